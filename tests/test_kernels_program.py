@@ -1,0 +1,212 @@
+"""Programs: what is refused and in which words, and that a program survives being written down."""
+
+import pytest
+
+from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop, barriers_not_reached_by_all
+from warpsim.kernels.program import walk
+
+ADD = Instruction("alu", dst="r1", src=["r1"])
+BARRIER = Instruction("barrier")
+EXIT = Instruction("exit")
+
+
+def kernel(*body, inputs=("r1",)):
+    return Kernel(name="test", inputs=inputs, body=body)
+
+
+def everything():
+    return kernel(
+        Instruction("load", dst="r2", src=["r1"], access=Access(pattern="stride", stride=2, l1_hit=0.25)),
+        Instruction("smem", dst="r3", src=["r2"], ways=4),
+        Loop(body=[ADD, Loop(body=[ADD], trips=3)], trips=[1, 4]),
+        Conditional(then=[ADD], orelse=[EXIT], probability=0.5, src=["r3"]),
+        Conditional(then=[ADD], warps=[0, 2]),
+        Conditional(then=[ADD], orelse=[ADD], diverges=True),
+        Loop(body=[ADD], trips=None),
+    )
+
+
+def test_a_kernel_survives_json():
+    first = everything()
+    assert Kernel.model_validate(first.model_dump(mode="json")) == first
+    assert Kernel.model_validate_json(first.model_dump_json()) == first
+    assert hash(Kernel.model_validate(first.model_dump(mode="json"))) == hash(first)
+
+
+def test_lists_and_the_positional_operation_are_taken():
+    assert Instruction("alu", dst="r1", src=["r1", "r2"]) == Instruction(op="alu", dst="r1", src=("r1", "r2"))
+    with pytest.raises(TypeError, match="op"):
+        Instruction("alu", op="sfu")
+
+
+def test_models_are_frozen():
+    with pytest.raises(ValueError, match="frozen"):
+        ADD.op = "sfu"
+
+
+def test_loads_and_stores_are_coalesced_unless_they_say_otherwise():
+    assert Instruction("load", dst="r1").access == Access(pattern="coalesced", bytes_per_thread=4)
+    assert Instruction("store").access == Access()
+    assert Instruction("smem", dst="r1").access is None
+    assert ADD.access is None
+
+
+def test_a_range_of_one_number_of_trips_is_a_number():
+    assert Loop(body=[ADD], trips=(3, 3)) == Loop(body=[ADD], trips=3)
+    assert Loop(body=[ADD], trips=(2, 3)).trip_range == (2, 3)
+    assert Loop(body=[ADD], trips=None).trip_range == (-1, -1)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Instruction("Alu"), "op"),
+        (lambda: Instruction("alu", dst=1), "dst"),
+        (lambda: Instruction("alu", src="r1"), "src"),
+        (lambda: Instruction("alu", colour="red"), "colour"),
+        (lambda: Instruction("alu", access=Access()), "access = 'coalesced': only for load, store, smem"),
+        (lambda: Instruction("alu", ways=2), "ways = 2: 1 for alu"),
+        (lambda: Instruction("smem", ways=33), "ways"),
+        (lambda: Instruction("smem", ways=2, access=Access()), "ways = 2: 1 where access is given"),
+        (lambda: Instruction("smem", access=Access(pattern="random")), 'access.pattern = "random"'),
+        (
+            lambda: Instruction("smem", access=Access(l2_hit=0.5)),
+            "access.l1_hit, access.l2_hit = 0.0, 0.5: 0",
+        ),
+        (lambda: Instruction("store", dst="r1"), "dst = 'r1': left out, since store writes no register"),
+        (
+            lambda: Instruction("barrier", src=["r1"]),
+            "src = ['r1']: left out, since barrier reads no register",
+        ),
+        (lambda: Access(pattern="zigzag"), "pattern"),
+        (lambda: Access(bytes_per_thread=3), "bytes_per_thread"),
+        (lambda: Access(stride=2), "stride = 2: 1, unless pattern"),
+        (lambda: Access(offset_bytes=2), "offset_bytes = 2: a multiple of bytes_per_thread, 4"),
+        (lambda: Access(pattern="random", offset_bytes=4), "offset_bytes = 4: 0 with pattern"),
+        (lambda: Access(pattern="addresses"), "addresses = None: given with pattern"),
+        (lambda: Access(addresses=[0] * 32), "given with pattern"),
+        (lambda: Access(pattern="addresses", addresses=[0] * 31), "31 numbers: 32, one per thread"),
+        (lambda: Access(pattern="addresses", addresses=[0] * 31 + [2]), "addresses = 2, among others"),
+        (lambda: Access(l1_hit=1.5), "l1_hit"),
+        (lambda: Loop(body=[], trips=1), "body"),
+        (lambda: Loop(body=[ADD], trips=0), "trips"),
+        (lambda: Loop(body=[ADD], trips=(0, 2)), "1 <= low <= high"),
+        (lambda: Loop(body=[ADD], trips=(3, 2)), "1 <= low <= high"),
+        (lambda: Loop(body=[ADD], trips=1.5), "trips"),
+        (lambda: Loop(body=[ADD]), "trips"),
+        (lambda: Conditional(then=[ADD]), "exactly one of the three"),
+        (lambda: Conditional(then=[ADD], probability=0.5, diverges=True), "0.5, None, True: exactly one"),
+        (lambda: Conditional(then=[ADD], probability=float("nan")), "probability"),
+        (lambda: Conditional(then=[ADD], warps=[]), "warps = []: at least one warp, each once"),
+        (lambda: Conditional(then=[ADD], warps=[64]), "warps"),
+        (lambda: Conditional(then=[], probability=0.5), "then"),
+        (lambda: kernel(3), "body"),
+    ],
+)
+def test_what_is_refused_is_named(make, words):
+    with pytest.raises(ValueError) as caught:
+        make()
+    assert words in str(caught.value)
+
+
+def test_a_register_that_nobody_wrote_is_named_with_its_instruction():
+    with pytest.raises(ValueError, match=r"body\[1\]\.src = 'r7': sfu reads .* so far: r1, r2"):
+        kernel(Instruction("alu", dst="r2"), Instruction("sfu", dst="r3", src=["r7"]))
+    with pytest.raises(ValueError, match=r"body\[0\]\.src = 'p0': branch reads"):
+        kernel(Conditional(then=[ADD], probability=0.5, src=["p0"]))
+
+
+def test_all_problems_of_a_program_are_named_at_once():
+    with pytest.raises(ValueError) as caught:
+        kernel(Loop(body=[ADD], trips=None), EXIT, Instruction("alu", src=["a", "b"]), inputs=())
+    message = str(caught.value)
+    for part in ("body[0].trips", "body[0].body[0].src = 'r1'", "body[1].op", "src = 'a'", "src = 'b'"):
+        assert part in message
+
+
+WRITE_R2 = Instruction("alu", dst="r2")
+READ_R2 = Instruction("alu", src=["r2"])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [Conditional(then=[WRITE_R2], probability=0.5), READ_R2],
+        [Conditional(then=[ADD], orelse=[WRITE_R2], probability=0.5), READ_R2],
+        [Conditional(then=[WRITE_R2], orelse=[READ_R2], diverges=True)],
+        [Loop(body=[WRITE_R2, READ_R2], trips=2)],
+        [Loop(body=[WRITE_R2], trips=2), READ_R2],
+    ],
+)
+def test_a_register_written_on_some_path_before_may_be_read(body):
+    kernel(*body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [READ_R2, WRITE_R2],
+        [Loop(body=[READ_R2, WRITE_R2], trips=2)],
+        [Conditional(then=[WRITE_R2], orelse=[READ_R2], probability=0.5)],
+        [Conditional(then=[WRITE_R2, EXIT], probability=0.5), READ_R2],
+    ],
+)
+def test_a_register_written_on_no_path_before_may_not_be_read(body):
+    with pytest.raises(ValueError, match="'r2'"):
+        kernel(*body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [EXIT],
+        [Loop(body=[EXIT], trips=2)],
+        [Conditional(then=[EXIT, ADD], probability=0.5)],
+        [Conditional(then=[EXIT], diverges=True)],
+        [Conditional(then=[Conditional(then=[EXIT], probability=0.5)], diverges=True)],
+    ],
+)
+def test_exit_stands_only_at_the_end_of_a_side(body):
+    with pytest.raises(ValueError, match=r'op = "exit"'):
+        kernel(*body)
+
+
+def test_exit_may_end_a_side_and_an_endless_loop_the_kernel():
+    leave = Conditional(then=[EXIT], probability=0.5)
+    assert kernel(Loop(body=[ADD, leave], trips=None)).endless
+    assert not kernel(leave).endless
+    assert not kernel().endless
+
+
+def test_an_endless_loop_inside_another_is_refused():
+    with pytest.raises(ValueError, match=r"body\[0\]\.body\[0\]\.trips = endless"):
+        kernel(Loop(body=[Loop(body=[ADD], trips=None)], trips=None))
+
+
+def test_ops_name_branch_and_exit_too():
+    assert kernel().ops == {"exit"}
+    assert everything().ops == {"alu", "load", "smem", "branch", "exit"}
+
+
+def test_walk_gives_paths_in_program_order():
+    paths = [path for path, _ in walk(everything().body)]
+    assert paths[:7] == [
+        *("body[0]", "body[1]", "body[2]", "body[2].body[0]", "body[2].body[1]"),
+        *("body[2].body[1].body[0]", "body[3]"),
+    ]
+    assert "body[3].orelse[0]" in paths
+
+
+@pytest.mark.parametrize(
+    ("body", "paths"),
+    [
+        ([BARRIER, Loop(body=[BARRIER], trips=3), Loop(body=[BARRIER], trips=None)], []),
+        ([Conditional(then=[BARRIER], diverges=True)], []),
+        ([Conditional(then=[BARRIER], probability=1.0), Conditional(then=[BARRIER], probability=0.0)], []),
+        ([ADD, Conditional(then=[ADD], orelse=[BARRIER], probability=0.5)], ["body[1].orelse[0]"]),
+        ([Conditional(then=[ADD, Loop(body=[BARRIER], trips=2)], warps=[0])], ["body[0].then[1].body[0]"]),
+        ([Loop(body=[BARRIER], trips=(1, 2)), BARRIER], ["body[0].body[0]"]),
+    ],
+)
+def test_barriers_that_not_all_warps_reach_are_found(body, paths):
+    assert barriers_not_reached_by_all(kernel(*body)) == paths

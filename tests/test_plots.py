@@ -1,0 +1,155 @@
+"""Figures: the right curves at the right places, the Axes returned, nothing shown."""
+
+import math
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from tests.sweeps import small_plan
+from warpsim.batch.local import sweep
+from warpsim.results import plots
+from warpsim.results.statistics import needed_warps
+
+
+@pytest.fixture(scope="module")
+def results():
+    return sweep(small_plan(gpu="kepler", alpha=[0, 1, 8, math.inf], warps=[4, 16, 48, 64], cycles=1500))
+
+
+@pytest.fixture
+def ax():
+    return Figure().subplots()
+
+
+def curves(ax: Axes) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Label of each curve in the legend -> its x and y."""
+    found = {}
+    for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+        line = handle if hasattr(handle, "get_xdata") else handle.lines[0]
+        found[label] = (np.asarray(line.get_xdata()), np.asarray(line.get_ydata()))
+    return found
+
+
+def test_throughput_vs_warps(results, ax):
+    chosen = results.sel(alpha=8)
+    assert plots.throughput_vs_warps(chosen, ax, op="alu") is ax
+    drawn = curves(ax)
+    assert set(drawn) == {"scheduler lrr", "scheduler gto"}
+    x, y = drawn["scheduler gto"]
+    np.testing.assert_array_equal(x, [4, 16, 48, 64])
+    np.testing.assert_allclose(y, chosen["throughput"].sel(op="alu", scheduler="gto").mean("replicate"))
+    assert ax.get_xlabel() == "occupancy (warps/SM)"
+    assert ax.get_ylabel() == "alu throughput (ops/cycle/SM)"
+
+
+def test_models_are_drawn_beside_the_simulation(results, ax):
+    chosen = results.sel(alpha=8)
+    model = chosen.mean("replicate").sel(scheduler="lrr")
+    plots.throughput_vs_warps(chosen, ax, op="load", models={"a model": model})
+    np.testing.assert_allclose(curves(ax)["a model"][1], model["throughput"].sel(op="load"))
+
+
+def test_curves_differ_by_marker_and_line_style(results, ax):
+    plots.throughput_vs_warps(results.isel(scheduler=0), ax, op="alu")
+    lines = [container.lines[0] for container in ax.containers]
+    assert len(lines) == 4
+    assert len({line.get_marker() for line in lines}) == 4
+    assert len({str(line._unscaled_dash_pattern) for line in lines}) == 4
+
+
+def test_too_many_curves_are_refused(results, ax):
+    with pytest.raises(ValueError, match="at most 7 curves, but alpha: 4, scheduler: 2 make 8; select some first"):
+        plots.throughput_vs_warps(results, ax, op="alu")
+
+
+def test_unknown_operation_class(results, ax):
+    with pytest.raises(ValueError, match="op = 'add': must be one of alu, sfu"):
+        plots.throughput_vs_warps(results, ax, op="add")
+
+
+def test_latency_vs_bandwidth(results, ax):
+    chosen = results.sel(alpha=1)
+    assert plots.latency_vs_bandwidth(chosen, ax) is ax
+    x, y = curves(ax)["scheduler lrr"]
+    np.testing.assert_allclose(x, chosen["bandwidth"].sel(scheduler="lrr").mean("replicate"))
+    np.testing.assert_allclose(y, chosen["memory_latency"].sel(scheduler="lrr").mean("replicate"))
+    assert ax.get_xlabel() == "memory bandwidth of the chip (GB/s)"
+    assert ax.get_ylabel() == "mean memory latency (cycles)"
+
+
+def test_needed_warps_vs_alpha(results, ax):
+    assert plots.needed_warps_vs_alpha(results, ax, fraction=0.3) is ax
+    expected = needed_warps(results, 0.3)["needed_warps"].sel(scheduler="gto")
+    x, y = curves(ax)["scheduler gto"]
+    np.testing.assert_array_equal(y, expected)
+    assert ax.get_xscale() == "log"
+    assert list(x[1:3]) == [1, 8]
+    assert 0 < x[0] < 1 and 8 < x[3] < math.inf
+    ticks = dict(zip(ax.get_xticks(), (text.get_text() for text in ax.get_xticklabels()), strict=True))
+    assert ticks[x[0]] == "0" and ticks[x[3]] == "∞" and ticks[8.0] == "8"
+    assert np.isfinite(y).any()
+
+
+def test_needed_warps_of_models_may_be_given_or_computed(results, ax):
+    computed = results.isel(scheduler=0).mean("replicate")
+    given = xr.Dataset({"needed_warps": ("alpha", [1.0, 2.0])}, coords={"alpha": [0.5, 16.0]})
+    plots.needed_warps_vs_alpha(results, ax, fraction=0.3, models={"computed": computed, "given": given})
+    drawn = curves(ax)
+    np.testing.assert_array_equal(drawn["computed"][1], needed_warps(computed, 0.3)["needed_warps"])
+    np.testing.assert_array_equal(drawn["given"][0], [0.5, 16.0])
+
+
+def test_plot_chooses_occupancy_and_policies(results, ax):
+    assert plots.plot(results.sel(alpha=8), ax) is ax
+    assert set(curves(ax)) == {"scheduler lrr", "scheduler gto"}
+    assert ax.get_xlabel() == "occupancy (warps/SM)"
+    assert ax.get_ylabel() == "largest fraction of a hardware throughput limit"
+
+
+def test_plot_of_a_variable_by_state(results, ax):
+    chosen = results.sel(alpha=8, scheduler="gto")
+    plots.plot(chosen.isel(state=slice(0, 3)), ax, y="warp_cycles", x="warps", hue="state")
+    assert set(curves(ax)) == {"state selected", "state not_selected", "state wait"}
+
+
+def test_plot_of_needed_warps(results, ax):
+    plots.plot(results, ax, y="needed_warps")
+    assert ax.get_xscale() == "log"
+    assert len(curves(ax)) == 2
+
+
+def test_plot_over_policies(results, ax):
+    plots.plot(results.sel(alpha=8), ax, x="scheduler", hue="warps")
+    assert len(curves(ax)) == 4
+
+
+def test_a_figure_of_results_on_disk(tmp_path, ax):
+    plan = small_plan(alpha=[1, 2])
+    plots.plot(sweep(plan, tmp_path / "out.zarr").sel(gpu="kepler"), ax, y="needed_warps")
+    ax.figure.savefig(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"y": "ipcs"}, "y = 'ipcs': must be needed_warps or one of cycles"),
+        ({"x": "gpu"}, "x = 'gpu': must be one of alpha, warps, scheduler"),
+        ({"hue": "memory"}, "hue = 'memory': must be one of alpha, warps, scheduler"),
+        ({}, r"select one value of alpha \(0.0, 1.0, 8.0, inf\); or make it x or hue"),
+    ],
+)
+def test_wrong_requests(results, ax, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        plots.plot(results, ax, **arguments)
+
+
+def test_select(results):
+    chosen = plots.select(results, {"alpha": 8, "scheduler": "gto"})
+    xr.testing.assert_identical(chosen, results.sel(alpha=8, scheduler="gto"))
+    with pytest.raises(ValueError, match="ilp: must be one of the axes alpha, warps"):
+        plots.select(results, {"ilp": 1})
+    with pytest.raises(ValueError, match=r"alpha = 3: must be one of 0.0, 1.0, 8.0, inf"):
+        plots.select(results, {"alpha": 3})

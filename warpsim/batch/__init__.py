@@ -1,0 +1,1 @@
+"""Sweeps: a plan becomes tiles, tiles become results."""

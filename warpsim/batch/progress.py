@@ -1,0 +1,114 @@
+"""How a sweep says how far it is: a bar on a terminal, plain lines in a log."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a sweep is.
+
+    Attributes:
+        tiles: tiles to be done in the end, with those that were done before.
+        done: tiles done.
+        failed: tiles that failed in this run.
+        points: points of all the tiles.
+        points_done: points of the tiles that are done or have failed.
+        seconds: time since the run began.
+        seconds_left: estimate of the time that it still takes; None before the first tile.
+        message: why a tile has just failed, or empty.
+    """
+
+    tiles: int
+    done: int
+    failed: int
+    points: int
+    points_done: int
+    seconds: float
+    seconds_left: float | None
+    message: str = ""
+
+    @property
+    def finished(self) -> bool:
+        """Whether no tile is left."""
+        return self.done + self.failed == self.tiles
+
+    def __str__(self) -> str:
+        left = (
+            ""
+            if self.seconds_left is None or self.finished
+            else f", about {duration(self.seconds_left)} left"
+        )
+        failed = f", {self.failed} failed" if self.failed else ""
+        return (
+            f"{self.done} of {self.tiles} tiles{failed}, {self.points_done} of {self.points} points, "
+            f"{duration(self.seconds)}{left}"
+        )
+
+
+Report = Callable[[Progress], None]
+
+
+@contextmanager
+def reporting(progress: bool | Report) -> Iterator[Report]:
+    """What to call with each new Progress.
+
+    Args:
+        progress: False: nothing is shown; True: a bar where standard error is a terminal, plain lines on it
+            otherwise; or a function of one's own.
+    """
+    if callable(progress):
+        yield progress
+    elif not progress:
+        yield lambda _: None
+    elif sys.stderr.isatty():
+        with _bar() as report:
+            yield report
+    else:
+        yield _Lines()
+
+
+def duration(seconds: float) -> str:
+    """A time in words, such as "40 s", "12 min" or "3.5 h"."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+class _Lines:
+    """A line at the start, at the end, at each failure, and every few seconds."""
+
+    def __init__(self) -> None:
+        self.last = -float("inf")
+
+    def __call__(self, progress: Progress) -> None:
+        due = progress.seconds - self.last >= SECONDS_BETWEEN_LINES or progress.finished
+        if progress.message:
+            print(progress.message, file=sys.stderr, flush=True)
+        if due:
+            self.last = progress.seconds
+            print(progress, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _bar() -> Iterator[Report]:
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    columns = [BarColumn(), TextColumn("{task.description}", markup=False)]
+    with Bar(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=None)
+
+        def report(progress: Progress) -> None:
+            if progress.message:
+                bar.console.print(progress.message, style="red", markup=False, highlight=False)
+            bar.update(task, total=progress.points, completed=progress.points_done, description=str(progress))
+
+        yield report

@@ -1,0 +1,57 @@
+"""The one decorator of the engine, and where its machine code is kept.
+
+Numba's disk cache does not notice an edit in a callee of another file. So the cache lives in a folder that is named by a
+hash of all engine sources and of numba's version: another engine, another folder.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba.core import config
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _engine_hash() -> str:
+    digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.name.encode())
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def _cache_folder() -> Path:
+    """The folder for this engine's machine code: under NUMBA_CACHE_DIR if set, else the user's cache, else a temporary one."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    for root in (Path(chosen), Path(tempfile.gettempdir())):
+        folder = root / "warpsim" / f"engine-{_engine_hash()}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    raise OSError(f"no folder to keep compiled code in: tried {chosen} and {tempfile.gettempdir()}; set NUMBA_CACHE_DIR")
+
+
+CACHE_FOLDER = _cache_folder()
+
+
+def jit(function: Function) -> Function:
+    """Compiles an entry point: releases the GIL, kept on disk."""
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(CACHE_FOLDER)  # read when the decorator runs; other users of numba keep theirs
+    try:
+        return numba.njit(function, nogil=True, cache=True, error_model="numpy", _nrt=False)
+    finally:
+        config.CACHE_DIR = before
+
+
+def inline(function: Function) -> Function:
+    """Compiles a part of the machine, always inlined into its callers: the state is many arrays, too many to pass."""
+    return numba.njit(function, nogil=True, error_model="numpy", forceinline=True, _nrt=False)

@@ -1,0 +1,188 @@
+"""The memory system that all SMs share: when a load returns. docs/model.md, section 5."""
+
+import numpy as np
+
+from warpsim.engine.jit import inline
+from warpsim.engine.rng import choose, choose_low, mix, skip, step, uniform
+from warpsim.engine.state import (
+    BINS,
+    BUCKET_CYCLES,
+    COARSE_BINS,
+    COARSE_WIDTH,
+    FINE_BINS,
+    WINDOW_BUCKETS,
+    MemoryModel,
+)
+
+_FIXED, _MEASURED, _QUEUE = int(MemoryModel.FIXED), int(MemoryModel.MEASURED), int(MemoryModel.QUEUE)
+_MISS, _L2_HIT, _L1_HIT = 0, 1, 2
+
+
+@inline
+def quantile(table, row, u):
+    """The u-quantile of a row: linear within a bin of equal probability."""
+    x = u * BINS
+    i = np.int64(x)
+    return table[row, i] + (x - i) * (table[row, i + 1] - table[row, i])
+
+
+@inline
+def single_server(state, now, service):
+    """The wait for the one server of the models `fixed` and `measured`, and its occupation."""
+    wait = max(state.servers[0, 0], np.float64(now)) - now
+    state.servers[0, 0] = max(state.servers[0, 0], np.float64(now)) + service
+    return wait
+
+
+@inline
+def two_stages(chip, state, now, word, request_bytes, stages):
+    """The wait in the crossbar and, with two stages, in a DRAM channel; servers are chosen by a random word."""
+    server = choose(word, chip.crossbar_servers)
+    wait = max(state.servers[0, server], np.float64(now)) - now
+    state.servers[0, server] = max(state.servers[0, server], np.float64(now)) + request_bytes / chip.crossbar_rate
+    if stages == 2:
+        arrival = now + wait
+        server = choose_low(word, chip.dram_servers)
+        second = max(state.servers[1, server], arrival) - arrival
+        state.servers[1, server] = max(state.servers[1, server], arrival) + request_bytes / chip.dram_rate
+        wait = wait + second
+    return wait
+
+
+@inline
+def roll_window(state, now):
+    """Empties the buckets of the sliding window that have passed since its last use. The cycle of that use is bucket WINDOW_BUCKETS."""
+    bucket, last = now // BUCKET_CYCLES, np.int64(state.window[WINDOW_BUCKETS])
+    for passed in range(last + 1, min(bucket, last + WINDOW_BUCKETS) + 1):
+        state.window[passed % WINDOW_BUCKETS] = 0.0
+    state.window[WINDOW_BUCKETS] = np.float64(bucket)
+
+
+@inline
+def present_load(state, now):
+    """Bytes per cycle requested in the sliding window that ends now."""
+    total = 0.0
+    for i in range(WINDOW_BUCKETS):
+        total += state.window[i]
+    return total / (min(now, (WINDOW_BUCKETS - 1) * BUCKET_CYCLES + now % BUCKET_CYCLES) + 1)
+
+
+@inline
+def measured_latency(machine, load, u):
+    """A draw from the two measured distributions around a load, interpolated."""
+    rows = len(machine.loads)
+    if load <= machine.loads[0]:
+        return quantile(machine.quantiles, 0, u)
+    if load >= machine.loads[rows - 1]:
+        return quantile(machine.quantiles, rows - 1, u)
+    row = 0
+    while machine.loads[row + 1] < load:
+        row += 1
+    fraction = (load - machine.loads[row]) / (machine.loads[row + 1] - machine.loads[row])
+    low = quantile(machine.quantiles, row, u)
+    return low + fraction * (quantile(machine.quantiles, row + 1, u) - low)
+
+
+@inline
+def access(machine, state, warp, now, ins):
+    """Sends one access of a warp to memory at cycle `now`; returns the cycle at which its data is back."""
+    chip = machine.chip[0]
+    model = chip.memory
+    stream = step(warp.stream)
+    u = uniform(mix(stream))
+    level = _MISS
+    if ins.l2_hit > 0.0:
+        stream = step(stream)
+        hit = uniform(mix(stream))
+        if hit < ins.l1_hit:
+            level = _L1_HIT
+        elif hit < ins.l2_hit:
+            level = _L2_HIT
+
+    if level == _L1_HIT:
+        base = chip.l1_latency
+    elif level == _L2_HIT:
+        base = chip.l2_latency
+    elif model == _QUEUE:
+        base = quantile(machine.quantiles, 0, u)
+    elif model == _FIXED:
+        base = chip.latency
+    elif model == _MEASURED:
+        roll_window(state, now)
+        base = measured_latency(machine, present_load(state, now), u)
+        state.window[now // BUCKET_CYCLES % WINDOW_BUCKETS] += ins.requests * ins.request_bytes
+    else:
+        raise ValueError("unknown memory model")
+
+    if level == _MISS:
+        state.tally[0].moved_bytes += ins.requests * ins.request_bytes
+    added = 0.0
+    for request in range(ins.requests):
+        wait = 0.0
+        if model == _QUEUE:
+            stream = step(stream)
+            if level != _L1_HIT:
+                wait = two_stages(chip, state, now, mix(stream), ins.request_bytes, 2 if level == _MISS else 1)
+        elif level == _MISS:
+            wait = single_server(state, now, ins.request_bytes / chip.peak_rate)
+        added = max(added, wait)
+        if ins.extra > 0 and ins.requests > 1:
+            delay = np.float64(request * ins.extra) / np.float64(ins.requests - 1) * chip.transaction_latency
+            added = max(added, delay)
+    if model != _QUEUE:
+        stream = skip(stream, ins.requests)
+    warp.stream = stream
+    return now + np.int64(np.floor(base + added + 0.5))
+
+
+@inline
+def admits(machine, state, sm, now):
+    """Whether the SM's limit of loads in flight leaves room for one more."""
+    limit = machine.chip[0].loads_per_sm
+    if limit == 0:
+        return True
+    while state.sms[sm].in_flight > 0 and state.flights[sm, 0] <= now:
+        _pop(state.flights[sm], state.sms[sm])
+    return state.sms[sm].in_flight < limit
+
+
+@inline
+def note_flight(machine, state, sm, returns):
+    """Counts a load of an SM as in flight until it returns."""
+    if machine.chip[0].loads_per_sm > 0:
+        _push(state.flights[sm], state.sms[sm], returns)
+
+
+@inline
+def _push(heap, sm, value):
+    i = sm.in_flight
+    sm.in_flight += 1
+    heap[i] = value
+    while i > 0 and heap[(i - 1) // 2] > heap[i]:
+        heap[(i - 1) // 2], heap[i] = heap[i], heap[(i - 1) // 2]
+        i = (i - 1) // 2
+
+
+@inline
+def _pop(heap, sm):
+    sm.in_flight -= 1
+    n = sm.in_flight
+    heap[0] = heap[n]
+    i = 0
+    while 2 * i + 1 < n:
+        child = 2 * i + 1
+        if child + 1 < n and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[i] <= heap[child]:
+            break
+        heap[child], heap[i] = heap[i], heap[child]
+        i = child
+
+
+@inline
+def count_latency(state, latency):
+    """Adds one load to the histogram of latencies: 1-cycle bins, then coarse ones, the last one open."""
+    state.tally[0].loads += 1
+    state.tally[0].latency_sum += latency
+    coarse = FINE_BINS + (latency - FINE_BINS) // COARSE_WIDTH
+    state.histogram[latency if latency < FINE_BINS else min(coarse, FINE_BINS + COARSE_BINS - 1)] += 1

@@ -1,0 +1,196 @@
+"""From the addresses of a warp's access to memory transactions and bank conflicts.
+
+Sources: V 2.5 (coalescing), 2.6 (bank conflicts), 6.7 (counts per GPU); HK = Hong & Kim 2009,
+Algorithm 1 (G80: all or nothing) and Algorithm 2 (GT200: transactions of 32, 64 or 128 bytes per half-warp).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warpsim.gpu import Gpu, Shared
+from warpsim.kernels.program import WARP_SIZE, Access, Instruction
+
+__all__ = [
+    "LINE_BYTES",
+    "Transactions",
+    "bank_conflicts",
+    "conflict_ways",
+    "thread_addresses",
+    "transactions",
+]
+
+LINE_BYTES = 128
+"""Bytes of a line, the unit in which a coalesced access enters the memory queues."""
+
+_HALF_WARP = 16
+_SMALLEST_TRANSACTION = 32
+_WORD_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Transactions:
+    """What one warp access costs in the memory system of one chip.
+
+    Attributes:
+        transactions: memory transactions.
+        extra: transactions beyond those of a coalesced access of the same width; each adds to the latency (V
+            Table 6.7).
+        requests: what enters the memory queues: 128-byte lines, or the single transactions of an access that
+            does not coalesce.
+        bytes_per_request: bytes moved, the mean over the requests.
+        requested_bytes: bytes that the program asked for: 32 times the bytes per thread.
+    """
+
+    transactions: int
+    extra: int
+    requests: int
+    bytes_per_request: float
+    requested_bytes: int
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Transactions of threads that coalesce with each other: of a warp, or of a half-warp."""
+
+    together: tuple[tuple[int, int], ...]
+    """First byte and size of each transaction that does not diverge."""
+    alone: int
+    """Number of the others."""
+
+
+def transactions(access: Access, gpu: Gpu) -> Transactions:
+    """Count the transactions and queue requests of a global memory access.
+
+    Threads are coalesced by the rule `gpu.memory.coalescing`:
+
+    - "warp": one transaction for each block of `transaction_bytes` that the warp touches.
+    - "half-warp": one for each 128-byte block that a half-warp touches (64 bytes for 2-byte, 32 for 1-byte
+      elements), cut to the touched half or quarter (HK Algorithm 2).
+    - "half-warp-ordered": thread k of a half-warp must access element k of an aligned block; otherwise every
+      thread has a transaction of its own (HK Algorithm 1).
+
+    A thread that shares no line with others diverges, and its transaction is a request that moves
+    `divergent_transaction_bytes`; the rule "half-warp-ordered" makes all threads diverge that it does not
+    coalesce. (The end of a run that is not aligned, next to a line that threads share, does not diverge.) All
+    other requests are the lines touched, and move what their transactions move. The cost of diverging was
+    measured with random addresses (V 6.7); that a stride with a line per thread costs as much is assumed.
+    """
+    memory, width = gpu.memory, access.bytes_per_thread
+    usual = _coalesced_count(width, gpu)
+    requested = WARP_SIZE * width
+    if access.pattern == "random":
+        extra = max(0, WARP_SIZE - usual)
+        return Transactions(WARP_SIZE, extra, WARP_SIZE, memory.divergent_transaction_bytes, requested)
+    groups = _groups(thread_addresses(access), width, gpu)
+    count = _count(groups)
+    together = [transaction for group in groups for transaction in group.together]
+    alone = sum(group.alone for group in groups)
+    requests = len({first // LINE_BYTES for first, _ in together}) + alone
+    moved = sum(size for _, size in together) + alone * memory.divergent_transaction_bytes
+    return Transactions(count, max(0, count - usual), requests, moved / requests, requested)
+
+
+def thread_addresses(access: Access) -> tuple[int, ...]:
+    """Byte addresses of the 32 threads.
+
+    Raises:
+        ValueError: pattern "random" has no fixed addresses.
+    """
+    if access.pattern == "random":
+        raise ValueError('access.pattern = "random": any other pattern; its addresses are not fixed')
+    if access.addresses is not None:
+        return tuple(access.offset_bytes + address for address in access.addresses)
+    step = {"coalesced": 1, "stride": access.stride, "broadcast": 0}[access.pattern] * access.bytes_per_thread
+    return tuple(access.offset_bytes + thread * step for thread in range(WARP_SIZE))
+
+
+def bank_conflicts(addresses: Sequence[int], shared: Shared, bytes_per_thread: int = 4) -> int:
+    """Degree of the bank conflict of a shared memory access; 1: none (V 2.6).
+
+    Successive 32-bit words lie in successive banks. A bank delivers one row of `bank_bytes` at a time, to any
+    number of threads; the bank with the most different rows decides. Kepler's rows of 64 bits hold, in the
+    default mode, words that are `banks` words apart (CUDA C Programming Guide, compute capability 3.x, to
+    which V refers). Where a warp takes two passes (half-warps), the degree is the mean over both, rounded up.
+
+    Args:
+        addresses: one byte address per thread.
+        shared: the chip's shared memory.
+        bytes_per_thread: bytes that each thread accesses.
+    """
+    row_words = shared.banks * shared.bank_bytes // _WORD_BYTES
+    degrees = []
+    for first in range(0, len(addresses), shared.lanes_per_pass):
+        words = {
+            word
+            for address in addresses[first : first + shared.lanes_per_pass]
+            for word in range(address // _WORD_BYTES, (address + bytes_per_thread - 1) // _WORD_BYTES + 1)
+        }
+        rows = {(word % shared.banks, word // row_words) for word in words}
+        degrees.append(max(Counter(bank for bank, _ in rows).values()))
+    return -(-sum(degrees) // len(degrees))
+
+
+def conflict_ways(instruction: Instruction, gpu: Gpu) -> int:
+    """Degree of an instruction's bank conflict: computed where an "smem" has an access, else its `ways`."""
+    access = instruction.access
+    if instruction.op != "smem" or access is None:
+        return instruction.ways
+    return bank_conflicts(thread_addresses(access), gpu.shared, access.bytes_per_thread)
+
+
+def _coalesced_count(width: int, gpu: Gpu) -> int:
+    """Transactions of a coalesced access. G80 coalesces no 1 and 2-byte elements: 4 bytes are taken."""
+    if gpu.memory.coalescing == "half-warp-ordered":
+        width = max(width, 4)
+    return _count(_groups([thread * width for thread in range(WARP_SIZE)], width, gpu))
+
+
+def _count(groups: list[_Group]) -> int:
+    return sum(len(group.together) + group.alone for group in groups)
+
+
+def _groups(addresses: Sequence[int], width: int, gpu: Gpu) -> list[_Group]:
+    if gpu.memory.coalescing == "warp":
+        return [_blocks_touched(addresses, gpu.memory.transaction_bytes)]
+    rule = _half_warp if gpu.memory.coalescing == "half-warp" else _half_warp_ordered
+    return [rule(addresses[i : i + _HALF_WARP], width) for i in range(0, len(addresses), _HALF_WARP)]
+
+
+def _blocks_touched(addresses: Sequence[int], size: int) -> _Group:
+    return _group([(block * size, size) for block in sorted({a // size for a in addresses})], addresses)
+
+
+def _half_warp(addresses: Sequence[int], width: int) -> _Group:
+    size = {1: 32, 2: 64}.get(width, 128)
+    found = []
+    for block in sorted({address // size for address in addresses}):
+        touched = [address for address in addresses if address // size == block]
+        first, left = block * size, size
+        while left > _SMALLEST_TRANSACTION:
+            halves = {(address - first) // (left // 2) for address in touched}
+            if len(halves) == 2:
+                break
+            left //= 2
+            first += left * halves.pop()
+        found.append((first, left))
+    return _group(found, addresses)
+
+
+def _half_warp_ordered(addresses: Sequence[int], width: int) -> _Group:
+    start, span = addresses[0], len(addresses) * width
+    in_order = all(address == start + thread * width for thread, address in enumerate(addresses))
+    if width < 4 or not in_order or start % span:
+        return _Group((), len(addresses))
+    size = min(span, LINE_BYTES)
+    return _Group(tuple((first, size) for first in range(start, start + span, size)), 0)
+
+
+def _group(found: list[tuple[int, int]], addresses: Sequence[int]) -> _Group:
+    """Part the transactions into those that diverge and the others."""
+    threads = Counter(address // LINE_BYTES for address in addresses)
+    alone = {line for line in threads if max(threads[line + step] for step in (-1, 0, 1)) == 1}
+    together = tuple(transaction for transaction in found if transaction[0] // LINE_BYTES not in alone)
+    return _Group(together, len(found) - len(together))

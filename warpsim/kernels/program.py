@@ -1,0 +1,164 @@
+"""A kernel: the program that every warp of a grid executes, with what it needs of an SM.
+
+`warpsim.kernels.linear` turns the nested statements into a flat list of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from warpsim.kernels.statements import (
+    OP_PATTERN,
+    WARP_SIZE,
+    Access,
+    Conditional,
+    Instruction,
+    Loop,
+    Record,
+    Registers,
+    Statement,
+    Statements,
+    checked,
+    parts,
+    walk,
+)
+
+__all__ = [
+    "OP_PATTERN",
+    "WARP_SIZE",
+    "Access",
+    "Conditional",
+    "Instruction",
+    "Kernel",
+    "Loop",
+    "Statement",
+    "barriers_not_reached_by_all",
+    "walk",
+]
+
+
+class Kernel(Record):
+    """The program of a warp, with what it needs of an SM. An "exit" ends every program and is not written.
+
+    Attributes:
+        name: short name.
+        title: one line that says what it does.
+        source: where it was published.
+        registers_per_thread: registers allocated per thread (for the occupancy; the named registers are not
+            counted).
+        shared_bytes_per_block: shared memory allocated per thread block, bytes.
+        inputs: registers that are ready at launch.
+        body: statements; an endless loop can only be the last of them.
+
+    Raises:
+        ValueError: a register is read that nothing earlier in program order may have written and that is no
+            input; an endless loop that is not the last statement; an "exit" that is not the last statement of
+            a side of a conditional.
+    """
+
+    name: Annotated[str, Field(min_length=1)]
+    title: str = ""
+    source: str = ""
+    registers_per_thread: Annotated[int, Field(ge=1, le=255)] = 16
+    shared_bytes_per_block: Annotated[int, Field(ge=0)] = 0
+    inputs: Registers = ()
+    body: Statements
+
+    @model_validator(mode="after")
+    def _program_makes_sense(self) -> Kernel:
+        misplaced = _misplaced(self.body, "body", in_kernel=True)
+        return checked(self, [*misplaced, *_unwritten(self.body, "body", set(self.inputs))])
+
+    @property
+    def ops(self) -> frozenset[str]:
+        """The operation classes that the program may issue, with "branch" for a conditional and "exit"."""
+        return frozenset(
+            {"exit"}
+            | {s.op for _, s in walk(self.body) if isinstance(s, Instruction)}
+            | {"branch" for _, s in walk(self.body) if isinstance(s, Conditional)}
+        )
+
+    @property
+    def endless(self) -> bool:
+        """Whether the program ends in an endless loop."""
+        last = self.body[-1] if self.body else None
+        return isinstance(last, Loop) and last.trips is None
+
+
+def barriers_not_reached_by_all(kernel: Kernel) -> list[str]:
+    """Paths of the barriers that some warps of a block may execute more often than others.
+
+    Such a barrier stands under a conditional that divides the block, or in a loop whose number of trips is
+    random. With more than one warp in a block it is an error of the program (on the hardware: a deadlock).
+    """
+    return list(_uneven_barriers(kernel.body, "body", False))
+
+
+def _uneven_barriers(statements: tuple[Statement, ...], path: str, uneven: bool) -> Iterator[str]:
+    for index, statement in enumerate(statements):
+        here = f"{path}[{index}]"
+        if isinstance(statement, Instruction) and statement.op == "barrier" and uneven:
+            yield here
+        divides = (isinstance(statement, Conditional) and statement.divides_block) or (
+            isinstance(statement, Loop) and statement.trip_range[0] != statement.trip_range[1]
+        )
+        for name, inner in parts(statement):
+            yield from _uneven_barriers(inner, f"{here}.{name}", uneven or divides)
+
+
+def _misplaced(
+    statements: tuple[Statement, ...],
+    path: str,
+    *,
+    in_kernel: bool = False,
+    may_exit: bool = False,
+    diverged: bool = False,
+) -> Iterator[str]:
+    """Problems with the places of endless loops and of "exit"."""
+    for index, statement in enumerate(statements):
+        here, last = f"{path}[{index}]", index == len(statements) - 1
+        if isinstance(statement, Instruction):
+            if statement.op == "exit" and not (may_exit and last):
+                yield f'{here}.op = "exit": only at the end of a side of a conditional that does not diverge'
+        elif isinstance(statement, Loop):
+            if statement.trips is None and not (in_kernel and last):
+                yield f"{here}.trips = endless: only for the last statement of the kernel"
+            yield from _misplaced(statement.body, f"{here}.body", diverged=diverged)
+        else:
+            below = diverged or statement.diverges
+            for name, inner in parts(statement):
+                yield from _misplaced(inner, f"{here}.{name}", may_exit=not below, diverged=below)
+
+
+def _unwritten(statements: tuple[Statement, ...], path: str, written: set[str]) -> Iterator[str]:
+    """Problems with registers that are read before anything may have written them; adds to `written`."""
+    for index, statement in enumerate(statements):
+        here = f"{path}[{index}]"
+        if not isinstance(statement, Loop):
+            for register in dict.fromkeys(statement.src):
+                if register not in written:
+                    ready = ", ".join(sorted(written)) or "none"
+                    what = statement.op if isinstance(statement, Instruction) else "branch"
+                    yield (
+                        f"{here}.src = {register!r}: {what} reads a register that no earlier instruction"
+                        f" writes and that is not in inputs; registers written so far: {ready}"
+                    )
+        if isinstance(statement, Instruction):
+            if statement.dst is not None:
+                written.add(statement.dst)
+        elif isinstance(statement, Loop):
+            yield from _unwritten(statement.body, f"{here}.body", written)
+        else:
+            before = set(written)
+            for name, inner in parts(statement):
+                side = set(written) if statement.diverges else set(before)
+                yield from _unwritten(inner, f"{here}.{name}", side)
+                if not _exits(inner):
+                    written |= side
+
+
+def _exits(statements: tuple[Statement, ...]) -> bool:
+    return bool(statements) and isinstance(statements[-1], Instruction) and statements[-1].op == "exit"

@@ -1,0 +1,1 @@
+"""What is read off a result: statistics, the accessor `ds.warpsim`, plots."""

@@ -1,0 +1,404 @@
+"""One chip, one kernel, one launch: `simulate`, and what it reports. docs/model.md is the machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import operator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsim import units
+from warpsim.gpu import Gpu
+from warpsim.kernels.program import Kernel, barriers_not_reached_by_all
+from warpsim.residency import Launch, resolve_launch
+from warpsim.store import provenance, schema
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from warpsim.engine.state import Machine, State
+
+WARMUP = 20_000
+CYCLES = 100_000
+SCHEDULERS = ("lrr", "gto", "oldest", "random")
+MEMORY_MODELS = ("queue", "fixed", "measured")
+
+
+class DeadlockError(ValueError):
+    """Warps of a block wait at different barriers, or at one that not all of them reach."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One parameter combination, every argument of `simulate` resolved. `warmup` is 0 where a grid runs to its end."""
+
+    gpu: Gpu
+    kernel: Kernel
+    launch: Launch
+    scheduler: str
+    memory: str
+    replicates: int
+    seed: int
+    sms: int | None
+    warmup: int
+    cycles: int
+
+    @property
+    def finite(self) -> bool:
+        """Whether the grid ends, so that it runs to completion."""
+        return self.launch.blocks is not None or self.launch.persistent
+
+
+def make_point(
+    gpu: Gpu,
+    kernel: Kernel,
+    *,
+    warps: int | None = None,
+    block_warps: int | None = None,
+    launch: Launch | None = None,
+    scheduler: str = "lrr",
+    memory: str = "queue",
+    replicates: int = 1,
+    seed: int = 2016,
+    sms: int | None = None,
+    warmup: int = WARMUP,
+    cycles: int = CYCLES,
+) -> Point:
+    """Checks the arguments of `simulate`, and resolves the launch.
+
+    Raises:
+        TypeError: an argument is of the wrong type.
+        ValueError: an argument's value is not allowed, or the chip cannot hold the launch; `DeadlockError` for a barrier
+            that not all warps of a block reach.
+    """
+    if not isinstance(gpu, Gpu):
+        raise TypeError(f"gpu = {gpu!r}: a Gpu, such as load_gpu returns")
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel = {kernel!r}: a Kernel, such as load_kernel or a builder of warpsim.kernels returns")
+    scheduler = _choice("scheduler", scheduler, SCHEDULERS)
+    memory = _choice("memory", memory, MEMORY_MODELS)
+    if memory == "measured" and not gpu.memory.measured:
+        raise ValueError(f"memory = 'measured': latency quantiles were not measured on {gpu.name}; 'queue' or 'fixed'")
+    resolved = resolve_launch(gpu, kernel, warps, block_warps, launch)
+    uneven = barriers_not_reached_by_all(kernel)
+    if uneven and resolved.block_warps > 1:
+        raise DeadlockError(
+            f"kernel {kernel.name}: deadlock: the barrier at {', '.join(uneven)} is not reached by all warps of a block"
+        )
+    if kernel.endless and (resolved.blocks is not None or resolved.persistent):
+        raise ValueError(f"launch: without an end (blocks left out, not persistent) for {kernel.name}, which is an endless loop")
+    point = Point(
+        gpu=gpu,
+        kernel=kernel,
+        launch=resolved,
+        scheduler=scheduler,
+        memory=memory,
+        replicates=_integer("replicates", replicates, 1),
+        seed=_integer("seed", seed, 0),
+        sms=None if sms is None else _integer("sms", sms, 1, gpu.sms),
+        warmup=_integer("warmup", warmup, 0),
+        cycles=_integer("cycles", cycles, 1),
+    )
+    if not point.finite:
+        return point
+    return Point(**{**vars(point), "warmup": 0})
+
+
+def simulate(
+    gpu: Gpu,
+    kernel: Kernel,
+    *,
+    warps: int | None = None,
+    block_warps: int | None = None,
+    launch: Launch | None = None,
+    scheduler: str = "lrr",
+    memory: str = "queue",
+    replicates: int = 1,
+    seed: int = 2016,
+    sms: int | None = None,
+    warmup: int = WARMUP,
+    cycles: int = CYCLES,
+    threads: int = 1,
+) -> xr.Dataset:
+    """Simulates one kernel on one chip, cycle by cycle.
+
+    With an endless supply of blocks (no `launch.blocks`) it counts `cycles` cycles after `warmup`: a steady state. A finite
+    grid runs to completion, `warmup` is 0, and the variable `cycles` is its total time.
+
+    Args:
+        gpu: the chip, from `load_gpu`.
+        kernel: the program of every warp, from `load_kernel` or a builder.
+        warps: occupancy asked for, warps per SM; left out: as many as fit.
+        block_warps: warps of a thread block; left out: the smallest that divides `warps` within the chip's limit on blocks.
+        launch: the launch in full, in place of the two.
+        scheduler: "lrr", "gto", "oldest" or "random" (docs/model.md, section 3).
+        memory: "queue", "fixed" or "measured" (section 5).
+        replicates: independent repetitions. Each has its own seed, a hash of `seed`, of all that is simulated and of the replicate's number.
+            The scheduler is not in the hash: policies meet the same random latencies, so that their differences are sharp.
+        seed: root of all randomness.
+        sms: simulate a slice of so many SMs with its share of the memory system; left out: the whole chip.
+        warmup: cycles before counting starts.
+        cycles: cycles that are counted.
+        threads: replicates that run at a time; no number depends on it.
+
+    Returns:
+        A Dataset with dimension `replicate`, and `op`, `quantile`, `state`, `slot`, `warps`; each variable carries `units` and
+        `long_name`, the Dataset `source`, `history` and `provenance`, from which `from_provenance` repeats the run.
+        `warp_latency` is NaN where no warp retired in the window, as in an endless kernel.
+
+    Raises:
+        TypeError: an argument is of the wrong type.
+        ValueError: an argument's value is not allowed, or the chip cannot hold the launch.
+        DeadlockError: warps wait at different barriers (a ValueError).
+    """
+    point = make_point(
+        gpu, kernel, warps=warps, block_warps=block_warps, launch=launch, scheduler=scheduler, memory=memory,
+        replicates=replicates, seed=seed, sms=sms, warmup=warmup, cycles=cycles,
+    )  # fmt: skip
+    arrays = simulate_point(point, threads=_integer("threads", threads, 1))
+    coordinates = schema.result_coordinates(point.replicates, schema.result_ops([gpu]))
+    coordinates["warps"] = np.arange(arrays["occupancy_fraction"].shape[1])
+    entry = f"simulate {gpu.name} {kernel.name} {point.scheduler} {point.memory}"
+    return schema.build_dataset(arrays, coordinates, attrs=provenance.attributes(provenance.point_provenance(point), entry))
+
+
+def simulate_point(point: Point, threads: int = 1) -> dict[str, NDArray[np.float64]]:
+    """Runs all replicates of a point.
+
+    Returns:
+        For every variable of `schema.VARIABLES` an array of shape (replicates, *own dimensions).
+
+    Raises:
+        DeadlockError: warps wait at different barriers.
+    """
+    base = _point_hash(point)
+
+    def one(replicate: int) -> dict[str, NDArray[np.float64]]:
+        machine, state = run(point, replicate_seed(base, replicate))
+        return _report(point, machine, state)
+
+    if threads == 1 or point.replicates == 1:
+        results = [one(replicate) for replicate in range(point.replicates)]
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            results = list(pool.map(one, range(point.replicates)))
+    return {name: np.stack([result[name] for result in results]) for name in results[0]}
+
+
+def run(point: Point, seed: int) -> tuple[Machine, State]:
+    """Runs one replicate in the engine; its counters are in the State.
+
+    Raises:
+        DeadlockError: warps wait at different barriers.
+    """
+    from warpsim.encode import encode
+
+    machine = encode(
+        point.gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, seed=seed, sms=point.sms
+    )
+    return machine, _run_machine(machine, point.kernel, point.warmup, None if point.finite else point.cycles)
+
+
+def _run_machine(machine: Machine, kernel: Kernel, warmup: int, cycles: int | None, trace: int = 0) -> State:
+    """Runs a machine and counts `cycles` cycles after `warmup`; None: to the end of the grid."""
+    from warpsim.engine.accounting import begin_window, end_window
+    from warpsim.engine.chip import run as run_until
+    from warpsim.engine.chip import start
+    from warpsim.engine.state import Outcome, allocate
+
+    state = allocate(machine, trace=trace)
+    with np.errstate(over="ignore"):  # 64-bit arithmetic wraps around on purpose, also where nothing is compiled
+        start(machine, state)
+        outcome = run_until(machine, state, warmup)
+        if outcome == Outcome.STOPPED:
+            begin_window(machine, state, warmup)
+            outcome = run_until(machine, state, _NO_END if cycles is None else warmup + cycles)
+        if outcome == Outcome.DEADLOCK:
+            raise DeadlockError(_deadlock(machine, state, kernel))
+        end_window(machine, state, state.clock[0].cycle)
+    return state
+
+
+@dataclass(frozen=True)
+class TraceRun:
+    """Everything that one run did, for tests and for looking closely.
+
+    Attributes:
+        issues: (cycle, sm, slot, operation class) in the machine's order, from cycle 0 on.
+        warp_cycles: warp-cycles by state, in the window.
+        scheduler_cycles: scheduler-cycles by use, in the window.
+        occupancy_cycles: SM-cycles by number of resident warps, in the window.
+        retired: (launch number, sm, start, last cycle) of the warps that retired in the window, by launch number.
+        load_latencies: latencies in cycles of the loads issued in the window, ascending (exact below 4096).
+        instructions: warp instructions by operation class, in the window.
+        end: the cycle after the last one.
+    """
+
+    issues: list[tuple[int, int, int, str]]
+    warp_cycles: dict[str, int]
+    scheduler_cycles: dict[str, int]
+    occupancy_cycles: dict[int, int]
+    retired: list[tuple[int, int, int, int]]
+    load_latencies: list[int]
+    instructions: dict[str, int]
+    end: int
+
+
+def trace_run(
+    gpu: Gpu,
+    kernel: Kernel,
+    launch: Launch,
+    *,
+    scheduler: str = "lrr",
+    memory: str = "queue",
+    seed: int,
+    warmup: int = 0,
+    cycles: int | None = None,
+    sms: int | None = None,
+    rows: int = 1_000_000,
+) -> TraceRun:
+    """Runs one replicate, of which `seed` is the 64-bit seed, and keeps every issue and every warp, at most `rows` of each.
+
+    `launch` is as `resolve_launch` returns it; `cycles` None runs a finite grid to its end.
+
+    Raises:
+        DeadlockError: warps wait at different barriers.
+        ValueError: there were more than `rows`.
+    """
+    from warpsim.encode import encode
+
+    machine = encode(gpu, kernel, launch, scheduler=scheduler, memory=memory, seed=seed, sms=sms)
+    state = _run_machine(machine, kernel, warmup, cycles, trace=rows)
+    tally, chip, classes = state.tally[0], machine.chip[0], list(gpu.ops)
+    traced = int(state.clock[0].traced)
+    if traced >= rows:
+        raise ValueError(f"rows = {rows}: more, since so many instructions were issued")
+    scheduler_cycles = int(chip.sms * chip.schedulers * (state.clock[0].cycle - warmup))
+    issued, busy = int(tally.issue_cycles), int(tally.busy_cycles)
+    return TraceRun(
+        issues=[
+            (int(cycle), int(sm), int(slot), classes[machine.program[step].op])
+            for cycle, sm, slot, step in state.trace[:traced]
+        ],
+        warp_cycles=dict(zip(schema.STATES, state.states.tolist(), strict=True)),
+        scheduler_cycles=dict(zip(schema.SLOTS, (issued, busy, scheduler_cycles - issued - busy), strict=True)),
+        occupancy_cycles={warps: int(n) for warps, n in enumerate(state.occupancy) if n},
+        retired=sorted((int(a), int(b), int(c), int(d)) for a, b, c, d in state.lives[: tally.retired]),
+        load_latencies=np.repeat(np.arange(len(state.histogram)), state.histogram).tolist(),
+        instructions={op: int(n) for op, n in zip(classes, state.issued, strict=True) if n},
+        end=int(state.clock[0].cycle),
+    )
+
+
+def replicate_seed(point_hash: bytes, replicate: int) -> int:
+    """The 64-bit seed of one replicate of a point."""
+    digest = hashlib.blake2b(replicate.to_bytes(8, "little"), key=point_hash, digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+_NO_END = 1 << 60
+
+
+def _point_hash(point: Point) -> bytes:
+    """A hash of the root seed and of all that is simulated, by value, but for the scheduling policy."""
+    by_value = {
+        "gpu": provenance.dump(point.gpu),
+        "kernel": provenance.dump(point.kernel),
+        "launch": provenance.dump(point.launch),
+        **{name: getattr(point, name) for name in ("memory", "seed", "sms", "warmup", "cycles")},
+    }
+    return hashlib.blake2b(json.dumps(by_value, sort_keys=True).encode(), digest_size=32).digest()
+
+
+def _report(point: Point, machine: Machine, state: State) -> dict[str, NDArray[np.float64]]:
+    """The variables of one replicate from the engine's counters."""
+    chip, tally = machine.chip[0], state.tally[0]
+    sms, cycles = int(chip.sms), int(state.clock[0].cycle) - point.warmup
+    sm_cycles = sms * cycles
+    scheduler_cycles = sm_cycles * int(chip.schedulers)
+    ops = schema.result_ops([point.gpu])
+    issued = dict(zip(point.gpu.ops, state.issued, strict=True))
+    instructions = np.array([issued[op] for op in ops], float)
+    occupancy = state.occupancy / sm_cycles
+    levels = np.arange(len(occupancy))
+    idle = scheduler_cycles - int(tally.issue_cycles) - int(tally.busy_cycles)
+    clock, sms_of_chip = point.gpu.clock_ghz, point.gpu.sms / sms
+    used = state.occupied.sum(axis=0) / (sm_cycles * chip.tick)
+    used = used / np.where(machine.ops.per_scheduler, chip.schedulers, 1)
+    moved = tally.moved_bytes / cycles / chip.peak_rate
+    slots_used = (tally.issue_cycles + tally.busy_cycles) / scheduler_cycles
+    values: dict[str, Any] = {
+        "cycles": cycles,
+        "instructions": instructions,
+        "ipc": instructions / sm_cycles,
+        "throughput": units.WARP_LANES * instructions / sm_cycles,
+        "bandwidth": units.bytes_per_cycle_to_gbs(tally.asked_bytes / cycles, clock) * sms_of_chip,
+        "memory_latency": _ratio(tally.latency_sum, tally.loads),
+        "memory_latency_quantile": _histogram_quantiles(state.histogram, schema.QUANTILES),
+        "warp_latency": _ratio(tally.lifetime_sum, tally.retired),
+        "occupancy": levels @ occupancy,
+        "occupancy_max": levels[state.occupancy > 0].max(initial=0),
+        "occupancy_fraction": occupancy,
+        "warp_cycles": state.states,
+        "scheduler_cycles": np.array([tally.issue_cycles, tally.busy_cycles, idle]),
+        "peak_fraction": max(moved, slots_used, *used),
+    }
+    return {name: np.asarray(value, dtype=float) for name, value in values.items()}
+
+
+def _histogram_quantiles(histogram: NDArray[np.int64], levels: tuple[float, ...]) -> NDArray[np.float64]:
+    """The smallest latency with at least a fraction of the loads at or below it; NaN without loads."""
+    from warpsim.engine.state import COARSE_WIDTH, FINE_BINS
+
+    total = histogram.sum()
+    if total == 0:
+        return np.full(len(levels), np.nan)
+    ranks = np.maximum(np.ceil(np.array(levels) * total), 1)
+    bins = np.searchsorted(np.cumsum(histogram), ranks)
+    return np.where(bins < FINE_BINS, bins, FINE_BINS + (bins - FINE_BINS + 0.5) * COARSE_WIDTH)
+
+
+def _deadlock(machine: Machine, state: State, kernel: Kernel) -> str:
+    from warpsim.engine.state import Life
+
+    chip, clock = machine.chip[0], state.clock[0]
+    first = (clock.stuck_sm * chip.seats + clock.stuck_seat) * chip.block_warps
+    waiting = [
+        f"warp {i} before step {warp.step}"
+        for i, warp in enumerate(state.warps[first : first + chip.block_warps])
+        if warp.life == Life.AT_BARRIER
+    ]
+    block = state.seats[clock.stuck_sm * chip.seats + clock.stuck_seat].block
+    return (
+        f"kernel {kernel.name}: deadlock at cycle {clock.cycle}: the warps of block {block} wait at different barriers: "
+        + ", ".join(waiting)
+    )
+
+
+def _ratio(total: float, count: float) -> float:
+    return float(total) / float(count) if count else float("nan")
+
+
+def _choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} = {value!r}: one of {', '.join(allowed)}")
+    if value not in allowed:
+        raise ValueError(f"{name} = {value!r}: one of {', '.join(allowed)}")
+    return value
+
+
+def _integer(name: str, value: object, least: int, most: int | None = None) -> int:
+    allowed = f"an integer from {least}" + ("" if most is None else f" to {most}")
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise TypeError(f"{name} = {value!r}: {allowed}")
+    number = operator.index(value)
+    if number < least or (most is not None and number > most):
+        raise ValueError(f"{name} = {number}: {allowed}")
+    return number
+
+

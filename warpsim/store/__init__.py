@@ -1,0 +1,1 @@
+"""Results on disk and their description: the schema, the provenance, the Zarr store."""
