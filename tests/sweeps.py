@@ -1,4 +1,4 @@
-"""Small plans for the tests of sweeps: one SM, a few hundred cycles, so that a point takes some milliseconds."""
+"""Small plans for the tests of sweeps: one SM and a few hundred cycles, some milliseconds a point."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SHORT: dict[str, Any] = {"sms": 1, "warmup": 0, "cycles": 400}
 
 
 def small_plan(**changes: Any) -> Plan:
-    """Two chips, two intensities, three occupancies (48 warps do not fit on g80), two policies; 24 points, 2 replicates."""
+    """Two chips, two intensities, three occupancies (48 do not fit on g80), two policies: 24 points."""
     settings = {
         "gpu": ["g80", "kepler"],
         "kernel": "mix",
@@ -21,3 +21,17 @@ def small_plan(**changes: Any) -> Plan:
         **SHORT,
     }
     return Plan(**{**settings, **changes})
+
+
+PLAN_TOML = """\
+gpu = ["g80", "kepler"]
+kernel = "mix"
+alpha = [1, 8]
+warps = [4, 8, 48]
+scheduler = ["lrr", "gto"]
+replicates = 2
+sms = 1
+warmup = 0
+cycles = 400
+"""
+"""The plan of `small_plan()` as a file."""

@@ -2,6 +2,7 @@
 
 import pytest
 import xarray as xr
+
 from tests.sweeps import small_plan
 from warpsim.batch.local import sweep
 from warpsim.results import accessor, statistics
@@ -23,7 +24,9 @@ def test_mean_of_everything(results):
 
 
 def test_interval(results):
-    xr.testing.assert_identical(results.warpsim.interval("bandwidth", 0.9), statistics.interval(results["bandwidth"], 0.9))
+    xr.testing.assert_identical(
+        results.warpsim.interval("bandwidth", 0.9), statistics.interval(results["bandwidth"], 0.9)
+    )
 
 
 def test_paired_difference(results):
@@ -34,7 +37,9 @@ def test_paired_difference(results):
 
 
 def test_needed_warps(results):
-    xr.testing.assert_identical(results.warpsim.needed_warps(fraction=0.1), statistics.needed_warps(results, 0.1))
+    xr.testing.assert_identical(
+        results.warpsim.needed_warps(fraction=0.1), statistics.needed_warps(results, 0.1)
+    )
 
 
 def test_unknown_variables_are_named(results):

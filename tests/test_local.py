@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 import xarray as xr
+
 from tests.sweeps import SHORT, small_plan
 from warpsim.batch import local, tile
 from warpsim.batch.local import SweepError, prepare_store, sweep
@@ -45,9 +46,8 @@ def assert_same(first, second):
 
 
 def test_a_sweep_in_memory(in_memory):
-    assert dict(in_memory.sizes) == {
-        "gpu": 2, "alpha": 2, "warps": 3, "scheduler": 2, "replicate": 2, "op": 8, "quantile": 7, "state": 9, "slot": 3
-    }  # fmt: skip
+    axes = {"gpu": 2, "alpha": 2, "warps": 3, "scheduler": 2}
+    assert dict(in_memory.sizes) == {**axes, "replicate": 2, "op": 8, "quantile": 7, "state": 9, "slot": 3}
     assert list(in_memory.data_vars) == [declared.name for declared in schema.SWEEP_VARIABLES]
     assert not in_memory["valid"].sel(gpu="g80", warps=48).any()
     assert in_memory["valid"].sum() == 20
@@ -104,7 +104,9 @@ def test_a_sweep_goes_on_where_it_stopped(tmp_path, monkeypatch, in_memory):
 
     run = []
     real = local.run_tile
-    monkeypatch.setattr(local, "run_tile", lambda plan, index, *rest: run.append(index) or real(plan, index, *rest))
+    monkeypatch.setattr(
+        local, "run_tile", lambda plan, index, *rest: run.append(index) or real(plan, index, *rest)
+    )
     assert_same(sweep(plan, path, workers=2), in_memory)
     assert sorted(run) == left
     run.clear()

@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
 from tests.sweeps import small_plan
 from warpsim.batch.local import sweep
 from warpsim.results import plots
@@ -60,7 +61,9 @@ def test_curves_differ_by_marker_and_line_style(results, ax):
 
 
 def test_too_many_curves_are_refused(results, ax):
-    with pytest.raises(ValueError, match="at most 7 curves, but alpha: 4, scheduler: 2 make 8; select some first"):
+    with pytest.raises(
+        ValueError, match="at most 7 curves, but alpha: 4, scheduler: 2 make 8; select some first"
+    ):
         plots.throughput_vs_warps(results, ax, op="alu")
 
 

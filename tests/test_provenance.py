@@ -33,7 +33,9 @@ def odd_kernel() -> Kernel:
     ],
 )
 def test_a_run_can_be_repeated(kernel, launch):
-    first = simulate(KEPLER, kernel, launch=launch, scheduler="gto", replicates=2, seed=5, sms=1, warmup=50, cycles=300)
+    first = simulate(
+        KEPLER, kernel, launch=launch, scheduler="gto", replicates=2, seed=5, sms=1, warmup=50, cycles=300
+    )
     again = simulate(**provenance.from_provenance(first.attrs["provenance"]))
     xr.testing.assert_equal(first, again)
     assert again.attrs["provenance"] == first.attrs["provenance"]
@@ -58,5 +60,5 @@ def test_history_grows_by_a_line():
 
 @pytest.mark.parametrize("text", ["no JSON", "[]", '{"function": "sweep", "call": {}}'])
 def test_other_text_is_refused(text):
-    with pytest.raises(ValueError, match="^provenance: must be"):
+    with pytest.raises(ValueError, match=r"^provenance: must be"):
         provenance.from_provenance(text)

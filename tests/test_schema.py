@@ -74,6 +74,8 @@ def test_an_axis_without_a_description_is_named_by_itself():
 
 
 def test_coordinates_of_other_dimensions_are_left_out():
-    made = schema.build_dataset({"valid": np.ones(2, bool)}, {"warps": [4, 8], "op": ["alu"]}, axes=("warps",))
+    made = schema.build_dataset(
+        {"valid": np.ones(2, bool)}, {"warps": [4, 8], "op": ["alu"]}, axes=("warps",)
+    )
     assert set(made.coords) == {"warps"}
     assert made["warps"].attrs["units"] == "warps/SM"

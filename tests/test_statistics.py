@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import xarray as xr
+
 from tests.sweeps import small_plan
 from warpsim.batch.local import sweep
 from warpsim.results.statistics import half_width, interval, mean, needed_warps, paired_difference
@@ -12,12 +13,16 @@ from warpsim.results.statistics import half_width, interval, mean, needed_warps,
 
 def replicates(*values, name="bandwidth"):
     return xr.DataArray(
-        list(values), dims="replicate", name=name, attrs={"units": "GB/s", "long_name": "memory bandwidth of the chip"}
+        list(values),
+        dims="replicate",
+        name=name,
+        attrs={"units": "GB/s", "long_name": "memory bandwidth of the chip"},
     )
 
 
 def test_interval_of_a_small_sample():
-    # Student's t with 4 degrees of freedom has its 97.5 % point at 2.776445; the standard error here is sqrt(2.5 / 5).
+    # Student's t with 4 degrees of freedom has its 97.5 % point at 2.776445; the standard error here is
+    # sqrt(2.5 / 5).
     found = interval(replicates(1.0, 2.0, 3.0, 4.0, 5.0))
     assert float(found["mean"]) == 3.0
     assert float(found["high"] - found["mean"]) == pytest.approx(2.776445105 * math.sqrt(0.5), rel=1e-9)
@@ -55,7 +60,7 @@ def test_intervals_are_vectorised_over_all_other_dimensions():
 
 
 def test_coverage_of_the_interval():
-    """n = 4000 samples of 5 normal numbers: the 95 % interval covers 0 in 3800 +- 13.8; at 4 sigma 6 in 100 000 runs fail."""
+    """n = 4000 samples of 5: the interval covers 0 in 3800 +- 13.8; 4 sigma fail by chance 6 times in 10^5."""
     n = 4000
     values = np.random.default_rng(2016).normal(size=(n, 5))
     covered = np.sum(np.abs(values.mean(axis=1)) <= half_width(values))
@@ -82,7 +87,7 @@ def test_mean_keeps_units_and_leaves_models_alone():
 def policies():
     """Two policies that share a large common term, and differ by exactly 1, 2, 3."""
     common = np.array([100.0, 200.0, 300.0])
-    values = np.stack([common, common + [1.0, 2.0, 3.0], common - 10.0])
+    values = np.stack([common, common + np.array([1.0, 2.0, 3.0]), common - 10.0])
     return xr.DataArray(
         values,
         dims=("scheduler", "replicate"),
@@ -113,7 +118,9 @@ def test_paired_differences_from_another_reference_and_relative():
 def test_paired_differences_say_what_there_is():
     with pytest.raises(ValueError, match="reference = 'gtoo': must be one of lrr, gto, oldest"):
         paired_difference(policies(), "scheduler", reference="gtoo")
-    with pytest.raises(ValueError, match="dim = 'memory': must be one of the dimensions scheduler, replicate"):
+    with pytest.raises(
+        ValueError, match="dim = 'memory': must be one of the dimensions scheduler, replicate"
+    ):
         paired_difference(policies(), "memory")
 
 
@@ -128,7 +135,9 @@ def test_needed_warps_is_the_smallest_occupancy_that_reaches_the_fraction():
     assert float(found["low"]) == 8  # the upper bound of the mean reaches 0.9 there
     assert float(found["high"]) == 16  # its lower bound only here
     assert found["needed_warps"].attrs["units"] == "warps/SM"
-    assert float(needed_warps(curve([0.5, 0.5], [0.89, 0.92], [0.99, 1.0]), fraction=0.5)["needed_warps"]) == 4
+    assert (
+        float(needed_warps(curve([0.5, 0.5], [0.89, 0.92], [0.99, 1.0]), fraction=0.5)["needed_warps"]) == 4
+    )
 
 
 def test_needed_warps_of_a_curve_that_never_gets_there():
@@ -154,7 +163,7 @@ def test_needed_warps_of_a_sweep_by_scheduler_is_in_warps_per_sm():
     for chip, schedulers in (("g80", 1), ("kepler", 4)):
         for alpha in (2, 64):
             point = {"gpu": chip, "alpha": alpha, "scheduler": "gto"}
-            first = [n for n in (1, 2, 6, 12) if bool(reached.sel(point, warps_per_scheduler=n))]
+            first = [n for n in (1, 2, 6, 12) if bool(reached.sel({**point, "warps_per_scheduler": n}))]
             expected = first[0] * schedulers if first else np.nan
             np.testing.assert_equal(float(found["needed_warps"].sel(point)), expected)
 
@@ -166,7 +175,9 @@ def test_fractions_outside_0_to_1(fraction):
 
 
 def test_needed_warps_needs_an_axis_of_occupancies():
-    with pytest.raises(ValueError, match="must have one of the dimensions warps, warps_per_scheduler; got ilp"):
+    with pytest.raises(
+        ValueError, match="must have one of the dimensions warps, warps_per_scheduler; got ilp"
+    ):
         needed_warps(curve([0.5], [0.5], [0.5], axis="ilp").isel(replicate=0))
 
 

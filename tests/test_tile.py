@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
+
 from tests.sweeps import SHORT, small_plan
 from warpsim.batch import tile
 from warpsim.batch.plan import Plan
@@ -66,7 +67,9 @@ def test_a_point_that_fails_is_named(monkeypatch):
         return real(point)
 
     monkeypatch.setattr(tile, "simulate_point", broken)
-    with pytest.raises(TileError, match="^gpu=g80, alpha=1, warps=8, scheduler=gto: ZeroDivisionError: a bug$"):
+    with pytest.raises(
+        TileError, match=r"^gpu=g80, alpha=1, warps=8, scheduler=gto: ZeroDivisionError: a bug$"
+    ):
         run_tile(small_plan(), 0)
 
 

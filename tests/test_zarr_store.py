@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
+
 from tests.sweeps import small_plan
 from warpsim.batch.tile import run_tile
 from warpsim.store import schema
@@ -113,17 +114,25 @@ def test_an_interrupted_write_leaves_the_tile_pending(store, tiles, monkeypatch)
             write_tile(store, 0, tiles[0])
     assert 0 in pending_tiles(store)
     write_tile(store, 0, tiles[0])
-    np.testing.assert_array_equal(open_results(store.path).isel(PLAN.grid.region(0))["occupancy"], tiles[0]["occupancy"])
+    np.testing.assert_array_equal(
+        open_results(store.path).isel(PLAN.grid.region(0))["occupancy"], tiles[0]["occupancy"]
+    )
 
 
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
         (lambda tile: tile.drop_vars("ipc"), "must hold the variables"),
-        (lambda tile: tile.assign(ipc=tile["ipc"].astype("float32")), r"results\['ipc'\].dtype = float32: must be"),
+        (
+            lambda tile: tile.assign(ipc=tile["ipc"].astype("float32")),
+            r"results\['ipc'\].dtype = float32: must be",
+        ),
         (lambda tile: tile.transpose("replicate", ...), r"results\['cycles'\].dims = .*: must be"),
         (lambda tile: tile.isel(alpha=slice(0, 0)), r"results\['alpha'\] = \[\]: must be \[1\]"),
-        (lambda tile: tile.assign_coords(scheduler=["gto", "lrr"]), r"results\['scheduler'\] = \['gto', 'lrr'\]: must be"),
+        (
+            lambda tile: tile.assign_coords(scheduler=["gto", "lrr"]),
+            r"results\['scheduler'\] = \['gto', 'lrr'\]: must be",
+        ),
         (lambda tile: tile.drop_vars("op"), r"results\['op'\] = None: must be"),
         (lambda tile: tile.isel(replicate=[1, 0]), r"results\['replicate'\] = \[1, 0\]: must be \[0, 1\]"),
     ],
@@ -136,7 +145,9 @@ def test_a_tile_that_does_not_fit_is_refused_before_anything_is_written(store, t
 
 
 def test_the_tile_of_another_place_is_refused(store, tiles):
-    with pytest.raises(ValueError, match=r"results\['gpu'\] = \['g80'\]: must be \['kepler'\]|results\['alpha'\]"):
+    with pytest.raises(
+        ValueError, match=r"results\['gpu'\] = \['g80'\]: must be \['kepler'\]|results\['alpha'\]"
+    ):
         write_tile(store, len(tiles) - 1, tiles[0])
 
 
@@ -145,7 +156,11 @@ def test_tiles_are_counted_by_state(store, tiles):
     write_tile(store, 1, tiles[1], seconds=4.0)
     mark_failed(store, 2, "gpu=kepler: a bug", seconds=1.0)
     counts = tile_counts(store)
-    assert (counts.done, counts.pending, dict(counts.failures)) == (2, len(tiles) - 3, {2: "gpu=kepler: a bug"})
+    assert (counts.done, counts.pending, dict(counts.failures)) == (
+        2,
+        len(tiles) - 3,
+        {2: "gpu=kepler: a bug"},
+    )
     assert counts.seconds == 3.0
     assert counts.seconds_left == 3.0 * (len(tiles) - 2)
     assert 2 in pending_tiles(store)
@@ -166,7 +181,9 @@ def test_xarray_alone_opens_the_store(store, tiles):
     command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, cwd=store.path, check=True)
     ipc, unit = done.stdout.split()
-    expected = open_results(store.path).sel(gpu="kepler", scheduler="gto", alpha=8, op="alu", warps_per_scheduler=2)
+    expected = open_results(store.path).sel(
+        gpu="kepler", scheduler="gto", alpha=8, op="alu", warps_per_scheduler=2
+    )
     assert float(ipc) == pytest.approx(float(expected["ipc"].mean()))
     assert unit == "instructions/cycle/SM"
 
@@ -191,7 +208,9 @@ def test_other_things_are_left_as_they_are(tmp_path):
 
 def test_another_schema_version_is_said(store):
     zarr.open_group(store.path, mode="r+").attrs["warpsim_schema"] = schema.SCHEMA_VERSION + 1
-    with pytest.raises(StoreError, match=f"schema version {schema.SCHEMA_VERSION + 1}; this warpsim reads and writes"):
+    with pytest.raises(
+        StoreError, match=f"schema version {schema.SCHEMA_VERSION + 1}; this warpsim reads and writes"
+    ):
         open_store(store.path)
 
 

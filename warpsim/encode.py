@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from warpsim import units
-from warpsim.engine.state import CHIP, OP, STEP, Kind, Machine, MemoryModel, Policy, WarpState
+from warpsim.engine.state import CHIP, CLASSES, DETAIL, STEP, Kind, Machine, MemoryModel, Policy, WarpState
 from warpsim.gpu import Gpu
 from warpsim.kernels.access import conflict_ways, transactions
 from warpsim.kernels.linear import LinearProgram, Step, linear
@@ -55,33 +55,28 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
     if missing:
         raise ValueError(f"kernel: operation class {missing[0]!r} of {kernel.name}: {gpu.name} has {', '.join(gpu.ops)}")
     classes = list(gpu.ops)
+    if len(classes) > CLASSES:
+        raise ValueError(f"gpu.ops = {len(classes)} operation classes: at most {CLASSES}")
     tick = math.lcm(*(op.interval_cycles.denominator for op in gpu.ops.values()))
 
     steps = np.zeros(len(program.steps), STEP).view(np.recarray)
-    for record, step in zip(steps, program.steps, strict=True):
-        _encode_step(record, step, gpu, classes, tick)
-    ops = np.zeros(len(classes), OP).view(np.recarray)
-    for record, op in zip(ops, gpu.ops.values(), strict=True):
-        record.dependency, record.throttle = _DEPENDENCY[op.pipe], _THROTTLE[op.pipe]
-        record.per_scheduler = op.scope == "scheduler"
-    ops.is_load[classes.index("load")] = 1
-
+    details = np.zeros(len(program.steps), DETAIL).view(np.recarray)
+    for record, detail, step in zip(steps, details, program.steps, strict=True):
+        _encode_step(record, detail, step, gpu, classes, tick)
     quantiles, loads = _latencies(gpu, memory, sms)
     return Machine(
-        chip=_encode_chip(gpu, launch, scheduler, memory, seed, sms, tick),
+        chip=_encode_chip(gpu, launch, scheduler, memory, seed, sms, tick, len(program.registers)),
         program=steps,
+        details=details,
         operands=_operands(steps, program),
-        ops=ops,
-        latency_to=_latency_to(gpu, classes),
         quantiles=quantiles,
         loads=loads,
-        registers=len(program.registers),
         loops=program.loops,
     )
 
 
 def _encode_chip(
-    gpu: Gpu, launch: Launch, scheduler: str, memory: str, seed: int, sms: int | None, tick: int
+    gpu: Gpu, launch: Launch, scheduler: str, memory: str, seed: int, sms: int | None, tick: int, registers: int
 ) -> np.recarray:
     queue, share = gpu.memory.queue, 1.0 if sms is None else sms / gpu.sms
     simulated = gpu.sms if sms is None else sms
@@ -109,7 +104,13 @@ def _encode_chip(
     record.crossbar_rate = rate(queue.crossbar_gbs, record.crossbar_servers)
     record.dram_rate = rate(queue.dram_gbs, record.dram_servers)
     record.peak_rate = rate(gpu.memory.bandwidth_gbs)
-    record.seed = seed
+    record.seed, record.registers = seed, registers
+    classes = list(gpu.ops)
+    for number, (name, op) in enumerate(gpu.ops.items()):
+        record.dependency[number], record.throttle[number] = _DEPENDENCY[op.pipe], _THROTTLE[op.pipe]
+        record.per_scheduler[number], record.is_load[number] = op.scope == "scheduler", name == "load"
+        for consumer, cycles in op.latency_to.items():
+            record.latency_to[number * CLASSES + classes.index(consumer)] = cycles - op.latency_cycles
     return chip
 
 
@@ -118,12 +119,12 @@ def _share_of(servers: int, share: float) -> int:
     return max(1, math.floor(servers * share + 0.5))
 
 
-def _encode_step(record: np.record, step: Step, gpu: Gpu, classes: Sequence[str], tick: int) -> None:
-    record.dst, record.loop, record.target = step.dst, step.loop, step.target
-    record.low, record.high = step.trips
-    record.probability, record.draws = step.probability, step.draws
+def _encode_step(record: np.record, detail: np.record, step: Step, gpu: Gpu, classes: Sequence[str], tick: int) -> None:
+    record.dst = step.dst
+    detail.loop, detail.target, detail.draws, detail.probability = step.loop, step.target, step.draws, step.probability
+    detail.low, detail.high = step.trips
     if step.warps is not None:
-        record.by_index, record.takers = 1, sum(1 << warp for warp in step.warps)
+        detail.by_index, detail.takers = 1, sum(1 << warp for warp in step.warps)
     if step.instruction is None:
         record.kind = _CONTROL[step.kind]
         return
@@ -136,18 +137,18 @@ def _encode_step(record: np.record, step: Step, gpu: Gpu, classes: Sequence[str]
     record.occupancy = int(op.interval_cycles * tick) * ways
     record.slots = op.issue_slots + ways - 1
     record.gap = op.gap_cycles
-    record.taken_gap = op.gap_cycles if op.taken_gap_cycles is None else op.taken_gap_cycles
+    detail.taken_gap = op.gap_cycles if op.taken_gap_cycles is None else op.taken_gap_cycles
     if instruction.op in ("load", "store"):
-        _encode_access(record, instruction, gpu)
+        record.slots += _encode_access(detail, instruction, gpu)
 
 
-def _encode_access(record: np.record, instruction: Instruction, gpu: Gpu) -> None:
+def _encode_access(record: np.record, instruction: Instruction, gpu: Gpu) -> int:
+    """Fills in an access; returns its reissues."""
     access = instruction.access
     assert access is not None
     cost = transactions(access, gpu)
     record.requests, record.extra = cost.requests, cost.extra
     record.request_bytes, record.asked_bytes = cost.bytes_per_request, cost.requested_bytes
-    record.slots += cost.extra
     record.l1_hit = access.l1_hit
     record.l2_hit = access.l1_hit + (1 - access.l1_hit) * access.l2_hit
     for level, hit, latency in (
@@ -156,26 +157,17 @@ def _encode_access(record: np.record, instruction: Instruction, gpu: Gpu) -> Non
     ):
         if hit > 0 and latency is None:
             raise ValueError(f"access.{level}_hit = {hit}: 0 on {gpu.name}, whose memory.{level}_latency_cycles is not known")
+    return cost.extra
 
 
 def _operands(steps: np.recarray, program: LinearProgram) -> np.ndarray:
     """Registers that a step waits for: those it reads, then the one it writes, each once; inputs that nobody writes left out."""
-    lists = [
-        [r for r in dict.fromkeys((*step.src, step.dst)) if r in program.written] for step in program.steps
-    ]
-    table = np.zeros((len(lists), max(1, *(len(registers) for registers in lists))), np.int64)
-    for index, registers in enumerate(lists):
-        steps[index].operands = len(registers)
-        table[index, : len(registers)] = registers
-    return table
-
-
-def _latency_to(gpu: Gpu, classes: Sequence[str]) -> np.ndarray:
-    table = np.zeros((len(classes), len(classes)), np.int64)
-    for writer, op in enumerate(gpu.ops.values()):
-        for consumer, cycles in op.latency_to.items():
-            table[writer, classes.index(consumer)] = cycles - op.latency_cycles
-    return table
+    table: list[int] = []
+    for record, step in zip(steps, program.steps, strict=True):
+        record.operands = len(table)
+        table += [r for r in dict.fromkeys((*step.src, step.dst)) if r in program.written]
+        record.operands_end = len(table)
+    return np.array([*table, 0], np.int32)
 
 
 def _latencies(gpu: Gpu, memory: str, sms: int | None) -> tuple[np.ndarray, np.ndarray]:

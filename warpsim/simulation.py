@@ -275,22 +275,22 @@ def trace_run(
     machine = encode(gpu, kernel, launch, scheduler=scheduler, memory=memory, seed=seed, sms=sms)
     state = _run_machine(machine, kernel, warmup, cycles, trace=rows)
     tally, chip, classes = state.tally[0], machine.chip[0], list(gpu.ops)
-    traced = int(state.clock[0].traced)
+    traced = int(state.tally[0].traced)
     if traced >= rows:
         raise ValueError(f"rows = {rows}: more, since so many instructions were issued")
     scheduler_cycles = int(chip.sms * chip.schedulers * (state.clock[0].cycle - warmup))
-    issued, busy = int(tally.issue_cycles), int(tally.busy_cycles)
+    issued, busy = _scheduler_cycles(machine, state)
     return TraceRun(
         issues=[
             (int(cycle), int(sm), int(slot), classes[machine.program[step].op])
             for cycle, sm, slot, step in state.trace[:traced]
         ],
-        warp_cycles=dict(zip(schema.STATES, state.states.tolist(), strict=True)),
+        warp_cycles=dict(zip(schema.STATES, [issued, *tally.states[1:].tolist()], strict=False)),
         scheduler_cycles=dict(zip(schema.SLOTS, (issued, busy, scheduler_cycles - issued - busy), strict=True)),
-        occupancy_cycles={warps: int(n) for warps, n in enumerate(state.occupancy) if n},
+        occupancy_cycles={warps: int(n) for warps, n in enumerate(tally.occupancy) if n},
         retired=sorted((int(a), int(b), int(c), int(d)) for a, b, c, d in state.lives[: tally.retired]),
-        load_latencies=np.repeat(np.arange(len(state.histogram)), state.histogram).tolist(),
-        instructions={op: int(n) for op, n in zip(classes, state.issued, strict=True) if n},
+        load_latencies=np.repeat(np.arange(len(tally.histogram)), tally.histogram).tolist(),
+        instructions={op: int(n) for op, n in zip(classes, _by_class(machine, state.issued), strict=False) if n},
         end=int(state.clock[0].cycle),
     )
 
@@ -322,33 +322,48 @@ def _report(point: Point, machine: Machine, state: State) -> dict[str, NDArray[n
     sm_cycles = sms * cycles
     scheduler_cycles = sm_cycles * int(chip.schedulers)
     ops = schema.result_ops([point.gpu])
-    issued = dict(zip(point.gpu.ops, state.issued, strict=True))
+    issued = dict(zip(point.gpu.ops, _by_class(machine, state.issued), strict=False))
     instructions = np.array([issued[op] for op in ops], float)
-    occupancy = state.occupancy / sm_cycles
+    occupancy = tally.occupancy[: int(chip.seats * chip.block_warps) + 1] / sm_cycles
     levels = np.arange(len(occupancy))
-    idle = scheduler_cycles - int(tally.issue_cycles) - int(tally.busy_cycles)
-    clock, sms_of_chip = point.gpu.clock_ghz, point.gpu.sms / sms
-    used = state.occupied.sum(axis=0) / (sm_cycles * chip.tick)
-    used = used / np.where(machine.ops.per_scheduler, chip.schedulers, 1)
+    issue_cycles, busy = _scheduler_cycles(machine, state)
+    asked_bytes = float(state.issued @ machine.details.asked_bytes)
+    used = _by_class(machine, state.issued * machine.program.occupancy) / (sm_cycles * chip.tick)
+    used = used / np.where(chip.per_scheduler, chip.schedulers, 1)
     moved = tally.moved_bytes / cycles / chip.peak_rate
-    slots_used = (tally.issue_cycles + tally.busy_cycles) / scheduler_cycles
+    clock, share = point.gpu.clock_ghz, sms / point.gpu.sms
     values: dict[str, Any] = {
         "cycles": cycles,
         "instructions": instructions,
         "ipc": instructions / sm_cycles,
         "throughput": units.WARP_LANES * instructions / sm_cycles,
-        "bandwidth": units.bytes_per_cycle_to_gbs(tally.asked_bytes / cycles, clock) * sms_of_chip,
-        "memory_latency": _ratio(tally.latency_sum, tally.loads),
-        "memory_latency_quantile": _histogram_quantiles(state.histogram, schema.QUANTILES),
+        "bandwidth": units.bytes_per_cycle_to_gbs(asked_bytes / cycles, clock) / share,
+        "memory_latency": _ratio(tally.latency_sum, tally.histogram.sum()),
+        "memory_latency_quantile": _histogram_quantiles(tally.histogram, schema.QUANTILES),
         "warp_latency": _ratio(tally.lifetime_sum, tally.retired),
         "occupancy": levels @ occupancy,
-        "occupancy_max": levels[state.occupancy > 0].max(initial=0),
+        "occupancy_max": levels[occupancy > 0].max(initial=0),
         "occupancy_fraction": occupancy,
-        "warp_cycles": state.states,
-        "scheduler_cycles": np.array([tally.issue_cycles, tally.busy_cycles, idle]),
-        "peak_fraction": max(moved, slots_used, *used),
+        "warp_cycles": [issue_cycles, *tally.states[1 : len(schema.STATES)]],
+        "scheduler_cycles": np.array([issue_cycles, busy, scheduler_cycles - issue_cycles - busy]),
+        "peak_fraction": max(moved, (issue_cycles + busy) / scheduler_cycles, *used),
     }
     return {name: np.asarray(value, dtype=float) for name, value in values.items()}
+
+
+def _scheduler_cycles(machine: Machine, state: State) -> tuple[int, int]:
+    """Scheduler-cycles in which instructions issued, and in which the scheduler was still busy with them."""
+    tally = state.tally[0]
+    issue_cycles = int(state.issued.sum() - tally.pairs)
+    slots = int(state.issued @ machine.program.slots - tally.pair_slots)
+    return issue_cycles, int(machine.chip[0].issue_interval * slots - issue_cycles + tally.carried)
+
+
+def _by_class(machine: Machine, of_steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sums of what is counted by step over the operation classes; steps that only steer count nothing."""
+    from warpsim.engine.state import CLASSES
+
+    return np.bincount(machine.program.op, of_steps, CLASSES).astype(np.int64)
 
 
 def _histogram_quantiles(histogram: NDArray[np.int64], levels: tuple[float, ...]) -> NDArray[np.float64]:
@@ -364,14 +379,14 @@ def _histogram_quantiles(histogram: NDArray[np.int64], levels: tuple[float, ...]
 
 
 def _deadlock(machine: Machine, state: State, kernel: Kernel) -> str:
-    from warpsim.engine.state import Life
+    from warpsim.engine.state import WARPS, Life
 
     chip, clock = machine.chip[0], state.clock[0]
-    first = (clock.stuck_sm * chip.seats + clock.stuck_seat) * chip.block_warps
+    sm, first = state.sms[clock.stuck_sm], clock.stuck_seat * chip.block_warps
     waiting = [
-        f"warp {i} before step {warp.step}"
-        for i, warp in enumerate(state.warps[first : first + chip.block_warps])
-        if warp.life == Life.AT_BARRIER
+        f"warp {i} before step {sm.step[first + i]}"
+        for i in range(chip.block_warps)
+        if state.warps[clock.stuck_sm * WARPS + first + i].life == Life.AT_BARRIER
     ]
     block = state.seats[clock.stuck_sm * chip.seats + clock.stuck_seat].block
     return (

@@ -54,11 +54,10 @@ _INTEGERS = ("warps", "warps_per_scheduler", "block_warps", "replicates", "sms",
 class Plan:
     """A sweep over chips, kernels and settings.
 
-    A list is an axis: a dimension of the result, in the order in which it was written. Anything else holds
-        for all points.
+    A list is an axis, a dimension of the result, in the order in which it was written. Anything else holds for
+    all points.
 
-        Plan(gpu=["fermi", "kepler"], kernel="mix", alpha=[0, 1, 4], warps=[8, 16, 48], scheduler=["lrr",
-        "gto"], replicates=8)
+        Plan(gpu=["fermi", "kepler"], kernel="mix", alpha=[0, 1, 4], warps=[8, 16, 48], replicates=8)
 
     Settings:
         gpu: chip: a name, a path, or a Gpu.
@@ -136,8 +135,8 @@ class Plan:
         Paths of chips and kernels in it are relative to the file's folder.
 
         Raises:
-            ValueError: the file cannot be read, or is no TOML; or as the plan's own errors, with the file's
-                name.
+            ValueError: the file cannot be read, is no TOML, or holds a wrong plan; with the file's name.
+            TypeError: a value in it has a wrong type.
         """
         file = Path(path)
         try:
@@ -210,7 +209,7 @@ class Plan:
         """
         kernels = {} if kernels is None else kernels
         values = self._at(place)
-        key = tuple(values[name] for name in ("kernel", *self._arguments) if name in self.axes)
+        key = tuple(i for name, i in zip(self.axes, place, strict=True) if name in ("kernel", *self._arguments))
         if key not in kernels:
             kernels[key] = self._kernel(values)
         return self._point(values, kernels[key])
@@ -239,8 +238,7 @@ class Plan:
     def record(self) -> dict[str, Any]:
         """The plan in JSON types, by value: two plans with the same record give the same results.
 
-        A kernel that comes with the package is held by name, arguments and digest, any other by its program
-        too.
+        A kernel that comes with the package is held by name, arguments and digest; any other by its program too.
         """
         settings = {name: encoded(_label(name, value)) for name, value in self.settings.items()}
         settings |= {

@@ -14,6 +14,12 @@ _1, _2, _4, _56 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
 
 
 @inline
+def at(index):
+    """An index that is not negative, said to the compiler: it leaves out Python's counting from the end."""
+    return np.uintp(index)
+
+
+@inline
 def bit(member):
     """The set {member}, 0 <= member < 64."""
     return ONE << np.uint64(member)

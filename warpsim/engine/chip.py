@@ -4,108 +4,102 @@ import numpy as np
 
 from warpsim.engine import memory
 from warpsim.engine.accounting import catch_up
-from warpsim.engine.bits import NONE, bit, first, rest, size
+from warpsim.engine.bits import NONE, at, bit, first, rest, size
 from warpsim.engine.blocks import arrive, exit_warp, start_block, start_due_blocks, vacate_drained
 from warpsim.engine.jit import inline, jit
 from warpsim.engine.pipelines import FOREVER, execute, issuable_among, ready_cycle, unit_accepts
 from warpsim.engine.schedulers import pick
-from warpsim.engine.state import WHEEL, Kind, Outcome, WarpState
+from warpsim.engine.state import WARPS, WHEEL, Kind, Outcome, WarpState
 from warpsim.engine.wheel import call_sm, next_call, sleep_until, wake
 
 _LOAD, _STORE, _BARRIER, _EXIT = int(Kind.LOAD), int(Kind.STORE), int(Kind.BARRIER), int(Kind.EXIT)
-_WAIT, _SELECTED, _NOT_SELECTED = int(WarpState.WAIT), int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
+_WAIT, _NOT_SELECTED = int(WarpState.WAIT), int(WarpState.NOT_SELECTED)
 _STOPPED, _FINISHED, _DEADLOCK = int(Outcome.STOPPED), int(Outcome.FINISHED), int(Outcome.DEADLOCK)
 
 
 @inline
-def pairs(machine, state, sm, scheduler, index, kind, now):
-    """Whether the warp's next instruction can issue in the same cycle as the one of `kind` that just did."""
-    if kind > _STORE:
+def pairs(machine, state, sm, s, following, kind, now):
+    """Whether a warp's next instruction, ready now, can issue in the same cycle as the one of `kind` that just did."""
+    if kind > _STORE or (kind == _LOAD and following.kind == _LOAD):
         return False
-    warp = state.warps[index]
-    following = machine.program[warp.step]
-    if kind == _LOAD and following.kind == _LOAD:
-        return False
-    cycle, _ = ready_cycle(machine, state, index, warp.step, now, _WAIT)
-    if cycle > now or not unit_accepts(machine, state, sm, scheduler, following.op, now):
+    if not unit_accepts(machine.chip[0], sm, s, following.op, now):
         return False
     return following.kind != _LOAD or memory.admits(machine, state, sm, now)
 
 
 @inline
-def issue(machine, state, sm, scheduler_in_sm, slot, now):
+def issue(machine, state, sm, s, slot, now):
     """Issues one instruction of a warp, or two, and sends the warp to sleep until its next one. False: a deadlock."""
-    chip = machine.chip[0]
-    index = sm * chip.seats * chip.block_warps + slot
-    warp = state.warps[index]
-    step_index = warp.step
-    kind, slots, gap = execute(machine, state, sm, scheduler_in_sm, slot, index, now)
-    if chip.issue_width == 2 and pairs(machine, state, sm, scheduler_in_sm, index, kind, now):
-        step_index = warp.step
-        kind, more_slots, more_gap = execute(machine, state, sm, scheduler_in_sm, slot, index, now)
+    chip, tally = machine.chip[0], state.tally[0]
+    index = sm.index * WARPS + slot
+    issued = sm.step[at(slot)]
+    kind, slots, gap = execute(machine, state, sm, s, slot, now)
+    following = machine.program[at(sm.step[at(slot)])]
+    ready, reason = ready_cycle(machine, state, index, following, now, np.int64(_WAIT))
+    if chip.issue_width == 2 and ready == now and pairs(machine, state, sm, s, following, kind, now):
+        issued = sm.step[at(slot)]
+        kind, more_slots, more_gap = execute(machine, state, sm, s, slot, now)
+        tally.pairs += 1
+        tally.pair_slots += min(slots, more_slots)
         slots, gap = max(slots, more_slots), max(gap, more_gap)
+        following = machine.program[at(sm.step[at(slot)])]
+        ready, reason = ready_cycle(machine, state, index, following, now, np.int64(_WAIT))
 
-    scheduler = state.schedulers[sm * chip.schedulers + scheduler_in_sm]
-    scheduler.last = slot
-    scheduler.greedy = slot if kind != _EXIT else -1
-    scheduler.next_issue = now + chip.issue_interval * slots
-    state.tally[0].issue_cycles += 1
-    state.tally[0].busy_cycles += chip.issue_interval * slots - 1
-    state.states[_SELECTED] += 1
+    sm.last[at(s)] = slot
+    sm.greedy[at(s)] = slot
+    sm.next_issue[at(s)] = now + chip.issue_interval * slots
 
     if kind == _EXIT:
-        return exit_warp(machine, state, sm, slot, index, now)
+        sm.greedy[at(s)] = -1
+        return exit_warp(machine, state, sm, slot, now)
     if kind == _BARRIER:
-        return arrive(machine, state, sm, slot, index, step_index, gap, now)
-    cycle, reason = ready_cycle(machine, state, index, warp.step, now + gap, _WAIT)
-    warp.wake, warp.reason = cycle, reason
-    state.states[reason] += cycle - now - 1
-    sleep_until(state, sm, slot, now, cycle)
+        return arrive(machine, state, sm, slot, issued, gap, now)
+    if ready <= now + gap:
+        ready, reason = now + gap, np.int64(_WAIT)
+    tally.states[at(reason)] += ready - now - 1
+    sleep_until(state, sm, slot, now, ready, reason)
     return True
 
 
 @inline
 def cycle_of_sm(machine, state, sm, now):
     """One cycle of one SM: wake, pick, issue, account. False: a deadlock."""
-    chip, unit = machine.chip[0], state.sms[sm]
-    catch_up(machine, state, sm, now)
-    unit.visited = now
-    if unit.due > 0:
+    chip, tally = machine.chip[0], state.tally[0]
+    if sm.ready != NONE:
+        catch_up(machine, state, sm, now)
+    sm.visited = now
+    if sm.due > 0:
         start_due_blocks(machine, state, sm, now)
-    woken = wake(machine, state, sm, now)
-    drained = woken & unit.draining
+    woken = wake(state, sm, now)
+    drained = woken & sm.draining
     if drained != NONE:
         vacate_drained(machine, state, sm, drained, now)
-        woken &= ~drained
-    unit.ready |= woken
-    if unit.ready == NONE:
-        return True
-
+        woken ^= drained
+    ready, issued = sm.ready | woken, NONE  # schedulers own different warps, so none waits for another one's choice
     again = np.int64(FOREVER)
     s = now % chip.schedulers
     for _ in range(chip.schedulers):
-        scheduler = state.schedulers[sm * chip.schedulers + s]
-        eligible = unit.ready & scheduler.warps
+        eligible = ready & sm.mine[at(s)]
         if eligible != NONE:
-            if now < scheduler.next_issue:
-                state.states[_NOT_SELECTED] += size(eligible)
-                again = min(again, scheduler.next_issue)
+            if now < sm.next_issue[at(s)]:
+                tally.states[_NOT_SELECTED] += size(eligible)
+                again = min(again, sm.next_issue[at(s)])
             else:
                 issuable, retry = issuable_among(machine, state, sm, s, eligible, now)
                 if issuable == NONE:
                     again = min(again, retry)
                 else:
-                    base = sm * chip.seats * chip.block_warps
-                    slot = pick(chip.policy, issuable, scheduler, unit, state.warps, base)
-                    state.states[_NOT_SELECTED] += size(issuable) - 1
-                    unit.ready &= ~bit(slot)
+                    slot = pick(chip.policy, issuable, sm, s, state.warps)
+                    tally.states[_NOT_SELECTED] += size(issuable) - 1
+                    issued |= bit(slot)
                     if not issue(machine, state, sm, s, slot, now):
                         return False
-                    if eligible & ~bit(slot) != NONE:
-                        again = min(again, scheduler.next_issue)
+                    if eligible != bit(slot):
+                        again = min(again, sm.next_issue[at(s)])
         s += 1
         if s == chip.schedulers:
             s = 0
+    sm.ready = ready ^ issued
     if again < FOREVER:
         call_sm(state, sm, min(max(again, now + 1), now + WHEEL - 1))
     return True
@@ -114,11 +108,10 @@ def cycle_of_sm(machine, state, sm, now):
 @jit
 def start(machine, state):
     """Deals blocks to the SMs in turn, seat by seat, at cycle 0."""
-    chip = machine.chip[0]
-    for seat in range(chip.seats):
-        for sm in range(chip.sms):
+    for seat in range(machine.chip[0].seats):
+        for sm in state.sms:
             start_block(machine, state, sm, seat, 0)
-    for sm in range(chip.sms):
+    for sm in state.sms:
         call_sm(state, sm, 0)
 
 
@@ -135,11 +128,12 @@ def run(machine, state, stop):
         if now >= stop:
             clock.cycle = stop
             return _STOPPED
-        for word in range(state.wake_sms.shape[1]):
-            called = state.wake_sms[now & (len(state.wake_sms) - 1), word]
-            state.wake_sms[now & (len(state.wake_sms) - 1), word] = NONE
+        for word in range(0, len(state.calls), WHEEL):
+            entry = at(word + (now & (WHEEL - 1)))
+            called = state.calls[entry]
+            state.calls[entry] = NONE
             while called != NONE:
-                sm = 64 * word + first(called)
+                sm = state.sms[at(word // WHEEL * 64 + first(called))]
                 called = rest(called)
                 if not cycle_of_sm(machine, state, sm, now):
                     clock.cycle = now

@@ -55,3 +55,8 @@ def jit(function: Function) -> Function:
 def inline(function: Function) -> Function:
     """Compiles a part of the machine, always inlined into its callers: the state is many arrays, too many to pass."""
     return numba.njit(function, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
+
+
+def rare(function: Function) -> Function:
+    """Compiles a part of the machine that runs seldom, on its own, so that the frequent parts keep the registers."""
+    return numba.njit(function, nogil=True, error_model="numpy", _nrt=False)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from warpsim.engine.bits import at
 from warpsim.engine.jit import inline
 from warpsim.engine.rng import choose, choose_low, mix, skip, step, uniform
 from warpsim.engine.state import (
@@ -23,29 +24,31 @@ def quantile(table, row, u):
     """The u-quantile of a row: linear within a bin of equal probability."""
     x = u * BINS
     i = np.int64(x)
-    return table[row, i] + (x - i) * (table[row, i + 1] - table[row, i])
+    low = table[at(row), at(i)]
+    return low + (x - i) * (table[at(row), at(i + 1)] - low)
 
 
 @inline
 def single_server(state, now, service):
     """The wait for the one server of the models `fixed` and `measured`, and its occupation."""
-    wait = max(state.servers[0, 0], np.float64(now)) - now
-    state.servers[0, 0] = max(state.servers[0, 0], np.float64(now)) + service
-    return wait
+    start = max(state.servers[0, 0], np.float64(now))
+    state.servers[0, 0] = start + service
+    return start - now
 
 
 @inline
 def two_stages(chip, state, now, word, request_bytes, stages):
     """The wait in the crossbar and, with two stages, in a DRAM channel; servers are chosen by a random word."""
-    server = choose(word, chip.crossbar_servers)
-    wait = max(state.servers[0, server], np.float64(now)) - now
-    state.servers[0, server] = max(state.servers[0, server], np.float64(now)) + request_bytes / chip.crossbar_rate
+    server = at(choose(word, chip.crossbar_servers))
+    start = max(state.servers[0, server], np.float64(now))
+    wait = start - now
+    state.servers[0, server] = start + request_bytes / chip.crossbar_rate
     if stages == 2:
         arrival = now + wait
-        server = choose_low(word, chip.dram_servers)
-        second = max(state.servers[1, server], arrival) - arrival
-        state.servers[1, server] = max(state.servers[1, server], arrival) + request_bytes / chip.dram_rate
-        wait = wait + second
+        server = at(choose_low(word, chip.dram_servers))
+        start = max(state.servers[1, server], arrival)
+        wait = wait + (start - arrival)
+        state.servers[1, server] = start + request_bytes / chip.dram_rate
     return wait
 
 
@@ -141,16 +144,17 @@ def admits(machine, state, sm, now):
     limit = machine.chip[0].loads_per_sm
     if limit == 0:
         return True
-    while state.sms[sm].in_flight > 0 and state.flights[sm, 0] <= now:
-        _pop(state.flights[sm], state.sms[sm])
-    return state.sms[sm].in_flight < limit
+    heap = state.flights[at(sm.index)]
+    while sm.in_flight > 0 and heap[0] <= now:
+        _pop(heap, sm)
+    return sm.in_flight < limit
 
 
 @inline
 def note_flight(machine, state, sm, returns):
     """Counts a load of an SM as in flight until it returns."""
     if machine.chip[0].loads_per_sm > 0:
-        _push(state.flights[sm], state.sms[sm], returns)
+        _push(state.flights[at(sm.index)], sm, returns)
 
 
 @inline
@@ -180,9 +184,10 @@ def _pop(heap, sm):
 
 
 @inline
-def count_latency(state, latency):
+def count_latency(tally, latency):
     """Adds one load to the histogram of latencies: 1-cycle bins, then coarse ones, the last one open."""
-    state.tally[0].loads += 1
-    state.tally[0].latency_sum += latency
-    coarse = FINE_BINS + (latency - FINE_BINS) // COARSE_WIDTH
-    state.histogram[latency if latency < FINE_BINS else min(coarse, FINE_BINS + COARSE_BINS - 1)] += 1
+    tally.latency_sum += latency
+    index = latency
+    if latency >= FINE_BINS:
+        index = min(FINE_BINS + (latency - FINE_BINS) // COARSE_WIDTH, FINE_BINS + COARSE_BINS - 1)
+    tally.histogram[at(index)] += 1

@@ -2,23 +2,23 @@
 
 import numpy as np
 
-from warpsim.engine.bits import NONE, after, bit, first, rest, size
+from warpsim.engine.bits import NONE, after, at, bit, first, rest, size
 from warpsim.engine.jit import inline
 from warpsim.engine.rng import mix, step, uniform
-from warpsim.engine.state import Policy
+from warpsim.engine.state import WARPS, Policy
 
 _LRR, _GTO, _OLDEST, _RANDOM = int(Policy.LRR), int(Policy.GTO), int(Policy.OLDEST), int(Policy.RANDOM)
 
 
 @inline
-def loose_round_robin(issuable, scheduler):
+def loose_round_robin(issuable, sm, s):
     """The first in circular slot order after the warp that issued last."""
-    later = after(issuable, scheduler.last)
-    return first(later) if later != NONE else first(issuable)
+    later = after(issuable, sm.last[at(s)])
+    return first(later if later != NONE else issuable)
 
 
 @inline
-def oldest(issuable, sm, warps, base):
+def oldest(issuable, sm, warps):
     """The warp that was launched first on this SM."""
     pick = first(issuable)
     if sm.reused == 0:  # slots were filled in order, so that slot order is age
@@ -27,37 +27,38 @@ def oldest(issuable, sm, warps, base):
     while others != NONE:
         slot = first(others)
         others = rest(others)
-        if warps[base + slot].age < warps[base + pick].age:
+        if warps[at(sm.index * WARPS + slot)].age < warps[at(sm.index * WARPS + pick)].age:
             pick = slot
     return pick
 
 
 @inline
-def greedy_then_oldest(issuable, scheduler, sm, warps, base):
+def greedy_then_oldest(issuable, sm, s, warps):
     """The warp that issued last, if it can; otherwise the oldest (Rogers, O'Connor & Aamodt 2012)."""
-    if scheduler.greedy >= 0 and (issuable & bit(scheduler.greedy)) != NONE:
-        return np.int64(scheduler.greedy)
-    return oldest(issuable, sm, warps, base)
+    greedy = sm.greedy[at(s)]
+    if greedy >= 0 and (issuable & bit(greedy)) != NONE:
+        return np.int64(greedy)
+    return oldest(issuable, sm, warps)
 
 
 @inline
-def random_warp(issuable, scheduler):
+def random_warp(issuable, sm, s):
     """Any of them, equally likely; one draw from the scheduler's own stream."""
-    scheduler.stream = step(scheduler.stream)
-    for _ in range(np.int64(uniform(mix(scheduler.stream)) * size(issuable))):
+    sm.stream[at(s)] = step(sm.stream[at(s)])
+    for _ in range(np.int64(uniform(mix(sm.stream[at(s)])) * size(issuable))):
         issuable = rest(issuable)
     return first(issuable)
 
 
 @inline
-def pick(policy, issuable, scheduler, sm, warps, base):
-    """The slot of the warp that issues. `base` is the index in `warps` of the SM's slot 0."""
+def pick(policy, issuable, sm, s, warps):
+    """The slot of the warp that scheduler s of an SM issues, out of a set that is not empty."""
     if policy == _LRR:
-        return loose_round_robin(issuable, scheduler)
+        return loose_round_robin(issuable, sm, s)
     if policy == _GTO:
-        return greedy_then_oldest(issuable, scheduler, sm, warps, base)
+        return greedy_then_oldest(issuable, sm, s, warps)
     if policy == _OLDEST:
-        return oldest(issuable, sm, warps, base)
+        return oldest(issuable, sm, warps)
     if policy == _RANDOM:
-        return random_warp(issuable, scheduler)
+        return random_warp(issuable, sm, s)
     raise ValueError("unknown scheduling policy")

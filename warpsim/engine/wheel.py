@@ -6,56 +6,53 @@ and the set of SMs to look at. What lies further ahead is put into the last slot
 
 import numpy as np
 
-from warpsim.engine.bits import NONE, bit, first, rest
+from warpsim.engine.bits import NONE, at, bit, first, rest
 from warpsim.engine.jit import inline
-from warpsim.engine.state import WHEEL
+from warpsim.engine.state import LABEL_BITS, WHEEL
 
 _MASK = WHEEL - 1
-_SIX, _LOW_SIX = 6, 63
+_LABEL = (1 << LABEL_BITS) - 1
 
 
 @inline
 def call_sm(state, sm, cycle):
     """Has an SM looked at in a cycle, at most WHEEL - 1 cycles ahead."""
-    state.wake_sms[cycle & _MASK, sm >> _SIX] |= bit(sm & _LOW_SIX)
+    state.calls[at(sm.calls + (cycle & _MASK))] |= sm.me
 
 
 @inline
-def sleep_until(state, sm, slot, now, cycle):
+def sleep_until(state, sm, slot, now, cycle, reason):
     """Lets a warp sleep from `now` until `cycle` > now."""
+    sm.wake[at(slot)] = (cycle << LABEL_BITS) | reason
     if cycle - now >= WHEEL:
         cycle = now + WHEEL - 1
-        state.sms[sm].sleeping_long |= bit(slot)
-    state.wake_warps[cycle & _MASK, sm] |= bit(slot)
+        sm.sleeping_long |= bit(slot)
+    sm.wheel[at(cycle & _MASK)] |= bit(slot)
     call_sm(state, sm, cycle)
 
 
 @inline
-def wake(machine, state, sm, now):
+def wake(state, sm, now):
     """The set of warps of an SM that wake now; takes them off the wheel."""
-    woken = state.wake_warps[now & _MASK, sm]
-    if woken == NONE:
-        return woken
-    state.wake_warps[now & _MASK, sm] = NONE
-    long = woken & state.sms[sm].sleeping_long
+    woken = sm.wheel[at(now & _MASK)]
+    sm.wheel[at(now & _MASK)] = NONE
+    long = woken & sm.sleeping_long
     while long != NONE:
         slot = first(long)
         long = rest(long)
-        state.sms[sm].sleeping_long &= ~bit(slot)
-        due = state.warps[sm * machine.chip[0].seats * machine.chip[0].block_warps + slot].wake
-        if due > now:
+        sm.sleeping_long &= ~bit(slot)
+        due = sm.wake[at(slot)]
+        if due >> LABEL_BITS > now:
             woken &= ~bit(slot)
-            sleep_until(state, sm, slot, now, due)
+            sleep_until(state, sm, slot, now, due >> LABEL_BITS, due & _LABEL)
     return woken
 
 
 @inline
 def next_call(state, now, stop):
     """The first cycle in now..stop-1 in which an SM has something to do; `stop` if there is none; -1 if nothing is ahead at all."""
-    for cycle in range(now, now + WHEEL):
-        if cycle >= stop:
-            return np.int64(stop)
-        for word in range(state.wake_sms.shape[1]):
-            if state.wake_sms[cycle & _MASK, word] != NONE:
+    for cycle in range(now, min(now + WHEEL, stop)):
+        for word in range(0, len(state.calls), WHEEL):
+            if state.calls[at(word + (cycle & _MASK))] != NONE:
                 return np.int64(cycle)
-    return np.int64(-1)
+    return np.int64(stop if stop <= now + WHEEL else -1)

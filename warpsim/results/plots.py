@@ -72,9 +72,11 @@ def latency_vs_bandwidth(results: xr.Dataset, ax: Axes, *, models: Models | None
     for number, (label, curve) in enumerate(_combinations(results[["bandwidth", "memory_latency"]], x)):
         found = interval(curve["memory_latency"])
         bars = _half(found, curve.sizes["replicate"])
-        ax.errorbar(mean(curve["bandwidth"]), found["mean"], yerr=bars, **_style(number), label=label)
+        ax.errorbar(
+            mean(curve["bandwidth"]).values, found["mean"].values, yerr=bars, **_style(number), label=label
+        )
     for number, (name, model) in enumerate((models or {}).items()):
-        ax.plot(model["bandwidth"], model["memory_latency"], **_model_style(number), label=name)
+        ax.plot(model["bandwidth"].values, model["memory_latency"].values, **_model_style(number), label=name)
     ax.set_xlabel(_label(results["bandwidth"]))
     ax.set_ylabel(_label(results["memory_latency"]))
     return _finish(ax)
@@ -182,9 +184,9 @@ def _curves(
     scale = _Scale(ax, x, [data[x], *(model[x] for model in (models or {}).values())])
     for number, (label, curve) in enumerate(_combinations(data, x)):
         found, bars = _mean_and_bars(curve)
-        ax.errorbar(scale(curve[x]), found, yerr=bars, **_style(number), label=label)
+        ax.errorbar(scale(curve[x]), found.values, yerr=bars, **_style(number), label=label)
     for number, (name, model) in enumerate((models or {}).items()):
-        ax.plot(scale(model[x]), model, **_model_style(number), label=name)
+        ax.plot(scale(model[x]), model.values, **_model_style(number), label=name)
     ax.set_xlabel(_label(data[x]))
     _finish(ax)
 
@@ -200,7 +202,7 @@ def _mean_and_bars(curve: xr.DataArray | xr.Dataset) -> tuple[Any, Any]:
 
 
 def _half(found: xr.Dataset, replicates: int) -> Any:
-    return found["high"] - found["mean"] if replicates > 1 else None
+    return (found["high"] - found["mean"]).values if replicates > 1 else None
 
 
 def _needed(results: xr.Dataset, fraction: float) -> xr.Dataset:
@@ -233,7 +235,8 @@ def _combinations(data: Any, x: str) -> Iterator[tuple[str, Any]]:
 
 
 def _text(curve: Any, dim: str) -> str:
-    return str(curve[dim].item()) if dim in curve.coords else ""
+    value = curve[dim].item() if dim in curve.coords else ""
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 class _Scale:

@@ -10,7 +10,7 @@ LARGEST_TILE = 64
 """Points of a tile at most: a fraction of a minute to some minutes of work, lost at an interruption."""
 
 SMALLEST_TILE = 8
-"""Points that a tile has at least, where there are so many: writing a tile takes some 50 ms, whatever its size."""
+"""Points of a tile at least, where there are so many: writing one takes some 50 ms, whatever its size."""
 
 SHARES = 32
 """A small sweep is cut into about this many tiles, so that it has work for several workers."""

@@ -1,0 +1,35 @@
+# Every target works from a clean checkout: it makes .venv, installs into it what it needs, and runs.
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN = .venv/bin
+
+.PHONY: run test verify bench lint clean
+
+run: .venv/installed  ## the cusp experiment on all chips: sweep, table and figure
+	$(BIN)/warpsim experiment cusp --workers 2
+
+test: .venv/installed-test  ## the tests
+	$(BIN)/pytest
+
+verify: .venv/installed-test  ## the heavier statistical tests
+	$(BIN)/pytest -m verify
+
+bench: .venv/installed-test  ## speed of the engine and of the command line
+	$(BIN)/pytest benchmarks -m bench
+
+lint: .venv/installed-dev  ## style and types
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+clean:  ## everything that a target has made, but for results
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+
+.venv/installed: WHAT = .
+.venv/installed-test: WHAT = .[test]
+.venv/installed-dev: WHAT = .[dev]
+.venv/installed .venv/installed-test .venv/installed-dev: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "warpsim needs Python 3.11 or newer" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '$(WHAT)'
+	@touch $@

@@ -1,0 +1,341 @@
+"""The command line: what it prints, what it writes, its exit codes; no traceback for a wrong request."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.sweeps import PLAN_TOML, small_plan
+from warpsim import cli
+from warpsim.batch import tile
+from warpsim.gpu import list_gpus, load_gpu
+from warpsim.kernels import Instruction, Kernel, list_kernels, mix
+from warpsim.simulation import DeadlockError, simulate
+from warpsim.store.provenance import from_provenance
+from warpsim.store.zarr_store import open_results, open_store, pending_tiles, tile_counts
+
+ROOT = Path(cli.__file__).resolve().parent.parent
+
+POINT = "simulate --gpu kepler --kernel mix --warps 8 --sms 1 --warmup 0 --cycles 400".split()
+
+
+@pytest.fixture
+def plan(tmp_path):
+    file = tmp_path / "plan.toml"
+    file.write_text(PLAN_TOML)
+    return file
+
+
+def warpsim(*arguments, **options):
+    """Run the command in a process of its own."""
+    command = [sys.executable, "-m", "warpsim.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, **options)
+
+
+def test_help_lists_the_commands(capsys):
+    with pytest.raises(SystemExit) as done:
+        cli.main(["--help"])
+    assert done.value.code == 0
+    shown = capsys.readouterr().out
+    for command in ("gpus", "kernels", "simulate", "sweep", "status", "plot", "experiment"):
+        assert command in shown
+
+
+def test_gpus_is_a_table_of_all_chips(capsys):
+    assert cli.main(["gpus"]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split()[:2] == ["name", "chip"]
+    assert sorted(row.split()[0] for row in rows) == sorted(list_gpus())
+    assert any("GTX 680" in row and "2012" in row for row in rows)
+
+
+def test_kernels_is_a_table_with_arguments(capsys):
+    assert cli.main(["kernels"]) == 0
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows] == list_kernels()
+    assert any("alpha=32" in row for row in rows)
+
+
+def test_simulate_prints_a_summary(capsys):
+    assert cli.main([*POINT, "--set", "alpha=2", "--scheduler", "gto"]) == 0
+    shown = capsys.readouterr().out
+    assert "NVIDIA GeForce GTX 680: 2 adds and 1 load instructions" in shown
+    assert re.search(r"^ipc alu +[\d.]+ +instructions/cycle/SM$", shown, re.MULTILINE)
+    assert re.search(r"^memory latency, 95% quantile +[\d.]+ +cycles$", shown, re.MULTILINE)
+    shares = [float(share) for share in re.findall(r"^warp_cycles \w+ +([\d.e-]+) +%$", shown, re.MULTILINE)]
+    assert sum(shares) == pytest.approx(100.0, abs=0.01)
+    assert "±" not in shown
+
+
+def test_simulate_with_replicates_prints_intervals(capsys):
+    assert cli.main([*POINT, "--replicates", "4"]) == 0
+    shown = capsys.readouterr().out
+    expected = simulate(load_gpu("kepler"), mix(alpha=32), warps=8, sms=1, warmup=0, cycles=400, replicates=4)
+    mean = f"{float(expected['bandwidth'].mean()):.5g} ± "
+    assert re.search(rf"^bandwidth +{re.escape(mean)}[\d.]+ +GB/s$", shown, re.MULTILINE)
+
+
+def test_simulate_as_json_can_be_run_again(capsys):
+    assert cli.main([*POINT, "--set", "alpha=inf", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    again = simulate(**from_provenance(json.dumps(record["provenance"])))
+    assert record["ops"] == again["op"].values.tolist()
+    assert record["variables"]["ipc"] == again["ipc"].values.tolist()
+    assert record["variables"]["memory_latency"] == [None]
+    assert np.isnan(again["memory_latency"]).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--gpu", "keppler"], "'keppler' is unknown, did you mean 'kepler'"),
+        (["--kernel", "mixx"], "'mixx' is unknown, did you mean 'mix'"),
+        (["--set", "alpha=3e5"], "alpha = 300000"),
+        (["--set", "alpha"], "--set alpha: must be NAME=VALUE"),
+        (["--set", "alpha=1", "--set", "alpha=2"], "alpha is set twice"),
+        (["--set", "beta=1"], "beta = 1: unknown; kernel 'mix' takes alpha"),
+        (["--warps", "65"], "warps = 65: an integer from 1 to 64 on kepler"),
+        (["--replicates", "0"], "replicates = 0"),
+        (["--scheduler", "gtoo"], "scheduler = 'gtoo'"),
+        (["--memory", "ideal"], "memory = 'ideal'"),
+    ],
+)
+def test_wrong_requests_are_said_without_a_traceback(capsys, arguments, message):
+    assert cli.main([*POINT, *arguments]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("warpsim: ") and message in shown.err
+    assert "Traceback" not in shown.err
+
+
+def test_a_chip_file_with_errors_is_refused_with_all_of_them(capsys, tmp_path):
+    good = (ROOT / "params/gpus/kepler.toml").read_text()
+    bad = re.sub(
+        r"^block_launch_cycles = \d+", "block_launch_cycles = -1\nturbo = 2", good, flags=re.MULTILINE
+    )
+    (tmp_path / "mine.toml").write_text(bad)
+    assert cli.main([*POINT, "--gpu", str(tmp_path / "mine.toml")]) == 2
+    message = capsys.readouterr().err
+    assert "block_launch_cycles = -1: an integer of at least 0" in message
+    assert "turbo = 2: unknown key" in message
+
+
+def test_a_kernel_that_reads_an_unwritten_register_is_refused(capsys, tmp_path):
+    (tmp_path / "mine.toml").write_text('name = "mine"\nbody = [{op = "alu", dst = "r1", src = ["r2"]}]\n')
+    assert cli.main([*POINT, "--kernel", str(tmp_path / "mine.toml")]) == 2
+    assert "'r2': alu reads a register that no earlier instruction writes" in capsys.readouterr().err
+
+
+def test_a_deadlock_is_named(capsys, tmp_path):
+    (tmp_path / "mine.toml").write_text(
+        'name = "mine"\nbody = [{then = [{op = "barrier"}], probability = 0.5}]\n'
+    )
+    assert cli.main([*POINT, "--kernel", str(tmp_path / "mine.toml"), "--block-warps", "4"]) == 2
+    assert "deadlock: the barrier at body[0].then[0]" in capsys.readouterr().err
+
+
+def test_a_deadlock_during_the_run_is_a_wrong_request_too(capsys, monkeypatch):
+    def stuck(_):
+        raise DeadlockError("deadlock at cycle 7")
+
+    monkeypatch.setattr("warpsim.simulation.simulate_point", stuck)
+    assert cli.main(POINT) == 2
+    assert "deadlock at cycle 7" in capsys.readouterr().err
+
+
+def test_a_fault_of_the_program_is_not_taken_for_a_wrong_request(monkeypatch):
+    def broken(_):
+        raise ValueError("a bug")
+
+    monkeypatch.setattr("warpsim.simulation.simulate_point", broken)
+    with pytest.raises(ValueError, match="a bug"):
+        cli.main(POINT)
+
+
+def test_unknown_commands_and_options_exit_with_2(capsys):
+    for arguments in (["simulat"], ["simulate"], [*POINT, "--warps", "many"]):
+        with pytest.raises(SystemExit) as done:
+            cli.main(arguments)
+        assert done.value.code == 2
+    assert "usage: warpsim" in capsys.readouterr().err
+
+
+def test_sweep_status_and_plot(plan, tmp_path, capsys):
+    out = tmp_path / "out.zarr"
+    assert cli.main(["sweep", str(plan), str(out), "--workers", "2", "--tile", "1/2"]) == 0
+    capsys.readouterr()
+    assert cli.main(["status", str(out)]) == 0
+    tiles, counts, left = capsys.readouterr().out.splitlines()
+    assert tiles == f"{len(small_plan().tiles())} tiles of 24 points"
+    assert re.fullmatch(r"done [1-9]\d*, pending [1-9]\d*, failed 0", counts)
+    assert left.startswith("time left: about ")
+
+    assert cli.main(["sweep", str(plan), str(out)]) == 0
+    assert pending_tiles(open_store(out)) == []
+    assert "24 of 24 points" in capsys.readouterr().err
+    assert cli.main(["status", str(out)]) == 0
+    assert f"done {len(small_plan().tiles())}, pending 0, failed 0" in capsys.readouterr().out
+
+    figure = tmp_path / "figure.png"
+    where = ["--where", "gpu=kepler", "--where", "op=alu"]
+    request = ["--x", "warps", "--y", "ipc", "--hue", "alpha", "--where", "scheduler=gto", "-o", str(figure)]
+    assert cli.main(["plot", str(out), *where, *request]) == 0
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_plot_says_what_is_left_to_choose(plan, tmp_path, capsys):
+    out = tmp_path / "out.zarr"
+    cli.main(["sweep", str(plan), str(out)])
+    capsys.readouterr()
+    wrong = {
+        ("-o", "figure.png"): "select one value of gpu (g80, kepler); alpha (1, 8)",
+        ("--where", "gpu=kepler", "--y", "ipcs", "-o", "figure.png"): "y = 'ipcs': must be",
+        ("--where", "gpu=fermi", "-o", "figure.png"): "gpu = 'fermi': must be one of g80, kepler",
+        ("--where", "gpu=kepler", "--where", "alpha=1", "-o", "figure.txt"): "must end in one of .",
+    }
+    for arguments, message in wrong.items():
+        assert cli.main(["plot", str(out), *arguments]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_failed_tiles_are_shown_and_the_exit_code_is_1(plan, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "out.zarr"
+    real = tile.simulate_point
+
+    def broken(point):
+        if point.gpu.name == "kepler":
+            raise RuntimeError("broken on purpose")
+        return real(point)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tile, "simulate_point", broken)
+        assert cli.main(["sweep", str(plan), str(out)]) == 1
+    message = capsys.readouterr().err
+    assert "tiles failed; all others were done" in message and "gpu=kepler, alpha=" in message
+    assert cli.main(["status", str(out)]) == 0
+    assert "RuntimeError: broken on purpose" in capsys.readouterr().out
+    assert cli.main(["sweep", str(plan), str(out)]) == 0
+    assert not tile_counts(open_store(out)).failures
+
+
+def test_a_store_of_another_plan_is_refused(plan, tmp_path, capsys):
+    out = tmp_path / "out.zarr"
+    assert cli.main(["sweep", str(plan), str(out)]) == 0
+    before = open_results(out).load()
+    plan.write_text(PLAN_TOML.replace("400", "500"))
+    capsys.readouterr()
+    assert cli.main(["sweep", str(plan), str(out)]) == 2
+    assert "settings.cycles: 500 here, 400 in the store" in capsys.readouterr().err
+    assert open_results(out).load().equals(before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sweep", "none.toml", "out.zarr"], "none.toml"),
+        (["status", "none.zarr"], "none.zarr: no such store"),
+        (["plot", "none.zarr", "-o", "figure.png"], "none.zarr: no such store"),
+    ],
+)
+def test_files_that_are_not_there(capsys, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(arguments) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("share", ["0/2", "3/2", "1", "a/b", "1/2/3"])
+def test_wrong_shares(plan, tmp_path, capsys, share):
+    assert cli.main(["sweep", str(plan), str(tmp_path / "out.zarr"), "--tile", share]) == 2
+    assert f"--tile {share}: must be K/N" in capsys.readouterr().err
+    assert not (tmp_path / "out.zarr").exists()
+
+
+@pytest.fixture
+def experiments(tmp_path, monkeypatch):
+    folder = tmp_path / "experiments" / "tiny"
+    folder.mkdir(parents=True)
+    (folder / "beside.py").write_text("WORD = 'found'\n")
+    (folder / "run.py").write_text(
+        "from beside import WORD\n"
+        "def main(out, *, full, workers):\n"
+        "    out.mkdir(parents=True, exist_ok=True)\n"
+        "    (out / 'table.txt').write_text(f'{WORD} {full} {workers}')\n"
+        "    return 0\n"
+    )
+    monkeypatch.setattr(cli, "experiments_dir", lambda: folder.parent)
+    return folder
+
+
+def test_an_experiment_is_run(experiments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["experiment", "tiny", "--workers", "3"]) == 0
+    assert (tmp_path / "results/tiny/table.txt").read_text() == "found False 3"
+    assert cli.main(["experiment", "tiny", "--full", "--out", "elsewhere", "--workers", "1"]) == 0
+    assert (tmp_path / "elsewhere/table.txt").read_text() == "found True 1"
+    assert str(experiments) not in sys.path
+
+
+def test_an_unknown_experiment_lists_those_there_are(experiments, capsys):
+    assert cli.main(["experiment", "tinny"]) == 2
+    assert "experiment 'tinny': must be one of tiny" in capsys.readouterr().err
+
+
+def test_ctrl_c_leaves_a_store_that_goes_on(tmp_path):
+    file, out = tmp_path / "plan.toml", tmp_path / "out.zarr"
+    file.write_text(PLAN_TOML.replace("alpha = [1, 8]", f"alpha = {[*range(1, 41)]}").replace("400", "3000"))
+    command = [sys.executable, "-m", "warpsim.cli", "sweep", str(file), str(out), "--workers", "2"]
+    running = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    for _ in range(600):
+        time.sleep(0.1)
+        if out.exists() and tile_counts(open_store(out, read_only=True)).done >= 2:
+            break
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert "interrupted; the same command goes on where this one stopped" in errors
+    assert "Traceback" not in errors
+    left = tile_counts(open_store(out))
+    assert 0 < left.pending and 2 <= left.done
+    assert not left.failures
+
+
+def test_short_commands_import_nothing_heavy():
+    code = (
+        "import sys\nfrom warpsim.cli import main\nmain(['gpus'])\nmain(['kernels'])\n"
+        "heavy = {'numba', 'xarray', 'pandas', 'zarr', 'scipy', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
+
+
+def test_simulate_does_without_xarray():
+    code = (
+        f"import sys\nfrom warpsim.cli import main\nmain({POINT!r})\n"
+        "heavy = {'xarray', 'pandas', 'zarr', 'matplotlib'} & set(sys.modules)\nassert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
+
+
+def test_the_program_is_a_module_with_exit_codes():
+    assert warpsim("gpus").returncode == 0
+    done = warpsim(*POINT, "--warps", 65, env={**os.environ, "PYTHONWARNINGS": "error"})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_kernels_need_not_have_a_title(tmp_path, capsys):
+    kernel = Kernel(name="bare", inputs=("r1",), body=(Instruction("alu", dst="r1", src=("r1",)),))
+    assert kernel.title == ""
+    (tmp_path / "bare.toml").write_text(
+        'name = "bare"\ninputs = ["r1"]\nbody = [{op = "alu", dst = "r1", src = ["r1"]}]\n'
+    )
+    assert cli.main([*POINT, "--kernel", str(tmp_path / "bare.toml")]) == 0
+    assert "NVIDIA GeForce GTX 680: bare" in capsys.readouterr().out
