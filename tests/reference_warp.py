@@ -91,10 +91,10 @@ class Warp:
 
     def draw_trips(self, loop: Loop) -> int | None:
         """Return how often the loop's body runs; one draw where that is random (6)."""
-        if isinstance(loop.trips, tuple):
-            low, high = loop.trips
+        low, high = loop.trip_range
+        if low < high:
             return low + math.floor(self.stream.uniform() * (high - low + 1))
-        return loop.trips
+        return None if loop.trips is None else low
 
     def takes_first(self, conditional: Conditional) -> bool:
         """Return whether the warp takes the first body; one draw where that is random (6)."""

@@ -159,6 +159,9 @@ DIRECTED: dict[str, Case] = {
     "random trips": case(
         small_gpu(), kernel(Loop(body=[ALU, Loop(body=[LOAD], trips=(1, 4))], trips=(1, 3)), STORE)
     ),
+    "random trips without a choice draw nothing": case(
+        small_gpu(), kernel(Loop(body=[Conditional(then=[ALU], orelse=[SFU], probability=0.5)], trips=(3, 3)))
+    ),
     "endless loop": case(small_gpu(sms=2), k.mix(2.5), blocks=None, seats=3, warmup=100),
     "branch by probability": case(
         small_gpu(),

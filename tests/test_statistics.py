@@ -60,7 +60,7 @@ def test_intervals_are_vectorised_over_all_other_dimensions():
 
 
 def test_coverage_of_the_interval():
-    """n = 4000 samples of 5: the interval covers 0 in 3800 +- 13.8; 4 sigma fail by chance 6 times in 10^5."""
+    """n = 4000 samples of 5: the interval covers 0 in 3800 +- 13.8; 4 sigma fail 6 times in 10^5."""
     n = 4000
     values = np.random.default_rng(2016).normal(size=(n, 5))
     covered = np.sum(np.abs(values.mean(axis=1)) <= half_width(values))

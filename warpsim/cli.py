@@ -1,8 +1,7 @@
 """The command line. Every command checks the request, makes one call into the API, and prints.
 
 Exit codes: 0 done; 1 the work failed; 2 the request was wrong, with a message on standard error. What a
-    command does not need
-is not imported: most of a short command's time is imports.
+command does not need is not imported: most of a short command's time is imports.
 """
 
 from __future__ import annotations
@@ -189,8 +188,11 @@ def _simulate(options: argparse.Namespace) -> int:
     resident = f"{launch.resident_blocks} blocks of {launch.block_warps} warps per SM"
     print(f"{point.gpu.title}: {kernel.title or kernel.name}")
     print(f"{resident}, {point.scheduler}, memory {point.memory}")
-    print(f"{point.sms or point.gpu.sms} SMs, {point.replicates} replicates, root seed {point.seed}")
-    print(summary(arrays, ops))
+    window = "to the end of the grid" if point.finite else f"{point.cycles} cycles after {point.warmup}"
+    print(f"{point.sms or point.gpu.sms} SMs, {window}, root seed {point.seed}")
+    if point.replicates > 1:
+        print(f"means of {point.replicates} replicates ± half the width of their 95 % intervals")
+    print(f"\n{summary(arrays, ops)}")
     return DONE
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -11,8 +12,8 @@ from warpsim import units
 from warpsim.engine.state import CHIP, CLASSES, DETAIL, STEP, Kind, Machine, MemoryModel, Policy, WarpState
 from warpsim.gpu import Gpu
 from warpsim.kernels.access import conflict_ways, transactions
-from warpsim.kernels.linear import LinearProgram, Step, linear
-from warpsim.kernels.program import Instruction, Kernel
+from warpsim.kernels.linear import linear
+from warpsim.kernels.program import Access, Instruction, Kernel
 from warpsim.latency import deterministic, load_distribution
 from warpsim.residency import Launch
 
@@ -35,8 +36,8 @@ _THROTTLE = {
 }
 
 
-def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: str, seed: int, sms: int | None = None) -> Machine:
-    """One chip with one program loaded, ready to run.
+def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: str, sms: int | None = None) -> Machine:
+    """One chip with one program loaded; `with_seed` makes it ready to run.
 
     Args:
         gpu: the chip.
@@ -44,7 +45,6 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         launch: as `resolve_launch` returns it.
         scheduler: one of SCHEDULERS.
         memory: one of MEMORY_MODELS.
-        seed: the replicate's seed, 64 bits.
         sms: simulate a slice of so many SMs (docs/model.md, section 1); None: the whole chip.
 
     Raises:
@@ -59,24 +59,44 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         raise ValueError(f"gpu.ops = {len(classes)} operation classes: at most {CLASSES}")
     tick = math.lcm(*(op.interval_cycles.denominator for op in gpu.ops.values()))
 
-    steps = np.zeros(len(program.steps), STEP).view(np.recarray)
-    details = np.zeros(len(program.steps), DETAIL).view(np.recarray)
-    for record, detail, step in zip(steps, details, program.steps, strict=True):
-        _encode_step(record, detail, step, gpu, classes, tick)
+    costs: dict[int, tuple[tuple[int, ...], tuple[float, ...]]] = {}  # of an instruction, by identity: kernels repeat few of them
+    steps, details, operands = [], [], []
+    for step in program.steps:
+        if step.instruction is None:
+            issue, access = (_CONTROL[step.kind], 0, 0, 0, 0, 0), _NO_ACCESS
+        else:
+            key = id(step.instruction)
+            if key not in costs:
+                costs[key] = _costs(step.instruction, gpu, classes, tick)
+            issue, access = costs[key]
+        kind, op, *timing = issue
+        first = len(operands)
+        operands += [r for r in dict.fromkeys((*step.src, step.dst)) if r in program.written]
+        steps.append((kind, op, step.dst, first, len(operands), *timing))
+        takers = sum(1 << warp for warp in step.warps or ())
+        branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
+        details.append((*access, *branch, step.loop, *step.trips))
     quantiles, loads = _latencies(gpu, memory, sms)
     return Machine(
-        chip=_encode_chip(gpu, launch, scheduler, memory, seed, sms, tick, len(program.registers)),
-        program=steps,
-        details=details,
-        operands=_operands(steps, program),
+        chip=_encode_chip(gpu, launch, scheduler, memory, sms, tick, len(program.registers)),
+        program=np.array(steps, STEP).view(np.recarray),
+        details=np.array(details, DETAIL).view(np.recarray),
+        operands=np.array([*operands, 0], np.int32),
         quantiles=quantiles,
         loads=loads,
         loops=program.loops,
     )
 
 
+def with_seed(machine: Machine, seed: int) -> Machine:
+    """The same machine with a replicate's seed, 64 bits; the parts that do not change are shared."""
+    chip = machine.chip.copy()
+    chip[0].seed = seed
+    return machine._replace(chip=chip)
+
+
 def _encode_chip(
-    gpu: Gpu, launch: Launch, scheduler: str, memory: str, seed: int, sms: int | None, tick: int, registers: int
+    gpu: Gpu, launch: Launch, scheduler: str, memory: str, sms: int | None, tick: int, registers: int
 ) -> np.recarray:
     queue, share = gpu.memory.queue, 1.0 if sms is None else sms / gpu.sms
     simulated = gpu.sms if sms is None else sms
@@ -104,7 +124,7 @@ def _encode_chip(
     record.crossbar_rate = rate(queue.crossbar_gbs, record.crossbar_servers)
     record.dram_rate = rate(queue.dram_gbs, record.dram_servers)
     record.peak_rate = rate(gpu.memory.bandwidth_gbs)
-    record.seed, record.registers = seed, registers
+    record.registers = registers
     classes = list(gpu.ops)
     for number, (name, op) in enumerate(gpu.ops.items()):
         record.dependency[number], record.throttle[number] = _DEPENDENCY[op.pipe], _THROTTLE[op.pipe]
@@ -119,64 +139,52 @@ def _share_of(servers: int, share: float) -> int:
     return max(1, math.floor(servers * share + 0.5))
 
 
-def _encode_step(record: np.record, detail: np.record, step: Step, gpu: Gpu, classes: Sequence[str], tick: int) -> None:
-    record.dst = step.dst
-    detail.loop, detail.target, detail.draws, detail.probability = step.loop, step.target, step.draws, step.probability
-    detail.low, detail.high = step.trips
-    if step.warps is not None:
-        detail.by_index, detail.takers = 1, sum(1 << warp for warp in step.warps)
-    if step.instruction is None:
-        record.kind = _CONTROL[step.kind]
-        return
-    instruction = step.instruction
+_NO_ACCESS = (0, 0, 0.0, 0.0, 0.0, 0.0, 0)
+
+
+def _costs(
+    instruction: Instruction, gpu: Gpu, classes: Sequence[str], tick: int
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """What an instruction costs on a chip: kind to occupancy of a STEP without registers, requests to taken_gap of a DETAIL."""
     op = gpu.ops[instruction.op]
+    kind = _KINDS.get(instruction.op, Kind.COMPUTE)
     ways = conflict_ways(instruction, gpu) if instruction.op == "smem" else 1
-    record.kind = _KINDS.get(instruction.op, Kind.COMPUTE)
-    record.op = classes.index(instruction.op)
-    record.latency = op.latency_cycles + (ways - 1) * op.conflict_latency_cycles
-    record.occupancy = int(op.interval_cycles * tick) * ways
-    record.slots = op.issue_slots + ways - 1
-    record.gap = op.gap_cycles
-    detail.taken_gap = op.gap_cycles if op.taken_gap_cycles is None else op.taken_gap_cycles
-    if instruction.op in ("load", "store"):
-        record.slots += _encode_access(detail, instruction, gpu)
+    access, reissues = _NO_ACCESS[:-1], ways - 1
+    if instruction.access is not None and instruction.op in ("load", "store"):
+        access, reissues = _access(instruction.access, gpu)
+    latency = op.latency_cycles + (ways - 1) * op.conflict_latency_cycles
+    occupancy = int(op.interval_cycles * tick) * ways
+    taken_gap = op.gap_cycles if op.taken_gap_cycles is None else op.taken_gap_cycles
+    timing = (latency, op.gap_cycles, op.issue_slots + reissues, occupancy)
+    return (kind, classes.index(instruction.op), *timing), (*access, taken_gap)
 
 
-def _encode_access(record: np.record, instruction: Instruction, gpu: Gpu) -> int:
-    """Fills in an access; returns its reissues."""
-    access = instruction.access
-    assert access is not None
+def _access(access: Access, gpu: Gpu) -> tuple[tuple[float, ...], int]:
+    """Requests to l2_hit of a DETAIL; and the reissues of an access."""
     cost = transactions(access, gpu)
-    record.requests, record.extra = cost.requests, cost.extra
-    record.request_bytes, record.asked_bytes = cost.bytes_per_request, cost.requested_bytes
-    record.l1_hit = access.l1_hit
-    record.l2_hit = access.l1_hit + (1 - access.l1_hit) * access.l2_hit
     for level, hit, latency in (
         ("l1", access.l1_hit, gpu.memory.l1_latency_cycles),
         ("l2", access.l2_hit, gpu.memory.l2_latency_cycles),
     ):
         if hit > 0 and latency is None:
             raise ValueError(f"access.{level}_hit = {hit}: 0 on {gpu.name}, whose memory.{level}_latency_cycles is not known")
-    return cost.extra
-
-
-def _operands(steps: np.recarray, program: LinearProgram) -> np.ndarray:
-    """Registers that a step waits for: those it reads, then the one it writes, each once; inputs that nobody writes left out."""
-    table: list[int] = []
-    for record, step in zip(steps, program.steps, strict=True):
-        record.operands = len(table)
-        table += [r for r in dict.fromkeys((*step.src, step.dst)) if r in program.written]
-        record.operands_end = len(table)
-    return np.array([*table, 0], np.int32)
+    in_either = access.l1_hit + (1 - access.l1_hit) * access.l2_hit
+    return (cost.requests, cost.extra, cost.bytes_per_request, cost.requested_bytes, access.l1_hit, in_either), cost.extra
 
 
 def _latencies(gpu: Gpu, memory: str, sms: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Quantile tables of the unloaded latency, cycles, and the loads at which they hold, bytes per cycle of what is simulated."""
     if memory == "fixed":
         return deterministic(gpu.memory.latency_cycles)[None, :], np.zeros(1)
-    distribution = load_distribution(gpu.memory.distribution)
     if memory == "queue":
-        return distribution.scaled(gpu.memory.queue.base_latency_cycles).quantile_table(0)[None, :], np.zeros(1)
+        return _unloaded(gpu.memory.distribution, gpu.memory.queue.base_latency_cycles), np.zeros(1)
+    distribution = load_distribution(gpu.memory.distribution)
     share = 1.0 if sms is None else sms / gpu.sms
     loads = units.gbs_to_bytes_per_cycle(1.0, gpu.clock_ghz) * distribution.loads_gbs * share
     return np.stack([distribution.quantile_table(row) for row in range(len(loads))]), loads
+
+
+@lru_cache(maxsize=64)
+def _unloaded(distribution: str, mean_cycles: float) -> np.ndarray:
+    """The lowest row of a distribution, scaled to a mean; float64[1, BINS + 1], not to be written to."""
+    return load_distribution(distribution).scaled(mean_cycles).quantile_table(0)[None, :]

@@ -176,10 +176,10 @@ def simulate_point(point: Point, threads: int = 1) -> dict[str, NDArray[np.float
     Raises:
         DeadlockError: warps wait at different barriers.
     """
-    base = _point_hash(point)
+    base, unseeded = _point_hash(point), _encode(point)
 
     def one(replicate: int) -> dict[str, NDArray[np.float64]]:
-        machine, state = run(point, replicate_seed(base, replicate))
+        machine, state = run(point, replicate_seed(base, replicate), unseeded)
         return _report(point, machine, state)
 
     if threads == 1 or point.replicates == 1:
@@ -190,18 +190,22 @@ def simulate_point(point: Point, threads: int = 1) -> dict[str, NDArray[np.float
     return {name: np.stack([result[name] for result in results]) for name in results[0]}
 
 
-def run(point: Point, seed: int) -> tuple[Machine, State]:
-    """Runs one replicate in the engine; its counters are in the State.
+def run(point: Point, seed: int, unseeded: Machine | None = None) -> tuple[Machine, State]:
+    """Runs one replicate in the engine; its counters are in the State. `unseeded` saves encoding the point again.
 
     Raises:
         DeadlockError: warps wait at different barriers.
     """
+    from warpsim.encode import with_seed
+
+    machine = with_seed(unseeded or _encode(point), seed)
+    return machine, _run_machine(machine, point.kernel, point.warmup, None if point.finite else point.cycles)
+
+
+def _encode(point: Point) -> Machine:
     from warpsim.encode import encode
 
-    machine = encode(
-        point.gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, seed=seed, sms=point.sms
-    )
-    return machine, _run_machine(machine, point.kernel, point.warmup, None if point.finite else point.cycles)
+    return encode(point.gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, sms=point.sms)
 
 
 def _run_machine(machine: Machine, kernel: Kernel, warmup: int, cycles: int | None, trace: int = 0) -> State:
@@ -270,9 +274,9 @@ def trace_run(
         DeadlockError: warps wait at different barriers.
         ValueError: there were more than `rows`.
     """
-    from warpsim.encode import encode
+    from warpsim.encode import encode, with_seed
 
-    machine = encode(gpu, kernel, launch, scheduler=scheduler, memory=memory, seed=seed, sms=sms)
+    machine = with_seed(encode(gpu, kernel, launch, scheduler=scheduler, memory=memory, sms=sms), seed)
     state = _run_machine(machine, kernel, warmup, cycles, trace=rows)
     tally, chip, classes = state.tally[0], machine.chip[0], list(gpu.ops)
     traced = int(state.tally[0].traced)

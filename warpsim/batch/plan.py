@@ -54,8 +54,8 @@ _INTEGERS = ("warps", "warps_per_scheduler", "block_warps", "replicates", "sms",
 class Plan:
     """A sweep over chips, kernels and settings.
 
-    A list is an axis, a dimension of the result, in the order in which it was written. Anything else holds for
-    all points.
+    A list is an axis, a dimension of the result, in the order in which it was written. Anything else holds
+    for all points.
 
         Plan(gpu=["fermi", "kepler"], kernel="mix", alpha=[0, 1, 4], warps=[8, 16, 48], replicates=8)
 
@@ -209,7 +209,8 @@ class Plan:
         """
         kernels = {} if kernels is None else kernels
         values = self._at(place)
-        key = tuple(i for name, i in zip(self.axes, place, strict=True) if name in ("kernel", *self._arguments))
+        programs = ("kernel", *self._arguments)
+        key = tuple(i for axis, i in zip(self.axes, place, strict=True) if axis in programs)
         if key not in kernels:
             kernels[key] = self._kernel(values)
         return self._point(values, kernels[key])
@@ -238,7 +239,7 @@ class Plan:
     def record(self) -> dict[str, Any]:
         """The plan in JSON types, by value: two plans with the same record give the same results.
 
-        A kernel that comes with the package is held by name, arguments and digest; any other by its program too.
+        A kernel that comes with the package is held by name, arguments and digest; others by program too.
         """
         settings = {name: encoded(_label(name, value)) for name, value in self.settings.items()}
         settings |= {

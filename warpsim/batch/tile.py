@@ -25,8 +25,7 @@ class TileError(RuntimeError):
 def run_tile(plan: Plan, index: int, before_point: Callable[[], None] | None = None) -> xr.Dataset:
     """Simulate all points of one tile.
 
-    The result depends on the plan and the index alone: not on the process, on the order of tiles or on
-        threads.
+    The result depends on the plan and the index alone, whatever the process, threads or order of tiles.
 
     Args:
         plan: the sweep.

@@ -8,6 +8,7 @@ from warpsim.engine.bits import NONE, at, bit, first, rest, size
 from warpsim.engine.blocks import arrive, exit_warp, start_block, start_due_blocks, vacate_drained
 from warpsim.engine.jit import inline, jit
 from warpsim.engine.pipelines import FOREVER, execute, issuable_among, ready_cycle, unit_accepts
+from warpsim.engine.rng import stream_of
 from warpsim.engine.schedulers import pick
 from warpsim.engine.state import WARPS, WHEEL, Kind, Outcome, WarpState
 from warpsim.engine.wheel import call_sm, next_call, sleep_until, wake
@@ -108,11 +109,15 @@ def cycle_of_sm(machine, state, sm, now):
 @jit
 def start(machine, state):
     """Deals blocks to the SMs in turn, seat by seat, at cycle 0."""
-    for seat in range(machine.chip[0].seats):
+    chip = machine.chip[0]
+    for sm in state.sms:
+        for s in range(chip.schedulers):
+            sm.last[s], sm.greedy[s] = -1, -1
+            sm.stream[s] = stream_of(chip.seed, -2 - (sm.index * chip.schedulers + s))
+        call_sm(state, sm, 0)
+    for seat in range(chip.seats):
         for sm in state.sms:
             start_block(machine, state, sm, seat, 0)
-    for sm in state.sms:
-        call_sm(state, sm, 0)
 
 
 @jit

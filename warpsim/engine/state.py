@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpsim.engine.rng import stream_of
-
 
 class Policy(IntEnum):
     """Which issuable warp a scheduler picks."""
@@ -113,7 +111,7 @@ DETAIL = np.dtype(
     [
         ("requests", "i8"), ("extra", "i8"), ("request_bytes", "f8"), ("asked_bytes", "f8"),
         ("l1_hit", "f8"), ("l2_hit", "f8"),  # probabilities; l2_hit: in L1 or L2
-        ("taken_gap", "i8"), ("target", "i8"),
+        ("taken_gap", "i8"), ("target", "i8"),  # of a branch; of a loop's end or a jump, too
         ("probability", "f8"), ("draws", "i8"), ("by_index", "i8"), ("takers", "u8"),  # of falling through; or who does
         ("loop", "i8"), ("low", "i8"), ("high", "i8"),  # trips; low < 0: endless
     ]
@@ -215,12 +213,10 @@ def allocate(machine: Machine, *, trace: int = 0) -> State:
         trace=np.zeros((trace, 4), np.int64),
         lives=np.zeros((trace, 4), np.int64),
     )
+    state.sms.index[:] = indices = np.arange(sms)
+    state.sms.calls[:] = indices // 64 * WHEEL
+    state.sms.me[:] = np.uint64(1) << (indices % 64).astype(np.uint64)
     state.sms.visited[:] = -1
-    for index, sm in enumerate(state.sms):
-        sm.index, sm.calls, sm.me = index, index // 64 * WHEEL, 1 << index % 64
-        for s in range(schedulers):
-            sm.mine[s] = sum(1 << slot for slot in range(s, slots, schedulers))
-            sm.last[s] = sm.greedy[s] = -1
-            with np.errstate(over="ignore"):
-                sm.stream[s] = stream_of(chip.seed, np.int64(-2 - (index * schedulers + s)))
+    for s in range(schedulers):
+        state.sms.mine[:, s] = sum(1 << slot for slot in range(s, slots, schedulers))
     return state
