@@ -16,7 +16,7 @@ verify: .venv/installed-test  ## the heavier statistical tests
 	$(BIN)/pytest -m verify
 
 bench: .venv/installed-test  ## speed of the engine and of the command line
-	$(BIN)/pytest benchmarks -m bench -s --benchmark-columns=median,min,max
+	$(BIN)/pytest benchmarks -m bench --benchmark-columns=median,min,max
 
 lint: .venv/installed-dev  ## style and types
 	$(BIN)/ruff check

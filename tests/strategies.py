@@ -314,22 +314,24 @@ def launches(draw: st.DrawFn, finite: bool) -> Launch:
 def cases(
     draw: st.DrawFn, random: bool = True, barriers: str | None = None, memory: str | None = None
 ) -> Case:
-    """Whole runs: to the end of a finite grid, or over a window. `random` False: nothing is drawn in them."""
+    """Whole runs: to the end of a finite grid, or over a window of an endless supply.
+
+    `random` False: nothing is drawn in them.
+    """
     if barriers is None:
         barriers = draw(st.sampled_from(["none", "even", "any"]))
     if memory is None:
         memory = draw(st.sampled_from(["fixed", "queue", "queue"])) if random else "fixed"
     finite = draw(st.booleans())
-    to_the_end = finite and draw(st.booleans())
-    endless = not to_the_end and draw(st.integers(0, 2)) == 0
+    endless = not finite and draw(st.booleans())
     gpu = draw(gpus(measured=memory == "measured"))
     length = 1500 if memory == "measured" else 250
     options = {
         "scheduler": draw(st.sampled_from(POLICIES if random else POLICIES[:3])),
         "memory": memory,
         "seed": draw(st.integers(0, 2**64 - 1)),
-        "warmup": 0 if to_the_end else draw(st.sampled_from([0, 0, 1, 17, 90])),
-        "cycles": None if to_the_end else draw(st.sampled_from([length, length // 7, 1])),
+        "warmup": 0 if finite else draw(st.sampled_from([0, 0, 1, 17, 90])),
+        "cycles": None if finite else draw(st.sampled_from([length, length // 7, 1])),
         "sms": draw(st.sampled_from([None, None, *range(1, gpu.sms + 1)])),
     }
     return Case(gpu, draw(kernels(random, barriers, endless)), draw(launches(finite)), options)

@@ -79,6 +79,7 @@ def test_simulate_with_replicates_prints_intervals(capsys):
     shown = capsys.readouterr().out
     expected = simulate(load_gpu("kepler"), mix(alpha=32), warps=8, sms=1, warmup=0, cycles=400, replicates=4)
     mean = f"{float(expected['bandwidth'].mean()):.5g} ± "
+    assert "means of 4 replicates ± half the width of their 95 % intervals" in shown
     assert re.search(rf"^bandwidth +{re.escape(mean)}[\d.]+ +GB/s$", shown, re.MULTILINE)
 
 
@@ -283,6 +284,19 @@ def test_an_experiment_is_run(experiments, tmp_path, monkeypatch):
     assert str(experiments) not in sys.path
 
 
+def test_an_experiment_does_not_write_over_another_store(experiments, tmp_path, capsys):
+    (experiments / "run.py").write_text(
+        "import warpsim as ws\n"
+        "def main(out, *, full, workers):\n"
+        "    ws.sweep(ws.Plan(gpu='kepler', kernel='mix', warps=4, sms=1, warmup=0, cycles=400), out / 'a.zarr')\n"
+        "    return 0\n"
+    )
+    (tmp_path / "a.zarr").mkdir()
+    assert cli.main(["experiment", "tiny", "--out", str(tmp_path)]) == 2
+    message = capsys.readouterr().err
+    assert "exists, but is not a warpsim store; it was left as it is" in message and "--out DIR" in message
+
+
 def test_an_unknown_experiment_lists_those_there_are(experiments, capsys):
     assert cli.main(["experiment", "tinny"]) == 2
     assert "experiment 'tinny': must be one of tiny" in capsys.readouterr().err
@@ -329,6 +343,12 @@ def test_the_program_is_a_module_with_exit_codes():
     done = warpsim(*POINT, "--warps", 65, env={**os.environ, "PYTHONWARNINGS": "error"})
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_reader_that_leaves_is_no_error():
+    command = f"{sys.executable} -m warpsim.cli kernels | head -1 > /dev/null"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 def test_kernels_need_not_have_a_title(tmp_path, capsys):

@@ -210,7 +210,6 @@ DIRECTED: dict[str, Case] = {
     "replacement at once": case(small_gpu(block_launch_cycles=0), COPY, blocks=9),
     "replacement": case(small_gpu(sms=2, block_launch_cycles=50), k.vector_add(), blocks=13),
     "a grid smaller than the chip": case(small_gpu(sms=3), COPY, blocks=2),
-    "window on a finite grid": case(small_gpu(), COPY, blocks=3, warmup=30, cycles=400),
     "steady replacement": case(small_gpu(sms=2), COPY, blocks=None, warmup=77, cycles=500, memory="queue"),
     "fixed, slow": case(small_gpu(sms=2, memory=SLOW), k.mix(1), blocks=None, seats=4),
     "requests": case(

@@ -32,9 +32,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     command: Callable[[argparse.Namespace], int] = options.command
     try:
-        return command(options)
+        code = command(options)
+        sys.stdout.flush()
+        return code
     except RequestError as error:
         return _say(str(error), WRONG)
+    except BrokenPipeError:  # the reader has seen enough, as in `warpsim gpus | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
     except (WorkError, OSError) as error:
         return _say(str(error), FAILED)
     except KeyboardInterrupt:
@@ -258,6 +263,7 @@ def _experiment(options: argparse.Namespace) -> int:
     try:
         spec.loader.exec_module(module)
         from warpsim.batch.local import SweepError
+        from warpsim.store.zarr_store import StoreError
 
         try:
             return int(
@@ -267,6 +273,8 @@ def _experiment(options: argparse.Namespace) -> int:
             )
         except SweepError as error:
             raise WorkError(str(error)) from None
+        except StoreError as error:
+            raise RequestError(f"{error}\n--out DIR chooses another place") from None
     finally:
         sys.path.remove(str(file.parent))
 

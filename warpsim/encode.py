@@ -59,17 +59,16 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         raise ValueError(f"gpu.ops = {len(classes)} operation classes: at most {CLASSES}")
     tick = math.lcm(*(op.interval_cycles.denominator for op in gpu.ops.values()))
 
-    costs: dict[int, tuple[tuple[int, ...], tuple[float, ...]]] = {}  # of an instruction, by identity: kernels repeat few of them
-    steps, details, operands = [], [], []
+    costs: dict[int, _Costs] = {}  # of an instruction, by identity: kernels repeat few of them
+    steps, details = [], []
+    operands: list[int] = []
     for step in program.steps:
-        if step.instruction is None:
-            issue, access = (_CONTROL[step.kind], 0, 0, 0, 0, 0), _NO_ACCESS
-        else:
-            key = id(step.instruction)
-            if key not in costs:
-                costs[key] = _costs(step.instruction, gpu, classes, tick)
-            issue, access = costs[key]
-        kind, op, *timing = issue
+        cost: _Costs = (_CONTROL.get(step.kind, Kind.JUMP), 0, 0, 0, 0, 0), (*_NO_ACCESS, 0)
+        if step.instruction is not None:
+            if id(step.instruction) not in costs:
+                costs[id(step.instruction)] = _costs(step.instruction, gpu, classes, tick)
+            cost = costs[id(step.instruction)]
+        (kind, op, *timing), access = cost
         first = len(operands)
         operands += [r for r in dict.fromkeys((*step.src, step.dst)) if r in program.written]
         steps.append((kind, op, step.dst, first, len(operands), *timing))
@@ -139,17 +138,16 @@ def _share_of(servers: int, share: float) -> int:
     return max(1, math.floor(servers * share + 0.5))
 
 
-_NO_ACCESS = (0, 0, 0.0, 0.0, 0.0, 0.0, 0)
+_Costs = tuple[tuple[int, ...], tuple[float, ...]]
+_NO_ACCESS: tuple[float, ...] = (0, 0, 0.0, 0.0, 0.0, 0.0)
 
 
-def _costs(
-    instruction: Instruction, gpu: Gpu, classes: Sequence[str], tick: int
-) -> tuple[tuple[int, ...], tuple[float, ...]]:
+def _costs(instruction: Instruction, gpu: Gpu, classes: Sequence[str], tick: int) -> _Costs:
     """What an instruction costs on a chip: kind to occupancy of a STEP without registers, requests to taken_gap of a DETAIL."""
     op = gpu.ops[instruction.op]
     kind = _KINDS.get(instruction.op, Kind.COMPUTE)
     ways = conflict_ways(instruction, gpu) if instruction.op == "smem" else 1
-    access, reissues = _NO_ACCESS[:-1], ways - 1
+    access, reissues = _NO_ACCESS, ways - 1
     if instruction.access is not None and instruction.op in ("load", "store"):
         access, reissues = _access(instruction.access, gpu)
     latency = op.latency_cycles + (ways - 1) * op.conflict_latency_cycles

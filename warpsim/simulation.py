@@ -7,14 +7,14 @@ import json
 import operator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim import units
 from warpsim.gpu import Gpu
 from warpsim.kernels.program import Kernel, barriers_not_reached_by_all
+from warpsim.readout import TraceRun, report, traced
 from warpsim.residency import Launch, resolve_launch
 from warpsim.store import provenance, schema
 
@@ -138,8 +138,9 @@ def simulate(
         launch: the launch in full, in place of the two.
         scheduler: "lrr", "gto", "oldest" or "random" (docs/model.md, section 3).
         memory: "queue", "fixed" or "measured" (section 5).
-        replicates: independent repetitions. Each has its own seed, a hash of `seed`, of all that is simulated and of the replicate's number.
-            The scheduler is not in the hash: policies meet the same random latencies, so that their differences are sharp.
+        replicates: independent repetitions. Each has its own seed, a hash of `seed`, of all that is simulated and of the
+            replicate's number. The scheduler is not in the hash: policies meet the same random latencies, so that their
+            differences are sharp.
         seed: root of all randomness.
         sms: simulate a slice of so many SMs with its share of the memory system; left out: the whole chip.
         warmup: cycles before counting starts.
@@ -180,7 +181,7 @@ def simulate_point(point: Point, threads: int = 1) -> dict[str, NDArray[np.float
 
     def one(replicate: int) -> dict[str, NDArray[np.float64]]:
         machine, state = run(point, replicate_seed(base, replicate), unseeded)
-        return _report(point, machine, state)
+        return report(machine, state, point.gpu, point.warmup)
 
     if threads == 1 or point.replicates == 1:
         results = [one(replicate) for replicate in range(point.replicates)]
@@ -228,31 +229,6 @@ def _run_machine(machine: Machine, kernel: Kernel, warmup: int, cycles: int | No
     return state
 
 
-@dataclass(frozen=True)
-class TraceRun:
-    """Everything that one run did, for tests and for looking closely.
-
-    Attributes:
-        issues: (cycle, sm, slot, operation class) in the machine's order, from cycle 0 on.
-        warp_cycles: warp-cycles by state, in the window.
-        scheduler_cycles: scheduler-cycles by use, in the window.
-        occupancy_cycles: SM-cycles by number of resident warps, in the window.
-        retired: (launch number, sm, start, last cycle) of the warps that retired in the window, by launch number.
-        load_latencies: latencies in cycles of the loads issued in the window, ascending (exact below 4096).
-        instructions: warp instructions by operation class, in the window.
-        end: the cycle after the last one.
-    """
-
-    issues: list[tuple[int, int, int, str]]
-    warp_cycles: dict[str, int]
-    scheduler_cycles: dict[str, int]
-    occupancy_cycles: dict[int, int]
-    retired: list[tuple[int, int, int, int]]
-    load_latencies: list[int]
-    instructions: dict[str, int]
-    end: int
-
-
 def trace_run(
     gpu: Gpu,
     kernel: Kernel,
@@ -278,25 +254,7 @@ def trace_run(
 
     machine = with_seed(encode(gpu, kernel, launch, scheduler=scheduler, memory=memory, sms=sms), seed)
     state = _run_machine(machine, kernel, warmup, cycles, trace=rows)
-    tally, chip, classes = state.tally[0], machine.chip[0], list(gpu.ops)
-    traced = int(state.tally[0].traced)
-    if traced >= rows:
-        raise ValueError(f"rows = {rows}: more, since so many instructions were issued")
-    scheduler_cycles = int(chip.sms * chip.schedulers * (state.clock[0].cycle - warmup))
-    issued, busy = _scheduler_cycles(machine, state)
-    return TraceRun(
-        issues=[
-            (int(cycle), int(sm), int(slot), classes[machine.program[step].op])
-            for cycle, sm, slot, step in state.trace[:traced]
-        ],
-        warp_cycles=dict(zip(schema.STATES, [issued, *tally.states[1:].tolist()], strict=False)),
-        scheduler_cycles=dict(zip(schema.SLOTS, (issued, busy, scheduler_cycles - issued - busy), strict=True)),
-        occupancy_cycles={warps: int(n) for warps, n in enumerate(tally.occupancy) if n},
-        retired=sorted((int(a), int(b), int(c), int(d)) for a, b, c, d in state.lives[: tally.retired]),
-        load_latencies=np.repeat(np.arange(len(tally.histogram)), tally.histogram).tolist(),
-        instructions={op: int(n) for op, n in zip(classes, _by_class(machine, state.issued), strict=False) if n},
-        end=int(state.clock[0].cycle),
-    )
+    return traced(machine, state, list(gpu.ops), warmup)
 
 
 def replicate_seed(point_hash: bytes, replicate: int) -> int:
@@ -319,69 +277,6 @@ def _point_hash(point: Point) -> bytes:
     return hashlib.blake2b(json.dumps(by_value, sort_keys=True).encode(), digest_size=32).digest()
 
 
-def _report(point: Point, machine: Machine, state: State) -> dict[str, NDArray[np.float64]]:
-    """The variables of one replicate from the engine's counters."""
-    chip, tally = machine.chip[0], state.tally[0]
-    sms, cycles = int(chip.sms), int(state.clock[0].cycle) - point.warmup
-    sm_cycles = sms * cycles
-    scheduler_cycles = sm_cycles * int(chip.schedulers)
-    ops = schema.result_ops([point.gpu])
-    issued = dict(zip(point.gpu.ops, _by_class(machine, state.issued), strict=False))
-    instructions = np.array([issued[op] for op in ops], float)
-    occupancy = tally.occupancy[: int(chip.seats * chip.block_warps) + 1] / sm_cycles
-    levels = np.arange(len(occupancy))
-    issue_cycles, busy = _scheduler_cycles(machine, state)
-    asked_bytes = float(state.issued @ machine.details.asked_bytes)
-    used = _by_class(machine, state.issued * machine.program.occupancy) / (sm_cycles * chip.tick)
-    used = used / np.where(chip.per_scheduler, chip.schedulers, 1)
-    moved = tally.moved_bytes / cycles / chip.peak_rate
-    clock, share = point.gpu.clock_ghz, sms / point.gpu.sms
-    values: dict[str, Any] = {
-        "cycles": cycles,
-        "instructions": instructions,
-        "ipc": instructions / sm_cycles,
-        "throughput": units.WARP_LANES * instructions / sm_cycles,
-        "bandwidth": units.bytes_per_cycle_to_gbs(asked_bytes / cycles, clock) / share,
-        "memory_latency": _ratio(tally.latency_sum, tally.histogram.sum()),
-        "memory_latency_quantile": _histogram_quantiles(tally.histogram, schema.QUANTILES),
-        "warp_latency": _ratio(tally.lifetime_sum, tally.retired),
-        "occupancy": levels @ occupancy,
-        "occupancy_max": levels[occupancy > 0].max(initial=0),
-        "occupancy_fraction": occupancy,
-        "warp_cycles": [issue_cycles, *tally.states[1 : len(schema.STATES)]],
-        "scheduler_cycles": np.array([issue_cycles, busy, scheduler_cycles - issue_cycles - busy]),
-        "peak_fraction": max(moved, (issue_cycles + busy) / scheduler_cycles, *used),
-    }
-    return {name: np.asarray(value, dtype=float) for name, value in values.items()}
-
-
-def _scheduler_cycles(machine: Machine, state: State) -> tuple[int, int]:
-    """Scheduler-cycles in which instructions issued, and in which the scheduler was still busy with them."""
-    tally = state.tally[0]
-    issue_cycles = int(state.issued.sum() - tally.pairs)
-    slots = int(state.issued @ machine.program.slots - tally.pair_slots)
-    return issue_cycles, int(machine.chip[0].issue_interval * slots - issue_cycles + tally.carried)
-
-
-def _by_class(machine: Machine, of_steps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sums of what is counted by step over the operation classes; steps that only steer count nothing."""
-    from warpsim.engine.state import CLASSES
-
-    return np.bincount(machine.program.op, of_steps, CLASSES).astype(np.int64)
-
-
-def _histogram_quantiles(histogram: NDArray[np.int64], levels: tuple[float, ...]) -> NDArray[np.float64]:
-    """The smallest latency with at least a fraction of the loads at or below it; NaN without loads."""
-    from warpsim.engine.state import COARSE_WIDTH, FINE_BINS
-
-    total = histogram.sum()
-    if total == 0:
-        return np.full(len(levels), np.nan)
-    ranks = np.maximum(np.ceil(np.array(levels) * total), 1)
-    bins = np.searchsorted(np.cumsum(histogram), ranks)
-    return np.where(bins < FINE_BINS, bins, FINE_BINS + (bins - FINE_BINS + 0.5) * COARSE_WIDTH)
-
-
 def _deadlock(machine: Machine, state: State, kernel: Kernel) -> str:
     from warpsim.engine.state import WARPS, Life
 
@@ -397,10 +292,6 @@ def _deadlock(machine: Machine, state: State, kernel: Kernel) -> str:
         f"kernel {kernel.name}: deadlock at cycle {clock.cycle}: the warps of block {block} wait at different barriers: "
         + ", ".join(waiting)
     )
-
-
-def _ratio(total: float, count: float) -> float:
-    return float(total) / float(count) if count else float("nan")
 
 
 def _choice(name: str, value: object, allowed: tuple[str, ...]) -> str:

@@ -1,4 +1,7 @@
-"""The one decorator of the engine, and where its machine code is kept.
+"""The decorators of the engine, and where its machine code is kept.
+
+Nothing in the engine allocates, so it is compiled without numba's reference counting (`_nrt`): with it, handing an array from
+one function to the next costs two atomic operations, and the whole engine ran fifteen times slower.
 
 Numba's disk cache does not notice an edit in a callee of another file. So the cache lives in a folder that is named by a
 hash of all engine sources and of numba's version: another engine, another folder.
@@ -47,16 +50,19 @@ def jit(function: Function) -> Function:
     before = config.CACHE_DIR
     config.CACHE_DIR = str(CACHE_FOLDER)  # read when the decorator runs; other users of numba keep theirs
     try:
-        return numba.njit(function, nogil=True, cache=True, error_model="numpy", _nrt=False)
+        compiled: Function = numba.njit(function, nogil=True, cache=True, error_model="numpy", _nrt=False)
     finally:
         config.CACHE_DIR = before
+    return compiled
 
 
 def inline(function: Function) -> Function:
     """Compiles a part of the machine, always inlined into its callers: the state is many arrays, too many to pass."""
-    return numba.njit(function, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
+    compiled: Function = numba.njit(function, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
+    return compiled
 
 
 def rare(function: Function) -> Function:
     """Compiles a part of the machine that runs seldom, on its own, so that the frequent parts keep the registers."""
-    return numba.njit(function, nogil=True, error_model="numpy", _nrt=False)
+    compiled: Function = numba.njit(function, nogil=True, error_model="numpy", _nrt=False)
+    return compiled

@@ -54,7 +54,7 @@ def two_stages(chip, state, now, word, request_bytes, stages):
 
 @inline
 def roll_window(state, now):
-    """Empties the buckets of the sliding window that have passed since its last use. The cycle of that use is bucket WINDOW_BUCKETS."""
+    """Empties the buckets of the window that have passed since its last use; the number of the newest stands at its end."""
     bucket, last = now // BUCKET_CYCLES, np.int64(state.window[WINDOW_BUCKETS])
     for passed in range(last + 1, min(bucket, last + WINDOW_BUCKETS) + 1):
         state.window[passed % WINDOW_BUCKETS] = 0.0

@@ -6,7 +6,7 @@ from warpsim.engine import memory
 from warpsim.engine.bits import NONE, at, bit, first, size
 from warpsim.engine.jit import inline, rare
 from warpsim.engine.rng import mix, step, uniform
-from warpsim.engine.state import CLASSES, LABEL_BITS, NEVER_WRITTEN, WARPS, Kind, WarpState
+from warpsim.engine.state import CLASSES, LABEL_BITS, WARPS, Kind, WarpState
 
 _COMPUTE, _LOAD, _STORE = int(Kind.COMPUTE), int(Kind.LOAD), int(Kind.STORE)
 _BRANCH, _EXIT = int(Kind.BRANCH), int(Kind.EXIT)

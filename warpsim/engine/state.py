@@ -4,7 +4,7 @@
 """
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,6 +70,9 @@ class Outcome(IntEnum):
     FINISHED = 1  # every block of the grid has retired
     DEADLOCK = 2
 
+
+Records = np.recarray[Any, Any]
+Array = np.ndarray[Any, Any]
 
 WARPS = 64  # slots of an SM, at most: a set of warps is one uint64
 SCHEDULERS = 8  # of an SM, at most
@@ -147,7 +150,8 @@ TALLY = np.dtype(
     [
         ("states", "i8", 1 << LABEL_BITS),  # warp-cycles, by WarpState; SELECTED follows from what was issued
         # instruction pairs issued in one cycle, the fewer slots of each, and scheduler-cycles busy from outside the window
-        ("pairs", "i8"), ("pair_slots", "i8"), ("carried", "i8"), ("latency_sum", "i8"), ("moved_bytes", "f8"), ("retired", "i8"), ("lifetime_sum", "i8"), ("traced", "i8"),
+        ("pairs", "i8"), ("pair_slots", "i8"), ("carried", "i8"),
+        ("latency_sum", "i8"), ("moved_bytes", "f8"), ("retired", "i8"), ("lifetime_sum", "i8"), ("traced", "i8"),
         ("histogram", "i8", FINE_BINS + COARSE_BINS),  # loads by latency
         ("occupancy", "i8", WARPS + 1),  # SM-cycles with so many resident warps
     ]
@@ -157,33 +161,33 @@ TALLY = np.dtype(
 class Machine(NamedTuple):
     """One chip with one program loaded. Shapes: S steps, R rows of quantiles."""
 
-    chip: np.ndarray  # CHIP[1]
-    program: np.ndarray  # STEP[S]: what every issue needs
-    details: np.ndarray  # DETAIL[S]: what accesses, branches and loops need
-    operands: np.ndarray  # int32[n]: for each step the registers that it reads, then the one it writes
-    quantiles: np.ndarray  # float64[R, BINS + 1], cycles
-    loads: np.ndarray  # float64[R], bytes per cycle at which the rows were measured
+    chip: Records  # CHIP[1]
+    program: Records  # STEP[S]: what every issue needs
+    details: Records  # DETAIL[S]: what accesses, branches and loops need
+    operands: Array  # int32[n]: for each step the registers that it reads, then the one it writes
+    quantiles: Array  # float64[R, BINS + 1], cycles
+    loads: Array  # float64[R], bytes per cycle at which the rows were measured
     loops: int
 
 
 class State(NamedTuple):
     """All that changes. Shapes: M SMs, B = M * seats, W = M * WARPS warp slots."""
 
-    clock: np.ndarray  # CLOCK[1]
-    tally: np.ndarray  # TALLY[1]
-    issued: np.ndarray  # int64[S]: warp instructions, by step
-    sms: np.ndarray  # SM[M]
-    calls: np.ndarray  # uint64[words * WHEEL]: the SMs that have something to do at a cycle, 64 to a word
-    seats: np.ndarray  # SEAT[B]
-    warps: np.ndarray  # WARP[W]: of a warp what is not needed at every issue
-    registers: np.ndarray  # int64[W * registers]: (ready cycle << LABEL_BITS) | class of the last writer
-    loops: np.ndarray  # int64[W, loops]: trips left; negative: endless
-    returns: np.ndarray  # int64[W, loads_per_warp]: when the warp's latest loads return
-    flights: np.ndarray  # int64[M, loads_per_sm]: a heap of return times
-    servers: np.ndarray  # float64[2, most servers]: when a server of the crossbar, of DRAM, is free
-    window: np.ndarray  # float64[WINDOW_BUCKETS + 1]: bytes requested; then the number of the newest bucket
-    trace: np.ndarray  # int64[n, 4]: cycle, SM, slot, step of the first n issues
-    lives: np.ndarray  # int64[n, 4]: launch number, SM, start, last cycle of the first n warps that retired
+    clock: Records  # CLOCK[1]
+    tally: Records  # TALLY[1]
+    issued: Array  # int64[S]: warp instructions, by step
+    sms: Records  # SM[M]
+    calls: Array  # uint64[words * WHEEL]: the SMs that have something to do at a cycle, 64 to a word
+    seats: Records  # SEAT[B]
+    warps: Records  # WARP[W]: of a warp what is not needed at every issue
+    registers: Array  # int64[W * registers]: (ready cycle << LABEL_BITS) | class of the last writer
+    loops: Array  # int64[W, loops]: trips left; negative: endless
+    returns: Array  # int64[W, loads_per_warp]: when the warp's latest loads return
+    flights: Array  # int64[M, loads_per_sm]: a heap of return times
+    servers: Array  # float64[2, most servers]: when a server of the crossbar, of DRAM, is free
+    window: Array  # float64[WINDOW_BUCKETS + 1]: bytes requested; then the number of the newest bucket
+    trace: Array  # int64[n, 4]: cycle, SM, slot, step of the first n issues
+    lives: Array  # int64[n, 4]: launch number, SM, start, last cycle of the first n warps that retired
 
 
 def allocate(machine: Machine, *, trace: int = 0) -> State:
@@ -193,7 +197,7 @@ def allocate(machine: Machine, *, trace: int = 0) -> State:
     slots, warps = int(chip.seats * chip.block_warps), sms * WARPS
     chip.tracing = trace > 0
 
-    def records(count: int, dtype: np.dtype) -> np.ndarray:
+    def records(count: int, dtype: np.dtype[Any]) -> Records:
         return np.zeros(count, dtype).view(np.recarray)
 
     state = State(

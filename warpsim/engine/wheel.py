@@ -50,7 +50,7 @@ def wake(state, sm, now):
 
 @inline
 def next_call(state, now, stop):
-    """The first cycle in now..stop-1 in which an SM has something to do; `stop` if there is none; -1 if nothing is ahead at all."""
+    """The first cycle in now..stop-1 in which an SM has something to do; `stop` if there is none; -1 if nothing is ahead."""
     for cycle in range(now, min(now + WHEEL, stop)):
         for word in range(0, len(state.calls), WHEEL):
             if state.calls[at(word + (cycle & _MASK))] != NONE:
