@@ -120,11 +120,22 @@ DIRECTED: dict[str, Case] = {
     "many SMs": case(small_gpu(sms=3, memory=SLOW), COPY, blocks=11),
     "a slice": case(small_gpu(sms=3, memory=SLOW), COPY, blocks=7, sms=2),
     "a slice of the queue": case(small_gpu(sms=3, memory=FEW_SERVERS), COPY, blocks=7, sms=2, memory="queue"),
+    "a slice with half a server more": case(
+        small_gpu(sms=2, memory={"queue": FEW_SERVERS["queue"] | {"crossbar_servers": 5, "dram_servers": 1}}),
+        COPY,
+        blocks=7,
+        sms=1,
+        memory="queue",
+    ),
     "four schedulers": case(small_gpu(sm={"schedulers": 4}), k.mix(3, iterations=5), seats=4, blocks=9),
     "more schedulers than warps": case(small_gpu(sm={"schedulers": 4}), COPY, size=1, seats=2),
     "issue interval": case(small_gpu(issue={"interval_cycles": 2}), COPY, seats=3),
     "issue slots": case(small_gpu(ops={"alu": {"issue_slots": 3}, "load": {"issue_slots": 8}}), COPY),
     "dual issue": case(small_gpu(issue={"width": 2}, ops={"alu": {"interval_cycles": "2/3"}}), COPY, seats=3),
+    "dual issue, the second takes more slots": case(
+        small_gpu(issue={"width": 2, "interval_cycles": 2}, ops={"sfu": {"issue_slots": 5}}),
+        kernel(ALU, SFU, LOAD),
+    ),
     "dual issue, one unit of the SM": case(
         small_gpu(issue={"width": 2}, sm={"schedulers": 3}, ops={"alu": {"scope": "sm"}}), COPY, seats=3
     ),
@@ -146,6 +157,9 @@ DIRECTED: dict[str, Case] = {
         kernel(
             SFU, SFU, Conditional(then=[ALU], probability=1.0, src=("r2",)), one("store", 2), one("alu", 2)
         ),
+    ),
+    "one destination": case(
+        small_gpu(issue={"width": 2}), kernel(LOAD, Instruction("alu", dst="r3", src=("r1",)), ALU)
     ),
     "bank conflicts": case(
         small_gpu(sm={"schedulers": 2}),

@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "store": ("gpu", "kernels", "residency"),
     "readout": ("units", "gpu", "store", "engine"),
     "simulation": ("gpu", "kernels", "residency", "store", "encode", "engine", "readout"),
+    "calibration": ("units", "gpu", "kernels", "residency", "readout", "simulation", "store.schema"),
     "models": ("units", "gpu", "kernels", "latency", "residency", "store.schema"),
     "batch": ("gpu", "kernels", "residency", "simulation", "store"),
     "results": ("store.schema",),
