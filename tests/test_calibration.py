@@ -22,7 +22,8 @@ def measured(gpu):
 
 def test_recovers_known_parameters():
     known = KEPLER.memory.queue.model_copy(
-        update={"base_latency_cycles": 290.0, "crossbar_gbs": 200.0, "dram_gbs": 200.0, "crossbar_servers": 24, "dram_servers": 24}
+        update={"base_latency_cycles": 290.0, "crossbar_gbs": 200.0, "dram_gbs": 200.0}
+        | {"crossbar_servers": 24, "dram_servers": 24}
     )
     chip = with_queue(KEPLER, known)
     fit = fit_queue(chip, Targets(measured(chip), OCCUPANCIES), servers=(24,), cycles=20_000)

@@ -238,6 +238,7 @@ DIRECTED: dict[str, Case] = {
         memory="queue",
     ),
     "caches": case(small_gpu(memory=SLOW), kernel(Loop(body=[one("load", access=HIT), STORE], trips=9))),
+    "the last load returns first": case(small_gpu(), kernel(LOAD, one("load", 4, access=Access(l1_hit=1.0)))),
     "caches, queue": case(
         small_gpu(memory=FEW_SERVERS),
         kernel(Loop(body=[one("load", access=HIT), STORE], trips=9)),

@@ -1,0 +1,150 @@
+"""Does the simulated chip measure like the real one? V Tables 6.1 to 6.3 measured again, in the simulator."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import warpsim as ws
+from warpsim.calibration import whole_warps
+from warpsim.gpu import Gpu
+from warpsim.kernels import Kernel
+from warpsim.residency import default_block_warps
+from warpsim.results.markdown import replace_block, table
+
+CHIPS = ("g80", "gt200", "fermi", "kepler", "maxwell")
+KINDS = ("add", "sfu", "smem", "smem2", "stream", "random")
+PEAK = {  # V Table 6.1, ops/cycle per scheduler
+    "g80": (8, 2, 6, 3, 0.86, 0.027),
+    "gt200": (8, 2, 8, 4, 0.89, 0.016),
+    "fermi": (16, 2, 8, 4, 0.97, 0.029),
+    "kepler": (32, 8, 8, 4, 1.07, 0.034),
+    "maxwell": (32, 8, 8, 4, 0.65, 0.023),
+}
+LATENCY = {  # V Table 6.2, cycles
+    "g80": (20, 32, 38, 54, 444, 644),
+    "gt200": (24, 34, 40, 56, 434, 662),
+    "fermi": (18, 22, 26, 58, 513, 1571),
+    "kepler": (9, 9, 24, 56, 301, 1213),
+    "maxwell": (6, 13, 24, 26, 368, 534),
+}
+NEEDED = {  # V Table 6.3, warps per scheduler; memory at 90 % of the peak; None: below 1 or not in our copy
+    "g80": (5, 2, 9, 6, 20, None),
+    "gt200": (6, 3, 11, 8, 16, None),
+    "fermi": (9, 1.5, 6.5, 7.5, None, 2),
+    "kepler": (9, 3, 6, 7, 14, 1.75),
+    "maxwell": (6, 4, 8, 3.75, None, 0.75),
+}
+# What of it is in the chip's file as such (input), was fitted, or follows (prediction).
+CLASS_OF_LATENCY = {"stream": "fit", "random": "prediction"}
+CLASS_OF_PEAK = {"stream": "fit", "random": "prediction"}
+HERE = Path(__file__).parent
+
+
+def main(out: Path, *, full: bool, workers: int) -> int:
+    """Measures all chips; writes validation.csv, validation.png, and the table into this experiment's page."""
+    out.mkdir(parents=True, exist_ok=True)
+    rows = [row for name in CHIPS for row in chip(ws.load_gpu(name), replicates=8 if full else 4)]
+    with (out / "validation.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    replace_block(HERE / "README.md", table(rows))
+    figure(rows).savefig(out / "validation.png", dpi=150)
+    for kind in ("input", "fit", "prediction"):
+        found = [abs(float(str(row["error, %"]))) for row in rows if row["class"] == kind and row["error, %"] != ""]
+        print(f"{kind}: {len(found)} numbers, {sum(e <= 1 for e in found)} within 1 %, {sum(e <= 5 for e in found)} within 5 %")
+    return 0
+
+
+def kernel(kind: str) -> Kernel:
+    """The homogeneous, back-to-back dependent sequences of V 5.2."""
+    if kind == "random":
+        return ws.kernels.chain("load", pattern="random")
+    if kind == "smem2":
+        return ws.kernels.chain("smem", ways=2)
+    return ws.kernels.chain({"add": "alu", "stream": "load"}.get(kind, kind))
+
+
+def chip(gpu: Gpu, *, replicates: int) -> Iterator[dict[str, object]]:
+    """The rows of one chip."""
+    for column, kind in enumerate(KINDS):
+        op = {"add": "alu", "smem2": "smem", "stream": "load", "random": "load"}.get(kind, kind)
+        occupancies = [1, *whole_warps(gpu)] if gpu.sm.schedulers > 1 else whole_warps(gpu)
+        if kind != "random":
+            occupancies = sorted({*occupancies, *range(1, min(33, gpu.sm.max_warps))} & set(_possible(gpu)))
+        rates = {warps: rate(gpu, kernel(kind), op, warps, replicates) for warps in occupancies}
+        peak = np.max([values for values in rates.values()], axis=0)
+        if kind == "random":  # V 6.7: unloaded latency with one warp per device
+            few = ws.kernels.chain("load", pattern="random", iterations=20)
+            launch = ws.Launch(blocks=1, block_warps=1, resident_blocks=1)
+            latency = ws.simulate(gpu, few, launch=launch, replicates=replicates).memory_latency.values
+        else:
+            latency = 1 / rates[1]
+        of_scheduler = 32 * peak / gpu.sm.schedulers
+        if kind == "stream":  # V 6.3 finds the peak with instruction-level parallelism
+            more = rate(gpu, ws.kernels.chain("load", ilp=2), op, whole_warps(gpu)[-1], replicates)
+            of_scheduler = 32 * more / gpu.sm.schedulers
+        yield row("Table 6.2", gpu, f"{kind}: latency, cycles", LATENCY[gpu.name][column], latency,
+                  CLASS_OF_LATENCY.get(kind, "input"))  # fmt: skip
+        yield row("Table 6.1", gpu, f"{kind}: ops/cycle per scheduler", PEAK[gpu.name][column], of_scheduler,
+                  CLASS_OF_PEAK.get(kind, "input"))  # fmt: skip
+        share = 0.9 if kind in ("stream", "random") else 0.99
+        wanted = share * PEAK[gpu.name][column] * gpu.sm.schedulers / 32
+        needed = next((warps for warps, values in rates.items() if values.mean() >= wanted), np.nan)
+        yield row("Table 6.3", gpu, f"{kind}: warps per scheduler for {share:.0%} of the peak", NEEDED[gpu.name][column],
+                  np.full(2, needed / gpu.sm.schedulers), "prediction")  # fmt: skip
+
+
+def _possible(gpu: Gpu) -> list[int]:
+    """Occupancies that some block size makes."""
+    found = []
+    for warps in range(1, gpu.sm.max_warps + 1):
+        try:
+            default_block_warps(gpu, warps)
+        except ValueError:
+            continue
+        found.append(warps)
+    return found
+
+
+def rate(gpu: Gpu, of: Kernel, op: str, warps: int, replicates: int) -> np.ndarray:
+    """Instructions per cycle and SM, one number per replicate."""
+    memory = op == "load"
+    settings = {"replicates": replicates if memory else 2, "warmup": 5_000, "cycles": 40_000 if memory else 10_000}
+    return ws.simulate(gpu, of, warps=warps, **settings).ipc.sel(op=op).values
+
+
+def row(source: str, gpu: Gpu, quantity: str, published: float | None, values: np.ndarray, kind: str) -> dict[str, object]:
+    """One line of the table; `values` are of independent replicates."""
+    mean = float(np.mean(values))
+    half = 2 * float(np.std(values, ddof=1)) / np.sqrt(len(values))
+    attained = not np.isnan(mean)
+    return {
+        "source": f"V {source}",
+        "chip": gpu.name,
+        "quantity": quantity,
+        "published": "below 1, or not in our copy" if published is None else published,
+        "simulated": (f"{mean:.4g}" + (f" ± {half:.2g}" if half > 1e-9 else "")) if attained else "not attained",
+        "error, %": f"{100 * (mean / published - 1):+.1f}" if published is not None and attained else "",
+        "class": kind,
+    }
+
+
+def figure(rows: list[dict[str, object]]) -> Figure:
+    """Simulated over published, number by number."""
+    page = Figure(figsize=(7, 4), layout="constrained")
+    ax = page.subplots()
+    for kind, marker in (("input", "o"), ("fit", "s"), ("prediction", "^")):
+        found = [r for r in rows if r["class"] == kind and r["error, %"] != ""]
+        x = [float(str(r["published"])) for r in found]
+        y = [float(str(r["error, %"])) for r in found]
+        ax.plot(x, y, marker, fillstyle="none", label=kind)
+    ax.set(xscale="log", xlabel="published value (ops/cycle, cycles or warps)", ylabel="simulated against published, %")
+    ax.axhline(0, color="0.6", linewidth=1)
+    ax.legend()
+    return page
