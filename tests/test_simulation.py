@@ -146,13 +146,13 @@ def test_a_barrier_in_a_loop_of_random_trips_is_refused() -> None:
 def test_the_engine_names_a_deadlock() -> None:
     """What the check before the run would refuse, run all the same: never a hang."""
     kernel = Kernel(name="parted", body=[Conditional(then=[BARRIER], orelse=[BARRIER], warps=(0,))])
-    with pytest.raises(ws.DeadlockError, match="deadlock at cycle .* block 0 .* warp 0 .* warp 1"):
+    with pytest.raises(ws.DeadlockError, match=r"deadlock at cycle .* block 0 .* warp 0 .* warp 1"):
         trace_run(KEPLER, kernel, ws.Launch(blocks=1, block_warps=2, resident_blocks=1), seed=1)
 
 
 def test_cache_hits_need_the_chips_latency() -> None:
     kernel = Kernel(name="hit", body=[Instruction("load", dst="r1", access=ws.Access(l1_hit=0.5))])
-    with pytest.raises(ValueError, match="l1_hit = 0.5"):
+    with pytest.raises(ValueError, match=r"l1_hit = 0\.5"):
         ws.simulate(KEPLER, kernel, launch=ws.Launch(blocks=1, block_warps=1))
 
 
