@@ -76,18 +76,18 @@ def test_warps_that_miss_each_other_are_bound_by_latency(warps: int, alpha: floa
 
 
 @pytest.mark.parametrize("name", CHIPS)
-@pytest.mark.parametrize("per_scheduler", [1, 2, 3, 6, 12, 15])
+@pytest.mark.parametrize("per_scheduler", [1, 2, 3, 6, 8, 12])
 def test_adds_alone(name: str, per_scheduler: int) -> None:
-    """min(n / alu_lat, alu_thru), where the cycles between two adds of a warp are whole issue intervals (V 4.2)."""
+    """min(n / alu_lat, alu_thru), exactly, where warps come in even numbers for each scheduler (V 4.2)."""
     gpu = load_gpu(name)
-    warps = per_scheduler * gpu.sm.schedulers
-    if warps > gpu.sm.max_warps:
-        pytest.skip(f"{name} holds {gpu.sm.max_warps} warps")
-    latency, issue = gpu.ops["alu"].latency_cycles, gpu.issue.interval_cycles
-    assert latency % issue == 0
-    point = make_point(gpu, kernels.mix(float("inf")), warps=warps, sms=1, warmup=40 * latency, cycles=40 * latency)
+    schedulers, alu = gpu.sm.schedulers, gpu.ops["alu"]
+    warps = per_scheduler * schedulers
+    issue, unit = Fraction(schedulers, gpu.issue.interval_cycles), schedulers / alu.interval_cycles
+    assert alu.scope == "scheduler"
+    window = 40 * alu.latency_cycles
+    point = make_point(gpu, kernels.mix(float("inf")), warps=warps, sms=1, warmup=window, cycles=window)
     adds = simulate_point(point)["instructions"].sum()
-    assert adds == 40 * latency * min(Fraction(warps, latency), Fraction(gpu.sm.schedulers, issue))
+    assert adds == window * min(Fraction(warps, alu.latency_cycles), issue, unit)
 
 
 # V Figure 4.7 with its times doubled

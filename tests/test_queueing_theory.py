@@ -5,8 +5,10 @@ it wait. Waiting only is added to B (docs/model.md, section 5): a warp that star
 at x + B. So it thinks for B less the service, and B = service + think time makes the closed network of the
 books.
 
-Seeds are fixed. A comparison at 5 standard errors of 32 replicates fails by chance for one choice of the
-seed in 45 000 (Student's t), and the standard error is itself held below a stated part of the result.
+Seeds are fixed. They are hashes of, among others, the name of the table of quantiles, so that the tables are
+written into the current folder, under names without a temporary part. A comparison at 5 standard errors of
+32 replicates fails by chance for one choice of the seed in 45 000 (Student's t), and the standard error is
+itself held below a stated part of the result.
 """
 
 from __future__ import annotations
@@ -32,9 +34,9 @@ CHIPS = ("g80", "gt200", "fermi", "kepler", "maxwell")
 
 
 def closed_network(
-    path: Path, customers: int, mean: float, first: tuple[int, float], second: tuple[int, float] = (1, 0.0)
+    file: str, customers: int, mean: float, first: tuple[int, float], second: tuple[int, float] = (1, 0.0)
 ) -> Gpu:
-    """So many SMs at 1 GHz; each stage is (servers, cycles of a 128-byte request), `path` the quantiles of B."""
+    """So many SMs at 1 GHz; each stage is (servers, cycles of a 128-byte request), `file` the quantiles of B."""
 
     def gbs(servers: int, cycles: float) -> float:
         return 128 * servers / cycles if cycles else AMPLE
@@ -46,23 +48,29 @@ def closed_network(
         "dram_servers": second[0],
         "dram_gbs": gbs(*second),
     }
-    return small_gpu(sms=customers, memory={"distribution": str(path), "queue": queue})
+    return small_gpu(sms=customers, memory={"distribution": file, "queue": queue})
 
 
-def exponential(path: Path, offset: float, mean: float) -> Path:
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def exponential(offset: float, mean: float) -> str:
     """Quantiles of offset + an exponential time, at the engine's own levels; the last bin keeps the mean of the tail."""
     quantiles = -np.log1p(-np.arange(BINS) / BINS)
     quantiles = offset + mean * np.append(quantiles, quantiles[-1] + 2.0)
-    return table(path, (np.arange(BINS + 1) / BINS).tolist(), quantiles.tolist())
+    levels = np.arange(BINS + 1) / BINS
+    return table(f"exponential_{offset:g}_{mean:g}.csv", levels.tolist(), quantiles.tolist())
 
 
-def table(path: Path, levels: list[float], quantiles: list[float]) -> Path:
-    path.write_text(f"load_gbs,{','.join(map(repr, levels))}\n1.0,{','.join(map(repr, quantiles))}\n")
-    return path
+def constant(cycles: float) -> str:
+    return table(f"constant_{cycles:g}.csv", [0, 0.25, 0.75, 1], [cycles] * 4)
 
 
-def constant(path: Path, cycles: float) -> Path:
-    return table(path, [0, 0.25, 0.75, 1], [cycles] * 4)
+def table(name: str, levels: list[float], quantiles: list[float]) -> str:
+    Path(name).write_text(f"load_gbs,{','.join(map(repr, levels))}\n1.0,{','.join(map(repr, quantiles))}\n")
+    return name
 
 
 def machine_repairman(customers: int, think: float, service: float) -> float:
@@ -113,17 +121,17 @@ def standard_error(values: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("customers", [1, 2, 5, 10, 16, 24])
-def test_machine_repairman(tmp_path: Path, customers: int) -> None:
+def test_machine_repairman(customers: int) -> None:
     """Mean think time 1000, service 64: 32 replicates of 6 million cycles, of 6 000 (N = 1) to 94 000 loads."""
     think, service = 1000.0, 64.0
-    file = exponential(tmp_path / "exponential.csv", service, think)
+    file = exponential(service, think)
     gpu = closed_network(file, customers, service + think, (1, service))
     point = make_point(gpu, kernels.chain("load"), warps=1, replicates=32, cycles=6_000_000)
     rates = simulate_point(point)["ipc"].sum(axis=1) * customers
     expected, error = machine_repairman(customers, think, service), standard_error(rates)
     assert error < 0.003 * expected
     assert abs(rates.mean() - expected) < SIGMA * error
-    if 2 < customers < 20:  # two wrong models, so that it is known what the test sees
+    if 8 < customers < 20:  # two wrong models, so that it is known what the test sees
         assert abs(rates.mean() - machine_repairman(customers, think + service, service)) > 2 * SIGMA * error
         assert abs(rates.mean() - min(customers / (think + service), 1 / service)) > 2 * SIGMA * error
 
@@ -133,11 +141,11 @@ def test_machine_repairman(tmp_path: Path, customers: int) -> None:
     [(((3, 60.0), (5, 90.0)), 40), (((4, 100.0), (2, 30.0)), 24), (((1, 10.0), (6, 120.0)), 50)],
 )
 def test_stages_of_several_servers(
-    tmp_path: Path, stages: tuple[tuple[int, float], tuple[int, float]], customers: int
+    stages: tuple[tuple[int, float], tuple[int, float]], customers: int
 ) -> None:
     """Against 800 000 loads of a plain simulation in continuous time. Both have a standard error."""
     offset, think = 400.0, 600.0
-    file = exponential(tmp_path / "exponential.csv", offset, think)
+    file = exponential(offset, think)
     gpu = closed_network(file, customers, offset + think, *stages)
     point = make_point(gpu, kernels.chain("load"), warps=1, replicates=32, cycles=500_000)
     found = simulate_point(point)
@@ -150,9 +158,9 @@ def test_stages_of_several_servers(
 
 @pytest.mark.parametrize("services", [(20, 8), (8, 20), (10, 10), (20, 19)])
 @pytest.mark.parametrize("customers", [1, 3, 8, 14, 15, 16, 17, 40])
-def test_deterministic_network_of_two_stages(tmp_path: Path, services: tuple[int, int], customers: int) -> None:
+def test_deterministic_network_of_two_stages(services: tuple[int, int], customers: int) -> None:
     """N customers with B = 300 and one server to a stage: min(N / 300, 1 / slower service), to the load."""
-    file = constant(tmp_path / "constant.csv", 300.0)
+    file = constant(300.0)
     gpu = closed_network(file, customers, 300.0, (1, services[0]), (1, services[1]))
     run = trace_run(gpu, kernels.chain("load"), ENDLESS, seed=1, warmup=30_000, cycles=60_000)
     assert run.instructions["load"] == min(customers * 60_000 // 300, 60_000 // max(services))
@@ -214,15 +222,14 @@ def test_littles_law_in_every_run(memory: str, warps: int) -> None:
 
 @pytest.mark.parametrize("memory", ["fixed", "queue", "measured"])
 def test_littles_law_on_a_finite_grid_is_exact(memory: str) -> None:
-    """One warp at a time on each SM, so that none waits to issue. A load of latency L that is not the last takes its own
-    cycle and L - 1 of long scoreboard; the last one's L cycles are gap, exit and long scoreboard.
+    """One warp at a time on each SM, so that none waits to issue. Of a load's L cycles, all but that of the next load's
+    issue are of its own long scoreboard; and all of the last one's, with which the exit issues.
     """
     launch = Launch(blocks=100, block_warps=1, resident_blocks=1)
     run = trace_run(load_gpu("kepler"), kernels.chain("load", iterations=7), launch, memory=memory, seed=4)
     assert run.instructions == {"load": 700, "exit": 100}
     states = {name: n for name, n in run.warp_cycles.items() if n}
-    assert states.keys() == {"selected", "wait", "long_scoreboard"}
-    assert sum(run.load_latencies) == states["long_scoreboard"] + states["wait"] + 700
+    assert states == {"selected": 700, "long_scoreboard": sum(run.load_latencies) - 600}
 
 
 @pytest.mark.parametrize(("memory", "mean"), [("queue", None), ("measured", 302.9)])

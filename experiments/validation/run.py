@@ -15,6 +15,7 @@ from warpsim.gpu import Gpu
 from warpsim.kernels import Kernel
 from warpsim.residency import default_block_warps
 from warpsim.results.markdown import replace_block, table
+from warpsim.simulation import trace_run
 
 CHIPS = ("g80", "gt200", "fermi", "kepler", "maxwell")
 KINDS = ("add", "sfu", "smem", "smem2", "stream", "random")
@@ -48,7 +49,9 @@ HERE = Path(__file__).parent
 def main(out: Path, *, full: bool, workers: int) -> int:
     """Measures all chips; writes validation.csv, validation.png, and the table into this experiment's page."""
     out.mkdir(parents=True, exist_ok=True)
-    rows = [row for name in CHIPS for row in chip(ws.load_gpu(name), replicates=8 if full else 4)]
+    replicates = 8 if full else 4
+    rows = [row for name in CHIPS for row in chip(ws.load_gpu(name), replicates=replicates)]
+    rows += [*listings(), *vector_add(replicates), *stride_two(replicates), *worksheet(replicates)]
     with (out / "validation.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
@@ -98,6 +101,57 @@ def chip(gpu: Gpu, *, replicates: int) -> Iterator[dict[str, object]]:
         needed = next((warps for warps, values in rates.items() if values.mean() >= wanted), np.nan)
         yield row("Table 6.3", gpu, f"{kind}: warps per scheduler for {share:.0%} of the peak", NEEDED[gpu.name][column],
                   np.full(2, needed / gpu.sm.schedulers), "prediction")  # fmt: skip
+
+
+def listings() -> Iterator[dict[str, object]]:
+    """Issue cycles of one warp on an idle chip: Listings 3.1 to 3.3."""
+    kepler, fermi = ws.load_gpu("kepler"), ws.load_gpu("fermi")
+    cases = [
+        ("Listing 3.1", kepler, ws.kernels.listing_3_1(), 1, 0, (0, 301, 325, 334, 343), "input"),
+        ("Listing 3.2, adds", fermi, ws.kernels.listing_3_2("adds"), 1, 0, tuple(range(0, 42, 6)), "input"),
+        ("Listing 3.2, stores", fermi, ws.kernels.listing_3_2("stores"), 1, 0, tuple(range(0, 238, 34)), "input"),
+        ("Listing 3.2, loads", fermi, ws.kernels.listing_3_2("loads"), 1, 0, (0, 6, 12, 38, 44, 526, 534), "prediction"),
+        ("Listing 3.3, warp 1", fermi, ws.kernels.listing_3_3(), 2, 0, (0, 28, 540, 546, 580), "prediction"),
+        ("Listing 3.3, warp 2", fermi, ws.kernels.listing_3_3(), 2, 1, (0, 32, 580), "prediction"),
+    ]
+    for source, gpu, of, warps, slot, published, kind in cases:
+        launch = ws.Launch(blocks=1, block_warps=warps, resident_blocks=1)
+        run = trace_run(gpu, of, launch, memory="fixed", seed=1)
+        cycles = [cycle for cycle, _, at, _ in run.issues if at == slot]
+        for number, (wanted, found) in enumerate(zip(published, cycles, strict=False)):
+            if number:  # the first is at 0 by definition
+                yield row(source, gpu, f"issue cycle of instruction {number + 1}", wanted, np.full(2, float(found)), kind)
+
+
+def vector_add(replicates: int) -> Iterator[dict[str, object]]:
+    """V 3.8: his model's line at small occupancies, which his measurements meet, and the best that he measured."""
+    gpu = ws.load_gpu("kepler")
+    for warps, published in ((4, 4 * 6.35), (8, 8 * 6.35), (64, 156.0)):
+        found = ws.simulate(gpu, ws.kernels.vector_add(), warps=warps, replicates=replicates).bandwidth.values
+        yield row("3.8, Figure 3.6", gpu, f"vector add at {warps} warps per SM, GB/s", published, found, "prediction")
+
+
+def stride_two(replicates: int) -> Iterator[dict[str, object]]:
+    """V 4.3: accesses with stride 2 on Maxwell."""
+    gpu = ws.load_gpu("maxwell")
+    of = ws.kernels.chain("load", pattern="stride", stride=2)
+    settings = {"replicates": replicates, "warmup": 5_000, "cycles": 40_000}
+    runs = {warps: ws.simulate(gpu, of, warps=warps, **settings) for warps in whole_warps(gpu)}
+    rates = {warps: ds.ipc.sel(op="load").values for warps, ds in runs.items()}
+    few = ws.kernels.chain("load", pattern="stride", stride=2, iterations=20)
+    alone = ws.simulate(gpu, few, launch=ws.Launch(blocks=1, block_warps=1, resident_blocks=1), replicates=replicates)
+    yield row("4.3", gpu, "stride 2: latency, cycles", 376, alone.memory_latency.values, "prediction")
+    yield row("4.3", gpu, "stride 2: peak, IPC/SM", 0.041, max(rates.values(), key=np.mean), "prediction")
+    needed = next(warps for warps, values in rates.items() if values.mean() >= 0.9 * 0.041)
+    yield row("4.3", gpu, "stride 2: warps per SM for 90% of the peak", 20, np.full(2, float(needed)), "prediction")
+
+
+def worksheet(replicates: int) -> Iterator[dict[str, object]]:
+    """V Table 3.4: cycles per warp and SM of a mix of everything on Maxwell, bound by memory."""
+    gpu = ws.load_gpu("maxwell")
+    ds = ws.simulate(gpu, ws.kernels.worksheet_3_2(), warps=64, replicates=replicates)
+    cycles = 10 / ds.ipc.sel(op="load").values  # ten loads a warp
+    yield row("Table 3.4", gpu, "cycles per warp and SM (a bound in V)", 184.5, cycles, "prediction")
 
 
 def _possible(gpu: Gpu) -> list[int]:
