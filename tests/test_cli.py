@@ -15,13 +15,14 @@ import pytest
 from tests.sweeps import PLAN_TOML, small_plan
 from warpsim import cli
 from warpsim.batch import tile
+from warpsim.cli import experiment
 from warpsim.gpu import list_gpus, load_gpu
 from warpsim.kernels import Instruction, Kernel, list_kernels, mix
 from warpsim.simulation import DeadlockError, simulate
 from warpsim.store.provenance import from_provenance
 from warpsim.store.zarr_store import open_results, open_store, pending_tiles, tile_counts
 
-ROOT = Path(cli.__file__).resolve().parent.parent
+ROOT = Path(cli.__file__).resolve().parents[2]
 
 POINT = "simulate --gpu kepler --kernel mix --warps 8 --sms 1 --warmup 0 --cycles 400".split()
 
@@ -72,6 +73,24 @@ def test_simulate_prints_a_summary(capsys):
     shares = [float(share) for share in re.findall(r"^warp_cycles \w+ +([\d.e-]+) +%$", shown, re.MULTILINE)]
     assert sum(shares) == pytest.approx(100.0, abs=0.01)
     assert "±" not in shown
+
+
+def test_a_cache_that_the_chip_does_not_know_is_a_wrong_request(tmp_path, capsys):
+    file = tmp_path / "hits.toml"
+    load = '{op = "load", dst = "r0", access = {pattern = "coalesced", l1_hit = 0.5}}'
+    file.write_text(f'name = "hits"\ntitle = "hits"\nbody = [{load}]\n')
+    assert cli.main(["simulate", "--gpu", "g80", "--kernel", str(file), "--warps", "4", "--sms", "1"]) == 2
+    assert "access.l1_hit = 0.5: 0 on g80, whose memory.l1_latency_cycles is not known" in capsys.readouterr().err
+
+
+def test_simulate_runs_a_grid_to_its_end(capsys):
+    grid = "simulate --gpu kepler --kernel vector_add --sms 1 --warps 8 --blocks 12".split()
+    assert cli.main(grid) == 0
+    shown = capsys.readouterr().out
+    assert "1 blocks of 8 warps per SM" in shown or "8 blocks of 1 warps per SM" in shown
+    assert "to the end of the grid" in shown
+    assert cli.main([*POINT, "--blocks", "4"]) == 2
+    assert "endless loop" in capsys.readouterr().err
 
 
 def test_simulate_with_replicates_prints_intervals(capsys):
@@ -271,7 +290,7 @@ def experiments(tmp_path, monkeypatch):
         "    (out / 'table.txt').write_text(f'{WORD} {full} {workers}')\n"
         "    return 0\n"
     )
-    monkeypatch.setattr(cli, "experiments_dir", lambda: folder.parent)
+    monkeypatch.setattr(experiment, "experiments_dir", lambda: folder.parent)
     return folder
 
 

@@ -185,6 +185,7 @@ def test_not_toml(tmp_path: Path) -> None:
 # Dotted key, bad value, the whole line; None in place of a value takes the key out.
 MISTAKES = [
     ("ops.alu.latency_cycles", -1, "ops.alu.latency_cycles = -1: an integer of at least 0"),
+    ("sm.schedulers", 9, "sm.schedulers = 9: an integer from 1 to 8"),
     ("sm.max_warps", 65, "sm.max_warps = 65: an integer from 1 to 64"),
     ("sm.max_warps", 64.0, "sm.max_warps = 64.0: an integer from 1 to 64"),
     ("sm.max_warps", "64", 'sm.max_warps = "64": an integer from 1 to 64'),

@@ -15,7 +15,7 @@ from warpsim.kernels.access import conflict_ways, transactions
 from warpsim.kernels.linear import linear
 from warpsim.kernels.program import Access, Instruction, Kernel
 from warpsim.latency import deterministic, load_distribution
-from warpsim.residency import Launch
+from warpsim.residency import InvalidPoint, Launch
 
 SCHEDULERS = {policy.name.lower(): policy for policy in Policy}
 MEMORY_MODELS = {model.name.lower(): model for model in MemoryModel}
@@ -48,12 +48,13 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         sms: simulate a slice of so many SMs (docs/model.md, section 1); None: the whole chip.
 
     Raises:
-        ValueError: the chip lacks an operation class or a cache latency that the kernel needs.
+        InvalidPoint: the chip lacks an operation class or a cache latency that the kernel needs.
+        ValueError: the chip has more operation classes than the engine has room for.
     """
     program = linear(kernel)
     missing = sorted(kernel.ops - gpu.ops.keys())
     if missing:
-        raise ValueError(f"kernel: operation class {missing[0]!r} of {kernel.name}: {gpu.name} has {', '.join(gpu.ops)}")
+        raise InvalidPoint(f"kernel: operation class {missing[0]!r} of {kernel.name}: {gpu.name} has {', '.join(gpu.ops)}")
     classes = list(gpu.ops)
     if len(classes) > CLASSES:
         raise ValueError(f"gpu.ops = {len(classes)} operation classes: at most {CLASSES}")
@@ -165,7 +166,7 @@ def _access(access: Access, gpu: Gpu) -> tuple[tuple[float, ...], int]:
         ("l2", access.l2_hit, gpu.memory.l2_latency_cycles),
     ):
         if hit > 0 and latency is None:
-            raise ValueError(f"access.{level}_hit = {hit}: 0 on {gpu.name}, whose memory.{level}_latency_cycles is not known")
+            raise InvalidPoint(f"access.{level}_hit = {hit}: 0 on {gpu.name}, whose memory.{level}_latency_cycles is not known")
     in_either = access.l1_hit + (1 - access.l1_hit) * access.l2_hit
     return (cost.requests, cost.extra, cost.bytes_per_request, cost.requested_bytes, access.l1_hit, in_either), cost.extra
 

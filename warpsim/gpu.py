@@ -83,7 +83,7 @@ class Sm(_Part):
     `shared_granularity_bytes`, with `shared_overhead_bytes` added before.
     """
 
-    schedulers: Count
+    schedulers: Annotated[int, Field(ge=1, le=8)]
     max_warps: Annotated[int, Field(ge=1, le=64)]
     max_blocks: Count
     max_block_warps: Count

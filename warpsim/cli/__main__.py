@@ -1,0 +1,7 @@
+"""`python -m warpsim.cli`."""
+
+import sys
+
+from warpsim.cli import main
+
+sys.exit(main())

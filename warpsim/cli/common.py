@@ -1,0 +1,123 @@
+"""What the commands share: how they are added, how they fail, and how a point is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from warpsim.simulation import Point
+
+DONE, FAILED, WRONG = 0, 1, 2
+
+Commands = Any
+"""What `argparse` returns for sub-commands; its type is not public."""
+
+
+class RequestError(Exception):
+    """The request was wrong; the message says what is allowed."""
+
+
+class WorkError(Exception):
+    """The request was right, but the work failed."""
+
+
+def new_command(
+    commands: Commands, name: str, run: Callable[[argparse.Namespace], int], text: str
+) -> argparse.ArgumentParser:
+    """Add a command that `run` carries out; returns its parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    parser.set_defaults(run=run)
+    return parser
+
+
+_INTEGERS = {
+    "warps": "occupancy, warps per SM (default: as many as fit)",
+    "block_warps": "warps of a thread block",
+    "replicates": "independent repetitions (default: 1)",
+    "seed": "root of all randomness (default: 2016)",
+    "sms": "simulate a slice of N SMs (default: the whole chip)",
+    "warmup": "cycles before counting starts (default: 20000)",
+    "cycles": "cycles that are counted (default: 100000)",
+}
+
+
+def add_point_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that ask for one point."""
+    parser.add_argument("--gpu", required=True, help="a name (warpsim gpus), or a file")
+    parser.add_argument("--kernel", required=True, help="a name (warpsim kernels), or a file")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="K=V", help="an argument of the kernel, such as alpha=32"
+    )
+    for name, text in _INTEGERS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=text)
+    parser.add_argument(
+        "--blocks", type=int, metavar="N", help="thread blocks of a grid that runs to its end (default: an endless supply)"
+    )
+    parser.add_argument("--scheduler", help="lrr (default), gto, oldest, random")
+    parser.add_argument("--memory", help="queue (default), fixed, measured")
+
+
+def requested_point(options: argparse.Namespace) -> Point:
+    """The point that the options ask for.
+
+    Raises:
+        RequestError: the options are wrong.
+    """
+    given = {name: getattr(options, name) for name in (*_INTEGERS, "scheduler", "memory")}
+    given = {name: value for name, value in given.items() if value is not None}
+    with request():
+        from warpsim.gpu import load_gpu
+        from warpsim.kernels import load_kernel
+        from warpsim.residency import Launch, default_block_warps
+        from warpsim.simulation import make_point
+
+        gpu, kernel = load_gpu(options.gpu), load_kernel(options.kernel, **pairs("--set", options.set))
+        if options.blocks is not None:
+            block_warps = given.pop("block_warps", None) or default_block_warps(gpu, given.get("warps", gpu.sm.max_warps))
+            given["launch"] = Launch(blocks=options.blocks, block_warps=block_warps)
+        return make_point(gpu, kernel, **given)
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """Add the option of how many threads."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    parser.add_argument(
+        "--workers", type=int, default=cores, metavar="N", help="threads (default: one per core, %(default)s)"
+    )
+
+
+@contextmanager
+def request() -> Iterator[None]:
+    """What is wrong in here, the user has asked for."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise RequestError(str(error)) from error
+
+
+def pairs(option: str, texts: Sequence[str]) -> dict[str, Any]:
+    """The values of a repeated option K=V; a value is an integer, a number, true, false, or else text."""
+    values = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not (name and separator and value):
+            raise ValueError(f"{option} {text}: must be NAME=VALUE")
+        if name in values:
+            raise ValueError(f"{option} {text}: {name} is set twice")
+        values[name] = _value(value)
+    return values
+
+
+def _value(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

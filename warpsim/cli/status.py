@@ -1,0 +1,30 @@
+"""warpsim status: how far a store is."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from warpsim.cli.common import DONE, Commands, new_command, request
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    parser = new_command(commands, "status", _run, "show how far a store is")
+    parser.add_argument("out", type=Path, metavar="OUT.zarr")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from warpsim.batch.progress import duration
+    from warpsim.store.zarr_store import open_store, tile_counts
+
+    with request():
+        store = open_store(options.out, read_only=True)
+    counts = tile_counts(store)
+    print(f"{len(store.grid)} tiles of {store.grid.points} points")
+    print(f"done {counts.done}, pending {counts.pending}, failed {len(counts.failures)}")
+    if counts.done and counts.done < len(store.grid):
+        print(f"time left: about {duration(counts.seconds_left)} of one worker")
+    for index, message in counts.failures.items():
+        print(f"tile {index} failed: {message}")
+    return DONE
