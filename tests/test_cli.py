@@ -20,7 +20,8 @@ from warpsim.gpu import list_gpus, load_gpu
 from warpsim.kernels import Instruction, Kernel, list_kernels, mix
 from warpsim.simulation import DeadlockError, simulate
 from warpsim.store.provenance import from_provenance
-from warpsim.store.zarr_store import open_results, open_store, pending_tiles, tile_counts
+from warpsim.store.status import tile_counts
+from warpsim.store.zarr_store import open_results, open_store, pending_tiles
 
 ROOT = Path(cli.__file__).resolve().parents[2]
 
@@ -242,7 +243,7 @@ def test_failed_tiles_are_shown_and_the_exit_code_is_1(plan, tmp_path, capsys, m
     assert cli.main(["status", str(out)]) == 0
     assert "RuntimeError: broken on purpose" in capsys.readouterr().out
     assert cli.main(["sweep", str(plan), str(out)]) == 0
-    assert not tile_counts(open_store(out)).failures
+    assert not tile_counts(open_store(out).log).failures
 
 
 def test_a_store_of_another_plan_is_refused(plan, tmp_path, capsys):
@@ -328,14 +329,14 @@ def test_ctrl_c_leaves_a_store_that_goes_on(tmp_path):
     running = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     for _ in range(600):
         time.sleep(0.1)
-        if out.exists() and tile_counts(open_store(out, read_only=True)).done >= 2:
+        if out.exists() and tile_counts(open_store(out, read_only=True).log).done >= 2:
             break
     running.send_signal(signal.SIGINT)
     _, errors = running.communicate(timeout=60)
     assert running.returncode == 1
     assert "interrupted; the same command goes on where this one stopped" in errors
     assert "Traceback" not in errors
-    left = tile_counts(open_store(out))
+    left = tile_counts(open_store(out).log)
     assert 0 < left.pending and 2 <= left.done
     assert not left.failures
 

@@ -9,12 +9,13 @@ import pytest
 import xarray as xr
 
 from tests.sweeps import SHORT, small_plan
-from warpsim.batch import local, tile
+from warpsim.batch import local, tile, work
 from warpsim.batch.local import SweepError, prepare_store, sweep
 from warpsim.batch.plan import Plan
 from warpsim.batch.progress import Progress, duration, reporting
 from warpsim.store import schema
-from warpsim.store.zarr_store import StoreError, open_results, open_store, pending_tiles, tile_counts
+from warpsim.store.status import tile_counts
+from warpsim.store.zarr_store import StoreError, open_results, open_store, pending_tiles
 
 
 @pytest.fixture(scope="module")
@@ -103,9 +104,9 @@ def test_a_sweep_goes_on_where_it_stopped(tmp_path, monkeypatch, in_memory):
     assert 0 < len(left) < len(plan.tiles())
 
     run = []
-    real = local.run_tile
+    real = work.run_tile
     monkeypatch.setattr(
-        local, "run_tile", lambda plan, index, *rest: run.append(index) or real(plan, index, *rest)
+        work, "run_tile", lambda plan, index, *rest: run.append(index) or real(plan, index, *rest)
     )
     assert_same(sweep(plan, path, workers=2), in_memory)
     assert sorted(run) == left
@@ -147,14 +148,14 @@ def test_a_tile_that_raises_is_marked_and_the_rest_go_on(tmp_path, monkeypatch, 
         failing(patch, lambda point: point.gpu.name == "kepler" and point.scheduler == "gto")
         with pytest.raises(SweepError, match="broken on purpose") as caught:
             sweep(plan, path, workers=2)
-    counts = tile_counts(open_store(path))
+    counts = tile_counts(open_store(path).log)
     assert counts.pending == 0
     assert counts.failures == caught.value.failures
     assert "gpu=kepler, alpha=" in next(iter(counts.failures.values()))
     assert caught.value.dataset["valid"].sel(gpu="g80", warps=[4, 8]).all()
     assert not caught.value.dataset["valid"].sel(gpu="kepler").any()
     assert_same(sweep(plan, path), in_memory)
-    assert not tile_counts(open_store(path)).failures
+    assert not tile_counts(open_store(path).log).failures
 
 
 def test_a_failure_in_memory_keeps_the_rest(monkeypatch):
@@ -166,7 +167,7 @@ def test_a_failure_in_memory_keeps_the_rest(monkeypatch):
 
 def test_a_write_that_fails_ends_the_sweep_and_keeps_what_is_done(tmp_path, monkeypatch):
     plan, path = small_plan(), tmp_path / "out.zarr"
-    real, written = local.write_tile, []
+    real, written = work.write_tile, []
 
     def full(store, index, *rest):
         if written:
@@ -174,10 +175,10 @@ def test_a_write_that_fails_ends_the_sweep_and_keeps_what_is_done(tmp_path, monk
         written.append(index)
         real(store, index, *rest)
 
-    monkeypatch.setattr(local, "write_tile", full)
+    monkeypatch.setattr(work, "write_tile", full)
     with pytest.raises(OSError, match="No space left"):
         sweep(plan, path)
-    assert tile_counts(open_store(path)).done == 1
+    assert tile_counts(open_store(path).log).done == 1
 
 
 def test_another_plan_is_refused_with_the_difference_and_nothing_is_lost(tmp_path, in_memory):

@@ -1,7 +1,10 @@
 """The store: what is written is what is read, nothing else is touched, and xarray alone can open it."""
 
+import json
+import socket
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -11,16 +14,14 @@ import zarr
 from tests.sweeps import small_plan
 from warpsim.batch.tile import run_tile
 from warpsim.store import schema
+from warpsim.store.status import Status, forget, tile_counts, tile_records, tile_status
 from warpsim.store.zarr_store import (
-    Status,
     StoreError,
     create_store,
     mark_failed,
     open_results,
     open_store,
     pending_tiles,
-    tile_counts,
-    tile_log,
     write_tile,
 )
 
@@ -72,7 +73,7 @@ def test_one_tile_leaves_the_others_alone(store, tiles):
     before = {file: file.read_bytes() for file in store.path.rglob("*") if file.is_file()}
     write_tile(store, 2, tiles[2])
     assert all(file.read_bytes() == data for file, data in before.items())
-    np.testing.assert_array_equal(tile_log(store)["status"][:3], [Status.PENDING, Status.DONE, Status.DONE])
+    np.testing.assert_array_equal(tile_status(store.log)[:3], [Status.PENDING, Status.DONE, Status.DONE])
 
 
 def test_every_tile_is_one_chunk_of_every_variable(store):
@@ -80,8 +81,9 @@ def test_every_tile_is_one_chunk_of_every_variable(store):
         array = zarr.open_array(store.path / declared.name, mode="r")
         assert array.chunks[: len(PLAN.grid.shape)] == PLAN.grid.shape
         assert array.chunks[len(PLAN.grid.shape) :] == array.shape[len(PLAN.grid.shape) :]
-    for name in ("status", "seconds", "finished", "host", "message"):
-        assert zarr.open_array(store.path / "tiles" / name, mode="r").chunks == (1,)
+    for name in ("done", "failed"):
+        log = zarr.open_array(store.path / "tiles" / name, mode="r")
+        assert (log.shape, log.chunks) == (PLAN.grid.counts, (1,) * len(PLAN.grid.counts))
 
 
 def test_status_is_written_last(store, tiles, monkeypatch):
@@ -94,10 +96,8 @@ def test_status_is_written_last(store, tiles, monkeypatch):
 
     monkeypatch.setattr(zarr.Array, "__setitem__", record)
     write_tile(store, 0, tiles[0])
-    assert written[-1] == "tiles/status"
-    assert set(written) == {declared.name for declared in schema.SWEEP_VARIABLES} | {
-        f"tiles/{name}" for name in ("status", "seconds", "finished", "host", "message")
-    }
+    assert written[-1] == "tiles/done"
+    assert sorted(written[:-1]) == sorted(declared.name for declared in schema.SWEEP_VARIABLES)
 
 
 def test_an_interrupted_write_leaves_the_tile_pending(store, tiles, monkeypatch):
@@ -155,7 +155,7 @@ def test_tiles_are_counted_by_state(store, tiles):
     write_tile(store, 0, tiles[0], seconds=2.0)
     write_tile(store, 1, tiles[1], seconds=4.0)
     mark_failed(store, 2, "gpu=kepler: a bug", seconds=1.0)
-    counts = tile_counts(store)
+    counts = tile_counts(store.log)
     assert (counts.done, counts.pending, dict(counts.failures)) == (
         2,
         len(tiles) - 3,
@@ -164,16 +164,44 @@ def test_tiles_are_counted_by_state(store, tiles):
     assert counts.seconds == 3.0
     assert counts.seconds_left == 3.0 * (len(tiles) - 2)
     assert 2 in pending_tiles(store)
-    log = tile_log(store)
-    assert log["host"][0] and log["finished"][0] > 1.6e9
+    records = tile_records(store.log)
+    assert records["done"][0]["host"] == counts.hosts[0] == socket.gethostname()
+    assert datetime.fromisoformat(records["failed"][2]["finished"]) <= datetime.now(UTC)
+    assert json.loads(zarr.open_array(store.path / "tiles/done", mode="r")[...].flat[1]) == records["done"][1]
 
 
-def test_xarray_alone_opens_the_store(store, tiles):
+def test_a_tile_that_failed_and_was_done_later_is_done(store, tiles):
+    mark_failed(store, 0, "why")
+    write_tile(store, 0, tiles[0])
+    assert tile_counts(store.log).done == 1 and not tile_counts(store.log).failures
+    forget(store.log, [0])
+    assert 0 in pending_tiles(store)
+
+
+def test_other_files_among_the_records_are_no_records(store, tiles):
+    write_tile(store, 0, tiles[0])
+    for name in ("c.0.0.0.0.8f3a.partial", "c.0", "c.x.0.0.0"):  # as a write that was killed leaves behind
+        (store.path / "tiles/done" / name).write_text("")
+    assert store.log.tiles("done") == [0]
+
+
+def test_a_plan_of_one_point(tmp_path):
+    plan = small_plan(gpu="kepler", alpha=1, warps=4, scheduler="lrr")
+    store = create_store(tmp_path / "out.zarr", plan.layout())
+    assert pending_tiles(store) == [0]
+    write_tile(store, 0, run_tile(plan, 0), 1.0)
+    assert pending_tiles(store) == []
+    assert tile_counts(store.log).seconds == 1.0
+    assert xr.open_zarr(store.path, chunks=None)["valid"].item()
+
+
+@pytest.mark.parametrize("options", ["", ", consolidated=False", ", chunks=None"])
+def test_xarray_alone_opens_the_store(store, tiles, options):
     for index, results in enumerate(tiles):
         write_tile(store, index, results)
     code = (
         "import sys, xarray as xr\n"
-        f"ds = xr.open_zarr({str(store.path)!r}, consolidated=False)\n"
+        f"ds = xr.open_zarr({str(store.path)!r}{options})\n"
         "assert not any(name.startswith('warpsim') for name in sys.modules)\n"
         "kepler = ds.sel(gpu='kepler', scheduler='gto', alpha=8)\n"
         "print(float(kepler.ipc.sel(op='alu', warps_per_scheduler=2).mean()), ds.ipc.attrs['units'])"
@@ -206,10 +234,11 @@ def test_other_things_are_left_as_they_are(tmp_path):
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_another_schema_version_is_said(store):
-    zarr.open_group(store.path, mode="r+").attrs["warpsim_schema"] = schema.SCHEMA_VERSION + 1
+@pytest.mark.parametrize(("change", "advice"), [(1, "A newer warpsim is needed"), (-1, "Open it with that version")])
+def test_another_schema_version_is_said(store, change, advice):
+    zarr.open_group(store.path, mode="r+").attrs["warpsim_schema"] = schema.SCHEMA_VERSION + change
     with pytest.raises(
-        StoreError, match=f"schema version {schema.SCHEMA_VERSION + 1}; this warpsim reads and writes"
+        StoreError, match=f"schema version {schema.SCHEMA_VERSION + change}, written by warpsim .* reads and writes .* {advice}"
     ):
         open_store(store.path)
 

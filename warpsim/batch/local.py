@@ -1,34 +1,31 @@
-"""Sweeps on this machine: workers are threads, since the engine releases the interpreter's lock."""
+"""Sweeps: the tiles of a plan into memory or a store, by threads or processes of this machine, or by a Dask cluster.
+
+The engine releases the interpreter's lock, so threads scale while points take milliseconds. What Python does for a point
+(building it, its results) does not: where points take less than about THREADS_FROM_SECONDS, processes are faster.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from warpsim.batch.plan import Plan
-from warpsim.batch.progress import Progress, Report, reporting
+from warpsim.batch.progress import Meter, Report, reporting
 from warpsim.batch.record import difference
 from warpsim.batch.tile import TileError, empty_arrays, run_tile
+from warpsim.batch.work import Job, Outcome, StoppedError, do_tile, do_tile_of
 from warpsim.store.provenance import read_call
 from warpsim.store.schema import build_dataset
-from warpsim.store.zarr_store import (
-    Store,
-    StoreError,
-    create_store,
-    mark_failed,
-    open_results,
-    open_store,
-    pending_tiles,
-    write_tile,
-)
+from warpsim.store.zarr_store import Store, StoreError, create_store, open_results, pending_tiles
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -52,22 +49,35 @@ class SweepError(RuntimeError):
         super().__init__("\n".join([f"{number} failed; all others were done", *lines, *more]))
 
 
+class WorkerError(RuntimeError):
+    """A worker ended before its tile was done; the tiles that are done are kept, and the same call goes on."""
+
+
 def sweep(
     plan: Plan,
     path: str | os.PathLike[str] | None = None,
     *,
     workers: int = 1,
+    processes: bool = False,
+    dask: Any = None,
     share: tuple[int, int] = (1, 1),
+    tiles: Sequence[int] | None = None,
     progress: bool | Report = False,
 ) -> xr.Dataset:
     """Simulate all points of a plan.
 
     Args:
         plan: the sweep.
-        path: Zarr store to write, tile by tile; left out, the results stay in memory. Where it holds a part
-            of this plan already, the sweep goes on from there; tiles that failed are tried again.
-        workers: threads.
+        path: Zarr store to write, tile by tile: a folder, or a URL that fsspec knows (s3://bucket/name.zarr). Left out, the
+            results stay in memory. Where it holds a part of this plan already, the sweep goes on from there; tiles
+            that failed are tried again.
+        workers: threads or processes.
+        processes: whether the workers are processes; needs a path. A script that asks for it needs the usual
+            `if __name__ == "__main__":`.
+        dask: address of a Dask scheduler, or a `distributed.Client`, whose workers do the tiles; needs a path that they
+            all reach. `workers` and `processes` do not matter then.
         share: (k, n): only the k-th of n shares of the tiles, 1 <= k <= n, so that n jobs can fill one store.
+        tiles: only these tiles.
         progress: True: a bar on a terminal, plain lines otherwise; or a function that is called with each
             Progress.
 
@@ -78,31 +88,48 @@ def sweep(
     Raises:
         StoreError: `path` holds another plan, or is no store; nothing was changed.
         SweepError: tiles failed, after all others were done.
+        WorkerError: a worker process was killed; the same call goes on.
         TypeError, ValueError: an argument is wrong.
     """
-    _check(plan, path, workers, share)
-    if path is not None:
-        store = prepare_store(plan, path)
-        write, fail = partial(write_tile, store), partial(mark_failed, store)
-        mine = plan.tiles()[share[0] - 1 :: share[1]]
-        pending = sorted({*pending_tiles(store)} & {*mine})
-        with reporting(progress) as report:
-            failures = _run(plan, pending, workers, write, fail, _Meter(plan, mine, pending, report))
-        dataset = open_results(store.path)
+    _check(plan, path, workers, processes or dask is not None, share)
+    chosen = _chosen(plan, share, tiles)
+    if path is None:
+        return _sweep_memory(plan, workers, progress)
+    store = prepare_store(plan, path)
+    pending = sorted({*pending_tiles(store)} & {*chosen})
+    if dask is not None:
+        from warpsim.batch.dask import dask_outcomes
+
+        outcomes = dask_outcomes(dask, Job.of(plan, store), pending)
+    elif processes:
+        outcomes = _process_outcomes(Job.of(plan, store), pending, workers)
     else:
-        arrays = empty_arrays(plan, plan.grid.sizes)
-        dataset = build_dataset(arrays, plan.coordinates(), axes=plan.grid.axes, attrs=plan.attributes())
+        outcomes = _thread_outcomes(lambda index, go_on: do_tile(plan, store, index, go_on), pending, workers)
+    with reporting(progress) as report:
+        failures = _follow(outcomes, Meter(plan.grid, chosen, pending, report))
+    dataset = open_results(store.path)
+    if failures:
+        raise SweepError(failures, dataset)
+    return dataset
 
-        def write_memory(index: int, results: xr.Dataset, seconds: float) -> None:
-            region = tuple(plan.grid.region(index).values())
-            for name, array in arrays.items():
-                array[region] = results[name].values
 
-        tiles = plan.tiles()
-        with reporting(progress) as report:
-            failures = _run(
-                plan, tiles, workers, write_memory, lambda *_: None, _Meter(plan, tiles, tiles, report)
-            )
+def _sweep_memory(plan: Plan, workers: int, progress: bool | Report) -> xr.Dataset:
+    arrays = empty_arrays(plan, plan.grid.sizes)
+    dataset = build_dataset(arrays, plan.coordinates(), axes=plan.grid.axes, attrs=plan.attributes())
+
+    def do(index: int, go_on: Callable[[], None]) -> Outcome:
+        start = time.perf_counter()
+        try:
+            results = run_tile(plan, index, go_on)
+        except TileError as error:
+            return Outcome(index, time.perf_counter() - start, str(error))
+        region = tuple(plan.grid.region(index).values())
+        for name, array in arrays.items():
+            array[region] = results[name].values
+        return Outcome(index, time.perf_counter() - start)
+
+    with reporting(progress) as report:
+        failures = _follow(_thread_outcomes(do, plan.tiles(), workers), Meter(plan.grid, plan.tiles(), plan.tiles(), report))
     if failures:
         raise SweepError(failures, dataset)
     return dataset
@@ -114,7 +141,7 @@ def prepare_store(plan: Plan, path: str | os.PathLike[str]) -> Store:
     Raises:
         StoreError: something else is at `path`, or a store of another plan; the message shows the difference.
     """
-    store = open_store(path) if os.path.lexists(path) else create_store(path, plan.layout())
+    store = create_store(path, plan.layout())
     try:
         theirs = read_call(store.attrs["provenance"], "sweep")
     except ValueError as error:
@@ -126,95 +153,92 @@ def prepare_store(plan: Plan, path: str | os.PathLike[str]) -> Store:
     return store
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    index: int
-    seconds: float
-    message: str = ""
+def _follow(outcomes: Iterator[Outcome], meter: Meter) -> dict[int, str]:
+    """Report outcomes as they come; return why some tiles failed. What interrupts it stops the workers."""
+    failures: dict[int, str] = {}
+    meter.show()
+    with closing(outcomes):  # type: ignore[type-var]  # they are generators
+        for outcome in outcomes:
+            if outcome.message:
+                failures[outcome.tile] = outcome.message
+            meter.count(outcome.tile, outcome.message)
+    return dict(sorted(failures.items()))
 
 
-class _StoppedError(Exception):
-    """The sweep was interrupted before the tile was done."""
-
-
-class _Meter:
-    """Counts tiles and points, and reports."""
-
-    def __init__(self, plan: Plan, tiles: Sequence[int], pending: Sequence[int], report: Report) -> None:
-        self.grid, self.report = plan.grid, report
-        self.tiles, self.failed = len(tiles), 0
-        self.points = sum(map(plan.grid.tile_points, tiles))
-        self.before = self.points - sum(map(plan.grid.tile_points, pending))
-        self.done, self.points_done = len(tiles) - len(pending), self.before
-        self.start = time.perf_counter()
-
-    def show(self, message: str = "") -> None:
-        seconds = time.perf_counter() - self.start
-        new = self.points_done - self.before
-        left = seconds * (self.points - self.points_done) / new if new else None
-        self.report(
-            Progress(
-                self.tiles, self.done, self.failed, self.points, self.points_done, seconds, left, message
-            )
-        )
-
-    def count(self, outcome: _Outcome) -> None:
-        self.points_done += self.grid.tile_points(outcome.index)
-        self.failed += bool(outcome.message)
-        self.done += not outcome.message
-        self.show(f"tile {outcome.index} failed: {outcome.message}" if outcome.message else "")
-
-
-def _run(
-    plan: Plan,
-    tiles: Sequence[int],
-    workers: int,
-    write: Callable[[int, xr.Dataset, float], None],
-    fail: Callable[[int, str, float], None],
-    meter: _Meter,
-) -> dict[int, str]:
-    """Run tiles in threads; return why some failed. An interruption abandons tiles between two points."""
+def _thread_outcomes(
+    do: Callable[[int, Callable[[], None]], Outcome], tiles: Sequence[int], workers: int
+) -> Iterator[Outcome]:
+    """Do tiles in threads. An interruption (Ctrl-C, a full disk) abandons those in work between two points."""
     stop = threading.Event()
 
     def go_on() -> None:
         if stop.is_set():
-            raise _StoppedError
+            raise StoppedError
 
-    def work(index: int) -> _Outcome:
-        start = time.perf_counter()
-        try:
-            results = run_tile(plan, index, go_on)
-        except TileError as error:
-            outcome = _Outcome(index, time.perf_counter() - start, str(error))
-            fail(index, outcome.message, outcome.seconds)
-            return outcome
-        outcome = _Outcome(index, time.perf_counter() - start)
-        write(index, results, outcome.seconds)
-        return outcome
-
-    failures: dict[int, str] = {}
-    meter.show()
-    with _pool(workers, stop) as pool:
-        for future in as_completed([pool.submit(work, index) for index in tiles]):
-            outcome = future.result()
-            if outcome.message:
-                failures[outcome.index] = outcome.message
-            meter.count(outcome)
-    return dict(sorted(failures.items()))
-
-
-@contextmanager
-def _pool(workers: int, stop: threading.Event) -> Iterator[ThreadPoolExecutor]:
-    """Threads that are told to stop when the block is left by an exception (Ctrl-C, a full disk)."""
     pool = ThreadPoolExecutor(workers, thread_name_prefix="warpsim")
     try:
-        yield pool
+        for future in as_completed([pool.submit(do, index, go_on) for index in tiles]):
+            yield future.result()
     finally:
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _check(plan: Plan, path: str | os.PathLike[str] | None, workers: int, share: tuple[int, int]) -> None:
+_stop: Any = None
+"""In a worker process: the event that tells it to abandon its tile."""
+
+
+def _process_outcomes(job: Job, tiles: Sequence[int], workers: int) -> Iterator[Outcome]:
+    """Do tiles in processes, which are told of an interruption as threads are."""
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    pool = ProcessPoolExecutor(min(workers, max(1, len(tiles))), context, _start_process, (stop,))
+    try:
+        futures: list[Future[Outcome]] = [pool.submit(_do_in_process, job, index) for index in tiles]
+        for future in as_completed(futures):
+            yield future.result()
+    except BrokenProcessPool:
+        raise WorkerError("a worker process was killed; the tiles that are done are kept, and the same call goes on") from None
+    finally:
+        stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _start_process(stop: Any) -> None:
+    """Set up a worker process: Ctrl-C is its parent's affair, and it ends when its parent does."""
+    global _stop
+    _stop = stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _do_in_process(job: Job, index: int) -> Outcome:
+    def go_on() -> None:
+        if _stop.is_set():
+            raise StoppedError
+
+    return do_tile_of(job, index, go_on)
+
+
+def _chosen(plan: Plan, share: tuple[int, int], tiles: Sequence[int] | None) -> Sequence[int]:
+    if tiles is None:
+        return plan.tiles()[share[0] - 1 :: share[1]]
+    wrong = [index for index in tiles if index not in plan.tiles()]
+    if wrong:
+        raise ValueError(f"tiles = {wrong}: must be from 0 to {len(plan.tiles()) - 1}")
+    return sorted({*tiles})[share[0] - 1 :: share[1]]
+
+
+def _check(
+    plan: Plan, path: str | os.PathLike[str] | None, workers: int, elsewhere: bool, share: tuple[int, int]
+) -> None:
     if not isinstance(plan, Plan):
         raise TypeError(f"plan = {plan!r}: must be a Plan")
     if path is not None and not isinstance(path, str | Path | os.PathLike):
@@ -227,3 +251,5 @@ def _check(plan: Plan, path: str | os.PathLike[str] | None, workers: int, share:
         raise ValueError(f"share = {share}: must be (k, n) with 1 <= k <= n")
     if path is None and share != (1, 1):
         raise ValueError(f"share = {share}: a share needs a store to write to; path is left out")
+    if path is None and elsewhere:
+        raise ValueError("processes, dask: other processes need a store to write to; path is left out")

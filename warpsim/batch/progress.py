@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+
+from warpsim.store.grid import TileGrid
 
 SECONDS_BETWEEN_LINES = 10.0
 
@@ -53,6 +56,40 @@ class Progress:
 
 
 Report = Callable[[Progress], None]
+
+
+class Meter:
+    """Counts tiles and points, and reports.
+
+    Args:
+        grid: the points of each tile.
+        tiles: the tiles to be done in the end.
+        pending: those of them that are not done.
+        report: called with each new Progress.
+    """
+
+    def __init__(self, grid: TileGrid, tiles: Sequence[int], pending: Sequence[int], report: Report) -> None:
+        self.grid, self.report = grid, report
+        self.tiles, self.failed = len(tiles), 0
+        self.points = sum(map(grid.tile_points, tiles))
+        self.before = self.points - sum(map(grid.tile_points, pending))
+        self.done, self.points_done = len(tiles) - len(pending), self.before
+        self.start = time.perf_counter()
+
+    def show(self, message: str = "") -> None:
+        """Report as things stand."""
+        seconds = time.perf_counter() - self.start
+        new = self.points_done - self.before
+        left = seconds * (self.points - self.points_done) / new if new else None
+        counts = self.tiles, self.done, self.failed, self.points, self.points_done
+        self.report(Progress(*counts, seconds, left, message))
+
+    def count(self, tile: int, message: str = "") -> None:
+        """Count a tile that is done, or has failed for the reason of the message, and report."""
+        self.points_done += self.grid.tile_points(tile)
+        self.failed += bool(message)
+        self.done += not message
+        self.show(f"tile {tile} failed: {message}" if message else "")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from warpsim.cli.common import DONE, Commands, RequestError, new_command, pairs,
 def add(commands: Commands) -> None:
     """Add the command."""
     parser = new_command(commands, "plot", _run, "draw a variable of a store")
-    parser.add_argument("out", type=Path, metavar="OUT.zarr")
+    parser.add_argument("out", metavar="OUT.zarr")
     parser.add_argument("--x", help="an axis; left out: occupancy, or alpha for needed_warps")
     parser.add_argument("--y", default="peak_fraction", help="a variable, or needed_warps (default: %(default)s)")
     parser.add_argument("--hue", help="an axis, one curve for each value; left out: scheduler")

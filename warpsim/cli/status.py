@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from warpsim.cli.common import DONE, Commands, new_command, request
 
@@ -11,16 +10,17 @@ from warpsim.cli.common import DONE, Commands, new_command, request
 def add(commands: Commands) -> None:
     """Add the command."""
     parser = new_command(commands, "status", _run, "show how far a store is")
-    parser.add_argument("out", type=Path, metavar="OUT.zarr")
+    parser.add_argument("out", metavar="OUT.zarr")
 
 
 def _run(options: argparse.Namespace) -> int:
     from warpsim.batch.progress import duration
-    from warpsim.store.zarr_store import open_store, tile_counts
+    from warpsim.store.status import tile_counts
+    from warpsim.store.zarr_store import open_store
 
     with request():
         store = open_store(options.out, read_only=True)
-    counts = tile_counts(store)
+    counts = tile_counts(store.log)
     print(f"{len(store.grid)} tiles of {store.grid.points} points")
     print(f"done {counts.done}, pending {counts.pending}, failed {len(counts.failures)}")
     if counts.done and counts.done < len(store.grid):

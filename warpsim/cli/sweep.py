@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from warpsim.cli.common import DONE, Commands, WorkError, add_workers, new_command, request
 
@@ -12,23 +16,37 @@ def add(commands: Commands) -> None:
     """Add the command."""
     parser = new_command(commands, "sweep", _run, "simulate all points of a plan into a store, or go on with it")
     parser.add_argument("plan", type=Path, metavar="PLAN.toml")
-    parser.add_argument("out", type=Path, metavar="OUT.zarr")
+    parser.add_argument("out", metavar="OUT.zarr", help="a folder, or a URL such as s3://bucket/OUT.zarr")
     add_workers(parser)
+    parser.add_argument("--processes", action="store_true", help="workers are processes: faster where points take under a ms")
+    parser.add_argument("--dask", metavar="ADDRESS", help="give the tiles to the workers of this Dask scheduler")
     parser.add_argument("--tile", default="1/1", metavar="K/N", help="only the K-th of N shares of the tiles")
+    parser.add_argument("--tiles", metavar="LIST", help="only these tiles, such as 0-9,12")
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.batch.local import SweepError, sweep
+    from warpsim.batch.local import SweepError, WorkerError, sweep
     from warpsim.batch.plan import Plan
 
-    with request():
+    with request(), _terminable():
         plan = Plan.from_toml(options.plan)
-        share = _share(options.tile)
+        chosen: dict[str, Any] = {"share": _share(options.tile), "tiles": _tiles(options.tiles)}
+        how: dict[str, Any] = {"workers": options.workers, "processes": options.processes, "dask": options.dask}
         try:
-            sweep(plan, options.out, workers=options.workers, share=share, progress=True)
-        except SweepError as error:
+            sweep(plan, options.out, **how, **chosen, progress=True)
+        except (SweepError, WorkerError) as error:
             raise WorkError(str(error)) from None
     return DONE
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM, which a batch system sends before it kills, interrupts as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _share(text: str) -> tuple[int, int]:
@@ -36,3 +54,16 @@ def _share(text: str) -> tuple[int, int]:
     if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
         raise ValueError(f"--tile {text}: must be K/N with 1 <= K <= N")
     return int(first), int(last)
+
+
+def _tiles(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    tiles: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+            raise ValueError(f"--tiles {text}: must be numbers and ranges, such as 0-9,12")
+        tiles += range(int(first), int(last) + 1)
+    return tiles

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from warpsim.gpu import Gpu
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Version of the stored layout: names, dimensions and meanings. Stores of other versions are refused."""
 
 OPS = ("alu", "sfu", "smem", "load", "store", "barrier", "branch", "exit")

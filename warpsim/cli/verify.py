@@ -1,0 +1,35 @@
+"""warpsim verify: whether all that a store counts as done can be read; what cannot is run again on request."""
+
+from __future__ import annotations
+
+import argparse
+
+from warpsim.cli.common import DONE, FAILED, Commands, WorkError, add_workers, new_command, request
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    parser = new_command(commands, "verify", _run, "check the chunks of a store by their checksums")
+    parser.add_argument("out", metavar="OUT.zarr")
+    parser.add_argument("--repair", action="store_true", help="run damaged tiles again")
+    add_workers(parser)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from warpsim.batch.local import SweepError
+    from warpsim.batch.repair import repair, verify
+
+    with request():
+        damages = verify(options.out)
+    for damage in damages:
+        print(damage)
+    print(f"{len(damages) or 'no'} damaged tile{'' if len(damages) == 1 else 's'}")
+    if not (damages and options.repair):
+        return FAILED if damages else DONE
+    with request():
+        try:
+            repair(options.out, damages, workers=options.workers, progress=True)
+        except SweepError as error:
+            raise WorkError(str(error)) from None
+    print("repaired")
+    return DONE

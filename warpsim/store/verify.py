@@ -1,0 +1,51 @@
+"""What of a store is damaged: the checksum of every chunk of the tiles that are done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warpsim.store.schema import SWEEP_VARIABLES
+from warpsim.store.status import DONE
+from warpsim.store.zarr_store import Store
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A tile that the store counts as done, and that is not whole.
+
+    Attributes:
+        tile: its index.
+        variable: the first variable that cannot be read.
+        reason: why.
+    """
+
+    tile: int
+    variable: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"tile {self.tile}: {self.variable}: {self.reason}"
+
+
+def damaged_tiles(store: Store) -> list[Damage]:
+    """Read every chunk of every tile that is done, one tile at a time, and list the tiles that are not whole."""
+    done = store.log.tiles(DONE)
+    found = (_damage(store, index) for index in done)
+    return [damage for damage in found if damage is not None]
+
+
+def _damage(store: Store, index: int) -> Damage | None:
+    if index not in store.log.records(DONE, [index]):
+        return Damage(index, "record", "cannot be read")
+    region = store.grid.region(index)
+    for declared in SWEEP_VARIABLES:
+        array = store.arrays[declared.name]
+        position = [part.start // step for part, step in zip(region.values(), store.grid.shape, strict=True)]
+        chunk = array.metadata.encode_chunk_key((*position, *(0 for _ in declared.dims)))
+        if not store.place.exists(f"{declared.name}/{chunk}"):
+            return Damage(index, declared.name, "its chunk is missing")
+        try:
+            array[tuple(region.get(dim, slice(None)) for dim in (*store.grid.axes, *declared.dims))]
+        except Exception as error:  # a codec raises what it likes
+            return Damage(index, declared.name, f"{type(error).__name__}: {error}")
+    return None
