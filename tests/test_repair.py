@@ -90,7 +90,7 @@ def test_a_store_of_another_program_is_not_repaired(path, monkeypatch):
     monkeypatch.setattr("warpsim.__version__", "0.0.9")
     (path / open_store(path).log.key("done", 2)).write_bytes(b"")
     before = data(path)
-    with pytest.raises(StoreError, match="warpsim: 0.0.9 here"):
+    with pytest.raises(StoreError, match=r"warpsim: 0\.0\.9 here"):
         repair(path, verify(path))
     assert data(path) == before
     assert tile_counts(open_store(path).log).done == len(small_plan().tiles())
