@@ -61,6 +61,9 @@ def do_tile(plan: Plan, store: Store, index: int, before_point: Callable[[], Non
         store: its store.
         index: the tile.
         before_point: called before each point; what it raises abandons the tile.
+
+    Raises:
+        OSError: the store cannot be written to.
     """
     start = time.perf_counter()
     if is_done(store, index):  # by another job, since this one looked
@@ -72,7 +75,11 @@ def do_tile(plan: Plan, store: Store, index: int, before_point: Callable[[], Non
         mark_failed(store, index, str(error), seconds)
         return Outcome(index, seconds, str(error))
     seconds = time.perf_counter() - start
-    write_tile(store, index, results, seconds)
+    try:
+        write_tile(store, index, results, seconds)
+    except OSError as error:  # a full disk, a lost connection
+        why = f"{error.strerror or error}; the tiles that are done are kept, and the same call goes on"
+        raise OSError(error.errno, why, str(store.path)) from error
     return Outcome(index, seconds)
 
 

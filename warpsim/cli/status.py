@@ -21,7 +21,8 @@ def _run(options: argparse.Namespace) -> int:
     with request():
         store = open_store(options.out, read_only=True)
     counts = tile_counts(store.log)
-    print(f"{len(store.grid)} tiles of {store.grid.points} points")
+    tiles = "1 tile" if len(store.grid) == 1 else f"{len(store.grid)} tiles"
+    print(f"{tiles} of {store.grid.points} points")
     print(f"done {counts.done}, pending {counts.pending}, failed {len(counts.failures)}")
     if counts.done and counts.done < len(store.grid):
         print(f"time left: about {duration(counts.seconds_left)} of one worker")
