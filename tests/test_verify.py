@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.strategies import Case, cases
 from tests.test_engine_twin import assert_same
-from tests.test_queueing import SIGMA, chip, exponential, machine_repairman
+from tests.test_queueing import SIGMA, closed_network, exponential, machine_repairman, standard_error
 from warpsim import kernels
 from warpsim.simulation import make_point, simulate_point
 
@@ -18,15 +17,16 @@ pytestmark = pytest.mark.verify
 
 
 @pytest.mark.parametrize("customers", [1, 2, 4, 8, 12, 16, 20, 24, 32])
-def test_machine_repairman_sharply(tmp_path: Path, customers: int) -> None:
-    """As in test_queueing, 400 replicates: the standard error is below 0.2 %."""
-    gpu = chip(distribution=exponential(tmp_path / "exponential.csv", 400.0), base=400.0, gbs=128 / 20.0)
-    point = make_point(gpu, kernels.mix(0), warps=customers, block_warps=customers, replicates=400, cycles=400_000)
-    rates = simulate_point(point, threads=2)["ipc"].sum(axis=1)
-    error = rates.std(ddof=1) / np.sqrt(len(rates))
-    expected = machine_repairman(customers, 400.0, 20.0)
-    assert error < 0.004 * expected
-    assert abs(rates.mean() - expected) < SIGMA * error + 0.002 * expected
+def test_machine_repairman_sharply(customers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in test_queueing, of 256 replicates: the standard error is below 0.1 %."""
+    monkeypatch.chdir(tmp_path)
+    think, service = 1000.0, 64.0
+    gpu = closed_network(exponential(service, think), customers, service + think, (1, service))
+    point = make_point(gpu, kernels.chain("load"), warps=1, replicates=256, cycles=6_000_000)
+    rates = simulate_point(point, threads=2)["ipc"].sum(axis=1) * customers
+    error = standard_error(rates)
+    assert error < 0.001 * rates.mean()
+    assert abs(rates.mean() - machine_repairman(customers, think, service)) < SIGMA * error
 
 
 @settings(

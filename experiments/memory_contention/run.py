@@ -14,6 +14,7 @@ from warpsim.gpu import Gpu
 from warpsim.latency import contention_latency, load_distribution
 from warpsim.params import params_dir
 from warpsim.results.markdown import replace_block, table
+from warpsim.results.published import comparison
 from warpsim.store.schema import QUANTILES
 
 CHIPS = ("g80", "gt200", "fermi", "kepler", "maxwell")
@@ -66,34 +67,18 @@ def fit(name: str) -> float:
     return found.rms_percent
 
 
-def row(source: str, chip: str, quantity: str, published: object, values: np.ndarray, kind: str) -> dict[str, object]:
-    """One line of the table; `values` are of independent replicates. A published None is not in our copy of V."""
-    mean, half = float(np.mean(values)), 2.0 * float(np.std(values, ddof=1)) / np.sqrt(len(values))
-    known, never = isinstance(published, int | float), bool(np.isnan(mean))
-    error = f"{100 * (mean / published - 1):+.1f} %" if isinstance(published, int | float) and not never else ""
-    return {
-        "source": source,
-        "chip": chip,
-        "quantity": quantity,
-        "published": published if known else "not in our copy",
-        "simulated": "not attained" if never else f"{mean:.4g} ± {half:.2g}",
-        "error": error,
-        "kind": kind,
-    }
-
-
-def fits() -> list[dict[str, object]]:
+def fits() -> list[dict[str, str]]:
     """The error of each fit, evaluated again on random numbers that the fit has not seen."""
     rows = []
     for name in CHIPS:
         gpu = ws.load_gpu(name)
         again = [100 * np.sqrt(np.mean(errors(gpu, targets(gpu), seed=seed) ** 2)) for seed in (1, 2, 3, 4)]
         what = "rms error of latency, %" + (" (curve and five rows of Table 6.6)" if gpu.memory.measured else "")
-        rows.append(row("Table 6.5", name, what, None, np.array(again), "fit") | {"published": "0"})
+        rows.append(comparison("V Table 6.5", name, what, None, np.array(again), "fit") | {"published": "0"})
     return rows
 
 
-def percentiles(replicates: int) -> list[dict[str, object]]:
+def percentiles(replicates: int) -> list[dict[str, str]]:
     """The two rows of V Table 6.6 that no parameter has seen."""
     gpu = ws.load_gpu("kepler")
     measured = load_distribution(gpu.memory.distribution)
@@ -105,13 +90,13 @@ def percentiles(replicates: int) -> list[dict[str, object]]:
             values = [np.interp(gbs, f["bandwidth"], f["memory_latency_quantile"][:, column]) for f in found]
             published = measured.cycles[list(measured.loads_gbs).index(gbs), list(measured.levels).index(level)]
             rows.append(
-                row("Table 6.6", "kepler", f"{level:.0%} of latencies at {gbs:g} GB/s, cycles", float(published),
+                comparison("V Table 6.6", "kepler", f"{level:.0%} of latencies at {gbs:g} GB/s, cycles", float(published),
                     np.array(values), "prediction")
             )  # fmt: skip
     return rows
 
 
-def needed(replicates: int) -> list[dict[str, object]]:
+def needed(replicates: int) -> list[dict[str, str]]:
     """V Table 6.4: warps per scheduler for 90 and 95 % of the peak, interpolated, and what the linear estimate attains."""
     rows = []
     for name in CHIPS:
@@ -125,12 +110,13 @@ def needed(replicates: int) -> list[dict[str, object]]:
         for share, published in ((0.9, at90), (0.95, at95)):
             values = np.array([_first(warps, s, share) for s in shares])
             if np.isnan(values).any():
-                values = np.full(2, np.nan)
+                values = np.full(1, np.nan)
             rows.append(
-                row("Table 6.4", name, f"warps per scheduler for {share:.0%} of peak", published, values, "prediction")
+                comparison("V Table 6.4", name, f"warps per scheduler for {share:.0%} of peak", published, values, "prediction")
             )
         values = np.array([100 * np.interp(linear, warps, s) for s in shares])
-        rows.append(row("Table 6.4", name, f"% of peak at {linear:g} warps per scheduler", percent, values, "prediction"))
+        what = f"% of peak at {linear:g} warps per scheduler"
+        rows.append(comparison("V Table 6.4", name, what, percent, values, "prediction"))
     return rows
 
 
@@ -145,7 +131,7 @@ def _first(warps: np.ndarray, shares: np.ndarray, share: float) -> float:
     return float(np.interp(share, shares[i - 1 : i + 1], warps[i - 1 : i + 1]))
 
 
-def ilp_for_warps(replicates: int) -> list[dict[str, object]]:
+def ilp_for_warps(replicates: int) -> list[dict[str, str]]:
     """V Figure 6.2: two independent loads per warp do what twice the warps do."""
     rows = []
     for name in CHIPS:
@@ -155,7 +141,7 @@ def ilp_for_warps(replicates: int) -> list[dict[str, object]]:
         two = ws.simulate(gpu, ws.kernels.chain("load", ilp=2), warps=warps, **settings).bandwidth.values
         one = ws.simulate(gpu, ws.kernels.chain("load", ilp=1), warps=2 * warps, **settings).bandwidth.values
         what = f"bandwidth of ILP 2 at {warps} warps over ILP 1 at {2 * warps}"
-        rows.append(row("Figure 6.2", name, what, 1.0, two / one, "prediction"))
+        rows.append(comparison("V Figure 6.2", name, what, 1.0, two / one, "prediction"))
     return rows
 
 
