@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from warpsim import units
 from warpsim.gpu import Gpu
+from warpsim.kernels import mix
 from warpsim.store import schema
 
 
@@ -93,3 +94,28 @@ def check_fraction(fraction: float) -> None:
     """
     if not 0 < fraction <= 1:
         raise ValueError(f"fraction = {fraction!r}: above 0 and at most 1")
+
+
+def over_alpha(call: Callable[..., Any], gpu: Gpu, alpha: ArrayLike, *, other: str = "load", **arguments: Any) -> Any:
+    """Apply a model to the mixes of V 4.1, over an array of alpha.
+
+    Args:
+        call: `throughput`, `execution_time` or `needed_warps` of a model.
+        gpu: the chip.
+        alpha: adds per other instruction, one number or an array of one dimension; infinite is allowed.
+        other: "load", "sfu" or "smem".
+        arguments: passed on, such as `warps`.
+
+    Returns:
+        What `call` returns, a number as a DataArray, over the dimension `alpha`.
+
+    Raises:
+        NotCoveredError: the model does not cover one of the mixes.
+    """
+    values = np.atleast_1d(np.asarray(alpha, dtype=float))
+    found = [call(gpu, mix(float(value), other), **arguments) for value in values]
+    if isinstance(found[0], xr.Dataset | xr.DataArray):
+        together = xr.concat(found, dim="alpha", coords="minimal", compat="override")
+    else:
+        together = xr.DataArray(np.array(found, dtype=float), dims="alpha", name=call.__name__)
+    return together.assign_coords(alpha=("alpha", values, schema.coordinate_attrs("alpha")))

@@ -1,0 +1,97 @@
+"""The roofline: throughput is bound by arithmetic or by memory, whichever is the less.
+
+S. Williams, A. Waterman, D. Patterson, Roofline: An Insightful Visual Performance Model for Multicore Architectures,
+Communications of the ACM 52(4), 2009; V 4.1 (Volkov, Understanding Latency Hiding on GPUs, 2016) names it as the model
+for its workload.
+
+    attainable operations per cycle = min(peak, bandwidth x operational intensity)
+
+Assumed: latency is hidden, whatever the occupancy; operations are those of the CUDA cores, all others are free.
+It fails wherever latency is not hidden, that is at small occupancies, and where something else binds: issue, special
+functions, shared memory, a limit of loads in flight.
+"""
+
+from __future__ import annotations
+
+import math
+
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from warpsim import units
+from warpsim.gpu import Gpu
+from warpsim.kernels import Kernel
+from warpsim.models.common import NotCoveredError, axis, quantity
+from warpsim.models.costs import MEMORY
+from warpsim.models.profile import Profile, dataset, profile
+
+
+def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> xr.Dataset:
+    """Return the attainable throughput, the same at every occupancy.
+
+    Args:
+        gpu: the chip.
+        kernel: one with operations of the CUDA cores, or accesses to global memory.
+        warps: warps per SM, at least 0; they give the result its shape.
+
+    Returns:
+        A Dataset over `warps` with `ipc(op)`, `throughput(op)`, `bandwidth`, `execution_time`, and
+        `operational_intensity` in operations per byte moved (infinite without accesses).
+
+    Raises:
+        NotCoveredError: the kernel has neither, or tells the warps of a block apart.
+        TypeError: `warps` are no numbers.
+        ValueError: `warps` is below 0.
+    """
+    found = _covered(gpu, kernel)
+    n = axis("warps", warps, at_least=0)
+    operations, moved = _work(found)
+    rate = 1 / max(_cycles(found).values())
+    intensity = operations / moved if moved else math.inf
+    return dataset(
+        found,
+        0 * n + rate,
+        n,
+        source="warpsim.models.roofline, Williams et al. 2009",
+        operational_intensity=quantity(intensity, "operations/byte", "operational intensity"),
+    )
+
+
+def execution_time(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> xr.DataArray:
+    """Return the cycles in which the warps of an SM are executed once, or repeat their endless loop once."""
+    return throughput(gpu, kernel, warps=warps)["execution_time"]
+
+
+def bottleneck(gpu: Gpu, kernel: Kernel) -> str:
+    """Return which roof is the lower: "alu" or "memory"."""
+    cycles = _cycles(_covered(gpu, kernel))
+    return max(cycles, key=lambda resource: cycles[resource])
+
+
+def ridge(gpu: Gpu) -> float:
+    """Return the operational intensity at which the roofs meet, in operations per byte."""
+    return units.ipc_to_ops_per_cycle(_peak(gpu)) * gpu.sms / gpu.bandwidth_bytes_per_cycle
+
+
+def _peak(gpu: Gpu) -> float:
+    return min(gpu.unit_ipc("alu"), gpu.issue_ipc * gpu.issue.width)
+
+
+def _covered(gpu: Gpu, kernel: Kernel) -> Profile:
+    found = profile(gpu, kernel)
+    if not any(_work(found)):
+        raise NotCoveredError(f"{kernel.name}: roofline covers CUDA core operations and accesses to global memory")
+    return found
+
+
+def _work(of: Profile) -> tuple[float, float]:
+    """Return operations, and bytes moved."""
+    return units.ipc_to_ops_per_cycle(of.instructions.get("alu", 0.0)), sum(p.count * p.traffic_bytes for p in of.parts)
+
+
+def _cycles(of: Profile) -> dict[str, float]:
+    operations, moved = _work(of)
+    return {
+        "alu": operations / units.ipc_to_ops_per_cycle(_peak(of.gpu)),
+        MEMORY: moved * of.gpu.sms / of.gpu.bandwidth_bytes_per_cycle,
+    }
