@@ -111,6 +111,40 @@ def test_processes_that_are_killed(victim, plan, undisturbed, tmp_path):
     assert data(path) == undisturbed
 
 
+def at_a_terminal():
+    """The process leads a group of its own, and Ctrl-C interrupts it, even where this test runs in the background."""
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize("processes", [False, True], ids=["threads", "processes"])
+def test_ctrl_c(processes, plan, undisturbed, tmp_path):
+    """Ctrl-C goes to all processes of a terminal's group: once while the workers start, once in the middle."""
+    path = tmp_path / "out.zarr"
+    command = [sys.executable, "-m", "warpsim.cli", "sweep", plan, path, "--workers", "2", *["--processes"] * processes]
+    done = 0
+    for more in (0, 2):
+        running = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, preexec_fn=at_a_terminal)
+        while not (path.exists() and tile_counts(open_store(path, read_only=True).log).done >= done + more):
+            assert running.poll() is None, running.stderr.read()
+            time.sleep(0.01)
+        if processes:
+            while len(children(running.pid)) < 2:
+                time.sleep(0.01)
+        os.killpg(running.pid, signal.SIGINT)
+        _, errors = running.communicate()
+        assert running.returncode == 1, errors
+        assert "interrupted; the same command goes on where this one stopped" in errors
+        assert "Traceback" not in errors
+        counts = tile_counts(open_store(path).log)
+        assert counts.done >= done + more and counts.pending and not counts.failures
+        done = counts.done
+    assert verify(path) == []
+    assert not [*path.rglob("*.partial")]  # a tile is written whole, or not at all
+    sweep(Plan.from_toml(plan), path, workers=2)
+    assert data(path) == undisturbed
+
+
 FULL = """
 set -e
 mount -t tmpfs -o size=1m none {folder} || exit 77

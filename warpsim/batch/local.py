@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -194,7 +194,8 @@ def _process_outcomes(job: Job, tiles: Sequence[int], workers: int) -> Iterator[
     stop = context.Event()
     pool = ProcessPoolExecutor(min(workers, max(1, len(tiles))), context, _start_process, (stop,))
     try:
-        futures: list[Future[Outcome]] = [pool.submit(_do_in_process, job, index) for index in tiles]
+        with _interrupts_held():  # processes start here, and inherit it: Ctrl-C is their parent's affair
+            futures: list[Future[Outcome]] = [pool.submit(_do_in_process, job, index) for index in tiles]
         for future in as_completed(futures):
             yield future.result()
     except BrokenProcessPool:
@@ -204,11 +205,24 @@ def _process_outcomes(job: Job, tiles: Sequence[int], workers: int) -> Iterator[
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """SIGINT waits until the end, where the system can hold signals."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _start_process(stop: Any) -> None:
-    """Set up a worker process: Ctrl-C is its parent's affair, and it ends when its parent does."""
+    """Set up a worker process, which ends when its parent does."""
     global _stop
     _stop = stop
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where it was not held
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
