@@ -156,3 +156,55 @@ def test_select(results):
         plots.select(results, {"ilp": 1})
     with pytest.raises(ValueError, match=r"alpha = 3: must be one of 0.0, 1.0, 8.0, inf"):
         plots.select(results, {"alpha": 3})
+
+
+def test_every_kind_is_a_function_with_a_line_of_help_and_fits_a_column():
+    for name, kind in plots.KINDS.items():
+        assert kind.text.endswith((".", ")")), name
+        assert kind.size[0] == 3.4 and kind.size[1] <= 5
+
+
+def test_unknown_kinds_and_options(results, ax):
+    with pytest.raises(ValueError, match="kind = 'pie': must be one of lines, throughput"):
+        plots.draw("pie", results, ax)
+    with pytest.raises(ValueError, match="fraction: is no option of kind throughput; it has op, models"):
+        plots.draw("throughput", results, ax, fraction=0.5)
+
+
+def test_a_picture_of_what_is_not_there_says_what_is(results, ax):
+    with pytest.raises(ValueError, match=r"must have the variable memory_latency; it has ipc, bandwidth$"):
+        plots.latency_vs_bandwidth(results[["ipc", "bandwidth"]], ax)
+    with pytest.raises(ValueError, match="must have one of the dimensions warps, warps_per_scheduler; got "):
+        plots.latency_vs_bandwidth(results.isel(warps=0), ax)
+
+
+def test_points_that_are_not_done_are_left_out_and_an_empty_result_says_so(results, ax):
+    chosen = results.sel(alpha=8)
+    half = chosen.where(chosen.warps <= 16)
+    plots.throughput_vs_warps(half, ax)
+    assert np.isfinite(curves(ax)["scheduler lrr"][1]).tolist() == [True, True, False, False]
+    for kind in ("throughput", "latency"):
+        empty = plots.draw(kind, chosen.where(False), Figure().subplots())
+        assert [text.get_text() for text in empty.texts] == ["no data"]
+
+
+def test_models_with_axes_of_their_own_have_the_colours_of_their_curves(results, ax):
+    chosen = results.sel(scheduler="gto", alpha=[1, 8])
+    plots.throughput_vs_warps(chosen, ax, models={"a model": chosen.mean("replicate").isel(alpha=[1])})
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    model = lines["a model"]
+    np.testing.assert_allclose(model.get_ydata(), chosen["throughput"].sel(op="load", alpha=8).mean("replicate"))
+    both = plots.throughput_vs_warps(chosen, Figure().subplots(), models={"a model": chosen.mean("replicate")})
+    drawn = [line for line in both.get_lines() if line.get_marker() == "None" and line.get_alpha()]
+    assert [line.get_color() for line in drawn] == [c.lines[0].get_color() for c in both.containers]
+    assert [text.get_text() for text in both.get_legend().get_texts()].count("a model") == 1
+
+
+def test_the_size_and_fonts_of_a_paper_do_not_depend_on_settings():
+    import matplotlib as mpl
+
+    with mpl.rc_context({"font.size": 30.0}):
+        with plots.paper():
+            assert mpl.rcParams["font.size"] == 7.5
+            assert mpl.rcParams["font.family"] == ["DejaVu Sans"]
+        assert mpl.rcParams["font.size"] == 30.0

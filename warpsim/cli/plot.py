@@ -1,20 +1,35 @@
-"""warpsim plot: a variable of a store, as a figure."""
+"""warpsim plot: a store as a figure, of one of several kinds."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from warpsim.cli.common import DONE, Commands, RequestError, new_command, pairs, request
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_KIND = "lines"
+_OPTIONS: dict[str, tuple[type, str]] = {
+    "x": (str, "an axis; left out: occupancy, or alpha for needed_warps"),
+    "y": (str, "a variable, or needed_warps (left out: peak_fraction)"),
+    "hue": (str, "an axis, one curve for each value; left out: scheduler"),
+    "op": (str, "an operation class (left out: load)"),
+    "fraction": (float, "of the throughput limit (left out: 0.9)"),
+}
+"""Options of the kinds -> type and help; a kind refuses those that it does not have."""
 
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    parser = new_command(commands, "plot", _run, "draw a variable of a store")
+    parser = new_command(commands, "plot", _run, "draw a picture of a store")
     parser.add_argument("out", metavar="OUT.zarr")
-    parser.add_argument("--x", help="an axis; left out: occupancy, or alpha for needed_warps")
-    parser.add_argument("--y", default="peak_fraction", help="a variable, or needed_warps (default: %(default)s)")
-    parser.add_argument("--hue", help="an axis, one curve for each value; left out: scheduler")
+    parser.add_argument("--kind", default=_KIND, help="what is drawn: a kind of docs/pictures.md (default: %(default)s)")
+    for name, (kind, text) in _OPTIONS.items():
+        parser.add_argument(f"--{name}", type=kind, help=text)
     parser.add_argument("--where", action="append", default=[], metavar="K=V", help="select one value of an axis")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FIGURE", help="a .png, .pdf or .svg file")
 
@@ -22,15 +37,34 @@ def add(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> int:
     from matplotlib.figure import Figure
 
-    from warpsim.results.plots import plot, select
-    from warpsim.store.zarr_store import open_results
+    from warpsim.results.plots import KINDS, draw, paper, select
 
-    with request():
-        results = select(open_results(options.out), pairs("--where", options.where))
-        figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-        plot(results, figure.subplots(), x=options.x, y=options.y, hue=options.hue)
+    given = {name: getattr(options, name) for name in _OPTIONS if getattr(options, name) is not None}
+    with request(), paper():
+        if options.kind not in KINDS:
+            raise RequestError(f"--kind {options.kind}: must be one of {', '.join(KINDS)}")
+        results, missing = _open(options.out)
+        results = select(results, pairs("--where", options.where))
+        figure = Figure(figsize=KINDS[options.kind].size, layout="constrained")
         allowed = figure.canvas.get_supported_filetypes()
         if options.output.suffix.removeprefix(".") not in allowed:
             raise RequestError(f"-o {options.output}: must end in one of .{', .'.join(sorted(allowed))}")
-    figure.savefig(options.output, dpi=150)
+        ax = draw(options.kind, results, figure.subplots(), **given)
+        if missing:
+            ax.set_title(missing, loc="left", color="#b00000")
+            print(f"warpsim: {options.out}: {missing}", file=sys.stderr)
+        figure.savefig(options.output)
     return DONE
+
+
+def _open(path: str) -> tuple[xr.Dataset, str]:
+    """The results of a store, and what is missing in it."""
+    from warpsim.store.status import tile_counts
+    from warpsim.store.zarr_store import open_results, open_store
+
+    store = open_store(path, read_only=True)
+    counts: Any = tile_counts(store.log)
+    parts = [f"{counts.pending} pending"] if counts.pending else []
+    parts += [f"{len(counts.failures)} failed"] if counts.failures else []
+    missing = f"incomplete: of {len(store.grid)} tiles {', '.join(parts)}" if parts else ""
+    return open_results(path), missing

@@ -1,0 +1,25 @@
+"""Figures of results, one picture to a file.
+
+Each takes a Dataset and an `ax`, draws means over replicates with 95 % intervals, and returns the Axes.
+Curves differ by marker and line style as well as by colour, areas by hatches. Models are lines without markers.
+"""
+
+from warpsim.results.plots.kinds import KINDS, Kind, draw
+from warpsim.results.plots.latency import latency_vs_bandwidth
+from warpsim.results.plots.lines import plot
+from warpsim.results.plots.needed_warps import needed_warps_vs_alpha
+from warpsim.results.plots.selection import select
+from warpsim.results.plots.style import paper
+from warpsim.results.plots.throughput import throughput_vs_warps
+
+__all__ = [
+    "KINDS",
+    "Kind",
+    "draw",
+    "latency_vs_bandwidth",
+    "needed_warps_vs_alpha",
+    "paper",
+    "plot",
+    "select",
+    "throughput_vs_warps",
+]

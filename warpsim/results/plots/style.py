@@ -1,0 +1,101 @@
+"""How the figures look: readable in black and white, in a column of a paper, with the fonts that matplotlib brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import xarray as xr
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.legend import Legend
+
+COLUMN_INCHES = 3.4
+"""Width of a column of a paper with two."""
+
+DPI = 200
+"""Dots per inch of a figure of pixels."""
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Colours that colour-blind readers tell apart (Okabe & Ito 2008)."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 3)))
+HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "||||", "oooo")
+GREYS = ("#555555", "#999999", "#bbbbbb")
+
+_SETTINGS: Any = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib: a figure looks the same on every machine
+    "font.size": 7.5,
+    "axes.titlesize": 7.5,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "hatch.linewidth": 0.5,
+    "legend.handlelength": 3.0,
+    "savefig.dpi": DPI,
+    "svg.hashsalt": "warpsim",  # the same figure gives the same file
+}
+
+
+@contextmanager
+def paper() -> Iterator[None]:
+    """Sizes and fonts for a column of a paper; make, draw and save a figure inside."""
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_SETTINGS)
+        yield
+
+
+def curve_style(number: int) -> dict[str, Any]:
+    """Colour, marker and line of the curve of this number."""
+    return {
+        "color": COLOURS[number],
+        "marker": MARKERS[number],
+        "linestyle": LINES[number],
+        "linewidth": 1.0,
+        "markersize": 4.0 + number % 2,
+        "markerfacecolor": "none" if number % 2 else COLOURS[number],  # open over filled: where two curves meet, both show
+        "capsize": 2.0,
+    }
+
+
+def model_style(number: int) -> dict[str, Any]:
+    """Colour and line of the model of this number."""
+    return {
+        "color": GREYS[number % len(GREYS)],
+        "linestyle": LINES[number % len(LINES)],
+        "linewidth": 1.6,
+        "zorder": 1,
+    }
+
+
+def label(data: xr.DataArray, text: str | None = None) -> str:
+    """What an axis says: `text`, else the attribute `long_name`, with `units` behind."""
+    units = data.attrs.get("units", "1")
+    name = text or data.attrs.get("long_name", data.name)
+    return f"{name} ({units})" if units != "1" else str(name)
+
+
+def finish(ax: Axes, *, grid: bool = True) -> Axes:
+    """Add the grid, and the legend where something has a label."""
+    if grid:
+        ax.grid(True, color="#dddddd", linewidth=0.5)
+        ax.set_axisbelow(True)
+    if ax.get_legend_handles_labels()[0]:
+        legend(ax)
+    return ax
+
+
+def legend(ax: Axes, **settings: Any) -> Legend:
+    """Add the legend of what has a label."""
+    return ax.legend(**{"frameon": False, "fontsize": "small", **settings})
+
+
+def say(ax: Axes, text: str) -> None:
+    """Say something in the middle of an empty picture."""
+    ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", color="#555555", wrap=True)

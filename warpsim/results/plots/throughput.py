@@ -1,0 +1,42 @@
+"""Throughput against occupancy, with intervals and the bounds of models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import xarray as xr
+
+from warpsim.results.plots.curves import Models, draw_curves
+from warpsim.results.plots.selection import need
+from warpsim.results.plots.style import label
+from warpsim.results.statistics import occupancy_axis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def throughput_vs_warps(results: xr.Dataset, ax: Axes, *, op: str = "load", models: Models | None = None) -> Axes:
+    """Throughput of one operation class, in operations per cycle and SM, against occupancy.
+
+    Args:
+        results: `throughput` over an axis of occupancies; one curve for each combination of its other axes.
+        ax: where to draw.
+        op: the operation class.
+        models: results of models by name, drawn as lines.
+
+    Raises:
+        ValueError: there is no axis of occupancies, or there are too many curves.
+    """
+    need(results, "throughput")
+    x = occupancy_axis(results)
+    lines = {name: _one_op(model, op) for name, model in (models or {}).items()}
+    draw_curves(ax, _one_op(results, op), x, models=lines)
+    ax.set_ylim(bottom=0)
+    ax.set_ylabel(label(results["throughput"], f"{op} throughput"))
+    return ax
+
+
+def _one_op(results: xr.Dataset, op: str) -> xr.DataArray:
+    if op not in results["op"].values.tolist():
+        raise ValueError(f"op = {op!r}: must be one of {', '.join(results['op'].values.tolist())}")
+    return results["throughput"].sel(op=op)
