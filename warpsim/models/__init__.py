@@ -14,6 +14,10 @@ from typing import Any
 from warpsim.models.common import NotCoveredError, over_alpha
 
 NAMES = (
+    "add_or_overlap",
+    "chen_aamodt",
+    "coarse_grained",
+    "cuda_guide",
     "littles_law",
     "roofline",
     "volkov",

@@ -1,0 +1,132 @@
+"""Arithmetic and memory instructions taken alone, their times then added, or the larger one taken (V 4.11, 4.12).
+
+V is V. Volkov, Understanding Latency Hiding on GPUs, 2016. The two are half of models such as Zhang and Owens's and
+Sim et al.'s (V 4.11). K. Kothapalli et al., A performance prediction model for the CUDA GPGPU platform, HiPC 2009, has
+both, with times that do not depend on the occupancy (V 4.12).
+
+    arithmetic time(n) = max(alu_lat / n, 1 / alu_thru)     memory time(n) = max(mem_lat / n, 1 / mem_thru)
+    overlap: max(alpha arithmetic time(n), memory time(n))  add: alpha arithmetic time(n) + memory time(n)
+
+in cycles of an SM per repetition. Other kinds of arithmetic add up with the adds, each with its own latency and
+throughput; shared memory is a third part beside the two. Nobody waits for a store.
+
+Assumed: each kind of instruction runs as if the others were not there; throughput saturates sharply. Overlap fails
+where latency binds: it counts an arithmetic and a memory instruction of the same warp at the same time, and gives up to
+twice the throughput. Add fails where throughput binds: it gives down to half. Neither knows a limit of issue
+that the parts share. Barriers are not covered.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from warpsim.gpu import Gpu
+from warpsim.kernels import Kernel
+from warpsim.models.common import axis, check_fraction, quantity
+from warpsim.models.needed import smallest_warps
+from warpsim.models.profile import Part, Profile, dataset, profile, refuse
+
+Times = Literal["overlap", "add"]
+
+
+def throughput(
+    gpu: Gpu,
+    kernel: Kernel,
+    *,
+    warps: ArrayLike | xr.DataArray,
+    times: Times = "overlap",
+    at_peak: bool = False,
+) -> xr.Dataset:
+    """Return the throughput where times overlap (V 4.11) or add (V 4.12).
+
+    Args:
+        gpu: the chip.
+        kernel: any without barriers.
+        warps: warps per SM, at least 0.
+        times: "overlap" or "add".
+        at_peak: take all times at peak throughput, whatever the occupancy (Kothapalli et al., as V 4.12 has them).
+
+    Returns:
+        A Dataset over `warps` with `ipc(op)`, `throughput(op)`, `bandwidth`, `execution_time`, and `arithmetic_time`,
+        `smem_time` and `memory_time` in cycles of an SM per warp or repetition.
+
+    Raises:
+        NotCoveredError: the kernel has barriers, or tells the warps of a block apart.
+        TypeError: `warps` are no numbers.
+        ValueError: `warps` is below 0, or `times` is neither.
+    """
+    of = _covered(gpu, kernel)
+    n = axis("warps", warps, at_least=0)
+    parts = part_times(of, n, at_peak=at_peak)
+    together = _together(parts, times)
+    named = {
+        f"{name}_time": quantity(cycles, "cycles", f"{name} instructions alone, per {of.per} and SM")
+        for name, cycles in parts.items()
+    }
+    equations = "V 4.11" if times == "overlap" else "V 4.12"
+    return dataset(of, 1 / together, n, source=f"warpsim.models.add_or_overlap, {equations}", **named)
+
+
+def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0, times: Times = "overlap") -> float:
+    """Return the smallest occupancy that attains a fraction of the largest throughput.
+
+    Raises:
+        ValueError: `fraction` is not above 0 and at most 1.
+        NotCoveredError: as `throughput`.
+    """
+    check_fraction(fraction)
+    of = _covered(gpu, kernel)
+
+    def rate(warps: float) -> float:
+        return float(1 / _together(part_times(of, xr.DataArray(warps)), times))
+
+    peak = float(1 / _together(part_times(of, xr.DataArray(1.0), at_peak=True), times))
+    return smallest_warps(rate, fraction * peak)
+
+
+def execution_time(
+    gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, times: Times = "overlap"
+) -> xr.DataArray:
+    """Return the cycles in which the warps of an SM are executed once, or repeat their endless loop once."""
+    return throughput(gpu, kernel, warps=warps, times=times)["execution_time"]
+
+
+def bottleneck(gpu: Gpu, kernel: Kernel, *, warps: float) -> str:
+    """Return what takes longest at an occupancy: "arithmetic", "smem" or "memory"."""
+    parts = part_times(_covered(gpu, kernel), axis("warps", warps, at_least=0))
+    return max(parts, key=lambda name: float(parts[name]))
+
+
+def part_times(of: Profile, warps: xr.DataArray, *, at_peak: bool = False) -> dict[str, xr.DataArray]:
+    """Return the cycles of an SM per warp or repetition that arithmetic, shared memory and global memory take alone."""
+    kinds = {
+        "arithmetic": [p for p in of.arithmetic if p.op != "smem"],
+        "smem": of.of("smem"),
+        "memory": of.accesses,
+    }
+
+    def alone(part: Part) -> xr.DataArray:
+        latency = 0.0 if part.op == "store" or at_peak else part.latency
+        with np.errstate(divide="ignore", invalid="ignore"):
+            waiting = latency / warps if latency > 0 else 0.0 * warps
+        return part.count * waiting.clip(min=part.interval)
+
+    return {name: sum(map(alone, parts), 0.0 * warps) for name, parts in kinds.items()}
+
+
+def _covered(gpu: Gpu, kernel: Kernel) -> Profile:
+    refuse(kernel, "add_or_overlap", "barrier")
+    return profile(gpu, kernel)
+
+
+def _together(parts: dict[str, xr.DataArray], times: Times) -> xr.DataArray:
+    if times not in ("overlap", "add"):
+        raise ValueError(f"times = {times!r}: 'overlap' or 'add'")
+    arithmetic, smem, memory = parts.values()
+    if times == "add":
+        return arithmetic + smem + memory
+    return xr.concat([arithmetic, smem, memory], dim="part").max("part")
