@@ -19,6 +19,7 @@ NAMES = (
     "coarse_grained",
     "cuda_guide",
     "littles_law",
+    "mwp_cwp",
     "roofline",
     "volkov",
 )
