@@ -27,7 +27,8 @@ MAY_IMPORT = {
     "models": ("units", "gpu", "kernels", "latency", "residency", "store.schema"),
     "batch": ("gpu", "kernels", "residency", "simulation", "store"),
     "results": ("store.schema",),
-    "cli": ("gpu", "kernels", "residency", "simulation", "store", "batch", "results"),
+    "comparison": ("gpu", "kernels", "latency", "residency", "models", "store", "batch"),
+    "cli": ("gpu", "kernels", "residency", "simulation", "store", "batch", "results", "models", "comparison"),
 }
 """Part of the package -> the parts that it may import, itself aside; those of types alone are free."""
 

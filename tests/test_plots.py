@@ -152,6 +152,10 @@ def test_wrong_requests(results, ax, arguments, message):
 def test_select(results):
     chosen = plots.select(results, {"alpha": 8, "scheduler": "gto"})
     xr.testing.assert_identical(chosen, results.sel(alpha=8, scheduler="gto"))
+    several = plots.select(results, {"alpha": [8, 0], "scheduler": "gto"})
+    xr.testing.assert_identical(several, results.sel(alpha=[8, 0], scheduler="gto"))
+    with pytest.raises(ValueError, match=r"alpha = 3: must be one of 0.0, 1.0, 8.0, inf"):
+        plots.select(results, {"alpha": [8, 3]})
     with pytest.raises(ValueError, match="ilp: must be one of the axes alpha, warps"):
         plots.select(results, {"ilp": 1})
     with pytest.raises(ValueError, match=r"alpha = 3: must be one of 0.0, 1.0, 8.0, inf"):
@@ -191,9 +195,7 @@ def test_points_that_are_not_done_are_left_out_and_an_empty_result_says_so(resul
 def test_models_with_axes_of_their_own_have_the_colours_of_their_curves(results, ax):
     chosen = results.sel(scheduler="gto", alpha=[1, 8])
     plots.throughput_vs_warps(chosen, ax, models={"a model": chosen.mean("replicate").isel(alpha=[1])})
-    lines = {line.get_label(): line for line in ax.get_lines()}
-    model = lines["a model"]
-    np.testing.assert_allclose(model.get_ydata(), chosen["throughput"].sel(op="load", alpha=8).mean("replicate"))
+    np.testing.assert_allclose(curves(ax)["a model"][1], chosen["throughput"].sel(op="load", alpha=8).mean("replicate"))
     both = plots.throughput_vs_warps(chosen, Figure().subplots(), models={"a model": chosen.mean("replicate")})
     drawn = [line for line in both.get_lines() if line.get_marker() == "None" and line.get_alpha()]
     assert [line.get_color() for line in drawn] == [c.lines[0].get_color() for c in both.containers]

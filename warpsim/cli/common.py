@@ -108,11 +108,12 @@ def pairs(option: str, texts: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"{option} {text}: must be NAME=VALUE")
         if name in values:
             raise ValueError(f"{option} {text}: {name} is set twice")
-        values[name] = _value(value)
+        values[name] = parsed(value)
     return values
 
 
-def _value(text: str) -> Any:
+def parsed(text: str) -> Any:
+    """A value as typed: an integer, a number, true, false, or else text."""
     if text in ("true", "false"):
         return text == "true"
     for kind in (int, float):

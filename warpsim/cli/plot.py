@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warpsim.cli.common import DONE, Commands, RequestError, new_command, pairs, request
+from warpsim.cli.common import DONE, Commands, RequestError, new_command, pairs, parsed, request
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -30,7 +30,8 @@ def add(commands: Commands) -> None:
     parser.add_argument("--kind", default=_KIND, help="what is drawn: a kind of docs/pictures.md (default: %(default)s)")
     for name, (kind, text) in _OPTIONS.items():
         parser.add_argument(f"--{name}", type=kind, help=text)
-    parser.add_argument("--where", action="append", default=[], metavar="K=V", help="select one value of an axis")
+    parser.add_argument("--no-models", action="store_true", help="leave out the analytical models")
+    parser.add_argument("--where", action="append", default=[], metavar="K=V", help="a value of an axis, or several: K=V,V")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FIGURE", help="a .png, .pdf or .svg file")
 
 
@@ -44,17 +45,41 @@ def _run(options: argparse.Namespace) -> int:
         if options.kind not in KINDS:
             raise RequestError(f"--kind {options.kind}: must be one of {', '.join(KINDS)}")
         results, missing = _open(options.out)
-        results = select(results, pairs("--where", options.where))
+        results = select(results, _chosen(options.where))
         figure = Figure(figsize=KINDS[options.kind].size, layout="constrained")
         allowed = figure.canvas.get_supported_filetypes()
         if options.output.suffix.removeprefix(".") not in allowed:
             raise RequestError(f"-o {options.output}: must end in one of .{', .'.join(sorted(allowed))}")
+        if "models" in KINDS[options.kind].options and not options.no_models:
+            given["models"] = _models(options, results)
         ax = draw(options.kind, results, figure.subplots(), **given)
         if missing:
             ax.set_title(missing, loc="left", color="#b00000")
             print(f"warpsim: {options.out}: {missing}", file=sys.stderr)
         figure.savefig(options.output)
     return DONE
+
+
+def _chosen(where: list[str]) -> dict[str, Any]:
+    """Axis -> the value chosen, or a list of values."""
+    values = pairs("--where", where)
+    return {k: [parsed(one) for one in v.split(",")] if isinstance(v, str) and "," in v else v for k, v in values.items()}
+
+
+def _models(options: argparse.Namespace, results: xr.Dataset) -> dict[str, xr.Dataset]:
+    """What the models say beside a picture; none where they do not cover the kernel, with a line that says why."""
+    from warpsim import comparison
+    from warpsim.models import NotCoveredError
+
+    try:
+        if options.kind == "throughput":
+            return comparison.throughput(results)
+        if options.kind == "latency":
+            return comparison.contention(results)
+        return comparison.needed_warps(results, options.fraction or 0.9)
+    except NotCoveredError as error:
+        print(f"warpsim: without models: {error}", file=sys.stderr)
+        return {}
 
 
 def _open(path: str) -> tuple[xr.Dataset, str]:

@@ -65,10 +65,13 @@ def draw_model(
         curves: label and data of the curves, in the order in which they were drawn.
     """
     style = model_style(number)
-    for place, (x, y, part) in enumerate(lines):
-        colour = style["color"] if len(lines) == 1 else COLOURS[_owner(part, curves) % len(COLOURS)]
-        thin = {} if len(lines) == 1 else {"linewidth": 1.0, "color": colour, "alpha": 0.6}
-        ax.plot(x, y, **{**style, **thin}, label=None if place else name)
+    if len(lines) == 1:
+        ax.plot(*lines[0][:2], **style, label=name)
+        return
+    style["linewidth"] = 1.0
+    ax.plot([], [], **style, label=name)
+    for x, y, part in lines:
+        ax.plot(x, y, **{**style, "color": COLOURS[_owner(part, curves)]}, alpha=0.6)
 
 
 def _owner(part: Any, curves: list[tuple[str, Any]]) -> int:

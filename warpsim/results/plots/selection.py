@@ -21,7 +21,7 @@ def need(results: xr.Dataset, *names: str) -> None:
 
 
 def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
-    """The part of a result at these values of its axes.
+    """The part of a result at these values of its axes; where several are listed, the axis stays.
 
     Raises:
         ValueError: no such axis, or no such value on it; the message lists what there is.
@@ -30,7 +30,9 @@ def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
         if name not in results.dims:
             raise ValueError(f"{name}: must be one of the axes {', '.join(map(str, results.dims))}")
         there = results[name].values.tolist()
-        if value not in there:
-            raise ValueError(f"{name} = {value!r}: must be one of {', '.join(map(str, there))}")
-        results = results.isel({name: there.index(value)})
+        for one in value if isinstance(value, list) else [value]:
+            if one not in there:
+                raise ValueError(f"{name} = {one!r}: must be one of {', '.join(map(str, there))}")
+        places = [there.index(one) for one in value] if isinstance(value, list) else there.index(value)
+        results = results.isel({name: places})
     return results

@@ -93,7 +93,12 @@ def finish(ax: Axes, *, grid: bool = True) -> Axes:
 
 def legend(ax: Axes, **settings: Any) -> Legend:
     """Add the legend of what has a label."""
-    return ax.legend(**{"frameon": False, "fontsize": "small", **settings})
+    from matplotlib.lines import Line2D
+
+    handles, labels = ax.get_legend_handles_labels()
+    order = sorted(range(len(labels)), key=lambda i: isinstance(handles[i], Line2D))  # what is simulated, then the models
+    settings = {"frameon": False, "fontsize": "small", **settings}
+    return ax.legend([handles[i] for i in order], [labels[i] for i in order], **settings)
 
 
 def say(ax: Axes, text: str) -> None:

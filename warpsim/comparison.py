@@ -1,0 +1,153 @@
+"""The analytical models at the points of a result, as the pictures draw them beside it.
+
+Chip and kernel of each point come from the result's provenance, so that a result read from a store is enough.
+V is V. Volkov, Understanding Latency Hiding on GPUs, 2016.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from warpsim.gpu import Gpu
+from warpsim.kernels import Kernel
+from warpsim.latency import contention_latency
+from warpsim.models import volkov
+from warpsim.residency import InvalidPoint
+from warpsim.store.provenance import from_provenance
+from warpsim.store.schema import coordinate_attrs, variable
+
+if TYPE_CHECKING:
+    from warpsim.batch.plan import Plan
+
+MODELS = {"basic model": False, "refined model": True}
+"""Label -> whether memory latency depends on the load: V 3.5 and V 6.5."""
+
+_OCCUPANCY = ("warps", "warps_per_scheduler")
+_INDIFFERENT = (*_OCCUPANCY, "scheduler", "memory", "seed", "sms", "warmup")
+"""Axes that are no argument of the models, or that a curve runs along."""
+
+
+def throughput(results: xr.Dataset) -> dict[str, xr.Dataset]:
+    """`volkov.throughput` by label of the model, at every whole occupancy up to the largest of the result.
+
+    The dimensions are the result's axis of occupancies and its axes of chips and programs.
+
+    Raises:
+        ValueError: the result has no axis of occupancies or no provenance; NotCoveredError where a model does not
+            cover the kernel.
+    """
+    x = next((name for name in _OCCUPANCY if name in results.dims), None)
+    if x is None:
+        raise ValueError(f"results: must have one of the dimensions {', '.join(_OCCUPANCY)}")
+    occupancies = np.arange(1, int(results[x].max()) + 1)
+
+    def curve(refined: bool, gpu: Gpu, kernel: Kernel, block_warps: int | None) -> xr.Dataset:
+        warps = occupancies * (gpu.sm.schedulers if x == "warps_per_scheduler" else 1)
+        found = volkov.throughput(gpu, kernel, warps=warps, refined=refined, block_warps=block_warps)
+        found = found[["throughput", "bandwidth", "memory_latency"]]
+        found = found.where(found["warps"] <= gpu.sm.max_warps).rename(warps=x)
+        return found.assign_coords({x: (x, occupancies, coordinate_attrs(x))})
+
+    return {name: _over_programs(results, partial(curve, refined)) for name, refined in MODELS.items()}
+
+
+def contention(results: xr.Dataset) -> dict[str, xr.Dataset]:
+    """Mean memory latency against bandwidth as fitted to measurements: V Table 6.5 (G80: V 6.4), by label.
+
+    `memory_latency` and `bandwidth` over `step`, and the result's axes of chips and programs; below the greatest
+    bandwidth that the chip sustains.
+    """
+
+    def curve(gpu: Gpu, kernel: Kernel, block_warps: int | None) -> xr.Dataset:
+        rates = np.linspace(0.0, gpu.memory.bandwidth_gbs, 200)
+        latency = contention_latency(gpu.memory.contention, rates, refined=True)
+        values = {"bandwidth": rates, "memory_latency": np.where(np.isfinite(latency), latency, np.nan)}
+        return xr.Dataset({name: ("step", array, variable(name).attrs) for name, array in values.items()})
+
+    return {"measured (V Table 6.5)": _over_programs(results, curve, ("gpu",))}
+
+
+def needed_warps(results: xr.Dataset, fraction: float = 0.9) -> dict[str, xr.Dataset]:
+    """`volkov.needed_warps` by label of the model, over the result's axes of chips and programs.
+
+    NaN where it is more than the chip holds.
+
+    Raises:
+        ValueError: as `throughput`.
+    """
+
+    def number(refined: bool, gpu: Gpu, kernel: Kernel, block_warps: int | None) -> xr.Dataset:
+        needed = volkov.needed_warps(gpu, kernel, fraction=fraction, refined=refined, block_warps=block_warps)
+        return xr.Dataset({"needed_warps": needed if needed <= gpu.sm.max_warps else np.nan})
+
+    return {name: _over_programs(results, partial(number, refined)) for name, refined in MODELS.items()}
+
+
+def _over_programs(
+    results: xr.Dataset, at: Callable[[Gpu, Kernel, int | None], xr.Dataset], only: tuple[str, ...] | None = None
+) -> xr.Dataset:
+    """What `at(gpu, kernel, block_warps)` gives, over those axes of a result that it depends on.
+
+    Args:
+        results: a result with its provenance.
+        at: one chip and program -> a Dataset.
+        only: axes that it depends on; left out, all of chips and programs.
+    """
+    programs = _Programs(results)
+    axes = [axis for axis in programs.axes if axis in results.dims and axis in (only or programs.axes)]
+
+    def over(left: list[str], here: xr.Dataset) -> xr.Dataset:
+        if not left:
+            return at(*programs.of(here))
+        axis, *others = left
+        parts = [over(others, here.isel({axis: i})) for i in range(here.sizes[axis])]
+        whole: xr.Dataset = xr.concat(parts, dim=results[axis].variable, join="outer", coords="minimal", compat="override")
+        return whole
+
+    return over(axes, results)
+
+
+class _Programs:
+    """Chips and programs of a result, by its provenance.
+
+    Attributes:
+        axes: the axes of chips and programs.
+    """
+
+    def __init__(self, results: xr.Dataset) -> None:
+        text = results.attrs.get("provenance")
+        if text is None:
+            raise ValueError("results: must have the attribute provenance, as simulate and sweep give it")
+        self._plan: Plan | None = None
+        self.axes: tuple[str, ...] = ()
+        if json.loads(text).get("function") == "simulate":
+            self._call = from_provenance(text)
+            return
+        from warpsim.batch.plan import Plan
+
+        self._plan = Plan.from_provenance(text)
+        self._labels = {name: list(values) for name, values in self._plan.coordinates().items() if name in self._plan.axes}
+        self._kernels: dict[Any, Kernel] = {}
+        self.axes = tuple(name for name in self._plan.axes if name not in _INDIFFERENT)
+
+    def of(self, results: xr.Dataset) -> tuple[Gpu, Kernel, int | None]:
+        """Chip and program of a part of the result, and the warps of a block where they were chosen."""
+        if self._plan is None:
+            return self._call["gpu"], self._call["kernel"], self._call["launch"].block_warps
+        chosen = results.coords.get("block_warps")
+        values = {axis: np.atleast_1d(results[axis].values).tolist() for axis in self._plan.axes}
+        places = [[self._labels[axis].index(value) for value in here] for axis, here in values.items()]
+        for place in itertools.product(*places):
+            with suppress(InvalidPoint):
+                point = self._plan.point(place, self._kernels)
+                return point.gpu, point.kernel, None if chosen is None or chosen.ndim else int(chosen)
+        first = self._plan.describe(tuple(place[0] for place in places))
+        raise ValueError(f"results: no point of it fits the chip; the first is {first}")
