@@ -15,13 +15,16 @@ from warpsim.models.common import NotCoveredError, over_alpha
 
 NAMES = (
     "add_or_overlap",
+    "baghsorkhi",
     "chen_aamodt",
     "coarse_grained",
     "cuda_guide",
+    "huang",
     "littles_law",
     "mwp_cwp",
     "roofline",
     "volkov",
+    "zhang_owens",
 )
 """The models, each a module of this package."""
 

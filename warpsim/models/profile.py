@@ -31,25 +31,28 @@ class Part:
     Attributes:
         instruction: one of them.
         count: expected number per warp or repetition.
-        latency: cycles until an instruction of the same class may use the result.
+        latencies: cycles until an instruction of a class may use the result; "" stands for all other classes.
         interval: least cycles of an SM between two of them, its reciprocal throughput if nothing else ran.
         requested_bytes: bytes of global memory that one asks for.
         traffic_bytes: bytes that the memory system moves for one; cache hits are left out.
-        transactions: transactions of one, for loads and stores.
     """
 
     instruction: Instruction
     count: float
-    latency: float
+    latencies: dict[str, float]
     interval: float
     requested_bytes: float
     traffic_bytes: float
-    transactions: int
 
     @property
     def op(self) -> str:
         """The operation class."""
         return self.instruction.op
+
+    @property
+    def latency(self) -> float:
+        """Cycles until an instruction of the same class may use the result."""
+        return self.latencies.get(self.op, self.latencies[""])
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,15 @@ def profile(gpu: Gpu, kernel: Kernel) -> Profile:
     _count(kernel, body, 1.0, counts)
     parts = tuple(_part(gpu, instruction, number) for instruction, number in counts.items() if number > 0)
     return Profile(gpu, "repetition" if kernel.endless else "warp", parts)
+
+
+def part_of(gpu: Gpu, instruction: Instruction) -> Part:
+    """Return one instruction on a chip.
+
+    Raises:
+        ValueError: the chip lacks the operation class, or the latency of a cache that is hit.
+    """
+    return _part(gpu, instruction, 1.0)
 
 
 def sequence(kernel: Kernel, model: str) -> tuple[Instruction, ...]:
@@ -191,11 +203,10 @@ def _part(gpu: Gpu, instruction: Instruction, number: float) -> Part:
     return Part(
         instruction=instruction,
         count=number,
-        latency=costs.latency.get(instruction.op, costs.latency[""]),
+        latencies=costs.latency,
         interval=max([*held, issued]),
         requested_bytes=sum(use.requested_bytes for use, _ in costs.uses),
         traffic_bytes=moved * gpu.bandwidth_bytes_per_cycle / gpu.sms,
-        transactions=costs.reissues + 1,
     )
 
 
