@@ -25,18 +25,19 @@ case MWP = N, is used. (5) Equation 1 counts MWP computation periods, 23 one few
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from warpsim import units
 from warpsim.gpu import Gpu
 from warpsim.kernels import Kernel
 from warpsim.models.common import NotCoveredError, axis, quantity, result
 from warpsim.models.counts import Counts, bank_conflicts, counts
+from warpsim.models.hk_equations import Parameters, Solution, equations, parallel_warps
 from warpsim.residency import default_block_warps
 
 __all__ = [
@@ -59,9 +60,6 @@ __all__ = [
 LATENCY, MEMORY, ALU = "latency", "memory", "alu"
 """What binds: equation 22, 23 or 24."""
 
-Numbers = NDArray[np.float64]
-
-
 class DepartureDelays(NamedTuple):
     """Cycles between two transactions of an SM, uncoalesced and coalesced, as HK Table 6 fits them."""
 
@@ -71,142 +69,6 @@ class DepartureDelays(NamedTuple):
 
 DEPARTURE_DELAYS = {"G80": DepartureDelays(10, 4), "GT200": DepartureDelays(40, 4)}
 """HK Table 6 by generation: FX5600, which stands for 8800GTX and 8800GT too (5.1), and GTX280."""
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """HK Table 1, by the paper's symbols in lower case; numbers, or arrays that broadcast.
-
-    Attributes:
-        n: #Active_warps_per_SM.
-        mem_ld: DRAM latency in cycles.
-        departure_del_uncoal: cycles between two uncoalesced transactions.
-        departure_del_coal: cycles between two coalesced transactions; with both 0, equation 16 has no bound.
-        mem_bandwidth: GB/s of the chip.
-        freq: GHz.
-        active_sms: #Active_SMs.
-        comp_insts: #Comp_insts of a warp.
-        uncoal_mem_insts: #Uncoal_Mem_insts of a warp.
-        coal_mem_insts: #Coal_Mem_insts of a warp.
-        uncoal_per_mw: transactions of an uncoalesced access.
-        load_bytes_per_warp: bytes of an access.
-        synch_insts: #Synch_insts of a warp, which are among `comp_insts` too.
-        active_warps_per_block: warps of a thread block.
-        rep: #Rep (equation 21).
-        issue_cycles: #Issue_cycles.
-        m_factor: mean M_Factor over all instructions (equation 31).
-        ind_mem_req: #ind_mem_req of a warp (equation 29).
-    """
-
-    n: ArrayLike
-    mem_ld: ArrayLike
-    departure_del_uncoal: ArrayLike
-    departure_del_coal: ArrayLike
-    mem_bandwidth: ArrayLike
-    freq: ArrayLike
-    active_sms: ArrayLike
-    comp_insts: ArrayLike
-    uncoal_mem_insts: ArrayLike
-    coal_mem_insts: ArrayLike
-    uncoal_per_mw: ArrayLike = 32
-    load_bytes_per_warp: ArrayLike = units.COALESCED_BYTES
-    synch_insts: ArrayLike = 0
-    active_warps_per_block: ArrayLike = 1
-    rep: ArrayLike = 1
-    issue_cycles: ArrayLike = 4
-    m_factor: ArrayLike = 1
-    ind_mem_req: ArrayLike = 0
-
-
-class Solution(NamedTuple):
-    """What the equations give: arrays of the parameters' common shape, in cycles unless said otherwise.
-
-    `exec_cycles_app` is rep x (`steady_cycles` + `once_cycles`), of which the second part, V's epsilon, does
-    not grow with the number of a warp's memory accesses. `exec_cycles` adds `synch_cost`. `equation` is 22, 23
-    or 24.
-    """
-
-    mem_l: Numbers
-    departure_delay: Numbers
-    mwp_without_bw_full: Numbers
-    mwp_peak_bw: Numbers
-    mwp: Numbers
-    cwp_full: Numbers
-    cwp: Numbers
-    mem_cycles: Numbers
-    comp_cycles: Numbers
-    equation: NDArray[np.int64]
-    steady_cycles: Numbers
-    once_cycles: Numbers
-    exec_cycles_app: Numbers
-    synch_cost: Numbers
-    exec_cycles: Numbers
-
-
-def parallel_warps(n: ArrayLike, mem_req: ArrayLike, ind_mem_req: ArrayLike) -> Numbers:
-    """Return N_pw, equation 29 as printed: infinite where all requests are independent, 0 where none is."""
-    requests, independent = np.asarray(mem_req, dtype=float), np.asarray(ind_mem_req, dtype=float)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found: Numbers = np.where(
-            independent > 0, np.asarray(n, dtype=float) * independent / (requests - independent), 0.0
-        )
-    return found
-
-
-def equations(p: Parameters, *, mwp: ArrayLike | None = None, as_printed: bool = False) -> Solution:
-    """Solve HK's equations 5 to 28, with 29 to 31.
-
-    Args:
-        p: the parameters.
-        mwp: MWP, to be used in place of equation 30; HK's example goes on from a rounded one.
-        as_printed: choose equation 23 wherever computation takes longer than memory, as printed.
-    """
-    n = np.asarray(p.n, dtype=float)
-    uncoal, coal = np.asarray(p.uncoal_mem_insts, dtype=float), np.asarray(p.coal_mem_insts, dtype=float)
-    per_mw, delay_uncoal = np.asarray(p.uncoal_per_mw, dtype=float), np.asarray(p.departure_del_uncoal, dtype=float)
-    mem_insts = uncoal + coal
-    total_insts = np.asarray(p.comp_insts, dtype=float) + mem_insts
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mem_l_uncoal = np.asarray(p.mem_ld, dtype=float) + (per_mw - 1) * delay_uncoal  # 10
-        mem_l_coal = np.asarray(p.mem_ld, dtype=float)  # 11
-        weight_uncoal = np.where(mem_insts > 0, uncoal / mem_insts, 0.0)  # 13
-        weight_coal = 1 - weight_uncoal  # 14
-        mem_l = mem_l_uncoal * weight_uncoal + mem_l_coal * weight_coal  # 12
-        departure_delay = delay_uncoal * per_mw * weight_uncoal + np.asarray(p.departure_del_coal) * weight_coal  # 15
-        without_bw_full = mem_l / departure_delay  # 16
-        bw_per_warp = np.asarray(p.freq) * np.asarray(p.load_bytes_per_warp) / mem_l  # 7
-        peak_bw = np.asarray(p.mem_bandwidth) / (bw_per_warp * np.asarray(p.active_sms))  # 6
-        n_pw = np.maximum(n, parallel_warps(n, mem_insts, p.ind_mem_req))  # 29
-        bound = np.minimum(np.minimum(without_bw_full, peak_bw), n_pw)  # 30; 5 where n_pw is n
-        parallel = bound if mwp is None else np.asarray(mwp, dtype=float)
-        mem_cycles = mem_l_uncoal * uncoal + mem_l_coal * coal  # 18
-        comp_cycles = np.asarray(p.issue_cycles) * np.asarray(p.m_factor) * total_insts  # 31; 19 where M_Factor is 1
-        cwp_full = np.where(mem_cycles > 0, (mem_cycles + comp_cycles) / comp_cycles, 1.0)  # 8
-        cwp = np.minimum(cwp_full, n)  # 9
-        comp_p = np.where(mem_insts > 0, comp_cycles / mem_insts, 0.0)  # 2
-
-        few = (parallel >= n) & (cwp >= n)
-        memory = (cwp >= parallel) & (mem_insts > 0)
-        if as_printed:
-            memory |= comp_cycles > mem_cycles
-        waves = n / parallel
-        steady = np.where(
-            few,
-            (mem_cycles + comp_cycles) * waves,  # 22, in the form of 4
-            np.where(memory, mem_cycles * waves, comp_cycles * n),  # 23, 24
-        )
-        once = np.where(few | memory, comp_p * (parallel - 1), np.where(mem_insts > 0, mem_l, 0.0))
-        app = (steady + once) * np.asarray(p.rep)
-        npwb = np.maximum(np.minimum(parallel, np.asarray(p.active_warps_per_block)), 1)  # 27; never a gain
-        blocks = n / np.asarray(p.active_warps_per_block)
-        synch = departure_delay * (npwb - 1) * np.asarray(p.synch_insts) * blocks * np.asarray(p.rep)  # 26
-    synch = np.where(np.asarray(p.synch_insts, dtype=float) > 0, synch, 0.0)
-    equation = np.where(few, 22, np.where(memory, 23, 24))
-    found = (
-        mem_l, departure_delay, without_bw_full, peak_bw, parallel, cwp_full, cwp, mem_cycles, comp_cycles,
-        equation, steady, once, app, synch, app + synch,
-    )  # fmt: skip
-    return Solution(*np.broadcast_arrays(*found))
 
 
 def parameters(
