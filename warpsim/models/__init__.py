@@ -19,6 +19,7 @@ NAMES = (
     "chen_aamodt",
     "coarse_grained",
     "cuda_guide",
+    "gpuperf",
     "huang",
     "littles_law",
     "mwp_cwp",

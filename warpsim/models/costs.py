@@ -92,7 +92,7 @@ def cost(gpu: Gpu, instruction: Instruction, memory_latency: float) -> Cost:
         access = instruction.access
         made = transactions(access, gpu)
         reissues = made.extra
-        waits, missing = _access_latency(gpu, access, memory_latency)
+        waits, missing = access_latency(gpu, access, memory_latency)
         if made.requests > 1:
             waits += made.extra * gpu.memory.transaction_latency_cycles
         moving = made.requests * made.bytes_per_request / (gpu.bandwidth_bytes_per_cycle / gpu.sms)
@@ -113,15 +113,12 @@ def cost(gpu: Gpu, instruction: Instruction, memory_latency: float) -> Cost:
     )
 
 
-def issue_uses(gpu: Gpu, kind: str, slots: int, reissues: int) -> list[tuple[Use, float]]:
-    """Return the uses of the warp schedulers by one issue: of `slots` slots, and a slot for each reissue."""
-    slot = gpu.issue.interval_cycles / gpu.sm.schedulers
-    uses = [(Use(ISSUE, kind if slots == 1 else f"{kind}, {slots} slots", slots * slot), 1.0)]
-    return [*uses, (Use(ISSUE, "reissue", slot), float(reissues))] if reissues else uses
+def access_latency(gpu: Gpu, access: Access, memory_latency: float) -> tuple[float, float]:
+    """Return an access' mean latency over the levels (S eq. 12), and the probability that all caches miss.
 
-
-def _access_latency(gpu: Gpu, access: Access, memory_latency: float) -> tuple[float, float]:
-    """Return the mean latency over the levels (S eq. 12), and the probability that all caches miss."""
+    Raises:
+        ValueError: the chip does not say the latency of a cache that is hit.
+    """
     levels = (
         ("l1_latency_cycles", gpu.memory.l1_latency_cycles, access.l1_hit),
         ("l2_latency_cycles", gpu.memory.l2_latency_cycles, (1 - access.l1_hit) * access.l2_hit),
@@ -134,6 +131,13 @@ def _access_latency(gpu: Gpu, access: Access, memory_latency: float) -> tuple[fl
         missing -= probability
     # An infinite latency, of a memory that is saturated, does not concern accesses that never reach it.
     return mean + (missing * memory_latency if missing > 0 else 0.0), missing
+
+
+def issue_uses(gpu: Gpu, kind: str, slots: int, reissues: int) -> list[tuple[Use, float]]:
+    """Return the uses of the warp schedulers by one issue: of `slots` slots, and a slot for each reissue."""
+    slot = gpu.issue.interval_cycles / gpu.sm.schedulers
+    uses = [(Use(ISSUE, kind if slots == 1 else f"{kind}, {slots} slots", slots * slot), 1.0)]
+    return [*uses, (Use(ISSUE, "reissue", slot), float(reissues))] if reissues else uses
 
 
 def _label(op: str, access: Access) -> str:

@@ -113,9 +113,9 @@ def bank_conflicts(gpu: Gpu, counted: Counts) -> float:
 def _of_warp(kernel: Kernel, warp: int) -> tuple[str, list[Block]]:
     last = kernel.body[-1] if kernel.endless else None
     before: list[Block] = []
-    left = _run(kernel.body[:-1] if last else kernel.body, warp, before)
+    left = _run(kernel.body[:-1] if last else (*kernel.body, _EXIT), warp, before)
     if not isinstance(last, Loop):
-        return "warp", [*before, *([Block((_EXIT,), left)] if left > 0 else [])]
+        return "warp", before
     if left < _ALL:
         raise NotCoveredError(f"{kernel.name}: not all warps reach its endless loop")
     body: list[Block] = []

@@ -4,6 +4,7 @@ Each takes a Dataset and an `ax`, draws means over replicates with 95 % interval
 Curves differ by marker and line style as well as by colour, areas by hatches. Models are lines without markers.
 """
 
+from warpsim.results.plots.benefit_chart import benefit_chart
 from warpsim.results.plots.kinds import KINDS, Kind, draw
 from warpsim.results.plots.latency import latency_vs_bandwidth
 from warpsim.results.plots.lines import plot
@@ -15,6 +16,7 @@ from warpsim.results.plots.throughput import throughput_vs_warps
 __all__ = [
     "KINDS",
     "Kind",
+    "benefit_chart",
     "draw",
     "latency_vs_bandwidth",
     "needed_warps_vs_alpha",
