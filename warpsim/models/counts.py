@@ -125,14 +125,14 @@ def _of_warp(kernel: Kernel, warp: int) -> tuple[str, list[Block]]:
     return "warp", before + [Block(b.instructions, b.times / (1 - stays), b.extra) for b in body]
 
 
-def _run(statements: tuple[Statement, ...], warp: int, blocks: list[Block], extra: bool = False) -> float:
+def _run(statements: tuple[Statement, ...], warp: int, blocks: list[Block]) -> float:
     """Append the basic blocks that a warp executes; return the probability that it goes on behind them."""
     line: list[Instruction] = []
     alive = 1.0
 
     def end() -> None:
         if line and alive > 0:
-            blocks.append(Block(tuple(line), alive, extra))
+            blocks.append(Block(tuple(line), alive))
         line.clear()
 
     for statement in statements:
@@ -145,11 +145,11 @@ def _run(statements: tuple[Statement, ...], warp: int, blocks: list[Block], extr
         inner: list[Block] = []
         if isinstance(statement, Loop):
             end()
-            factor, stays = _repeated(statement, _run(statement.body, warp, inner, extra))
+            factor, stays = _repeated(statement, _run(statement.body, warp, inner))
         else:
             line.append(Instruction("branch", src=statement.src))
             end()
-            factor, stays = 1.0, _conditional(statement, warp, inner, extra)
+            factor, stays = 1.0, _conditional(statement, warp, inner)
         blocks += [Block(b.instructions, alive * factor * b.times, b.extra) for b in inner]
         alive *= stays
     end()
@@ -165,13 +165,13 @@ def _repeated(loop: Loop, stays: float) -> tuple[float, float]:
     return float(((1 - powers) / (1 - stays)).mean()), float(powers.mean())
 
 
-def _conditional(statement: Conditional, warp: int, blocks: list[Block], extra: bool) -> float:
+def _conditional(statement: Conditional, warp: int, blocks: list[Block]) -> float:
     then: list[Block] = []
     orelse: list[Block] = []
-    stays = [_run(statement.then, warp, then, extra), _run(statement.orelse, warp, orelse, extra)]
+    stays = [_run(statement.then, warp, then), _run(statement.orelse, warp, orelse)]
     if statement.diverges:
         shorter = min(then, orelse, key=lambda side: sum(len(b.instructions) * b.times for b in side))
-        blocks += [Block(b.instructions, b.times, extra or side is shorter) for side in (then, orelse) for b in side]
+        blocks += [Block(b.instructions, b.times, b.extra or side is shorter) for side in (then, orelse) for b in side]
         return 1.0
     share = statement.probability
     if share is None:
