@@ -230,10 +230,10 @@ def test_failed_tiles_are_shown_and_the_exit_code_is_1(plan, tmp_path, capsys, m
     out = tmp_path / "out.zarr"
     real = tile.simulate_point
 
-    def broken(point):
+    def broken(point, **options):
         if point.gpu.name == "kepler":
             raise RuntimeError("broken on purpose")
-        return real(point)
+        return real(point, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(tile, "simulate_point", broken)

@@ -27,10 +27,10 @@ def failing(monkeypatch, fails):
     """Let simulate_point raise for the points for which `fails(point)` holds."""
     real = tile.simulate_point
 
-    def simulate_point(point):
+    def simulate_point(point, **options):
         if fails(point):
             raise RuntimeError("broken on purpose")
-        return real(point)
+        return real(point, **options)
 
     monkeypatch.setattr(tile, "simulate_point", simulate_point)
 
@@ -119,10 +119,10 @@ def test_an_interruption_abandons_the_tiles_in_work(tmp_path, monkeypatch):
     started, interrupted = threading.Event(), threading.Event()
     real = tile.simulate_point
 
-    def slow(point):
+    def slow(point, **options):
         started.set()
         interrupted.wait(10)
-        return real(point)
+        return real(point, **options)
 
     class InterruptedPool(local.ThreadPoolExecutor):
         def shutdown(self, *args, **kwargs):
@@ -198,7 +198,7 @@ def test_another_plan_is_refused_with_the_difference_and_nothing_is_lost(tmp_pat
 def test_a_chip_of_the_same_name_but_other_values_is_another_plan(tmp_path):
     plan = small_plan()
     prepare_store(plan, tmp_path / "out.zarr")
-    g80, kepler = plan.axes["gpu"]
+    g80, kepler = plan.values("gpu")
     other = small_plan(gpu=[g80, kepler.model_copy(update={"block_launch_cycles": 7})])
     with pytest.raises(StoreError, match=r"gpus.kepler.block_launch_cycles: 7 here, 201 in the store"):
         prepare_store(other, tmp_path / "out.zarr")

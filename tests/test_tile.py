@@ -61,10 +61,10 @@ def test_a_plan_without_axes_is_one_tile():
 def test_a_point_that_fails_is_named(monkeypatch):
     real = tile.simulate_point
 
-    def broken(point):
+    def broken(point, **options):
         if point.scheduler == "gto" and point.launch.resident_blocks * point.launch.block_warps == 8:
             raise ZeroDivisionError("a bug")
-        return real(point)
+        return real(point, **options)
 
     monkeypatch.setattr(tile, "simulate_point", broken)
     with pytest.raises(

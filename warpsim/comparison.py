@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
@@ -132,10 +132,11 @@ class _Programs:
             self._call = from_provenance(text)
             return
         from warpsim.batch.plan import Plan
+        from warpsim.batch.points import Parts
 
         self._plan = Plan.from_provenance(text)
         self._labels = {name: list(values) for name, values in self._plan.coordinates().items() if name in self._plan.axes}
-        self._kernels: dict[Any, Kernel] = {}
+        self._parts = Parts()
         self.axes = tuple(name for name in self._plan.axes if name not in _INDIFFERENT)
 
     def of(self, results: xr.Dataset) -> tuple[Gpu, Kernel, int | None]:
@@ -147,7 +148,7 @@ class _Programs:
         places = [[self._labels[axis].index(value) for value in here] for axis, here in values.items()]
         for place in itertools.product(*places):
             with suppress(InvalidPoint):
-                point = self._plan.point(place, self._kernels)
+                point = self._plan.point(place, self._parts)
                 return point.gpu, point.kernel, None if chosen is None or chosen.ndim else int(chosen)
         first = self._plan.describe(tuple(place[0] for place in places))
         raise ValueError(f"results: no point of it fits the chip; the first is {first}")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from warpsim.gpu import Gpu
 from warpsim.kernels.program import Kernel, barriers_not_reached_by_all
 from warpsim.readout import TraceRun, report, traced
-from warpsim.residency import Launch, resolve_launch
+from warpsim.residency import InvalidPoint, Launch, resolve_launch
 from warpsim.store import provenance, schema
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def make_point(
     scheduler = _choice("scheduler", scheduler, SCHEDULERS)
     memory = _choice("memory", memory, MEMORY_MODELS)
     if memory == "measured" and not gpu.memory.measured:
-        raise ValueError(f"memory = 'measured': latency quantiles were not measured on {gpu.name}; 'queue' or 'fixed'")
+        raise InvalidPoint(f"memory = 'measured': latency quantiles were not measured on {gpu.name}; 'queue' or 'fixed'")
     resolved = resolve_launch(gpu, kernel, warps, block_warps, launch)
     uneven = barriers_not_reached_by_all(kernel)
     if uneven and resolved.block_warps > 1:
@@ -168,8 +168,17 @@ def simulate(
     return schema.build_dataset(arrays, coordinates, attrs=provenance.attributes(provenance.point_provenance(point), entry))
 
 
-def simulate_point(point: Point, threads: int = 1) -> dict[str, NDArray[np.float64]]:
+def simulate_point(
+    point: Point, threads: int = 1, *, streams: bytes | None = None, first: int = 0
+) -> dict[str, NDArray[np.float64]]:
     """Runs all replicates of a point.
+
+    Args:
+        point: what to simulate.
+        threads: replicates that run at a time.
+        streams: what the seeds are a hash of, with the replicate's number; left out, a hash of the point. Points with the
+            same streams meet the same random numbers.
+        first: number of the first replicate.
 
     Returns:
         For every variable of `schema.VARIABLES` an array of shape (replicates, *own dimensions).
@@ -177,17 +186,19 @@ def simulate_point(point: Point, threads: int = 1) -> dict[str, NDArray[np.float
     Raises:
         DeadlockError: warps wait at different barriers.
     """
-    base, unseeded = _point_hash(point), _encode(point)
+    base = _point_hash(point) if streams is None else hashlib.blake2b(streams, digest_size=32).digest()
+    unseeded = _encode(point)
+    numbers = range(first, first + point.replicates)
 
     def one(replicate: int) -> dict[str, NDArray[np.float64]]:
         machine, state = run(point, replicate_seed(base, replicate), unseeded)
         return report(machine, state, point.gpu, point.warmup)
 
     if threads == 1 or point.replicates == 1:
-        results = [one(replicate) for replicate in range(point.replicates)]
+        results = [one(replicate) for replicate in numbers]
     else:
         with ThreadPoolExecutor(threads) as pool:
-            results = list(pool.map(one, range(point.replicates)))
+            results = list(pool.map(one, numbers))
     return {name: np.stack([result[name] for result in results]) for name in results[0]}
 
 

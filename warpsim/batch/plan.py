@@ -5,50 +5,34 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import math
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from warpsim.batch.axes import Axis, read_axes
+from warpsim.batch.check import check_points, kernel_places
+from warpsim.batch.derived import NAMES as MAY_BE_DERIVED
+from warpsim.batch.derived import derived_on
+from warpsim.batch.points import Parts, build_kernel, build_point, checked_common, is_program, streams
 from warpsim.batch.record import decoded, encoded
-from warpsim.gpu import Gpu, load_gpu
-from warpsim.kernels import Kernel, list_kernels, load_kernel
+from warpsim.batch.settings import DEFAULTS, NEVER_AXES, beside, dimension, flat, is_argument, label
+from warpsim.gpu import Gpu
+from warpsim.kernels import Kernel, list_kernels
 from warpsim.store.grid import TileGrid, tile_grid
 from warpsim.store.provenance import attributes, dump, load, provenance, read_call, software
-from warpsim.store.schema import SWEEP_VARIABLES, result_coordinates, result_ops
+from warpsim.store.schema import result_coordinates, result_ops
 
 if TYPE_CHECKING:
     from warpsim.simulation import Point
     from warpsim.store.zarr_store import Layout
 
-DEFAULTS: dict[str, Any] = {
-    "warps": None,
-    "warps_per_scheduler": None,
-    "block_warps": None,
-    "scheduler": "lrr",
-    "memory": "queue",
-    "replicates": 1,
-    "seed": 2016,
-    "sms": None,
-    "warmup": 20_000,
-    "cycles": 100_000,
-}
-"""Settings of a plan that may be left out. They are those of `simulate`, but for `warps_per_scheduler`."""
-
-NEVER_AXES = ("replicates", "cycles", "common")
-"""Settings that hold for the whole sweep: its results have one number of replicates and one window."""
-
 COMMON = ("scheduler",)
-"""Settings whose points share random numbers: a point's seeds do not depend on its policy."""
-
-_POINT_SETTINGS = ("block_warps", "scheduler", "memory", "replicates", "seed", "sms", "warmup", "cycles")
-_INTEGERS = ("warps", "warps_per_scheduler", "block_warps", "replicates", "sms", "cycles")
+"""Settings whose points share random numbers, unless a plan says otherwise: seeds do not depend on the policy."""
 
 
 class Plan:
@@ -66,14 +50,24 @@ class Plan:
         warps_per_scheduler: occupancy in warps per scheduler, in place of `warps`.
         block_warps, scheduler, memory, seed, sms, warmup: as in `simulate`.
         replicates, cycles: as in `simulate`; the same for all points.
-        common: settings whose points share random numbers; ("scheduler",).
+        common: settings or axes whose points share random numbers; ["scheduler"].
+        zip: axes of several settings that run together: {"size": ["alpha", "ilp"]}.
+        points: a list of points, each a table of the same settings; the axis `point`.
+
+    `warps`, `warps_per_scheduler` and `block_warps` may be words: "multiples of schedulers up to the chip's limit",
+    "powers of 2 up to 32" (`warpsim.batch.derived`); a point whose chip does not have that value is NaN.
+
+    "gpu.KEY" changes a field of the chip, such as "gpu.alu.latency_cycles" or "gpu.memory.latency_cycles", with the keys
+    of its file; "kernel.registers_per_thread" and "kernel.shared_bytes_per_block" the kernel's resources. In a file,
+    `gpu.name = "kepler"` allows `gpu.alu.latency_cycles = [4, 6, 9]` beside it.
 
     Any other setting is an argument of the kernel's builder, such as `alpha` or `ilp`. A builder's argument
     that bears the name of something in a result, such as `op`, becomes the dimension `kernel_op`.
 
     Attributes:
-        axes: axis (the dimension's name) -> its values as given.
-        settings: everything that is no axis, with the defaults.
+        axes: dimension -> its axis.
+        settings: setting -> value, for everything that is no axis, with the defaults.
+        common: the settings whose points share random numbers.
 
     Raises:
         TypeError: `gpu` or `kernel` is missing, or a value has a wrong type.
@@ -81,52 +75,43 @@ class Plan:
     """
 
     def __init__(self, **settings: Any) -> None:
+        given = flat(settings)
+        common = given.pop("common", COMMON)
+        words: dict[str, str] = given.pop("derived", {})  # of a plan that is made again, whose values are there already
+        self.axes: dict[str, Axis]
+        self.axes, single = read_axes(given)
+        self.settings: dict[str, Any] = DEFAULTS | single
+        groups = {axis.name: list(axis.columns) for axis in self.axes.values()}
+        self._axis_of = {name: axis for axis, names in groups.items() for name in names}
+        for name in self._axis_of:
+            self.settings.pop(name, None)
         for name in ("gpu", "kernel"):
-            if name not in settings:
+            if name not in self._names:
                 raise TypeError(f"{name}: is missing; a plan needs gpu and kernel")
-        common = settings.pop("common", COMMON)
-        if tuple([common] if isinstance(common, str) else common) != COMMON:
-            raise ValueError(
-                f"common = {common!r}: must be {list(COMMON)}; policies alone can share random numbers"
-            )
-        if settings.get("warps") is not None and settings.get("warps_per_scheduler") is not None:
+        if all(name in self._axis_of or self.settings[name] is not None for name in ("warps", "warps_per_scheduler")):
             raise ValueError("warps, warps_per_scheduler: only one of the two may be given")
-        self.axes: dict[str, tuple[Any, ...]] = {}
-        self.settings: dict[str, Any] = dict(DEFAULTS)
-        self._arguments = {
-            _dimension(name): name for name in settings if name not in ("gpu", "kernel", *DEFAULTS)
-        }
-        for name, value in settings.items():
-            self._add(name, value)
-        self._gpus = {gpu.name: gpu for gpu in self._values("gpu")}
-        self._check()
+        self.common = checked_common(common, self._names, groups)
+        self._gpus = {gpu.name: gpu for gpu in self.values("gpu")}
+        if any(self._gpus[gpu.name] != gpu for gpu in self.values("gpu")):
+            raise ValueError(f"gpu: two chips bear one of the names {', '.join(self._gpus)}")
+        self._words = self._derive() | words
+        check_points(self)
 
-    def _add(self, name: str, value: Any) -> None:
-        if isinstance(value, np.ndarray):
-            value = value.tolist()
-        dimension = _dimension(name) if name in self._arguments.values() else name
-        if not isinstance(value, list | tuple | range):
-            self.settings[dimension] = _scalar(name, value)
-            return
-        if name in NEVER_AXES:
-            raise TypeError(f"{name} = {value!r}: must be one number; it cannot be an axis")
-        values = tuple(_scalar(name, item) for item in value)
-        if not values:
-            raise ValueError(f"{name} = []: an axis needs at least one value")
-        if None in values:
-            raise TypeError(f"{name} = {value!r}: None cannot stand on an axis")
-        kinds = {
-            "number" if isinstance(item, int | float) and not isinstance(item, bool) else type(item)
-            for item in values
-        }
-        if len(kinds) > 1 and name not in ("gpu", "kernel"):
-            raise TypeError(f"{name} = {value!r}: the values of an axis must be of one kind")
-        names = [_label(name, item) for item in values]
-        twice = sorted({str(item) for item in names if names.count(item) > 1})
-        if twice:
-            raise ValueError(f"{name} = {value!r}: {', '.join(twice)} stands twice on the axis")
-        self.axes[dimension] = values
-        self.settings.pop(dimension, None)
+    def _derive(self) -> dict[str, str]:
+        """Give the axes that are in words their values; returns these words."""
+        words = {name: self.axes[name].columns[name][0] for name in MAY_BE_DERIVED if name in self.axes}
+        words = {name: text for name, text in words.items() if isinstance(text, str)}
+        chips = self._changed_chips() if words else []
+        for name, text in words.items():
+            self.axes[name] = Axis(name, {name: tuple(derived_on(name, text, chips))})
+        return words
+
+    def _changed_chips(self) -> list[Gpu]:
+        """The chips of the plan, with every combination of the fields of an SM that it changes."""
+        names = [name for name in self._names if name == "gpu" or name.startswith("gpu.sm.")]
+        columns = [list(dict.fromkeys(self.values(name))) if name != "gpu" else [*self._gpus.values()] for name in names]
+        parts = Parts()
+        return [parts.gpu(dict(zip(names, values, strict=True))) for values in itertools.product(*columns)]
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Plan:
@@ -143,9 +128,11 @@ class Plan:
             settings = tomllib.loads(file.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ValueError(f"{file}: {error}") from None
-        for name in ("gpu", "kernel"):
-            if name in settings:
-                settings[name] = _beside(file, settings[name])
+        points = settings.get("points")
+        for table in [settings, *(points if isinstance(points, list) else [])]:
+            for name in ("gpu", "kernel"):
+                if isinstance(table, dict) and name in table:
+                    table[name] = beside(file, table[name])
         try:
             return cls(**settings)
         except (TypeError, ValueError) as error:
@@ -164,29 +151,36 @@ class Plan:
         record = read_call(text, "sweep")
         settings = {name: decoded(value) for name, value in record["settings"].items()}
         known = {name: load(Gpu, value) for name, value in record["gpus"].items()}
-        own = {item["name"]: load(Kernel, item["program"]) for item in record["kernels"] if "program" in item}
+        own = {name: load(Kernel, program) for name, program in record["programs"].items()}
         for setting, objects in (("gpu", known), ("kernel", own)):
             names = settings[setting]
             many = isinstance(names, list)
-            settings[setting] = (
-                [objects.get(name, name) for name in names] if many else objects.get(names, names)
-            )
-        plan = cls(**settings)
+            settings[setting] = [objects.get(name, name) for name in names] if many else objects.get(names, names)
+        together = {axis: names for axis, names in record["axes"].items() if [dimension(name) for name in names] != [axis]}
+        plan = cls(**settings, zip=together, derived=record["derived"], common=record["common"])
         if plan.record()["kernels"] != record["kernels"]:
-            raise ValueError(
-                "provenance: a kernel of the sweep has changed since; its name now stands for another program"
-            )
+            raise ValueError("provenance: a kernel of the sweep has changed since; its name now stands for another program")
         return plan
 
     @cached_property
     def grid(self) -> TileGrid:
         """The axes, and their division into tiles."""
-        return tile_grid(list(self.axes), [len(values) for values in self.axes.values()])
+        return tile_grid(list(self.axes), [len(axis) for axis in self.axes.values()])
 
     @property
     def ops(self) -> tuple[str, ...]:
         """Labels of the dimension `op`: the operation classes of all chips of the plan."""
         return result_ops(self._gpus.values())
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """Derived setting -> the words that it was given in."""
+        return self._words
+
+    def values(self, name: str) -> tuple[Any, ...]:
+        """The values of a setting: those along its axis, or the only one."""
+        axis = self._axis_of.get(name)
+        return (self.settings[name],) if axis is None else self.axes[axis].columns[name]
 
     def tiles(self) -> range:
         """The indices of the tiles."""
@@ -196,63 +190,105 @@ class Plan:
         """The places of a tile's points on the axes, the last axis running fastest."""
         return itertools.product(*(range(part.start, part.stop) for part in self.grid.region(tile).values()))
 
-    def point(self, place: tuple[int, ...], kernels: dict[Any, Kernel] | None = None) -> Point:
+    def at(self, place: tuple[int, ...]) -> dict[str, Any]:
+        """Every setting -> its value at a place on the axes."""
+        values = dict(self.settings)
+        for axis, i in zip(self.axes.values(), place, strict=True):
+            values |= axis.at(i)
+        return values
+
+    def point(self, place: tuple[int, ...], parts: Parts | None = None) -> Point:
         """The point at a place on the axes.
 
         Args:
             place: index of the value on each axis.
-            kernels: kernels built so far, which are taken from here and added to.
+            parts: chips and kernels built so far.
 
         Raises:
             InvalidPoint: the chip cannot hold it.
             ValueError, TypeError: the combination of settings is wrong.
         """
-        kernels = {} if kernels is None else kernels
-        values = self._at(place)
-        programs = ("kernel", *self._arguments)
-        key = tuple(i for axis, i in zip(self.axes, place, strict=True) if axis in programs)
-        if key not in kernels:
-            kernels[key] = self._kernel(values)
-        return self._point(values, kernels[key])
+        return build_point(self.at(place), self._words, self.settings["replicates"], parts or Parts())
+
+    def streams(self, place: tuple[int, ...]) -> bytes | None:
+        """What the random streams of a point depend on; None: on the point itself, as in `simulate`."""
+        return streams(self.at(place), self.common)
 
     def describe(self, place: tuple[int, ...]) -> str:
         """A place on the axes in words, such as "gpu=kepler, alpha=32, warps=64"."""
-        values = self._at(place)
-        return ", ".join(f"{name}={_label(name, values[name])}" for name in self.axes) or "the only point"
+        values = self.at(place)
+        return ", ".join(f"{name}={label(name, values[name])}" for name in self._axis_of) or "the only point"
 
     def coordinates(self) -> dict[str, Any]:
         """Coordinates of the result: name -> labels of that dimension, (dimensions, labels), or a scalar."""
         coordinates: dict[str, Any] = {
-            name: _label(name, value)
+            dimension(name): label(name, value)
             for name, value in self.settings.items()
             if name not in NEVER_AXES and value is not None
         }
-        coordinates |= {name: [_label(name, value) for value in values] for name, values in self.axes.items()}
+        for axis in self.axes.values():
+            coordinates[axis.name] = list(axis.labels())
+            if not axis.single:
+                columns = {dimension(name): [label(name, value) for value in values] for name, values in axis.columns.items()}
+                coordinates |= {name: ((axis.name,), labels) for name, labels in columns.items()}
         coordinates |= result_coordinates(self.settings["replicates"], self.ops)
         if "warps_per_scheduler" in coordinates:
-            schedulers = np.array([gpu.sm.schedulers for gpu in self._gpus.values()])
-            dims = tuple(name for name in ("gpu", "warps_per_scheduler") if name in self.axes)
-            warps = np.multiply.outer(schedulers, np.array(coordinates["warps_per_scheduler"]))
-            coordinates["warps"] = (dims, warps if "gpu" in self.axes else warps[0])
+            coordinates["warps"] = self._warps()
         return coordinates
+
+    def _warps(self) -> Any:
+        """Occupancy in warps per SM where it is given per scheduler."""
+        needed = [name for name in self._names if name in ("gpu", "gpu.sm.schedulers", "warps_per_scheduler")]
+        axes = [axis for name, axis in self.axes.items() if any(self._axis_of.get(own) == name for own in needed)]
+        warps = np.empty([len(axis) for axis in axes], dtype=int)
+        values = {name: self.settings[name] for name in needed if name in self.settings}
+        for place in np.ndindex(warps.shape):
+            for axis, i in zip(axes, place, strict=True):
+                values |= axis.at(i)
+            schedulers = values.get("gpu.sm.schedulers", values["gpu"].sm.schedulers)
+            warps[place] = values["warps_per_scheduler"] * schedulers
+        return (tuple(axis.name for axis in axes), warps) if axes else int(warps)
 
     def record(self) -> dict[str, Any]:
         """The plan in JSON types, by value: two plans with the same record give the same results.
 
-        A kernel that comes with the package is held by name, arguments and digest; others by program too.
+        A kernel that comes with the package is held by name, arguments and digest; others by program too. Of many
+        combinations of arguments, the digests of some are held.
         """
-        settings = {name: encoded(_label(name, value)) for name, value in self.settings.items()}
-        settings |= {
-            name: [encoded(_label(name, value)) for value in values] for name, values in self.axes.items()
-        }
+        settings = {name: encoded(label(name, value)) for name, value in self.settings.items()}
+        for axis in self.axes.values():
+            for name, values in axis.columns.items():
+                settings[name] = [encoded(label(name, value)) for value in values]
         return {
-            "axes": list(self.axes),
-            "settings": {self._arguments.get(name, name): value for name, value in settings.items()},
+            "axes": {axis.name: list(axis.columns) for axis in self.axes.values()},
+            "settings": settings,
+            "derived": dict(self._words),
+            "common": list(self.common),
             "gpus": {name: dump(gpu) for name, gpu in self._gpus.items()},
-            "kernels": self._kernel_records,
+            "kernels": self._kernel_digests,
+            "programs": self._programs,
             "tile_shape": list(self.grid.shape),
             "warpsim": software()["warpsim"],
         }
+
+    @cached_property
+    def _kernel_digests(self) -> list[dict[str, Any]]:
+        digests = []
+        for place in kernel_places(self):
+            values = self.at(place)
+            program = json.dumps(dump(build_kernel(values)), sort_keys=True).encode()
+            made_of = {name: encoded(label(name, value)) for name, value in values.items() if is_program(name)}
+            digests.append({**made_of, "sha256": hashlib.sha256(program).hexdigest()})
+        return digests
+
+    @cached_property
+    def _programs(self) -> dict[str, Any]:
+        """The programs of kernels that do not come with the package and take no arguments."""
+        if any(is_argument(name) for name in self._names):
+            return {}
+        own = {label("kernel", kernel): kernel for kernel in self.values("kernel")}
+        packaged = list_kernels()
+        return {name: dump(build_kernel({"kernel": kernel})) for name, kernel in own.items() if kernel not in packaged}
 
     def layout(self) -> Layout:
         """What a store for this plan is made from."""
@@ -266,103 +302,10 @@ class Plan:
         return attributes(provenance("sweep", self.record()), entry)
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{name}: {len(values)}" for name, values in self.axes.items())
+        sizes = ", ".join(f"{name}: {len(axis)}" for name, axis in self.axes.items())
         return f"<warpsim.Plan ({sizes}) {self.grid.points} points, {len(self.grid)} tiles>"
 
-    def _values(self, name: str) -> tuple[Any, ...]:
-        return self.axes[name] if name in self.axes else (self.settings[name],)
-
-    def _at(self, place: tuple[int, ...]) -> dict[str, Any]:
-        return self.settings | {name: self.axes[name][i] for name, i in zip(self.axes, place, strict=True)}
-
-    def _kernel(self, values: Mapping[str, Any]) -> Kernel:
-        kernel = values["kernel"]
-        arguments = {argument: values[name] for name, argument in self._arguments.items()}
-        if not isinstance(kernel, Kernel):
-            return load_kernel(kernel, **arguments)
-        if arguments:
-            raise TypeError(
-                f"{next(iter(arguments))}: is no setting of a plan, and a Kernel object takes no arguments"
-            )
-        return kernel
-
-    def _point(self, values: Mapping[str, Any], kernel: Kernel) -> Point:
-        from warpsim.simulation import make_point
-
-        gpu = values["gpu"]
-        per_scheduler = values["warps_per_scheduler"]
-        warps = values["warps"] if per_scheduler is None else per_scheduler * gpu.sm.schedulers
-        return make_point(gpu, kernel, warps=warps, **{name: values[name] for name in _POINT_SETTINGS})
-
-    def _check(self) -> None:
-        """Build every kernel once, and one point for every value of every other axis, on every chip."""
-        from warpsim.residency import InvalidPoint
-
-        self._kernel_records: list[dict[str, Any]] = []
-        names = [name for name in ("kernel", *self._arguments) if name in self.axes]
-        kernel = None
-        for combination in itertools.product(*(self.axes[name] for name in names)):
-            values = self.settings | dict(zip(names, combination, strict=True))
-            built = self._kernel(values)
-            kernel = kernel or built
-            self._kernel_records.append(self._kernel_record(values, built))
-        assert kernel is not None
-        first = self.settings | {name: values[0] for name, values in self.axes.items()}
-        changes: list[dict[str, Any]] = [{}]
-        changes += [
-            {axis: value} for axis in self.axes if axis not in ("gpu", *names) for value in self.axes[axis]
-        ]
-        for gpu, change in itertools.product(self._values("gpu"), changes):
-            with suppress(InvalidPoint):
-                self._point({**first, "gpu": gpu, **change}, kernel)
-
-    def _kernel_record(self, values: Mapping[str, Any], kernel: Kernel) -> dict[str, Any]:
-        program = dump(kernel)
-        record: dict[str, Any] = {"name": _label("kernel", values["kernel"])}
-        record |= {name: encoded(_label(name, values[name])) for name in self._arguments}
-        record["sha256"] = hashlib.sha256(json.dumps(program, sort_keys=True).encode()).hexdigest()
-        if values["kernel"] not in list_kernels():
-            record["program"] = program
-        return record
-
-
-def _dimension(argument: str) -> str:
-    """The dimension of a builder's argument: its name, unless a result has another use for that name."""
-    taken = {declared.name for declared in SWEEP_VARIABLES} | {
-        dim for declared in SWEEP_VARIABLES for dim in declared.dims
-    }
-    return f"kernel_{argument}" if argument in taken else argument
-
-
-def _scalar(name: str, value: Any) -> Any:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if name == "gpu":
-        return value if isinstance(value, Gpu) else load_gpu(value)
-    if name == "kernel" and not isinstance(value, str | os.PathLike | Kernel):
-        raise TypeError(f"kernel = {value!r}: must be a name, a path or a Kernel")
-    if isinstance(value, dict):
-        raise TypeError(f"{name} = {value!r}: must be a value or a list of values, not a table")
-    if name in _INTEGERS and value is not None:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{name} = {value!r}: must be an integer")
-        if value < 1:
-            raise ValueError(f"{name} = {value!r}: must be at least 1")
-    if isinstance(value, float) and math.isnan(value):
-        raise ValueError(f"{name} = nan: must be a number")
-    return value
-
-
-def _label(name: str, value: Any) -> Any:
-    """The label of a value on its axis: chips and kernels by name."""
-    if isinstance(value, Gpu | Kernel):
-        return value.name
-    return Path(value).stem if name == "kernel" else value
-
-
-def _beside(file: Path, value: Any) -> Any:
-    """A path in a plan's file, relative to that file's folder; a name stays a name."""
-    if isinstance(value, list):
-        return [_beside(file, item) for item in value]
-    near = file.parent / value if isinstance(value, str) else None
-    return str(near) if near is not None and near.suffix and near.is_file() else value
+    @property
+    def _names(self) -> list[str]:
+        """The settings."""
+        return [*self.settings, *self._axis_of]

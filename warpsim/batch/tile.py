@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from warpsim.batch.points import Parts
 from warpsim.residency import InvalidPoint
 from warpsim.simulation import simulate_point
 from warpsim.store.schema import SWEEP_VARIABLES, VALID, build_dataset, result_ops
@@ -41,13 +42,13 @@ def run_tile(plan: Plan, index: int, before_point: Callable[[], None] | None = N
     """
     region = plan.grid.region(index)
     arrays = empty_arrays(plan, plan.grid.tile_shape(index))
-    kernels: dict[Any, Any] = {}
+    parts = Parts()
     for place in plan.places(index):
         if before_point is not None:
             before_point()
         try:
-            point = plan.point(place, kernels)
-            results = simulate_point(point)
+            point = plan.point(place, parts)
+            results = simulate_point(point, streams=plan.streams(place))
         except InvalidPoint:
             continue
         except Exception as error:

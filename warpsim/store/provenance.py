@@ -10,10 +10,13 @@ import json
 import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
     from warpsim.simulation import Point
 
 SETTINGS = ("scheduler", "memory", "replicates", "seed", "sms", "warmup", "cycles")
@@ -78,16 +81,20 @@ def read_call(text: str, function: str) -> dict[str, Any]:
 
 def dump(value: Any) -> Any:
     """A chip, a kernel or a launch as JSON values."""
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(type(value)).dump_python(value, mode="json")
+    kind: Any = type(value)
+    return _adapter(kind).dump_python(value, mode="json")
 
 
 def load(kind: type, value: Any) -> Any:
     """The object of this type from what `dump` made of it."""
+    return _adapter(kind).validate_json(json.dumps(value))
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(kind).validate_json(json.dumps(value))
+    return TypeAdapter(kind)
 
 
 def history(entry: str, earlier: str = "") -> str:

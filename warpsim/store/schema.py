@@ -142,6 +142,10 @@ COORDINATES: dict[str, dict[str, str]] = {
 """Attributes of coordinates. An axis that is not listed (a builder's argument) is named by itself."""
 
 
+_UNITS = {"_cycles": "cycles", "_ghz": "GHz", "_gbs": "GB/s", "_bytes": "bytes", "_bytes_per_block": "bytes"}
+"""Ends of the keys of a chip and a kernel -> units."""
+
+
 def variable(name: str) -> Variable:
     """The declaration of one variable.
 
@@ -156,7 +160,9 @@ def variable(name: str) -> Variable:
 
 def coordinate_attrs(name: str) -> dict[str, str]:
     """Attributes of a coordinate: `units` and `long_name`."""
-    return COORDINATES.get(name, {"units": "1", "long_name": name.replace("_", " ")})
+    unit = next((unit for end, unit in _UNITS.items() if name.endswith(end)), "1")
+    words = name.replace(".", " ").replace("_", " ")
+    return COORDINATES.get(name, {"units": unit, "long_name": words})
 
 
 def result_ops(gpus: Iterable[Gpu]) -> tuple[str, ...]:
