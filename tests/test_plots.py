@@ -108,7 +108,7 @@ def test_plot_chooses_occupancy_and_policies(results, ax):
     assert plots.plot(results.sel(alpha=8), ax) is ax
     assert set(curves(ax)) == {"scheduler lrr", "scheduler gto"}
     assert ax.get_xlabel() == "occupancy (warps/SM)"
-    assert ax.get_ylabel() == "largest fraction of a hardware throughput limit"
+    assert ax.get_ylabel() == "largest fraction of a hardware\nthroughput limit"
 
 
 def test_plot_of_a_variable_by_state(results, ax):
@@ -162,6 +162,78 @@ def test_select(results):
         plots.select(results, {"alpha": 3})
 
 
+def test_stacked_states_add_up_to_the_occupancy(results, ax):
+    chosen = results.sel(alpha=8, scheduler="gto")
+    assert plots.stacked_states(chosen, ax) is ax
+    bars = {bar.get_label(): np.array([part.get_height() for part in bar]) for bar in ax.containers}
+    assert {"selected", "long scoreboard"} <= set(bars)
+    np.testing.assert_allclose(sum(bars.values()), chosen["occupancy"].mean("replicate"))
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["4", "16", "48", "64"]
+    cycles = chosen["warp_cycles"].mean("replicate")
+    for per, whole in (("share", cycles.sum("state")), ("instruction", chosen["instructions"].mean("replicate").sum("op"))):
+        drawn = plots.stacked_states(chosen, Figure().subplots(), per=per)
+        bars = {bar.get_label(): np.array([part.get_height() for part in bar]) for bar in drawn.containers}
+        np.testing.assert_allclose(bars["selected"], cycles.sel(state="selected") / whole)
+    with pytest.raises(ValueError, match="per = 'warp': must be one of occupancy, instruction, share"):
+        plots.stacked_states(chosen, ax, per="warp")
+
+
+def test_states_differ_by_hatch_and_a_single_point_is_a_single_bar(results, ax):
+    plots.stacked_states(results.sel(alpha=8, scheduler="gto", warps=64), ax, per="share")
+    assert {len(bar) for bar in ax.containers} == {1}
+    assert sum(bar[0].get_height() for bar in ax.containers) == pytest.approx(1.0)
+    hatches = [bar[0].get_hatch() for bar in ax.containers]
+    assert len(set(hatches)) == len(hatches) > 2
+
+
+def test_latency_distribution_shows_the_quantiles(results, ax):
+    chosen = results.sel(alpha=1)
+    assert plots.latency_distribution(chosen, ax) is ax
+    boxes = [patch.get_path().vertices[:, 1] for patch in ax.patches]
+    assert len(boxes) == 8  # four occupancies, two policies
+    quantiles = chosen["memory_latency_quantile"].sel(scheduler="lrr", warps=64).mean("replicate")
+    box = boxes[3]
+    assert box.min() == pytest.approx(float(quantiles.sel(quantile=0.25)))
+    assert box.max() == pytest.approx(float(quantiles.sel(quantile=0.75)))
+    assert ax.get_ylabel() == "latency of single loads (cycles)"
+    with pytest.raises(ValueError, match=r"quantile: must hold 0.05, 0.25, 0.5, 0.75, 0.95; got 0.5$"):
+        plots.latency_distribution(chosen.sel(quantile=[0.5]), ax)
+
+
+def test_heatmap_of_any_two_axes(results, ax):
+    chosen = results.sel(scheduler="gto")
+    assert plots.heatmap(chosen, ax) is ax
+    (mesh,) = ax.collections
+    np.testing.assert_allclose(mesh.get_array(), chosen["peak_fraction"].mean("replicate").values)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("occupancy (warps/SM)", "arithmetic instructions per other\ninstruction")
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["0", "1", "8", "∞"]
+    assert len(ax.texts) == 16
+    other = plots.heatmap(results.sel(alpha=8), Figure().subplots(), x="scheduler", hue="warps", y="bandwidth")
+    assert (other.get_xlabel(), other.get_ylabel()) == ("scheduling policy", "occupancy (warps/SM)")
+    holes = plots.heatmap(chosen.where(chosen.warps < 64), Figure().subplots())
+    assert len(holes.texts) == 12
+
+
+@pytest.mark.parametrize(
+    ("draw", "arguments", "message"),
+    [
+        (plots.heatmap, {"alpha": 8, "scheduler": "gto"}, "peak_fraction must have two axes with several values"),
+        (plots.heatmap, {}, r"select one value of scheduler \(lrr, gto\)"),
+        (plots.stacked_states, {"alpha": 8}, r"select one value of scheduler \(lrr, gto\)"),
+        (plots.latency_distribution, {"scheduler": "gto"}, r"select one value of alpha \(0.0, 1.0, 8.0, inf\)"),
+    ],
+)
+def test_axes_that_are_left_over(results, ax, draw, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        draw(results.sel(arguments), ax)
+
+
+@pytest.mark.parametrize("draw", [plots.heatmap, plots.stacked_states, plots.latency_distribution])
+def test_axes_that_are_not_there(results, ax, draw):
+    with pytest.raises(ValueError, match="x = 'ilp': must be one of alpha, warps"):
+        draw(results.sel(scheduler="gto"), ax, x="ilp")
+
+
 def test_every_kind_is_a_function_with_a_line_of_help_and_fits_a_column():
     for name, kind in plots.KINDS.items():
         assert kind.text.endswith((".", ")")), name
@@ -187,7 +259,7 @@ def test_points_that_are_not_done_are_left_out_and_an_empty_result_says_so(resul
     half = chosen.where(chosen.warps <= 16)
     plots.throughput_vs_warps(half, ax)
     assert np.isfinite(curves(ax)["scheduler lrr"][1]).tolist() == [True, True, False, False]
-    for kind in ("throughput", "latency"):
+    for kind in ("throughput", "latency", "distribution"):
         empty = plots.draw(kind, chosen.where(False), Figure().subplots())
         assert [text.get_text() for text in empty.texts] == ["no data"]
 

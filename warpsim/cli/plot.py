@@ -16,7 +16,8 @@ _KIND = "lines"
 _OPTIONS: dict[str, tuple[type, str]] = {
     "x": (str, "an axis; left out: occupancy, or alpha for needed_warps"),
     "y": (str, "a variable, or needed_warps (left out: peak_fraction)"),
-    "hue": (str, "an axis, one curve for each value; left out: scheduler"),
+    "hue": (str, "an axis, one curve for each value (left out: scheduler); of a heat map, the axis that runs up"),
+    "per": (str, "what stacked states add up to: occupancy (left out), instruction or share"),
     "op": (str, "an operation class (left out: load)"),
     "fraction": (float, "of the throughput limit (left out: 0.9)"),
 }

@@ -5,11 +5,14 @@ Curves differ by marker and line style as well as by colour, areas by hatches. M
 """
 
 from warpsim.results.plots.benefit_chart import benefit_chart
+from warpsim.results.plots.distribution import latency_distribution
+from warpsim.results.plots.heatmap import heatmap
 from warpsim.results.plots.kinds import KINDS, Kind, draw
 from warpsim.results.plots.latency import latency_vs_bandwidth
 from warpsim.results.plots.lines import plot
 from warpsim.results.plots.needed_warps import needed_warps_vs_alpha
 from warpsim.results.plots.selection import select
+from warpsim.results.plots.states import stacked_states
 from warpsim.results.plots.style import paper
 from warpsim.results.plots.throughput import throughput_vs_warps
 
@@ -18,10 +21,13 @@ __all__ = [
     "Kind",
     "benefit_chart",
     "draw",
+    "heatmap",
+    "latency_distribution",
     "latency_vs_bandwidth",
     "needed_warps_vs_alpha",
     "paper",
     "plot",
     "select",
+    "stacked_states",
     "throughput_vs_warps",
 ]

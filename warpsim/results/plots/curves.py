@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from warpsim.results.plots.style import COLOURS, MARKERS, curve_style, finish, label, model_style, say
+from warpsim.results.plots.style import COLOURS, MARKERS, curve_style, finish, label, model_style, say, shown
 from warpsim.results.statistics import interval, mean
 
 if TYPE_CHECKING:
@@ -111,16 +111,11 @@ def combinations(data: Any, *along: str) -> Iterator[tuple[str, Any]]:
         raise ValueError(
             f"results: must be at most {len(MARKERS)} curves, but {sizes} make {number}; select some first"
         )
+    named = [dim for dim in others if data.sizes[dim] > 1]
     for place in itertools.product(*(range(data.sizes[dim]) for dim in others)):
         curve = data.isel(dict(zip(others, place, strict=True)))
-        text = ", ".join(f"{dim} {value_text(curve, str(dim))}" for dim in others if data.sizes[dim] > 1)
+        text = ", ".join(f"{dim} {shown(curve[dim].item())}" for dim in named)
         yield text or "simulation", curve
-
-
-def value_text(data: Any, dim: str) -> str:
-    """The value of a scalar coordinate, as text."""
-    value = data[dim].item() if dim in data.coords else ""
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 class Scale:

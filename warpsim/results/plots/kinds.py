@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
+from warpsim.results.plots.distribution import latency_distribution
+from warpsim.results.plots.heatmap import heatmap
 from warpsim.results.plots.latency import latency_vs_bandwidth
 from warpsim.results.plots.lines import plot
 from warpsim.results.plots.needed_warps import needed_warps_vs_alpha
+from warpsim.results.plots.states import stacked_states
 from warpsim.results.plots.style import COLUMN_INCHES
 from warpsim.results.plots.throughput import throughput_vs_warps
 
@@ -51,6 +54,9 @@ KINDS = {
     "lines": Kind(plot),
     "throughput": Kind(throughput_vs_warps),
     "latency": Kind(latency_vs_bandwidth),
+    "distribution": Kind(latency_distribution),
+    "states": Kind(stacked_states, height=2.9),
+    "heatmap": Kind(heatmap),
     "needed-warps": Kind(needed_warps_vs_alpha),
 }
 

@@ -8,7 +8,7 @@ import xarray as xr
 
 from warpsim.results.plots.curves import Models, combinations, draw_model, half_interval
 from warpsim.results.plots.selection import need
-from warpsim.results.plots.style import curve_style, finish, label, say
+from warpsim.results.plots.style import curve_style, finish, label, say, wrapped
 from warpsim.results.statistics import mean, occupancy_axis
 
 if TYPE_CHECKING:
@@ -47,5 +47,5 @@ def latency_vs_bandwidth(results: xr.Dataset, ax: Axes, *, models: Models | None
     elif models:
         ax.set_ylim(top=1.1 * top)  # the contention curve rises without end
     ax.set_xlabel(label(results["bandwidth"]))
-    ax.set_ylabel(label(results["memory_latency"]))
+    ax.set_ylabel(wrapped(label(results["memory_latency"])))
     return finish(ax)

@@ -8,7 +8,8 @@ import xarray as xr
 
 from warpsim.results.plots.curves import draw_curves
 from warpsim.results.plots.needed_warps import needed, needed_label
-from warpsim.results.plots.style import label
+from warpsim.results.plots.selection import hue_axis, only, x_axis
+from warpsim.results.plots.style import label, wrapped
 from warpsim.results.statistics import OCCUPANCY_AXES
 
 if TYPE_CHECKING:
@@ -37,24 +38,10 @@ def plot(
         data = results[y]
     else:
         raise ValueError(f"y = {y!r}: must be needed_warps or one of {', '.join(map(str, results.data_vars))}")
-    own = [str(dim) for dim, size in data.sizes.items() if dim != "replicate" and (size > 1 or dim in (x, hue))]
-    x = x or next(
-        (
-            name
-            for name in ("alpha", *OCCUPANCY_AXES, *own)
-            if name in own and (name != "alpha" or y == "needed_warps")
-        ),
-        None,
-    )
-    if x is None or x not in own:
-        raise ValueError(f"x = {x!r}: must be one of {', '.join(own) or '(none: there is a single point)'}")
-    hue = hue or ("scheduler" if "scheduler" in own and x != "scheduler" else None)
-    if hue is not None and hue not in own:
-        raise ValueError(f"hue = {hue!r}: must be one of {', '.join(own)}")
-    left = [f"{dim} ({', '.join(map(str, data[dim].values.tolist()))})" for dim in own if dim not in (x, hue)]
-    if left:
-        raise ValueError(f"select one value of {'; '.join(left)}; or make it x or hue")
-    single = [dim for dim, size in data.sizes.items() if size == 1 and dim not in ("replicate", x, hue)]
-    draw_curves(ax, data.squeeze(single, drop=True), x)
-    ax.set_ylabel(needed_label(0.9) if y == "needed_warps" else label(results[y]))
+    x = x_axis(data, x, apart=[hue], first=["alpha", *OCCUPANCY_AXES] if y == "needed_warps" else OCCUPANCY_AXES)
+    if x is None:
+        raise ValueError("x = None: there is a single point, which `warpsim simulate` shows as text")
+    hue = hue_axis(data, hue, x)
+    draw_curves(ax, only(data, x, hue), x)
+    ax.set_ylabel(wrapped(needed_label(0.9) if y == "needed_warps" else label(results[y])))
     return ax

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from warpsim.results.plots.curves import Models, draw_curves
+from warpsim.results.plots.style import wrapped
 from warpsim.results.statistics import needed_warps
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def needed_warps_vs_alpha(
     lines = {name: needed(model, fraction)["mean"] for name, model in (models or {}).items()}
     draw_curves(ax, needed(results, fraction), "alpha", models=lines)
     ax.set_ylim(bottom=0)
-    ax.set_ylabel(needed_label(fraction))
+    ax.set_ylabel(wrapped(needed_label(fraction)))
     return ax
 
 

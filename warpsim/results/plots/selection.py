@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import xarray as xr
 
+from warpsim.results.statistics import OCCUPANCY_AXES
 
 def need(results: xr.Dataset, *names: str) -> None:
     """Check that a result has these variables.
@@ -36,3 +37,59 @@ def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
         places = [there.index(one) for one in value] if isinstance(value, list) else there.index(value)
         results = results.isel({name: places})
     return results
+
+
+def x_axis(
+    data: xr.DataArray | xr.Dataset, x: str | None, *, apart: Sequence[str | None] = (), first: Sequence[str] = OCCUPANCY_AXES
+) -> str | None:
+    """The axis that a picture runs along; None where there is a single point.
+
+    Args:
+        data: what is drawn.
+        x: the axis asked for; left out, one of `first`, or else the first that has several values.
+        apart: dimensions that are no candidates, beside the replicates.
+        first: what is preferred.
+
+    Raises:
+        ValueError: there is no such axis; the message lists those that are.
+    """
+    there = _axes(data, x, apart)
+    _check("x", x, there)
+    return x or next((name for name in (*first, *there) if name in there), None)
+
+
+def hue_axis(
+    data: xr.DataArray | xr.Dataset, hue: str | None, x: str | None, *, apart: Sequence[str | None] = ()
+) -> str | None:
+    """The axis of which each value is drawn on its own; left out, "scheduler", where it has several values.
+
+    Raises:
+        ValueError: there is no such axis; the message lists those that are.
+    """
+    there = _axes(data, hue, apart)
+    _check("hue", hue, there)
+    return hue or ("scheduler" if "scheduler" in there and x != "scheduler" else None)
+
+
+def only(data: Any, *kept: str | None) -> Any:
+    """A DataArray or Dataset over these dimensions and the replicates; other dimensions, of one value each, are dropped.
+
+    Raises:
+        ValueError: another dimension has several values.
+    """
+    kept = (*kept, "replicate")
+    others = {str(dim): size for dim, size in data.sizes.items() if dim not in kept}
+    left = [f"{dim} ({', '.join(map(str, data[dim].values.tolist()))})" for dim, size in others.items() if size > 1]
+    if left:
+        raise ValueError(f"select one value of {'; '.join(left)}; or make it x or hue")
+    return data.squeeze(list(others), drop=True)
+
+
+def _axes(data: xr.DataArray | xr.Dataset, asked: str | None, apart: Sequence[str | None]) -> list[str]:
+    apart = (*apart, "replicate")
+    return [str(dim) for dim, size in data.sizes.items() if dim not in apart and (size > 1 or dim == asked)]
+
+
+def _check(argument: str, asked: str | None, there: Sequence[str]) -> None:
+    if asked is not None and asked not in there:
+        raise ValueError(f"{argument} = {asked!r}: must be one of {', '.join(there) or '(none: there is a single point)'}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import xarray as xr
 
@@ -24,6 +25,12 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 3)))
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "||||", "oooo")
+LINE_LETTERS = 38
+"""Letters of a line of text beside the y axis."""
+
+MOST_TICKS = 16
+"""Values of an axis that are marked; of more, every second, third, ... one."""
+
 GREYS = ("#555555", "#999999", "#bbbbbb")
 
 _SETTINGS: Any = {
@@ -79,6 +86,30 @@ def label(data: xr.DataArray, text: str | None = None) -> str:
     units = data.attrs.get("units", "1")
     name = text or data.attrs.get("long_name", data.name)
     return f"{name} ({units})" if units != "1" else str(name)
+
+
+def wrapped(text: str) -> str:
+    """A text in lines that fit the height of a figure."""
+    return textwrap.fill(text, LINE_LETTERS)
+
+
+def shown(value: object) -> str:
+    """A value of an axis, as text."""
+    return f"{value:g}".replace("inf", "∞") if isinstance(value, float) else str(value)
+
+
+def ticks(ax: Axes, which: Literal["x", "y"], values: xr.DataArray | None) -> None:
+    """Mark each value of an axis at 0, 1, 2, ..., and say what they are; None is a single point without a name."""
+    texts = [""] if values is None else [shown(value) for value in values.values.tolist()]
+    step = -(-len(texts) // MOST_TICKS)
+    places, texts = list(range(0, len(texts), step)), texts[::step]
+    name = "" if values is None else label(values)
+    if which == "x":
+        ax.set_xticks(places, texts)
+        ax.set_xlabel(name)
+    else:
+        ax.set_yticks(places, texts)
+        ax.set_ylabel(wrapped(name))
 
 
 def finish(ax: Axes, *, grid: bool = True) -> Axes:

@@ -8,7 +8,7 @@ import xarray as xr
 
 from warpsim.results.plots.curves import Models, draw_curves
 from warpsim.results.plots.selection import need
-from warpsim.results.plots.style import label
+from warpsim.results.plots.style import label, wrapped
 from warpsim.results.statistics import occupancy_axis
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def throughput_vs_warps(results: xr.Dataset, ax: Axes, *, op: str = "load", mode
     lines = {name: _one_op(model, op) for name, model in (models or {}).items()}
     draw_curves(ax, _one_op(results, op), x, models=lines)
     ax.set_ylim(bottom=0)
-    ax.set_ylabel(label(results["throughput"], f"{op} throughput"))
+    ax.set_ylabel(wrapped(label(results["throughput"], f"{op} throughput")))
     return ax
 
 
