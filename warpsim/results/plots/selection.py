@@ -9,6 +9,7 @@ import xarray as xr
 
 from warpsim.results.statistics import OCCUPANCY_AXES
 
+
 def need(results: xr.Dataset, *names: str) -> None:
     """Check that a result has these variables.
 
