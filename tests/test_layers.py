@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "readout": ("units", "gpu", "store", "engine"),
     "simulation": ("gpu", "kernels", "residency", "store", "encode", "engine", "readout"),
     "calibration": ("units", "gpu", "kernels", "residency", "readout", "simulation", "store.schema"),
-    "models": ("units", "gpu", "kernels", "latency", "residency", "store.schema"),
+    "models": ("units", "params", "gpu", "kernels", "latency", "residency", "store.schema"),
     "batch": ("gpu", "kernels", "residency", "simulation", "store"),
     "results": ("store.schema",),
     "comparison": ("gpu", "kernels", "latency", "residency", "models", "store", "batch"),

@@ -1,7 +1,7 @@
 """Where the parameter files are, and how an error in one of them is said.
 
 The files lie in `params/` of a checkout, and in `warpsim/params/` of an installed package. A *kind* is a
-subfolder: `gpus`, `kernels`, `latency`.
+subfolder: `gpus`, `kernels`, `latency`, `pipelines`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-_SUFFIX = {"gpus": ".toml", "kernels": ".toml", "latency": ".csv"}
+_SUFFIX = {"gpus": ".toml", "kernels": ".toml", "latency": ".csv", "pipelines": ".toml"}
 
 Location = tuple[str | int, ...]
 Problem = tuple[Location, str]

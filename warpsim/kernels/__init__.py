@@ -13,6 +13,7 @@ from warpsim.kernels.builders import (
     worksheet_3_2,
 )
 from warpsim.kernels.files import KernelFileError, kernel_arguments, list_kernels, load_kernel
+from warpsim.kernels.matrix_multiply import matrix_multiply
 from warpsim.kernels.program import (
     Access,
     Conditional,
@@ -38,6 +39,7 @@ __all__ = [
     "listing_3_2",
     "listing_3_3",
     "load_kernel",
+    "matrix_multiply",
     "mix",
     "permute",
     "vabs",

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 
 from warpsim.kernels.arguments import Arguments
+from warpsim.kernels.matrix_multiply import matrix_multiply
 from warpsim.kernels.program import OP_PATTERN, Access, Conditional, Instruction, Kernel, Loop, Statement
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "listing_3_1",
     "listing_3_2",
     "listing_3_3",
+    "matrix_multiply",
     "mix",
     "permute",
     "vabs",
@@ -341,6 +343,7 @@ BUILDERS: dict[str, Callable[..., Kernel]] = {
     "listing_3_2": listing_3_2,
     "listing_3_3": listing_3_3,
     "worksheet_3_2": worksheet_3_2,
+    "matrix_multiply": matrix_multiply,
 }
 """The builders by name, for the key `builder` of a kernel's file."""
 

@@ -23,6 +23,7 @@ NAMES = (
     "huang",
     "littles_law",
     "mwp_cwp",
+    "pipeline",
     "roofline",
     "volkov",
     "zhang_owens",

@@ -53,7 +53,7 @@ def quantity(values: Any, unit: str, long_name: str) -> xr.DataArray:
 
 
 def result(
-    gpu: Gpu,
+    gpu: schema.Chip,
     ipc: Mapping[str, xr.DataArray],
     others: Mapping[str, xr.DataArray],
     *,

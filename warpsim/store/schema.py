@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import xarray as xr
-
-    from warpsim.gpu import Gpu
 
 SCHEMA_VERSION = 2
 """Version of the stored layout: names, dimensions and meanings. Stores of other versions are refused."""
@@ -165,7 +163,19 @@ def coordinate_attrs(name: str) -> dict[str, str]:
     return COORDINATES.get(name, {"units": unit, "long_name": words})
 
 
-def result_ops(gpus: Iterable[Gpu]) -> tuple[str, ...]:
+class Chip(Protocol):
+    """What a result needs to know of a chip."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def ops(self) -> Mapping[str, Any]:
+        """Its operation classes."""
+
+
+def result_ops(gpus: Iterable[Chip]) -> tuple[str, ...]:
     """Labels of the `op` dimension of a result on these chips: `OPS`, then the chips' own classes."""
     own = (op for gpu in gpus for op in gpu.ops if op not in OPS)
     return (*OPS, *dict.fromkeys(own))
