@@ -4,13 +4,16 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN = .venv/bin
 
-.PHONY: run test verify bench lint clean
+.PHONY: run test test-slurm verify bench lint clean
 
 run: .venv/installed  ## the cusp experiment on all chips: sweep, table and figure
 	$(BIN)/warpsim experiment cusp --workers 2
 
 test: .venv/installed-test  ## the tests
 	$(BIN)/pytest
+
+test-slurm: .venv/installed-test  ## sweeps under a real Slurm of one node, where it can be installed and started (root, Debian)
+	$(BIN)/pytest -m slurm -rs
 
 verify: .venv/installed-test  ## the heavier statistical tests
 	$(BIN)/pytest -m verify

@@ -1,4 +1,4 @@
-"""warpsim status: how far a store is."""
+"""warpsim status: how far a store is, with the tiles that Slurm has to do."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ def add(commands: Commands) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from warpsim.batch.progress import duration
+    from warpsim.batch.slurm import SlurmError, queue_lines
     from warpsim.store.status import tile_counts
-    from warpsim.store.zarr_store import open_store
+    from warpsim.store.zarr_store import open_store, pending_tiles
 
     with request():
         store = open_store(options.out, read_only=True)
@@ -28,4 +29,9 @@ def _run(options: argparse.Namespace) -> int:
         print(f"time left: about {duration(counts.seconds_left)} of one worker")
     for index, message in counts.failures.items():
         print(f"tile {index} failed: {message}")
+    try:
+        for line in queue_lines(options.out, pending_tiles(store)):
+            print(line)
+    except SlurmError as error:
+        print(f"Slurm cannot be asked: {error}")
     return DONE

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from warpsim.batch.lists import tiles_of
 from warpsim.cli.common import DONE, Commands, WorkError, add_workers, new_command, request
 
 
@@ -21,7 +23,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--processes", action="store_true", help="workers are processes: faster where points take under a ms")
     parser.add_argument("--dask", metavar="ADDRESS", help="give the tiles to the workers of this Dask scheduler")
     parser.add_argument("--tile", default="1/1", metavar="K/N", help="only the K-th of N shares of the tiles")
-    parser.add_argument("--tiles", metavar="LIST", help="only these tiles, such as 0-9,12")
+    parser.add_argument("--tiles", metavar="LIST", help="only these tiles, such as 0-9,12; -: as standard input says")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -59,11 +61,4 @@ def _share(text: str) -> tuple[int, int]:
 def _tiles(text: str | None) -> list[int] | None:
     if text is None:
         return None
-    tiles: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.partition("-")
-        last = last if dash else first
-        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
-            raise ValueError(f"--tiles {text}: must be numbers and ranges, such as 0-9,12")
-        tiles += range(int(first), int(last) + 1)
-    return tiles
+    return tiles_of(sys.stdin.read() if text == "-" else text)
