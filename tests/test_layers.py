@@ -28,7 +28,8 @@ MAY_IMPORT = {
     "batch": ("gpu", "kernels", "residency", "simulation", "store"),
     "results": ("store.schema",),
     "comparison": ("gpu", "kernels", "latency", "residency", "models", "store", "batch"),
-    "cli": ("gpu", "kernels", "residency", "simulation", "store", "batch", "results", "models", "comparison"),
+    "bounds": ("units", "residency", "simulation", "models", "store", "batch"),
+    "cli": ("gpu", "kernels", "residency", "simulation", "store", "batch", "results", "models", "comparison", "bounds"),
 }
 """Part of the package -> the parts that it may import, itself aside; those of types alone are free."""
 

@@ -45,10 +45,10 @@ _INTEGERS = {
 }
 
 
-def add_point_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that ask for one point."""
-    parser.add_argument("--gpu", required=True, help="a name (warpsim gpus), or a file")
-    parser.add_argument("--kernel", required=True, help="a name (warpsim kernels), or a file")
+def add_point_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Add the options that ask for one point; unless required, no point may be asked for."""
+    parser.add_argument("--gpu", required=required, help="a name (warpsim gpus), or a file")
+    parser.add_argument("--kernel", required=required, help="a name (warpsim kernels), or a file")
     parser.add_argument(
         "--set", action="append", default=[], metavar="K=V", help="an argument of the kernel, such as alpha=32"
     )
@@ -110,6 +110,12 @@ def pairs(option: str, texts: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"{option} {text}: {name} is set twice")
         values[name] = parsed(value)
     return values
+
+
+def chosen(where: Sequence[str]) -> dict[str, Any]:
+    """The values of --where: axis -> the value, or a list of values where several are given."""
+    values = pairs("--where", where)
+    return {k: [parsed(one) for one in v.split(",")] if isinstance(v, str) and "," in v else v for k, v in values.items()}
 
 
 def parsed(text: str) -> Any:

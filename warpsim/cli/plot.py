@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warpsim.cli.common import DONE, Commands, RequestError, new_command, pairs, parsed, request
+from warpsim.cli.common import DONE, Commands, RequestError, chosen, new_command, request
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -46,7 +46,7 @@ def _run(options: argparse.Namespace) -> int:
         if options.kind not in KINDS:
             raise RequestError(f"--kind {options.kind}: must be one of {', '.join(KINDS)}")
         results, missing = _open(options.out)
-        results = select(results, _chosen(options.where))
+        results = select(results, chosen(options.where))
         figure = Figure(figsize=KINDS[options.kind].size, layout="constrained")
         allowed = figure.canvas.get_supported_filetypes()
         if options.output.suffix.removeprefix(".") not in allowed:
@@ -59,12 +59,6 @@ def _run(options: argparse.Namespace) -> int:
             print(f"warpsim: {options.out}: {missing}", file=sys.stderr)
         figure.savefig(options.output)
     return DONE
-
-
-def _chosen(where: list[str]) -> dict[str, Any]:
-    """Axis -> the value chosen, or a list of values."""
-    values = pairs("--where", where)
-    return {k: [parsed(one) for one in v.split(",")] if isinstance(v, str) and "," in v else v for k, v in values.items()}
 
 
 def _models(options: argparse.Namespace, results: xr.Dataset) -> dict[str, xr.Dataset]:

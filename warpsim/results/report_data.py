@@ -1,0 +1,168 @@
+"""What a report's page shows, as JSON values: a result reduced to means, intervals and at most so many points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsim.results.statistics import half_width
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+MAX_POINTS = 4000
+"""Points of a page at most: some MB of numbers, which a browser draws without delay."""
+
+MAX_BINS = 300
+"""Bins of time and like dimensions of a single run at most."""
+
+_SHARES = {"warp_cycles": "share of warp-cycles", "scheduler_cycles": "share of scheduler-cycles"}
+_LEFT_OUT = ("valid", "instructions")  # said elsewhere, and by ipc
+_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A part of a result.
+
+    Attributes:
+        results: the part, loaded.
+        axes: the axes of the sweep that are left as dimensions; none for a single run.
+        points: points of the whole result.
+        kept: axis -> (values kept, values there were), of those that were thinned.
+    """
+
+    results: xr.Dataset
+    axes: tuple[str, ...]
+    points: int
+    kept: Mapping[str, tuple[int, int]]
+
+
+def sweep_axes(results: xr.Dataset) -> tuple[str, ...]:
+    """The axes of a sweep's result.
+
+    Raises:
+        ValueError: these are not results of warpsim.
+    """
+    if "peak_fraction" not in results.data_vars:
+        found = ", ".join(map(str, results.data_vars)) or "nothing"
+        raise ValueError(f"results: must hold peak_fraction, as results of simulate and sweep do; got {found}")
+    return tuple(str(dim) for dim in results["peak_fraction"].dims if dim != "replicate")
+
+
+def reduce(results: xr.Dataset, limit: int = MAX_POINTS) -> Reduced:
+    """Take at most `limit` points: of the longest numeric axes every k-th value, with both ends; the values stay exact.
+
+    Only what is taken is read.
+    """
+    axes = sweep_axes(results)
+    sizes = {axis: results.sizes[axis] for axis in axes}
+    taken = dict(sizes)
+
+    def longest() -> str:
+        numeric = [axis for axis in axes if results[axis].dtype.kind in "iuf" and taken[axis] > 2]
+        return max(numeric or axes, key=lambda axis: taken[axis])
+
+    while math.prod(taken.values()) > limit:
+        axis = longest()
+        taken[axis] = max(1, (taken[axis] + 1) // 2)
+    places = {axis: np.unique(np.linspace(0, sizes[axis] - 1, taken[axis]).round().astype(int)) for axis in axes}
+    if any(taken[axis] < sizes[axis] for axis in axes):
+        results = results.isel(places)
+    kept = {axis: (len(places[axis]), sizes[axis]) for axis in axes if len(places[axis]) < sizes[axis]}
+    return Reduced(results.load(), axes, math.prod(sizes.values()), kept)
+
+
+def variables(reduced: Reduced) -> dict[str, dict[str, Any]]:
+    """Every variable that can be drawn: label, units, dimensions, mean and half-width of the 95 % interval, flat.
+
+    Replicates are averaged. Cycles by state become shares. Labels of a variable's own dimension that are nowhere above 0
+    are left out. Variables with one value for each replicate of their own (lists of warps or issues) are no curves.
+    """
+    results, axes = reduced.results, reduced.axes
+    found: dict[str, dict[str, Any]] = {}
+    for name in map(str, results.data_vars):
+        data = results[name]
+        own = [str(dim) for dim in data.dims if dim not in (*axes, "replicate")]
+        if name in _LEFT_OUT or data.dtype.kind not in "iuf" or set(own) & {"warp", "change", "issue"}:
+            continue
+        if not set(axes) <= set(data.dims):
+            continue
+        data = data.transpose(*axes, *own, *(["replicate"] if "replicate" in data.dims else []))
+        found |= _entry(name, data, own)
+    return found
+
+
+def _entry(name: str, data: xr.DataArray, own: Sequence[str]) -> dict[str, dict[str, Any]]:
+    attrs = {"units": str(data.attrs.get("units", "1")), "label": str(data.attrs.get("long_name", name.replace("_", " ")))}
+    if name in _SHARES:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            data = 100.0 * data / data.sum(own)
+        attrs = {"units": "%", "label": _SHARES[name]}
+    keep: dict[str, list[Any]] = {}
+    for dim in own:
+        data, keep[dim] = _shortened(data, dim)
+    if data.size == 0 or not bool(np.isfinite(data).any()):
+        return {}
+    values = data.values.astype(float)
+    if "replicate" in data.dims:
+        mean, half = mean_and_half(values)
+    else:
+        mean, half = values, None
+    dims = [str(dim) for dim in data.dims if dim != "replicate"]
+    entry = {**attrs, "dims": dims, "keep": keep, "mean": numbers(mean), "half": None if half is None else numbers(half)}
+    return {name: entry}
+
+
+def _shortened(data: xr.DataArray, dim: str) -> tuple[xr.DataArray, list[Any]]:
+    """Without the labels (text) that are nowhere above 0; of many numbers, every k-th."""
+    count = data.sizes[dim]
+    if dim not in data.coords or data[dim].dtype.kind in "OUT":
+        others = [other for other in data.dims if other != dim]
+        places = np.flatnonzero((data > 0).any(others).values)
+    else:
+        places = np.unique(np.linspace(0, count - 1, min(count, MAX_BINS)).round().astype(int))
+    return data.isel({dim: places}), places.tolist()
+
+
+def mean_and_half(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Mean over the last axis and half the width of its 95 % interval, None of a single replicate; NaN are left out."""
+    there = ~np.isnan(values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(there, values, 0.0).sum(-1) / there.sum(-1)
+        if values.shape[-1] == 1:
+            return mean, None
+        half = half_width(values)
+        return mean, np.where(half < 1e-12 * np.abs(mean), 0.0, half)  # replicates that are equal, but for rounding
+
+
+def dimensions(reduced: Reduced, entries: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The axes, and every other dimension of the variables: label, units, values, and the text of each value."""
+    results = reduced.results
+    found: dict[str, dict[str, Any]] = {}
+    for dims in (reduced.axes, *(entry["dims"] for entry in entries.values())):
+        for dim in dims:
+            if dim not in found:
+                values = results[dim].values.tolist() if dim in results.coords else list(range(results.sizes[dim]))
+                attrs = results[dim].attrs if dim in results.coords else {}
+                texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
+                if f"{dim}_text" in results.coords:
+                    texts = [f"{text}: {said}" for text, said in zip(texts, results[f"{dim}_text"].values, strict=True)]
+                numeric = all(isinstance(value, int | float) and math.isfinite(value) for value in values)
+                found[dim] = {
+                    "label": str(attrs.get("long_name", dim.replace("_", " "))),
+                    "units": str(attrs.get("units", "1")),
+                    "values": values if numeric else None,
+                    "texts": texts,
+                }
+    return found
+
+
+def numbers(values: Any) -> list[float | None]:
+    """Values, flat, to six digits; null where there is none."""
+    return [float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None for value in np.ravel(values).tolist()]
