@@ -29,7 +29,12 @@ MAY_IMPORT = {
     "results": ("store.schema",),
     "comparison": ("gpu", "kernels", "latency", "residency", "models", "store", "batch"),
     "bounds": ("units", "residency", "simulation", "models", "store", "batch"),
-    "cli": ("gpu", "kernels", "residency", "simulation", "store", "batch", "results", "models", "comparison", "bounds"),
+    "advice": (
+        "gpu", "kernels", "residency", "simulation", "models", "batch.fields", "results.statistics", "store.schema",
+    ),
+    "cli": (
+        "gpu", "kernels", "residency", "simulation", "store", "batch", "results", "models", "comparison", "bounds", "advice",
+    ),
 }
 """Part of the package -> the parts that it may import, itself aside; those of types alone are free."""
 

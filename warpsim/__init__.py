@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from warpsim import kernels, models
+    from warpsim.advice import advise
     from warpsim.batch.local import SweepError, sweep
     from warpsim.batch.plan import Plan
     from warpsim.gpu import Gpu, GpuFileError, list_gpus, load_gpu, write_queue_parameters
@@ -39,6 +40,7 @@ _MODULES = {
     ),
     "residency": ("InvalidPoint", "Launch", "Residency", "occupancy"),
     "simulation": ("DeadlockError", "simulate"),
+    "advice": ("advise",),
     "batch.plan": ("Plan",),
     "batch.local": ("SweepError", "sweep"),
     "store.zarr_store": ("StoreError", "open_results"),
@@ -46,7 +48,7 @@ _MODULES = {
 }  # fmt: skip
 _SUBMODULES = {"kernels": "kernels", "models": "models", "plots": "results.plots"}
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
-_GIVES_RESULTS = ("simulate", "sweep", "open_results", "models")
+_GIVES_RESULTS = ("simulate", "advise", "sweep", "open_results", "models")
 
 __all__ = [
     "Access",
@@ -65,6 +67,7 @@ __all__ = [
     "StoreError",
     "SweepError",
     "__version__",
+    "advise",
     "from_provenance",
     "kernels",
     "list_gpus",

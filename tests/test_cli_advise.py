@@ -1,0 +1,57 @@
+"""warpsim advise: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import pytest
+
+from warpsim import cli
+
+POINT = "advise --gpu fermi --kernel mix --set alpha=8 --warps 4 --sms 1 --warmup 500 --cycles 2000 --workers 1".split()
+
+
+def test_the_page(capsys):
+    assert cli.main([*POINT, "--replicates", "2", "--memory", "fixed"]) == 0
+    shown = capsys.readouterr().out
+    assert "limited by    latency (V); were latency hidden, memory; latency (S)" in shown
+    assert "for 90% of the peak (V); there are 4, and 48 fit" in shown
+    header = next(line for line in shown.splitlines() if line.startswith("change"))
+    assert header.split() == ["change", "benefit", "potential", "S", "V", "simulated"]
+    row = next(line for line in shown.splitlines() if line.startswith("no memory latency"))
+    assert row.split()[3] == "MLP" and "±" in row
+    assert "2 replicates" in shown
+
+
+def test_four_replicates_unless_asked_otherwise(capsys):
+    assert cli.main(POINT) == 0
+    assert "4 replicates" in capsys.readouterr().out
+
+
+def test_without_an_interval(capsys):
+    assert cli.main([*POINT, "--replicates", "1"]) == 0
+    assert "±" not in capsys.readouterr().out
+
+
+def test_what_s_does_not_cover_is_said(capsys):
+    assert cli.main(["advise", "--gpu", "fermi", "--kernel", "worksheet_3_2", *POINT[7:]]) == 0
+    shown = capsys.readouterr().out
+    assert "not covered (S): worksheet_3_2: departure_delay is needed" in shown
+    assert cli.main(["advise", "--gpu", "fermi", "--kernel", "worksheet_3_2", "--departure-delay", "20", *POINT[7:]]) == 0
+    assert "not covered" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (["--fraction", "2"], "fraction = 2.0: above 0 and at most 1"),
+        (["--departure-delay", "-1"], "departure_delay = -1.0: at least 0"),
+        (["--gpu", "g81"], "g81"),
+        (["--warps", "49"], "warps = 49"),
+        (["--set", "beta=1"], "beta"),
+        (["--replicates", "0"], "replicates = 0"),
+        (["--workers", "0"], "--workers 0: must be at least 1"),
+    ],
+)
+def test_a_wrong_request(wrong, message, capsys):
+    assert cli.main([*POINT, *wrong]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err and not captured.out

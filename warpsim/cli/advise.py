@@ -1,0 +1,98 @@
+"""warpsim advise: what limits a kernel on a chip, and what changes would gain."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TYPE_CHECKING
+
+from warpsim.cli.common import (
+    DONE,
+    Commands,
+    RequestError,
+    add_point_options,
+    add_workers,
+    new_command,
+    request,
+    requested_point,
+)
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from warpsim.simulation import Point
+
+_BENEFITS = {"b_memlp": "MLP", "b_itilp": "ITILP", "b_serial": "serial", "b_fp": "FP"}
+_STATES_SHOWN = 3
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    parser = new_command(commands, "advise", _run, "say what limits a kernel on a chip, and simulate what changes would gain")
+    add_point_options(parser)
+    parser.add_argument(
+        "--fraction", type=float, default=0.9, metavar="F", help="of the peak, for the needed occupancy (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--departure-delay", type=float, metavar="N", help="cycles between transactions, for the model of Sim et al."
+    )
+    add_workers(parser)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from warpsim.advice import REPLICATES, advise_point
+
+    if options.replicates is None:
+        options.replicates = REPLICATES
+    if options.workers < 1:
+        raise RequestError(f"--workers {options.workers}: must be at least 1")
+    point = requested_point(options)
+    with request():
+        ds = advise_point(point, fraction=options.fraction, departure_delay=options.departure_delay, threads=options.workers)
+    print(_page(point, ds))
+    return DONE
+
+
+def _page(point: Point, ds: xr.Dataset) -> str:
+    from warpsim.results.summary import table
+
+    launch, per = point.launch, ds.attrs["per"]
+    hidden = "" if ds.limiter == ds.tightest else f"; were latency hidden, {ds.tightest.item()}"
+    by_s = f"{ds.limiter_s.item()} (S)" if ds.limiter_s.item() else f"not covered (S): {ds.attrs['not_covered']}"
+    half = float(ds.rate_high - ds.rate)
+    shares = sorted(zip(ds.warp_share.values, ds.state.values, strict=True), reverse=True)[:_STATES_SHOWN]
+    facts = [
+        ("limited by", f"{ds.limiter.item()} (V){hidden}; {by_s}"),
+        ("throughput", f"{1000 * float(ds.rate):.4g}{_plus_minus(1000 * half)} {per}s per 1000 cycles and SM, simulated;"
+         f" {1000 * float(ds.rate_v):.4g} by V, {1000 * float(ds.rate_s):.4g} by S"),
+        ("needed warps", f"{float(ds.needed_warps):.1f} per SM for {ds.attrs['fraction']:.0%} of the peak (V);"
+         f" there are {int(ds.warps)}, and {int(ds.most_warps)} fit"),
+        ("warps are", ", ".join(f"{state} {share:.0%}" for share, state in shares if share > 0)),
+    ]  # fmt: skip
+    rows = []
+    for name in ds.change.values[1:]:
+        at = ds.sel(change=name)
+        rows.append((
+            str(name), _BENEFITS.get(str(at.benefit.item()), ""), _gain(float(at.potential)), _gain(float(at.predicted_s)),
+            _gain(float(at.predicted_v)), _gain(float(at.gain)) + _plus_minus(float(at.gain_high - at.gain)),
+        ))  # fmt: skip
+    return "\n".join([
+        f"{point.gpu.title}: {point.kernel.title or point.kernel.name}",
+        f"{launch.resident_blocks} blocks of {launch.block_warps} warps per SM, {point.scheduler}, memory {point.memory},"
+        f" {point.replicates} replicates",
+        "",
+        table(facts),
+        "",
+        table(rows, ("change", "benefit", "potential", "S", "V", "simulated")),
+        "",
+        "Gains in work per cycle: what S says could be gained at most, what S and V predict for the change, and what the",
+        "simulation gives, with half the width of its 95 % interval.",
+    ])  # fmt: skip
+
+
+def _gain(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3f}"
+
+
+def _plus_minus(half: float) -> str:
+    return "" if math.isnan(half) else f" ± {half:.2g}"
