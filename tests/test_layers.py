@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "simulation": ("gpu", "kernels", "residency", "store", "encode", "engine", "readout"),
     "calibration": ("units", "gpu", "kernels", "residency", "readout", "simulation", "store.schema"),
     "models": ("units", "params", "gpu", "kernels", "latency", "residency", "store.schema"),
-    "batch": ("gpu", "kernels", "residency", "simulation", "store"),
+    "batch": ("units", "gpu", "kernels", "residency", "simulation", "store"),
     "results": ("store.schema",),
     "comparison": ("gpu", "kernels", "latency", "residency", "models", "store", "batch"),
     "bounds": ("units", "residency", "simulation", "models", "store", "batch"),

@@ -14,7 +14,7 @@ from warpsim.gpu import load_gpu
 from warpsim.kernels import mix
 from warpsim.residency import InvalidPoint
 from warpsim.simulation import make_point
-from warpsim.store.grid import LARGEST_TILE, tile_grid
+from warpsim.store.grid import tile_grid
 
 
 def test_lists_are_axes_in_the_order_written_and_the_rest_are_scalars():
@@ -52,22 +52,22 @@ def test_tiles_hold_every_point_once():
     assert sum(map(plan.grid.tile_points, plan.tiles())) == plan.grid.points
 
 
-@pytest.mark.parametrize(
-    "sizes", [(), (1,), (7,), (300,), (5, 25, 16, 2), (2, 5, 6, 2, 1), (3, 1000), (11, 13, 17)]
-)
-def test_tiles_are_neither_huge_nor_few(sizes):
-    grid = tile_grid([f"axis{i}" for i in range(len(sizes))], sizes)
-    assert math.prod(grid.shape) <= LARGEST_TILE
+@pytest.mark.parametrize("room", [1, 10, 64, 100_000])
+@pytest.mark.parametrize("sizes", [(), (1,), (7,), (300,), (5, 25, 16, 2), (2, 5, 6, 2, 1), (3, 1000), (11, 13, 17)])
+def test_tiles_are_neither_huge_nor_few(sizes, room):
+    grid = tile_grid([f"axis{i}" for i in range(len(sizes))], sizes, room)
+    assert math.prod(grid.shape) <= room
     assert all(1 <= part <= size for part, size in zip(grid.shape, sizes, strict=True))
     assert len(grid) >= min(grid.points // 16, 16)
+    assert math.prod(grid.shape) >= min(room, grid.points, 8) / 4
 
 
 def test_tiles_of_the_cusp_hold_all_occupancies_and_policies():
-    assert tile_grid(("gpu", "alpha", "warps", "scheduler"), (5, 25, 16, 2)).shape == (1, 2, 16, 2)
+    assert tile_grid(("gpu", "alpha", "warps", "scheduler"), (5, 25, 16, 2), 64).shape == (1, 2, 16, 2)
 
 
 def test_regions_follow_the_last_axis_fastest():
-    grid = replace(tile_grid(("a", "b"), (3, 5)), shape=(2, 2))
+    grid = replace(tile_grid(("a", "b"), (3, 5), 4), shape=(2, 2))
     assert grid.counts == (2, 3)
     assert grid.region(1) == {"a": slice(0, 2), "b": slice(2, 4)}
     assert grid.region(5) == {"a": slice(2, 3), "b": slice(4, 5)}
@@ -183,6 +183,8 @@ def test_records_differ_where_plans_do():
         ({"cycles": [100, 200]}, TypeError, "cycles = .*: must be one number"),
         ({"warps_per_scheduler": [1]}, ValueError, "warps, warps_per_scheduler: only one of the two"),
         ({"common": ["cycles"]}, ValueError, r"common = \['cycles'\]: cycles: must be one of warps_per_scheduler, "),
+        ({"tile_points": 0}, ValueError, "tile_points = 0: must be at least 1"),
+        ({"tile_points": 2.5}, TypeError, "tile_points = 2.5: must be an integer"),
         ({"common": 3}, TypeError, "common = 3: must be the names of settings"),
     ],
 )

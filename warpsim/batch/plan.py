@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ import numpy as np
 
 from warpsim.batch.axes import Axis, read_axes
 from warpsim.batch.check import check_points, kernel_places
+from warpsim.batch.cost import tile_room
 from warpsim.batch.derived import NAMES as MAY_BE_DERIVED
 from warpsim.batch.derived import derived_on
 from warpsim.batch.points import Parts, build_kernel, build_point, checked_common, is_program, streams
@@ -51,6 +53,7 @@ class Plan:
         block_warps, scheduler, memory, seed, sms, warmup: as in `simulate`.
         replicates, cycles: as in `simulate`; the same for all points.
         common: settings or axes whose points share random numbers; ["scheduler"].
+        tile_points: points of a tile at most; left out, so many as take about a minute.
         zip: axes of several settings that run together: {"size": ["alpha", "ilp"]}.
         points: a list of points, each a table of the same settings; the axis `point`.
 
@@ -78,6 +81,9 @@ class Plan:
         given = flat(settings)
         common = given.pop("common", COMMON)
         words: dict[str, str] = given.pop("derived", {})  # of a plan that is made again, whose values are there already
+        shape: list[int] | None = given.pop("tile_shape", None)  # the same
+        self._tile_shape = None if shape is None else tuple(shape)
+        self._tile_points = _tile_points(given.pop("tile_points", None))
         self.axes: dict[str, Axis]
         self.axes, single = read_axes(given)
         self.settings: dict[str, Any] = DEFAULTS | single
@@ -157,15 +163,34 @@ class Plan:
             many = isinstance(names, list)
             settings[setting] = [objects.get(name, name) for name in names] if many else objects.get(names, names)
         together = {axis: names for axis, names in record["axes"].items() if [dimension(name) for name in names] != [axis]}
-        plan = cls(**settings, zip=together, derived=record["derived"], common=record["common"])
+        others = {name: record[name] for name in ("derived", "common", "tile_shape")}
+        plan = cls(**settings, zip=together, **others)
         if plan.record()["kernels"] != record["kernels"]:
             raise ValueError("provenance: a kernel of the sweep has changed since; its name now stands for another program")
         return plan
 
     @cached_property
     def grid(self) -> TileGrid:
-        """The axes, and their division into tiles."""
-        return tile_grid(list(self.axes), [len(axis) for axis in self.axes.values()])
+        """The axes, and their division into tiles: a function of the plan alone, the same on every machine."""
+        if self._tile_shape is not None:
+            return TileGrid(tuple(self.axes), self.sizes, self._tile_shape)
+        return tile_grid(tuple(self.axes), self.sizes, self._tile_points or tile_room(self))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of values on each axis."""
+        return tuple(len(axis) for axis in self.axes.values())
+
+    @property
+    def points(self) -> int:
+        """Number of points of the sweep."""
+        return math.prod(self.sizes)
+
+    @property
+    def most_replicates(self) -> int:
+        """Replicates of a point at most: the length of that dimension."""
+        replicates: int = self.settings["replicates"]
+        return replicates
 
     @property
     def ops(self) -> tuple[str, ...]:
@@ -189,6 +214,10 @@ class Plan:
     def places(self, tile: int) -> Iterator[tuple[int, ...]]:
         """The places of a tile's points on the axes, the last axis running fastest."""
         return itertools.product(*(range(part.start, part.stop) for part in self.grid.region(tile).values()))
+
+    def place(self, index: int) -> tuple[int, ...]:
+        """The place of a point on the axes, by its number; the last axis runs fastest."""
+        return tuple(int(i) for i in np.unravel_index(index, self.sizes)) if self.sizes else ()
 
     def at(self, place: tuple[int, ...]) -> dict[str, Any]:
         """Every setting -> its value at a place on the axes."""
@@ -231,7 +260,7 @@ class Plan:
             if not axis.single:
                 columns = {dimension(name): [label(name, value) for value in values] for name, values in axis.columns.items()}
                 coordinates |= {name: ((axis.name,), labels) for name, labels in columns.items()}
-        coordinates |= result_coordinates(self.settings["replicates"], self.ops)
+        coordinates |= result_coordinates(self.most_replicates, self.ops)
         if "warps_per_scheduler" in coordinates:
             coordinates["warps"] = self._warps()
         return coordinates
@@ -298,7 +327,7 @@ class Plan:
 
     def attributes(self) -> dict[str, str]:
         """Attributes of the sweep's result: `source`, `history`, `provenance`."""
-        entry = f"sweep of {self.grid.points} points, {self.settings['replicates']} replicates each"
+        entry = f"sweep of {self.grid.points} points, {self.most_replicates} replicates each"
         return attributes(provenance("sweep", self.record()), entry)
 
     def __repr__(self) -> str:
@@ -309,3 +338,11 @@ class Plan:
     def _names(self) -> list[str]:
         """The settings."""
         return [*self.settings, *self._axis_of]
+
+
+def _tile_points(value: Any) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise TypeError(f"tile_points = {value!r}: must be an integer")
+    if value is not None and value < 1:
+        raise ValueError(f"tile_points = {value}: must be at least 1")
+    return value

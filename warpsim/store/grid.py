@@ -6,9 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-LARGEST_TILE = 64
-"""Points of a tile at most: a fraction of a minute to some minutes of work, lost at an interruption."""
-
 SMALLEST_TILE = 8
 """Points of a tile at least, where there are so many: writing one takes some 50 ms, whatever its size."""
 
@@ -69,9 +66,15 @@ class TileGrid:
         return math.prod(self.tile_shape(index))
 
 
-def tile_grid(axes: Sequence[str], sizes: Sequence[int]) -> TileGrid:
-    """Cut a sweep into tiles: inner axes whole while they fit, the next in equal parts, outer ones singly."""
-    room = min(LARGEST_TILE, max(SMALLEST_TILE, math.prod(sizes) // SHARES))
+def tile_grid(axes: Sequence[str], sizes: Sequence[int], room: int) -> TileGrid:
+    """Cut a sweep into tiles: inner axes whole while they fit, the next in equal parts, outer ones singly.
+
+    Args:
+        axes: names of the axes, outermost first.
+        sizes: number of values on each.
+        room: points of a tile at most.
+    """
+    room = min(room, max(SMALLEST_TILE, math.prod(sizes) // SHARES))
     shape = [1] * len(sizes)
     for i in reversed(range(len(sizes))):
         parts = -(-sizes[i] // room)
