@@ -83,3 +83,19 @@ def test_what_cannot_be_compared(results):
         comparison.contention(results.drop_attrs())
     with pytest.raises(ValueError, match="no point of it fits the chip; the first is gpu=g80, alpha=1, warps=48, scheduler=lrr"):
         comparison.needed_warps(results.sel(gpu=["g80"], warps=[48]))
+
+
+def test_roofs_are_intensity_and_bounds_of_the_mix(results):
+    roofs = comparison.roofs(results.sel(gpu="kepler"), "alu")
+    assert roofs["intensity"].dims == ("alpha",)
+    assert roofs["intensity"].values == pytest.approx([32 * 1 / 128, 32 * 8 / 128, math.inf])  # a load moves 128 bytes
+    gpu = ws.load_gpu("kepler")
+    assert float(roofs["arithmetic_roof"]) == pytest.approx(192)  # Kepler's CUDA cores (V Table 2.7)
+    assert float(roofs["memory_roof"]) == pytest.approx(gpu.memory.bandwidth_gbs / gpu.clock_ghz / gpu.sms)
+    at = roofs.sel(alpha=8)
+    model = volkov.throughput(gpu, mix(alpha=8), warps=[1, 64])["throughput"].sel(op="alu")
+    assert float(at["warp_roof"]) == pytest.approx(float(model.sel(warps=1)))
+    assert float(at["throughput_bound"]) == pytest.approx(float(model.sel(warps=64)))
+    with pytest.raises(ValueError, match="op = 'add': g80 has alu"):
+        comparison.roofs(results, "add")
+    assert comparison.roofs(results)["memory_roof"].dims == ("gpu",)

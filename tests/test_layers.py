@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "models": ("units", "params", "gpu", "kernels", "latency", "residency", "store.schema"),
     "batch": ("units", "gpu", "kernels", "residency", "simulation", "store"),
     "results": ("store.schema",),
-    "comparison": ("gpu", "kernels", "latency", "residency", "models", "store", "batch"),
+    "comparison": ("units", "gpu", "kernels", "latency", "residency", "models", "store", "batch"),
     "bounds": ("units", "residency", "simulation", "models", "store", "batch"),
     "advice": (
         "gpu", "kernels", "residency", "simulation", "models", "batch.fields", "results.statistics", "store.schema",

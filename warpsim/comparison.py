@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
+from warpsim import units
 from warpsim.gpu import Gpu
 from warpsim.kernels import Kernel
 from warpsim.latency import contention_latency
 from warpsim.models import volkov
+from warpsim.models.common import quantity
 from warpsim.residency import InvalidPoint
 from warpsim.store.provenance import from_provenance
 from warpsim.store.schema import coordinate_attrs, variable
@@ -91,6 +93,41 @@ def needed_warps(results: xr.Dataset, fraction: float = 0.9) -> dict[str, xr.Dat
     return {name: _over_programs(results, partial(number, refined)) for name, refined in MODELS.items()}
 
 
+def roofs(results: xr.Dataset, op: str = "alu") -> xr.Dataset:
+    """Roofs of the roofline, over the result's axes of chips and programs.
+
+    `intensity` are operations of the class for each byte that the memory moves, infinite without memory; `warp_roof` the bound
+    of V 3.5 by latency, in operations per cycle for each resident warp; `throughput_bound` that of V 3.6 by all limits of the
+    hardware; `memory_roof` the sustained bandwidth, and `arithmetic_roof` the rate of the units, or of issue where that is less.
+
+    Raises:
+        ValueError: the result has no provenance, or a chip lacks the operation class.
+    """
+
+    def of(gpu: Gpu, kernel: Kernel, block_warps: int | None) -> xr.Dataset:
+        if op not in gpu.ops:
+            raise ValueError(f"op = {op!r}: {gpu.name} has {', '.join(gpu.ops)}")
+        sheet = volkov.throughput_bound(gpu, kernel, block_warps=block_warps)
+        operations = units.WARP_LANES * sheet.instructions.get(op, 0.0)
+        latency = volkov.latency_bound(gpu, kernel, block_warps=block_warps)
+        arithmetic = units.WARP_LANES * min(gpu.unit_ipc(op), gpu.issue_ipc * gpu.issue.width)
+        intensity = operations / sheet.traffic_bytes if sheet.traffic_bytes else np.inf
+        return xr.Dataset(
+            {
+                "intensity": quantity(intensity, "ops/byte", f"{op} intensity"),
+                "warp_roof": quantity(operations / latency, "ops/cycle/warp", "bound by latency of a warp"),
+                "throughput_bound": quantity(operations / sheet.cycles, "ops/cycle/SM", "bound on throughput"),
+                "arithmetic_roof": quantity(arithmetic, "ops/cycle/SM", f"peak {op} throughput"),
+                "memory_roof": quantity(gpu.bandwidth_bytes_per_cycle / gpu.sms, "bytes/cycle/SM", "sustained bandwidth"),
+            }
+        )
+
+    found = _over_programs(results, of)
+    chip = found[["arithmetic_roof", "memory_roof"]]
+    others = [dim for dim in chip.dims if dim != "gpu"]
+    return found.assign(chip.isel(dict.fromkeys(others, 0), drop=True))
+
+
 def _over_programs(
     results: xr.Dataset, at: Callable[[Gpu, Kernel, int | None], xr.Dataset], only: tuple[str, ...] | None = None
 ) -> xr.Dataset:
@@ -134,7 +171,10 @@ class _Programs:
         from warpsim.batch.plan import Plan
         from warpsim.batch.points import Parts
 
-        self._plan = Plan.from_provenance(text)
+        try:
+            self._plan = Plan.from_provenance(text)
+        except KeyError as error:
+            raise ValueError(f"results: the attribute provenance lacks {error}; it is that of another version") from None
         self._labels = {name: list(values) for name, values in self._plan.coordinates().items() if name in self._plan.axes}
         self._parts = Parts()
         self.axes = tuple(name for name in self._plan.axes if name not in _INDIFFERENT)

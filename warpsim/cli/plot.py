@@ -18,8 +18,12 @@ _OPTIONS: dict[str, tuple[type, str]] = {
     "y": (str, "a variable, or needed_warps (left out: peak_fraction)"),
     "hue": (str, "an axis, one curve for each value (left out: scheduler); of a heat map, the axis that runs up"),
     "per": (str, "what stacked states add up to: occupancy (left out), instruction or share"),
-    "op": (str, "an operation class (left out: load)"),
+    "op": (str, "an operation class (left out: load; of a roofline: alu)"),
     "fraction": (float, "of the throughput limit (left out: 0.9)"),
+    "replicate": (int, "of a trace (left out: 0)"),
+    "sm": (int, "of a trace (left out: all; of lifelines: 0)"),
+    "start": (float, "first cycle shown of a trace"),
+    "stop": (float, "last cycle shown of a trace"),
 }
 """Options of the kinds -> type and help; a kind refuses those that it does not have."""
 
@@ -53,6 +57,10 @@ def _run(options: argparse.Namespace) -> int:
             raise RequestError(f"-o {options.output}: must end in one of .{', .'.join(sorted(allowed))}")
         if "models" in KINDS[options.kind].options and not options.no_models:
             given["models"] = _models(options, results)
+        if options.kind == "roofline":
+            from warpsim.comparison import roofs
+
+            given["roofs"] = roofs(results, options.op or "alu")
         ax = draw(options.kind, results, figure.subplots(), **given)
         if missing:
             ax.set_title(missing, loc="left", color="#b00000")
@@ -64,7 +72,6 @@ def _run(options: argparse.Namespace) -> int:
 def _models(options: argparse.Namespace, results: xr.Dataset) -> dict[str, xr.Dataset]:
     """What the models say beside a picture; none where they do not cover the kernel, with a line that says why."""
     from warpsim import comparison
-    from warpsim.models import NotCoveredError
 
     try:
         if options.kind == "throughput":
@@ -72,7 +79,7 @@ def _models(options: argparse.Namespace, results: xr.Dataset) -> dict[str, xr.Da
         if options.kind == "latency":
             return comparison.contention(results)
         return comparison.needed_warps(results, options.fraction or 0.9)
-    except NotCoveredError as error:
+    except ValueError as error:
         print(f"warpsim: without models: {error}", file=sys.stderr)
         return {}
 

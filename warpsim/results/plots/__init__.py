@@ -9,8 +9,11 @@ from warpsim.results.plots.distribution import latency_distribution
 from warpsim.results.plots.heatmap import heatmap
 from warpsim.results.plots.kinds import KINDS, Kind, draw
 from warpsim.results.plots.latency import latency_vs_bandwidth
+from warpsim.results.plots.lifelines import warp_lifelines
 from warpsim.results.plots.lines import plot
 from warpsim.results.plots.needed_warps import needed_warps_vs_alpha
+from warpsim.results.plots.occupancy_time import occupancy_over_time
+from warpsim.results.plots.roofline import roofline
 from warpsim.results.plots.selection import select
 from warpsim.results.plots.states import stacked_states
 from warpsim.results.plots.style import paper
@@ -25,9 +28,12 @@ __all__ = [
     "latency_distribution",
     "latency_vs_bandwidth",
     "needed_warps_vs_alpha",
+    "occupancy_over_time",
     "paper",
     "plot",
+    "roofline",
     "select",
     "stacked_states",
     "throughput_vs_warps",
+    "warp_lifelines",
 ]

@@ -12,8 +12,11 @@ import xarray as xr
 from warpsim.results.plots.distribution import latency_distribution
 from warpsim.results.plots.heatmap import heatmap
 from warpsim.results.plots.latency import latency_vs_bandwidth
+from warpsim.results.plots.lifelines import warp_lifelines
 from warpsim.results.plots.lines import plot
 from warpsim.results.plots.needed_warps import needed_warps_vs_alpha
+from warpsim.results.plots.occupancy_time import occupancy_over_time
+from warpsim.results.plots.roofline import roofline
 from warpsim.results.plots.states import stacked_states
 from warpsim.results.plots.style import COLUMN_INCHES
 from warpsim.results.plots.throughput import throughput_vs_warps
@@ -55,7 +58,10 @@ KINDS = {
     "throughput": Kind(throughput_vs_warps),
     "latency": Kind(latency_vs_bandwidth),
     "distribution": Kind(latency_distribution),
+    "occupancy": Kind(occupancy_over_time, height=2.2),
+    "lifelines": Kind(warp_lifelines, height=3.0),
     "states": Kind(stacked_states, height=2.9),
+    "roofline": Kind(roofline, height=2.9),
     "heatmap": Kind(heatmap),
     "needed-warps": Kind(needed_warps_vs_alpha),
 }

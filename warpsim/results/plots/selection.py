@@ -22,6 +22,29 @@ def need(results: xr.Dataset, *names: str) -> None:
             raise ValueError(f"results: must have the variable {name}; it has {there}")
 
 
+def one_op(results: xr.Dataset, op: str) -> xr.DataArray:
+    """Throughput of one operation class.
+
+    Raises:
+        ValueError: there is no such class; the message lists those that are.
+    """
+    if op not in results["op"].values.tolist():
+        raise ValueError(f"op = {op!r}: must be one of {', '.join(results['op'].values.tolist())}")
+    return results["throughput"].sel(op=op)
+
+
+def single_run(results: xr.Dataset, replicate: int) -> xr.Dataset:
+    """One replicate of a result.
+
+    Raises:
+        ValueError: there is no such replicate.
+    """
+    most = results.sizes.get("replicate", 1) - 1
+    if not 0 <= replicate <= most:
+        raise ValueError(f"replicate = {replicate}: must be from 0 to {most}")
+    return results.isel(replicate=replicate) if "replicate" in results.dims else results
+
+
 def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
     """The part of a result at these values of its axes; where several are listed, the axis stays.
 

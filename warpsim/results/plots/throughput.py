@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from warpsim.results.plots.curves import Models, draw_curves
-from warpsim.results.plots.selection import need
+from warpsim.results.plots.selection import need, one_op
 from warpsim.results.plots.style import label, wrapped
 from warpsim.results.statistics import occupancy_axis
 
@@ -29,14 +29,8 @@ def throughput_vs_warps(results: xr.Dataset, ax: Axes, *, op: str = "load", mode
     """
     need(results, "throughput")
     x = occupancy_axis(results)
-    lines = {name: _one_op(model, op) for name, model in (models or {}).items()}
-    draw_curves(ax, _one_op(results, op), x, models=lines)
+    lines = {name: one_op(model, op) for name, model in (models or {}).items()}
+    draw_curves(ax, one_op(results, op), x, models=lines)
     ax.set_ylim(bottom=0)
     ax.set_ylabel(wrapped(label(results["throughput"], f"{op} throughput")))
     return ax
-
-
-def _one_op(results: xr.Dataset, op: str) -> xr.DataArray:
-    if op not in results["op"].values.tolist():
-        raise ValueError(f"op = {op!r}: must be one of {', '.join(results['op'].values.tolist())}")
-    return results["throughput"].sel(op=op)

@@ -1,0 +1,104 @@
+"""Lifelines of warps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from warpsim.results.plots.selection import need, single_run
+from warpsim.results.plots.style import finish, label, say, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_DARK = ("#004c78", "#8c3d00", "#00573f", "#7a3d61", "#333333")
+_LIGHT = ("#9fd3f2", "#ffbf87", "#8fd9c0", "#eac3d9", "#cccccc")
+
+
+def warp_lifelines(
+    results: xr.Dataset,
+    ax: Axes,
+    *,
+    replicate: int = 0,
+    sm: int = 0,
+    start: float | None = None,
+    stop: float | None = None,
+) -> Axes:
+    """Life of each warp of an SM, a line in its slot, coloured by thread block (V Figures 3.3, 5.1).
+
+    A block and those that follow it or stand beside it are dark and light in turn, so that they differ without colour. Warps that
+    had not retired at the end of the run are not in its trace.
+
+    Args:
+        results: a run with a trace of warps: `warp_start`, `warp_end`, `warp_sm`, `warp_slot`, `warp_block` over `warp`.
+        ax: where to draw.
+        replicate: which one.
+        sm: which one.
+        start: first cycle shown; left out, that of the first warp.
+        stop: last cycle shown; left out, that of the last warp.
+
+    Raises:
+        ValueError: there is no such trace, replicate or SM, or `stop` is not after `start`.
+    """
+    need(results, "warp_start", "warp_end", "warp_sm", "warp_slot", "warp_block")
+    run = single_run(results, replicate)
+    warps = run[["warp_start", "warp_end", "warp_sm", "warp_slot", "warp_block"]].dropna("warp")
+    numbers = sorted({int(n) for n in warps["warp_sm"].values})
+    if numbers and sm not in numbers:
+        raise ValueError(f"sm = {sm}: must be one of {', '.join(map(str, numbers))}")
+    warps = warps.isel(warp=np.flatnonzero(warps["warp_sm"].values == sm))
+    begins, ends = warps["warp_start"].values, warps["warp_end"].values + 1
+    slots, blocks = warps["warp_slot"].values, warps["warp_block"].values.astype(int)
+    first = float(begins.min(initial=np.inf)) if start is None else float(start)
+    last = float(ends.max(initial=-np.inf)) if stop is None else float(stop)
+    if len(blocks) and not first < last:
+        raise ValueError(f"stop = {stop}: must be after start = {first:g}")
+    shown = (begins < last) & (ends > first)
+    if shown.any():
+        _lines(ax, begins, ends, slots, blocks, shown)
+        ax.set_xlim(first, last)
+        ax.set_ylim(-0.5, slots[shown].max() + 0.5)
+    else:
+        say(ax, "no data")
+    ax.set_xlabel("time (cycles)")
+    ax.set_ylabel(wrapped(f"{label(warps['warp_slot'], 'warp slot')} of SM {sm}"))
+    return finish(ax, grid=False)
+
+
+def _lines(
+    ax: Axes,
+    begins: NDArray[np.float64],
+    ends: NDArray[np.float64],
+    slots: NDArray[np.float64],
+    blocks: NDArray[np.int64],
+    shown: NDArray[np.bool_],
+) -> None:
+    """Draw the warps that are shown, as bars from begin to end."""
+    from matplotlib.collections import PolyCollection
+
+    dark = _dark(begins, slots, blocks)
+    corners = [
+        [(begin, slot - 0.4), (end, slot - 0.4), (end, slot + 0.4), (begin, slot + 0.4)]
+        for begin, end, slot in zip(begins[shown], ends[shown], slots[shown], strict=True)
+    ]
+    colours = [(_DARK if dark[block] else _LIGHT)[block % len(_DARK)] for block in blocks[shown].tolist()]
+    ax.add_collection(PolyCollection(corners, facecolors=colours, edgecolors="white", linewidths=0.25))
+
+
+def _dark(begins: NDArray[np.float64], slots: NDArray[np.float64], blocks: NDArray[np.int64]) -> dict[int, bool]:
+    """Block -> whether it is dark: blocks that stand side by side, or follow each other, in turn."""
+    place: dict[int, tuple[float, float]] = {}
+    for begin, slot, block in zip(begins.tolist(), slots.tolist(), blocks.tolist(), strict=True):
+        lowest, earliest = place.get(block, (slot, begin))
+        place[block] = (min(lowest, slot), min(earliest, begin))
+    seats = {slot: seat for seat, slot in enumerate(sorted({slot for slot, _ in place.values()}))}
+    turn = dict.fromkeys(seats.values(), 0)
+    dark = {}
+    for block, (slot, _) in sorted(place.items(), key=lambda item: item[1][1]):
+        seat = seats[slot]
+        dark[block] = (seat + turn[seat]) % 2 == 0
+        turn[seat] += 1
+    return dark
