@@ -1,5 +1,6 @@
 """The report: what its page holds, in numbers; what it leaves out, and says so; wrong requests."""
 
+import itertools
 import json
 import re
 import shutil
@@ -10,11 +11,12 @@ import pytest
 import xarray as xr
 
 from tests.sweeps import small_plan
+from tests.traced import traced_result
 from warpsim import cli
 from warpsim.batch.local import sweep
 from warpsim.bounds import bounds
 from warpsim.results.report import page
-from warpsim.results.report_data import mean_and_half, reduce
+from warpsim.results.report_data import mean_and_half, reduce, with_binned_occupancy
 from warpsim.results.statistics import interval
 from warpsim.store.zarr_store import open_results
 
@@ -110,6 +112,27 @@ def test_names_are_thinned_last():
     reduced = reduce(results, limit=4)
     assert reduced.kept == {"alpha": (2, 4)}
     assert reduce(results, limit=2).results.sizes["scheduler"] == 1
+
+
+def test_changes_of_occupancy_become_bins():
+    results = traced_result()
+    reduced = with_binned_occupancy(results)
+    binned = reduced["occupancy_over_time"].sel(replicate=0)
+    assert binned.dims == ("sm", "occupancy_time")
+    edges = np.append(binned["occupancy_time"].values, 182)
+    widths = np.diff(edges)
+    steps = [2] * 150 + [1] * 31 + [0]  # SM 0 by cycle, from the changes
+    expected = [np.mean(steps[int(a) : int(b)]) for a, b in itertools.pairwise(edges)]
+    np.testing.assert_allclose(binned.sel(sm=0), expected)
+    np.testing.assert_allclose((binned.sel(sm=0) * widths).sum(), sum(steps))
+    np.testing.assert_allclose(binned.sel(sm=1), 1.0)
+    assert "bandwidth_over_time" in reduced
+
+
+def test_bins_that_are_there_stay():
+    results = traced_result()
+    results["occupancy_over_time"] = (("replicate", "sm", "time"), np.ones((2, 2, 2)))
+    assert with_binned_occupancy(results) is results
 
 
 def test_replicates_that_are_not_there_do_not_count():

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 MAX_POINTS = 4000
 """Points of a page at most: some MB of numbers, which a browser draws without delay."""
 
+TIME_BINS = 200
+"""Bins into which changes of occupancy are put."""
+
 MAX_BINS = 300
 """Bins of time and like dimensions of a single run at most."""
 
@@ -71,11 +74,41 @@ def reduce(results: xr.Dataset, limit: int = MAX_POINTS) -> Reduced:
     while math.prod(taken.values()) > limit:
         axis = longest()
         taken[axis] = max(1, (taken[axis] + 1) // 2)
+    results = with_binned_occupancy(results)
     places = {axis: np.unique(np.linspace(0, sizes[axis] - 1, taken[axis]).round().astype(int)) for axis in axes}
     if any(taken[axis] < sizes[axis] for axis in axes):
         results = results.isel(places)
     kept = {axis: (len(places[axis]), sizes[axis]) for axis in axes if len(places[axis]) < sizes[axis]}
     return Reduced(results.load(), axes, math.prod(sizes.values()), kept)
+
+
+def with_binned_occupancy(results: xr.Dataset) -> xr.Dataset:
+    """With `occupancy_over_time`, mean resident warps of each SM in bins, where only the changes of occupancy are there."""
+    names = [f"occupancy_change_{name}" for name in ("cycle", "sm", "warps")]
+    if "occupancy_over_time" in results or not set(names) <= set(results.data_vars):
+        return results
+    cycle, sm, warps = (results[name].transpose("replicate", "change").values.astype(float) for name in names)
+    if not np.isfinite(cycle).any():
+        return results
+    edges = np.unique(np.linspace(np.nanmin(cycle), np.nanmax(cycle) + 1, TIME_BINS + 1).round())
+    sms = int(np.nanmax(sm)) + 1
+    binned = np.full((len(cycle), sms, len(edges) - 1), np.nan)
+    for replicate, number in np.ndindex(binned.shape[:2]):
+        own = sm[replicate] == number
+        if own.any():
+            binned[replicate, number] = _mean_of_steps(cycle[replicate, own], warps[replicate, own], edges)
+    attrs = {"units": "warps/SM", "long_name": "occupancy"}
+    times = ("occupancy_time", edges[:-1], {"units": "cycles", "long_name": "first cycle of the bin"})
+    with_bins = results.assign(occupancy_over_time=(("replicate", "sm", "occupancy_time"), binned, attrs))
+    return with_bins.assign_coords(occupancy_time=times)
+
+
+def _mean_of_steps(at: NDArray[np.float64], values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean over each bin of a function that has `values[i]` from `at[i]` on, and 0 before the first."""
+    ends = np.append(at[1:], max(edges[-1], at[-1]))
+    area = np.concatenate([[0.0], np.cumsum(values * (ends - at))])
+    area_at_edges: NDArray[np.float64] = np.interp(edges, np.append(at, ends[-1]), area)
+    return np.diff(area_at_edges) / np.diff(edges)
 
 
 def variables(reduced: Reduced) -> dict[str, dict[str, Any]]:

@@ -5,14 +5,14 @@
 //   panels    [{title, hint, kind, y, x, hue}], table {columns: [{text, label, units, numeric}], rows}, axes, binds
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]; // Okabe & Ito 2008
+const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#f0e442", "#8c8c8c"]; // Okabe & Ito 2008, grey
 const SYMBOLS = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star"];
 const DASHES = ["solid", "dash", "dashdot", "dot", "longdash", "longdashdot"];
-const PATTERNS = ["", "/", "\\", "x", "-", "|", "+", "."];
+const PATTERNS = ["", "/", "\\", "x", "-", "|", "+", ".", ""];
 const KINDS = { curves: "curves", stacked: "stacked bars", map: "map" };
 const NONE = "(none)";
 const MOST_CURVES = 14;
-const KNOWN_X = ["warps", "warps_per_scheduler", "time", "line", "alpha"];
+const KNOWN_X = ["warps", "warps_per_scheduler", "time", "occupancy_time", "line", "alpha"];
 const KNOWN_HUE = ["state", "slot", "scheduler", "op", "gpu"];
 
 const label = (thing) => thing.label + (thing.units === "1" ? "" : ` (${thing.units})`);
@@ -80,7 +80,7 @@ class Panel {
       if (!(this.fixed[dim] < count)) this.fixed[dim] = data.dims[dim].values ? count >> 1 : 0;
     }
     const values = this.numericX() ?? [];
-    const uneven = Math.max(...values) > 40 * Math.min(...values) && this.x !== "time";
+    const uneven = Math.max(...values) > 40 * Math.min(...values) && !this.x.endsWith("time");
     if (!this.scale || (this.scale !== "even" && !values.length)) this.scale = values.length && !uneven ? "linear" : "even";
   }
 
@@ -160,6 +160,7 @@ class Panel {
     const even = stacked ? !(this.numericX() && count > 40) : this.scale === "even";
     const xs = even ? texts : this.numericX();
     const sideways = stacked && even && Math.max(...texts.map((t) => t.length)) > 12;
+    this.figure.style.height = sideways ? `${Math.max(430, 24 * count + 90)}px` : "";
     const hues = this.hue === NONE ? [0] : places(variable, this.hue).map((_, i) => i);
     let drawn = hues;
     if (hues.length > MOST_CURVES) {
@@ -167,12 +168,13 @@ class Panel {
       this.extra = `${drawn.length} of ${hues.length} values of ${data.dims[this.hue].label} are drawn.`;
     }
     const traces = [];
-    drawn.forEach((hue, n) => {
+    drawn.forEach((hue, order) => {
+      const n = this.hue === NONE || this.ordered() ? order : places(variable, this.hue)[hue]; // a name keeps its colour
       const cells = texts.map((_, i) => ({ ...this.fixed, ...(this.hue === NONE ? {} : { [this.hue]: hue }), [this.x]: i }));
       const at = cells.map((cell) => flat(variable, cell));
       const values = at.map((i) => variable.mean[i]);
       const name = this.hue === NONE ? variable.label : text(variable, this.hue, hue);
-      const colour = drawn.length > COLOURS.length && this.ordered() ? shade(n / (drawn.length - 1)) : COLOURS[n % COLOURS.length];
+      const colour = drawn.length > COLOURS.length && this.ordered() ? shade(order / (drawn.length - 1)) : COLOURS[n % COLOURS.length];
       const common = { name, legendgroup: name, text: cells.map((cell) => described(variable, cell)), hovertemplate: "%{text}<extra></extra>" };
       if (stacked) {
         const pattern = { shape: PATTERNS[n % PATTERNS.length], fillmode: "overlay", size: 9, solidity: 0.12, fgcolor: "#fff" };
