@@ -32,8 +32,10 @@ MAY_IMPORT = {
     "advice": (
         "gpu", "kernels", "residency", "simulation", "models", "batch.fields", "results.statistics", "store.schema",
     ),
+    "side_by_side": ("gpu", "kernels", "residency", "models", "simulation", "store.schema"),
     "cli": (
         "gpu", "kernels", "residency", "simulation", "store", "batch", "results", "models", "comparison", "bounds", "advice",
+        "side_by_side",
     ),
 }
 """Part of the package -> the parts that it may import, itself aside; those of types alone are free."""

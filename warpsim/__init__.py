@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from warpsim.residency import InvalidPoint, Launch, Residency, occupancy
     from warpsim.results import plots
+    from warpsim.side_by_side import Comparison, compare
     from warpsim.simulation import DeadlockError, simulate
     from warpsim.store.provenance import from_provenance
     from warpsim.store.zarr_store import StoreError, open_results
@@ -41,6 +42,7 @@ _MODULES = {
     "residency": ("InvalidPoint", "Launch", "Residency", "occupancy"),
     "simulation": ("DeadlockError", "simulate"),
     "advice": ("advise",),
+    "side_by_side": ("Comparison", "compare"),
     "batch.plan": ("Plan",),
     "batch.local": ("SweepError", "sweep"),
     "store.zarr_store": ("StoreError", "open_results"),
@@ -48,10 +50,11 @@ _MODULES = {
 }  # fmt: skip
 _SUBMODULES = {"kernels": "kernels", "models": "models", "plots": "results.plots"}
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
-_GIVES_RESULTS = ("simulate", "advise", "sweep", "open_results", "models")
+_GIVES_RESULTS = ("simulate", "advise", "compare", "sweep", "open_results", "models")
 
 __all__ = [
     "Access",
+    "Comparison",
     "Conditional",
     "DeadlockError",
     "Gpu",
@@ -68,6 +71,7 @@ __all__ = [
     "SweepError",
     "__version__",
     "advise",
+    "compare",
     "from_provenance",
     "kernels",
     "list_gpus",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from warpsim.gpu import Gpu
+    from warpsim.kernels import Kernel
     from warpsim.simulation import Point
 
 DONE, FAILED, WRONG = 0, 1, 2
@@ -34,7 +36,7 @@ def new_command(
     return parser
 
 
-_INTEGERS = {
+INTEGERS = {
     "warps": "occupancy, warps per SM (default: as many as fit)",
     "block_warps": "warps of a thread block",
     "replicates": "independent repetitions (default: 1)",
@@ -43,20 +45,31 @@ _INTEGERS = {
     "warmup": "cycles before counting starts (default: 20000)",
     "cycles": "cycles that are counted (default: 100000)",
 }
+"""Options that are integers -> help, as for one point."""
 
 
 def add_point_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Add the options that ask for one point; unless required, no point may be asked for."""
+    add_kernel_options(parser, required=required)
+    add_run_options(parser, INTEGERS)
+    parser.add_argument(
+        "--blocks", type=int, metavar="N", help="thread blocks of a grid that runs to its end (default: an endless supply)"
+    )
+
+
+def add_kernel_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Add the options that name a chip and a kernel."""
     parser.add_argument("--gpu", required=required, help="a name (warpsim gpus), or a file")
     parser.add_argument("--kernel", required=required, help="a name (warpsim kernels), or a file")
     parser.add_argument(
         "--set", action="append", default=[], metavar="K=V", help="an argument of the kernel, such as alpha=32"
     )
-    for name, text in _INTEGERS.items():
+
+
+def add_run_options(parser: argparse.ArgumentParser, integers: Mapping[str, str]) -> None:
+    """Add the options that say how a point is simulated: `integers` with their help, the policy and the memory model."""
+    for name, text in integers.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=text)
-    parser.add_argument(
-        "--blocks", type=int, metavar="N", help="thread blocks of a grid that runs to its end (default: an endless supply)"
-    )
     parser.add_argument("--scheduler", help="lrr (default), gto, oldest, random")
     parser.add_argument("--memory", help="queue (default), fixed, measured")
 
@@ -67,19 +80,30 @@ def requested_point(options: argparse.Namespace) -> Point:
     Raises:
         RequestError: the options are wrong.
     """
-    given = {name: getattr(options, name) for name in (*_INTEGERS, "scheduler", "memory")}
-    given = {name: value for name, value in given.items() if value is not None}
+    given = given_options(options, INTEGERS)
     with request():
-        from warpsim.gpu import load_gpu
-        from warpsim.kernels import load_kernel
         from warpsim.residency import Launch, default_block_warps
         from warpsim.simulation import make_point
 
-        gpu, kernel = load_gpu(options.gpu), load_kernel(options.kernel, **pairs("--set", options.set))
+        gpu, kernel = requested_kernel(options)
         if options.blocks is not None:
             block_warps = given.pop("block_warps", None) or default_block_warps(gpu, given.get("warps", gpu.sm.max_warps))
             given["launch"] = Launch(blocks=options.blocks, block_warps=block_warps)
         return make_point(gpu, kernel, **given)
+
+
+def requested_kernel(options: argparse.Namespace) -> tuple[Gpu, Kernel]:
+    """The chip and the kernel that the options name; call it within `request`."""
+    from warpsim.gpu import load_gpu
+    from warpsim.kernels import load_kernel
+
+    return load_gpu(options.gpu), load_kernel(options.kernel, **pairs("--set", options.set))
+
+
+def given_options(options: argparse.Namespace, integers: Iterable[str]) -> dict[str, Any]:
+    """The options of `add_run_options` that were given."""
+    found = {name: getattr(options, name) for name in (*integers, "scheduler", "memory")}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:

@@ -13,6 +13,7 @@ from warpsim.results.plots.lifelines import warp_lifelines
 from warpsim.results.plots.lines import plot
 from warpsim.results.plots.needed_warps import needed_warps_vs_alpha
 from warpsim.results.plots.occupancy_time import occupancy_over_time
+from warpsim.results.plots.overlay import overlay
 from warpsim.results.plots.roofline import roofline
 from warpsim.results.plots.selection import select
 from warpsim.results.plots.states import stacked_states
@@ -29,6 +30,7 @@ __all__ = [
     "latency_vs_bandwidth",
     "needed_warps_vs_alpha",
     "occupancy_over_time",
+    "overlay",
     "paper",
     "plot",
     "roofline",

@@ -1,0 +1,135 @@
+"""warpsim compare: all models that cover a kernel beside the simulation, as a figure and tables."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpsim.cli.common import (
+    DONE,
+    INTEGERS,
+    Commands,
+    RequestError,
+    add_kernel_options,
+    add_run_options,
+    add_workers,
+    given_options,
+    new_command,
+    request,
+    requested_kernel,
+)
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_RUN = {name: text for name, text in INTEGERS.items() if name != "warps"} | {
+    "replicates": "independent repetitions (default: 4)"
+}
+_REPLICATES = 4
+_SIZE = (7.0, 4.4)  # inches, for a picture with its legend beside it
+_WIDTH = 100  # letters of a line
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    parser = new_command(commands, "compare", _run, "compare all models with the simulation, over occupancy")
+    add_kernel_options(parser)
+    parser.add_argument(
+        "--warps", metavar="N,N", help="occupancies, warps per SM (default: every multiple of the schedulers that fits)"
+    )
+    parser.add_argument("--op", help="the operation class whose throughput is compared (default: load, if there is one)")
+    add_run_options(parser, _RUN)
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FIGURE", help="a .png, .pdf or .svg file (default: compare-GPU-KERNEL.png)"
+    )
+    add_workers(parser)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from matplotlib.figure import Figure
+
+    from warpsim.results.plots import overlay, paper
+    from warpsim.side_by_side import compare
+
+    with request():
+        gpu, kernel = requested_kernel(options)
+        output = options.output or Path(f"compare-{gpu.name}-{kernel.name}.png")
+        allowed = Figure().canvas.get_supported_filetypes()
+        if output.suffix.removeprefix(".") not in allowed:
+            raise RequestError(f"-o {output}: must end in one of .{', .'.join(sorted(allowed))}")
+        given = {"replicates": _REPLICATES, **given_options(options, _RUN), "threads": options.workers}
+        found = compare(gpu, kernel, warps=_occupancies(options.warps), op=options.op, **given)
+    results = found.results
+    with paper():
+        figure = Figure(figsize=_SIZE, layout="constrained")
+        overlay(results, figure.subplots()).set_title(f"{gpu.title}: {kernel.title or kernel.name}", loc="left")
+        figure.savefig(output)
+
+    print(f"{gpu.title}: {kernel.title or kernel.name}")
+    print(f"{results.attrs['op']} throughput in {results['throughput'].attrs['units']}, errors against the simulation in %\n")
+    print(_by_occupancy(results))
+    print(f"\n{_by_model(results)}")
+    for title, texts in (("Not covered", found.not_covered), ("Notes", found.notes)):
+        if texts:
+            lines = (textwrap.fill(f"{name}: {text}", _WIDTH, subsequent_indent="    ") for name, text in texts.items())
+            print(f"\n{title}:", *lines, sep="\n  ")
+    print(f"\nfigure: {output}")
+    return DONE
+
+
+def _occupancies(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--warps {text}: integers with commas between them, such as 4,8,16") from None
+
+
+def _by_occupancy(results: xr.Dataset) -> str:
+    """A row for each occupancy: the simulation, then the error of each model under its letter."""
+    from warpsim.results.plots.overlay import LETTERS
+    from warpsim.results.statistics import half_width
+    from warpsim.results.summary import table
+
+    rows = []
+    for n in results["warps"].values.tolist():
+        here = results.sel(warps=n)
+        values = here["throughput"].values
+        interval = f" ± {float(half_width(values)):.2g}" if len(values) > 1 else ""
+        errors = ["-" if math.isnan(error) else f"{100 * error:+.0f}" for error in here["error"].values.tolist()]
+        rows.append([str(n), f"{values.mean():.4g}{interval}", *errors])
+    return table(rows, ["warps", "simulation", *LETTERS[: results.sizes["model"]]])
+
+
+def _by_model(results: xr.Dataset) -> str:
+    """A row for each model: its letter, its errors, and which bound binds where."""
+    import numpy as np
+
+    from warpsim.results.plots.overlay import LETTERS
+    from warpsim.results.summary import table
+
+    rows = []
+    warps = results["warps"].values.tolist()
+    for letter, name in zip(LETTERS, results["model"].values.tolist(), strict=False):
+        here = results.sel(model=name)
+        errors = 100 * here["error"].values
+        worst = int(np.nanargmax(np.abs(errors)))
+        mean = f"{np.nanmean(np.abs(errors)):.1f}"
+        bounds = _spans(warps, here["bottleneck"].values.tolist())
+        rows.append([letter, name, mean, f"{errors[worst]:+.0f} at {warps[worst]}", bounds])
+    return table(rows, ["", "model", "mean |error|, %", "largest, at warps", "bound that binds, at warps"])
+
+
+def _spans(warps: list[int], words: list[str]) -> str:
+    """What binds over occupancy, such as: latency 4-28, memory 32-64."""
+    spans: list[tuple[str, int, int]] = []
+    for n, word in zip(warps, words, strict=True):
+        if spans and spans[-1][0] == word:
+            spans[-1] = (word, spans[-1][1], n)
+        else:
+            spans.append((word, n, n))
+    return ", ".join(f"{word} {low}" if low == high else f"{word} {low}-{high}" for word, low, high in spans if word)
