@@ -58,6 +58,8 @@ def test_potentials_are_those_of_s(mix):
         at = mix.potential[list(mix.benefit.values).index(name)]
         assert at == pytest.approx(float(costs.t_exec / (costs.t_exec - costs[name])))
     assert np.isnan(mix.potential.sel(change="twice the ILP"))
+    for name in gpuperf.BENEFITS:
+        assert mix.saving.sel(saving_of=name) == pytest.approx(float(costs[name] / costs.t_exec))
 
 
 def test_conflicts_cost_their_ways():
@@ -94,7 +96,8 @@ def test_what_s_does_not_cover_is_said():
     far = kernels.chain("load", pattern="random")
     ds = advise(FERMI, far, warps=8, **SMALL)
     assert "departure_delay is needed" in ds.attrs["not_covered"]
-    assert np.isnan(ds.predicted_s).all() and np.isnan(ds.potential).all() and ds.limiter_s == ""
+    assert np.isnan(ds.predicted_s).all() and np.isnan(ds.potential).all() and np.isnan(ds.saving).all()
+    assert ds.limiter_s == ""
     assert not np.isnan(ds.predicted_v).any()
     assert advise(FERMI, far, warps=8, departure_delay=20, **SMALL).attrs["not_covered"] == ""
 

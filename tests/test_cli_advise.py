@@ -12,8 +12,9 @@ POINT = "advise --gpu fermi --kernel mix --set alpha=8 --warps 4 --sms 1 --warmu
 def test_the_page(capsys):
     assert cli.main([*POINT, "--replicates", "2", "--memory", "fixed"]) == 0
     shown = capsys.readouterr().out
-    assert "limited by    latency (V); were latency hidden, memory; latency (S)" in shown
+    assert "latency (V); were latency hidden, memory; latency (S)" in shown
     assert "for 90% of the peak (V); there are 4, and 48 fit" in shown
+    assert "of the time, at most (S)" in shown and "ITILP 17%" in shown
     header = next(line for line in shown.splitlines() if line.startswith("change"))
     assert header.split() == ["change", "benefit", "potential", "S", "V", "simulated"]
     row = next(line for line in shown.splitlines() if line.startswith("no memory latency"))

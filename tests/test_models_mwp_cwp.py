@@ -59,6 +59,23 @@ def test_the_example_as_a_kernel():
     assert mwp_cwp.equations(as_there).exec_cycles == pytest.approx(50728, abs=0.5)
 
 
+def test_figures_22_and_23():
+    # SVM on FX5600 (Tables 3 and 6): 12 memory warps at the peak bandwidth; uncoalesced, departure delays admit 2.
+    fx5600 = replace(TABLE_2, mem_bandwidth=76.8, freq=1.35)
+    coalesced = mwp_cwp.equations(replace(fx5600, uncoal_mem_insts=0, coal_mem_insts=1))
+    assert round(float(coalesced.mwp_peak_bw)) == 12
+    assert int(mwp_cwp.equations(fx5600).mwp_without_bw_full) == 2
+    # Figure 21 shows 9 for coalesced accesses on GTX280, where Tables 3 and 6 and equation 6 make 12.8.
+    gtx280 = replace(coalesced_on_gtx280(), n=32)
+    assert float(mwp_cwp.equations(gtx280).mwp) == pytest.approx(12.8, abs=0.05)
+
+
+def coalesced_on_gtx280():
+    return replace(
+        TABLE_2, mem_ld=450, mem_bandwidth=141.7, freq=1.3, active_sms=30, uncoal_mem_insts=0, coal_mem_insts=1
+    )  # fmt: skip
+
+
 def test_v_7_1():
     ds = mwp_cwp.throughput(GT200, kernels.mix(32), warps=np.arange(1, 33))
     assert np.round(ds.mwp_peak_bw, 1).values.tolist() == [12.4] * 32

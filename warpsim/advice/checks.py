@@ -77,7 +77,8 @@ def advise_point(
     Returns:
         A Dataset over `change` (the first is `AS_IT_IS`): `gain`, `gain_low`, `gain_high` (simulated), `predicted_s`
         and `predicted_v` (the models' gains), `potential` (S: time over time less benefit) and `benefit`, its name or
-        "". Over `state`: `warp_share`, where the warps' time goes as it is. Without dimension: `rate`, `rate_low`,
+        "". Over `saving_of`, the four benefits of S: `saving`, the share of the time that each could save at most. Over
+        `state`: `warp_share`, where the warps' time goes as it is. Without dimension: `rate`, `rate_low`,
         `rate_high` (simulated), `rate_s`, `rate_v` in warps or repetitions per cycle and SM; `warps`, `needed_warps`
         and `most_warps` per SM; `limiter` and `tightest` (V's bound that binds, and that of throughput), `limiter_s`.
         Attributes: `per` ("warp" or "repetition"), `fraction`, `not_covered`: why S says nothing, and NaN stands for
@@ -121,6 +122,7 @@ def advise_point(
             "predicted_v": over(by_v / by_v[0], "gain predicted by V"),
             "potential": over(np.array([_potential(costs, change.benefit) for change in found]), "potential gain of S"),
             "benefit": over(np.array([change.benefit for change in found], dtype=object), "potential benefit of S"),
+            "saving": quantity(_savings(costs), "1", "share of the time that could be saved, by S"),
             "warp_share": quantity(
                 xr.DataArray(cycles / cycles.sum(), dims="state", coords={"state": list(STATES)}), "1", "share of warp-cycles"
             ),
@@ -188,6 +190,12 @@ def _all_by_s(found: list[Change], departure_delay: float | None) -> tuple[NDArr
         except NotCoveredError as error:
             why = why or str(error)
     return rates, costs, why
+
+
+def _savings(costs: xr.Dataset | None) -> xr.DataArray:
+    names = list(gpuperf.BENEFITS)
+    shares = [np.nan if costs is None else float(costs[name] / costs.t_exec) for name in names]
+    return xr.DataArray(shares, dims="saving_of", coords={"saving_of": names})
 
 
 def _potential(costs: xr.Dataset | None, benefit: str) -> float:

@@ -67,6 +67,7 @@ def _page(point: Point, ds: xr.Dataset) -> str:
          f" {1000 * float(ds.rate_v):.4g} by V, {1000 * float(ds.rate_s):.4g} by S"),
         ("needed warps", f"{float(ds.needed_warps):.1f} per SM for {ds.attrs['fraction']:.0%} of the peak (V);"
          f" there are {int(ds.warps)}, and {int(ds.most_warps)} fit"),
+        *([("could be saved", f"{_savings(ds)} of the time, at most (S)")] if ds.limiter_s.item() else []),
         ("warps are", ", ".join(f"{state} {share:.0%}" for share, state in shares if share > 0)),
     ]  # fmt: skip
     rows = []
@@ -88,6 +89,11 @@ def _page(point: Point, ds: xr.Dataset) -> str:
         "Gains in work per cycle: what S says could be gained at most, what S and V predict for the change, and what the",
         "simulation gives, with half the width of its 95 % interval.",
     ])  # fmt: skip
+
+
+def _savings(ds: xr.Dataset) -> str:
+    shares = zip(ds.saving_of.values, ds.saving.values, strict=True)
+    return ", ".join(f"{_BENEFITS[str(name)]} {share:.0%}" for name, share in shares)
 
 
 def _gain(value: float) -> str:
