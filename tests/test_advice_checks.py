@@ -12,6 +12,7 @@ from warpsim.advice import AS_IT_IS, advise
 from warpsim.gpu import load_gpu
 from warpsim.kernels import Conditional, Instruction, Loop
 from warpsim.models import NotCoveredError, gpuperf, volkov
+from warpsim.residency import Launch
 
 FERMI = load_gpu("fermi")
 SMALL = {"sms": 1, "memory": "fixed", "warmup": 2000, "cycles": 6000, "replicates": 2}
@@ -83,6 +84,14 @@ def test_kernels_that_end_are_counted_by_warp():
     ds = advise(FERMI, kernels.vector_add(), warps=8, **SMALL)
     assert ds.attrs["per"] == "warp"
     assert ds.rate.attrs["units"] == "warps/cycle/SM"
+    assert ds.gain.sel(change="no memory latency") > 1.5
+
+
+def test_a_grid_that_ends_keeps_its_blocks():
+    launch = Launch(blocks=48, block_warps=2, resident_blocks=4)
+    ds = advise(FERMI, kernels.vector_add(), launch=launch, sms=1, memory="fixed", replicates=2)
+    assert (ds.warps, ds.most_warps) == (8, 16)
+    assert "16 warps per SM" in ds.change.values
     assert ds.gain.sel(change="no memory latency") > 1.5
 
 

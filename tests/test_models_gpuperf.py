@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from tests.model_inputs import ADD, LOAD, changed, kernel
 from warpsim import kernels
 from warpsim.gpu import load_gpu
 from warpsim.kernels import Access, Conditional, Instruction, Loop
-from warpsim.models import NotCoveredError, gpuperf, over_alpha
+from warpsim.models import NotCoveredError, gpuperf, mwp_cwp, over_alpha
 from warpsim.models.block_parallelism import instruction_parallelism, memory_parallelism
 from warpsim.models.counts import counts
 from warpsim.simulation import simulate
@@ -180,6 +181,17 @@ def test_grid():
     p = gpuperf.parameters(C2050, program, warps=4, block_warps=4)
     one_sm = gpuperf.equations(replace(p, total_warps=4, active_sms=1))
     assert gpuperf.grid(C2050, program, warps=4, blocks=1, block_warps=4) == pytest.approx(float(one_sm.t_exec))
+
+
+@pytest.mark.parametrize("model", [gpuperf, mwp_cwp])
+def test_arrays_of_warps_and_alpha(model):
+    grid = xr.DataArray([[1.0, 4.0], [16.0, 48.0]], dims=("a", "b"))
+    ds = over_alpha(model.throughput, FERMI, [1, 32], warps=grid)
+    assert dict(ds.ipc.sizes) == {"alpha": 2, "a": 2, "b": 2, "op": 8}
+    one = model.throughput(FERMI, kernels.mix(32), warps=16)
+    xr.testing.assert_allclose(ds.ipc.isel(alpha=1, a=1, b=0, drop=True), one.ipc.drop_vars("warps"))
+    assert ds.bottleneck.isel(alpha=1, a=1, b=0) == one.bottleneck
+    assert ds.execution_time.attrs["units"] == "cycles"
 
 
 def test_no_cusp():

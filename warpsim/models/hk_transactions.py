@@ -37,7 +37,7 @@ def coalesces(increment: float, starts: Sequence[int], bytes_per_thread: int) ->
     return bytes_per_thread in (4, 8, 16) and increment == 1 and all(start % HALF_WARP == 0 for start in starts)
 
 
-def transactions(increment: float, starts: Sequence[int], bytes_per_thread: int) -> HalfWarpTransactions:
+def half_warp_transactions(increment: float, starts: Sequence[int], bytes_per_thread: int) -> HalfWarpTransactions:
     """Return the transactions of a half-warp from compute capability 1.3 on (HK algorithm 2).
 
     One more is counted where any half-warp begins at an index that 16 does not divide. The paper does not say

@@ -38,6 +38,7 @@ from warpsim.kernels import Kernel
 from warpsim.models.common import NotCoveredError, axis, quantity, result
 from warpsim.models.counts import Counts, bank_conflicts, counts
 from warpsim.models.hk_equations import Parameters, Solution, equations, parallel_warps
+from warpsim.models.hk_transactions import HalfWarpTransactions, coalesces, half_warp_transactions
 from warpsim.residency import default_block_warps
 
 __all__ = [
@@ -46,12 +47,15 @@ __all__ = [
     "LATENCY",
     "MEMORY",
     "DepartureDelays",
+    "HalfWarpTransactions",
     "Parameters",
     "Solution",
     "bottleneck",
+    "coalesces",
     "equations",
     "execution_time",
     "grid",
+    "half_warp_transactions",
     "parallel_warps",
     "parameters",
     "throughput",
@@ -85,7 +89,7 @@ def parameters(
 
     #Issue_cycles is the time of an add at its peak rate (4 cycles on GT200); M_Factor that of the other classes
     over it, at least 1; Mem_LD the chip's latency. An access is coalesced if it makes no more transactions
-    than a coalesced one of its width (HK 3.4.5, Algorithms 1 and 2 in `hk_transactions`); of the others, the
+    than a coalesced one of its width (HK 3.4.5, Algorithms 1 and 2: `coalesces`, `half_warp_transactions`); of the others, the
     mean number of transactions is #Uncoal_per_mw.
 
     Args:
