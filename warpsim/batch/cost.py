@@ -6,8 +6,10 @@ the memory's bandwidth, and by the latency of one warp's instructions, one after
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,18 +78,22 @@ def tile_room(plan: Plan) -> int:
 
 
 def mean_seconds(plan: Plan) -> float:
-    """Estimated mean time of the plan's points on one core, in seconds; points that cannot exist take none."""
+    """Estimated mean time of the plan's points on one core, in seconds; points that cannot exist take none.
+
+    Where a rule says how many replicates there are, between `least` and `most`, their geometric mean is taken.
+    """
     parts, total = Parts(), 0.0
+    replicates = round(math.sqrt(plan.replicates.least * plan.replicates.most))
     places = few(plan.points, _SAMPLE)
     for index in places:
         with suppress(InvalidPoint):
-            total += point_seconds(plan.point(plan.place(index), parts))
+            total += point_seconds(replace(plan.point(plan.place(index), parts), replicates=replicates))
     return total / len(places)
 
 
 def point_bytes(plan: Plan) -> int:
     """Size of a point's results, all replicates, before compression."""
-    lengths = {name: len(values) for name, values in result_coordinates(plan.most_replicates, plan.ops).items()}
+    lengths = {name: len(values) for name, values in result_coordinates(plan.replicates.most, plan.ops).items()}
     return sum(
         np.dtype(declared.dtype).itemsize * int(np.prod([lengths[dim] for dim in declared.dims])) for declared in SWEEP_VARIABLES
     )

@@ -22,6 +22,7 @@ from warpsim.batch.derived import NAMES as MAY_BE_DERIVED
 from warpsim.batch.derived import derived_on
 from warpsim.batch.points import Parts, build_kernel, build_point, checked_common, is_program, streams
 from warpsim.batch.record import decoded, encoded
+from warpsim.batch.replicates import read_replicates, recorded
 from warpsim.batch.settings import DEFAULTS, NEVER_AXES, beside, dimension, flat, is_argument, label
 from warpsim.gpu import Gpu
 from warpsim.kernels import Kernel, list_kernels
@@ -51,7 +52,9 @@ class Plan:
         warps: occupancy in warps per SM; left out, as many as fit. Points that a chip cannot hold are NaN.
         warps_per_scheduler: occupancy in warps per scheduler, in place of `warps`.
         block_warps, scheduler, memory, seed, sms, warmup: as in `simulate`.
-        replicates, cycles: as in `simulate`; the same for all points.
+        cycles: as in `simulate`; the same for all points.
+        replicates: a number, the same for all points; or {"rtol": 0.01, "least": 8, "most": 64}: until half the width of the 95 %
+            interval of the mean is at most `rtol` of it (`warpsim.batch.replicates`).
         common: settings or axes whose points share random numbers; ["scheduler"].
         tile_points: points of a tile at most; left out, so many as take about a minute.
         zip: axes of several settings that run together: {"size": ["alpha", "ilp"]}.
@@ -71,6 +74,7 @@ class Plan:
         axes: dimension -> its axis.
         settings: setting -> value, for everything that is no axis, with the defaults.
         common: the settings whose points share random numbers.
+        replicates: how many a point gets.
 
     Raises:
         TypeError: `gpu` or `kernel` is missing, or a value has a wrong type.
@@ -80,13 +84,16 @@ class Plan:
     def __init__(self, **settings: Any) -> None:
         given = flat(settings)
         common = given.pop("common", COMMON)
+        if not isinstance(given.get("replicates"), list | tuple | range):
+            self.replicates = read_replicates(given.get("replicates", 1))
+            given["replicates"] = None
         words: dict[str, str] = given.pop("derived", {})  # of a plan that is made again, whose values are there already
         shape: list[int] | None = given.pop("tile_shape", None)  # the same
         self._tile_shape = None if shape is None else tuple(shape)
         self._tile_points = _tile_points(given.pop("tile_points", None))
         self.axes: dict[str, Axis]
         self.axes, single = read_axes(given)
-        self.settings: dict[str, Any] = DEFAULTS | single
+        self.settings: dict[str, Any] = DEFAULTS | single | {"replicates": recorded(self.replicates)}
         groups = {axis.name: list(axis.columns) for axis in self.axes.values()}
         self._axis_of = {name: axis for axis, names in groups.items() for name in names}
         for name in self._axis_of:
@@ -187,12 +194,6 @@ class Plan:
         return math.prod(self.sizes)
 
     @property
-    def most_replicates(self) -> int:
-        """Replicates of a point at most: the length of that dimension."""
-        replicates: int = self.settings["replicates"]
-        return replicates
-
-    @property
     def ops(self) -> tuple[str, ...]:
         """Labels of the dimension `op`: the operation classes of all chips of the plan."""
         return result_ops(self._gpus.values())
@@ -227,7 +228,7 @@ class Plan:
         return values
 
     def point(self, place: tuple[int, ...], parts: Parts | None = None) -> Point:
-        """The point at a place on the axes.
+        """The point at a place on the axes, with the most replicates that it may get.
 
         Args:
             place: index of the value on each axis.
@@ -237,7 +238,7 @@ class Plan:
             InvalidPoint: the chip cannot hold it.
             ValueError, TypeError: the combination of settings is wrong.
         """
-        return build_point(self.at(place), self._words, self.settings["replicates"], parts or Parts())
+        return build_point(self.at(place), self._words, self.replicates.most, parts or Parts())
 
     def streams(self, place: tuple[int, ...]) -> bytes | None:
         """What the random streams of a point depend on; None: on the point itself, as in `simulate`."""
@@ -260,7 +261,7 @@ class Plan:
             if not axis.single:
                 columns = {dimension(name): [label(name, value) for value in values] for name, values in axis.columns.items()}
                 coordinates |= {name: ((axis.name,), labels) for name, labels in columns.items()}
-        coordinates |= result_coordinates(self.most_replicates, self.ops)
+        coordinates |= result_coordinates(self.replicates.most, self.ops)
         if "warps_per_scheduler" in coordinates:
             coordinates["warps"] = self._warps()
         return coordinates
@@ -327,7 +328,9 @@ class Plan:
 
     def attributes(self) -> dict[str, str]:
         """Attributes of the sweep's result: `source`, `history`, `provenance`."""
-        entry = f"sweep of {self.grid.points} points, {self.most_replicates} replicates each"
+        rule = self.replicates
+        number = f"{rule.most}" if rule.fixed else f"{rule.least} to {rule.most}"
+        entry = f"sweep of {self.points} points, {number} replicates each"
         return attributes(provenance("sweep", self.record()), entry)
 
     def __repr__(self) -> str:

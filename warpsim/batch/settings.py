@@ -37,7 +37,7 @@ PARTS = ("gpu", "kernel")
 RESERVED = {name for declared in SWEEP_VARIABLES for name in (declared.name, *declared.dims)}
 """Names that a result has another use for."""
 
-_INTEGERS = ("warps", "warps_per_scheduler", "block_warps", "replicates", "sms", "cycles")
+_INTEGERS = ("warps", "warps_per_scheduler", "block_warps", "sms", "cycles")
 
 
 def is_field(name: str) -> bool:
