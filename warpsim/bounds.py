@@ -97,7 +97,9 @@ def _points(results: xr.Dataset, axes: tuple[str, ...]) -> Iterator[tuple[tuple[
     if not text:
         raise ValueError("the result has no provenance")
     if json.loads(text).get("function") == "simulate":
-        yield (), (), make_point(**from_provenance(text))
+        call = from_provenance(text)
+        call.pop("trace", None)
+        yield (), (), make_point(**call)
         return
     plan = Plan.from_provenance(text)
     labels = plan.coordinates()

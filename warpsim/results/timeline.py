@@ -182,10 +182,12 @@ class _Tracks:
         if "warp_cycles_over_time" in self._results:
             by_state = self._results["warp_cycles_over_time"]
             for state in by_state["state"].values.tolist():
-                yield from self._series(f"warp state {state}", by_state.sel(state=state))
+                if bool((by_state.sel(state=state) > 0).any()):
+                    yield from self._series(f"warp state {state}", by_state.sel(state=state))
 
     def _series(self, name: str, series: xr.DataArray) -> Iterator[Any]:
-        yield from self._counter(("chip", name), name, str(series.attrs.get("units", "")))
+        yield from self._track(("chip",), name="chip")
+        yield from self._counter(("chip", name), name, str(series.attrs.get("units", "")), self._known["chip",])
         for cycle, value in zip(series["time"].values, series.values.tolist(), strict=True):
             if value == value:
                 yield self._value(cycle, ("chip", name), value)
@@ -194,10 +196,11 @@ class _Tracks:
         """Slices of a slot in order of time: of two events in one cycle, the viewer takes them as they come."""
         names = ("start", "end", "sm", "scheduler", "slot", "block")
         rows = self._rows("warp_start", *(f"warp_{name}" for name in names), "warp")
+        width = len(str(int(max((row[4] for row in rows), default=0))))  # the viewer sorts tracks as text
         for start, end, sm, scheduler, slot, block, warp in sorted(rows):
             key = ("slot", int(sm), int(slot))
             thread = self._known["scheduler", int(sm), int(scheduler)]
-            yield from self._track(key, thread, name=f"slot {int(slot)}", sibling_order_rank=int(slot))
+            yield from self._track(key, thread, name=f"slot {int(slot):0{width}}", sibling_order_rank=int(slot))
             begin = self._at(start, key, self._event.TYPE_SLICE_BEGIN)
             begin.track_event.name = f"block {int(block)}, warp {int(warp)}"
             _annotate(begin, block=block, warp=warp)
