@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any
 
 from warpsim.batch.work import Job, Outcome, do_tile_of
+from warpsim.store.zarr_store import mark_failed, open_store
 
 RETRIES = 3
-"""Times that a tile is given to another worker after its worker has died, or raised something unforeseen."""
+"""Times that a tile is tried again that raised something unforeseen, such as a lost connection to the store."""
 
 
 def dask_outcomes(cluster: Any, job: Job, tiles: Sequence[int]) -> Iterator[Outcome]:
@@ -25,12 +26,22 @@ def dask_outcomes(cluster: Any, job: Job, tiles: Sequence[int]) -> Iterator[Outc
         ValueError: distributed is not installed.
     """
     try:
-        from distributed import Client, as_completed
+        from distributed import Client, KilledWorker, as_completed
     except ImportError as error:
         raise ValueError(f"dask: {error}; `pip install 'warpsim[dask]'` installs it") from None
     with ExitStack() as stack:
         client = cluster if isinstance(cluster, Client) else stack.enter_context(Client(cluster))
         futures = client.map(partial(do_tile_of, job), tiles, retries=RETRIES, pure=False)
         stack.callback(client.cancel, futures)
-        for _, outcome in as_completed(futures, with_results=True):
-            yield outcome
+        tile_of = dict(zip(futures, tiles, strict=True))
+        for future in as_completed(futures):
+            try:
+                yield future.result()
+            except KilledWorker as error:  # perhaps for want of memory; Dask gives such a task up
+                yield _gave_up(job, tile_of[future], error.allowed_failures + 1)
+
+
+def _gave_up(job: Job, tile: int, deaths: int) -> Outcome:
+    message = f"its worker died {deaths} times; the logs of the workers may say why"
+    mark_failed(open_store(job.path), tile, message)
+    return Outcome(tile, 0.0, message)

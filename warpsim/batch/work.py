@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpsim.batch.tile import TileError, run_tile
@@ -50,7 +51,8 @@ class Job:
     @classmethod
     def of(cls, plan: Plan, store: Store) -> Job:
         """The job of a plan and its store."""
-        return cls(pickle.dumps(plan), str(store.path))
+        where = store.path.resolve() if isinstance(store.path, Path) else store.path  # others may have other working folders
+        return cls(pickle.dumps(plan), str(where))
 
 
 def do_tile(plan: Plan, store: Store, index: int, before_point: Callable[[], None] | None = None) -> Outcome:
