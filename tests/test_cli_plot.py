@@ -1,12 +1,14 @@
 """warpsim plot: every kind from a store, and what it says of stores that are not complete."""
 
 import pytest
+from matplotlib import image
 from matplotlib.axes import Axes
 
 from tests.sweeps import PLAN_TOML, small_plan
 from warpsim import cli
+from warpsim.batch.local import sweep
 from warpsim.batch.plan import Plan
-from warpsim.store.zarr_store import create_store, open_store, pending_tiles
+from warpsim.store.zarr_store import create_store, open_results, open_store, pending_tiles
 
 
 @pytest.fixture
@@ -14,6 +16,67 @@ def plan(tmp_path):
     file = tmp_path / "plan.toml"
     file.write_text(PLAN_TOML)
     return file
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    out = tmp_path_factory.mktemp("plot") / "out.zarr"
+    sweep(small_plan(), out)
+    return out
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "--where alpha=8",
+        "--y needed_warps",
+        "--kind throughput --where alpha=8 --op alu",
+        "--kind throughput --where scheduler=gto --no-models",
+        "--kind latency --where alpha=1,8 --where scheduler=lrr",
+        "--kind distribution --where alpha=1 --hue scheduler",
+        "--kind states --where alpha=8 --where scheduler=gto --per instruction",
+        "--kind roofline --where scheduler=gto",
+        "--kind roofline --where warps=8 --hue scheduler",
+        "--kind heatmap --where scheduler=gto --y bandwidth",
+        "--kind needed-warps --fraction 0.1",
+    ],
+)
+def test_every_kind_of_a_sweep(store, tmp_path, capsys, request_):
+    figure = tmp_path / "figure.png"
+    assert cli.main(["plot", str(store), "--where", "gpu=kepler", *request_.split(), "-o", str(figure)]) == 0
+    assert capsys.readouterr().err == ""
+    width, _ = image.imread(figure).shape[1], image.imread(figure).shape[0]
+    assert width == 680  # 3.4 inches
+
+
+def test_models_that_do_not_cover_a_kernel_are_left_out_with_a_line_that_says_so(tmp_path, capsys):
+    out, figure = tmp_path / "out.zarr", tmp_path / "figure.png"
+    sweep(small_plan(gpu="kepler", kernel="mix", alpha=[0, 1], warps=[4, 8]), out)
+    only_scheduler = ["plot", str(out), "--kind", "needed-warps", "--where", "warps=4", "-o", str(figure)]
+    assert cli.main(only_scheduler) == 2
+    assert "must have one of the dimensions warps, warps_per_scheduler" in capsys.readouterr().err
+    saved = tmp_path / "saved.zarr"
+    open_results(out).load().drop_attrs().assign_attrs(provenance="{}").to_zarr(saved, consolidated=False)
+    assert cli.main(["plot", str(saved), "--kind", "throughput", "--where", "alpha=1", "-o", str(figure)]) == 0
+    assert "without models: provenance: must be that of a call of sweep" in capsys.readouterr().err
+
+
+def test_a_dimension_or_an_option_that_is_not_there_names_those_that_are(store, tmp_path, capsys):
+    wrong = {
+        "--x ilp": "x = 'ilp': must be one of alpha, warps, scheduler",
+        "--kind heatmap --where scheduler=gto --hue memory": "hue = 'memory': must be one of alpha",
+        "--kind states": "select one value of alpha (1, 8); scheduler (lrr, gto)",
+        "--kind latency --per share": "per: is no option of kind latency; it has models",
+        "--kind occupancy": "must have a trace of occupancy, from simulate(..., trace=ws.Trace(occupancy=True))",
+        "--kind lifelines": "must have the variable warp_start; it has cycles, instructions",
+        "--kind pie": "--kind pie: must be one of lines, throughput",
+        "--where ilp=3": "ilp: must be one of the axes alpha, warps, scheduler",
+    }
+    for request_, message in wrong.items():
+        arguments = ["plot", str(store), "--where", "gpu=kepler", *request_.split(), "-o", str(tmp_path / "figure.png")]
+        assert cli.main(arguments) == 2, request_
+        assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_plot_of_a_half_finished_and_of_an_empty_store(plan, tmp_path, capsys, monkeypatch):
@@ -24,13 +87,11 @@ def test_plot_of_a_half_finished_and_of_an_empty_store(plan, tmp_path, capsys, m
     create_store(out, Plan.from_toml(plan).layout())
     tiles = len(small_plan().tiles())
     assert cli.main(request) == 0
-    assert f"out.zarr: incomplete: of {tiles} tiles {tiles} pending" in capsys.readouterr().err
+    assert f"out.zarr: Not all is done: 0 of 24 points, 0 of {tiles} tiles; {tiles} tiles pending" in capsys.readouterr().err
     assert cli.main(["sweep", str(plan), str(out), "--tile", "1/2"]) == 0
     capsys.readouterr()
     assert cli.main(request) == 0
-    pending = len(pending_tiles(open_store(out)))
-    assert 0 < pending < tiles
-    assert f"incomplete: of {tiles} tiles {pending} pending" in capsys.readouterr().err
-    assert titles == [f"incomplete: of {tiles} tiles {n} pending" for n in (tiles, pending)]
-    assert cli.main(["plot", str(out), "--kind", "pie", "-o", str(figure)]) == 2
-    assert "--kind pie: must be one of lines, throughput" in capsys.readouterr().err
+    done = tiles - len(pending_tiles(open_store(out)))
+    assert 0 < done < tiles
+    assert f"{done} of {tiles} tiles; {tiles - done} tiles pending, 0 failed" in capsys.readouterr().err
+    assert [title.partition(", ")[2] for title in titles] == [f"{n} of {tiles} tiles" for n in (0, done)]

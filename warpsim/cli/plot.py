@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from warpsim.cli.common import DONE, Commands, RequestError, chosen, new_command, request
+from warpsim.cli.opening import opened
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.figure import Figure
 
 _KIND = "lines"
 _OPTIONS: dict[str, tuple[type, str]] = {
@@ -41,32 +43,46 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from matplotlib.figure import Figure
+    from warpsim.results.plots import paper
 
-    from warpsim.results.plots import KINDS, draw, paper, select
-
-    given = {name: getattr(options, name) for name in _OPTIONS if getattr(options, name) is not None}
-    with request(), paper():
-        if options.kind not in KINDS:
-            raise RequestError(f"--kind {options.kind}: must be one of {', '.join(KINDS)}")
-        results, missing = _open(options.out)
-        results = select(results, chosen(options.where))
-        figure = Figure(figsize=KINDS[options.kind].size, layout="constrained")
+    with paper():
+        figure = picture(options)
         allowed = figure.canvas.get_supported_filetypes()
         if options.output.suffix.removeprefix(".") not in allowed:
             raise RequestError(f"-o {options.output}: must end in one of .{', .'.join(sorted(allowed))}")
+        figure.savefig(options.output)
+    return DONE
+
+
+def picture(options: argparse.Namespace) -> Figure:
+    """The figure that the options ask for.
+
+    Raises:
+        RequestError: the options are wrong.
+    """
+    from matplotlib.figure import Figure
+
+    from warpsim.results.plots import KINDS, draw, select
+
+    given = {name: getattr(options, name) for name in _OPTIONS if getattr(options, name) is not None}
+    with request():
+        if options.kind not in KINDS:
+            raise RequestError(f"--kind {options.kind}: must be one of {', '.join(KINDS)}")
+        results, notes = opened(options.out)
+        results = select(results, chosen(options.where))
         if "models" in KINDS[options.kind].options and not options.no_models:
             given["models"] = _models(options, results)
         if options.kind == "roofline":
             from warpsim.comparison import roofs
 
             given["roofs"] = roofs(results, options.op or "alu")
+        figure = Figure(figsize=KINDS[options.kind].size, layout="constrained")
         ax = draw(options.kind, results, figure.subplots(), **given)
-        if missing:
-            ax.set_title(missing, loc="left", color="#b00000")
-            print(f"warpsim: {options.out}: {missing}", file=sys.stderr)
-        figure.savefig(options.output)
-    return DONE
+    for note in notes:
+        print(f"warpsim: {options.out}: {note}", file=sys.stderr)
+    if notes:
+        ax.set_title(notes[0].partition(";")[0], loc="left", color="#b00000")
+    return figure
 
 
 def _models(options: argparse.Namespace, results: xr.Dataset) -> dict[str, xr.Dataset]:
@@ -82,16 +98,3 @@ def _models(options: argparse.Namespace, results: xr.Dataset) -> dict[str, xr.Da
     except ValueError as error:
         print(f"warpsim: without models: {error}", file=sys.stderr)
         return {}
-
-
-def _open(path: str) -> tuple[xr.Dataset, str]:
-    """The results of a store, and what is missing in it."""
-    from warpsim.store.status import tile_counts
-    from warpsim.store.zarr_store import open_results, open_store
-
-    store = open_store(path, read_only=True)
-    counts: Any = tile_counts(store.log)
-    parts = [f"{counts.pending} pending"] if counts.pending else []
-    parts += [f"{len(counts.failures)} failed"] if counts.failures else []
-    missing = f"incomplete: of {len(store.grid)} tiles {', '.join(parts)}" if parts else ""
-    return open_results(path), missing

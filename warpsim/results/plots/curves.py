@@ -37,6 +37,7 @@ def draw_curves(
     """
     if x not in data.dims:
         raise ValueError(f"x = {x!r}: must be one of the dimensions {', '.join(map(str, data.dims))}")
+    ax.margins(y=0.08)
     scale = Scale(ax, x, [data[x], *(model[x] for model in (models or {}).values())])
     curves = list(combinations(data, x))
     drawn = 0

@@ -33,7 +33,7 @@ MOST_TICKS = 16
 
 GREYS = ("#555555", "#999999", "#bbbbbb")
 
-_SETTINGS: Any = {
+SETTINGS: Any = {
     "font.family": "DejaVu Sans",  # comes with matplotlib: a figure looks the same on every machine
     "font.size": 7.5,
     "axes.titlesize": 7.5,
@@ -45,6 +45,7 @@ _SETTINGS: Any = {
     "savefig.dpi": DPI,
     "svg.hashsalt": "warpsim",  # the same figure gives the same file
 }
+"""Settings of matplotlib for a column of a paper, on top of its own defaults."""
 
 
 @contextmanager
@@ -54,7 +55,7 @@ def paper() -> Iterator[None]:
 
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(_SETTINGS)
+        mpl.rcParams.update(SETTINGS)
         yield
 
 

@@ -1,0 +1,48 @@
+"""The data of the pictures in docs/pictures.md, kept so that a picture changes only with what draws it.
+
+`python -m tests.pictures` simulates them again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from warpsim.batch.local import sweep
+from warpsim.batch.plan import Plan
+
+ROOT = Path(__file__).parents[1]
+PLAN = ROOT / "docs" / "pictures" / "example.toml"
+SWEEP = ROOT / "tests" / "data" / "pictures_sweep.nc"
+RUN = ROOT / "tests" / "data" / "pictures_run.nc"
+
+DRAWN = (
+    "throughput", "bandwidth", "memory_latency", "memory_latency_quantile", "warp_cycles", "occupancy", "instructions",
+    "peak_fraction",
+)  # fmt: skip
+OPS = ["alu", "load"]
+
+
+def simulated() -> xr.Dataset:
+    """What is drawn of the sweep, simulated now."""
+    return sweep(Plan.from_toml(PLAN))[list(DRAWN)].sel(op=OPS)
+
+
+def kept() -> xr.Dataset:
+    """What is drawn of the sweep, as it was simulated once; with the provenance that it would have now."""
+    results = xr.load_dataset(SWEEP, engine="scipy").astype(float)
+    return results.assign_attrs(Plan.from_toml(PLAN).attributes())
+
+
+def main() -> None:
+    """Write the files."""
+    results = simulated()
+    for name in results.data_vars:
+        results[name] = results[name].astype(np.float32)
+    results.drop_attrs(deep=False).to_netcdf(SWEEP, engine="scipy")
+
+
+if __name__ == "__main__":
+    main()

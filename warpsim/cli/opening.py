@@ -1,0 +1,82 @@
+"""The results that a command is given: a store, or a saved result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warpsim.cli.common import RequestError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from warpsim.store.zarr_store import Store
+
+_FAILURES_SHOWN = 5
+
+
+def opened(path: str) -> tuple[xr.Dataset, list[str]]:
+    """Results, and what is missing of them, in sentences.
+
+    Args:
+        path: a store; or what `Dataset.to_zarr` or `Dataset.to_netcdf` made of a result.
+
+    Raises:
+        RequestError: there is no such thing.
+    """
+    import xarray as xr
+
+    from warpsim.store.zarr_store import StoreError, open_results, open_store
+
+    if Path(path).is_file():
+        try:
+            return xr.open_dataset(path), []
+        except (OSError, ValueError) as error:
+            raise RequestError(f"{path}: no saved result that can be read: {error}") from None
+    try:
+        store = open_store(path, read_only=True)
+    except StoreError as error:
+        saved = _saved(path)
+        if saved is None:
+            raise RequestError(str(error)) from None
+        return saved, []
+    return open_results(path), _missing(store)
+
+
+def _saved(path: str) -> xr.Dataset | None:
+    """A result that was saved by `Dataset.to_zarr`, if it is one."""
+    import xarray as xr
+
+    try:
+        saved: xr.Dataset = xr.open_zarr(path, chunks=None, consolidated=False)
+    except (OSError, ValueError):
+        return None
+    return saved if "provenance" in saved.attrs and "warpsim_schema" not in saved.attrs else None
+
+
+def _missing(store: Store) -> list[str]:
+    """What of a store is not done, in sentences; none where all of it is."""
+    import numpy as np
+
+    from warpsim.store.status import Status, tile_counts, tile_status
+
+    counts: Any = tile_counts(store.log)
+    if counts.done == len(store.grid):
+        return []
+    there = np.zeros(store.grid.sizes, bool)
+    for index in np.flatnonzero(tile_status(store.log) == Status.DONE):
+        there[tuple(store.grid.region(int(index)).values())] = True
+    notes = [
+        f"Not all is done: {int(there.sum())} of {store.grid.points} points, {counts.done} of {len(store.grid)} tiles; "
+        f"{counts.pending} tiles pending, {len(counts.failures)} failed. What is missing is left out."
+    ]
+    absent = []
+    for place, axis in enumerate(store.grid.axes):
+        some = np.moveaxis(there, place, 0).reshape(there.shape[place], -1).any(axis=1)
+        values = [str(value) for value in store.coordinates[axis][~some].tolist()]
+        absent += [f"{axis} {', '.join(values)}"] if values else []
+    if absent and there.any():
+        notes.append(f"Nothing is there of {'; '.join(absent)}.")
+    for index, message in list(counts.failures.items())[:_FAILURES_SHOWN]:
+        notes.append(f"Tile {index} failed: {message}")
+    return notes
