@@ -273,6 +273,17 @@ def test_throughput_of_a_mix_is_that_of_a_warp_alone_where_warps_never_collide()
     assert float(ds.bandwidth) == pytest.approx(bytes_per_cycle * maxwell.clock_ghz)
 
 
+def test_needed_warps_are_where_the_two_lines_of_equation_1_meet(chip):
+    for op in ("alu", "sfu", "load"):
+        one = chip.ops[op]
+        assert pipeline.needed_warps(chip, chain(op)) == pytest.approx(one.completion_cycles / one.issue_cycles)
+    assert pipeline.needed_warps(chip, chain("load", ilp=2), fraction=0.5) == pytest.approx(
+        0.25 * (chip.ops["load"].completion_cycles + chip.ops["load"].issue_cycles) / chip.ops["load"].issue_cycles, rel=0.05
+    )
+    with pytest.raises(ValueError, match="fraction = 0: above 0"):
+        pipeline.needed_warps(chip, chain("alu"), fraction=0)
+
+
 def test_memory_bounds_the_vector_add():
     kepler = load_gpu("kepler")
     ds = pipeline.throughput(kepler, vector_add(), warps=[4, 64])

@@ -8,6 +8,8 @@ from warpsim import models
 from warpsim.gpu import load_gpu
 from warpsim.kernels import Loop, chain, mix, vector_add
 from warpsim.side_by_side import VARIANTS, compare
+from warpsim.simulation import simulate
+from warpsim.store.provenance import from_provenance
 
 SHORT = {"sms": 1, "warmup": 500, "cycles": 3000}
 EVERY = {*models.NAMES, *VARIANTS}
@@ -41,6 +43,11 @@ def test_errors_are_against_the_mean_of_the_simulation(kepler, found):
     expected = alone.values / ds["throughput"].mean("replicate").values - 1
     assert ds["error"].sel(model="volkov").values == pytest.approx(expected)
     assert abs(expected[0]) < 0.03  # at fixed latency four warps on four schedulers never collide
+
+
+def test_a_simulation_can_be_repeated(found):
+    again = simulate(**from_provenance(found.results["provenance"].sel(warps=64).item()))
+    assert again["throughput"].sel(op="load").values.tolist() == found.results["throughput"].sel(warps=64).values.tolist()
 
 
 def test_bounds_are_those_that_the_models_name(found):
@@ -89,9 +96,10 @@ def test_occupancies_left_out_are_all_multiples_of_the_schedulers_that_some_bloc
         ({"warps": []}, "warps = \\[\\]: at least one"),
         ({"warps": [8, 4]}, "warps = \\[8, 4\\]: at least one, ascending"),
         ({"warps": [65]}, "warps = 65"),
-        ({"op": "sfu"}, "op = 'sfu': one of alu, load, exit"),
+        ({"op": "sfu"}, "op = 'sfu': one of alu, load$"),
         ({"block_warps": 40}, "block_warps = 40"),
         ({"warps": [4], "memory": "fast"}, "memory = 'fast'"),
+        ({"warps": [4], "sms": 1, "warmup": 100, "cycles": 10}, "cycles: more than 10, as no load was issued at 4 warps"),
     ],
 )
 def test_wrong_arguments(kepler, arguments, message):

@@ -16,7 +16,7 @@ from warpsim import models
 from warpsim.gpu import Gpu
 from warpsim.kernels import Kernel
 from warpsim.residency import InvalidPoint, resolve_launch
-from warpsim.simulation import simulate
+from warpsim.simulation import CYCLES, simulate
 from warpsim.store import schema
 
 __all__ = ["VARIANTS", "Comparison", "compare"]
@@ -44,7 +44,8 @@ class Comparison:
         results: `throughput(replicate, warps)` of the simulation and `model_throughput(model, warps)`, both in
             ops/cycle/SM of the operation class `attrs["op"]`; `error(model, warps)`, a fraction of the
             simulation's mean; `bottleneck(model, warps)`, the bound that binds in the model's own words, empty
-            where it names none. NaN where a model covers some of the occupancies alone.
+            where it names none; `provenance(warps)`, from which `from_provenance` repeats a simulation. NaN where a
+            model does not cover an occupancy.
         not_covered: model -> why it does not cover the kernel or the chip.
         notes: model -> what it warned of, and the first occupancy that it does not cover.
     """
@@ -81,14 +82,18 @@ def compare(
     """
     ops = schema.result_ops([gpu])
     op = _default_op(kernel, ops) if op is None else op
-    if op not in kernel.ops:
-        raise ValueError(f"op = {op!r}: one of {', '.join(name for name in ops if name in kernel.ops)}")
+    issued = [name for name in ops if name in kernel.ops and name != "exit"]
+    if op not in issued:
+        raise ValueError(f"op = {op!r}: one of {', '.join(issued)}")
     occupancies = _occupancies(gpu, kernel, block_warps) if warps is None else list(warps)
     if not occupancies or sorted(set(occupancies)) != occupancies:
         raise ValueError(f"warps = {occupancies}: at least one, ascending, each once")
-    runs = [simulate(gpu, kernel, warps=n, block_warps=block_warps, **simulated)["throughput"] for n in occupancies]
+    runs = [simulate(gpu, kernel, warps=n, block_warps=block_warps, **simulated) for n in occupancies]
     axis = xr.Variable("warps", np.array(occupancies), schema.coordinate_attrs("warps"))
-    throughput = xr.concat([run.sel(op=op, drop=True) for run in runs], axis).transpose("replicate", "warps")
+    throughput = xr.concat([run["throughput"].sel(op=op, drop=True) for run in runs], axis).transpose("replicate", "warps")
+    idle = [n for n in occupancies if not bool(throughput.sel(warps=n).all())]
+    if idle:
+        raise ValueError(f"cycles: more than {simulated.get('cycles', CYCLES)}, as no {op} was issued at {idle[0]} warps")
 
     shared = {**simulated, "block_warps": block_warps}
     answers: dict[str, Answer] = {}
@@ -114,7 +119,8 @@ def compare(
     errors = rates / throughput.mean("replicate").values - 1
     results = xr.Dataset(
         {
-            "throughput": throughput.assign_attrs(runs[0].attrs),
+            "throughput": throughput.assign_attrs(runs[0]["throughput"].attrs),
+            "provenance": ("warps", [run.attrs["provenance"] for run in runs], {"long_name": "what repeats a simulation"}),
             "model_throughput": (dims, rates, {"units": "ops/cycle/SM", "long_name": "throughput by a model"}),
             "error": (dims, errors, {"units": "1", "long_name": "error of a model against the simulation"}),
             "bottleneck": (dims, bounds, {"units": "1", "long_name": "bound that binds"}),

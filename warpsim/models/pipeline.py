@@ -9,10 +9,12 @@ not share anything; both latencies are constants; a group that completes is repl
 each pipeline takes the instruction that has been ready for longest; at equal times completions come before issues;
 a barrier is complete when it is for all warps of the group; a branch delays what follows it, a store nobody.
 
-It fails where warps are limited by the number of instructions issued per cycle (Algorithm 1 leaves the limit out,
-L IV.A); for memory, whose latency grows with the load, so that the peak is reached too early (L Figure 2: up to
-12 % on average); and where the several schedulers of an SM matter (L IV.B). A pipeline that finds nothing looks
-again a cycle later, so that where the issue latency is below one cycle it may start late by a part of a cycle.
+It fails at low occupancy, where a warp's own time counts: it leaves out the launch of the next block (of the 544 cycles of
+the vector add, V 3.8, it finds 355), ILP latencies and the order of issue (matrix multiplication is 40 % too fast on
+Kepler). It fails where warps are limited by the number of instructions issued per cycle (Algorithm 1 leaves the limit
+out, L IV.A); for memory, whose latency grows with the load, so that the peak is reached too early (L Figure 2: up to 12 %
+on average); and where the several schedulers of an SM matter (L IV.B). A pipeline that finds nothing looks again a cycle
+later, so that where the issue latency is below one cycle it may start late by a part of a cycle.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from warpsim import units
 from warpsim.gpu import Gpu
 from warpsim.kernels import Kernel
-from warpsim.models.common import axis, quantity, result
+from warpsim.models.common import axis, check_fraction, quantity, result
 from warpsim.models.pipeline_chip import (
     Chip,
     Pipelines,
@@ -57,6 +59,7 @@ __all__ = [
     "execution_time",
     "list_pipelines",
     "load_pipelines",
+    "needed_warps",
     "throughput",
     "timing",
 ]
@@ -220,6 +223,22 @@ def bottleneck(
     Arguments and errors are those of `throughput`.
     """
     return _steady(gpu, kernel, warps, block_warps, retry_cycles).bottleneck
+
+
+def needed_warps(gpu: Chip, kernel: Kernel, *, fraction: float = 1.0) -> float:
+    """Return the warps per compute unit that attain a fraction of what the busiest pipeline allows.
+
+    Of a chain it is Lambda / lambda, where the two lines of equation 1 meet; of any kernel, likewise, the time of a
+    warp alone over the time for which it takes the busiest pipeline. Algorithm 1 may need more, as warps collide.
+
+    Raises:
+        ValueError: `fraction` is not above 0 and at most 1; otherwise as `throughput`.
+        NotCoveredError: warps may take different paths.
+    """
+    from warpsim.models.pipeline_events import TICKS
+
+    check_fraction(fraction)
+    return fraction / max(_steady(gpu, kernel, 1, 1, 1 / TICKS).busy.values())  # as if the pipelines looked at once
 
 
 @dataclass(frozen=True)
