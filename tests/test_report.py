@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from tests.sweeps import small_plan
+from tests.sweeps import SHORT, small_plan
 from tests.traced import traced_result
 from warpsim import cli
 from warpsim.batch.local import sweep
+from warpsim.batch.plan import Plan
 from warpsim.bounds import bounds
 from warpsim.results.report import page
 from warpsim.results.report_data import mean_and_half, reduce, with_binned_occupancy
@@ -105,6 +106,14 @@ def test_a_hundred_thousand_points_are_reduced_first_and_the_page_says_so():
 def test_few_points_are_left_as_they_are():
     assert reduce(made(100)).kept == {}
     assert "this page shows" not in page(made(100))
+
+
+def test_settings_that_change_together_are_named():
+    plan = Plan(gpu="kepler", kernel="mix", zip={"size": ["alpha", "warps"]}, alpha=[1, 8], warps=[4, 16], **SHORT)
+    data = held(page(sweep(plan), model=bounds))
+    assert data["dims"]["size"]["texts"] == ["alpha 1, warps 4", "alpha 8, warps 16"]
+    assert [row[0] for row in data["table"]["rows"]] == ["alpha 1, warps 4", "alpha 8, warps 16"]
+    assert data["variables"]["binds"]["mean"] == [0, 0]
 
 
 def test_names_are_thinned_last():

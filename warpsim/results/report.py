@@ -121,8 +121,11 @@ def _file(name: str) -> str:
 
 
 def _lead(reduced: Reduced, there: int) -> str:
-    replicates = reduced.results.sizes.get("replicate", 1)
-    each = f"{replicates} replicates; means with 95 % intervals" if replicates > 1 else "one replicate, so without intervals"
+    there_are = reduced.results["peak_fraction"].notnull().sum("replicate")
+    most = int(there_are.max())
+    least = int(there_are.where(there_are > 0).min()) if most else 0
+    replicates = str(most) if least == most else f"{least} to {most}"
+    each = f"{replicates} replicates; means with 95 % intervals" if most > 1 else "one replicate, so without intervals"
     if not reduced.axes:
         return f"A single run: {each}."
     sizes = " × ".join(f"{reduced.results.sizes[axis]} {axis}" for axis in reduced.axes)

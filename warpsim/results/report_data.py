@@ -186,7 +186,9 @@ def dimensions(reduced: Reduced, entries: Mapping[str, Mapping[str, Any]]) -> di
                 texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
                 if f"{dim}_text" in results.coords:
                     texts = [f"{text}: {said}" for text, said in zip(texts, results[f"{dim}_text"].values, strict=True)]
-                numeric = all(isinstance(value, int | float) and math.isfinite(value) for value in values)
+                together = _together(results, dim)
+                texts = together or texts
+                numeric = not together and all(isinstance(value, int | float) and math.isfinite(value) for value in values)
                 found[dim] = {
                     "label": str(attrs.get("long_name", dim.replace("_", " "))),
                     "units": str(attrs.get("units", "1")),
@@ -194,6 +196,15 @@ def dimensions(reduced: Reduced, entries: Mapping[str, Mapping[str, Any]]) -> di
                     "texts": texts,
                 }
     return found
+
+
+def _together(results: xr.Dataset, dim: str) -> list[str]:
+    """Of an axis along which several settings change, which only counts its points: the settings of each; otherwise nothing."""
+    names = [str(name) for name, values in results.coords.items() if values.dims == (dim,) and name not in (dim, f"{dim}_text")]
+    if not names or dim not in results.coords or results[dim].values.tolist() != list(range(results.sizes[dim])):
+        return []
+    columns = [results[name].values.tolist() for name in names]
+    return [", ".join(f"{name} {value}" for name, value in zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def numbers(values: Any) -> list[float | None]:
