@@ -8,6 +8,8 @@ from tests.sweeps import PLAN_TOML, small_plan
 from warpsim import cli
 from warpsim.batch.local import sweep
 from warpsim.batch.plan import Plan
+from warpsim.cli import plot
+from warpsim.results.plots import KINDS
 from warpsim.store.zarr_store import create_store, open_results, open_store, pending_tiles
 
 
@@ -59,6 +61,13 @@ def test_models_that_do_not_cover_a_kernel_are_left_out_with_a_line_that_says_so
     open_results(out).load().drop_attrs().assign_attrs(provenance="{}").to_zarr(saved, consolidated=False)
     assert cli.main(["plot", str(saved), "--kind", "throughput", "--where", "alpha=1", "-o", str(figure)]) == 0
     assert "without models: provenance: must be that of a call of sweep" in capsys.readouterr().err
+
+
+def test_the_help_lists_the_kinds_that_there_are(capsys):
+    assert plot.KINDS == tuple(KINDS)
+    with pytest.raises(SystemExit):
+        cli.main(["plot", "--help"])
+    assert ", ".join(KINDS) in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_dimension_or_an_option_that_is_not_there_names_those_that_are(store, tmp_path, capsys):

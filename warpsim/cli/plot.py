@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-_KIND = "lines"
+KINDS = (
+    "lines", "throughput", "latency", "distribution", "occupancy", "lifelines", "states", "roofline", "heatmap", "needed-warps",
+)  # fmt: skip
+"""What can be drawn, the default first; known here, since the help needs no matplotlib."""
+
 _OPTIONS: dict[str, tuple[type, str]] = {
     "x": (str, "an axis; left out: occupancy, or alpha for needed_warps"),
     "y": (str, "a variable, or needed_warps (left out: peak_fraction)"),
@@ -34,7 +38,7 @@ def add(commands: Commands) -> None:
     """Add the command."""
     parser = new_command(commands, "plot", _run, "draw a picture of a store")
     parser.add_argument("out", metavar="OUT.zarr")
-    parser.add_argument("--kind", default=_KIND, help="what is drawn: a kind of docs/pictures.md (default: %(default)s)")
+    parser.add_argument("--kind", default=KINDS[0], help=f"what is drawn: {', '.join(KINDS)} (default: %(default)s)")
     for name, (kind, text) in _OPTIONS.items():
         parser.add_argument(f"--{name}", type=kind, help=text)
     parser.add_argument("--no-models", action="store_true", help="leave out the analytical models")
@@ -62,22 +66,22 @@ def picture(options: argparse.Namespace) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    from warpsim.results.plots import KINDS, draw, select
+    from warpsim.results import plots
 
     given = {name: getattr(options, name) for name in _OPTIONS if getattr(options, name) is not None}
     with request():
         if options.kind not in KINDS:
             raise RequestError(f"--kind {options.kind}: must be one of {', '.join(KINDS)}")
         results, notes = opened(options.out)
-        results = select(results, chosen(options.where))
-        if "models" in KINDS[options.kind].options and not options.no_models:
+        results = plots.select(results, chosen(options.where))
+        if "models" in plots.KINDS[options.kind].options and not options.no_models:
             given["models"] = _models(options, results)
         if options.kind == "roofline":
             from warpsim.comparison import roofs
 
             given["roofs"] = roofs(results, options.op or "alu")
-        figure = Figure(figsize=KINDS[options.kind].size, layout="constrained")
-        ax = draw(options.kind, results, figure.subplots(), **given)
+        figure = Figure(figsize=plots.KINDS[options.kind].size, layout="constrained")
+        ax = plots.draw(options.kind, results, figure.subplots(), **given)
     for note in notes:
         print(f"warpsim: {options.out}: {note}", file=sys.stderr)
     if notes:

@@ -9,13 +9,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from warpsim.results.plots.selection import need, single_run
-from warpsim.results.plots.style import finish, label, say, wrapped
+from warpsim.results.plots.style import DARK, LIGHT, finish, label, say, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-_DARK = ("#004c78", "#8c3d00", "#00573f", "#7a3d61", "#333333")
-_LIGHT = ("#9fd3f2", "#ffbf87", "#8fd9c0", "#eac3d9", "#cccccc")
 
 
 def warp_lifelines(
@@ -84,7 +81,7 @@ def _lines(
         [(begin, slot - 0.4), (end, slot - 0.4), (end, slot + 0.4), (begin, slot + 0.4)]
         for begin, end, slot in zip(begins[shown], ends[shown], slots[shown], strict=True)
     ]
-    colours = [(_DARK if dark[block] else _LIGHT)[block % len(_DARK)] for block in blocks[shown].tolist()]
+    colours = [(DARK if dark[block] else LIGHT)[block % len(DARK)] for block in blocks[shown].tolist()]
     ax.add_collection(PolyCollection(corners, facecolors=colours, edgecolors="white", linewidths=0.25))
 
 

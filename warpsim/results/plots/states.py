@@ -8,13 +8,13 @@ import numpy as np
 import xarray as xr
 
 from warpsim.results.plots.selection import need, only, x_axis
-from warpsim.results.plots.style import COLOURS, HATCHES, label, say, ticks, wrapped
+from warpsim.results.plots.style import HATCHES, LIGHT, label, say, ticks, wrapped
 from warpsim.results.statistics import mean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_SHADES = ("#ffffff", *COLOURS[:-1], "#bbbbbb", "#777777")
+_SHADES = ("#ffffff", *LIGHT[:4], "#f0e442", "#e6e6e6", "#bbbbbb", "#999999")  # light, so that hatches show
 
 
 def stacked_states(

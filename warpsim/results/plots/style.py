@@ -22,6 +22,10 @@ DPI = 200
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Colours that colour-blind readers tell apart (Okabe & Ito 2008)."""
 
+DARK = ("#004c78", "#8c3d00", "#00573f", "#7a3d61", "#333333")
+LIGHT = ("#9fd3f2", "#ffbf87", "#8fd9c0", "#eac3d9", "#cccccc")
+"""The first of those colours, darker and lighter, so that neighbours of the two kinds differ without colour."""
+
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 3)))
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "||||", "oooo")
