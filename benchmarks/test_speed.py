@@ -7,12 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
 from warpsim.gpu import load_gpu
 from warpsim.kernels import load_kernel, mix
-from warpsim.simulation import make_point, simulate_point
+from warpsim.simulation import make_point, simulate_point, trace_point
+from warpsim.trace import Trace
 
 pytestmark = pytest.mark.bench
 
@@ -40,6 +42,22 @@ def test_vector_add_on_kepler(benchmark):
 def test_threads(benchmark, threads):
     """Two threads are to be 1.9 times as fast as one."""
     simulated(benchmark, make_point(load_gpu("kepler"), mix(alpha=32), warps=64, replicates=8), threads)
+
+
+@pytest.mark.parametrize("kept", [{"occupancy": True}, {"occupancy": 100}, {"states": True}])
+@pytest.mark.parametrize("kernel", [mix(alpha=32), load_kernel("vector_add")], ids=lambda kernel: kernel.name)
+def test_traces(benchmark, kernel, kept):
+    """Time with a trace over that without one, in turn: below 1.1 for occupancy."""
+    point, trace, times = make_point(load_gpu("kepler"), kernel, warps=64), Trace(**kept), ([], [])
+
+    def both():
+        for runs, call in zip(times, (lambda: simulate_point(point), lambda: trace_point(point, trace)), strict=True):
+            begin = time.process_time()
+            call()
+            runs.append(time.process_time() - begin)
+
+    benchmark.pedantic(both, warmup_rounds=1, rounds=10)
+    benchmark.extra_info["times as long with a trace"] = min(times[1]) / min(times[0])
 
 
 def command(cache):

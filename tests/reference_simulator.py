@@ -54,6 +54,14 @@ class Result:
     scheduler_cycles: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SLOTS, 0))
     occupancy_cycles: Counter[int] = field(default_factory=Counter)
     """SM-cycles at each number of resident warps."""
+    occupancy_changes: list[tuple[int, int, int]] = field(default_factory=list)
+    """(cycle, SM, resident warps from then on), first of all at the begin of the window."""
+    line_cycles: Counter[tuple[int, str, str]] = field(default_factory=Counter)
+    """Warp-cycles by (scheduler, place in the kernel, state)."""
+    state_moments: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """Warps by (cycle, state)."""
+    warps: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    """(launch number, SM, slot, start, R or -1) of the warps resident in the window, by launch number."""
     retired: list[tuple[int, int, int, int]] = field(default_factory=list)
     """(launch number, SM, start, R) of the warps that retired in the window, by launch number."""
     load_latencies: list[int] = field(default_factory=list)
@@ -77,10 +85,8 @@ class Machine:
         seed: int,
         sms: int,
         window: range,
-        to_the_end: bool,
     ) -> None:
         self.gpu = gpu
-        self.to_the_end = to_the_end
         self.kernel = kernel
         self.launch = launch
         self.policy = POLICIES[policy]
@@ -97,7 +103,7 @@ class Machine:
     # The run (3, 7)
 
     def run(self, max_cycles: int) -> Result:
-        """Run to the end of the window; a window without end closes one cycle after the last retirement."""
+        """Run to the end of the window, or of the grid if that is sooner: one cycle after the last retirement."""
         self.deal()
         t = 0
         while t < self.window.stop and not self.finished(t):
@@ -105,7 +111,14 @@ class Machine:
                 raise RuntimeError(f"not at its end after {max_cycles} cycles")
             self.cycle(t)
             t += 1
+        if t <= self.window.start:
+            raise ValueError(f"the grid ends at {t}, within the warmup")
         self.result.end = t
+        self.result.warps = [
+            (warp.number, sm.index, warp.slot, warp.start, warp.retired if warp.retired in range(t) else -1)
+            for sm, warp in self.launched
+            if warp.retired is None or warp.retired >= self.window.start
+        ]
         self.result.retired = [
             (warp.number, sm.index, warp.start, warp.retired)
             for sm, warp in self.launched
@@ -115,11 +128,7 @@ class Machine:
 
     def finished(self, t: int) -> bool:
         """Return whether a run to the end of the grid is at its end."""
-        return (
-            self.to_the_end
-            and self.next_block == self.blocks
-            and not any(warp.resident(t) for _, warp in self.launched)
-        )
+        return self.next_block == self.blocks and not any(warp.resident(t) for _, warp in self.launched)
 
     def cycle(self, t: int) -> None:
         n = self.gpu.sm.schedulers
@@ -130,7 +139,11 @@ class Machine:
             for k in range(n):
                 self.turn(sm, sm.schedulers[(t + k) % n], t)
             if t in self.window:
-                self.result.occupancy_cycles[len(sm.warps(t))] += 1
+                resident = len(sm.warps(t))
+                self.result.occupancy_cycles[resident] += 1
+                if resident != sm.last_resident or t == self.window.start:
+                    self.result.occupancy_changes.append((t, sm.index, resident))
+                sm.last_resident = resident
 
     # Blocks (4)
 
@@ -164,6 +177,7 @@ class Machine:
         busy = t < scheduler.next_issue
         issuable = [] if busy else [warp for warp in eligible if refusals[warp] is None]
         states = {warp: self.stall_state(warp, t) for warp in warps}
+        lines = {warp: warp.line(t) for warp in warps}
         for warp in eligible:
             states[warp] = "not_selected" if busy or refusals[warp] is None else refusals[warp]
         slot = "busy" if busy else "idle"
@@ -174,8 +188,10 @@ class Machine:
             slot = "issued"
         if t in self.window:
             self.result.scheduler_cycles[slot] += 1
-            for state in states.values():
+            for warp, state in states.items():
                 self.result.warp_cycles[state] += 1
+                self.result.line_cycles[scheduler.index, lines[warp], state] += 1
+                self.result.state_moments[t, state] += 1
 
     def refusal(self, sm: Sm, scheduler: Scheduler, step: Step, t: int) -> str | None:
         """Return the name of the cycle of an eligible warp that is not issuable, and None for one that is."""
@@ -250,7 +266,7 @@ class Machine:
                 gap = op.taken_gap_cycles
         warp.gap_end = max(warp.gap_end, t + gap)
         if step.op == "barrier":
-            warp.barrier = step.place
+            warp.barrier = warp.last_barrier = step.place
             self.arrive(sm, warp, t)
         return slots
 
@@ -309,10 +325,11 @@ def simulate(
     """Simulate one replicate.
 
     `launch` has a number in every field but `blocks` (None: an endless supply). `seed` is the replicate's
-    64-bit seed. `cycles` None runs a finite grid to its end.
+    64-bit seed. `cycles` None runs a finite grid to its end, with which a longer window ends, too.
 
     Raises:
         DeadlockError: a block's live warps wait at different barriers.
+        ValueError: the grid ends within `warmup`.
         RuntimeError: the run is not at its end after `max_cycles` cycles.
     """
     stop = max_cycles + 1 if cycles is None else warmup + cycles
@@ -325,6 +342,5 @@ def simulate(
         seed=seed,
         sms=gpu.sms if sms is None else sms,
         window=range(warmup, stop),
-        to_the_end=cycles is None,
     )
     return machine.run(max_cycles)

@@ -88,6 +88,7 @@ class Sm:
         }
         self.seats = [Seat(r) for r in range(seats)]
         self.load_returns: list[int] = []
+        self.last_resident = 0  # warps in the last cycle
 
     def warps(self, t: int) -> list[Warp]:
         """Return the resident warps in the order of their slots."""

@@ -81,6 +81,7 @@ class Warp:
         self.writes: dict[str, Write] = {}
         self.returns: list[int] = []  # of its loads
         self.barrier: str | None = None  # the place of the barrier where it waits
+        self.last_barrier = ""  # the place of the barrier that held it last
         self.barrier_passed = start - 1  # cycle of the last arrival at its latest barrier
         self.barrier_end = start  # that cycle + the barrier's latency
         self.branch_taken = False
@@ -118,6 +119,10 @@ class Warp:
     def held(self, t: int) -> bool:
         """Return whether a barrier holds the warp: up to and including the last arrival's cycle (4, 7)."""
         return self.barrier is not None or t <= self.barrier_passed
+
+    def line(self, t: int) -> str:
+        """Return the place to which the warp's cycle belongs: its next step, or the barrier that holds it (7)."""
+        return self.last_barrier if self.held(t) else self.next.place
 
     def eligible(self, t: int, gpu: Gpu) -> bool:
         return not self.exited and not self.held(t) and self.stall(gpu, self.gap_end)[0] <= t

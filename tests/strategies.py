@@ -314,7 +314,7 @@ def launches(draw: st.DrawFn, finite: bool) -> Launch:
 def cases(
     draw: st.DrawFn, random: bool = True, barriers: str | None = None, memory: str | None = None
 ) -> Case:
-    """Whole runs: to the end of a finite grid, or over a window of an endless supply.
+    """Whole runs: to the end of a finite grid, or over a window of one or of an endless supply.
 
     `random` False: nothing is drawn in them.
     """
@@ -326,12 +326,13 @@ def cases(
     endless = not finite and draw(st.booleans())
     gpu = draw(gpus(measured=memory == "measured"))
     length = 1500 if memory == "measured" else 250
+    end = {"warmup": 0, "cycles": None} if draw(st.integers(0, 3)) else {"warmup": 40, "cycles": 200}
+    window = {"warmup": draw(st.sampled_from([0, 0, 1, 17, 90])), "cycles": draw(st.sampled_from([length, length // 7, 1]))}
     options = {
         "scheduler": draw(st.sampled_from(POLICIES if random else POLICIES[:3])),
         "memory": memory,
         "seed": draw(st.integers(0, 2**64 - 1)),
-        "warmup": 0 if finite else draw(st.sampled_from([0, 0, 1, 17, 90])),
-        "cycles": None if finite else draw(st.sampled_from([length, length // 7, 1])),
+        **(end if finite else window),
         "sms": draw(st.sampled_from([None, None, *range(1, gpu.sms + 1)])),
     }
     return Case(gpu, draw(kernels(random, barriers, endless)), draw(launches(finite)), options)

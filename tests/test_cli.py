@@ -16,9 +16,10 @@ from tests.sweeps import PLAN_TOML, small_plan
 from warpsim import cli
 from warpsim.batch import tile
 from warpsim.cli import experiment
+from warpsim.drive import DeadlockError
 from warpsim.gpu import list_gpus, load_gpu
 from warpsim.kernels import Instruction, Kernel, list_kernels, mix
-from warpsim.simulation import DeadlockError, simulate
+from warpsim.simulation import simulate
 from warpsim.store.provenance import from_provenance
 from warpsim.store.status import tile_counts
 from warpsim.store.zarr_store import open_results, open_store, pending_tiles

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from warpsim.simulation import trace_run
 
 REGISTERS = ("r0", "r1", "r2", "r3", "r4", "r5")
 MAPPINGS = ("warp_cycles", "scheduler_cycles", "occupancy_cycles", "instructions")
-LISTS = ("issues", "retired")
+LISTS = ("issues", "retired", "occupancy_changes", "warps")
 
 
 def latency_bin(cycles: int) -> int:
@@ -27,16 +28,41 @@ def latency_bin(cycles: int) -> int:
 
 
 def outcome(simulate: Any, case: Case) -> dict[str, Any]:
-    """Return all that a run counts, zeros left out, or that it ended in a deadlock."""
+    """Return all that a run counts, zeros left out, or why it did not end."""
     try:
         result = simulate(case.gpu, case.kernel, case.launch, **case.options)
     except ValueError as error:
-        if "deadlock" not in str(error):
+        why = next((why for why in ("deadlock", "warmup") if why in str(error)), None)
+        if why is None:
             raise
-        return {"deadlock": True}
+        return {why: True}
     lists = {name: getattr(result, name) for name in LISTS}
     counts = {name: {key: n for key, n in getattr(result, name).items() if n} for name in MAPPINGS}
-    return {"end": result.end, **lists, "load_latencies": sorted(result.load_latencies), **counts}
+    found = {"end": result.end, **lists, "load_latencies": sorted(result.load_latencies), **counts}
+    return found | {"line_cycles": sorted(by_line(case.kernel, result.line_cycles))}
+
+
+def by_line(kernel: Kernel, cycles: Mapping[tuple[int, Any, str], int]) -> Iterator[tuple[int, int, str, int]]:
+    """Yield (scheduler, line, state, cycles); the twin names a line by its place in the kernel, the engine by number."""
+    numbers = {place: number for number, place in enumerate([*places(kernel.body, "body"), "end"])}
+    for (scheduler, line, state), n in cycles.items():
+        if n:
+            yield scheduler, numbers.get(line, line), state, n
+
+
+def places(statements: tuple[Any, ...], place: str) -> Iterator[str | None]:
+    """Yield the place of each line of a program, None for those that only steer."""
+    for index, statement in enumerate(statements):
+        here = f"{place}[{index}]"
+        if isinstance(statement, Loop):
+            yield from (None, *places(statement.body, f"{here}.body"), None)
+        elif isinstance(statement, Conditional):
+            yield from (here, *places(statement.then, f"{here}.then"))
+            if statement.orelse and not statement.diverges:
+                yield None
+            yield from places(statement.orelse, f"{here}.orelse")
+        else:
+            yield here
 
 
 def assert_same(case: Case) -> dict[str, Any]:
@@ -226,6 +252,10 @@ DIRECTED: dict[str, Case] = {
     "a grid smaller than the chip": case(small_gpu(sms=3), COPY, blocks=2),
     "steady replacement": case(small_gpu(sms=2), COPY, blocks=None, warmup=77, cycles=500, memory="queue"),
     "fixed, slow": case(small_gpu(sms=2, memory=SLOW), k.mix(1), blocks=None, seats=4),
+    "a window that ends after the grid": case(small_gpu(sms=2), COPY, blocks=5, warmup=30, cycles=5000),
+    "a window that ends soon after the grid": case(small_gpu(), COPY, blocks=2, cycles=250),
+    "a window that ends within the grid": case(small_gpu(sms=2), COPY, blocks=9, warmup=100, cycles=100, memory="queue"),
+    "a grid that ends within the warmup": case(small_gpu(), COPY, blocks=1, warmup=250, cycles=100),
     "requests": case(
         small_gpu(memory=SLOW), kernel(one("load", access=Access(pattern="stride", stride=2)), ALU)
     ),
@@ -282,7 +312,13 @@ class TestDirectedCases:
     def test_feature(self, name: str, scheduler: str) -> None:
         directed = DIRECTED[name]
         seen = assert_same(replace(directed, options=directed.options | {"scheduler": scheduler}))
-        assert seen.keys() == {"deadlock"} if name.startswith("deadlock") else seen["issues"]
+        if name.startswith("deadlock"):
+            assert seen.keys() == {"deadlock"}
+        elif name == "a grid that ends within the warmup":
+            assert seen.keys() == {"warmup"}
+        else:
+            assert seen["issues"]
+            assert sum(n for *_, n in seen["line_cycles"]) == sum(seen["warp_cycles"].values())
 
     def test_persistent_blocks(self) -> None:
         launch = Launch(block_warps=2, resident_blocks=3, persistent=True)

@@ -19,10 +19,15 @@ MAY_IMPORT = {
     "latency": ("params", "gpu"),
     "residency": ("units", "gpu"),
     "engine": (),
+    "drive": ("engine",),
+    "trace": ("drive",),
     "encode": ("units", "gpu", "kernels", "latency", "residency", "engine"),
-    "store": ("gpu", "kernels", "residency"),
+    "store": ("gpu", "kernels", "residency", "trace"),
     "readout": ("units", "gpu", "store", "engine"),
-    "simulation": ("gpu", "kernels", "residency", "store", "encode", "engine", "readout"),
+    "records": ("units", "gpu", "kernels", "store.schema", "engine", "drive", "readout", "trace"),
+    "simulation": (
+        "gpu", "kernels", "residency", "store", "encode", "engine", "drive", "readout", "trace", "records",
+    ),
     "calibration": ("units", "gpu", "kernels", "residency", "readout", "simulation", "store.schema"),
     "models": ("units", "params", "gpu", "kernels", "latency", "residency", "store.schema"),
     "batch": ("units", "gpu", "kernels", "residency", "simulation", "store"),
@@ -34,8 +39,8 @@ MAY_IMPORT = {
     ),
     "side_by_side": ("gpu", "kernels", "residency", "models", "simulation", "store.schema"),
     "cli": (
-        "gpu", "kernels", "residency", "simulation", "store", "batch", "results", "models", "comparison", "bounds", "advice",
-        "side_by_side",
+        "gpu", "kernels", "residency", "drive", "simulation", "store", "batch", "results", "models", "comparison", "bounds",
+        "advice", "side_by_side",
     ),
 }
 """Part of the package -> the parts that it may import, itself aside; those of types alone are free."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from warpsim.advice import advise
     from warpsim.batch.local import SweepError, sweep
     from warpsim.batch.plan import Plan
+    from warpsim.drive import DeadlockError, TraceLimitError
     from warpsim.gpu import Gpu, GpuFileError, list_gpus, load_gpu, write_queue_parameters
     from warpsim.kernels import (
         Access,
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
     from warpsim.residency import InvalidPoint, Launch, Residency, occupancy
     from warpsim.results import plots
     from warpsim.side_by_side import Comparison, compare
-    from warpsim.simulation import DeadlockError, simulate
+    from warpsim.simulation import simulate
     from warpsim.store.provenance import from_provenance
     from warpsim.store.zarr_store import StoreError, open_results
+    from warpsim.trace import Trace
 
 __version__ = "0.1.0"
 
@@ -40,11 +42,13 @@ _MODULES = {
         "Access", "Conditional", "Instruction", "Kernel", "KernelFileError", "Loop", "list_kernels", "load_kernel",
     ),
     "residency": ("InvalidPoint", "Launch", "Residency", "occupancy"),
-    "simulation": ("DeadlockError", "simulate"),
+    "simulation": ("simulate",),
     "advice": ("advise",),
     "side_by_side": ("Comparison", "compare"),
     "batch.plan": ("Plan",),
     "batch.local": ("SweepError", "sweep"),
+    "drive": ("DeadlockError", "TraceLimitError",),
+    "trace": ("Trace",),
     "store.zarr_store": ("StoreError", "open_results"),
     "store.provenance": ("from_provenance",),
 }  # fmt: skip
@@ -69,6 +73,8 @@ __all__ = [
     "Residency",
     "StoreError",
     "SweepError",
+    "Trace",
+    "TraceLimitError",
     "__version__",
     "advise",
     "compare",

@@ -81,6 +81,50 @@ def _histogram_quantiles(histogram: NDArray[np.int64], levels: tuple[float, ...]
     return found
 
 
+def _ratio(total: float, count: float) -> float:
+    return float(total) / float(count) if count else float("nan")
+
+
+def occupancy_changes(state: State, end: int) -> NDArray[np.int64]:
+    """Changes of occupancy before cycle `end`: (cycle, SM, resident warps from then on), by cycle, then SM; int64[n, 3].
+
+    The first rows are what each SM held at the begin of the window.
+    """
+    rows: NDArray[np.int64] = state.changes[: state.tally[0].changes]
+    rows = rows[rows[:, 0] < end]
+    rows = rows[np.lexsort((np.arange(len(rows)), rows[:, 0], rows[:, 1]))]  # by SM, then cycle; of equal ones the last counts
+    same_cycle = (rows[1:, :2] == rows[:-1, :2]).all(axis=1)
+    rows = rows[np.append(~same_cycle, True)[: len(rows)]]
+    no_change = (rows[1:, 1] == rows[:-1, 1]) & (rows[1:, 2] == rows[:-1, 2])
+    rows = rows[np.append(True, ~no_change)[: len(rows)]]
+    rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+    return rows
+
+
+def warps_seen(machine: Machine, state: State) -> NDArray[np.int64]:
+    """The warps that were resident in the window: (launch number, SM, slot, start, last cycle), by number; int64[n, 5].
+
+    The last cycle is -1 where a warp is still resident.
+    """
+    from warpsim.engine.state import WARPS, Life
+
+    chip = machine.chip[0]
+    left = state.lives[: state.tally[0].retired, [0, 1, 4, 2, 3]]
+    sms, slots = np.nonzero(state.warps.life.reshape(-1, WARPS) != Life.EMPTY)
+    blocks = state.seats.block[sms * chip.seats + slots // chip.block_warps]
+    numbers, starts = blocks * chip.block_warps + slots % chip.block_warps, state.warps.start[sms * WARPS + slots]
+    rows = np.concatenate([left, np.stack([numbers, sms, slots, starts, np.full(len(sms), -1)], axis=1)])
+    return rows[np.argsort(rows[:, 0])]
+
+
+def line_accounts(machine: Machine, state: State) -> NDArray[np.int64]:
+    """Warp-cycles by scheduler, program line and state (`schema.STATES`), summed over SMs."""
+    from warpsim.engine.state import LABEL_BITS
+
+    found: NDArray[np.int64] = state.lines.reshape(-1, len(machine.program), 1 << LABEL_BITS)
+    return found[: int(machine.chip[0].schedulers), :, : len(schema.STATES)]
+
+
 @dataclass(frozen=True)
 class TraceRun:
     """Everything that one run did, for tests and for looking closely.
@@ -88,8 +132,11 @@ class TraceRun:
     Attributes:
         issues: (cycle, sm, slot, operation class) in the machine's order, from cycle 0 on.
         warp_cycles: warp-cycles by state, in the window.
+        line_cycles: warp-cycles by (scheduler, program line, state), in the window.
         scheduler_cycles: scheduler-cycles by use, in the window.
         occupancy_cycles: SM-cycles by number of resident warps, in the window.
+        occupancy_changes: (cycle, sm, resident warps from then on), in the window.
+        warps: (launch number, sm, slot, start, last cycle or -1) of the warps resident in the window, by launch number.
         retired: (launch number, sm, start, last cycle) of the warps that retired in the window, by launch number.
         load_latencies: latencies in cycles of the loads issued in the window, ascending (exact below 4096).
         instructions: warp instructions by operation class, in the window.
@@ -98,40 +145,40 @@ class TraceRun:
 
     issues: list[tuple[int, int, int, str]]
     warp_cycles: dict[str, int]
+    line_cycles: dict[tuple[int, int, str], int]
     scheduler_cycles: dict[str, int]
     occupancy_cycles: dict[int, int]
-    retired: list[tuple[int, int, int, int]]
+    occupancy_changes: list[tuple[int, ...]]
+    warps: list[tuple[int, ...]]
+    retired: list[tuple[int, ...]]
     load_latencies: list[int]
     instructions: dict[str, int]
     end: int
 
 
 def traced(machine: Machine, state: State, classes: Sequence[str], warmup: int) -> TraceRun:
-    """Everything that a traced run did.
-
-    Raises:
-        ValueError: it issued more instructions than the trace has rows.
-    """
-    tally, chip = state.tally[0], machine.chip[0]
-    kept = int(tally.traced)
-    if kept >= len(state.trace):
-        raise ValueError(f"rows = {len(state.trace)}: more, since so many instructions were issued")
-    scheduler_cycles = int(chip.sms * chip.schedulers * (state.clock[0].cycle - warmup))
+    """Everything that a traced run did."""
+    tally, chip, end = state.tally[0], machine.chip[0], int(state.clock[0].cycle)
+    scheduler_cycles = int(chip.sms * chip.schedulers * (end - warmup))
     issued, busy = _scheduler_cycles(machine, state)
+    accounts = line_accounts(machine, state)
     return TraceRun(
-        issues=[
-            (int(cycle), int(sm), int(slot), classes[machine.program[step].op])
-            for cycle, sm, slot, step in state.trace[:kept]
-        ],
+        issues=[(int(t), int(sm), int(slot), classes[machine.program[i].op]) for t, sm, slot, i in state.trace[: tally.traced]],
         warp_cycles=dict(zip(schema.STATES, [issued, *tally.states[1:].tolist()], strict=False)),
+        line_cycles={
+            (int(s), int(line), schema.STATES[name]): int(accounts[s, line, name])
+            for s, line, name in zip(*np.nonzero(accounts), strict=True)
+        },
         scheduler_cycles=dict(zip(schema.SLOTS, (issued, busy, scheduler_cycles - issued - busy), strict=True)),
         occupancy_cycles={warps: int(n) for warps, n in enumerate(tally.occupancy) if n},
-        retired=sorted((int(a), int(b), int(c), int(d)) for a, b, c, d in state.lives[: tally.retired]),
+        occupancy_changes=_tuples(occupancy_changes(state, end)),
+        warps=_tuples(warps_seen(machine, state)),
+        retired=sorted(_tuples(state.lives[: tally.retired, :4])),
         load_latencies=np.repeat(np.arange(len(tally.histogram)), tally.histogram).tolist(),
         instructions={op: int(n) for op, n in zip(classes, _by_class(machine, state.issued), strict=False) if n},
-        end=int(state.clock[0].cycle),
+        end=end,
     )
 
 
-def _ratio(total: float, count: float) -> float:
-    return float(total) / float(count) if count else float("nan")
+def _tuples(rows: NDArray[np.int64]) -> list[tuple[int, ...]]:
+    return [tuple(row) for row in rows.tolist()]

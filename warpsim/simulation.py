@@ -5,32 +5,34 @@ from __future__ import annotations
 import hashlib
 import json
 import operator
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsim.drive import DeadlockError, Keep, drive
 from warpsim.gpu import Gpu
 from warpsim.kernels.program import Kernel, barriers_not_reached_by_all
 from warpsim.readout import TraceRun, report, traced
 from warpsim.residency import InvalidPoint, Launch, resolve_launch
 from warpsim.store import provenance, schema
+from warpsim.trace import Trace
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from warpsim.engine.state import Machine, State
+    from warpsim.records import Record
+
+_Result = TypeVar("_Result")
 
 WARMUP = 20_000
 CYCLES = 100_000
 SCHEDULERS = ("lrr", "gto", "oldest", "random")
 MEMORY_MODELS = ("queue", "fixed", "measured")
-
-
-class DeadlockError(ValueError):
-    """Warps of a block wait at different barriers, or at one that not all of them reach."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ def simulate(
     warmup: int = WARMUP,
     cycles: int = CYCLES,
     threads: int = 1,
+    trace: Trace | None = None,
 ) -> xr.Dataset:
     """Simulates one kernel on one chip, cycle by cycle.
 
@@ -146,6 +149,8 @@ def simulate(
         warmup: cycles before counting starts.
         cycles: cycles that are counted.
         threads: replicates that run at a time; no number depends on it.
+        trace: what to keep of the run's course; adds the variables of `schema.TRACE_VARIABLES` that are asked for
+            (docs/traces.md).
 
     Returns:
         A Dataset with dimension `replicate`, and `op`, `quantile`, `state`, `slot`, `warps`; each variable carries `units` and
@@ -156,16 +161,24 @@ def simulate(
         TypeError: an argument is of the wrong type.
         ValueError: an argument's value is not allowed, or the chip cannot hold the launch.
         DeadlockError: warps wait at different barriers (a ValueError).
+        TraceLimitError: the trace takes more than its `max_bytes` (a ValueError); before the run where that can be known.
     """
     point = make_point(
         gpu, kernel, warps=warps, block_warps=block_warps, launch=launch, scheduler=scheduler, memory=memory,
         replicates=replicates, seed=seed, sms=sms, warmup=warmup, cycles=cycles,
     )  # fmt: skip
-    arrays = simulate_point(point, threads=_integer("threads", threads, 1))
+    threads = _integer("threads", threads, 1)
+    labels: dict[str, Any] = {}
+    if trace is None:
+        arrays = simulate_point(point, threads)
+    else:
+        arrays, labels = trace_point(point, trace, threads)
     coordinates = schema.result_coordinates(point.replicates, schema.result_ops([gpu]))
-    coordinates["warps"] = np.arange(arrays["occupancy_fraction"].shape[1])
+    coordinates |= {"warps": np.arange(arrays["occupancy_fraction"].shape[1]), **labels}
     entry = f"simulate {gpu.name} {kernel.name} {point.scheduler} {point.memory}"
-    return schema.build_dataset(arrays, coordinates, attrs=provenance.attributes(provenance.point_provenance(point), entry))
+    return schema.build_dataset(
+        arrays, coordinates, attrs=provenance.attributes(provenance.point_provenance(point, trace), entry)
+    )
 
 
 def simulate_point(
@@ -188,17 +201,57 @@ def simulate_point(
     """
     base = _point_hash(point) if streams is None else hashlib.blake2b(streams, digest_size=32).digest()
     unseeded = _encode(point)
-    numbers = range(first, first + point.replicates)
-
     def one(replicate: int) -> dict[str, NDArray[np.float64]]:
         machine, state = run(point, replicate_seed(base, replicate), unseeded)
         return report(machine, state, point.gpu, point.warmup)
 
-    if threads == 1 or point.replicates == 1:
-        results = [one(replicate) for replicate in numbers]
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            results = list(pool.map(one, numbers))
+    return _stacked(_each(range(first, first + point.replicates), one, threads))
+
+
+def trace_point(point: Point, trace: Trace, threads: int = 1) -> tuple[dict[str, NDArray[np.float64]], dict[str, Any]]:
+    """Runs all replicates of a point and keeps of their course what is asked for.
+
+    Returns:
+        What `simulate_point` returns, and the variables of the trace; and the labels of the trace's dimensions.
+
+    Raises:
+        TypeError: `trace` is not a Trace.
+        DeadlockError: warps wait at different barriers.
+        TraceLimitError: the trace takes more than its `max_bytes`.
+    """
+    from warpsim.encode import with_seed
+    from warpsim.records import record, trace_arrays
+
+    if not isinstance(trace, Trace):
+        raise TypeError(f"trace = {trace!r}: a Trace, or None")
+    base, unseeded = _point_hash(point), _encode(point)
+    chip = unseeded.chip[0]
+    keep = trace.keep(
+        replicates=point.replicates, sms=int(chip.sms), schedulers=int(chip.schedulers), issue_width=int(chip.issue_width),
+        lines=len(unseeded.program), residents=int(chip.sms * chip.seats * chip.block_warps),
+        blocks=int(chip.blocks) if point.finite else None, block_warps=point.launch.block_warps,
+    )  # fmt: skip
+
+    def one(replicate: int) -> tuple[dict[str, NDArray[np.float64]], Record]:
+        machine = with_seed(unseeded, replicate_seed(base, replicate))
+        state, bins = drive(machine, point.kernel.name, point.warmup, None if point.finite else point.cycles, keep)
+        return report(machine, state, point.gpu, point.warmup), record(machine, state, bins, trace)
+
+    results = _each(range(point.replicates), one, threads)
+    arrays, labels = trace_arrays(
+        [kept for _, kept in results], trace, point.gpu, point.kernel, sms=int(chip.sms), block_warps=point.launch.block_warps
+    )
+    return _stacked([counts for counts, _ in results]) | arrays, labels
+
+
+def _each(numbers: range, one: Callable[[int], _Result], threads: int) -> list[_Result]:
+    if threads == 1 or len(numbers) == 1:
+        return [one(replicate) for replicate in numbers]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(one, numbers))
+
+
+def _stacked(results: Sequence[dict[str, NDArray[np.float64]]]) -> dict[str, NDArray[np.float64]]:
     return {name: np.stack([result[name] for result in results]) for name in results[0]}
 
 
@@ -211,33 +264,14 @@ def run(point: Point, seed: int, unseeded: Machine | None = None) -> tuple[Machi
     from warpsim.encode import with_seed
 
     machine = with_seed(unseeded or _encode(point), seed)
-    return machine, _run_machine(machine, point.kernel, point.warmup, None if point.finite else point.cycles)
+    state, _ = drive(machine, point.kernel.name, point.warmup, None if point.finite else point.cycles)
+    return machine, state
 
 
 def _encode(point: Point) -> Machine:
     from warpsim.encode import encode
 
     return encode(point.gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, sms=point.sms)
-
-
-def _run_machine(machine: Machine, kernel: Kernel, warmup: int, cycles: int | None, trace: int = 0) -> State:
-    """Runs a machine and counts `cycles` cycles after `warmup`; None: to the end of the grid."""
-    from warpsim.engine.accounting import begin_window, end_window
-    from warpsim.engine.chip import run as run_until
-    from warpsim.engine.chip import start
-    from warpsim.engine.state import Outcome, allocate
-
-    state = allocate(machine, trace=trace)
-    with np.errstate(over="ignore"):  # 64-bit arithmetic wraps around on purpose, also where nothing is compiled
-        start(machine, state)
-        outcome = run_until(machine, state, warmup)
-        if outcome == Outcome.STOPPED:
-            begin_window(machine, state, warmup)
-            outcome = run_until(machine, state, _NO_END if cycles is None else warmup + cycles)
-        if outcome == Outcome.DEADLOCK:
-            raise DeadlockError(_deadlock(machine, state, kernel))
-        end_window(machine, state, state.clock[0].cycle)
-    return state
 
 
 def trace_run(
@@ -253,18 +287,20 @@ def trace_run(
     sms: int | None = None,
     rows: int = 1_000_000,
 ) -> TraceRun:
-    """Runs one replicate, of which `seed` is the 64-bit seed, and keeps every issue and every warp, at most `rows` of each.
+    """Runs one replicate, of which `seed` is the 64-bit seed, and keeps all that happens, at most `rows` of each kind.
 
-    `launch` is as `resolve_launch` returns it; `cycles` None runs a finite grid to its end.
+    `launch` is as `resolve_launch` returns it; `cycles` None runs a finite grid to its end, with which a longer window ends.
 
     Raises:
         DeadlockError: warps wait at different barriers.
-        ValueError: there were more than `rows`.
+        TraceLimitError: there were more than `rows`.
+        ValueError: the grid ends within `warmup`.
     """
     from warpsim.encode import encode, with_seed
 
     machine = with_seed(encode(gpu, kernel, launch, scheduler=scheduler, memory=memory, sms=sms), seed)
-    state = _run_machine(machine, kernel, warmup, cycles, trace=rows)
+    keep = Keep(issues=rows, lives=rows, changes=rows, by_line=True)
+    state, _ = drive(machine, kernel.name, warmup, cycles, keep)
     return traced(machine, state, list(gpu.ops), warmup)
 
 
@@ -272,9 +308,6 @@ def replicate_seed(point_hash: bytes, replicate: int) -> int:
     """The 64-bit seed of one replicate of a point."""
     digest = hashlib.blake2b(replicate.to_bytes(8, "little"), key=point_hash, digest_size=8).digest()
     return int.from_bytes(digest, "little")
-
-
-_NO_END = 1 << 60
 
 
 def _point_hash(point: Point) -> bytes:
@@ -286,23 +319,6 @@ def _point_hash(point: Point) -> bytes:
         **{name: getattr(point, name) for name in ("memory", "seed", "sms", "warmup", "cycles")},
     }
     return hashlib.blake2b(json.dumps(by_value, sort_keys=True).encode(), digest_size=32).digest()
-
-
-def _deadlock(machine: Machine, state: State, kernel: Kernel) -> str:
-    from warpsim.engine.state import WARPS, Life
-
-    chip, clock = machine.chip[0], state.clock[0]
-    sm, first = state.sms[clock.stuck_sm], clock.stuck_seat * chip.block_warps
-    waiting = [
-        f"warp {i} before step {sm.step[first + i]}"
-        for i in range(chip.block_warps)
-        if state.warps[clock.stuck_sm * WARPS + first + i].life == Life.AT_BARRIER
-    ]
-    block = state.seats[clock.stuck_sm * chip.seats + clock.stuck_seat].block
-    return (
-        f"kernel {kernel.name}: deadlock at cycle {clock.cycle}: the warps of block {block} wait at different barriers: "
-        + ", ".join(waiting)
-    )
 
 
 def _choice(name: str, value: object, allowed: tuple[str, ...]) -> str:

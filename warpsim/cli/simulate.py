@@ -17,9 +17,10 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from warpsim.drive import DeadlockError
     from warpsim.residency import InvalidPoint
     from warpsim.results.summary import summary
-    from warpsim.simulation import DeadlockError, simulate_point
+    from warpsim.simulation import simulate_point
     from warpsim.store.provenance import point_provenance
     from warpsim.store.schema import result_ops
 

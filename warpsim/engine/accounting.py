@@ -5,8 +5,10 @@ put right at the edge (`settle`). Warps that are eligible but do not issue are c
 an SM is not looked at all together at the next look (`catch_up`).
 """
 
-from warpsim.engine.bits import NONE, at, first, size
+from warpsim.engine.bits import NONE, at, bit, first, size
+from warpsim.engine.blocks import integrate_residents, note_change
 from warpsim.engine.jit import inline, jit
+from warpsim.engine.lines import begin_wait, count, detailed, end_wait, refuse
 from warpsim.engine.state import LABEL_BITS, WARPS, Life, WarpState
 
 _RUNNING, _AT_BARRIER, _DRAINING = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
@@ -37,6 +39,7 @@ def catch_up(machine, state, sm, now):
             alike = eligible & sm.next_op[at(op)]
             eligible ^= alike
             states[at(chip.throttle[at(op)])] += (cycles - busy) * size(alike)
+            refuse(state, sm, s, op, cycles - busy)
 
 
 @inline
@@ -45,15 +48,19 @@ def settle(machine, state, edge, sign):
     chip, tally = machine.chip[0], state.tally[0]
     for sm in state.sms:
         for slot in range(chip.seats * chip.block_warps):
-            warp = state.warps[sm.index * WARPS + slot]
+            warp, s = state.warps[sm.index * WARPS + slot], slot % chip.schedulers
             cycle, reason = sm.wake[slot] >> LABEL_BITS, sm.wake[slot] & _LABEL
             if warp.life == _RUNNING:
-                tally.states[reason] += sign * max(cycle - edge, 0)
+                count(machine, state, s, sm.step[slot], reason, sign * max(cycle - edge, 0))
+                if detailed(state) and (sm.ready & bit(slot)) != NONE:
+                    end_wait(machine, state, sm, s, slot, edge)
+                    sm.wake[slot] = (edge << LABEL_BITS) | reason
+                    begin_wait(machine, state, sm, slot)
             elif warp.life == _DRAINING:
-                tally.states[reason] += sign * max(cycle + 1 - edge, 0)
+                count(machine, state, s, sm.step[slot], reason, sign * max(cycle + 1 - edge, 0))
             elif warp.life == _AT_BARRIER:
                 if sign < 0:
-                    tally.states[_BARRIER] += edge - 1 - warp.held
+                    count(machine, state, s, warp.barrier, _BARRIER, edge - 1 - warp.held)
                 warp.held = max(warp.held, edge - 1)
         for s in range(chip.schedulers):
             tally.carried += sign * max(sm.next_issue[s] - edge, 0)
@@ -62,24 +69,34 @@ def settle(machine, state, edge, sign):
 @jit
 def begin_window(machine, state, now):
     """Counts from cycle `now` on, and forgets what was before."""
+    tally = state.tally[0]
+    tally.changes = 0
     for sm in state.sms:
         catch_up(machine, state, sm, now)
-        sm.resident_since = now
-    tally = state.tally[0]
+        integrate_residents(state, sm, now)
+        sm.warp_cycles = 0
+        note_change(state, sm, now)
+    settle(machine, state, now, -1)
     tally.pairs, tally.pair_slots, tally.carried = 0, 0, 0
     tally.latency_sum, tally.moved_bytes, tally.retired, tally.lifetime_sum = 0, 0.0, 0, 0
     tally.states[:] = 0
     tally.histogram[:] = 0
     tally.occupancy[:] = 0
     state.issued[:] = 0
+    state.lines[:] = 0
     settle(machine, state, now, 1)
 
 
 @jit
-def end_window(machine, state, now):
-    """Counts up to cycle `now`, exclusive."""
+def pause(machine, state, now):
+    """Has the counters hold what was counted up to cycle `now`, exclusive."""
     for sm in state.sms:
         catch_up(machine, state, sm, now)
-        state.tally[0].occupancy[sm.resident] += max(now - sm.resident_since, 0)
-        sm.resident_since = now
+        integrate_residents(state, sm, now)
     settle(machine, state, now, -1)
+
+
+@jit
+def resume(machine, state, now):
+    """Goes on counting after a `pause` at cycle `now`."""
+    settle(machine, state, now, 1)

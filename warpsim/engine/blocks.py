@@ -4,6 +4,7 @@ import numpy as np
 
 from warpsim.engine.bits import NONE, bit, first, rest
 from warpsim.engine.jit import inline, rare
+from warpsim.engine.lines import begin_wait, count, detailed
 from warpsim.engine.pipelines import next_instruction, ready_cycle
 from warpsim.engine.rng import stream_of
 from warpsim.engine.state import LABEL_BITS, NEVER_WRITTEN, WARPS, WHEEL, Life, WarpState
@@ -16,11 +17,30 @@ _NOT_DUE = -1
 
 
 @inline
+def integrate_residents(state, sm, cycle):
+    """Counts the resident warps of an SM up to a cycle, exclusive."""
+    cycles = cycle - sm.resident_since
+    state.tally[0].occupancy[sm.resident] += cycles
+    sm.warp_cycles += sm.resident * cycles
+    sm.resident_since = cycle
+
+
+@inline
+def note_change(state, sm, cycle):
+    """Keeps the number of an SM's resident warps from a cycle on, while there is room; counts the changes."""
+    tally = state.tally[0]
+    if tally.changes < len(state.changes):
+        row = state.changes[tally.changes]
+        row[0], row[1], row[2] = cycle, sm.index, sm.resident
+    tally.changes += 1
+
+
+@inline
 def set_residents(state, sm, change, cycle):
     """Changes the number of an SM's resident warps from a cycle on."""
-    state.tally[0].occupancy[sm.resident] += cycle - sm.resident_since
+    integrate_residents(state, sm, cycle)
     sm.resident += change
-    sm.resident_since = cycle
+    note_change(state, sm, cycle)
 
 
 @rare
@@ -54,6 +74,8 @@ def start_block(machine, state, sm, seat_in_sm, now):
         sm.op[slot] = machine.program[sm.step[slot]].op
         sm.next_op[sm.op[slot]] |= bit(slot)
         sm.ready |= bit(slot)
+        if detailed(state):
+            begin_wait(machine, state, sm, slot)
 
 
 @rare
@@ -78,6 +100,7 @@ def vacate(machine, state, sm, slot, now):
         block = state.seats[sm.index * chip.seats + slot // chip.block_warps].block
         row = state.lives[tally.retired]
         row[0], row[1], row[2], row[3] = block * chip.block_warps + slot % chip.block_warps, sm.index, warp.start, now
+        row[4] = slot
     tally.retired += 1
     tally.lifetime_sum += now - warp.start + 1
     warp.life = _EMPTY
@@ -106,7 +129,7 @@ def exit_warp(machine, state, sm, slot, now):
         vacate(machine, state, sm, slot, now)
     else:
         warp.life = _DRAINING
-        state.tally[0].states[_LONG] += last - now
+        count(machine, state, slot % chip.schedulers, sm.step[slot], _LONG, last - now)
         sm.draining |= bit(slot)
         sleep_until(state, sm, slot, now, last, _LONG)
     if seat.live > 0:
@@ -124,7 +147,7 @@ def arrive(machine, state, sm, slot, barrier, gap, now):
     """A warp has issued a barrier instruction. False: a deadlock."""
     chip, warp = machine.chip[0], state.warps[sm.index * WARPS + slot]
     seat = state.seats[sm.index * chip.seats + slot // chip.block_warps]
-    warp.life, warp.held, warp.free_from = _AT_BARRIER, now, now + gap
+    warp.life, warp.held, warp.free_from, warp.barrier = _AT_BARRIER, now, now + gap, barrier
     seat.barrier = barrier if seat.waiting == 0 or seat.barrier == barrier else _DIFFERENT
     seat.waiting += 1
     return release_if_complete(machine, state, sm, slot // chip.block_warps, now)
@@ -149,11 +172,12 @@ def release_if_complete(machine, state, sm, seat_in_sm, now):
         if warp.life != _AT_BARRIER:
             continue
         warp.life = _RUNNING
-        state.tally[0].states[_BARRIER] += now - warp.held
+        s = slot % chip.schedulers
+        count(machine, state, s, warp.barrier, _BARRIER, now - warp.held)
         cycle, reason = warp.free_from, np.int64(_WAIT)
         if released > cycle:
             cycle, reason = released, np.int64(_BARRIER)
         cycle, reason = ready_cycle(machine, state, index, machine.program[sm.step[slot]], cycle, reason)
-        state.tally[0].states[reason] += cycle - now - 1
+        count(machine, state, s, sm.step[slot], reason, cycle - now - 1)
         sleep_until(state, sm, slot, now, cycle, reason)
     return True

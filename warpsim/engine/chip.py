@@ -7,6 +7,7 @@ from warpsim.engine.accounting import catch_up
 from warpsim.engine.bits import NONE, at, bit, first, rest, size
 from warpsim.engine.blocks import arrive, exit_warp, start_block, start_due_blocks, vacate_drained
 from warpsim.engine.jit import inline, jit
+from warpsim.engine.lines import begin_waits, count, detailed, select
 from warpsim.engine.pipelines import FOREVER, execute, issuable_among, ready_cycle, unit_accepts
 from warpsim.engine.rng import stream_of
 from warpsim.engine.schedulers import pick
@@ -34,6 +35,8 @@ def issue(machine, state, sm, s, slot, now):
     chip, tally = machine.chip[0], state.tally[0]
     index = sm.index * WARPS + slot
     issued = sm.step[at(slot)]
+    if detailed(state):
+        select(machine, state, sm, s, slot, now)
     kind, slots, gap = execute(machine, state, sm, s, slot, now)
     following = machine.program[at(sm.step[at(slot)])]
     ready, reason = ready_cycle(machine, state, index, following, now, np.int64(_WAIT))
@@ -57,7 +60,7 @@ def issue(machine, state, sm, s, slot, now):
         return arrive(machine, state, sm, slot, issued, gap, now)
     if ready <= now + gap:
         ready, reason = now + gap, np.int64(_WAIT)
-    tally.states[at(reason)] += ready - now - 1
+    count(machine, state, s, sm.step[at(slot)], reason, ready - now - 1)
     sleep_until(state, sm, slot, now, ready, reason)
     return True
 
@@ -76,6 +79,8 @@ def cycle_of_sm(machine, state, sm, now):
     if drained != NONE:
         vacate_drained(machine, state, sm, drained, now)
         woken ^= drained
+    if detailed(state):
+        begin_waits(machine, state, sm, woken)
     ready, issued = sm.ready | woken, NONE  # schedulers own different warps, so none waits for another one's choice
     again = np.int64(FOREVER)
     s = now % chip.schedulers
@@ -120,6 +125,16 @@ def start(machine, state):
             start_block(machine, state, sm, seat, 0)
 
 
+@inline
+def empty(machine, state):
+    """Whether the supply is used up, and every warp has left."""
+    chip = machine.chip[0]
+    residents = 0
+    for sm in state.sms:
+        residents += sm.resident
+    return chip.blocks >= 0 and state.clock[0].next_block >= chip.blocks and residents == 0
+
+
 @jit
 def run(machine, state, stop):
     """Runs the chip from `state.clock.cycle` up to cycle `stop`, exclusive; returns an Outcome."""
@@ -132,7 +147,10 @@ def run(machine, state, stop):
             return _FINISHED
         if now >= stop:
             clock.cycle = stop
-            return _STOPPED
+            if not empty(machine, state):
+                return _STOPPED
+            clock.cycle = clock.last_retire + 1
+            return _FINISHED
         for word in range(0, len(state.calls), WHEEL):
             entry = at(word + (now & (WHEEL - 1)))
             called = state.calls[entry]

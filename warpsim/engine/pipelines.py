@@ -5,6 +5,7 @@ import numpy as np
 from warpsim.engine import memory
 from warpsim.engine.bits import NONE, at, bit, first, size
 from warpsim.engine.jit import inline, rare
+from warpsim.engine.lines import detailed, refuse
 from warpsim.engine.rng import mix, step, uniform
 from warpsim.engine.state import CLASSES, LABEL_BITS, WARPS, Kind, WarpState
 
@@ -49,6 +50,7 @@ def issuable_among(machine, state, sm, s, eligible, now):
             issuable |= alike
             continue
         state.tally[0].states[at(chip.throttle[at(op)])] += size(alike)
+        refuse(state, sm, s, op, 1)
     return issuable, retry
 
 
@@ -131,7 +133,7 @@ def execute(machine, state, sm, s, slot, now):
     step_index = np.int64(sm.step[at(slot)])
     ins = machine.program[at(step_index)]
     kind, op, gap = ins.kind, ins.op, np.int64(ins.gap)
-    if chip.tracing:
+    if detailed(state) and state.tally[0].tracing:
         trace(state, sm, slot, step_index, now)
 
     unit = unit_of(chip, s, op)
@@ -166,11 +168,11 @@ def execute(machine, state, sm, s, slot, now):
 
 @rare
 def trace(state, sm, slot, step_index, now):
-    """Keeps one issue, while there is room."""
+    """Keeps one issue, while there is room; counts it."""
     if state.tally[0].traced < len(state.trace):
         row = state.trace[state.tally[0].traced]
         row[0], row[1], row[2], row[3] = now, sm.index, slot, step_index
-        state.tally[0].traced += 1
+    state.tally[0].traced += 1
 
 
 @inline

@@ -95,7 +95,7 @@ CHIP = np.dtype(
         ("latency", "f8"), ("l1_latency", "f8"), ("l2_latency", "f8"), ("transaction_latency", "f8"),  # cycles
         ("crossbar_servers", "i8"), ("dram_servers", "i8"),
         ("crossbar_rate", "f8"), ("dram_rate", "f8"), ("peak_rate", "f8"),  # bytes per cycle: of one server, one server, the chip
-        ("seed", "u8"), ("registers", "i8"), ("tracing", "i8"),  # registers that the program names; whether issues are kept
+        ("seed", "u8"), ("registers", "i8"),  # registers that the program names
         # by operation class: names of its stalls (WarpState); its unit belongs to each scheduler (1) or to the SM (0)
         ("dependency", "i8", CLASSES), ("throttle", "i8", CLASSES), ("per_scheduler", "i8", CLASSES), ("is_load", "i8", CLASSES),
         ("latency_to", "i8", CLASSES * CLASSES),  # what a consumer of a class sees more or less than the writer's latency
@@ -124,6 +124,7 @@ WARP = np.dtype(
     [
         ("stream", "u8"), ("life", "i8"), ("age", "i8"), ("start", "i8"),
         ("last_return", "i8"), ("held", "i8"), ("free_from", "i8"),  # at a barrier since; not before, by its own gap
+        ("barrier", "i8"),  # the step of the barrier that held it last
     ]
 )  # fmt: skip
 
@@ -132,7 +133,7 @@ SM = np.dtype(
         ("index", "i8"), ("calls", "i8"), ("me", "u8"),  # where in `State.calls` its word begins, and its bit there
         ("ready", "u8"), ("sleeping_long", "u8"), ("draining", "u8"),  # sets of warps: eligible; beyond the wheel's span; exited
         ("visited", "i8"), ("due", "i8"), ("launched", "i8"), ("reused", "i8"),  # last cycle looked at; seats with a launch ahead
-        ("resident", "i8"), ("resident_since", "i8"), ("in_flight", "i8"),
+        ("resident", "i8"), ("resident_since", "i8"), ("in_flight", "i8"), ("warp_cycles", "i8"),  # resident warps, integrated
         # by scheduler: its warps, when it can issue again, the slot that issued last, the same until its warp exits, its stream
         ("mine", "u8", SCHEDULERS), ("next_issue", "i8", SCHEDULERS), ("last", "i8", SCHEDULERS), ("greedy", "i8", SCHEDULERS),
         ("stream", "u8", SCHEDULERS),
@@ -151,7 +152,8 @@ TALLY = np.dtype(
         ("states", "i8", 1 << LABEL_BITS),  # warp-cycles, by WarpState; SELECTED follows from what was issued
         # instruction pairs issued in one cycle, the fewer slots of each, and scheduler-cycles busy from outside the window
         ("pairs", "i8"), ("pair_slots", "i8"), ("carried", "i8"),
-        ("latency_sum", "i8"), ("moved_bytes", "f8"), ("retired", "i8"), ("lifetime_sum", "i8"), ("traced", "i8"),
+        ("latency_sum", "i8"), ("moved_bytes", "f8"), ("retired", "i8"), ("lifetime_sum", "i8"),
+        ("tracing", "i8"), ("traced", "i8"), ("changes", "i8"),  # whether issues are kept; how many were; changes of occupancy
         ("histogram", "i8", FINE_BINS + COARSE_BINS),  # loads by latency
         ("occupancy", "i8", WARPS + 1),  # SM-cycles with so many resident warps
     ]
@@ -186,16 +188,21 @@ class State(NamedTuple):
     flights: Array  # int64[M, loads_per_sm]: a heap of return times
     servers: Array  # float64[2, most servers]: when a server of the crossbar, of DRAM, is free
     window: Array  # float64[WINDOW_BUCKETS + 1]: bytes requested; then the number of the newest bucket
-    trace: Array  # int64[n, 4]: cycle, SM, slot, step of the first n issues
-    lives: Array  # int64[n, 4]: launch number, SM, start, last cycle of the first n warps that retired
+    trace: Array  # int64[n, 4]: cycle, SM, slot, step of the first n issues that are kept
+    lives: Array  # int64[n, 5]: launch number, SM, start, last cycle, slot of the first n warps that retired
+    changes: Array  # int64[n, 3]: cycle, SM, resident warps from then on: the first n changes of occupancy
+    lines: Array  # int64[SCHEDULERS * S << LABEL_BITS]: warp-cycles by scheduler, step and WarpState
+    refused: Array  # int64[M * SCHEDULERS * CLASSES]: cycles in which a unit refused eligible warps, by scheduler and class
+    refused_before: Array  # int64[W]: the same for a warp's scheduler and class when it woke
+    detail: Array  # empty, of two dimensions where lines are counted and issues are kept: the compiler leaves that out otherwise
 
 
-def allocate(machine: Machine, *, trace: int = 0) -> State:
-    """An idle machine at cycle 0; `trace` rows are kept for single issues and retired warps."""
+def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int = 0, by_line: bool = False) -> State:
+    """An idle machine at cycle 0, with so many rows for issues, retired warps and changes of occupancy."""
     chip = machine.chip[0]
     sms, schedulers = int(chip.sms), int(chip.schedulers)
+    detail = by_line or issues > 0
     slots, warps = int(chip.seats * chip.block_warps), sms * WARPS
-    chip.tracing = trace > 0
 
     def records(count: int, dtype: np.dtype[Any]) -> Records:
         return np.zeros(count, dtype).view(np.recarray)
@@ -214,8 +221,13 @@ def allocate(machine: Machine, *, trace: int = 0) -> State:
         flights=np.zeros((sms, max(1, int(chip.loads_per_sm))), np.int64),
         servers=np.zeros((2, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
         window=np.zeros(WINDOW_BUCKETS + 1, np.float64),
-        trace=np.zeros((trace, 4), np.int64),
-        lives=np.zeros((trace, 4), np.int64),
+        trace=np.empty((issues, 4), np.int64),
+        lives=np.empty((lives, 5), np.int64),
+        changes=np.empty((changes, 3), np.int64),
+        lines=np.zeros((SCHEDULERS * len(machine.program) << LABEL_BITS) if detail else 0, np.int64),
+        refused=np.zeros(sms * SCHEDULERS * CLASSES if detail else 0, np.int64),
+        refused_before=np.zeros(warps if detail else 0, np.int64),
+        detail=np.zeros((0, 0) if detail else 0, np.int64),
     )
     state.sms.index[:] = indices = np.arange(sms)
     state.sms.calls[:] = indices // 64 * WHEEL

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
     from warpsim.simulation import Point
+    from warpsim.trace import Trace
 
 SETTINGS = ("scheduler", "memory", "replicates", "seed", "sms", "warmup", "cycles")
 """Arguments of `simulate` that a provenance holds as they are; the others are held by value."""
@@ -35,10 +36,12 @@ def software() -> dict[str, str]:
     }
 
 
-def point_provenance(point: Point) -> str:
-    """The provenance JSON of one simulated point; `from_provenance` reads it."""
+def point_provenance(point: Point, trace: Trace | None = None) -> str:
+    """The provenance JSON of one simulated point, and of what was traced; `from_provenance` reads it."""
     call = {name: dump(getattr(point, name)) for name in ("gpu", "kernel", "launch")}
     call |= {name: getattr(point, name) for name in SETTINGS}
+    if trace is not None:
+        call["trace"] = dump(trace)
     return provenance("simulate", call)
 
 
@@ -56,9 +59,10 @@ def from_provenance(text: str) -> dict[str, Any]:
     from warpsim.gpu import Gpu
     from warpsim.kernels import Kernel
     from warpsim.residency import Launch
+    from warpsim.trace import Trace
 
     call = read_call(text, "simulate")
-    parts = {"gpu": Gpu, "kernel": Kernel, "launch": Launch}
+    parts = {"gpu": Gpu, "kernel": Kernel, "launch": Launch, "trace": Trace}
     return {name: load(parts[name], value) if name in parts else value for name, value in call.items()}
 
 
@@ -80,7 +84,7 @@ def read_call(text: str, function: str) -> dict[str, Any]:
 
 
 def dump(value: Any) -> Any:
-    """A chip, a kernel or a launch as JSON values."""
+    """A chip, a kernel, a launch or a trace as JSON values."""
     kind: Any = type(value)
     return _adapter(kind).dump_python(value, mode="json")
 

@@ -111,6 +111,34 @@ VARIABLES: tuple[Variable, ...] = (
 )
 """What `simulate_point` returns: arrays with the variable's own dimensions, in this order."""
 
+TRACE_VARIABLES: tuple[Variable, ...] = tuple(
+    Variable(name, ("replicate", *dims), "float64", unit, long_name, sweep=False)
+    for name, dims, unit, long_name in (
+        ("occupancy_change_cycle", ("change",), "cycles", "cycle of a change of occupancy"),
+        ("occupancy_change_sm", ("change",), "1", "SM of a change of occupancy"),
+        ("occupancy_change_warps", ("change",), "warps/SM", "resident warps from a change on"),
+        ("occupancy_over_time", ("sm", "time"), "warps/SM", "mean occupancy within a bin"),
+        ("warp_start", ("warp",), "cycles", "first cycle of a warp"),
+        ("warp_end", ("warp",), "cycles", "last cycle of a warp"),
+        ("warp_sm", ("warp",), "1", "SM of a warp"),
+        ("warp_scheduler", ("warp",), "1", "scheduler of a warp"),
+        ("warp_slot", ("warp",), "1", "slot of a warp"),
+        ("warp_block", ("warp",), "1", "thread block of a warp"),
+        ("issue_cycle", ("issue",), "cycles", "cycle of an issue"),
+        ("issue_sm", ("issue",), "1", "SM of an issue"),
+        ("issue_scheduler", ("issue",), "1", "scheduler of an issue"),
+        ("issue_slot", ("issue",), "1", "warp slot of an issue"),
+        ("issue_line", ("issue",), "1", "program line of an issue"),
+        ("line_warp_cycles", ("line", "state"), "warp cycles", "warp-cycles by program line and state"),
+        ("line_instructions", ("line",), "instructions", "warp instructions issued, by program line"),
+        ("scheduler_warp_cycles", ("scheduler", "state"), "warp cycles", "warp-cycles by scheduler and state"),
+        ("warp_cycles_over_time", ("time", "state"), "warp cycles", "warp-cycles by state within a bin"),
+        ("instructions_over_time", ("time",), "instructions", "warp instructions issued within a bin"),
+        ("bandwidth_over_time", ("time",), "GB/s", "memory bandwidth of the chip within a bin"),
+    )
+)
+"""What a trace adds to the result of `simulate`, by what was asked for."""
+
 VALID = Variable("valid", (), "bool", "1", "whether the point exists and was simulated")
 """Sweeps only: one cell per point, False where the chip cannot hold the point (all else is NaN there)."""
 
@@ -133,6 +161,10 @@ COORDINATES: dict[str, dict[str, str]] = {
     "seed": {"units": "1", "long_name": "root seed"},
     "sms": {"units": "SMs", "long_name": "simulated SMs"},
     "warmup": {"units": "cycles", "long_name": "cycles before counting starts"},
+    "time": {"units": "cycles", "long_name": "first cycle of a bin"},
+    "warp": {"units": "1", "long_name": "launch number of a warp"},
+    "line": {"units": "1", "long_name": "program line"},
+    "line_text": {"units": "1", "long_name": "program line, as text"},
     "alpha": {"units": "1", "long_name": "arithmetic instructions per other instruction"},
     "ilp": {"units": "1", "long_name": "independent instructions per warp"},
     "ways": {"units": "1", "long_name": "ways of the bank conflict"},
@@ -150,10 +182,11 @@ def variable(name: str) -> Variable:
     Raises:
         ValueError: no variable has this name.
     """
-    for candidate in (*VARIABLES, VALID):
+    declared = (*VARIABLES, *TRACE_VARIABLES, VALID)
+    for candidate in declared:
         if candidate.name == name:
             return candidate
-    raise ValueError(f"variable = {name!r}: must be one of {', '.join(v.name for v in (*VARIABLES, VALID))}")
+    raise ValueError(f"variable = {name!r}: must be one of {', '.join(v.name for v in declared)}")
 
 
 def coordinate_attrs(name: str) -> dict[str, str]:
