@@ -51,6 +51,18 @@ def test_every_kind_of_a_sweep(store, tmp_path, capsys, request_):
     assert width == 680  # 3.4 inches
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("occupancy", "lifelines")])
+def test_every_kind_of_an_empty_store_says_that_nothing_is_there(plan, tmp_path, capsys, monkeypatch, kind):
+    out, said = tmp_path / "out.zarr", []
+    create_store(out, Plan.from_toml(plan).layout())
+    monkeypatch.setattr(Axes, "text", lambda ax, x, y, text, **_: said.append(text))
+    where = ["--where", "gpu=kepler", "--where", "scheduler=gto", "--no-models"]
+    where += ["--where", "alpha=8"] if kind in ("lines", "states", "distribution") else []
+    assert cli.main(["plot", str(out), "--kind", kind, *where, "-o", str(tmp_path / "figure.png")]) == 0
+    assert said == ["no data"]
+    assert "0 of 24 points" in capsys.readouterr().err
+
+
 def test_models_that_do_not_cover_a_kernel_are_left_out_with_a_line_that_says_so(tmp_path, capsys):
     out, figure = tmp_path / "out.zarr", tmp_path / "figure.png"
     sweep(small_plan(gpu="kepler", kernel="mix", alpha=[0, 1], warps=[4, 8]), out)

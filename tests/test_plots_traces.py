@@ -100,6 +100,11 @@ def test_lifelines_are_bars_from_the_first_to_the_last_cycle_in_the_warps_slots(
     assert part.get_xlim() == (15, 25)
 
 
+def test_a_warp_that_is_still_there_reaches_to_the_end_of_the_trace(ax):
+    plots.warp_lifelines(lives((0, 9, 0, 0, 0), (4, np.nan, 0, 1, 1), (8, 29, 0, 0, 2)), ax)
+    assert [path.get_extents().x1 for path in ax.collections[0].get_paths()] == [10, 30, 30]
+
+
 def test_blocks_side_by_side_or_one_after_the_other_are_dark_and_light_in_turn(ax):
     places = [(turn, seat, warp) for turn in range(3) for seat in range(4) for warp in range(2)]
     rows = [(100 * turn, 100 * turn + 90, 0, 2 * seat + warp, 7 * turn + seat) for turn, seat, warp in places]

@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from warpsim.results.plots.selection import need, single_run
-from warpsim.results.plots.style import DARK, LIGHT, finish, label, say, wrapped
+from warpsim.results.plots.style import DARK, LIGHT, finish, say
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,8 +26,8 @@ def warp_lifelines(
 ) -> Axes:
     """Life of each warp of an SM, a line in its slot, coloured by thread block (V Figures 3.3, 5.1).
 
-    A block and those that follow it or stand beside it are dark and light in turn, so that they differ without colour. Warps that
-    had not retired at the end of the run are not in its trace.
+    A block and those that follow it or stand beside it are dark and light in turn, so that they differ without colour. A warp that
+    is still there when the trace ends has a line to the last cycle that the trace knows.
 
     Args:
         results: a run with a trace of warps: `warp_start`, `warp_end`, `warp_sm`, `warp_slot`, `warp_block` over `warp`.
@@ -42,12 +42,14 @@ def warp_lifelines(
     """
     need(results, "warp_start", "warp_end", "warp_sm", "warp_slot", "warp_block")
     run = single_run(results, replicate)
-    warps = run[["warp_start", "warp_end", "warp_sm", "warp_slot", "warp_block"]].dropna("warp")
+    warps = run[["warp_start", "warp_end", "warp_sm", "warp_slot", "warp_block"]].dropna("warp", subset=["warp_start"])
     numbers = sorted({int(n) for n in warps["warp_sm"].values})
+    known = np.append(warps["warp_start"].values, warps["warp_end"].values) + 1
+    end = known[np.isfinite(known)].max(initial=0.0)
     if numbers and sm not in numbers:
         raise ValueError(f"sm = {sm}: must be one of {', '.join(map(str, numbers))}")
     warps = warps.isel(warp=np.flatnonzero(warps["warp_sm"].values == sm))
-    begins, ends = warps["warp_start"].values, warps["warp_end"].values + 1
+    begins, ends = warps["warp_start"].values, warps["warp_end"].fillna(end - 1).values + 1
     slots, blocks = warps["warp_slot"].values, warps["warp_block"].values.astype(int)
     first = float(begins.min(initial=np.inf)) if start is None else float(start)
     last = float(ends.max(initial=-np.inf)) if stop is None else float(stop)
@@ -61,7 +63,7 @@ def warp_lifelines(
     else:
         say(ax, "no data")
     ax.set_xlabel("time (cycles)")
-    ax.set_ylabel(wrapped(f"{label(warps['warp_slot'], 'warp slot')} of SM {sm}"))
+    ax.set_ylabel(f"warp slot of SM {sm}")
     return finish(ax, grid=False)
 
 
