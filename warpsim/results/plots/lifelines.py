@@ -26,8 +26,8 @@ def warp_lifelines(
 ) -> Axes:
     """Life of each warp of an SM, a line in its slot, coloured by thread block (V Figures 3.3, 5.1).
 
-    A block and those that follow it or stand beside it are dark and light in turn, so that they differ without colour. A warp that
-    is still there when the trace ends has a line to the last cycle that the trace knows.
+    A block and those that follow it or stand beside it are dark and light in turn, so that they differ without colour. A warp
+    that is still there when the trace ends has a line to the last cycle that the trace knows.
 
     Args:
         results: a run with a trace of warps: `warp_start`, `warp_end`, `warp_sm`, `warp_slot`, `warp_block` over `warp`.
