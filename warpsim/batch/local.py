@@ -18,12 +18,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warpsim.batch.extension import as_stored
 from warpsim.batch.plan import Plan
 from warpsim.batch.progress import Meter, Report, reporting
-from warpsim.batch.record import difference
 from warpsim.batch.tile import TileError, empty_arrays, run_tile
 from warpsim.batch.work import Job, Outcome, StoppedError, do_tile, do_tile_of
-from warpsim.store.provenance import read_call
+from warpsim.store.extend import extend_store
+from warpsim.store.place import place_of
 from warpsim.store.schema import build_dataset
 from warpsim.store.zarr_store import Store, StoreError, create_store, open_results, pending_tiles
 
@@ -62,6 +63,7 @@ def sweep(
     dask: Any = None,
     share: tuple[int, int] = (1, 1),
     tiles: Sequence[int] | None = None,
+    extend: bool = False,
     progress: bool | Report = False,
 ) -> xr.Dataset:
     """Simulate all points of a plan.
@@ -78,6 +80,8 @@ def sweep(
             all reach. `workers` and `processes` do not matter then.
         share: (k, n): only the k-th of n shares of the tiles, 1 <= k <= n, so that n jobs can fill one store.
         tiles: only these tiles.
+        extend: where the store holds a part of the plan (fewer replicates, fewer values along its axes), add the rest and
+            keep what is done. Values that are new come last on their axis. No other job may use the store meanwhile.
         progress: True: a bar on a terminal, plain lines otherwise; or a function that is called with each
             Progress.
 
@@ -92,10 +96,12 @@ def sweep(
         TypeError, ValueError: an argument is wrong.
     """
     _check(plan, path, workers, processes or dask is not None, share)
-    chosen = _chosen(plan, share, tiles)
     if path is None:
         return _sweep_memory(plan, workers, progress)
-    store = prepare_store(plan, path)
+    if not place_of(path).exists():
+        _chosen(plan, share, tiles)  # before anything is made
+    plan, store = prepare_store(plan, path, extend=extend)
+    chosen = _chosen(plan, share, tiles)
     pending = sorted({*pending_tiles(store)} & {*chosen})
     if dask is not None:
         from warpsim.batch.dask import dask_outcomes
@@ -135,22 +141,27 @@ def _sweep_memory(plan: Plan, workers: int, progress: bool | Report) -> xr.Datas
     return dataset
 
 
-def prepare_store(plan: Plan, path: str | os.PathLike[str]) -> Store:
+def prepare_store(plan: Plan, path: str | os.PathLike[str], *, extend: bool = False) -> tuple[Plan, Store]:
     """Open the store of this plan, or make it where nothing is yet.
 
+    Args:
+        plan: the sweep.
+        path: its store.
+        extend: where the store holds a part of the plan, add the rest.
+
+    Returns:
+        The plan as the store has it, with its tiles and its order of the values along an axis; the store.
+
     Raises:
-        StoreError: something else is at `path`, or a store of another plan; the message shows the difference.
+        StoreError: something else is at `path`, a store of another plan, or of a part of this one that is not to be
+            extended; the message shows the difference, and nothing was changed.
     """
     store = create_store(path, plan.layout())
-    try:
-        theirs = read_call(store.attrs["provenance"], "sweep")
-    except ValueError as error:
-        raise StoreError(f"{store.path}: {error}") from None
-    lines = difference(plan.record(), theirs)
-    if lines:
-        shown = lines[:10] + [f"and {len(lines) - 10} more"] * (len(lines) > 10)
-        raise StoreError("\n  ".join([f"{store.path}: holds another plan; it was left as it is", *shown]))
-    return store
+    plan, added = as_stored(plan, store)
+    if added and not extend:
+        what = "; ".join(added)
+        raise StoreError(f"{store.path}: holds a part of this plan: {what}; extend=True (--extend) adds what is missing")
+    return plan, extend_store(store, plan.layout()) if added else store
 
 
 def _follow(outcomes: Iterator[Outcome], meter: Meter) -> dict[int, str]:

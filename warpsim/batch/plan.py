@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import itertools
 import json
 import math
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -207,6 +208,15 @@ class Plan:
         """The values of a setting: those along its axis, or the only one."""
         axis = self._axis_of.get(name)
         return (self.settings[name],) if axis is None else self.axes[axis].columns[name]
+
+    def arranged(self, axes: Mapping[str, Axis], tile_shape: Sequence[int]) -> Plan:
+        """The same sweep with the values of its axes in another order, and with tiles of this shape: those of a store."""
+        plan = copy.copy(self)
+        for name in ("grid", "_kernel_digests", "_programs"):
+            vars(plan).pop(name, None)
+        plan.axes, plan._tile_shape = dict(axes), tuple(tile_shape)
+        plan._gpus = {gpu.name: gpu for gpu in plan.values("gpu")}
+        return plan
 
     def tiles(self) -> range:
         """The indices of the tiles."""

@@ -32,7 +32,7 @@ def repair(
         SweepError: tiles failed.
     """
     plan = Plan.from_provenance(open_store(path).attrs["provenance"])
-    store = prepare_store(plan, path)
+    plan, store = prepare_store(plan, path)
     tiles = [damage.tile for damage in damages]
     forget(store.log, tiles)
     sweep(plan, path, workers=workers, tiles=tiles, progress=progress)

@@ -122,7 +122,7 @@ def replicated(
         have = len(next(iter(results.values()))) if results else 0
         if number > have:
             new = simulate(have, number - have)
-            results = {name: np.concatenate([results[name], new[name]]) for name in new} if have else dict(new)
+            results = {name: np.concatenate([results[name], new[name]]) for name in results} if have else dict(new)
         values = results[rule.of][:number]
         needed = rule.needed(values if values.ndim == 1 else values.sum(axis=-1))
         if needed <= number:

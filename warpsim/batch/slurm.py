@@ -89,13 +89,14 @@ class Task:
     tiles: tuple[int, ...]
 
 
-def tiles_to_do(plan: Plan, path: str | os.PathLike[str], *, create: bool) -> list[int]:
+def tiles_to_do(plan: Plan, path: str | os.PathLike[str], *, create: bool, extend: bool = False) -> list[int]:
     """The tiles that are neither done nor with a task that waits or runs.
 
     Args:
         plan: the sweep.
         path: its store.
         create: make the store where there is none.
+        extend: where the store holds a part of the plan, add the rest.
 
     Raises:
         StoreError: `path` holds another plan, or is no store.
@@ -106,7 +107,8 @@ def tiles_to_do(plan: Plan, path: str | os.PathLike[str], *, create: bool) -> li
     if not create and not place_of(path).exists():
         return list(plan.tiles())
     taken = {tile for task in tasks(path) for tile in task.tiles}
-    return [tile for tile in pending_tiles(prepare_store(plan, path)) if tile not in taken]
+    _, store = prepare_store(plan, path, extend=extend)
+    return [tile for tile in pending_tiles(store) if tile not in taken]
 
 
 def array_script(

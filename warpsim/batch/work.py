@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpsim.batch.tile import TileError, run_tile
+from warpsim.store.extend import kept_part
 from warpsim.store.zarr_store import Store, is_done, mark_failed, open_store, write_tile
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def do_tile(plan: Plan, store: Store, index: int, before_point: Callable[[], Non
     if is_done(store, index):  # by another job, since this one looked
         return Outcome(index, 0.0)
     try:
-        results = run_tile(plan, index, before_point)
+        results = run_tile(plan, index, before_point, kept_part(store, index))
     except TileError as error:
         seconds = time.perf_counter() - start
         mark_failed(store, index, str(error), seconds)

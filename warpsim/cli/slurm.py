@@ -23,6 +23,7 @@ def add(commands: Commands) -> None:
         "--sbatch", action="append", default=[], metavar="OPTION", help="an option of sbatch, as in --sbatch=--partition=short"
     )
     parser.add_argument("--scratch", metavar="DIR", help="folder for compiled code (default: $SCRATCH, $TMPDIR, or /tmp)")
+    parser.add_argument("--extend", action="store_true", help="the store holds a part of the plan: add the rest")
     parser.add_argument("--dry-run", action="store_true", help="print the script, and make and submit nothing")
 
 
@@ -33,7 +34,7 @@ def _run(options: argparse.Namespace) -> int:
     with request():
         plan = Plan.from_toml(options.plan)
         try:
-            tiles = slurm.tiles_to_do(plan, options.out, create=not options.dry_run)
+            tiles = slurm.tiles_to_do(plan, options.out, create=not options.dry_run, extend=options.extend)
             if not tiles:
                 print("no tile is left to submit: all are done, or with a task that waits or runs (warpsim status)")
                 return DONE

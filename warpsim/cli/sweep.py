@@ -21,6 +21,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("out", metavar="OUT.zarr", help="a folder, or a URL such as s3://bucket/OUT.zarr")
     add_workers(parser)
     parser.add_argument("--processes", action="store_true", help="workers are processes: faster where points take under a ms")
+    parser.add_argument("--extend", action="store_true", help="the store holds a part of the plan: add the rest")
     parser.add_argument("--dask", metavar="ADDRESS", help="give the tiles to the workers of this Dask scheduler")
     parser.add_argument("--tile", default="1/1", metavar="K/N", help="only the K-th of N shares of the tiles")
     parser.add_argument("--tiles", metavar="LIST", help="only these tiles, such as 0-9,12; -: as standard input says")
@@ -35,7 +36,7 @@ def _run(options: argparse.Namespace) -> int:
         chosen: dict[str, Any] = {"share": _share(options.tile), "tiles": _tiles(options.tiles)}
         how: dict[str, Any] = {"workers": options.workers, "processes": options.processes, "dask": options.dask}
         try:
-            sweep(plan, options.out, **how, **chosen, progress=True)
+            sweep(plan, options.out, **how, **chosen, extend=options.extend, progress=True)
         except (SweepError, WorkerError) as error:
             raise WorkError(str(error)) from None
     return DONE

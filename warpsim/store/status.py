@@ -22,7 +22,7 @@ import zarr
 from warpsim.store.grid import TileGrid
 from warpsim.store.place import Place
 
-DONE, FAILED = "done", "failed"
+DONE, FAILED, KEPT = "done", "failed", "kept"
 TILES = "tiles"
 """Group of the two arrays."""
 
@@ -61,7 +61,7 @@ class TileLog:
         record |= {"seconds": round(seconds, 3) if np.isfinite(seconds) else None, "host": socket.gethostname()}
         if message:
             record["message"] = message
-        self.arrays[kind][self._position(index)] = json.dumps(record)
+        self.arrays[kind][self.position(index)] = json.dumps(record)
 
     def tiles(self, kind: str) -> list[int]:
         """The tiles that have a record, in order."""
@@ -94,9 +94,10 @@ class TileLog:
 
     def key(self, kind: str, index: int) -> str:
         """The key of a tile's record."""
-        return f"{TILES}/{kind}/" + ".".join(["c", *map(str, self._position(index))])
+        return f"{TILES}/{kind}/" + ".".join(["c", *map(str, self.position(index))])
 
-    def _position(self, index: int) -> tuple[int, ...]:
+    def position(self, index: int) -> tuple[int, ...]:
+        """The place of a tile among the tiles along each axis."""
         return tuple(int(i) for i in np.unravel_index(index, self.grid.counts)) if self.grid.counts else ()
 
 
@@ -154,10 +155,17 @@ def tile_records(log: TileLog) -> dict[str, dict[int, dict[str, Any]]]:
     return {kind: log.records(kind, log.tiles(kind)) for kind in (DONE, FAILED)}
 
 
-def create_log(group: zarr.Group, grid: TileGrid) -> None:
-    """Make the two arrays, empty, in a new store."""
-    tiles = group.create_group(TILES)
-    for kind in (DONE, FAILED):
+_LONG_NAMES = {
+    DONE: "tiles that are done: when, where, in how many seconds",
+    FAILED: "tiles that are failed: when, where, in how many seconds",
+    KEPT: "tiles that were done before the sweep grew: how much of them is there",
+}
+
+
+def create_log(group: zarr.Group, grid: TileGrid, *kinds: str) -> None:
+    """Make arrays of records, empty; in a new store those of tiles that are done and failed."""
+    tiles = group.require_group(TILES)
+    for kind in kinds or (DONE, FAILED):
         tiles.create_array(
             kind,
             shape=grid.counts,
@@ -167,11 +175,12 @@ def create_log(group: zarr.Group, grid: TileGrid) -> None:
             compressors=None,
             chunk_key_encoding={"name": "default", "separator": "."},
             dimension_names=grid.axes,
-            attributes={"long_name": f"tiles that are {kind}: when, where, in how many seconds"},
+            attributes={"long_name": _LONG_NAMES[kind]},
         )
 
 
 def forget(log: TileLog, tiles: Iterable[int]) -> None:
-    """Make tiles pending again."""
+    """Make tiles pending again; nothing of them counts."""
     for index in tiles:
         log.remove(DONE, index)
+        log.remove(KEPT, index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 from warpsim.store.schema import SWEEP_VARIABLES
 from warpsim.store.status import DONE
@@ -41,8 +42,9 @@ def _damage(store: Store, index: int) -> Damage | None:
     for declared in SWEEP_VARIABLES:
         array = store.arrays[declared.name]
         position = [part.start // step for part, step in zip(region.values(), store.grid.shape, strict=True)]
-        chunk = array.metadata.encode_chunk_key((*position, *(0 for _ in declared.dims)))
-        if not store.place.exists(f"{declared.name}/{chunk}"):
+        own = (range(count) for count in array.cdata_shape[len(position) :])  # several where replicates were added
+        keys = (array.metadata.encode_chunk_key((*position, *place)) for place in product(*own))
+        if not all(store.place.exists(f"{declared.name}/{key}") for key in keys):
             return Damage(index, declared.name, "its chunk is missing")
         try:
             array[tuple(region.get(dim, slice(None)) for dim in (*store.grid.axes, *declared.dims))]

@@ -33,7 +33,7 @@ from warpsim.store.grid import TileGrid
 from warpsim.store.place import Folder, Remote, place_of
 from warpsim.store.provenance import read_call
 from warpsim.store.schema import SCHEMA_VERSION, SWEEP_VARIABLES, VALID, build_dataset
-from warpsim.store.status import DONE, FAILED, TILES, Status, TileLog, create_log, tile_status
+from warpsim.store.status import DONE, FAILED, KEPT, TILES, Status, TileLog, create_log, tile_status
 
 _VERSION = "warpsim_schema"
 _ROOT = "zarr.json"
@@ -163,15 +163,13 @@ def open_store(path: str | os.PathLike[str], *, read_only: bool = False) -> Stor
     grid = TileGrid(_dims(valid), valid.shape, valid.chunks)
     for declared in SWEEP_VARIABLES:
         array = arrays[declared.name]
-        chunks = (
-            *grid.shape,
-            *array.shape[len(grid.axes) :],
-        )  # a tile is a whole chunk, or writes would collide
-        if _dims(array) != (*grid.axes, *declared.dims) or array.chunks != chunks:
-            raise StoreError(f"{place.path}: {declared.name} has chunks {array.chunks}, the tiles {chunks}")
+        chunks = array.chunks[: len(grid.axes)]  # a tile is whole chunks, or writes would collide
+        if _dims(array) != (*grid.axes, *declared.dims) or chunks != grid.shape:
+            raise StoreError(f"{place.path}: {declared.name} has chunks {array.chunks}, the tiles {grid.shape}")
     coordinates = {name: np.asarray(_array(group, name)[...]) for name in _dimensions(grid)}
     attrs = {key: str(group.attrs[key]) for key in ("source", "history", "provenance")}
-    log = TileLog(place, grid, {kind: _array(group, f"{TILES}/{kind}") for kind in (DONE, FAILED)})
+    kinds = (DONE, FAILED, *([KEPT] if f"{TILES}/{KEPT}" in group else []))
+    log = TileLog(place, grid, {kind: _array(group, f"{TILES}/{kind}") for kind in kinds})
     return Store(place, grid, coordinates, attrs, arrays, log)
 
 
