@@ -98,6 +98,9 @@ def test_profile_takes_the_mean():
     body = (LOAD, Loop(body=(ADD,), trips=(2, 4)), Conditional(probability=0.25, then=(ADD,), orelse=(BARRIER,)))
     counts = profile(load_gpu("fermi"), kernel(*body)).instructions
     assert counts == pytest.approx({"load": 1, "alu": 3.25, "branch": 1, "barrier": 0.75, "exit": 1})
+    leaves = Conditional(probability=0.25, then=(Instruction("exit"),))
+    counts = profile(load_gpu("fermi"), kernel(leaves, ADD)).instructions
+    assert counts == pytest.approx({"branch": 1, "exit": 1, "alu": 0.75})
     both = Conditional(diverges=True, then=(ADD,), orelse=(ADD, ADD))
     assert profile(load_gpu("fermi"), kernel(Loop(body=(both,), trips=None))).instructions == {"branch": 1, "alu": 3}
 

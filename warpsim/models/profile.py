@@ -8,10 +8,9 @@ of `warpsim.models.costs`, so that all models start from the same numbers as the
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
 import xarray as xr
 
 from warpsim import units
@@ -20,6 +19,8 @@ from warpsim.kernels import Conditional, Instruction, Kernel, Loop
 from warpsim.kernels.statements import MEMORY_OPS, Statement
 from warpsim.models.common import NotCoveredError, quantity, result
 from warpsim.models.costs import MEMORY, Cost, cost, issue_uses
+from warpsim.models.counts import counts
+from warpsim.models.warp_path import names_warps
 
 _CONTROL = ("barrier", "exit")
 
@@ -110,17 +111,19 @@ def busy(parts: Iterable[Part]) -> float:
 def profile(gpu: Gpu, kernel: Kernel) -> Profile:
     """Return what a warp executes; of an endless kernel, what one repetition of its loop does.
 
-    Chance is taken at its mean; both sides of a divergent conditional count. A finite kernel ends in an exit.
+    Chance is taken at its mean; both sides of a divergent conditional count. The end of a warp is an exit.
 
     Raises:
-        NotCoveredError: the kernel tells the warps of a block apart.
+        NotCoveredError: the kernel tells the warps of a block apart, or not all reach its endless loop.
         ValueError: the chip lacks an operation class, or the latency of a cache that is hit.
     """
-    counts: dict[Instruction, float] = defaultdict(float)
-    body = _loop(kernel).body if kernel.endless else (*kernel.body, Instruction("exit"))
-    _count(kernel, body, 1.0, counts)
-    parts = tuple(_part(gpu, instruction, number) for instruction, number in counts.items() if number > 0)
-    return Profile(gpu, "repetition" if kernel.endless else "warp", parts)
+    if names_warps(kernel):
+        raise NotCoveredError(f"{kernel.name}: it tells the warps of a block apart; volkov covers that")
+    counted = counts(gpu, kernel)
+    found: dict[Instruction, float] = defaultdict(float)
+    for instruction, number in counted:
+        found[instruction.model_copy(update={"dst": None, "src": (), "comment": ""})] += number
+    return Profile(gpu, counted.per, tuple(_part(gpu, i, number) for i, number in found.items() if number > 0))
 
 
 def part_of(gpu: Gpu, instruction: Instruction) -> Part:
@@ -184,11 +187,6 @@ def dataset(
     return result(of.gpu, ipc, {**found, **others}, source=source)
 
 
-def pointwise(function: Callable[[float], float], values: xr.DataArray) -> xr.DataArray:
-    """Apply a function to each number of an array."""
-    return values.copy(data=np.array([function(float(v)) for v in values.values.flat]).reshape(values.shape))
-
-
 def _loop(kernel: Kernel) -> Loop:
     last = kernel.body[-1]
     assert isinstance(last, Loop)
@@ -208,24 +206,6 @@ def _part(gpu: Gpu, instruction: Instruction, number: float) -> Part:
         requested_bytes=sum(use.requested_bytes for use, _ in costs.uses),
         traffic_bytes=moved * gpu.bandwidth_bytes_per_cycle / gpu.sms,
     )
-
-
-def _count(
-    kernel: Kernel, statements: tuple[Statement, ...], weight: float, counts: dict[Instruction, float]
-) -> None:
-    for statement in statements:
-        if isinstance(statement, Instruction):
-            counts[statement.model_copy(update={"dst": None, "src": (), "comment": ""})] += weight
-        elif isinstance(statement, Loop):
-            _count(kernel, statement.body, weight * sum(statement.trip_range) / 2, counts)
-        else:
-            if statement.warps is not None:
-                raise NotCoveredError(f"{kernel.name}: it tells the warps of a block apart; volkov covers that")
-            counts[Instruction("branch")] += weight
-            then = 1.0 if statement.probability is None else statement.probability
-            orelse = 1.0 if statement.probability is None else 1 - statement.probability
-            _count(kernel, statement.then, weight * then, counts)
-            _count(kernel, statement.orelse, weight * orelse, counts)
 
 
 def _unrolled(kernel: Kernel, statements: tuple[Statement, ...], model: str) -> Iterable[Instruction]:

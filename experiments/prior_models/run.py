@@ -1,0 +1,108 @@
+"""How far are the performance models before V's from the simulator, where V found them far from hardware? V chapter 7."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pictures
+import xarray as xr
+from estimates import estimate, extreme, quotients, simulated
+
+import warpsim as ws
+from warpsim.results.markdown import replace_block, table
+from warpsim.results.published import comparison
+
+HERE = Path(__file__).parent
+
+
+def main(out: Path, *, full: bool, workers: int) -> int:
+    """Sweeps into out/prior_models.zarr (resumable), draws V's figures, and writes the table into this page."""
+    out.mkdir(parents=True, exist_ok=True)
+    name = "plan_full" if full else "plan"
+    store = out / ("prior_models_full.zarr" if full else "prior_models.zarr")
+    results = ws.sweep(ws.Plan.from_toml(HERE / f"{name}.toml"), store, workers=workers, progress=True).load()
+    rows = list(printed(results))
+    with (out / "prior_models.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    replace_block(HERE / "README.md", table(rows))
+    for figure in ("throughput", "band", "needed"):
+        getattr(pictures, f"{figure}_page")(results).savefig(out / f"{figure}.png", dpi=110)
+    print(f"{out}: prior_models.csv, the table; throughput.png, band.png, needed.png: Figures 7.1 to 7.14")
+    return 0
+
+
+def printed(results: xr.Dataset) -> Iterator[dict[str, str]]:
+    """What V prints in chapter 7 about models and measurements, beside the same of models and simulation."""
+    chips = {name: ws.load_gpu(name) for name in ("g80", "gt200", "fermi", "kepler", "maxwell")}
+    found = {name: simulated(results, gpu) for name, gpu in chips.items()}
+
+    def over(model: str, chip: str, alpha: float | None = None, warps: float | None = None) -> np.ndarray:
+        ratio = quotients(model, chips[chip], found[chip], alpha)
+        return extreme(ratio if warps is None else ratio.sel(warps=[warps]), "largest")
+
+    def under(model: str, chip: str, alpha: float | None = None, warps: float | None = None) -> np.ndarray:
+        ratio = quotients(model, chips[chip], found[chip], alpha)
+        return 1 / extreme(ratio if warps is None else ratio.sel(warps=[warps]), "smallest")
+
+    def row(
+        source: str, chip: str, quantity: str, published: float | None, values: np.ndarray, kind: str = "prediction"
+    ) -> dict[str, str]:
+        return comparison(source, chip, quantity, published, values, kind)
+
+    def ranked(values: dict[str, np.ndarray], which: str) -> tuple[str, np.ndarray]:
+        order = sorted(values, key=lambda chip: float(values[chip].mean()))
+        chip = order[0] if which == "smallest" else order[-1]
+        return chip, values[chip]
+
+    yield row("7.1", "gt200", "Hong and Kim, alpha 32: overestimate up to", 2.1, over("hong_kim", "gt200", 32))
+    yield row("7.1", "gt200", "V 4.1, alpha 32: overestimate up to (at the knee)", 1.09, over("basic", "gt200", 32))
+    loads = under("baghsorkhi", "g80", 0, 24)
+    yield _bound(row("7.2", "g80", "Baghsorkhi, alpha 0, 24 warps: underestimate", 8, loads, "fit"), "over")
+    at_20 = found["g80"].sel(alpha=0, warps=20) / (estimate("basic", chips["g80"], [0], [1e9]).item())
+    yield row("7.2", "g80", "alpha 0, 20 warps: share of the peak", 0.94, at_20.values, "fit")
+    yield row("7.9", "g80", "Baghsorkhi, alpha 1: underestimate up to", 7.6, under("baghsorkhi", "g80", 1))
+    yield row("7.9", "g80", "Baghsorkhi, alpha 8: underestimate up to", 2.7, under("baghsorkhi", "g80", 8))
+    yield row("7", "g80", "Baghsorkhi, some alpha: overestimate (at least)", 1.7, over("baghsorkhi", "g80"))
+    yield row("7.3", "g80", "Baghsorkhi, alpha 32: overestimate up to", None, over("baghsorkhi", "g80", 32))
+    yield row("7.3", "gt200", "Zhang and Owens, alpha 16: overestimate up to", 1.9, over("zhang_owens", "gt200", 16))
+    at_one = max((over("zhang_owens", "gt200", 1), under("zhang_owens", "gt200", 1)), key=np.mean)
+    yield row("7.9", "gt200", "Zhang and Owens, alpha 1: off by a factor of up to", 1.06, at_one)
+    newer = {c: over("zhang_owens", c, a) for c, a in (("fermi", 32), ("kepler", 32), ("maxwell", 64))}
+    yield row("7.3", *_named(ranked(newer, "smallest"), "Zhang and Owens, Figure 7.6: overestimate, smallest of three", 1.9))
+    yield row("7.3", *_named(ranked(newer, "largest"), "Zhang and Owens, Figure 7.6: overestimate, largest of three", 2.0))
+    yield row("7.4", "fermi", "Sim, alpha 32: overestimate up to", 1.8, over("sim", "fermi", 32))
+    yield row("7.4", "kepler", "Sim, alpha 32: overestimate up to", 2.0, over("sim", "kepler", 32))
+    yield row("7.4", "maxwell", "Sim, alpha 64: overestimate up to", None, over("sim", "maxwell", 64))
+    yield row("7.9", "fermi", "Sim, small alpha: underestimate up to", 2, under("sim", "fermi"))
+    yield row("7.9", "fermi", "Sim, 4 warps: underestimate up to", 1.3, under("sim", "fermi", warps=4))
+    yield row("7.9", "fermi", "Sim, alpha 1: overestimate up to", 1.25, over("sim", "fermi", 1))
+    full = (found["fermi"].sel(alpha=0, warps=48) / 32).values * ws.units.ipc_to_gbs(1, 1.4, 15)
+    yield row("7.5", "fermi", "alpha 0, the most attained, GB/s", 151, full, "fit")
+    yield row("7.5", "fermi", "Huang, alpha 0, 48 warps: overestimate", 1.67, over("huang_lrr", "fermi", 0, 48), "fit")
+    adds = {policy: over(f"huang_{policy}", "maxwell", np.inf, 64) for policy in ("lrr", "gto")}
+    yield row("7.5", "maxwell", "Huang, adds, 64 warps: overestimate", 2.66, adds["lrr"], "input")
+    yield row("7.6", "maxwell", "Huang, adds, greedy, 64 warps: overestimate", 1.2, adds["gto"], "input")
+    yield row("7.5", "kepler", "alpha 32, 64 warps, adds/cycle", None,
+              found["kepler"].sel(alpha=32, warps=64).values * 32 / 33)  # fmt: skip
+    small = {c: over("huang_gto", c) for c in ("fermi", "kepler", "maxwell")}
+    yield _bound(row("7", *_named(ranked(small, "largest"), "Huang, greedy: overestimate, largest of three", 2.0)), "at least")
+    basic = {c: over("basic", c) for c in chips}
+    yield row("7.9", "g80", "V 4.1: overestimate up to", 1.34, basic.pop("g80"))
+    yield row("7.9", *_named(ranked(basic, "smallest"), "V 4.1: overestimate, smallest of the other four", 1.25))
+    yield row("7.9", *_named(ranked(basic, "largest"), "V 4.1: overestimate, largest of the other four", 1.28))
+    yield row("7.9", "fermi", "V 6.5: overestimate up to", 1.09, over("refined", "fermi"))
+    yield row("7.9", "kepler", "V 6.5: overestimate up to (about)", 1.2, over("refined", "kepler"))
+
+
+def _bound(row: dict[str, str], words: str) -> dict[str, str]:
+    """A row whose published number is a bound, so that a distance from it says nothing."""
+    return row | {"published": f"{words} {row['published']}", "error, %": ""}
+
+
+def _named(ranked: tuple[str, np.ndarray], quantity: str, published: float) -> tuple[str, str, float, np.ndarray]:
+    return ranked[0], quantity, published, ranked[1]
