@@ -142,7 +142,8 @@ def test_a_creation_that_was_killed_is_made_good_by_the_next(url, monkeypatch):
             sweep(small_plan(), url)
     with pytest.raises(StoreError, match="another plan is being made here"):
         sweep(small_plan(cycles=500), url)
-    assert pending_tiles(prepare_store(small_plan(), url)) == list(small_plan().tiles())
+    _, store = prepare_store(small_plan(), url)
+    assert pending_tiles(store) == list(small_plan().tiles())
 
 
 def test_the_commands_take_urls(server, tmp_path, capsys):
