@@ -69,5 +69,7 @@ def test_a_run_has_its_worksheet():
 
 def test_without_provenance_it_says_why(results):
     axes = ("gpu", "alpha", "warps", "scheduler")
+    other = results.assign_attrs(provenance='{"function": "sweep", "call": {}}')
+    assert bounds(other, axes).missing.startswith("the provenance, perhaps of another version of warpsim, lacks '")
     assert bounds(results.assign_attrs(provenance=""), axes).missing == "the result has no provenance"
     assert "but is of 'other'" in bounds(results.assign_attrs(provenance='{"function": "other"}'), axes).missing

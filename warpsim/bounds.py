@@ -72,7 +72,9 @@ def bounds(results: xr.Dataset, axes: tuple[str, ...]) -> Bounds:
         solver = _Solver(found)
         for place, program, point in _points(results, axes):
             solver.enter(place, program, point)
-    except (ValueError, TypeError, KeyError) as error:  # a kernel has changed, a model does not cover it, no provenance
+    except KeyError as error:
+        return replace(_nothing(shape), missing=f"the provenance, perhaps of another version of warpsim, lacks {error}")
+    except (ValueError, TypeError) as error:  # a kernel has changed, the model does not cover it, there is no provenance
         return replace(_nothing(shape), missing=str(error))
     for values in (*found.throughput.values(), *found.ipc.values()):
         values[np.isnan(values) & (found.binds >= 0)] = 0.0  # the program of that point has no such class

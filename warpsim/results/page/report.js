@@ -146,10 +146,11 @@ class Panel {
     this.hint.textContent = [this.said, this.extra].filter(Boolean).join(" ");
     const common = {
       font: { family: "system-ui, Helvetica Neue, Arial, sans-serif", size: 13, color: "#1d2329" },
-      margin: { l: 70, r: 20, t: 12, b: 55 }, hoverlabel: { align: "left" }, hovermode: "closest",
+      margin: { l: 70, r: 20, t: 30, b: 55 }, hoverlabel: { align: "left" }, hovermode: "closest",
       paper_bgcolor: "#fff", plot_bgcolor: "#fff",
     };
-    Plotly.react(this.figure, traces, { ...common, ...layout }, { responsive: true, displaylogo: false });
+    Plotly.react(this.figure, traces, { ...common, ...layout }, {
+      responsive: true, displaylogo: false, modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]] });
   }
 
   curves() {
@@ -200,7 +201,7 @@ class Panel {
     const across = this.x === null ? {} : { title: { text: label(data.dims[this.x]), standoff: 8 }, ...grid };
     Object.assign(across, even ? { type: "category", categoryorder: "array", categoryarray: xs } : { type: stacked ? "linear" : this.scale });
     const up = { title: { text: label(variable) }, ...grid, rangemode: "tozero" };
-    const layout = { showlegend: this.hue !== NONE, legend: { title: { text: this.hue === NONE ? "" : data.dims[this.hue].label } },
+    const layout = { showlegend: this.hue !== NONE, legend: { title: { text: this.hue === NONE ? "" : this.hue } },
       barmode: "stack", bargap: count > 40 ? 0 : 0.2 };
     const sides = { ...across, autorange: "reversed", automargin: true };
     return [traces, sideways ? { ...layout, xaxis: up, yaxis: sides } : { ...layout, xaxis: { ...across, automargin: true }, yaxis: up }];
