@@ -273,6 +273,49 @@ def test_files_that_are_not_there(capsys, tmp_path, monkeypatch, arguments, mess
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", ["advise --gpu g80 --kernel mix", "sweep p.toml o.zarr", "experiment cusp"])
+@pytest.mark.parametrize("workers", ["0", "-1", "two"])
+def test_wrong_numbers_of_workers(capsys, command, workers):
+    with pytest.raises(SystemExit) as done:
+        cli.main([*command.split(), "--workers", workers])
+    assert done.value.code == 2
+    assert f"--workers: {workers}: must be an integer, at least 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--block-warps", "0"], "block_warps = 0: an integer from 1 to 32 on kepler"),
+        (["--block-warps", "33"], "block_warps = 33: an integer from 1 to 32 on kepler"),
+    ],
+)
+def test_wrong_blocks_of_a_grid(capsys, options, message):
+    assert cli.main(["simulate", "--gpu", "kepler", "--kernel", "vector_add", "--blocks", "4", *options]) == 2
+    assert capsys.readouterr().err == f"warpsim: {message}\n"
+
+
+@pytest.mark.parametrize("output", ["none/figure.png", "folder.png", "figure", "figure.txt"])
+def test_where_a_picture_cannot_be_written(capsys, tmp_path, monkeypatch, output):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.png").mkdir()
+    for command in (["plot", "none.zarr"], ["compare", "--gpu", "g80", "--kernel", "mix"]):
+        assert cli.main([*command, "-o", output]) == 2
+        assert capsys.readouterr().err.startswith(f"warpsim: -o {output}: must ")
+
+
+def test_tiles_that_there_are_not(plan, tmp_path, capsys):
+    assert cli.main(["sweep", str(plan), str(tmp_path / "out.zarr"), "--tiles", "0-999999999999"]) == 2
+    assert re.search(r"tiles 0-999999999999: must be from 0 to \d+$", capsys.readouterr().err)
+    assert not (tmp_path / "out.zarr").exists()
+
+
+@pytest.mark.parametrize("line", ["derived = 3", "tile_shape = [3]"])
+def test_what_a_plan_that_is_made_again_has_is_no_setting(plan, tmp_path, capsys, line):
+    plan.write_text(f"{line}\n{PLAN_TOML}")
+    assert cli.main(["sweep", str(plan), str(tmp_path / "out.zarr")]) == 2
+    assert f"{line.split()[0]}: is no setting" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("share", ["0/2", "3/2", "1", "a/b", "1/2/3"])
 def test_wrong_shares(plan, tmp_path, capsys, share):
     assert cli.main(["sweep", str(plan), str(tmp_path / "out.zarr"), "--tile", share]) == 2
@@ -316,6 +359,14 @@ def test_an_experiment_does_not_write_over_another_store(experiments, tmp_path, 
     assert cli.main(["experiment", "tiny", "--out", str(tmp_path)]) == 2
     message = capsys.readouterr().err
     assert "exists, but is not a warpsim store; it was left as it is" in message and "--out DIR" in message
+
+
+def test_an_experiment_needs_a_folder(experiments, tmp_path, capsys):
+    file = tmp_path / "notes.txt"
+    file.write_text("kept")
+    assert cli.main(["experiment", "tiny", "--out", str(file)]) == 2
+    assert f"--out {file}: must be a folder" in capsys.readouterr().err
+    assert file.read_text() == "kept"
 
 
 def test_an_unknown_experiment_lists_those_there_are(experiments, capsys):

@@ -49,7 +49,6 @@ def test_what_s_does_not_cover_is_said(capsys):
         (["--warps", "49"], "warps = 49"),
         (["--set", "beta=1"], "beta"),
         (["--replicates", "0"], "replicates = 0"),
-        (["--workers", "0"], "--workers 0: must be at least 1"),
     ],
 )
 def test_a_wrong_request(wrong, message, capsys):

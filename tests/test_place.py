@@ -161,3 +161,12 @@ def test_the_commands_take_urls(server, tmp_path, capsys):
 def test_an_unknown_protocol_is_a_wrong_request(capsys):
     assert cli.main(["status", "nfs9://a/b.zarr"]) == 2
     assert "nfs9" in capsys.readouterr().err
+
+
+def test_a_store_that_cannot_be_reached_is_a_failure(monkeypatch, capsys):
+    def unreachable(*_):
+        raise LookupError("Unable to locate credentials")  # botocore's errors are no OSError either
+
+    monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.exists", unreachable)
+    assert cli.main(["status", "memory://a.zarr"]) == 1
+    assert capsys.readouterr().err == "warpsim: memory://a.zarr: Unable to locate credentials\n"

@@ -257,7 +257,7 @@ def _chosen(plan: Plan, share: tuple[int, int], tiles: Sequence[int] | None) -> 
         return plan.tiles()[share[0] - 1 :: share[1]]
     wrong = [index for index in tiles if index not in plan.tiles()]
     if wrong:
-        raise ValueError(f"tiles = {wrong}: must be from 0 to {len(plan.tiles()) - 1}")
+        raise ValueError(f"tiles = {wrong[0]}: must be from 0 to {len(plan.tiles()) - 1}")
     return sorted({*tiles})[share[0] - 1 :: share[1]]
 
 

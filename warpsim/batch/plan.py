@@ -142,6 +142,9 @@ class Plan:
             settings = tomllib.loads(file.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ValueError(f"{file}: {error}") from None
+        for name in ("derived", "tile_shape"):  # what a plan that is made again has
+            if name in settings:
+                raise ValueError(f"{file}: {name}: is no setting")
         points = settings.get("points")
         for table in [settings, *(points if isinstance(points, list) else [])]:
             for name in ("gpu", "kernel"):

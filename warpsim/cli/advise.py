@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from warpsim.cli.common import (
     DONE,
     Commands,
-    RequestError,
     add_point_options,
     add_workers,
     new_command,
@@ -44,8 +43,6 @@ def _run(options: argparse.Namespace) -> int:
 
     if options.replicates is None:
         options.replicates = REPLICATES
-    if options.workers < 1:
-        raise RequestError(f"--workers {options.workers}: must be at least 1")
     point = requested_point(options)
     with request():
         ds = advise_point(point, fraction=options.fraction, departure_delay=options.departure_delay, threads=options.workers)

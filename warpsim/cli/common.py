@@ -6,6 +6,7 @@ import argparse
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def add_point_options(parser: argparse.ArgumentParser, *, required: bool = True)
     add_kernel_options(parser, required=required)
     add_run_options(parser, INTEGERS)
     parser.add_argument(
-        "--blocks", type=int, metavar="N", help="thread blocks of a grid that runs to its end (default: an endless supply)"
+        "--blocks", type=_from_1, metavar="N", help="thread blocks of a grid that runs to its end (default: an endless supply)"
     )
 
 
@@ -82,13 +83,15 @@ def requested_point(options: argparse.Namespace) -> Point:
     """
     given = given_options(options, INTEGERS)
     with request():
-        from warpsim.residency import Launch, default_block_warps
+        from warpsim.residency import Launch, default_block_warps, occupancy
         from warpsim.simulation import make_point
 
         gpu, kernel = requested_kernel(options)
         if options.blocks is not None:
-            block_warps = given.pop("block_warps", None) or default_block_warps(gpu, given.get("warps", gpu.sm.max_warps))
-            given["launch"] = Launch(blocks=options.blocks, block_warps=block_warps)
+            if options.block_warps is None:
+                given["block_warps"] = default_block_warps(gpu, given.get("warps", gpu.sm.max_warps))
+            occupancy(gpu, kernel, given["block_warps"])  # says what is wrong with it
+            given["launch"] = Launch(blocks=options.blocks, block_warps=given["block_warps"])
         return make_point(gpu, kernel, **given)
 
 
@@ -110,8 +113,30 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
     """Add the option of how many threads."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     parser.add_argument(
-        "--workers", type=int, default=cores, metavar="N", help="threads (default: one per core, %(default)s)"
+        "--workers", type=_from_1, default=cores, metavar="N", help="threads (default: one per core, %(default)s)"
     )
+
+
+def _from_1(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be an integer, at least 1")
+    return int(text)
+
+
+def check_output(path: Path, endings: Iterable[str]) -> None:
+    """Check a file that is to be written, before the work.
+
+    Args:
+        path: the file.
+        endings: the formats that can be written, without dots.
+
+    Raises:
+        RequestError: its format cannot be written, its folder is not there, or it is a folder itself.
+    """
+    if path.suffix.removeprefix(".") not in endings:
+        raise RequestError(f"-o {path}: must end in one of .{', .'.join(sorted(endings))}")
+    if not path.parent.is_dir() or path.is_dir():
+        raise RequestError(f"-o {path}: must be a file in a folder that exists")
 
 
 @contextmanager

@@ -12,10 +12,10 @@ from warpsim.cli.common import (
     DONE,
     INTEGERS,
     Commands,
-    RequestError,
     add_kernel_options,
     add_run_options,
     add_workers,
+    check_output,
     given_options,
     new_command,
     request,
@@ -57,9 +57,7 @@ def _run(options: argparse.Namespace) -> int:
     with request():
         gpu, kernel = requested_kernel(options)
         output = options.output or Path(f"compare-{gpu.name}-{kernel.name}.png")
-        allowed = Figure().canvas.get_supported_filetypes()
-        if output.suffix.removeprefix(".") not in allowed:
-            raise RequestError(f"-o {output}: must end in one of .{', .'.join(sorted(allowed))}")
+        check_output(output, Figure().canvas.get_supported_filetypes())
         given = {"replicates": _REPLICATES, **given_options(options, _RUN), "threads": options.workers}
         found = compare(gpu, kernel, warps=_occupancies(options.warps), op=options.op, **given)
     results = found.results

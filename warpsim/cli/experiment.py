@@ -26,6 +26,9 @@ def _run(options: argparse.Namespace) -> int:
         raise RequestError(
             f"experiment {options.name!r}: must be one of {', '.join(names) or '(none found)'}"
         )
+    out = options.out or Path("results") / options.name
+    if out.exists() and not out.is_dir():
+        raise RequestError(f"--out {out}: must be a folder, or not there yet")
     file = folder / options.name / "run.py"
     spec = importlib.util.spec_from_file_location(f"warpsim_experiment_{options.name}", file)
     assert spec is not None and spec.loader is not None
@@ -37,11 +40,7 @@ def _run(options: argparse.Namespace) -> int:
         from warpsim.store.zarr_store import StoreError
 
         try:
-            return int(
-                module.main(
-                    options.out or Path("results") / options.name, full=options.full, workers=options.workers
-                )
-            )
+            return int(module.main(out, full=options.full, workers=options.workers))
         except SweepError as error:
             raise WorkError(str(error)) from None
         except StoreError as error:

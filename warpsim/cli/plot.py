@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpsim.cli.common import DONE, Commands, RequestError, chosen, new_command, request
+from warpsim.cli.common import DONE, Commands, RequestError, check_output, chosen, new_command, request
 from warpsim.cli.opening import opened
 
 if TYPE_CHECKING:
@@ -47,14 +47,13 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from matplotlib.figure import Figure
+
     from warpsim.results.plots import paper
 
+    check_output(options.output, Figure().canvas.get_supported_filetypes())
     with paper():
-        figure = picture(options)
-        allowed = figure.canvas.get_supported_filetypes()
-        if options.output.suffix.removeprefix(".") not in allowed:
-            raise RequestError(f"-o {options.output}: must end in one of .{', .'.join(sorted(allowed))}")
-        figure.savefig(options.output)
+        picture(options).savefig(options.output)
     return DONE
 
 

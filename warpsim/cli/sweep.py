@@ -33,7 +33,7 @@ def _run(options: argparse.Namespace) -> int:
 
     with request(), _terminable():
         plan = Plan.from_toml(options.plan)
-        chosen: dict[str, Any] = {"share": _share(options.tile), "tiles": _tiles(options.tiles)}
+        chosen: dict[str, Any] = {"share": _share(options.tile), "tiles": _tiles(options.tiles, len(plan.tiles()))}
         how: dict[str, Any] = {"workers": options.workers, "processes": options.processes, "dask": options.dask}
         try:
             sweep(plan, options.out, **how, **chosen, extend=options.extend, progress=True)
@@ -59,7 +59,7 @@ def _share(text: str) -> tuple[int, int]:
     return int(first), int(last)
 
 
-def _tiles(text: str | None) -> list[int] | None:
+def _tiles(text: str | None, number: int) -> list[int] | None:
     if text is None:
         return None
-    return tiles_of(sys.stdin.read() if text == "-" else text)
+    return tiles_of(sys.stdin.read() if text == "-" else text, number)

@@ -78,7 +78,12 @@ class Remote:
     def exists(self, key: str = "") -> bool:
         """Whether there is such a key; without one, whether there is anything at the path."""
         self._fs.invalidate_cache()
-        return bool(self._fs.exists(self._key(key)))
+        try:
+            return bool(self._fs.exists(self._key(key)))
+        except OSError:
+            raise
+        except Exception as error:  # what a protocol's library raises, such as botocore without credentials
+            raise OSError(f"{self.path}: {error}") from error
 
     def names(self, folder: str) -> list[str]:
         """Names of the keys directly in a folder; none where there is no such folder."""
