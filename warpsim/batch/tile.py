@@ -63,7 +63,7 @@ def run_tile(
             point = plan.point(place, parts)
             columns = [plan.ops.index(op) for op in result_ops([point.gpu])]
             before = None if known is None else _known(known, inside, columns)
-            run = partial(_simulate, point, plan.streams(place))
+            run = partial(simulate_replicates, point, plan.streams(place))
             _put(arrays, inside, replicated(run, plan.replicates, before), columns)
         except InvalidPoint:
             continue
@@ -72,7 +72,8 @@ def run_tile(
     return build_dataset(arrays, tile_coordinates(plan, index), axes=plan.grid.axes)
 
 
-def _simulate(point: Point, streams: bytes | None, first: int, number: int) -> Arrays:
+def simulate_replicates(point: Point, streams: bytes | None, first: int, number: int) -> Arrays:
+    """Simulate so many replicates of a point, from number `first` on, by its random streams."""
     return simulate_point(replace(point, replicates=number), streams=streams, first=first)
 
 
