@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,7 @@ from warpsim.batch.local import sweep
 from warpsim.batch.plan import Plan
 
 ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "pictures.md"
 PLAN = ROOT / "docs" / "pictures" / "example.toml"
 SWEEP = ROOT / "tests" / "data" / "pictures_sweep.nc"
 RUN = ROOT / "tests" / "data" / "pictures_run.nc"
@@ -36,12 +40,25 @@ def kept() -> xr.Dataset:
     return results.assign_attrs(Plan.from_toml(PLAN).attributes())
 
 
+def traced(folder: Path) -> xr.Dataset:
+    """What is drawn of the run over time: the code on the page, which saves it in a folder, and what it saved."""
+    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    with contextlib.chdir(folder):
+        exec(compile(code, str(PAGE), "exec"), {})
+    run = xr.open_zarr(folder / "run.zarr", consolidated=False).load()
+    drawn = [name for name in run.data_vars if str(name).startswith(("occupancy_change_", "warp_"))]
+    unused = ["warp_cycles", "warp_latency", "warp_scheduler"]
+    return run[["cycles", *(name for name in drawn if name not in unused)]].drop_vars("state", errors="ignore")
+
+
 def main() -> None:
     """Write the files."""
-    results = simulated()
-    for name in results.data_vars:
-        results[name] = results[name].astype(np.float32)
-    results.drop_attrs(deep=False).to_netcdf(SWEEP, engine="scipy")
+    with tempfile.TemporaryDirectory() as folder:
+        made = {SWEEP: simulated(), RUN: traced(Path(folder))}
+    for path, results in made.items():
+        for name in results.data_vars:
+            results[name] = results[name].astype(np.float32)
+        results.drop_attrs(deep=False).to_netcdf(path, engine="scipy")
 
 
 if __name__ == "__main__":

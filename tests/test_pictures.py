@@ -13,7 +13,7 @@ from warpsim.cli import plot
 from warpsim.results.plots import KINDS
 from warpsim.results.plots.style import SETTINGS
 
-PAGE = (pictures.ROOT / "docs" / "pictures.md").read_text(encoding="utf-8")
+PAGE = pictures.PAGE.read_text(encoding="utf-8")
 COMMANDS = {kind: command for command, kind in re.findall(r"^(warpsim plot .*--kind (\S+).*)", PAGE, re.M) if kind != "KIND"}
 
 TOLERANCE = 1.5
@@ -66,3 +66,13 @@ def test_the_kept_data_are_what_the_simulator_gives():
         np.testing.assert_allclose(now[name].mean("replicate"), then[name].mean("replicate"), rtol=0.1, err_msg=name)
     for dim in ("alpha", "warps"):
         np.testing.assert_array_equal(now[dim], then[dim])
+
+
+def test_the_run_on_the_page_is_drawn_by_its_commands(tmp_path, monkeypatch):
+    now, then = pictures.traced(tmp_path), xr.load_dataset(pictures.RUN, engine="scipy")
+    assert set(now.variables) == set(then.variables)
+    assert float(now["cycles"][0]) == pytest.approx(float(then["cycles"][0]), rel=0.1)
+    monkeypatch.chdir(tmp_path)
+    for kind in ("occupancy", "lifelines"):
+        assert cli.main(shlex.split(COMMANDS[kind])[1:]) == 0
+        assert (tmp_path / f"{kind}.png").is_file()

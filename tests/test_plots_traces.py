@@ -105,7 +105,7 @@ def test_a_warp_that_is_still_there_reaches_to_the_end_of_the_trace(ax):
     assert [path.get_extents().x1 for path in ax.collections[0].get_paths()] == [10, 30, 30]
 
 
-def test_blocks_side_by_side_or_one_after_the_other_are_dark_and_light_in_turn(ax):
+def test_blocks_that_follow_each_other_are_dark_and_light_in_turn(ax):
     places = [(turn, seat, warp) for turn in range(3) for seat in range(4) for warp in range(2)]
     rows = [(100 * turn, 100 * turn + 90, 0, 2 * seat + warp, 7 * turn + seat) for turn, seat, warp in places]
     plots.warp_lifelines(lives(*rows), ax)
@@ -114,3 +114,14 @@ def test_blocks_side_by_side_or_one_after_the_other_are_dark_and_light_in_turn(a
     dark = brightness[..., 0] < 0.45
     assert (dark[1:] != dark[:-1]).all()
     assert (dark[:, 1:] != dark[:, :-1]).all()
+
+
+def test_blocks_beside_each_other_have_different_colours(ax):
+    places = [(turn, seat, 30 * turn + 10 * seat) for turn in range(6) for seat in range(3)]
+    rows = [(begin, begin + 25, 0, seat, 5 * (6 * seat + turn)) for turn, seat, begin in places]
+    plots.warp_lifelines(lives(*rows), ax)
+    colours = ax.collections[0].get_facecolor()
+    for a, (begin, end, _, seat, _) in enumerate(rows):
+        for b, (other, _, _, beside, _) in enumerate(rows):
+            if abs(seat - beside) == 1 and begin <= other <= end:
+                assert tuple(colours[a]) != tuple(colours[b])

@@ -26,8 +26,9 @@ def warp_lifelines(
 ) -> Axes:
     """Life of each warp of an SM, a line in its slot, coloured by thread block (V Figures 3.3, 5.1).
 
-    A block and those that follow it or stand beside it are dark and light in turn, so that they differ without colour. A warp
-    that is still there when the trace ends has a line to the last cycle that the trace knows.
+    The blocks that follow each other in the same slots are dark and light in turn, so that they differ without colour, and a
+    block has another colour than those beside it. A warp that is still there when the trace ends has a line to the last cycle
+    that the trace knows.
 
     Args:
         results: a run with a trace of warps: `warp_start`, `warp_end`, `warp_sm`, `warp_slot`, `warp_block` over `warp`.
@@ -78,26 +79,32 @@ def _lines(
     """Draw the warps that are shown, as bars from begin to end."""
     from matplotlib.collections import PolyCollection
 
-    dark = _dark(begins, slots, blocks)
+    colour = _colours(begins, ends, slots, blocks)
     corners = [
         [(begin, slot - 0.4), (end, slot - 0.4), (end, slot + 0.4), (begin, slot + 0.4)]
         for begin, end, slot in zip(begins[shown], ends[shown], slots[shown], strict=True)
     ]
-    colours = [(DARK if dark[block] else LIGHT)[block % len(DARK)] for block in blocks[shown].tolist()]
+    colours = [colour[block] for block in blocks[shown].tolist()]
     ax.add_collection(PolyCollection(corners, facecolors=colours, edgecolors="white", linewidths=0.25))
 
 
-def _dark(begins: NDArray[np.float64], slots: NDArray[np.float64], blocks: NDArray[np.int64]) -> dict[int, bool]:
-    """Block -> whether it is dark: blocks that stand side by side, or follow each other, in turn."""
-    place: dict[int, tuple[float, float]] = {}
-    for begin, slot, block in zip(begins.tolist(), slots.tolist(), blocks.tolist(), strict=True):
-        lowest, earliest = place.get(block, (slot, begin))
-        place[block] = (min(lowest, slot), min(earliest, begin))
-    seats = {slot: seat for seat, slot in enumerate(sorted({slot for slot, _ in place.values()}))}
-    turn = dict.fromkeys(seats.values(), 0)
-    dark = {}
-    for block, (slot, _) in sorted(place.items(), key=lambda item: item[1][1]):
-        seat = seats[slot]
-        dark[block] = (seat + turn[seat]) % 2 == 0
-        turn[seat] += 1
-    return dark
+def _colours(
+    begins: NDArray[np.float64], ends: NDArray[np.float64], slots: NDArray[np.float64], blocks: NDArray[np.int64]
+) -> dict[int, str]:
+    """Block -> its colour: by its number, unless a block beside it has that colour."""
+    lives: dict[int, tuple[float, float, float]] = {}
+    for block, begin, end, slot in zip(blocks.tolist(), begins.tolist(), ends.tolist(), slots.tolist(), strict=True):
+        first, last, lowest = lives.get(block, (begin, end, slot))
+        lives[block] = (min(first, begin), max(last, end), min(lowest, slot))
+    size = max(np.bincount(blocks - blocks.min()))  # warps of a block
+    latest: dict[int, tuple[bool, str, float]] = {}  # seat -> whether its last block is dark, that block's colour and end
+    colours = {}
+    for block, (begin, end, slot) in sorted(lives.items(), key=lambda item: item[1]):
+        seat = int(slot // size)
+        dark = not latest[seat][0] if seat in latest else seat % 2 == 0
+        beside = {latest[other][1] for other in (seat - 1, seat + 1) if other in latest and latest[other][2] > begin}
+        shades = DARK if dark else LIGHT
+        free = [shade for number in range(len(shades)) if (shade := shades[(block + number) % len(shades)]) not in beside]
+        colours[block] = free[0]
+        latest[seat] = (dark, free[0], end)
+    return colours
