@@ -56,6 +56,8 @@ def test_throughput():
     gpu = load_gpu("gt200")
     ds = coarse_grained.throughput(gpu, kernels.mix(32), warps=[1, 2, 1000], switch_cycles=10)
     np.testing.assert_allclose(ds.ipc.sel(op="load"), [1 / 576, 2 / 576, 1 / 142])
+    times = coarse_grained.execution_time(gpu, kernels.mix(32), warps=[1, 1000], switch_cycles=10)
+    np.testing.assert_allclose(times, [576, 142_000])
     half = coarse_grained.needed_warps(gpu, kernels.mix(32), fraction=0.5, switch_cycles=10)
     at_half = coarse_grained.throughput(gpu, kernels.mix(32), warps=half, switch_cycles=10)
     assert at_half.ipc.sel(op="load").item() == pytest.approx(0.5 / 142)

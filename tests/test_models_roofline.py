@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,6 +76,17 @@ def test_every_model_broadcasts_and_names_its_results_alike():
         assert name in ds.attrs["source"]
 
 
+def test_the_page_of_the_models_is_complete():
+    page = (Path(__file__).parent.parent / "docs" / "models.md").read_text(encoding="utf-8")
+    rows = {cells[1].strip(" `"): cells[3] for cells in (line.split("|") for line in page.splitlines()) if len(cells) == 6}
+    assert sorted(rows.keys() - {"model", "---"}) == sorted(models.NAMES)
+    for name in models.NAMES:
+        said = {word.split("=")[0] for word in re.findall(r"`([a-z_0-9=]+)", rows[name])} - {"refined"}
+        public = {f for f in ("needed_warps", "execution_time", "bottleneck") if hasattr(models.load(name), f)}
+        assert public <= said, name
+        assert all(hasattr(models.load(name), f) for f in said), name
+
+
 def test_an_unknown_model():
     with pytest.raises(ValueError, match=r"name = 'best': one of .*volkov"):
         models.load("best")
@@ -130,5 +143,7 @@ def test_sequence():
         sequence(kernel(Conditional(probability=0.5, then=(ADD,))), "model")
     with pytest.raises(NotCoveredError, match="random numbers of trips"):
         sequence(kernel(Loop(body=(ADD,), trips=(1, 2))), "model")
+    with pytest.raises(NotCoveredError, match="at most 200000 instructions"):
+        sequence(kernel(Loop(body=(Loop(body=(ADD,), trips=10**9),), trips=10**9)), "model")
     with pytest.raises(NotCoveredError, match="tells the warps of a block apart"):
         profile(load_gpu("fermi"), kernels.listing_3_3())

@@ -18,7 +18,7 @@ still more with `arithmetic_latency` (V 4.9). Barriers are not covered.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import xarray as xr
 from numpy.typing import ArrayLike
@@ -85,6 +85,14 @@ def throughput(
     n = axis("warps", warps, at_least=0)
     rate = (n / _period(run, wait, switch, variant)).clip(max=1 / (run + switch))
     return dataset(of, rate, n, source=f"warpsim.models.coarse_grained, V 4.9, {variant}")
+
+
+def execution_time(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, **arguments: Any) -> xr.DataArray:
+    """Return the cycles in which the warps of an SM are executed once, or repeat their endless loop once.
+
+    Arguments and errors are those of `throughput`.
+    """
+    return throughput(gpu, kernel, warps=warps, **arguments)["execution_time"]
 
 
 def prefetch_distance(gpu: Gpu, kernel: Kernel, *, instruction_cycles: float = 1.0) -> int:

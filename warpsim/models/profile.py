@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 import xarray as xr
 
@@ -21,6 +22,9 @@ from warpsim.models.common import NotCoveredError, quantity, result
 from warpsim.models.costs import MEMORY, Cost, cost, issue_uses
 from warpsim.models.counts import counts
 from warpsim.models.warp_path import names_warps
+
+MOST_INSTRUCTIONS = 200_000
+"""How long a sequence may be that the models follow in program order."""
 
 _CONTROL = ("barrier", "exit")
 
@@ -139,10 +143,14 @@ def sequence(kernel: Kernel, model: str) -> tuple[Instruction, ...]:
     """Return the instructions in program order: of a warp, or of one repetition of an endless loop.
 
     Raises:
-        NotCoveredError: the kernel has conditionals, or loops with a random number of trips.
+        NotCoveredError: the kernel has conditionals, or loops with a random number of trips, or executes more than
+            `MOST_INSTRUCTIONS`.
     """
     body = _loop(kernel).body if kernel.endless else (*kernel.body, Instruction("exit"))
-    return tuple(_unrolled(kernel, body, model))
+    found = tuple(islice(_unrolled(kernel, body, model), MOST_INSTRUCTIONS + 1))
+    if len(found) > MOST_INSTRUCTIONS:
+        raise NotCoveredError(f"{kernel.name}: {model} covers at most {MOST_INSTRUCTIONS} instructions; or an endless loop")
+    return found
 
 
 def refuse(kernel: Kernel, model: str, *ops: str) -> None:
@@ -218,6 +226,5 @@ def _unrolled(kernel: Kernel, statements: tuple[Statement, ...], model: str) -> 
             low, high = statement.trip_range
             if low != high:
                 raise NotCoveredError(f"{kernel.name}: {model} does not cover random numbers of trips")
-            body = tuple(_unrolled(kernel, statement.body, model))
             for _ in range(low):
-                yield from body
+                yield from _unrolled(kernel, statement.body, model)
