@@ -144,6 +144,14 @@ def test_bins_that_are_there_stay():
     assert with_binned_occupancy(results) is results
 
 
+def test_one_replicate_can_be_selected(store):
+    results = open_results(store)
+    data = held(page(results.isel(replicate=1), model=bounds))
+    mean = np.array(data["variables"]["bandwidth"]["mean"], float)
+    np.testing.assert_allclose(mean, results["bandwidth"].isel(replicate=1).values.ravel(), rtol=1e-5)
+    assert data["variables"]["bandwidth"]["half"] is None
+
+
 def test_replicates_that_are_not_there_do_not_count():
     mean, half = mean_and_half(np.array([[1.0, np.nan, 3.0], [np.nan] * 3]))
     assert mean[0] == 2.0
@@ -208,7 +216,8 @@ def test_wrong_requests_say_what_is_allowed(store, tmp_path, monkeypatch, capsys
     assert "needs either OUT.zarr, or --gpu and --kernel" in refused(str(store), *POINT, "-o", output)
     assert "needs --kernel too" in refused("--gpu", "kepler", "-o", output)
     assert "no such store" in refused(str(tmp_path / "none.zarr"), "-o", output)
-    assert "must be a folder that exists" in refused(str(store), "-o", str(tmp_path / "none" / "page.html"))
+    assert "page.txt: must end in one of .html" in refused(str(store), "-o", str(tmp_path / "page.txt"))
+    assert "must be a file in a folder that exists" in refused(str(store), "-o", str(tmp_path / "none" / "page.html"))
     assert "warps = 5: must be one of 4, 8, 48" in refused(str(store), "--where", "warps=5", "-o", output)
     (tmp_path / "text.nc").write_text("no result")
     assert "no saved result" in refused(str(tmp_path / "text.nc"), "-o", output)

@@ -11,6 +11,7 @@ from warpsim.cli.common import (
     Commands,
     RequestError,
     add_point_options,
+    check_output,
     chosen,
     new_command,
     request,
@@ -41,8 +42,7 @@ def _run(options: argparse.Namespace) -> int:
         raise RequestError("report: needs either OUT.zarr, or --gpu and --kernel")
     if asked and None in (options.gpu, options.kernel):
         raise RequestError(f"report: needs --{'gpu' if options.gpu is None else 'kernel'} too")
-    if not options.output.parent.is_dir():
-        raise RequestError(f"-o {options.output}: {options.output.parent} must be a folder that exists")
+    check_output(options.output, ["html"])
     with request():
         results, title, notes = _simulated(options) if asked else _opened(options.results)
         results = select(results, chosen(options.where))

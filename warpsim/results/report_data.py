@@ -64,6 +64,8 @@ def reduce(results: xr.Dataset, limit: int = MAX_POINTS) -> Reduced:
     Only what is taken is read.
     """
     axes = sweep_axes(results)
+    if "replicate" not in results.dims:  # one of them was selected
+        results = results.expand_dims("replicate")
     sizes = {axis: results.sizes[axis] for axis in axes}
     taken = dict(sizes)
 
