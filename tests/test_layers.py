@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "side_by_side": ("gpu", "kernels", "residency", "models", "simulation", "store.schema"),
     "cli": (
         "gpu", "kernels", "residency", "drive", "simulation", "store", "batch", "results", "models", "comparison", "bounds",
-        "advice", "side_by_side",
+        "advice", "side_by_side", "trace",
     ),
 }
 """Part of the package -> the parts that it may import, itself aside; those of types alone are free."""

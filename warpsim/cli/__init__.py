@@ -12,10 +12,25 @@ import sys
 from collections.abc import Callable, Sequence
 
 from warpsim import __version__
-from warpsim.cli import advise, compare, experiment, gpus, kernels, plan, plot, report, simulate, slurm, status, sweep, verify
+from warpsim.cli import (
+    advise,
+    compare,
+    experiment,
+    gpus,
+    kernels,
+    plan,
+    plot,
+    report,
+    simulate,
+    slurm,
+    status,
+    sweep,
+    trace,
+    verify,
+)
 from warpsim.cli.common import FAILED, WRONG, RequestError, WorkError
 
-COMMANDS = (gpus, kernels, simulate, advise, compare, plan, sweep, slurm, status, verify, plot, report, experiment)
+COMMANDS = (gpus, kernels, simulate, trace, advise, compare, plan, sweep, slurm, status, verify, plot, report, experiment)
 """The commands, in the order of the help page; each module has an `add`."""
 
 

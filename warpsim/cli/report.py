@@ -22,6 +22,9 @@ from warpsim.cli.opening import opened
 if TYPE_CHECKING:
     import xarray as xr
 
+_BINS = 200
+"""Of time, for the course of a point."""
+
 
 def add(commands: Commands) -> None:
     """Add the command."""
@@ -57,10 +60,11 @@ def _run(options: argparse.Namespace) -> int:
 
 def _simulated(options: argparse.Namespace) -> tuple[xr.Dataset, str, list[str]]:
     from warpsim.simulation import simulate
+    from warpsim.trace import Trace
 
     point = requested_point(options)
     title = f"{point.gpu.title}: {point.kernel.title or point.kernel.name}"
-    return simulate(**vars(point)), title, []
+    return simulate(**vars(point), trace=Trace(occupancy=_BINS, states=_BINS)), title, []
 
 
 def _opened(path: str) -> tuple[xr.Dataset, str, list[str]]:

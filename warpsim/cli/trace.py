@@ -1,0 +1,60 @@
+"""warpsim trace: the course of one run as a file for the timeline viewer Perfetto."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from warpsim.cli.common import (
+    DONE,
+    Commands,
+    RequestError,
+    add_point_options,
+    check_output,
+    new_command,
+    request,
+    requested_point,
+)
+
+_BINS = 200
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    parser = new_command(commands, "trace", _run, "write the course of one run as a timeline for ui.perfetto.dev")
+    add_point_options(parser)
+    parser.add_argument("--issues", metavar="A:B", help="record each instruction issued from cycle A on and before cycle B, too")
+    bins = "bins of time of bandwidth and warp states (default: %(default)s)"
+    parser.add_argument("--bins", type=int, default=_BINS, metavar="N", help=bins)
+    parser.add_argument("--max-bytes", type=int, metavar="N", help="memory that the trace may take (default: 256 MiB)")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="RUN.perfetto-trace")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from warpsim.results.timeline import write_timeline
+    from warpsim.simulation import simulate
+    from warpsim.trace import Trace
+
+    if options.replicates not in (None, 1):
+        raise RequestError(f"--replicates {options.replicates}: must be 1; a timeline shows one run")
+    check_output(options.output, ["perfetto-trace", "pftrace"])
+    point = requested_point(options)
+    with request():
+        limit = {} if options.max_bytes is None else {"max_bytes": options.max_bytes}
+        trace = Trace(occupancy=True, warps=True, issues=_window(options.issues), states=options.bins, **limit)
+        results = simulate(**vars(point), trace=trace)
+        try:
+            packets = write_timeline(results, options.output)
+        except ModuleNotFoundError as error:
+            raise RequestError(str(error)) from None
+    print(f"{options.output}: {packets} packets; open it at ui.perfetto.dev, where 1 ns is 1 cycle")
+    return DONE
+
+
+def _window(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    first, colon, last = text.partition(":")
+    if not (colon and first.isdecimal() and last.isdecimal() and int(first) < int(last)):
+        raise RequestError(f"--issues {text}: must be A:B, two cycles, A before B")
+    return int(first), int(last)
