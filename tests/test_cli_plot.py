@@ -82,6 +82,17 @@ def test_the_help_lists_the_kinds_that_there_are(capsys):
     assert ", ".join(KINDS) in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_roofline_is_of_one_chip_and_a_throughput_may_be_of_several(tmp_path, capsys):
+    out, figure = tmp_path / "out.zarr", tmp_path / "figure.pdf"
+    sweep(small_plan(warps=None, warps_per_scheduler=[1, 2], scheduler="gto"), out)
+    assert cli.main(["plot", str(out), "--kind", "roofline", "-o", str(figure)]) == 2
+    assert "select one value of gpu (g80, kepler) for a roofline" in capsys.readouterr().err
+    assert cli.main(["plot", str(out), "--kind", "roofline", "--where", "gpu=g80", "-o", str(figure)]) == 0
+    assert cli.main(["plot", str(out), "--kind", "throughput", "-o", str(figure)]) == 0
+    assert cli.main(["plot", str(out), "--kind", "latency", "-o", str(figure)]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_dimension_or_an_option_that_is_not_there_names_those_that_are(store, tmp_path, capsys):
     wrong = {
         "--x ilp": "x = 'ilp': must be one of alpha, warps, scheduler",

@@ -62,7 +62,7 @@ def throughput(results: xr.Dataset) -> dict[str, xr.Dataset]:
 
 
 def contention(results: xr.Dataset) -> dict[str, xr.Dataset]:
-    """Mean memory latency against bandwidth as fitted to measurements: V Table 6.5 (G80: V 6.4), by label.
+    """Mean memory latency against bandwidth by the chip's fit to measurements (V Table 6.5; G80: V 6.4), by label.
 
     `memory_latency` and `bandwidth` over `step`, and the result's axes of chips and programs; below the greatest
     bandwidth that the chip sustains.
@@ -74,7 +74,7 @@ def contention(results: xr.Dataset) -> dict[str, xr.Dataset]:
         values = {"bandwidth": rates, "memory_latency": np.where(np.isfinite(latency), latency, np.nan)}
         return xr.Dataset({name: ("step", array, variable(name).attrs) for name, array in values.items()})
 
-    return {"measured (V Table 6.5)": _over_programs(results, curve, ("gpu",))}
+    return {"contention curve": _over_programs(results, curve, ("gpu",))}
 
 
 def needed_warps(results: xr.Dataset, fraction: float = 0.9) -> dict[str, xr.Dataset]:

@@ -37,6 +37,9 @@ def roofline(results: xr.Dataset, ax: Axes, *, roofs: xr.Dataset, op: str = "alu
     """
     need(results, "throughput", "occupancy")
     need(roofs, "intensity", "warp_roof", "throughput_bound", "arithmetic_roof", "memory_roof")
+    if roofs["memory_roof"].ndim:
+        (chips,) = roofs["memory_roof"].dims
+        raise ValueError(f"select one value of {chips} ({', '.join(map(str, roofs[chips].values.tolist()))}) for a roofline")
     x = next((str(dim) for dim in roofs["intensity"].dims), None)
     occupancies = next((name for name in OCCUPANCY_AXES if results.sizes.get(name, 1) > 1), None)
     hue = hue or occupancies or hue_axis(results["occupancy"], None, x)

@@ -47,7 +47,8 @@ SETTINGS: Any = {
     "hatch.linewidth": 0.5,
     "legend.handlelength": 3.0,
     "savefig.dpi": DPI,
-    "svg.hashsalt": "warpsim",  # the same figure gives the same file
+    "pdf.fonttype": 42,  # text stays text
+    "svg.hashsalt": "warpsim",  # names that do not change from run to run
 }
 """Settings of matplotlib for a column of a paper, on top of its own defaults."""
 
