@@ -199,7 +199,7 @@ def _round_up(value: int, unit: int) -> int:
 def _integer(name: str, value: object, most: int, gpu: Gpu) -> int:
     """Return `value` as an int, or say what it is and what is allowed."""
     allowed = f"an integer from 1 to {most} on {gpu.name}"
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+    if isinstance(value, bool) or not isinstance(value, (int, SupportsIndex)):
         raise TypeError(f"{name} = {value!r}: {allowed}")
     number = operator.index(value)
     if number < 1:

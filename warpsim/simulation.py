@@ -331,7 +331,7 @@ def _choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
 
 def _integer(name: str, value: object, least: int, most: int | None = None) -> int:
     allowed = f"an integer from {least}" + ("" if most is None else f" to {most}")
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+    if isinstance(value, bool) or not isinstance(value, (int, SupportsIndex)):
         raise TypeError(f"{name} = {value!r}: {allowed}")
     number = operator.index(value)
     if number < least or (most is not None and number > most):

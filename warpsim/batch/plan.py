@@ -255,7 +255,7 @@ class Plan:
 
     def streams(self, place: tuple[int, ...]) -> bytes | None:
         """What the random streams of a point depend on; None: on the point itself, as in `simulate`."""
-        return streams(self.at(place), self.common)
+        return None if self.common == COMMON else streams(self.at(place), self.common)
 
     def describe(self, place: tuple[int, ...]) -> str:
         """A place on the axes in words, such as "gpu=kepler, alpha=32, warps=64"."""

@@ -94,13 +94,8 @@ def build_point(values: Mapping[str, Any], words: Mapping[str, str], replicates:
     return make_point(gpu, kernel, warps=warps, replicates=replicates, **given)
 
 
-def streams(values: Mapping[str, Any], common: Sequence[str]) -> bytes | None:
-    """What the random streams of a point depend on: all its settings but the common ones, by value.
-
-    None where only the policy is common, as in `simulate`: then they depend on the point itself.
-    """
-    if tuple(common) == ("scheduler",):
-        return None
+def streams(values: Mapping[str, Any], common: Sequence[str]) -> bytes:
+    """What the random streams of a point depend on: all its settings but the common ones, by value."""
     own = {name: _by_value(name, value) for name, value in values.items() if name not in (*common, "replicates")}
     return json.dumps(own, sort_keys=True).encode()
 
