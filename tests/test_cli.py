@@ -303,6 +303,23 @@ def test_where_a_picture_cannot_be_written(capsys, tmp_path, monkeypatch, output
         assert capsys.readouterr().err.startswith(f"warpsim: -o {output}: must ")
 
 
+def test_where_a_store_cannot_be_made(plan, tmp_path, capsys):
+    file = tmp_path / "notes.txt"
+    file.write_text("kept")
+    assert cli.main(["sweep", str(plan), str(file / "out.zarr")]) == 2
+    assert capsys.readouterr().err.startswith(f"warpsim: {file}/out.zarr: no store can be made there")
+    assert file.read_text() == "kept" and list(tmp_path.iterdir()) == [plan, file]
+
+
+@pytest.mark.parametrize("name", ["cycles", "warmup"])
+def test_more_cycles_than_can_be_counted(plan, tmp_path, capsys, name):
+    assert cli.main([*POINT, f"--{name}", "9" * 19]) == 2
+    assert re.search(rf"{name} = 9{{19}}: an integer from \d to 1000000000000$", capsys.readouterr().err)
+    plan.write_text(re.sub(rf"{name} = \d+", f"{name} = {'9' * 19}", PLAN_TOML))
+    assert cli.main(["sweep", str(plan), str(tmp_path / "out.zarr")]) == 2
+    assert re.search(rf"{name} = 9{{19}}: an integer from \d to 1000000000000$", capsys.readouterr().err)
+
+
 def test_tiles_that_there_are_not(plan, tmp_path, capsys):
     assert cli.main(["sweep", str(plan), str(tmp_path / "out.zarr"), "--tiles", "0-999999999999"]) == 2
     assert re.search(r"tiles 0-999999999999: must be from 0 to \d+$", capsys.readouterr().err)

@@ -229,6 +229,8 @@ def test_roofline_has_points_at_their_intensity_and_roofs_at_their_occupancy(res
     lines = [line.get_ydata() for line in ax.get_lines()]
     assert any(np.allclose(line[1:3], [1.6, 8]) for line in lines if len(line) == 4)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("intensity (ops/byte)", "alu throughput (ops/cycle/SM)")
+    fewer = plots.roofline(chosen.where(chosen.warps < 64), Figure().subplots(), roofs=roofs)
+    assert {"4 warps", "16 warps", "48 warps"} <= set(curves(fewer)) and not {"64 warps", "nan warps"} & set(curves(fewer))
     policies = plots.roofline(results.sel(warps=16), Figure().subplots(), roofs=roofs)
     assert {"scheduler lrr", "scheduler gto"} <= set(curves(policies))
     with pytest.raises(ValueError, match="must have the variable intensity; it has warp_roof"):

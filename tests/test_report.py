@@ -220,7 +220,7 @@ def test_wrong_requests_say_what_is_allowed(store, tmp_path, monkeypatch, capsys
     assert "must be a file in a folder that exists" in refused(str(store), "-o", str(tmp_path / "none" / "page.html"))
     assert "warps = 5: must be one of 4, 8, 48" in refused(str(store), "--where", "warps=5", "-o", output)
     (tmp_path / "text.nc").write_text("no result")
-    assert "no saved result" in refused(str(tmp_path / "text.nc"), "-o", output)
+    assert "a result saved by to_netcdf" in refused(str(tmp_path / "text.nc"), "-o", output)
     other = tmp_path / "other.zarr"
     xr.Dataset({"a": 1}, attrs={"provenance": "x"}).to_zarr(other, zarr_format=2)
     assert "results: must hold peak_fraction" in refused(str(other), "-o", output)

@@ -31,6 +31,9 @@ _Result = TypeVar("_Result")
 
 WARMUP = 20_000
 CYCLES = 100_000
+MOST_CYCLES = 10**12
+"""Of a run: so many warp-cycles of a whole chip are counted exactly (2**53)."""
+
 SCHEDULERS = ("lrr", "gto", "oldest", "random")
 MEMORY_MODELS = ("queue", "fixed", "measured")
 
@@ -103,8 +106,8 @@ def make_point(
         replicates=_integer("replicates", replicates, 1),
         seed=_integer("seed", seed, 0),
         sms=None if sms is None else _integer("sms", sms, 1, gpu.sms),
-        warmup=_integer("warmup", warmup, 0),
-        cycles=_integer("cycles", cycles, 1),
+        warmup=_integer("warmup", warmup, 0, MOST_CYCLES),
+        cycles=_integer("cycles", cycles, 1, MOST_CYCLES),
     )
     if not point.finite:
         return point

@@ -31,8 +31,8 @@ def opened(path: str) -> tuple[xr.Dataset, list[str]]:
     if Path(path).is_file():
         try:
             return xr.open_dataset(path), []
-        except (OSError, ValueError) as error:
-            raise RequestError(f"{path}: no saved result that can be read: {error}") from None
+        except (OSError, ValueError):
+            raise RequestError(f"{path}: must be a store, or a result saved by to_netcdf or to_zarr") from None
     try:
         store = open_store(path, read_only=True)
     except StoreError as error:

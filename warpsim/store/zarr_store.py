@@ -110,8 +110,11 @@ def create_store(path: str | os.PathLike[str], layout: Layout) -> Store:
 
 
 def _create_folder(target: Path, layout: Layout) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    try:
+        draft.mkdir(parents=True)
+    except (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError) as error:
+        raise StoreError(f"{target}: no store can be made there: {error.strerror}") from None
     try:
         _write_template(draft, layout)
         if not os.path.lexists(target):

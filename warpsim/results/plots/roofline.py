@@ -56,6 +56,8 @@ def roofline(results: xr.Dataset, ax: Axes, *, roofs: xr.Dataset, op: str = "alu
     for number, (text, points) in enumerate(combinations(data, *([x] if x else []))):
         attained, reached = mean(points["occupancy"]), mean(points["reached"])
         reached = reached.where((reached > 0) & intensity.notnull())
+        if not reached.count():  # an occupancy that the chip cannot hold, or that is not done
+            continue
         drawn += int(reached.count())
         name = f"{float(attained.mean()):.3g} warps" if hue in OCCUPANCY_AXES else text
         style = {**curve_style(number), "linestyle": "none"}
