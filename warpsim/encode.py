@@ -10,6 +10,8 @@ import numpy as np
 
 from warpsim import units
 from warpsim.engine.state import CHIP, CLASSES, DETAIL, STEP, Kind, Machine, MemoryModel, Policy, WarpState
+from warpsim.engine.state import SCHEDULERS as UNITS
+from warpsim.foresight import foresee
 from warpsim.gpu import Gpu
 from warpsim.kernels.access import conflict_ways, transactions
 from warpsim.kernels.linear import linear
@@ -72,12 +74,14 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         (kind, op, *timing), access = cost
         first = len(operands)
         operands += [r for r in dict.fromkeys((*step.src, step.dst)) if r in program.written]
-        steps.append((kind, op, step.dst, first, len(operands), *timing))
+        latency, gap, slots, occupancy = timing
+        busy = gpu.issue.interval_cycles * slots
+        steps.append((kind, op, step.dst, first, len(operands), latency, gap, slots, 0, 0, op * UNITS, 0, occupancy, busy))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((*access, *branch, step.loop, *step.trips))
     quantiles, loads = _latencies(gpu, memory, sms)
-    return Machine(
+    machine = Machine(
         chip=_encode_chip(gpu, launch, scheduler, memory, sms, tick, len(program.registers)),
         program=np.array(steps, STEP).view(np.recarray),
         details=np.array(details, DETAIL).view(np.recarray),
@@ -86,6 +90,8 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         loads=loads,
         loops=program.loops,
     )
+    foresee(machine, {step.target for step in program.steps})
+    return machine
 
 
 def with_seed(machine: Machine, seed: int) -> Machine:
@@ -128,7 +134,7 @@ def _encode_chip(
     classes = list(gpu.ops)
     for number, (name, op) in enumerate(gpu.ops.items()):
         record.dependency[number], record.throttle[number] = _DEPENDENCY[op.pipe], _THROTTLE[op.pipe]
-        record.per_scheduler[number], record.is_load[number] = op.scope == "scheduler", name == "load"
+        record.own_unit[number], record.is_load[number] = -(op.scope == "scheduler"), name == "load"
         for consumer, cycles in op.latency_to.items():
             record.latency_to[number * CLASSES + classes.index(consumer)] = cycles - op.latency_cycles
     return chip

@@ -31,7 +31,7 @@ def report(machine: Machine, state: State, gpu: Gpu, warmup: int) -> dict[str, N
     issue_cycles, busy = _scheduler_cycles(machine, state)
     asked_bytes = float(state.issued @ machine.details.asked_bytes)
     used = _by_class(machine, state.issued * machine.program.occupancy) / (sm_cycles * chip.tick)
-    used = used / np.where(chip.per_scheduler, chip.schedulers, 1)
+    used = used / np.where(chip.own_unit, chip.schedulers, 1)
     moved = tally.moved_bytes / cycles / chip.peak_rate
     clock, share = gpu.clock_ghz, sms / gpu.sms
     values: dict[str, Any] = {

@@ -8,7 +8,7 @@ from warpsim.engine.bits import NONE, at, bit, first, rest, size
 from warpsim.engine.blocks import arrive, exit_warp, start_block, start_due_blocks, vacate_drained
 from warpsim.engine.jit import inline, jit
 from warpsim.engine.lines import begin_waits, count, detailed, select
-from warpsim.engine.pipelines import FOREVER, execute, issuable_among, ready_cycle, unit_accepts
+from warpsim.engine.pipelines import FOREVER, begin, execute, issuable_among, move_to, ready_cycle, unit_accepts, write
 from warpsim.engine.rng import stream_of
 from warpsim.engine.schedulers import pick
 from warpsim.engine.state import WARPS, WHEEL, Kind, Outcome, WarpState
@@ -32,31 +32,49 @@ def pairs(machine, state, sm, s, following, kind, now):
 @inline
 def issue(machine, state, sm, s, slot, now):
     """Issues one instruction of a warp, or two, and sends the warp to sleep until its next one. False: a deadlock."""
+    if detailed(state):
+        select(machine, state, sm, s, slot, now)
+    sm.last[at(s)] = slot
+    sm.greedy[at(s)] = slot
+    step_index = np.int64(sm.step[at(slot)])
+    ins = machine.program[at(step_index)]
+    if ins.delay == 0:
+        return issue_any(machine, state, sm, s, slot, now)
+    begin(machine, state, sm, s, slot, ins, step_index, now)
+    write(machine, state, sm, slot, ins, now + ins.latency)
+    move_to(machine, sm, slot, ins.op, step_index + 1)
+    sm.next_issue[at(s)] = now + ins.busy
+    count(machine, state, s, step_index + 1, np.int64(ins.reason), ins.delay - 1)
+    sleep_until(state, sm, slot, now, now + ins.delay, np.int64(ins.reason))
+    return True
+
+
+@inline
+def issue_any(machine, state, sm, s, slot, now):
+    """The same where the wait is not known before: of one instruction, or two that pair."""
     chip, tally = machine.chip[0], state.tally[0]
     index = sm.index * WARPS + slot
     issued = sm.step[at(slot)]
-    if detailed(state):
-        select(machine, state, sm, s, slot, now)
-    kind, slots, gap = execute(machine, state, sm, s, slot, now)
+    ins = machine.program[at(issued)]
+    gap = execute(machine, state, sm, s, slot, now)
     following = machine.program[at(sm.step[at(slot)])]
     ready, reason = ready_cycle(machine, state, index, following, now, np.int64(_WAIT))
-    if chip.issue_width == 2 and ready == now and pairs(machine, state, sm, s, following, kind, now):
+    busy = ins.busy
+    if chip.issue_width == 2 and ready == now and pairs(machine, state, sm, s, following, ins.kind, now):
         issued = sm.step[at(slot)]
-        kind, more_slots, more_gap = execute(machine, state, sm, s, slot, now)
         tally.pairs += 1
-        tally.pair_slots += min(slots, more_slots)
-        slots, gap = max(slots, more_slots), max(gap, more_gap)
+        tally.pair_slots += min(ins.slots, following.slots)
+        busy = max(busy, following.busy)
+        ins = following
+        gap = max(gap, execute(machine, state, sm, s, slot, now))
         following = machine.program[at(sm.step[at(slot)])]
         ready, reason = ready_cycle(machine, state, index, following, now, np.int64(_WAIT))
+    sm.next_issue[at(s)] = now + busy
 
-    sm.last[at(s)] = slot
-    sm.greedy[at(s)] = slot
-    sm.next_issue[at(s)] = now + chip.issue_interval * slots
-
-    if kind == _EXIT:
+    if ins.kind == _EXIT:
         sm.greedy[at(s)] = -1
         return exit_warp(machine, state, sm, slot, now)
-    if kind == _BARRIER:
+    if ins.kind == _BARRIER:
         return arrive(machine, state, sm, slot, issued, gap, now)
     if ready <= now + gap:
         ready, reason = now + gap, np.int64(_WAIT)
@@ -69,7 +87,7 @@ def issue(machine, state, sm, s, slot, now):
 def cycle_of_sm(machine, state, sm, now):
     """One cycle of one SM: wake, pick, issue, account. False: a deadlock."""
     chip, tally = machine.chip[0], state.tally[0]
-    if sm.ready != NONE:
+    if (sm.ready != NONE) & (sm.visited + 1 != now):
         catch_up(machine, state, sm, now)
     sm.visited = now
     if sm.due > 0:
@@ -100,14 +118,13 @@ def cycle_of_sm(machine, state, sm, now):
                     issued |= bit(slot)
                     if not issue(machine, state, sm, s, slot, now):
                         return False
-                    if eligible != bit(slot):
-                        again = min(again, sm.next_issue[at(s)])
+                    again = min(again, sm.next_issue[at(s)] if eligible != bit(slot) else np.int64(FOREVER))
         s += 1
         if s == chip.schedulers:
             s = 0
     sm.ready = ready ^ issued
-    if again < FOREVER:
-        call_sm(state, sm, min(max(again, now + 1), now + WHEEL - 1))
+    entry = at(sm.calls + (min(max(again, now + 1), now + WHEEL - 1) & (WHEEL - 1)))
+    state.calls[entry] |= sm.me if again < FOREVER else NONE
     return True
 
 

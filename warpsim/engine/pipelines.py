@@ -7,7 +7,7 @@ from warpsim.engine.bits import NONE, at, bit, first, size
 from warpsim.engine.jit import inline, rare
 from warpsim.engine.lines import detailed, refuse
 from warpsim.engine.rng import mix, step, uniform
-from warpsim.engine.state import CLASSES, LABEL_BITS, WARPS, Kind, WarpState
+from warpsim.engine.state import CLASSES, LABEL_BITS, SCHEDULERS, WARPS, Kind, WarpState
 
 _COMPUTE, _LOAD, _STORE = int(Kind.COMPUTE), int(Kind.LOAD), int(Kind.STORE)
 _BRANCH, _EXIT = int(Kind.BRANCH), int(Kind.EXIT)
@@ -20,7 +20,7 @@ FOREVER = 1 << 60
 @inline
 def unit_of(chip, s, op):
     """The place in `sm.free` of the unit which scheduler s uses for a class."""
-    return at(s * chip.per_scheduler[at(op)] * CLASSES + op)
+    return at(op * SCHEDULERS + (s & chip.own_unit[at(op)]))
 
 
 @inline
@@ -123,23 +123,46 @@ def next_instruction(machine, state, index, step_index):
 
 
 @inline
-def execute(machine, state, sm, s, slot, now):
-    """Issues a warp's present instruction: to its unit, to memory, to its register; moves the warp to its next one.
-
-    Returns the kind issued, its issue slots and its gap.
-    """
+def begin(machine, state, sm, s, slot, ins, step_index, now):
+    """Issues a warp's present instruction to its unit."""
     chip = machine.chip[0]
-    index = sm.index * WARPS + slot
-    step_index = np.int64(sm.step[at(slot)])
-    ins = machine.program[at(step_index)]
-    kind, op, gap = ins.kind, ins.op, np.int64(ins.gap)
     if detailed(state) and state.tally[0].tracing:
         trace(state, sm, slot, step_index, now)
-
-    unit = unit_of(chip, s, op)
+    unit = at(ins.unit + (s & chip.own_unit[at(ins.op)]))
     sm.free[unit] = max(sm.free[unit], now * chip.tick) + ins.occupancy
     state.issued[at(step_index)] += 1
 
+
+@inline
+def write(machine, state, sm, slot, ins, ready):
+    """Notes when the register that an instruction writes, if any, can be read."""
+    if ins.dst >= 0:
+        registers = (sm.index * WARPS + slot) * machine.chip[0].registers
+        state.registers[at(registers + ins.dst)] = (ready << LABEL_BITS) | ins.op
+
+
+@inline
+def move_to(machine, sm, slot, op, following):
+    """Makes a step the warp's next one, after an instruction of class `op`."""
+    sm.step[at(slot)] = following
+    next_op = machine.program[at(following)].op
+    if next_op != op:
+        sm.op[at(slot)] = next_op
+        sm.next_op[at(op)] &= ~bit(slot)
+        sm.next_op[at(next_op)] |= bit(slot)
+
+
+@inline
+def execute(machine, state, sm, s, slot, now):
+    """Issues a warp's present instruction: to its unit, to memory, to its register; moves the warp to its next one.
+
+    Returns its gap.
+    """
+    index = sm.index * WARPS + slot
+    step_index = np.int64(sm.step[at(slot)])
+    ins = machine.program[at(step_index)]
+    kind, gap = ins.kind, np.int64(ins.gap)
+    begin(machine, state, sm, s, slot, ins, step_index, now)
     following, ready = step_index + 1, now + ins.latency
     if kind != _COMPUTE:
         detail = machine.details[at(step_index)]
@@ -149,21 +172,13 @@ def execute(machine, state, sm, s, slot, now):
         elif kind == _STORE:
             memory.access(machine, state, state.warps[at(index)], now, detail)
         elif kind == _BRANCH:
-            if not falls_through(state.warps[at(index)], detail, slot % chip.block_warps):
+            if not falls_through(state.warps[at(index)], detail, slot % machine.chip[0].block_warps):
                 following, gap = detail.target, detail.taken_gap
         elif kind == _EXIT:
             following = step_index  # there is nothing after it
-    if ins.dst >= 0:
-        state.registers[at(index * chip.registers + ins.dst)] = (ready << LABEL_BITS) | op
-
-    following = next_instruction(machine, state, index, following)
-    sm.step[at(slot)] = following
-    next_op = machine.program[at(following)].op
-    if next_op != op:
-        sm.op[at(slot)] = next_op
-        sm.next_op[at(op)] &= ~bit(slot)
-        sm.next_op[at(next_op)] |= bit(slot)
-    return kind, np.int64(ins.slots), gap
+    write(machine, state, sm, slot, ins, ready)
+    move_to(machine, sm, slot, ins.op, next_instruction(machine, state, index, following))
+    return gap
 
 
 @rare

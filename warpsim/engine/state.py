@@ -96,8 +96,8 @@ CHIP = np.dtype(
         ("crossbar_servers", "i8"), ("dram_servers", "i8"),
         ("crossbar_rate", "f8"), ("dram_rate", "f8"), ("peak_rate", "f8"),  # bytes per cycle: of one server, one server, the chip
         ("seed", "u8"), ("registers", "i8"),  # registers that the program names
-        # by operation class: names of its stalls (WarpState); its unit belongs to each scheduler (1) or to the SM (0)
-        ("dependency", "i8", CLASSES), ("throttle", "i8", CLASSES), ("per_scheduler", "i8", CLASSES), ("is_load", "i8", CLASSES),
+        # by operation class: names of its stalls (WarpState); a unit for each scheduler (-1, a mask) or one for the SM (0)
+        ("dependency", "i8", CLASSES), ("throttle", "i8", CLASSES), ("own_unit", "i8", CLASSES), ("is_load", "i8", CLASSES),
         ("latency_to", "i8", CLASSES * CLASSES),  # what a consumer of a class sees more or less than the writer's latency
     ]
 )  # fmt: skip
@@ -106,7 +106,11 @@ STEP = np.dtype(
     [
         ("kind", "i4"), ("op", "i4"), ("dst", "i4"),  # dst < 0: none
         ("operands", "i4"), ("operands_end", "i4"),  # where the step's registers stand in `Machine.operands`
-        ("latency", "i4"), ("gap", "i4"), ("slots", "i4"), ("occupancy", "i8"),  # occupancy in ticks
+        ("latency", "i4"), ("gap", "i4"), ("slots", "i4"),
+        # where the next instruction is known and waits for this one alone: for how long, and why (WarpState); else 0
+        ("delay", "i4"), ("reason", "i4"),
+        ("unit", "i4"), ("padding", "i4"),  # place of the SM's first unit of the class; to 64 bytes
+        ("occupancy", "i8"), ("busy", "i8"),  # time of the unit, ticks; of the scheduler, cycles
     ]
 )  # fmt: skip
 
@@ -138,7 +142,7 @@ SM = np.dtype(
         ("mine", "u8", SCHEDULERS), ("next_issue", "i8", SCHEDULERS), ("last", "i8", SCHEDULERS), ("greedy", "i8", SCHEDULERS),
         ("stream", "u8", SCHEDULERS),
         ("next_op", "u8", CLASSES),  # the warps whose next instruction is of a class
-        ("free", "i8", SCHEDULERS * CLASSES),  # from which tick on a unit is free; the SM's own stand at scheduler 0
+        ("free", "i8", CLASSES * SCHEDULERS),  # from which tick on a unit is free; one for the SM stands at scheduler 0
         # by warp slot: its next step, the class of that, (from when on it is eligible << LABEL_BITS) | why not before
         ("step", "i4", WARPS), ("op", "i4", WARPS), ("wake", "i8", WARPS),
         ("wheel", "u8", WHEEL),  # the warps that wake at a cycle
