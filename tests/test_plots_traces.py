@@ -125,3 +125,27 @@ def test_blocks_beside_each_other_have_different_colours(ax):
         for b, (other, _, _, beside, _) in enumerate(rows):
             if abs(seat - beside) == 1 and begin <= other <= end:
                 assert tuple(colours[a]) != tuple(colours[b])
+
+
+def test_states_over_time_are_bars_of_bins(ax):
+    cycles = np.array([[[100.0, 300.0], [50.0, 150.0], [20.0, 0.0]]])  # two SMs, bins of 20, 20 and 10 cycles
+    run = xr.Dataset(
+        {
+            "cycles": ("replicate", [50.0]),
+            "occupancy": ("replicate", [cycles.sum() / (2 * 50)], {"units": "warps/SM"}),
+            "warp_cycles": (("replicate", "state"), cycles.sum(axis=1)),
+            "instructions": (("replicate", "op"), [[40.0]]),
+            "warp_cycles_over_time": (("replicate", "time", "state"), cycles),
+            "instructions_over_time": (("replicate", "time"), [[10.0, 20.0, 10.0]]),
+        },
+        coords={"state": ["selected", "wait"], "time": ("time", [1000, 1020, 1040], {"units": "cycles", "long_name": "time"})},
+    )
+    plots.stacked_states(run, ax, x="time")
+    heights = {bar.get_label(): [part.get_height() for part in bar] for bar in ax.containers}
+    assert heights == {"selected": pytest.approx([2.5, 1.25, 1.0]), "wait": pytest.approx([7.5, 3.75, 0.0])}
+    assert ax.get_xlabel() == "time (cycles)"
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["1000", "1020", "1040"]
+    each = plots.stacked_states(run, Figure().subplots(), x="time", per="instruction")
+    assert [part.get_height() for part in each.containers[1]] == [30, 7.5, 0]
+    with pytest.raises(ValueError, match="must have the variable warp_cycles_over_time; it has cycles"):
+        plots.stacked_states(run.drop_vars("warp_cycles_over_time"), ax, x="time")

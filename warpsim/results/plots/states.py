@@ -29,7 +29,8 @@ def stacked_states(
     Args:
         results: `warp_cycles`, `occupancy` and `instructions` over `x`; all other axes must have been reduced to one value.
         ax: where to draw.
-        x: an axis; left out: occupancy. A single point is a single bar.
+        x: an axis; left out: occupancy. A single point is a single bar. "time": of a trace with states over time, a bar for each
+            bin.
         per: what a stack adds up to: "occupancy", the mean number of warps per SM in each state; "instruction",
             warp-cycles for each instruction issued, as profilers count stalls; "share", all warp-cycles being 1.
 
@@ -37,6 +38,8 @@ def stacked_states(
         ValueError: `per` is none of these, there is no such axis, or another is left over.
     """
     need(results, "warp_cycles", "occupancy", "instructions")
+    if x == "time":
+        results = _over_time(results)
     cycles = mean(results["warp_cycles"])
     total = cycles.sum("state")
     heights = {
@@ -69,3 +72,15 @@ def stacked_states(
         ax.legend(handles[::-1], names[::-1], frameon=False, fontsize="small", columnspacing=1.0, handlelength=2.0, **above)
     return ax
 
+
+def _over_time(results: xr.Dataset) -> xr.Dataset:
+    """The same three variables, bin by bin."""
+    need(results, "warp_cycles_over_time", "instructions_over_time", "cycles")
+    run = results[["warp_cycles", "occupancy", "cycles"]].mean("replicate")
+    sms = run["warp_cycles"].sum("state") / (run["occupancy"] * run["cycles"])
+    cycles = mean(results["warp_cycles_over_time"])
+    begins = cycles["time"].values
+    width = xr.DataArray(np.diff(begins, append=begins[0] + float(run["cycles"])), dims="time")
+    occupancy = (cycles.sum("state") / (sms * width)).assign_attrs(results["occupancy"].attrs)
+    instructions = results["instructions_over_time"].expand_dims("op")
+    return xr.Dataset({"warp_cycles": cycles, "occupancy": occupancy, "instructions": instructions})

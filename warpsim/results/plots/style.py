@@ -32,8 +32,11 @@ HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "||||", "oooo
 LINE_LETTERS = 38
 """Letters of a line of text beside the y axis."""
 
+TICK_LETTERS = 50
+"""Letters of the marks of the x axis."""
+
 MOST_TICKS = 16
-"""Values of an axis that are marked; of more, every second, third, ... one."""
+"""Values of an axis that are marked at most; of more numbers, every second, third, ... one."""
 
 GREYS = ("#555555", "#999999", "#bbbbbb")
 
@@ -107,7 +110,10 @@ def shown(value: object) -> str:
 def ticks(ax: Axes, which: Literal["x", "y"], values: xr.DataArray | None) -> None:
     """Mark each value of an axis at 0, 1, 2, ..., and say what they are; None is a single point without a name."""
     texts = [""] if values is None else [shown(value) for value in values.values.tolist()]
-    step = -(-len(texts) // MOST_TICKS)
+    step = 1
+    if values is not None and values.dtype.kind in "iuf":
+        room = TICK_LETTERS // (max(map(len, texts)) + 1) if which == "x" else MOST_TICKS
+        step = -(-len(texts) // max(1, min(room, MOST_TICKS)))
     places, texts = list(range(0, len(texts), step)), texts[::step]
     name = "" if values is None else label(values)
     if which == "x":
