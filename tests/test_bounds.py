@@ -47,7 +47,8 @@ def test_each_point_agrees_with_the_model(results):
                     np.testing.assert_allclose(found.ipc[op][place], expected_ipc)
                     np.testing.assert_allclose(found.throughput[op][place], 32 * expected_ipc)
                 np.testing.assert_allclose(found.bandwidth[place], model["bandwidth"])
-                assert found.peak_fraction[place] <= 1 + 1e-12
+                np.testing.assert_allclose(found.full_warps[place], volkov.needed_warps(chip, kernel))
+                np.testing.assert_allclose(found.peak_fraction[place], min(1.0, warps / volkov.needed_warps(chip, kernel)))
     assert {"latency", "bandwidth", "unit: alu"} <= set(found.kinds)
 
 

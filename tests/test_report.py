@@ -16,6 +16,9 @@ from warpsim import cli
 from warpsim.batch.local import sweep
 from warpsim.batch.plan import Plan
 from warpsim.bounds import bounds
+from warpsim.gpu import load_gpu
+from warpsim.kernels import mix
+from warpsim.models import volkov
 from warpsim.results.report import page
 from warpsim.results.report_data import mean_and_half, reduce, with_binned_occupancy
 from warpsim.results.statistics import interval
@@ -54,6 +57,29 @@ def test_every_mean_and_interval_is_the_stores(store):
     np.testing.assert_allclose(np.array(entry["mean"], float), expected, rtol=1e-5)
     shares = np.array(data["variables"]["warp_cycles"]["mean"], float).reshape(2, 2, 3, 2, -1).sum(-1)
     np.testing.assert_allclose(shares[np.isfinite(shares)], 100, rtol=1e-4)
+
+
+def test_the_warps_that_are_needed(store):
+    results = open_results(store).sel(gpu="kepler").assign_coords(warps=[4, 8, 48])
+    results["peak_fraction"] = results["peak_fraction"] * 0 + xr.DataArray([0.5, 0.92, 0.95], dims="warps")
+    data = held(page(results, model=bounds))
+    entry = data["variables"]["needed_warps"]
+    assert entry["dims"] == ["alpha", "scheduler"]
+    assert entry["mean"] == [8, 8, 8, 8]
+    expected = [0.9 * volkov.needed_warps(load_gpu("kepler"), mix(alpha=alpha)) for alpha in (1, 1, 8, 8)]
+    np.testing.assert_allclose(entry["model"], expected, rtol=1e-5)
+    assert "needed_warps" in [panel["y"] for panel in data["panels"]]
+
+
+def test_of_many_lines_the_busiest_are_shown():
+    lines = np.arange(100.0)
+    run = xr.Dataset(
+        {"peak_fraction": ("replicate", [0.5]), "line_warp_cycles": (("replicate", "line", "state"), lines[None, :, None])},
+        {"line": range(100), "line_text": ("line", [f"alu r{i}" for i in range(100)]), "state": ["wait"]},
+    )
+    data = held(page(run))
+    assert data["variables"]["line_warp_cycles"]["keep"]["line"] == list(range(40, 100))
+    assert "The 60 of 100 lines with the most cycles." in [panel["hint"] for panel in data["panels"]]
 
 
 def test_the_table_has_a_row_for_each_point_that_exists(store):
@@ -184,8 +210,6 @@ def test_an_empty_store_says_that_nothing_is_there(tmp_path, capsys):
 
 
 def test_a_saved_result_and_a_point(tmp_path, capsys):
-    from warpsim.gpu import load_gpu
-    from warpsim.kernels import mix
     from warpsim.simulation import simulate
 
     run = simulate(load_gpu("kepler"), mix(alpha=2), warps=8, sms=1, warmup=0, cycles=200, replicates=2)

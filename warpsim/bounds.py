@@ -43,6 +43,7 @@ class Bounds:
         ipc: operation class -> the same in warp instructions.
         bandwidth: the model's, in GB/s of the chip.
         peak_fraction: the model's throughput as a fraction of its throughput bound.
+        full_warps: occupancy in warps per SM at which the two bounds meet (V 3.10).
         worksheet: of a single run, the worksheet of V Table 3.4.
         latency: of a single run, the latency bound in cycles per warp or repetition.
         missing: why there is no model, otherwise empty.
@@ -54,6 +55,7 @@ class Bounds:
     ipc: dict[str, NDArray[np.float64]]
     bandwidth: NDArray[np.float64]
     peak_fraction: NDArray[np.float64]
+    full_warps: NDArray[np.float64]
     worksheet: Worksheet | None = None
     latency: float = float("nan")
     missing: str = ""
@@ -84,7 +86,8 @@ def bounds(results: xr.Dataset, axes: tuple[str, ...]) -> Bounds:
 
 
 def _nothing(shape: tuple[int, ...]) -> Bounds:
-    return Bounds([], np.full(shape, -1), {}, {}, np.full(shape, np.nan), np.full(shape, np.nan))
+    bandwidth, peak_fraction, full_warps = (np.full(shape, np.nan) for _ in range(3))
+    return Bounds([], np.full(shape, -1), {}, {}, bandwidth, peak_fraction, full_warps)
 
 
 def _points(results: xr.Dataset, axes: tuple[str, ...]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], Point]]:
@@ -142,6 +145,7 @@ class _Solver:
             for by_op, value in ((self.found.ipc, ipc), (self.found.throughput, units.ipc_to_ops_per_cycle(ipc))):
                 by_op.setdefault(op, np.full(self.found.binds.shape, np.nan))[place] = value
         self.found.peak_fraction[place] = rate * sheet.cycles
+        self.found.full_warps[place] = latency / sheet.cycles
         moved = rate * sheet.requested_bytes * point.gpu.sms
         self.found.bandwidth[place] = units.bytes_per_cycle_to_gbs(moved, point.gpu.clock_ghz)
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from warpsim.results import report_data
 from warpsim.results.report_data import MAX_POINTS, Reduced, numbers, reduce
+from warpsim.results.statistics import OCCUPANCY_AXES
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -153,6 +154,9 @@ def _add_model(entries: dict[str, dict[str, Any]], model: Bounds, reduced: Reduc
     for name, values in (("bandwidth", model.bandwidth), ("peak_fraction", model.peak_fraction)):
         if name in entries:
             entries[name]["model"] = numbers(values)
+    if "needed_warps" in entries:
+        along = next(i for i, axis in enumerate(reduced.axes) if axis in OCCUPANCY_AXES)
+        entries["needed_warps"]["model"] = numbers(np.fmax.reduce(report_data.NEEDED * model.full_warps, axis=along))
     if reduced.axes:
         binds = [place if place >= 0 else None for place in model.binds.ravel().tolist()]
         entries[_BINDS] = {"label": "what binds", "units": "1", "dims": list(reduced.axes), "keep": {}, "mean": binds,
@@ -168,10 +172,18 @@ def _panels(entries: Mapping[str, Any], reduced: Reduced) -> list[dict[str, Any]
 
     if not reduced.axes:
         stacked = ("warp_cycles", "warp_cycles_over_time", "line_warp_cycles")
-        return [panel(title, "stacked" if y in stacked else "curves", y) for title, y in _RUN_PANELS if y in entries]
+        panels = [panel(title, "stacked" if y in stacked else "curves", y) for title, y in _RUN_PANELS if y in entries]
+        lines = reduced.results.sizes.get("line", 0)
+        for one in panels:
+            if one["y"] == "line_warp_cycles" and lines > report_data.MAX_LINES:
+                one["hint"] = f"The {report_data.MAX_LINES} of {lines} lines with the most cycles."
+        return panels
     panels = [panel("Curves", "curves", "peak_fraction")]
     if "warp_cycles" in entries:
         panels.append(panel("Warp states", "stacked", "warp_cycles"))
+    if entries.get("needed_warps", {}).get("dims"):
+        hint = "The smallest of the occupancies that are shown at which 90 % of a throughput limit is attained."
+        panels.append(panel("Warps needed", "curves", "needed_warps", hint))
     if _BINDS in entries and sum(size > 1 for size in reduced.results["peak_fraction"].sizes.values()) > 1:
         hint = "By Volkov's model; choose any other variable to see it as a map."
         panels.append(panel("What binds where", "map", _BINDS, hint))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.results.statistics import half_width
+from warpsim.results.statistics import OCCUPANCY_AXES, half_width, needed_warps
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -20,6 +20,12 @@ MAX_POINTS = 4000
 
 TIME_BINS = 200
 """Bins into which changes of occupancy are put."""
+
+MAX_LINES = 60
+"""Lines of a program at most, those with the most cycles."""
+
+NEEDED = 0.9
+"""Fraction of a throughput limit that occupancy is needed for (V 4.5)."""
 
 MAX_BINS = 300
 """Bins of time and like dimensions of a single run at most."""
@@ -130,6 +136,11 @@ def variables(reduced: Reduced) -> dict[str, dict[str, Any]]:
             continue
         data = data.transpose(*axes, *own, *(["replicate"] if "replicate" in data.dims else []))
         found |= _entry(name, data, own)
+    occupancy = [axis for axis in OCCUPANCY_AXES if axis in axes and results.sizes[axis] > 1]
+    if occupancy:
+        needed = needed_warps(results, NEEDED)["needed_warps"].transpose(*(axis for axis in axes if axis not in occupancy))
+        label = f"warps needed for {NEEDED:.0%} of a limit"
+        found |= _entry("needed_warps", needed.assign_attrs(long_name=label), [])
     return found
 
 
@@ -141,7 +152,7 @@ def _entry(name: str, data: xr.DataArray, own: Sequence[str]) -> dict[str, dict[
         attrs = {"units": "%", "label": _SHARES[name]}
     keep: dict[str, list[Any]] = {}
     for dim in own:
-        data, keep[dim] = _shortened(data, dim)
+        data, keep[dim] = _busiest(data, dim) if f"{dim}_text" in data.coords else _shortened(data, dim)
     if data.size == 0 or not bool(np.isfinite(data).any()):
         return {}
     values = data.values.astype(float)
@@ -162,6 +173,13 @@ def _shortened(data: xr.DataArray, dim: str) -> tuple[xr.DataArray, list[Any]]:
         places = np.flatnonzero((data > 0).any(others).values)
     else:
         places = np.unique(np.linspace(0, count - 1, min(count, MAX_BINS)).round().astype(int))
+    return data.isel({dim: places}), places.tolist()
+
+
+def _busiest(data: xr.DataArray, dim: str) -> tuple[xr.DataArray, list[Any]]:
+    """Of many lines of a program those with the most, in order."""
+    total = data.sum([other for other in data.dims if other != dim])
+    places = np.sort(np.argsort(-total.values, kind="stable")[:MAX_LINES])
     return data.isel({dim: places}), places.tolist()
 
 
