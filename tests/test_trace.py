@@ -164,6 +164,21 @@ def test_a_window_of_a_steady_state() -> None:
     assert ds["warp_end"].min() >= 400
 
 
+def test_imbalance_across_schedulers() -> None:
+    """V 5.8: of 17 warps one scheduler of four has 5, which take 20 cycles for an sfu step each, where 4 take 16."""
+    steps = 400
+    ds = ws.simulate(
+        KEPLER, ws.kernels.chain("sfu", iterations=steps), sms=1, launch=ws.Launch(blocks=1, block_warps=17),
+        trace=ws.Trace(occupancy=True, warps=True),
+    ).isel(replicate=0)  # fmt: skip
+    late = ds["warp_end"].values > 18 * steps
+    assert ds["warp_scheduler"].values[late].tolist() == [0] * 5
+    np.testing.assert_allclose(ds["warp_end"].values[late], 20 * steps, atol=40)
+    np.testing.assert_allclose(ds["warp_end"].values[~late], 16 * steps, atol=40)
+    held = np.diff(np.append(ds["occupancy_change_cycle"], ds["cycles"]))
+    assert held[ds["occupancy_change_warps"].values == 5].sum() == pytest.approx(4 * steps, abs=80)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_numbers_are_the_same_with_a_trace(threads: int) -> None:
     call: dict[str, Any] = {"warps": 16, "warmup": 300, "cycles": 2000, "replicates": 2, "scheduler": "random"}
