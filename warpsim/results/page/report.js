@@ -146,7 +146,7 @@ class Panel {
     this.hint.textContent = [this.said, this.extra].filter(Boolean).join(" ");
     const common = {
       font: { family: "system-ui, Helvetica Neue, Arial, sans-serif", size: 13, color: "#1d2329" },
-      margin: { l: 70, r: 20, t: 30, b: 55 }, hoverlabel: { align: "left" }, hovermode: "closest",
+      margin: { l: 70, r: 20, t: 30, b: 55 }, hoverlabel: { align: "left", bgcolor: "#fff", font: { color: "#1d2329" } }, hovermode: "closest",
       paper_bgcolor: "#fff", plot_bgcolor: "#fff",
     };
     Plotly.react(this.figure, traces, { ...common, ...layout }, {
