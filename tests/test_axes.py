@@ -67,6 +67,8 @@ def test_a_plan_with_such_axes_can_be_made_again_from_its_provenance():
         ({"zip": {"size": ["alpha", "ways"]}, "ways": [1, 2]}, ValueError, "zip: size: .* alpha has 3, ways has 2"),
         ({"zip": {"a": ["alpha"], "b": ["alpha"]}}, ValueError, "zip: alpha: stands twice"),
         ({"zip": {"op": ["alpha"]}}, ValueError, "zip: op is the name of something else"),
+        ({"zip": {"alpha": ["alpha", "ways"]}, "ways": [1, 2, 4]}, ValueError, "zip: alpha is the name of a setting"),
+        ({"zip": {"warps": ["alpha", "ways"]}, "ways": [1, 2, 4]}, ValueError, "zip: warps is the name of a setting"),
         ({"zip": {"size": []}}, ValueError, r"zip: size = \[\]"),
         ({"zip": ["alpha", "ways"]}, TypeError, "zip = .*: must be a table"),
         ({"zip": {"size": ["alpha", "ways"]}, "ways": [1, 2, 1], "alpha": [1, 2, 1]}, ValueError, "size: 1, 1 stands twice"),

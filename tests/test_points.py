@@ -57,3 +57,10 @@ def test_a_long_axis_is_checked_here_and_there():
     assert plan.grid.points == 200_000
     with pytest.raises(ValueError, match="seed = -1"):
         Plan(gpu="kepler", kernel="mix", warps=8, seed=range(-1, 100_000), **SHORT)
+
+
+def test_a_memory_model_that_a_chip_lacks_is_an_invalid_point():
+    plan = Plan(gpu=["g80", "kepler"], kernel="mix", alpha=1, warps=8, memory=["queue", "measured"], **SHORT)
+    measured = [gpu.memory.measured for gpu in plan.values("gpu")]
+    assert sorted(measured) == [False, True]
+    assert sweep(plan)["valid"].values.tolist() == [[True, there] for there in measured]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from warpsim.batch.derived import NAMES as MAY_BE_DERIVED
-from warpsim.batch.settings import NEVER_AXES, RESERVED, column, dimension, label, scalar
+from warpsim.batch.settings import DEFAULTS, NEVER_AXES, RESERVED, column, dimension, label, scalar
 
 POINT = "point"
 """Dimension of a list of points."""
@@ -74,6 +74,9 @@ def read_axes(settings: Mapping[str, Any]) -> tuple[dict[str, Axis], dict[str, A
     groups = _groups(given.pop("zip", {}))
     if "points" in given:
         given = _with_points(given, groups)
+    taken = [group for group, names in groups.items() if (group in given or group in DEFAULTS) and names != [group]]
+    if taken:
+        raise ValueError(f"zip: {taken[0]} is the name of a setting; choose another")
     group_of = {name: group for group, names in groups.items() for name in names}
     missing = [name for name in group_of if not isinstance(given.get(name), list | tuple | range)]
     if missing:
