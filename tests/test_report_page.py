@@ -9,29 +9,47 @@ from tests.browser import chromium
 from tests.sweeps import small_plan
 from warpsim.batch.local import sweep
 from warpsim.bounds import bounds
+from warpsim.gpu import load_gpu
+from warpsim.kernels import load_kernel
+from warpsim.residency import Launch
 from warpsim.results.report import write_report
+from warpsim.simulation import simulate
+from warpsim.store.zarr_store import create_store, open_results
+from warpsim.trace import Trace
 
 
 @pytest.fixture(scope="module")
-def results():
-    return sweep(small_plan(gpu=["fermi", "kepler"], warps=[4, 8, 16]))
+def results(tmp_path_factory):
+    store = tmp_path_factory.mktemp("store") / "small.zarr"
+    sweep(small_plan(gpu=["fermi", "kepler"], warps=[4, 8, 16]), store)
+    return open_results(store)
 
 
 @pytest.fixture(scope="module")
-def opened(results, tmp_path_factory):
+def browser():
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def opened(results, browser, tmp_path_factory):
     """The page, with what it has said on the console and asked for."""
     file = tmp_path_factory.mktemp("page") / "report.html"
     write_report(results, file, model=bounds, title="small sweep")
-    with chromium() as browser:
-        page = browser.new_page(viewport={"width": 1200, "height": 1000})
-        heard: list[str] = []
-        asked: list[str] = []
-        page.on("console", lambda message: heard.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: heard.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(file.as_uri())
-        page.wait_for_selector(".panel .main-svg")
-        yield page, heard, asked, file.as_uri()
+    page, heard, asked = load(browser, file)
+    page.wait_for_selector(".panel .main-svg")
+    return page, heard, asked, file.as_uri()
+
+
+def load(browser, file):
+    page = browser.new_page(viewport={"width": 1200, "height": 1000})
+    heard: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: heard.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: heard.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(file.as_uri())
+    return page, heard, asked
 
 
 def panel(page, title):
@@ -142,3 +160,25 @@ def test_the_table_is_sorted_by_a_click(opened, results):
     first = [float(text) for text in page.locator(f"#table td:nth-child({column + 1})").all_text_contents()]
     assert first == sorted(first)
     np.testing.assert_allclose(first[0], results["bandwidth"].mean("replicate").min(), rtol=1e-5)
+
+
+def test_a_run_is_drawn_with_its_course(browser, tmp_path):
+    kept = Trace(occupancy=True, states=20)
+    launch = Launch(blocks=12, block_warps=2)
+    run = simulate(load_gpu("kepler"), load_kernel("vector_add"), launch=launch, warps=8, sms=1, replicates=2, trace=kept)
+    write_report(run, tmp_path / "run.html", model=bounds)
+    page, heard, _ = load(browser, tmp_path / "run.html")
+    panel(page, "Occupancy over time").locator(".trace.scatter").first.wait_for()
+    lines = panel(page, "Where the cycles go, line by line").locator(".figure")
+    drawn = lines.evaluate("f => f.data.flatMap(t => t.x).reduce((a, b) => a + b)")
+    np.testing.assert_allclose(drawn, run["line_warp_cycles"].mean("replicate").sum(), rtol=1e-5)
+    assert heard == []
+
+
+def test_a_page_without_points_is_a_page(browser, tmp_path):
+    create_store(tmp_path / "empty.zarr", small_plan().layout())
+    write_report(open_results(tmp_path / "empty.zarr"), tmp_path / "empty.html", model=bounds)
+    page, heard, _ = load(browser, tmp_path / "empty.html")
+    assert page.locator(".panel").count() == 0
+    assert page.get_by_role("heading", name="Provenance").count() == 1
+    assert heard == []
