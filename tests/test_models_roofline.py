@@ -147,3 +147,16 @@ def test_sequence():
         sequence(kernel(Loop(body=(Loop(body=(ADD,), trips=10**9),), trips=10**9)), "model")
     with pytest.raises(NotCoveredError, match="tells the warps of a block apart"):
         profile(load_gpu("fermi"), kernels.listing_3_3())
+
+
+@pytest.mark.parametrize("name", sorted({*models.NAMES} - {"roofline", "pipeline"}))  # the same at any; from 1 warp on
+@pytest.mark.parametrize("program", [kernels.mix(8), kernels.chain("load"), kernels.listing_3_2("stores")], ids=lambda k: k.name)
+def test_nothing_is_issued_without_warps_and_arrays_are_points(name, program):
+    gpu, model = load_gpu("fermi"), models.load(name)
+    try:
+        over = model.throughput(gpu, program, warps=[0, 4, 8]).ipc.sum("op")
+    except NotCoveredError:
+        pytest.skip(f"{name} does not cover {program.name}")
+    one_by_one = [model.throughput(gpu, program, warps=n).ipc.sum().item() for n in (0, 4, 8)]
+    assert over.values.tolist() == pytest.approx(one_by_one, nan_ok=False)
+    assert over[0] == 0 and over[1] > 0

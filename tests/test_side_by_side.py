@@ -6,7 +6,7 @@ import pytest
 from tests.model_inputs import BARRIER, LOAD, kernel
 from warpsim import models
 from warpsim.gpu import load_gpu
-from warpsim.kernels import Loop, chain, mix, vector_add
+from warpsim.kernels import Loop, chain, listing_3_3, mix, vector_add
 from warpsim.side_by_side import VARIANTS, compare
 from warpsim.simulation import simulate
 from warpsim.store.provenance import from_provenance
@@ -81,6 +81,13 @@ def test_barriers_leave_few_models(kepler):
     found = compare(kepler, kernel(Loop(body=(LOAD, BARRIER), trips=None)), warps=[8], block_warps=4, **SHORT)
     assert {"volkov", "pipeline"} <= set(found.results["model"].values)
     assert "barrier" in found.not_covered["huang"]
+
+
+def test_warps_of_a_block_that_are_told_apart_reach_the_models(kepler):
+    for block_warps in (None, 2):
+        found = compare(kepler, listing_3_3(), warps=[8], block_warps=block_warps, sms=1, replicates=1, warmup=0, cycles=4000)
+        assert {"volkov", "gpuperf"} <= set(found.results["model"].values)
+        assert not any("block_warps" in why for why in found.not_covered.values())
 
 
 def test_occupancies_left_out_are_all_multiples_of_the_schedulers_that_some_blocks_make():

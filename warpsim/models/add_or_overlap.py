@@ -68,7 +68,7 @@ def throughput(
         for name, cycles in parts.items()
     }
     equations = "V 4.11" if times == "overlap" else "V 4.12"
-    return dataset(of, 1 / together, n, source=f"warpsim.models.add_or_overlap, {equations}", **named)
+    return dataset(of, (1 / together).where(n > 0, 0.0), n, source=f"warpsim.models.add_or_overlap, {equations}", **named)
 
 
 def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0, times: Times = "overlap") -> float:

@@ -36,6 +36,8 @@ from warpsim.models.costs import access_latency
 from warpsim.models.counts import Counts, bank_conflicts, counts
 from warpsim.models.gpuperf_equations import Parameters, Solution, equations
 from warpsim.models.needed import smallest_warps
+from warpsim.models.warp_path import names_warps
+from warpsim.residency import default_block_warps
 
 __all__ = [
     "Parameters",
@@ -168,13 +170,16 @@ def parameters(
     )
 
 
-def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, **arguments: Any) -> xr.Dataset:
+def throughput(
+    gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, block_warps: int | None = None, **arguments: Any
+) -> xr.Dataset:
     """Return the throughput at an occupancy, or at an array of them (V 7.4).
 
     Args:
         gpu: the chip.
         kernel: any kernel; accesses of several transactions need `departure_delay`.
         warps: N, warps per SM, at least 0; not held against the chip's limits.
+        block_warps: as for `parameters`; where needed and left out, what `simulate` takes for the largest of `warps`.
         arguments: as for `parameters`.
 
     Returns:
@@ -187,7 +192,7 @@ def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, **a
         ValueError: `warps` is below 0; otherwise as `parameters`.
         NotCoveredError: as `parameters`.
     """
-    fed = _feed(gpu, kernel, warps, arguments)
+    fed = _feed(gpu, kernel, warps, {**arguments, "block_warps": block_warps})
     occupancy, counted, s = fed
     rate = occupancy.copy(data=np.where(occupancy.values > 0, occupancy.values / s.t_exec, 0.0))
     asked = sum(made.requested_bytes * count for _, made, count in counted.accesses(gpu))
@@ -311,8 +316,11 @@ def bottleneck(gpu: Gpu, kernel: Kernel, *, warps: float, **arguments: Any) -> s
 
 def _feed(gpu: Gpu, kernel: Kernel, warps: ArrayLike | xr.DataArray, arguments: dict[str, Any]) -> _Fed:
     occupancy = axis("warps", warps, at_least=0)
-    p = parameters(gpu, kernel, warps=occupancy.values, **arguments)
-    return _Fed(occupancy, counts(gpu, kernel, block_warps=arguments.get("block_warps")), equations(p))
+    block_warps = arguments.pop("block_warps", None)
+    if block_warps is None and names_warps(kernel):
+        block_warps = default_block_warps(gpu, int(occupancy.max()))
+    p = parameters(gpu, kernel, warps=occupancy.values, block_warps=block_warps, **arguments)
+    return _Fed(occupancy, counts(gpu, kernel, block_warps=block_warps), equations(p))
 
 
 def _memory(gpu: Gpu, counted: Counts) -> dict[str, float]:

@@ -39,6 +39,7 @@ from warpsim.models.common import NotCoveredError, axis, quantity, result
 from warpsim.models.counts import Counts, bank_conflicts, counts
 from warpsim.models.hk_equations import Parameters, Solution, equations, parallel_warps
 from warpsim.models.hk_transactions import HalfWarpTransactions, coalesces, half_warp_transactions
+from warpsim.models.warp_path import names_warps
 from warpsim.residency import default_block_warps
 
 __all__ = [
@@ -169,7 +170,7 @@ def throughput(
         gpu: the chip.
         kernel: any kernel without cache hits and bank conflicts.
         warps: N, warps per SM, at least 0; not held against the chip's limits.
-        block_warps: as for `parameters`; with barriers and left out, what `simulate` takes for the largest of `warps`.
+        block_warps: as for `parameters`; where needed and left out, what `simulate` takes for the largest of `warps`.
         bandwidth: as for `parameters`.
         departure_delays: as for `parameters`.
         ind_mem_req: as for `parameters`.
@@ -185,7 +186,7 @@ def throughput(
         NotCoveredError: as `parameters`.
     """
     occupancy = axis("warps", warps, at_least=0)
-    if block_warps is None and "barrier" in kernel.ops:
+    if block_warps is None and ("barrier" in kernel.ops or names_warps(kernel)):
         block_warps = default_block_warps(gpu, int(occupancy.max()))
     p = parameters(
         gpu, kernel, warps=occupancy.values, block_warps=block_warps, bandwidth=bandwidth,

@@ -81,7 +81,7 @@ def throughput(
     needed = microbenchmarks(gpu, kernel)
     of = profile(gpu, kernel)
     if measured is None:
-        occupancies = np.unique(n.values[n.values > 0])
+        occupancies = np.unique(np.where(n.values > 0, n.values, 1.0))
         measured = {
             label: volkov.throughput(gpu, chain, warps=occupancies, refined=True)["ipc"].sum("op")
             for label, chain in needed.items()
