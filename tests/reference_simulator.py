@@ -197,8 +197,9 @@ class Machine:
         """Return the name of the cycle of an eligible warp that is not issuable, and None for one that is."""
         if not self.unit(sm, scheduler, step).accepts(t):
             return THROTTLE[self.gpu.ops[step.op].pipe]
-        limit = self.gpu.memory.loads_per_sm
-        if step.op == "load" and limit is not None and sum(r > t for r in sm.load_returns) >= limit:
+        limits = {"load": self.gpu.memory.loads_per_sm, "store": self.gpu.memory.stores_per_sm}
+        limit = limits.get(step.op)
+        if limit is not None and sum(r > t for r in sm.returns[step.op]) >= limit:
             return "lg_throttle"
         return None
 
@@ -246,10 +247,10 @@ class Machine:
         if step.op in ("load", "store"):
             slots += access.extra
             latency = self.memory.access(t, step.instruction.access, access, warp.stream)
+            sm.returns[step.op].append(t + latency)
             if step.op == "load":
                 returns = t + latency
                 warp.returns.append(returns)
-                sm.load_returns.append(returns)
                 if t in self.window:
                     self.result.load_latencies.append(latency)
         if step.instruction.dst is not None:

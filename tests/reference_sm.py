@@ -87,7 +87,7 @@ class Sm:
             for s in (range(n) if facts.scope == "scheduler" else [None])
         }
         self.seats = [Seat(r) for r in range(seats)]
-        self.load_returns: list[int] = []
+        self.returns: dict[str, list[int]] = {"load": [], "store": []}
         self.last_resident = 0  # warps in the last cycle
 
     def warps(self, t: int) -> list[Warp]:

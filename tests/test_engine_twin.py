@@ -279,8 +279,11 @@ DIRECTED: dict[str, Case] = {
     "loads of an SM": case(
         small_gpu(sms=2, sm={"schedulers": 2}, issue={"width": 2}, memory={"loads_per_sm": 3}), COPY, seats=4
     ),
+    "stores of an SM": case(
+        small_gpu(sms=2, sm={"schedulers": 2}, issue={"width": 2}, memory={"stores_per_sm": 3}), COPY, seats=4
+    ),
     "both limits": case(
-        small_gpu(memory={"loads_per_warp": 1, "loads_per_sm": 2}, issue={"width": 2}),
+        small_gpu(memory={"loads_per_warp": 1, "loads_per_sm": 2, "stores_per_sm": 1}, issue={"width": 2}),
         COPY,
         seats=4,
         memory="queue",

@@ -282,6 +282,12 @@ class TestMemory:
         assert (trace(result, 0), trace(result, 1)) == ([(0, "load")], [(40, "load")])
         assert result.warp_cycles["lg_throttle"] == 40
 
+    def test_stores_per_sm(self) -> None:
+        gpu = small_gpu(sm={"schedulers": 2}, memory={"stores_per_sm": 1}, ops={"store": {"scope": "scheduler"}})
+        result = run(gpu, program(Instruction("store", src=["r1"])), blocks=2, seats=2)
+        assert (trace(result, 0), trace(result, 1)) == ([(0, "store")], [(40, "store")])
+        assert result.warp_cycles["lg_throttle"] == 40
+
     def test_one_server_at_the_sustained_rate(self) -> None:
         gpu = small_gpu(sms=2, memory={"bandwidth_gbs": 16.0})  # 8 cycles for 128 bytes
         result = run(gpu, program(LOAD), blocks=4, seats=2)

@@ -121,7 +121,7 @@ def _encode_chip(
     supply = simulated * launch.resident_blocks if launch.persistent else launch.blocks
     record.blocks = -1 if supply is None else supply
     record.loads_per_warp = gpu.memory.loads_per_warp or 0
-    record.loads_per_sm = gpu.memory.loads_per_sm or 0
+    record.per_sm[:] = gpu.memory.loads_per_sm or 0, gpu.memory.stores_per_sm or 0
     record.latency = gpu.memory.latency_cycles
     record.l1_latency, record.l2_latency = gpu.memory.l1_latency_cycles or 0, gpu.memory.l2_latency_cycles or 0
     record.transaction_latency = gpu.memory.transaction_latency_cycles
@@ -134,7 +134,8 @@ def _encode_chip(
     classes = list(gpu.ops)
     for number, (name, op) in enumerate(gpu.ops.items()):
         record.dependency[number], record.throttle[number] = _DEPENDENCY[op.pipe], _THROTTLE[op.pipe]
-        record.own_unit[number], record.is_load[number] = -(op.scope == "scheduler"), name == "load"
+        record.own_unit[number] = -(op.scope == "scheduler")
+        record.flies[number] = _KINDS[name] if name in ("load", "store") else 0
         for consumer, cycles in op.latency_to.items():
             record.latency_to[number * CLASSES + classes.index(consumer)] = cycles - op.latency_cycles
     return chip

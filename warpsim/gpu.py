@@ -173,10 +173,10 @@ class Memory(_Part):
     `latency_cycles` is the unloaded latency of a coalesced load (V Table 6.2), `bandwidth_gbs` the sustained
     rate. A coalesced 32-bit access is 128 / `transaction_bytes` transactions; each extra one adds
     `transaction_latency_cycles`. One transaction of an access that does not coalesce moves
-    `divergent_transaction_bytes`, in effect. `loads_per_warp` and `loads_per_sm` limit the loads in flight
-    (None: no limit). `l1_latency_cycles` and `l2_latency_cycles` are None where unknown. `distribution` names
-    the latency quantiles, a file of params/latency or a path; `measured` says whether they were measured on
-    this chip.
+    `divergent_transaction_bytes`, in effect. `loads_per_warp`, `loads_per_sm` and `stores_per_sm` limit the
+    loads, and the stores, in flight (None: no limit). `l1_latency_cycles` and `l2_latency_cycles` are None
+    where unknown. `distribution` names the latency quantiles, a file of params/latency or a path; `measured`
+    says whether they were measured on this chip.
     """
 
     latency_cycles: Count
@@ -188,6 +188,7 @@ class Memory(_Part):
     divergent_transaction_bytes: Positive
     loads_per_warp: Count | None = None
     loads_per_sm: Count | None = None
+    stores_per_sm: Count | None = None
     l1_latency_cycles: Count | None = None
     l2_latency_cycles: Count | None = None
     distribution: Name

@@ -26,7 +26,8 @@ def pairs(machine, state, sm, s, following, kind, now):
         return False
     if not unit_accepts(machine.chip[0], sm, s, following.op, now):
         return False
-    return following.kind != _LOAD or memory.admits(machine, state, sm, now)
+    accesses = following.kind == _LOAD or following.kind == _STORE
+    return not accesses or memory.admits(machine, state, sm, following.kind, now)
 
 
 @inline

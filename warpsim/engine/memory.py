@@ -12,10 +12,12 @@ from warpsim.engine.state import (
     COARSE_WIDTH,
     FINE_BINS,
     WINDOW_BUCKETS,
+    Kind,
     MemoryModel,
 )
 
 _FIXED, _MEASURED, _QUEUE = int(MemoryModel.FIXED), int(MemoryModel.MEASURED), int(MemoryModel.QUEUE)
+_LOAD = int(Kind.LOAD)
 _MISS, _L2_HIT, _L1_HIT = 0, 1, 2
 
 
@@ -139,28 +141,40 @@ def access(machine, state, warp, now, ins):
 
 
 @inline
-def admits(machine, state, sm, now):
-    """Whether the SM's limit of loads in flight leaves room for one more."""
-    limit = machine.chip[0].loads_per_sm
+def row_of(sm, kind):
+    """The place in `State.flights` of the heap of an SM's loads, or of its stores."""
+    return at(2 * sm.index + kind - _LOAD)
+
+
+@inline
+def soonest_landing(state, sm, kind):
+    """When the first of an SM's loads, or of its stores, that are in flight returns."""
+    return state.flights[row_of(sm, kind), 0]
+
+
+@inline
+def admits(machine, state, sm, kind, now):
+    """Whether the SM's limit of loads, or of stores, in flight leaves room for one more."""
+    limit = machine.chip[0].per_sm[at(kind - _LOAD)]
     if limit == 0:
         return True
-    heap = state.flights[at(sm.index)]
-    while sm.in_flight > 0 and heap[0] <= now:
-        _pop(heap, sm)
-    return sm.in_flight < limit
+    heap = state.flights[row_of(sm, kind)]
+    while sm.in_flight[at(kind - _LOAD)] > 0 and heap[0] <= now:
+        _pop(heap, sm.in_flight, at(kind - _LOAD))
+    return sm.in_flight[at(kind - _LOAD)] < limit
 
 
 @inline
-def note_flight(machine, state, sm, returns):
-    """Counts a load of an SM as in flight until it returns."""
-    if machine.chip[0].loads_per_sm > 0:
-        _push(state.flights[at(sm.index)], sm, returns)
+def note_flight(machine, state, sm, kind, returns):
+    """Counts a load, or a store, of an SM as in flight until it returns."""
+    if machine.chip[0].per_sm[at(kind - _LOAD)] > 0:
+        _push(state.flights[row_of(sm, kind)], sm.in_flight, at(kind - _LOAD), returns)
 
 
 @inline
-def _push(heap, sm, value):
-    i = sm.in_flight
-    sm.in_flight += 1
+def _push(heap, sizes, which, value):
+    i = sizes[which]
+    sizes[which] += 1
     heap[i] = value
     while i > 0 and heap[(i - 1) // 2] > heap[i]:
         heap[(i - 1) // 2], heap[i] = heap[i], heap[(i - 1) // 2]
@@ -168,9 +182,9 @@ def _push(heap, sm, value):
 
 
 @inline
-def _pop(heap, sm):
-    sm.in_flight -= 1
-    n = sm.in_flight
+def _pop(heap, sizes, which):
+    sizes[which] -= 1
+    n = sizes[which]
     heap[0] = heap[n]
     i = 0
     while 2 * i + 1 < n:

@@ -44,8 +44,8 @@ def issuable_among(machine, state, sm, s, eligible, now):
         free = sm.free[unit_of(chip, s, op)]
         if free >= (now + 1) * chip.tick:
             retry = min(retry, free // chip.tick)
-        elif chip.is_load[at(op)] and not memory.admits(machine, state, sm, now):
-            retry = min(retry, state.flights[at(sm.index), 0])
+        elif chip.flies[at(op)] and not memory.admits(machine, state, sm, chip.flies[at(op)], now):
+            retry = min(retry, memory.soonest_landing(state, sm, chip.flies[at(op)]))
         else:
             issuable |= alike
             continue
@@ -170,7 +170,8 @@ def execute(machine, state, sm, s, slot, now):
             ready = memory.access(machine, state, state.warps[at(index)], now, detail)
             note_load(machine, state, sm, index, now, ready)
         elif kind == _STORE:
-            memory.access(machine, state, state.warps[at(index)], now, detail)
+            done = memory.access(machine, state, state.warps[at(index)], now, detail)
+            memory.note_flight(machine, state, sm, kind, done)
         elif kind == _BRANCH:
             if not falls_through(state.warps[at(index)], detail, slot % machine.chip[0].block_warps):
                 following, gap = detail.target, detail.taken_gap
@@ -197,5 +198,5 @@ def note_load(machine, state, sm, index, now, returns):
     warp.last_return = max(warp.last_return, returns)
     if machine.chip[0].loads_per_warp > 0:
         state.returns[at(index), soonest_return(state, index)] = returns
-    memory.note_flight(machine, state, sm, returns)
+    memory.note_flight(machine, state, sm, _LOAD, returns)
     memory.count_latency(state.tally[0], returns - now)

@@ -91,13 +91,14 @@ CHIP = np.dtype(
         ("sms", "i8"), ("schedulers", "i8"), ("seats", "i8"), ("block_warps", "i8"),
         ("issue_interval", "i8"), ("issue_width", "i8"), ("tick", "i8"),  # ticks per cycle, for exact fractions
         ("policy", "i8"), ("memory", "i8"), ("block_launch", "i8"), ("blocks", "i8"),  # blocks < 0: endless supply
-        ("loads_per_warp", "i8"), ("loads_per_sm", "i8"),  # 0: no limit
+        ("loads_per_warp", "i8"), ("per_sm", "i8", 2),  # limits of loads and of stores in flight; 0: none
         ("latency", "f8"), ("l1_latency", "f8"), ("l2_latency", "f8"), ("transaction_latency", "f8"),  # cycles
         ("crossbar_servers", "i8"), ("dram_servers", "i8"),
         ("crossbar_rate", "f8"), ("dram_rate", "f8"), ("peak_rate", "f8"),  # bytes per cycle: of one server, one server, the chip
         ("seed", "u8"), ("registers", "i8"),  # registers that the program names
-        # by operation class: names of its stalls (WarpState); a unit for each scheduler (-1, a mask) or one for the SM (0)
-        ("dependency", "i8", CLASSES), ("throttle", "i8", CLASSES), ("own_unit", "i8", CLASSES), ("is_load", "i8", CLASSES),
+        # by operation class: names of its stalls (WarpState); a unit for each scheduler (-1, a mask) or one for the SM
+        # (0); LOAD or STORE (Kind), or 0
+        ("dependency", "i8", CLASSES), ("throttle", "i8", CLASSES), ("own_unit", "i8", CLASSES), ("flies", "i8", CLASSES),
         ("latency_to", "i8", CLASSES * CLASSES),  # what a consumer of a class sees more or less than the writer's latency
     ]
 )  # fmt: skip
@@ -137,7 +138,7 @@ SM = np.dtype(
         ("index", "i8"), ("calls", "i8"), ("me", "u8"),  # where in `State.calls` its word begins, and its bit there
         ("ready", "u8"), ("sleeping_long", "u8"), ("draining", "u8"),  # sets of warps: eligible; beyond the wheel's span; exited
         ("visited", "i8"), ("due", "i8"), ("launched", "i8"), ("reused", "i8"),  # last cycle looked at; seats with a launch ahead
-        ("resident", "i8"), ("resident_since", "i8"), ("in_flight", "i8"), ("warp_cycles", "i8"),  # resident warps, integrated
+        ("resident", "i8"), ("resident_since", "i8"), ("in_flight", "i8", 2), ("warp_cycles", "i8"),  # resident warps, integrated
         # by scheduler: its warps, when it can issue again, the slot that issued last, the same until its warp exits, its stream
         ("mine", "u8", SCHEDULERS), ("next_issue", "i8", SCHEDULERS), ("last", "i8", SCHEDULERS), ("greedy", "i8", SCHEDULERS),
         ("stream", "u8", SCHEDULERS),
@@ -189,7 +190,7 @@ class State(NamedTuple):
     registers: Array  # int64[W * registers]: (ready cycle << LABEL_BITS) | class of the last writer
     loops: Array  # int64[W, loops]: trips left; negative: endless
     returns: Array  # int64[W, loads_per_warp]: when the warp's latest loads return
-    flights: Array  # int64[M, loads_per_sm]: a heap of return times
+    flights: Array  # int64[2 * M, most of per_sm]: for each SM a heap of return times of loads, and one of stores
     servers: Array  # float64[2, most servers]: when a server of the crossbar, of DRAM, is free
     window: Array  # float64[WINDOW_BUCKETS + 1]: bytes requested; then the number of the newest bucket
     trace: Array  # int64[n, 4]: cycle, SM, slot, step of the first n issues that are kept
@@ -222,7 +223,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         registers=np.zeros(warps * int(chip.registers) + 1, np.int64),
         loops=np.zeros((warps, max(1, machine.loops)), np.int64),
         returns=np.zeros((warps, max(1, int(chip.loads_per_warp))), np.int64),
-        flights=np.zeros((sms, max(1, int(chip.loads_per_sm))), np.int64),
+        flights=np.zeros((2 * sms, max(1, int(chip.per_sm.max()))), np.int64),
         servers=np.zeros((2, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
         window=np.zeros(WINDOW_BUCKETS + 1, np.float64),
         trace=np.empty((issues, 4), np.int64),
