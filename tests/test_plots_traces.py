@@ -5,7 +5,11 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
+from warpsim.gpu import load_gpu
+from warpsim.kernels import mix
 from warpsim.results import plots
+from warpsim.simulation import simulate
+from warpsim.trace import Trace
 
 CYCLE = {"units": "cycles", "long_name": "cycle"}
 
@@ -103,6 +107,13 @@ def test_lifelines_are_bars_from_the_first_to_the_last_cycle_in_the_warps_slots(
 def test_a_warp_that_is_still_there_reaches_to_the_end_of_the_trace(ax):
     plots.warp_lifelines(lives((0, 9, 0, 0, 0), (4, np.nan, 0, 1, 1), (8, 29, 0, 0, 2)), ax)
     assert [path.get_extents().x1 for path in ax.collections[0].get_paths()] == [10, 30, 30]
+
+
+def test_warps_without_an_end_live_to_the_end_of_the_run(ax):
+    plots.warp_lifelines(
+        simulate(load_gpu("kepler"), mix(8), warps=8, sms=1, warmup=100, cycles=400, trace=Trace(warps=True)), ax
+    )
+    assert ax.get_xlim() == (0, 500)
 
 
 def test_blocks_that_follow_each_other_are_dark_and_light_in_turn(ax):

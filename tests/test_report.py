@@ -238,6 +238,8 @@ def test_wrong_requests_say_what_is_allowed(store, tmp_path, monkeypatch, capsys
 
     assert "needs either OUT.zarr, or --gpu and --kernel" in refused("-o", output)
     assert "needs either OUT.zarr, or --gpu and --kernel" in refused(str(store), *POINT, "-o", output)
+    assert "--block-warps: only with --gpu and --kernel" in refused(str(store), "--block-warps", "4", "-o", output)
+    assert "--set: only with --gpu and --kernel" in refused(str(store), "--set", "alpha=4", "-o", output)
     assert "needs --kernel too" in refused("--gpu", "kepler", "-o", output)
     assert "no such store" in refused(str(tmp_path / "none.zarr"), "-o", output)
     assert "page.txt: must end in one of .html" in refused(str(store), "-o", str(tmp_path / "page.txt"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from warpsim.cli.common import (
     DONE,
+    INTEGERS,
     Commands,
     RequestError,
     add_point_options,
@@ -45,6 +46,10 @@ def _run(options: argparse.Namespace) -> int:
         raise RequestError("report: needs either OUT.zarr, or --gpu and --kernel")
     if asked and None in (options.gpu, options.kernel):
         raise RequestError(f"report: needs --{'gpu' if options.gpu is None else 'kernel'} too")
+    of_a_point = [name for name in (*INTEGERS, "blocks", "scheduler", "memory") if getattr(options, name) is not None]
+    if not asked and (of_a_point or options.set):
+        name = [*of_a_point, "set"][0].replace("_", "-")
+        raise RequestError(f"--{name}: only with --gpu and --kernel; --where selects from results")
     check_output(options.output, ["html"])
     with request():
         results, title, notes = _simulated(options) if asked else _opened(options.results)

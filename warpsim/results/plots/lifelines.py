@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,8 +28,7 @@ def warp_lifelines(
     """Life of each warp of an SM, a line in its slot, coloured by thread block (V Figures 3.3, 5.1).
 
     The blocks that follow each other in the same slots are dark and light in turn, so that they differ without colour, and a
-    block has another colour than those beside it. A warp that is still there when the trace ends has a line to the last cycle
-    that the trace knows.
+    block has another colour than those beside it. A warp that is still there has a line to the end of the run.
 
     Args:
         results: a run with a trace of warps: `warp_start`, `warp_end`, `warp_sm`, `warp_slot`, `warp_block` over `warp`.
@@ -45,7 +45,7 @@ def warp_lifelines(
     run = single_run(results, replicate)
     warps = run[["warp_start", "warp_end", "warp_sm", "warp_slot", "warp_block"]].dropna("warp", subset=["warp_start"])
     numbers = sorted({int(n) for n in warps["warp_sm"].values})
-    known = np.append(warps["warp_start"].values, warps["warp_end"].values) + 1
+    known = np.array([*warps["warp_start"].values, *warps["warp_end"].values, _last_cycle(results)]) + 1
     end = known[np.isfinite(known)].max(initial=0.0)
     if numbers and sm not in numbers:
         raise ValueError(f"sm = {sm}: must be one of {', '.join(map(str, numbers))}")
@@ -66,6 +66,13 @@ def warp_lifelines(
     ax.set_xlabel("time (cycles)")
     ax.set_ylabel(f"warp slot of SM {sm}")
     return finish(ax, grid=False)
+
+
+def _last_cycle(results: xr.Dataset) -> float:
+    """The last cycle that is counted of a run without an end, by its provenance; 0 where there is none."""
+    call = json.loads(results.attrs.get("provenance", "{}")).get("call", {})
+    ends = call.get("launch", {}).get("blocks") is not None or call.get("launch", {}).get("persistent")
+    return 0.0 if ends or "cycles" not in call else float(call["warmup"] + call["cycles"] - 1)
 
 
 def _lines(
