@@ -37,7 +37,7 @@ PreemptMode=REQUEUE
 SlurmctldParameters=preempt_send_user_signal
 ReturnToService=2
 KillWait=5
-NodeName={host} CPUs={cpus} State=UNKNOWN
+NodeName={host} CPUs={cpus} RealMemory={memory} State=UNKNOWN
 PartitionName=low Nodes={host} Default=YES PriorityTier=1 GraceTime=20 MaxTime=60
 PartitionName=high Nodes={host} PriorityTier=9 PreemptMode=OFF MaxTime=60
 """
@@ -67,11 +67,11 @@ def slurm_node(folder: Path) -> Iterator[dict[str, str]]:
         folder: for their files; short, since a socket's path is.
     """
     host = socket.gethostname().split(".")[0]
-    cpus = os.cpu_count() or 1
+    machine = {"cpus": os.cpu_count() or 1, "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20}
     for name in ("state", "spool"):
         (folder / name).mkdir()
     conf = folder / "slurm.conf"
-    conf.write_text(CONF.format(host=host, folder=folder, ports=_free_ports(2), cpus=cpus))
+    conf.write_text(CONF.format(host=host, folder=folder, ports=_free_ports(2), **machine))
     (folder / "munge.key").write_bytes(os.urandom(128))
     (folder / "munge.key").chmod(0o400)
     environment = {**os.environ, "SLURM_CONF": str(conf)}

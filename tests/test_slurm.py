@@ -153,6 +153,8 @@ def test_submitting_and_what_the_queue_says(plan, tmp_path, commands, capsys):
     assert f"Slurm job 31: tasks 1 running on node5; {len(theirs) - 1} of the tiles that are not done are theirs" in shown
     assert f"no task has {ALL // 2} of the tiles that are not done" in shown
     assert slurm.tiles_to_do(small_plan(), out, create=True) == [*range(1, ALL, 2)]  # 2 is with the task that runs
+    assert cli.main(["slurm", str(plan), str(out), "--extend"]) == 2
+    assert "extend: tasks of job 31 wait or run for this store" in capsys.readouterr().err
     commands("squeue", "", 1, "slurm_load_jobs error: Unable to contact slurm controller")
     assert cli.main(["status", str(out)]) == 0
     assert "Slurm cannot be asked: squeue: slurm_load_jobs error: Unable to contact" in capsys.readouterr().out
@@ -178,6 +180,7 @@ def test_a_dry_run_makes_nothing(plan, tmp_path, capsys):
     ("options", "message"),
     [
         (["--tasks", "0"], "tasks = 0: must be at least 1"),
+        (["--extend"], "a dry run changes nothing"),
         (["--workers", "0"], "workers = 0: must be at least 1"),
         (["--time", "soon"], "time = 'soon': must be a time limit of Slurm"),
         (["--sbatch", "partition=short"], "options: 'partition=short' must be an option of sbatch"),

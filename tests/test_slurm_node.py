@@ -145,3 +145,24 @@ def test_a_task_near_its_time_limit_is_queued_again(node, undisturbed, scratch, 
     assert pending_tiles(open_store(out)) == [], logs(tmp_path)
     assert data(out) == undisturbed[SLOW_TOML]
     assert (tmp_path / "out.slurm" / f"{job}.sh").exists()
+
+
+def test_dask_jobqueue_as_in_the_docs(node, undisturbed, scratch, tmp_path, monkeypatch):
+    """Workers of Dask as jobs of Slurm, as docs/clusters.md shows it."""
+    dask_jobqueue = pytest.importorskip("dask_jobqueue")
+    from distributed import Client
+
+    for name, value in node.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "plan.toml").write_text(SLOW_TOML)
+    options = {"cores": 1, "processes": 1, "memory": "1GB", "walltime": "00:30:00", "queue": "low"}
+    folders = {"log_directory": str(tmp_path), "local_directory": str(tmp_path)}
+    prologue = [f"export NUMBA_CACHE_DIR={scratch}/warpsim-{getpass.getuser()}"]
+    with dask_jobqueue.SLURMCluster(**options, **folders, job_script_prologue=prologue) as cluster:
+        cluster.scale(jobs=2)
+        with Client(cluster) as client:
+            client.wait_for_workers(2)
+            assert queue(node).count("low RUNNING") == 2
+            sweep(Plan.from_toml(tmp_path / "plan.toml"), tmp_path / "out.zarr", dask=client)
+    assert data(tmp_path / "out.zarr") == undisturbed[SLOW_TOML]
+    until(lambda: not queue(node), lambda: queue(node))

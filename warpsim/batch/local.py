@@ -1,7 +1,7 @@
 """Sweeps: the tiles of a plan into memory or a store, by threads or processes of this machine, or by a Dask cluster.
 
-The engine releases the interpreter's lock, so threads scale while points take milliseconds. What Python does for a point
-(building it, its results) does not: where points take less than about THREADS_FROM_SECONDS, processes are faster.
+The engine releases the interpreter's lock; what Python does for a point (building it, its results) holds it for some 5 ms. So
+threads keep N cores busy with points that take N times 5 ms or more; with shorter ones processes are faster.
 """
 
 from __future__ import annotations

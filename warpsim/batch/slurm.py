@@ -100,13 +100,18 @@ def tiles_to_do(plan: Plan, path: str | os.PathLike[str], *, create: bool, exten
 
     Raises:
         StoreError: `path` holds another plan, or is no store.
+        ValueError: the store is to be extended while tasks wait or run for it.
         SlurmError: Slurm cannot be asked.
     """
     from warpsim.batch.local import prepare_store
 
     if not create and not place_of(path).exists():
         return list(plan.tiles())
-    taken = {tile for task in tasks(path) for tile in task.tiles}
+    queued = tasks(path)
+    if extend and queued:
+        jobs = ", ".join(dict.fromkeys(task.job for task in queued))
+        raise ValueError(f"extend: tasks of job {jobs} wait or run for this store; let them end, or scancel them")
+    taken = {tile for task in queued for tile in task.tiles}
     _, store = prepare_store(plan, path, extend=extend)
     return [tile for tile in pending_tiles(store) if tile not in taken]
 
@@ -214,14 +219,15 @@ def queue_lines(path: str | os.PathLike[str], not_done: Collection[int]) -> list
     Raises:
         SlurmError: Slurm cannot be asked.
     """
-    lines, left = [], {*not_done}
+    rest = frozenset(not_done)
+    lines, left = [], set(rest)
     found = tasks(path)
     for job in dict.fromkeys(task.job for task in found):
         own = [task for task in found if task.job == job]
         states = Counter(task.state for task in own)
         shown = ", ".join(f"{number} {state}" for state, number in states.items())
         nodes = ", ".join(dict.fromkeys(task.node for task in own if task.node))
-        theirs = {tile for task in own for tile in task.tiles if tile in not_done}
+        theirs = {tile for task in own for tile in task.tiles if tile in rest}
         where = f" on {nodes}" if nodes else ""
         lines.append(f"Slurm job {job}: tasks {shown}{where}; {len(theirs)} of the tiles that are not done are theirs")
         left -= theirs

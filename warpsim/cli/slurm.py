@@ -32,6 +32,8 @@ def _run(options: argparse.Namespace) -> int:
     from warpsim.batch.plan import Plan
 
     with request():
+        if options.dry_run and options.extend:
+            raise ValueError("--dry-run, --extend: a dry run changes nothing; only one of the two may be given")
         plan = Plan.from_toml(options.plan)
         try:
             tiles = slurm.tiles_to_do(plan, options.out, create=not options.dry_run, extend=options.extend)

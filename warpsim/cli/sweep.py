@@ -20,7 +20,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("plan", type=Path, metavar="PLAN.toml")
     parser.add_argument("out", metavar="OUT.zarr", help="a folder, or a URL such as s3://bucket/OUT.zarr")
     add_workers(parser)
-    parser.add_argument("--processes", action="store_true", help="workers are processes: faster where points take under a ms")
+    parser.add_argument("--processes", action="store_true", help="workers are processes: faster where points take few ms")
     parser.add_argument("--extend", action="store_true", help="the store holds a part of the plan: add the rest")
     parser.add_argument("--dask", metavar="ADDRESS", help="give the tiles to the workers of this Dask scheduler")
     parser.add_argument("--tile", default="1/1", metavar="K/N", help="only the K-th of N shares of the tiles")

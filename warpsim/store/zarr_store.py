@@ -5,8 +5,8 @@ is one chunk of every data variable, so that tiles never share a chunk and may b
 machines at once. What is done is said by `warpsim.store.status`, after everything else of the tile. Every chunk of a tile
 that is done is there, all-NaN ones too, and has a checksum: `warpsim.store.verify` finds what has been damaged since.
 
-Chunks are compressed by zstd, without shuffling. A real tile of 64 points with 8 replicates (205 kB) becomes 39 kB (`make bench`
-measures it): blosc with shuffled bytes and zstd gives 42 kB in the same time, zstd at level 9 gives 37 kB.
+Chunks are compressed by zstd, without shuffling. A real tile of 64 points with 8 replicates (205 kB) becomes 30 kB (`make bench`
+measures it, docs/clusters.md has the table): with shuffled bytes 37 kB, at level 9 28.5 kB, all in much the same time.
 """
 
 from __future__ import annotations
