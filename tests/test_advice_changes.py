@@ -55,6 +55,8 @@ def test_what_does_not_occur_is_not_changed():
     assert list(found) == ["no arithmetic latency", "twice the ILP", "twice the alu units"]
     _, found = changed("kepler", kernels.chain("load"), memory="measured")
     assert "no memory latency" not in found and "no arithmetic latency" not in found
+    assert "twice the memory bandwidth" not in found
+    assert "twice the memory bandwidth" in changed("kepler", kernels.chain("load"))[1]
 
 
 def test_latencies_go():

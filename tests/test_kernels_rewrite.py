@@ -48,6 +48,8 @@ def test_conflicts_barriers_and_divergence_go():
     assert counts(KEPLER, without(program, "barrier", "smem")).ops == {"load": 1, "exit": 1}
     parts = Conditional(diverges=True, src=("r1",), then=(ADD,), orelse=(ADD, LOAD, LOAD))
     assert counts(KEPLER, converged(kernel(parts))).ops == {"branch": 1, "alu": 1, "load": 2, "exit": 1}
+    loop = Conditional(diverges=True, then=(ADD, LOAD), orelse=(Loop(body=(ADD,), trips=9),))
+    assert counts(KEPLER, converged(kernel(loop))).ops == {"branch": 1, "alu": 9, "exit": 1}  # the longer one in time
     half = Conditional(probability=0.5, then=(ADD,))
     assert converged(kernel(half)).body == (half,)
 
@@ -55,6 +57,14 @@ def test_conflicts_barriers_and_divergence_go():
 def test_what_is_left_empty_goes_too():
     program = kernel(Loop(body=(BARRIER,), trips=3), Conditional(probability=0.5, then=(BARRIER,)), ADD)
     assert [getattr(s, "op", None) for s in without(program, "barrier").body] == ["branch", "alu"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "loads"), [({"probability": 0.25}, 0.75), ({"diverges": True}, 1), ({"warps": (0, 2, 3)}, 0.25)]
+)
+def test_the_other_side_stays(rule, loads):
+    program = without(kernel(Conditional(then=(BARRIER,), orelse=(LOAD,), **rule), ADD), "barrier")
+    assert counts(KEPLER, program, block_warps=4).ops == {"branch": 1, "load": loads, "alu": 1, "exit": 1}
 
 
 def test_registers_that_nobody_writes_any_more_are_inputs():

@@ -53,7 +53,8 @@ def changes(point: Point, needed_warps: float) -> list[Change]:
     No latency of memory (to 2 cycles; left out where memory is "measured"); no latency of arithmetic (to 1 cycle, as
     the gaps); twice the ILP; nothing that serializes: bank conflicts, barriers, threads that part, an SFU that is
     slower than adds, each that occurs, and all of them; no shared memory and jumps, as work that is not essential;
-    twice the resource that V's throughput bound names; and the needed occupancy, or as much of it as fits.
+    twice the resource that V's throughput bound names (memory is left out where it is "measured"); and the needed
+    occupancy, or as much of it as fits.
 
     Args:
         point: the original.
@@ -128,6 +129,8 @@ def _doubled(point: Point) -> Iterator[Change]:
     gpu = point.gpu
     tightest = volkov.bottleneck(gpu, point.kernel, block_warps=point.launch.block_warps)
     fields: dict[str, Any] = {}
+    if tightest == MEMORY and point.memory == "measured":
+        return  # latencies were measured at the loads of this bandwidth
     if tightest == MEMORY:
         fields = {
             f"memory.{key}": 2 * value

@@ -7,7 +7,6 @@ the memory's bandwidth, and by the latency of one warp's instructions, one after
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,8 +16,8 @@ import numpy as np
 from warpsim.batch.check import few
 from warpsim.batch.points import Parts
 from warpsim.gpu import Gpu
-from warpsim.kernels import Conditional, Instruction, Kernel, Loop
-from warpsim.kernels.program import Statement
+from warpsim.kernels import Kernel, Loop
+from warpsim.kernels.program import Statement, expected_ops
 from warpsim.residency import InvalidPoint
 from warpsim.store.schema import SWEEP_VARIABLES, result_coordinates
 from warpsim.units import WARP_LANES
@@ -54,7 +53,7 @@ def point_seconds(point: Point) -> float:
 def ipc_bound(gpu: Gpu, kernel: Kernel, warps: int) -> float:
     """About the most instructions per cycle that an SM can issue of a kernel at an occupancy."""
     weights: dict[str, float] = {}
-    for op, times in _weights(_steady(kernel)):
+    for op, times in expected_ops(_steady(kernel)):
         weights[op] = weights.get(op, 0.0) + times
     total = sum(weights.values())
     latency, bounds = 0.0, [gpu.issue_ipc * gpu.issue.width]
@@ -103,19 +102,3 @@ def _steady(kernel: Kernel) -> tuple[Statement, ...]:
     """What a warp spends its time in: the endless loop, if there is one."""
     last = kernel.body[-1]
     return last.body if isinstance(last, Loop) and last.trips is None else kernel.body
-
-
-def _weights(statements: Iterable[Statement]) -> Iterator[tuple[str, float]]:
-    """Operation classes, with the expected number of times."""
-    for statement in statements:
-        if isinstance(statement, Instruction):
-            yield statement.op, 1.0
-        elif isinstance(statement, Loop):
-            times = abs(sum(statement.trip_range)) / 2
-            yield from ((op, times * count) for op, count in _weights(statement.body))
-        elif isinstance(statement, Conditional):
-            yield "branch", 1.0
-            then = 0.5 if statement.probability is None else statement.probability
-            both = statement.diverges
-            for side, times in ((statement.then, 1.0 if both else then), (statement.orelse, 1.0 if both else 1.0 - then)):
-                yield from ((op, times * count) for op, count in _weights(side))

@@ -22,6 +22,7 @@ from warpsim.kernels.statements import (
     Statement,
     Statements,
     checked,
+    expected_ops,
     parts,
     walk,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "Loop",
     "Statement",
     "barriers_not_reached_by_all",
+    "expected_ops",
     "walk",
 ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from warpsim.kernels.program import Conditional, Instruction, Kernel, Loop, Statement, walk
+from warpsim.kernels.program import Conditional, Instruction, Kernel, Loop, Statement, expected_ops, walk
 
 __all__ = ["converged", "interleaved", "without", "without_conflicts"]
 
@@ -66,8 +66,8 @@ def without_conflicts(kernel: Kernel) -> Kernel:
 def without(kernel: Kernel, *ops: str) -> Kernel:
     """Return the kernel without the instructions of some classes.
 
-    The branches of conditionals and the exit stay. A conditional whose first side is empty then becomes its branch,
-    a loop without a body nothing.
+    The branches of conditionals and the exit stay. A conditional of which one side is left has that one; without any it
+    becomes its branch, a loop without a body nothing.
 
     Raises:
         ValueError: nothing would be left of the kernel.
@@ -88,7 +88,7 @@ def converged(kernel: Kernel) -> Kernel:
     def sides(conditional: Conditional) -> tuple[Statement, ...]:
         if not conditional.diverges:
             return (conditional,)
-        longer = max(conditional.then, conditional.orelse, key=lambda side: sum(1 for _ in walk(side)))
+        longer = max(conditional.then, conditional.orelse, key=lambda side: sum(times for _, times in expected_ops(side)))
         return (Instruction("branch", src=conditional.src), *longer)
 
     return _kernel(kernel, _edited(kernel.body, lambda instruction: [instruction], sides), _registers(kernel))
@@ -110,9 +110,21 @@ def _edited(
             then, orelse = (_edited(side, edit, sides) for side in (statement.then, statement.orelse))
             if then:
                 found += sides(statement.model_copy(update={"then": then, "orelse": orelse}))
+            elif orelse:
+                found += sides(_turned(statement, orelse))
             else:
                 found.append(Instruction("branch", src=statement.src))
     return tuple(found)
+
+
+def _turned(conditional: Conditional, orelse: tuple[Statement, ...]) -> Conditional:
+    """Return the conditional with its second side as the first and only one."""
+    update: dict[str, object] = {"then": orelse, "orelse": ()}
+    if conditional.probability is not None:
+        update["probability"] = 1 - conditional.probability
+    if conditional.warps is not None:
+        update["warps"] = tuple(warp for warp in range(64) if warp not in conditional.warps)
+    return conditional.model_copy(update=update)
 
 
 def _registers(kernel: Kernel) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ allowed".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -280,6 +280,25 @@ Statement = Annotated[
 ]
 Statements = Annotated[tuple[Statement, ...], _FromList, Field(examples=["a list of statements"])]
 SomeStatements = Annotated[Statements, Field(min_length=1, examples=["a list of at least one statement"])]
+
+
+def expected_ops(statements: Iterable[Statement]) -> Iterator[tuple[str, float]]:
+    """Operation classes with how often a warp executes each, over chance; of an endless loop, in one repetition.
+
+    A conditional is a "branch"; where the warps of a block choose, half of them take each side.
+    """
+    for statement in statements:
+        if isinstance(statement, Instruction):
+            yield statement.op, 1.0
+        elif isinstance(statement, Loop):
+            times = abs(sum(statement.trip_range)) / 2
+            yield from ((op, times * count) for op, count in expected_ops(statement.body))
+        else:
+            yield "branch", 1.0
+            then = 0.5 if statement.probability is None else statement.probability
+            both = statement.diverges
+            for side, times in ((statement.then, 1.0 if both else then), (statement.orelse, 1.0 if both else 1.0 - then)):
+                yield from ((op, times * count) for op, count in expected_ops(side))
 
 
 def walk(statements: tuple[Statement, ...], path: str = "body") -> Iterator[tuple[str, Statement]]:
