@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from warpsim.store.provenance import history
 from warpsim.store.schema import SWEEP_VARIABLES, labels
 from warpsim.store.status import DONE, FAILED, KEPT, TILES, create_log
+from warpsim.store.verify import has_chunks
 from warpsim.store.zarr_store import Layout, Store, StoreError, open_store
 
 
@@ -74,9 +75,11 @@ def kept_part(store: Store, index: int) -> Mapping[str, NDArray[Any]] | None:
     part = {axis: slice(where.start, where.start + sizes[axis]) for axis, where in region.items()}
     found = {}
     for declared in SWEEP_VARIABLES:
-        own = (slice(0, sizes[dim]) for dim in declared.dims)
+        own = [sizes[dim] for dim in declared.dims]
+        if not has_chunks(store, index, declared.name, own):
+            return None
         try:
-            found[declared.name] = np.asarray(store.arrays[declared.name][(*part.values(), *own)])
+            found[declared.name] = np.asarray(store.arrays[declared.name][(*part.values(), *map(slice, own))])
         except Exception:  # damaged, and a codec raises what it likes: the whole tile is simulated
             return None
     return found

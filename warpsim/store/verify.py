@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -35,16 +36,30 @@ def damaged_tiles(store: Store) -> list[Damage]:
     return [damage for damage in found if damage is not None]
 
 
+def has_chunks(store: Store, index: int, name: str, own: Sequence[int]) -> bool:
+    """Whether the chunks of a variable of a tile are there: what is missing would read as if nothing had been simulated.
+
+    Args:
+        store: the store.
+        index: the tile.
+        name: of the variable.
+        own: how much of each of its own dimensions.
+    """
+    array = store.arrays[name]
+    position = [part.start // step for part, step in zip(store.grid.region(index).values(), store.grid.shape, strict=True)]
+    steps = array.chunks[len(position) :]  # several chunks where replicates were added
+    places = product(*(range(-(-length // step)) for length, step in zip(own, steps, strict=True)))
+    keys = (array.metadata.encode_chunk_key((*position, *place)) for place in places)
+    return all(store.place.exists(f"{name}/{key}") for key in keys)
+
+
 def _damage(store: Store, index: int) -> Damage | None:
     if index not in store.log.records(DONE, [index]):
         return Damage(index, "record", "cannot be read")
     region = store.grid.region(index)
     for declared in SWEEP_VARIABLES:
         array = store.arrays[declared.name]
-        position = [part.start // step for part, step in zip(region.values(), store.grid.shape, strict=True)]
-        own = (range(count) for count in array.cdata_shape[len(position) :])  # several where replicates were added
-        keys = (array.metadata.encode_chunk_key((*position, *place)) for place in product(*own))
-        if not all(store.place.exists(f"{declared.name}/{key}") for key in keys):
+        if not has_chunks(store, index, declared.name, array.shape[len(region) :]):
             return Damage(index, declared.name, "its chunk is missing")
         try:
             array[tuple(region.get(dim, slice(None)) for dim in (*store.grid.axes, *declared.dims))]
