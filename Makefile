@@ -9,8 +9,8 @@ BIN = .venv/bin
 run: .venv/installed  ## the cusp experiment on all chips: sweep, table and figure
 	$(BIN)/warpsim experiment cusp --workers 2
 
-test: .venv/installed-test  ## the tests
-	$(BIN)/pytest
+test: .venv/installed-test  ## the tests, in two processes
+	$(BIN)/pytest -n 2 --dist loadfile
 
 test-slurm: .venv/installed-test  ## sweeps under a real Slurm of one node, where it can be installed and started (root, Debian)
 	$(BIN)/pytest -m slurm -rs
