@@ -58,6 +58,8 @@ class Result:
     """(cycle, SM, resident warps from then on), first of all at the begin of the window."""
     line_cycles: Counter[tuple[int, str, str]] = field(default_factory=Counter)
     """Warp-cycles by (scheduler, place in the kernel, state)."""
+    caused_cycles: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Warp-cycles by (place of what caused them, state)."""
     state_moments: Counter[tuple[int, str]] = field(default_factory=Counter)
     """Warps by (cycle, state)."""
     warps: list[tuple[int, int, int, int, int]] = field(default_factory=list)
@@ -178,6 +180,7 @@ class Machine:
         issuable = [] if busy else [warp for warp in eligible if refusals[warp] is None]
         states = {warp: self.stall_state(warp, t) for warp in warps}
         lines = {warp: warp.line(t) for warp in warps}
+        causes = {warp: lines[warp] if warp in eligible else warp.cause(t, self.gpu) for warp in warps}
         for warp in eligible:
             states[warp] = "not_selected" if busy or refusals[warp] is None else refusals[warp]
         slot = "busy" if busy else "idle"
@@ -191,6 +194,7 @@ class Machine:
             for warp, state in states.items():
                 self.result.warp_cycles[state] += 1
                 self.result.line_cycles[scheduler.index, lines[warp], state] += 1
+                self.result.caused_cycles[causes[warp], state] += 1
                 self.result.state_moments[t, state] += 1
 
     def refusal(self, sm: Sm, scheduler: Scheduler, step: Step, t: int) -> str | None:
@@ -237,6 +241,7 @@ class Machine:
         """Issue one step at t, and return the issue slots that it takes."""
         step, op = warp.next, self.gpu.ops[warp.next.op]
         self.result.issues.append((t, sm.index, warp.slot, step.op))
+        warp.last_issued = step.place
         if t in self.window:
             self.result.instructions[step.op] += 1
 
@@ -251,11 +256,12 @@ class Machine:
             if step.op == "load":
                 returns = t + latency
                 warp.returns.append(returns)
+                warp.loads.append(step.place)
                 if t in self.window:
                     self.result.load_latencies.append(latency)
         if step.instruction.dst is not None:
             conflict = (ways - 1) * op.conflict_latency_cycles
-            warp.writes[step.instruction.dst] = Write(op, t, conflict, returns)
+            warp.writes[step.instruction.dst] = Write(op, t, conflict, returns, step.place)
 
         gap = op.gap_cycles
         if step.op == "exit":

@@ -54,12 +54,13 @@ def walk(body: tuple, place: str, warp: Warp) -> Iterator[Step]:
 
 @dataclass(frozen=True)
 class Write:
-    """The last write of a register: its class, its issue, what bank conflicts add, a load's return."""
+    """The last write of a register: its class, its issue, what bank conflicts add, a load's return, its place."""
 
     op: Op
     issue: int
     conflict_cycles: int
     returns: int | None
+    place: str
 
     def ready(self, consumer: str) -> int:
         """The cycle from which an instruction of class `consumer` can use the register (3)."""
@@ -80,6 +81,8 @@ class Warp:
         self.gap_end = start
         self.writes: dict[str, Write] = {}
         self.returns: list[int] = []  # of its loads
+        self.loads: list[str] = []  # their places
+        self.last_issued = ""  # the place of its last instruction
         self.barrier: str | None = None  # the place of the barrier where it waits
         self.last_barrier = ""  # the place of the barrier that held it last
         self.barrier_passed = start - 1  # cycle of the last arrival at its latest barrier
@@ -103,17 +106,17 @@ class Warp:
             return self.stream.uniform() < conditional.probability
         return conditional.warps is not None and self.index in conditional.warps
 
-    def stall(self, gpu: Gpu, gap_end: int) -> tuple[int, str]:
-        """Return the first cycle without a constraint on the next step, and the name of the last one (7)."""
+    def stall(self, gpu: Gpu, gap_end: int) -> tuple[int, str, str]:
+        """Return the first cycle without a constraint on the next step; the name and the cause of the last one (7)."""
         step = self.next
-        ends = [(gap_end, "wait"), (self.barrier_end, "barrier")]
+        ends = [(gap_end, "wait", self.last_issued), (self.barrier_end, "barrier", self.last_barrier)]
         for register in (*step.instruction.src, step.instruction.dst):
             if register in self.writes:
                 write = self.writes[register]
-                ends.append((write.ready(step.op), SCOREBOARD[write.op.pipe]))
+                ends.append((write.ready(step.op), SCOREBOARD[write.op.pipe], write.place))
         limit = gpu.memory.loads_per_warp
         if step.op == "load" and limit is not None and len(self.returns) >= limit:
-            ends.append((sorted(self.returns)[-limit], "lg_throttle"))
+            ends.append((sorted(self.returns)[-limit], "lg_throttle", step.place))
         return max(ends, key=lambda end: end[0])  # of equal ends, max returns the first
 
     def held(self, t: int) -> bool:
@@ -123,6 +126,12 @@ class Warp:
     def line(self, t: int) -> str:
         """Return the place to which the warp's cycle belongs: its next step, or the barrier that holds it (7)."""
         return self.last_barrier if self.held(t) else self.next.place
+
+    def cause(self, t: int, gpu: Gpu) -> str:
+        """Return the place of what keeps the warp from being eligible (7)."""
+        if self.exited:
+            return self.loads[self.returns.index(max(self.returns))]
+        return self.last_barrier if self.held(t) else self.stall(gpu, self.gap_end)[2]
 
     def eligible(self, t: int, gpu: Gpu) -> bool:
         return not self.exited and not self.held(t) and self.stall(gpu, self.gap_end)[0] <= t

@@ -39,7 +39,9 @@ def outcome(simulate: Any, case: Case) -> dict[str, Any]:
     lists = {name: getattr(result, name) for name in LISTS}
     counts = {name: {key: n for key, n in getattr(result, name).items() if n} for name in MAPPINGS}
     found = {"end": result.end, **lists, "load_latencies": sorted(result.load_latencies), **counts}
-    return found | {"line_cycles": sorted(by_line(case.kernel, result.line_cycles))}
+    caused = {(0, *key): n for key, n in result.caused_cycles.items()}
+    lines = {"line_cycles": result.line_cycles, "caused_cycles": caused}
+    return found | {name: sorted(by_line(case.kernel, cycles)) for name, cycles in lines.items()}
 
 
 def by_line(kernel: Kernel, cycles: Mapping[tuple[int, Any, str], int]) -> Iterator[tuple[int, int, str, int]]:

@@ -15,14 +15,14 @@ from tests import reference_simulator
 from tests.strategies import Case, cases, small_gpu
 from warpsim.drive import Keep, drive
 from warpsim.encode import encode, with_seed
-from warpsim.readout import line_accounts, occupancy_changes
+from warpsim.readout import caused_accounts, line_accounts, occupancy_changes
 from warpsim.store import schema
 
 KEPLER = ws.load_gpu("kepler")
 GRID = ws.Launch(blocks=40, block_warps=4, resident_blocks=3)
 ALL = ws.Trace(occupancy=True, warps=True, issues=(0, 10_000), states=5)
 _SOME = settings(
-    max_examples=40,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],
@@ -57,7 +57,7 @@ class TestRandomPrograms:
         counts = [plain[1].issued.sum() - plain[1].tally[0].pairs, *states]
         accounts = line_accounts(machine, state)
         assert accounts.sum(axis=(0, 1)).tolist() == counts
-        assert accounts[:, :, 0].sum(axis=0).sum() == counts[0]
+        assert caused_accounts(machine, state).sum(axis=0).tolist() == counts
         assert bins.totals[-1][: len(counts)].tolist() == counts
         assert np.all(np.diff(bins.totals, axis=0) >= 0)
         assert len(bins.edges) <= 4 and bins.edges[-1] == state.clock[0].cycle == plain[1].clock[0].cycle
@@ -111,7 +111,7 @@ def test_the_variables_and_their_dimensions(traced: xr.Dataset) -> None:
 
 
 def test_sums_of_a_dataset(traced: xr.Dataset) -> None:
-    for name, dim in (("line", "line"), ("scheduler", "scheduler")):
+    for name, dim in (("line", "line"), ("line_caused", "line"), ("scheduler", "scheduler")):
         xr.testing.assert_equal(traced[f"{name}_warp_cycles"].sum(dim), traced["warp_cycles"].rename(None))
     xr.testing.assert_equal(traced["warp_cycles_over_time"].sum("time"), traced["warp_cycles"])
     issued = traced["instructions"].sum("op")
@@ -160,7 +160,8 @@ def test_a_window_of_a_steady_state() -> None:
     assert ds["occupancy_change_cycle"].values[0] == 400
     assert 450 <= ds["issue_cycle"].min() and ds["issue_cycle"].max() < 480
     assert ds["warp_start"].min() < 400
-    assert np.isnan(ds["warp_end"].values).sum() == ds["occupancy_change_warps"].values[-1]
+    seen = ds.isel(warp=np.isfinite(ds["warp_start"].values))  # a number between may have retired before
+    assert np.isnan(seen["warp_end"].values).sum() == ds["occupancy_change_warps"].values[-1]
     assert ds["warp_end"].min() >= 400
 
 
@@ -271,4 +272,4 @@ def test_the_records_stay_within_the_bound() -> None:
             replicates=2, sms=2, schedulers=4, issue_width=2, lines=12, residents=32, blocks=None, block_warps=4
         )
         rows = 40 * keep.issues + 48 * (keep.lives + 32) + 24 * keep.changes
-        assert 0.9 * limit < 2 * (rows + 8 * (12 * 10 + 4 * 9 + 50 * 11)) <= limit
+        assert 0.9 * limit < 2 * (rows + 8 * (12 * 19 + 4 * 9 + 50 * 11)) <= limit

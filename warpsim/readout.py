@@ -125,6 +125,14 @@ def line_accounts(machine: Machine, state: State) -> NDArray[np.int64]:
     return found[: int(machine.chip[0].schedulers), :, : len(schema.STATES)]
 
 
+def caused_accounts(machine: Machine, state: State) -> NDArray[np.int64]:
+    """Warp-cycles by the program line that caused them and by state, summed over SMs and schedulers."""
+    from warpsim.engine.state import LABEL_BITS
+
+    found: NDArray[np.int64] = state.caused.reshape(-1, 1 << LABEL_BITS)
+    return found[:, : len(schema.STATES)]
+
+
 @dataclass(frozen=True)
 class TraceRun:
     """Everything that one run did, for tests and for looking closely.
@@ -133,6 +141,7 @@ class TraceRun:
         issues: (cycle, sm, slot, operation class) in the machine's order, from cycle 0 on.
         warp_cycles: warp-cycles by state, in the window.
         line_cycles: warp-cycles by (scheduler, program line, state), in the window.
+        caused_cycles: warp-cycles by (program line that caused them, state), in the window.
         scheduler_cycles: scheduler-cycles by use, in the window.
         occupancy_cycles: SM-cycles by number of resident warps, in the window.
         occupancy_changes: (cycle, sm, resident warps from then on), in the window.
@@ -146,6 +155,7 @@ class TraceRun:
     issues: list[tuple[int, int, int, str]]
     warp_cycles: dict[str, int]
     line_cycles: dict[tuple[int, int, str], int]
+    caused_cycles: dict[tuple[int, str], int]
     scheduler_cycles: dict[str, int]
     occupancy_cycles: dict[int, int]
     occupancy_changes: list[tuple[int, ...]]
@@ -161,13 +171,16 @@ def traced(machine: Machine, state: State, classes: Sequence[str], warmup: int) 
     tally, chip, end = state.tally[0], machine.chip[0], int(state.clock[0].cycle)
     scheduler_cycles = int(chip.sms * chip.schedulers * (end - warmup))
     issued, busy = _scheduler_cycles(machine, state)
-    accounts = line_accounts(machine, state)
+    accounts, caused = line_accounts(machine, state), caused_accounts(machine, state)
     return TraceRun(
         issues=[(int(t), int(sm), int(slot), classes[machine.program[i].op]) for t, sm, slot, i in state.trace[: tally.traced]],
         warp_cycles=dict(zip(schema.STATES, [issued, *tally.states[1:].tolist()], strict=False)),
         line_cycles={
             (int(s), int(line), schema.STATES[name]): int(accounts[s, line, name])
             for s, line, name in zip(*np.nonzero(accounts), strict=True)
+        },
+        caused_cycles={
+            (int(line), schema.STATES[name]): int(caused[line, name]) for line, name in zip(*np.nonzero(caused), strict=True)
         },
         scheduler_cycles=dict(zip(schema.SLOTS, (issued, busy, scheduler_cycles - issued - busy), strict=True)),
         occupancy_cycles={warps: int(n) for warps, n in enumerate(tally.occupancy) if n},

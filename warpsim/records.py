@@ -15,7 +15,7 @@ from warpsim.gpu import Gpu
 from warpsim.kernels import Kernel
 from warpsim.kernels.linear import linear
 from warpsim.kernels.listing import listing
-from warpsim.readout import line_accounts, occupancy_changes, warps_seen
+from warpsim.readout import caused_accounts, line_accounts, occupancy_changes, warps_seen
 from warpsim.store import schema
 from warpsim.trace import Trace
 
@@ -35,6 +35,7 @@ class Record:
         warps: int64[n, 5]: launch number, SM, slot, start, last cycle or -1.
         changes: int64[n, 3]: cycle, SM, resident warps.
         accounts: int64[schedulers, lines, states]: warp-cycles.
+        caused: int64[lines, states]: warp-cycles by the line that caused them.
         instructions: int64[lines].
         bins: counters over time.
     """
@@ -43,6 +44,7 @@ class Record:
     warps: NDArray[np.int64]
     changes: NDArray[np.int64]
     accounts: NDArray[np.int64]
+    caused: NDArray[np.int64]
     instructions: NDArray[np.int64]
     bins: Bins | None
 
@@ -55,6 +57,7 @@ def record(machine: Machine, state: State, bins: Bins | None, trace: Trace) -> R
         warps=warps_seen(machine, state) if trace.warps else none,
         changes=occupancy_changes(state, int(state.clock[0].cycle)) if trace.occupancy is True else none,
         accounts=line_accounts(machine, state).copy() if trace.states else none,
+        caused=caused_accounts(machine, state).copy() if trace.states else none,
         instructions=state.issued.copy(),
         bins=bins,
     )
@@ -80,6 +83,7 @@ def trace_arrays(
     if trace.states:
         accounts = np.stack([record.accounts for record in records]).astype(float)
         arrays["line_warp_cycles"], arrays["scheduler_warp_cycles"] = accounts.sum(axis=1), accounts.sum(axis=2)
+        arrays["line_caused_warp_cycles"] = np.stack([record.caused for record in records]).astype(float)
         arrays["line_instructions"] = np.stack([record.instructions for record in records]).astype(float)
     if trace.states or trace.issues is not None:
         text = listing(linear(kernel))

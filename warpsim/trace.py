@@ -90,7 +90,7 @@ class Trace:
         share = self.max_bytes // replicates // _VALUE
         needs: dict[str, int] = {}  # values, of what is known to come
         if self.states:
-            needs["lines"] = lines * (_STATES + 1) + schedulers * _STATES
+            needs["lines"] = lines * (2 * _STATES + 1) + schedulers * _STATES
         if self.bins:
             over_time = 0 if isinstance(self.states, bool) else _STATES + 2
             needs["bins"] = self.bins * (over_time + (0 if isinstance(self.occupancy, bool) else sms))

@@ -5,6 +5,8 @@ put right at the edge (`settle`). Warps that are eligible but do not issue are c
 an SM is not looked at all together at the next look (`catch_up`).
 """
 
+import numpy as np
+
 from warpsim.engine.bits import NONE, at, bit, first, size
 from warpsim.engine.blocks import integrate_residents, note_change
 from warpsim.engine.jit import inline, jit
@@ -50,17 +52,18 @@ def settle(machine, state, edge, sign):
         for slot in range(chip.seats * chip.block_warps):
             warp, s = state.warps[sm.index * WARPS + slot], slot % chip.schedulers
             cycle, reason = sm.wake[slot] >> LABEL_BITS, sm.wake[slot] & _LABEL
+            cause = state.causes[sm.index * WARPS + slot] if detailed(state) else np.int64(0)
             if warp.life == _RUNNING:
-                count(machine, state, s, sm.step[slot], reason, sign * max(cycle - edge, 0))
+                count(machine, state, sm, slot, sm.step[slot], cause, reason, sign * max(cycle - edge, 0))
                 if detailed(state) and (sm.ready & bit(slot)) != NONE:
                     end_wait(machine, state, sm, s, slot, edge)
                     sm.wake[slot] = (edge << LABEL_BITS) | reason
                     begin_wait(machine, state, sm, slot)
             elif warp.life == _DRAINING:
-                count(machine, state, s, sm.step[slot], reason, sign * max(cycle + 1 - edge, 0))
+                count(machine, state, sm, slot, sm.step[slot], cause, reason, sign * max(cycle + 1 - edge, 0))
             elif warp.life == _AT_BARRIER:
                 if sign < 0:
-                    count(machine, state, s, warp.barrier, _BARRIER, edge - 1 - warp.held)
+                    count(machine, state, sm, slot, warp.barrier, warp.barrier, _BARRIER, edge - 1 - warp.held)
                 warp.held = max(warp.held, edge - 1)
         for s in range(chip.schedulers):
             tally.carried += sign * max(sm.next_issue[s] - edge, 0)
@@ -84,6 +87,7 @@ def begin_window(machine, state, now):
     tally.occupancy[:] = 0
     state.issued[:] = 0
     state.lines[:] = 0
+    state.caused[:] = 0
     settle(machine, state, now, 1)
 
 

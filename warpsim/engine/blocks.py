@@ -4,7 +4,7 @@ import numpy as np
 
 from warpsim.engine.bits import NONE, bit, first, rest
 from warpsim.engine.jit import inline, rare
-from warpsim.engine.lines import begin_wait, count, detailed
+from warpsim.engine.lines import begin_wait, cause_of, count, detailed, stall
 from warpsim.engine.pipelines import next_instruction, ready_cycle
 from warpsim.engine.rng import stream_of
 from warpsim.engine.state import LABEL_BITS, NEVER_WRITTEN, WARPS, WHEEL, Life, WarpState
@@ -129,7 +129,8 @@ def exit_warp(machine, state, sm, slot, now):
         vacate(machine, state, sm, slot, now)
     else:
         warp.life = _DRAINING
-        count(machine, state, slot % chip.schedulers, sm.step[slot], _LONG, last - now)
+        cause = state.last_loads[sm.index * WARPS + slot] if detailed(state) else np.int64(0)
+        stall(machine, state, sm, slot, cause, _LONG, last - now)
         sm.draining |= bit(slot)
         sleep_until(state, sm, slot, now, last, _LONG)
     if seat.live > 0:
@@ -172,12 +173,12 @@ def release_if_complete(machine, state, sm, seat_in_sm, now):
         if warp.life != _AT_BARRIER:
             continue
         warp.life = _RUNNING
-        s = slot % chip.schedulers
-        count(machine, state, s, warp.barrier, _BARRIER, now - warp.held)
-        cycle, reason = warp.free_from, np.int64(_WAIT)
-        if released > cycle:
-            cycle, reason = released, np.int64(_BARRIER)
-        cycle, reason = ready_cycle(machine, state, index, machine.program[sm.step[slot]], cycle, reason)
-        count(machine, state, s, sm.step[slot], reason, cycle - now - 1)
+        count(machine, state, sm, slot, warp.barrier, warp.barrier, _BARRIER, now - warp.held)
+        free, reason = warp.free_from, np.int64(_WAIT)
+        if released > free:
+            free, reason = released, np.int64(_BARRIER)
+        cycle, reason = ready_cycle(machine, state, index, machine.program[sm.step[slot]], free, reason)
+        cause = warp.barrier if cycle == free else cause_of(machine, state, index, sm.step[slot], cycle)
+        stall(machine, state, sm, slot, cause, reason, cycle - now - 1)
         sleep_until(state, sm, slot, now, cycle, reason)
     return True

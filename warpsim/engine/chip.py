@@ -7,7 +7,7 @@ from warpsim.engine.accounting import catch_up
 from warpsim.engine.bits import NONE, at, bit, first, rest, size
 from warpsim.engine.blocks import arrive, exit_warp, start_block, start_due_blocks, vacate_drained
 from warpsim.engine.jit import inline, jit
-from warpsim.engine.lines import begin_waits, count, detailed, select
+from warpsim.engine.lines import begin_waits, cause_of, detailed, select, stall
 from warpsim.engine.pipelines import FOREVER, begin, execute, issuable_among, move_to, ready_cycle, unit_accepts, write
 from warpsim.engine.rng import stream_of
 from warpsim.engine.schedulers import pick
@@ -45,7 +45,7 @@ def issue(machine, state, sm, s, slot, now):
     write(machine, state, sm, slot, ins, now + ins.latency)
     move_to(machine, sm, slot, ins.op, step_index + 1)
     sm.next_issue[at(s)] = now + ins.busy
-    count(machine, state, s, step_index + 1, np.int64(ins.reason), ins.delay - 1)
+    stall(machine, state, sm, slot, step_index, np.int64(ins.reason), ins.delay - 1)
     sleep_until(state, sm, slot, now, now + ins.delay, np.int64(ins.reason))
     return True
 
@@ -77,9 +77,12 @@ def issue_any(machine, state, sm, s, slot, now):
         return exit_warp(machine, state, sm, slot, now)
     if ins.kind == _BARRIER:
         return arrive(machine, state, sm, slot, issued, gap, now)
+    cause = issued
     if ready <= now + gap:
         ready, reason = now + gap, np.int64(_WAIT)
-    count(machine, state, s, sm.step[at(slot)], reason, ready - now - 1)
+    else:
+        cause = cause_of(machine, state, index, sm.step[at(slot)], ready)
+    stall(machine, state, sm, slot, cause, reason, ready - now - 1)
     sleep_until(state, sm, slot, now, ready, reason)
     return True
 

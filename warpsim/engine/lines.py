@@ -5,11 +5,14 @@ begins, as in `accounting`. How long an eligible warp waited is known when it is
 warps of its class, two readings of a running count tell.
 """
 
+import numpy as np
+
 from warpsim.engine.bits import NONE, at, first, rest
 from warpsim.engine.jit import inline
 from warpsim.engine.state import CLASSES, LABEL_BITS, SCHEDULERS, WARPS, WarpState
 
 _SELECTED, _NOT_SELECTED = int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
+_LABEL = (1 << LABEL_BITS) - 1
 
 
 @inline
@@ -25,11 +28,34 @@ def account(machine, s, step):
 
 
 @inline
-def count(machine, state, s, step, reason, cycles):
-    """Counts cycles of one warp of scheduler s, whose next step this is, under a WarpState."""
+def stall(machine, state, sm, slot, cause, reason, cycles):
+    """Counts the cycles of a stall that begins: of a warp at its next step, because of the step `cause`."""
+    if detailed(state):
+        state.causes[at(sm.index * WARPS + slot)] = cause
+    count(machine, state, sm, slot, sm.step[at(slot)], cause, reason, cycles)
+
+
+@inline
+def count(machine, state, sm, slot, step, cause, reason, cycles):
+    """Counts cycles of a warp under a WarpState: at a step, because of another."""
     state.tally[0].states[at(reason)] += cycles
     if detailed(state):
-        state.lines[account(machine, s, step) + at(reason)] += cycles
+        state.lines[account(machine, slot % machine.chip[0].schedulers, step) + at(reason)] += cycles
+        state.caused[at((cause << LABEL_BITS) + reason)] += cycles
+
+
+@inline
+def cause_of(machine, state, index, step, cycle):
+    """The step because of which a warp waits until a cycle for its registers; itself where it is the limit of loads."""
+    if not detailed(state):
+        return step
+    chip, ins = machine.chip[0], machine.program[at(step)]
+    for i in range(ins.operands, ins.operands_end):
+        register = at(index * chip.registers + machine.operands[at(i)])
+        held = state.registers[register]
+        if (held >> LABEL_BITS) + chip.latency_to[at((held & _LABEL) * CLASSES + ins.op)] == cycle:
+            return state.writers[register]
+    return step
 
 
 @inline
@@ -63,9 +89,13 @@ def begin_waits(machine, state, sm, woken):
 def end_wait(machine, state, sm, s, slot, now):
     """Counts the cycles up to `now`, exclusive, in which an eligible warp did not issue."""
     op, begin = sm.op[at(slot)], account(machine, s, sm.step[at(slot)])
+    cause, throttle = np.int64(sm.step[at(slot)]) << LABEL_BITS, machine.chip[0].throttle[at(op)]
     refused = state.refused[_unit(sm, s, op)] - state.refused_before[at(sm.index * WARPS + slot)]
-    state.lines[begin + at(machine.chip[0].throttle[at(op)])] += refused
-    state.lines[begin + at(_NOT_SELECTED)] += now - (sm.wake[at(slot)] >> LABEL_BITS) - refused
+    waited = now - (sm.wake[at(slot)] >> LABEL_BITS) - refused
+    state.lines[begin + at(throttle)] += refused
+    state.caused[at(cause + throttle)] += refused
+    state.lines[begin + at(_NOT_SELECTED)] += waited
+    state.caused[at(cause + _NOT_SELECTED)] += waited
 
 
 @inline
@@ -73,3 +103,4 @@ def select(machine, state, sm, s, slot, now):
     """Counts that a warp issues now, and that it waited for that."""
     end_wait(machine, state, sm, s, slot, now)
     state.lines[account(machine, s, sm.step[at(slot)]) + at(_SELECTED)] += 1
+    state.caused[at((np.int64(sm.step[at(slot)]) << LABEL_BITS) + _SELECTED)] += 1

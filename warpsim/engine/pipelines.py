@@ -139,6 +139,8 @@ def write(machine, state, sm, slot, ins, ready):
     if ins.dst >= 0:
         registers = (sm.index * WARPS + slot) * machine.chip[0].registers
         state.registers[at(registers + ins.dst)] = (ready << LABEL_BITS) | ins.op
+        if detailed(state):
+            state.writers[at(registers + ins.dst)] = sm.step[at(slot)]
 
 
 @inline
@@ -195,6 +197,8 @@ def trace(state, sm, slot, step_index, now):
 def note_load(machine, state, sm, index, now, returns):
     """Counts a load: in flight, and in the latency statistics."""
     warp = state.warps[at(index)]
+    if detailed(state) and returns > warp.last_return:
+        state.last_loads[at(index)] = sm.step[at(index - sm.index * WARPS)]
     warp.last_return = max(warp.last_return, returns)
     if machine.chip[0].loads_per_warp > 0:
         state.returns[at(index), soonest_return(state, index)] = returns

@@ -197,6 +197,10 @@ class State(NamedTuple):
     lives: Array  # int64[n, 5]: launch number, SM, start, last cycle, slot of the first n warps that retired
     changes: Array  # int64[n, 3]: cycle, SM, resident warps from then on: the first n changes of occupancy
     lines: Array  # int64[SCHEDULERS * S << LABEL_BITS]: warp-cycles by scheduler, step and WarpState
+    caused: Array  # int64[S << LABEL_BITS]: warp-cycles by the step that caused them and WarpState
+    causes: Array  # int64[W]: the step that caused a warp's present stall
+    writers: Array  # int64[W * registers]: the step that wrote a register last
+    last_loads: Array  # int64[W]: the load of a warp that returns last
     refused: Array  # int64[M * SCHEDULERS * CLASSES]: cycles in which a unit refused eligible warps, by scheduler and class
     refused_before: Array  # int64[W]: the same for a warp's scheduler and class when it woke
     detail: Array  # empty, of two dimensions where lines are counted and issues are kept: the compiler leaves that out otherwise
@@ -230,6 +234,10 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         lives=np.empty((lives, 5), np.int64),
         changes=np.empty((changes, 3), np.int64),
         lines=np.zeros((SCHEDULERS * len(machine.program) << LABEL_BITS) if detail else 0, np.int64),
+        caused=np.zeros(len(machine.program) << LABEL_BITS if detail else 0, np.int64),
+        causes=np.zeros(warps if detail else 0, np.int64),
+        writers=np.zeros(warps * int(chip.registers) + 1 if detail else 0, np.int64),
+        last_loads=np.zeros(warps if detail else 0, np.int64),
         refused=np.zeros(sms * SCHEDULERS * CLASSES if detail else 0, np.int64),
         refused_before=np.zeros(warps if detail else 0, np.int64),
         detail=np.zeros((0, 0) if detail else 0, np.int64),

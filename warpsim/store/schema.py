@@ -130,6 +130,7 @@ TRACE_VARIABLES: tuple[Variable, ...] = tuple(
         ("issue_slot", ("issue",), "1", "warp slot of an issue"),
         ("issue_line", ("issue",), "1", "program line of an issue"),
         ("line_warp_cycles", ("line", "state"), "warp cycles", "warp-cycles by program line and state"),
+        ("line_caused_warp_cycles", ("line", "state"), "warp cycles", "warp-cycles by the program line that caused them"),
         ("line_instructions", ("line",), "instructions", "warp instructions issued, by program line"),
         ("scheduler_warp_cycles", ("scheduler", "state"), "warp cycles", "warp-cycles by scheduler and state"),
         ("warp_cycles_over_time", ("time", "state"), "warp cycles", "warp-cycles by state within a bin"),
