@@ -26,6 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 SLOW_TOML = PLAN_TOML.replace("cycles = 400", "cycles = 600_000").replace("alpha = [1, 8]", f"alpha = {[*range(1, 17)]}")
 
+LONG_TOML = SLOW_TOML.replace(f"{[*range(1, 17)]}", f"{[*range(1, 49)]}")
+"""Half a minute for two tasks: time for Slurm to preempt them."""
+
 
 @pytest.fixture(scope="module")
 def node():
@@ -37,6 +40,14 @@ def node():
     with slurm_node(folder) as environment:
         yield {**environment, "PYTHONPATH": str(ROOT)}
     shutil.rmtree(folder)
+
+
+@pytest.fixture(autouse=True)
+def empty_queue(node):
+    """No job outlives its test."""
+    yield
+    run(node, "scancel", f"--user={getpass.getuser()}")
+    until(lambda: not queue(node), lambda: queue(node))
 
 
 @pytest.fixture
@@ -56,7 +67,7 @@ def undisturbed(tmp_path_factory):
         sweep(Plan.from_toml(folder / "plan.toml"), folder / "out.zarr", workers=2)
         return data(folder / "out.zarr")
 
-    return {text: swept(text) for text in (PLAN_TOML, SLOW_TOML)}
+    return {text: swept(text) for text in (PLAN_TOML, SLOW_TOML, LONG_TOML)}
 
 
 def run(node, *command):
@@ -110,7 +121,7 @@ def test_an_array_job_does_the_tiles_that_are_not_done(node, undisturbed, scratc
 def test_a_preempted_job_is_queued_again_and_goes_on(node, undisturbed, scratch, tmp_path):
     """A job of a partition of higher priority takes the whole node in the middle."""
     file, out, other = tmp_path / "plan.toml", tmp_path / "out.zarr", tmp_path / "other.sh"
-    file.write_text(SLOW_TOML)
+    file.write_text(LONG_TOML)
     plan = Plan.from_toml(file)
     warpsim(node, "slurm", file, out, "--tasks", "2", "--scratch", scratch, "--sbatch=--partition=low")
     until(lambda: tile_counts(open_store(out).log).done >= 2, lambda: queue(node) + logs(tmp_path))
@@ -127,7 +138,7 @@ def test_a_preempted_job_is_queued_again_and_goes_on(node, undisturbed, scratch,
     (tmp_path / "hold").unlink()
     until(lambda: not queue(node), lambda: queue(node) + logs(tmp_path))
     assert pending_tiles(open_store(out)) == [], logs(tmp_path)
-    assert data(out) == undisturbed[SLOW_TOML]
+    assert data(out) == undisturbed[LONG_TOML]
     after = tile_records(open_store(out).log)["done"]
     assert {tile: after[tile] for tile in before} == before  # none was run twice
 
