@@ -152,6 +152,8 @@ def test_wrong_requests(results, ax, arguments, message):
 def test_select(results):
     chosen = plots.select(results, {"alpha": 8, "scheduler": "gto"})
     xr.testing.assert_identical(chosen, results.sel(alpha=8, scheduler="gto"))
+    grown = results.isel(warps=[1, 3, 0, 2], alpha=[2, 0, 1, 3])
+    xr.testing.assert_identical(plots.select(grown, {"scheduler": "gto"}), plots.select(results, {"scheduler": "gto"}))
     several = plots.select(results, {"alpha": [8, 0], "scheduler": "gto"})
     xr.testing.assert_identical(several, results.sel(alpha=[8, 0], scheduler="gto"))
     with pytest.raises(ValueError, match=r"alpha = 3: must be one of 0.0, 1.0, 8.0, inf"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from warpsim.results.statistics import OCCUPANCY_AXES
@@ -46,11 +47,17 @@ def single_run(results: xr.Dataset, replicate: int) -> xr.Dataset:
 
 
 def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
-    """The part of a result at these values of its axes; where several are listed, the axis stays.
+    """The part of a result at these values of its axes; where several are listed, the axis stays, in that order.
+
+    Axes of numbers ascend; in a store that has grown they need not.
 
     Raises:
         ValueError: no such axis, or no such value on it; the message lists what there is.
     """
+    for name in results.dims:
+        numbers = results[name].values
+        if numbers.dtype.kind in "iuf" and (np.diff(numbers) < 0).any():
+            results = results.isel({name: np.argsort(numbers, kind="stable")})
     for name, value in values.items():
         if name not in results.dims:
             raise ValueError(f"{name}: must be one of the axes {', '.join(map(str, results.dims))}")
