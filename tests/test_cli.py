@@ -261,7 +261,7 @@ def test_a_store_of_another_plan_is_refused(plan, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["sweep", "none.toml", "out.zarr"], "none.toml"),
+        (["sweep", "none.toml", "out.zarr"], "warpsim: none.toml: No such file or directory\n"),
         (["status", "none.zarr"], "none.zarr: no such store"),
         (["plot", "none.zarr", "-o", "figure.png"], "none.zarr: no such store"),
     ],

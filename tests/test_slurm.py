@@ -183,6 +183,7 @@ def test_a_dry_run_makes_nothing(plan, tmp_path, capsys):
         (["--extend"], "a dry run changes nothing"),
         (["--workers", "0"], "workers = 0: must be at least 1"),
         (["--time", "soon"], "time = 'soon': must be a time limit of Slurm"),
+        (["--time", "-5"], "time = '-5': must be a time limit of Slurm"),
         (["--sbatch", "partition=short"], "options: 'partition=short' must be an option of sbatch"),
     ],
 )

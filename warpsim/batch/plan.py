@@ -140,7 +140,9 @@ class Plan:
         file = Path(path)
         try:
             settings = tomllib.loads(file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except OSError as error:
+            raise ValueError(f"{file}: {error.strerror}") from None
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ValueError(f"{file}: {error}") from None
         for name in ("derived", "tile_shape"):  # what a plan that is made again has
             if name in settings:

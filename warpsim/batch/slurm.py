@@ -153,7 +153,7 @@ def array_script(
     for option in options:
         if not option.startswith("-") or "\n" in option:
             raise ValueError(f"options: {option!r} must be an option of sbatch, such as --partition=short")
-    if not re.fullmatch(r"[\d:-]+", time):
+    if not re.fullmatch(r"\d[\d:-]*", time):
         raise ValueError(f"time = {time!r}: must be a time limit of Slurm, such as 1:00:00")
     venv = Path(sys.prefix) / "bin" / "activate"
     active = sys.prefix != sys.base_prefix and venv.is_file()
