@@ -111,7 +111,7 @@ def test_the_variables_and_their_dimensions(traced: xr.Dataset) -> None:
 
 
 def test_sums_of_a_dataset(traced: xr.Dataset) -> None:
-    for name, dim in (("line", "line"), ("line_caused", "line"), ("scheduler", "scheduler")):
+    for name, dim in (("line", "line"), ("line_caused", "line"), ("scheduler", "sm_scheduler")):
         xr.testing.assert_equal(traced[f"{name}_warp_cycles"].sum(dim), traced["warp_cycles"].rename(None))
     xr.testing.assert_equal(traced["warp_cycles_over_time"].sum("time"), traced["warp_cycles"])
     issued = traced["instructions"].sum("op")

@@ -132,7 +132,7 @@ TRACE_VARIABLES: tuple[Variable, ...] = tuple(
         ("line_warp_cycles", ("line", "state"), "warp cycles", "warp-cycles by program line and state"),
         ("line_caused_warp_cycles", ("line", "state"), "warp cycles", "warp-cycles by the program line that caused them"),
         ("line_instructions", ("line",), "instructions", "warp instructions issued, by program line"),
-        ("scheduler_warp_cycles", ("scheduler", "state"), "warp cycles", "warp-cycles by scheduler and state"),
+        ("scheduler_warp_cycles", ("sm_scheduler", "state"), "warp cycles", "warp-cycles by scheduler of an SM and state"),
         ("warp_cycles_over_time", ("time", "state"), "warp cycles", "warp-cycles by state within a bin"),
         ("instructions_over_time", ("time",), "instructions", "warp instructions issued within a bin"),
         ("bandwidth_over_time", ("time",), "GB/s", "memory bandwidth of the chip within a bin"),
