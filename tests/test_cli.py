@@ -393,7 +393,7 @@ def test_an_unknown_experiment_lists_those_there_are(experiments, capsys):
 
 def test_ctrl_c_leaves_a_store_that_goes_on(tmp_path):
     file, out = tmp_path / "plan.toml", tmp_path / "out.zarr"
-    file.write_text(PLAN_TOML.replace("alpha = [1, 8]", f"alpha = {[*range(1, 41)]}").replace("400", "20000"))
+    file.write_text(PLAN_TOML.replace("alpha = [1, 8]", f"alpha = {[*range(1, 41)]}").replace("400", "200000"))
     command = [sys.executable, "-m", "warpsim.cli", "sweep", str(file), str(out), "--workers", "2"]
     running = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     while running.poll() is None and not (out.exists() and tile_counts(open_store(out, read_only=True).log).done >= 2):

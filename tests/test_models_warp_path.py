@@ -80,6 +80,7 @@ def uncontended_chips(draw: st.DrawFn) -> Gpu:
         "bandwidth_gbs": 1e5,
         "transaction_latency_cycles": 2.0,
         "loads_per_sm": None,
+        "stores_per_sm": None,
     }
     return strategies.small_gpu(
         sm={"schedulers": 4}, issue={"width": draw(st.integers(1, 2))}, ops=classes, memory=memory

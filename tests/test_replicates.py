@@ -115,7 +115,7 @@ def test_means_without_a_width_end_at_once_and_means_of_zero_never(values, numbe
 
 
 def test_a_sweep_gives_each_point_what_it_needs():
-    rule = {"rtol": 0.05, "least": 3, "most": 24, "of": "bandwidth"}
+    rule = {"rtol": 0.02, "least": 3, "most": 24, "of": "bandwidth"}
     settings = {"gpu": "kepler", "kernel": "mix", "alpha": 0, "warps": [1, 64], "sms": 1, "warmup": 0, "cycles": 3000}
     results = sweep(Plan(**settings, replicates=rule))
     numbers = results["bandwidth"].notnull().sum("replicate").values
