@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import numpy as np
-
 from warpsim.engine.state import CLASSES, WHEEL, Kind, Machine, WarpState
 
 NOTHING = -1
@@ -22,37 +20,39 @@ def foresee(machine: Machine, targets: Collection[int]) -> None:
         targets: the steps that are reached from elsewhere than the one before.
     """
     chip, program = machine.chip[0], machine.program
-    registers = [machine.operands[step.operands : step.operands_end].tolist() for step in program]
-    latency_to = chip.latency_to.reshape(CLASSES, CLASSES)
-
-    def wait(writer: np.record, reader: np.record) -> int:
-        return int(writer.latency + latency_to[writer.op, reader.op])
+    kind, op, dst, gap, latency = (program[name].tolist() for name in ("kind", "op", "dst", "gap", "latency"))
+    spans = zip(program.operands.tolist(), program.operands_end.tolist(), strict=True)
+    used = machine.operands.tolist()
+    registers = [used[begin:end] for begin, end in spans]
+    delay, reason = [0] * len(program), [0] * len(program)
+    extra = chip.latency_to.reshape(CLASSES, CLASSES)
+    no_sooner = (extra[:, :, None] >= extra[:, None, :]).all(axis=0).tolist()  # by classes of two readers, whoever writes
+    extra, dependency = extra.tolist(), chip.dependency.tolist()
+    pairs, few_loads = chip.issue_width == 2, chip.loads_per_warp > 0
 
     def is_ready(register: int, before: int) -> bool:
         """Whether a register is ready for step `before` + 1 earlier than the delay of step `before` is over."""
-        reader, elapsed = program[before + 1], 0
+        reader, elapsed = op[before + 1], 0
         for i in range(before, -1, -1):
-            elapsed += int(program[i].delay)  # at least so long from its issue to that of the next step
-            if program[i].dst == register:
-                return bool(program[i].kind == Kind.COMPUTE) and wait(program[i], reader) < elapsed
-            if register in registers[i] and (latency_to[:, program[i].op] >= latency_to[:, reader.op]).all():
+            elapsed += delay[i]  # at least so long from its issue to that of the next step
+            if dst[i] == register:
+                return bool(kind[i] == Kind.COMPUTE and latency[i] + extra[op[i]][reader] < elapsed)
+            if register in registers[i] and no_sooner[op[i]][reader]:
                 return True  # it was when step i issued
-            if i in targets or program[i - 1].kind >= Kind.LOOP_BEGIN:
+            if i in targets or kind[i - 1] >= Kind.LOOP_BEGIN:
                 return False
         return False
 
     for i in range(len(program) - 1):
-        ins, following = program[i], program[i + 1]
-        if ins.kind != Kind.COMPUTE or following.kind >= Kind.LOOP_BEGIN:
+        if kind[i] != Kind.COMPUTE or kind[i + 1] >= Kind.LOOP_BEGIN or (kind[i + 1] == Kind.LOAD and few_loads):
             continue
-        if following.kind == Kind.LOAD and chip.loads_per_warp > 0:
-            continue
-        own = wait(ins, following) if ins.dst in registers[i + 1] else 0
-        if (own <= 0 and chip.issue_width == 2) or max(own, ins.gap) >= WHEEL:
+        own = latency[i] + extra[op[i]][op[i + 1]] if dst[i] in registers[i + 1] else 0
+        if (own <= 0 and pairs) or max(own, gap[i]) >= WHEEL:
             continue  # they may issue together; or the wheel does not reach so far
-        ins.delay, ins.reason = (own, chip.dependency[ins.op]) if own > ins.gap else (ins.gap, WarpState.WAIT)
-        if not all(is_ready(register, i) for register in registers[i + 1] if register != ins.dst):
-            ins.delay, ins.reason = 0, 0
+        delay[i], reason[i] = (own, dependency[op[i]]) if own > gap[i] else (gap[i], int(WarpState.WAIT))
+        if not all(is_ready(register, i) for register in registers[i + 1] if register != dst[i]):
+            delay[i], reason[i] = 0, 0
 
+    program.delay[:], program.reason[:] = delay, reason
     overwritten = (program.delay[:-1] > 0) & (program.dst[:-1] == program.dst[1:])
     program.dst[:-1][overwritten] = NOTHING  # no one else reads it
