@@ -55,21 +55,19 @@ def issue_any(machine, state, sm, s, slot, now):
     """The same where the wait is not known before: of one instruction, or two that pair."""
     chip, tally = machine.chip[0], state.tally[0]
     index = sm.index * WARPS + slot
-    issued = sm.step[at(slot)]
-    ins = machine.program[at(issued)]
-    gap = execute(machine, state, sm, s, slot, now)
-    following = machine.program[at(sm.step[at(slot)])]
-    ready, reason = ready_cycle(machine, state, index, following, now, np.int64(_WAIT))
-    busy = ins.busy
-    if chip.issue_width == 2 and ready == now and pairs(machine, state, sm, s, following, ins.kind, now):
+    gap, busy, paired = np.int64(0), np.int64(0), False
+    while True:
         issued = sm.step[at(slot)]
-        tally.pairs += 1
-        tally.pair_slots += min(ins.slots, following.slots)
-        busy = max(busy, following.busy)
-        ins = following
+        ins = machine.program[at(issued)]
         gap = max(gap, execute(machine, state, sm, s, slot, now))
+        busy = max(busy, ins.busy)
         following = machine.program[at(sm.step[at(slot)])]
         ready, reason = ready_cycle(machine, state, index, following, now, np.int64(_WAIT))
+        if paired or chip.issue_width == 1 or ready > now or not pairs(machine, state, sm, s, following, ins.kind, now):
+            break
+        paired = True
+        tally.pairs += 1
+        tally.pair_slots += min(ins.slots, following.slots)
     sm.next_issue[at(s)] = now + busy
 
     if ins.kind == _EXIT:

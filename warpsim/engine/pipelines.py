@@ -168,12 +168,11 @@ def execute(machine, state, sm, s, slot, now):
     following, ready = step_index + 1, now + ins.latency
     if kind != _COMPUTE:
         detail = machine.details[at(step_index)]
-        if kind == _LOAD:
+        if kind == _LOAD or kind == _STORE:
             ready = memory.access(machine, state, state.warps[at(index)], now, detail)
-            note_load(machine, state, sm, index, now, ready)
-        elif kind == _STORE:
-            done = memory.access(machine, state, state.warps[at(index)], now, detail)
-            memory.note_flight(machine, state, sm, kind, done)
+            memory.note_flight(machine, state, sm, kind, ready)
+            if kind == _LOAD:
+                note_load(machine, state, sm, index, now, ready)
         elif kind == _BRANCH:
             if not falls_through(state.warps[at(index)], detail, slot % machine.chip[0].block_warps):
                 following, gap = detail.target, detail.taken_gap
@@ -195,12 +194,11 @@ def trace(state, sm, slot, step_index, now):
 
 @inline
 def note_load(machine, state, sm, index, now, returns):
-    """Counts a load: in flight, and in the latency statistics."""
+    """Counts a load: among its warp's, and in the latency statistics."""
     warp = state.warps[at(index)]
     if detailed(state) and returns > warp.last_return:
         state.last_loads[at(index)] = sm.step[at(index - sm.index * WARPS)]
     warp.last_return = max(warp.last_return, returns)
     if machine.chip[0].loads_per_warp > 0:
         state.returns[at(index), soonest_return(state, index)] = returns
-    memory.note_flight(machine, state, sm, _LOAD, returns)
     memory.count_latency(state.tally[0], returns - now)
