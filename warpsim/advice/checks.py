@@ -28,6 +28,8 @@ AS_IT_IS = "as it is"
 REPLICATES = 4
 """Replicates, unless asked for otherwise: an interval needs several."""
 
+_STREAMS = b"advice"  # of the random numbers: the same with every change, so that gains are sharp
+
 
 def advise(
     gpu: Gpu,
@@ -66,7 +68,7 @@ def advise_point(
     """Say what limits a point, and simulate what changes would gain.
 
     A gain is a quotient of work per cycle: changed over as it is, 1 for the original itself. Intervals are Student's t
-    at 95 % over replicates, NaN where there is only one.
+    at 95 % over replicates, which share their random numbers; NaN where there is only one.
 
     Args:
         point: what to simulate.
@@ -95,7 +97,7 @@ def advise_point(
     needed = volkov.needed_warps(gpu, kernel, fraction=fraction, block_warps=launch.block_warps)
     found = [Change(AS_IT_IS, point), *changes(point, needed)]
 
-    simulated = [simulate_point(change.point, threads=threads) for change in found]
+    simulated = [simulate_point(change.point, threads=threads, streams=_STREAMS) for change in found]
     work = np.stack([_work(change, arrays["ipc"]) for change, arrays in zip(found, simulated, strict=True)])
     if not (work > 0).all():
         idle = found[int(np.argmin(work.min(axis=1)))].name
