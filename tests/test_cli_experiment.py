@@ -1,0 +1,59 @@
+"""The command that runs experiments."""
+
+import sys
+
+import pytest
+
+from warpsim import cli
+from warpsim.cli import experiment
+
+
+@pytest.fixture
+def experiments(tmp_path, monkeypatch):
+    folder = tmp_path / "experiments" / "tiny"
+    folder.mkdir(parents=True)
+    (folder / "beside.py").write_text("WORD = 'found'\n")
+    (folder / "run.py").write_text(
+        "from beside import WORD\n"
+        "def main(out, *, full, workers):\n"
+        "    out.mkdir(parents=True, exist_ok=True)\n"
+        "    (out / 'table.txt').write_text(f'{WORD} {full} {workers}')\n"
+        "    return 0\n"
+    )
+    monkeypatch.setattr(experiment, "experiments_dir", lambda: folder.parent)
+    return folder
+
+
+def test_an_experiment_is_run(experiments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["experiment", "tiny", "--workers", "3"]) == 0
+    assert (tmp_path / "results/tiny/table.txt").read_text() == "found False 3"
+    assert cli.main(["experiment", "tiny", "--full", "--out", "elsewhere", "--workers", "1"]) == 0
+    assert (tmp_path / "elsewhere/table.txt").read_text() == "found True 1"
+    assert str(experiments) not in sys.path
+
+
+def test_an_experiment_does_not_write_over_another_store(experiments, tmp_path, capsys):
+    (experiments / "run.py").write_text(
+        "import warpsim as ws\n"
+        "def main(out, *, full, workers):\n"
+        "    ws.sweep(ws.Plan(gpu='kepler', kernel='mix', warps=4, sms=1, warmup=0, cycles=400), out / 'a.zarr')\n"
+        "    return 0\n"
+    )
+    (tmp_path / "a.zarr").mkdir()
+    assert cli.main(["experiment", "tiny", "--out", str(tmp_path)]) == 2
+    message = capsys.readouterr().err
+    assert "exists, but is not a warpsim store; it was left as it is" in message and "--out DIR" in message
+
+
+def test_an_experiment_needs_a_folder(experiments, tmp_path, capsys):
+    file = tmp_path / "notes.txt"
+    file.write_text("kept")
+    assert cli.main(["experiment", "tiny", "--out", str(file)]) == 2
+    assert f"--out {file}: must be a folder" in capsys.readouterr().err
+    assert file.read_text() == "kept"
+
+
+def test_an_unknown_experiment_lists_those_there_are(experiments, capsys):
+    assert cli.main(["experiment", "tinny"]) == 2
+    assert "experiment 'tinny': must be one of tiny" in capsys.readouterr().err
