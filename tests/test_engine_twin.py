@@ -167,6 +167,10 @@ DIRECTED: dict[str, Case] = {
     "dual issue, one unit of the SM": case(
         small_gpu(issue={"width": 2}, sm={"schedulers": 3}, ops={"alu": {"scope": "sm"}}), COPY, seats=3
     ),
+    "dual issue, what the second writes is written again": case(
+        small_gpu(issue={"width": 2}, ops={"alu": {"interval_cycles": "1/2"}}),
+        kernel(SFU, ALU, Instruction("alu", dst="r1", src=("r4",)), ALU),
+    ),
     "dual issue without latency": case(
         small_gpu(issue={"width": 2}, ops={"alu": {"latency_cycles": 0, "interval_cycles": "1/3"}}),
         kernel(ALU, ALU, ALU, LOAD, ALU, BARRIER, ALU),

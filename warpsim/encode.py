@@ -76,7 +76,7 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         operands += [r for r in dict.fromkeys((*step.src, step.dst)) if r in program.written]
         latency, gap, slots, occupancy = timing
         busy = gpu.issue.interval_cycles * slots
-        steps.append((kind, op, step.dst, first, len(operands), latency, gap, slots, 0, 0, op * UNITS, 0, occupancy, busy))
+        steps.append((kind, op, step.dst, first, len(operands), latency, gap, slots, 0, 0, step.dst, op * UNITS, occupancy, busy))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((*access, *branch, step.loop, *step.trips))

@@ -13,7 +13,7 @@ NOTHING = -1
 
 
 def foresee(machine: Machine, targets: Collection[int]) -> None:
-    """Fills in `delay` and `reason` of the steps of a program where the wait for the next step is known.
+    """Fills in `delay`, `reason` and `foreseen_dst` of the steps of a program where the wait for the next step is known.
 
     Args:
         machine: everything else of it is encoded.
@@ -55,4 +55,4 @@ def foresee(machine: Machine, targets: Collection[int]) -> None:
 
     program.delay[:], program.reason[:] = delay, reason
     overwritten = (program.delay[:-1] > 0) & (program.dst[:-1] == program.dst[1:])
-    program.dst[:-1][overwritten] = NOTHING  # no one else reads it
+    program.foreseen_dst[:-1][overwritten] = NOTHING

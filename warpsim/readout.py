@@ -90,15 +90,18 @@ def occupancy_changes(state: State, end: int) -> NDArray[np.int64]:
 
     The first rows are what each SM held at the begin of the window.
     """
-    rows: NDArray[np.int64] = state.changes[: state.tally[0].changes]
-    rows = rows[rows[:, 0] < end]
-    rows = rows[np.lexsort((np.arange(len(rows)), rows[:, 0], rows[:, 1]))]  # by SM, then cycle; of equal ones the last counts
-    same_cycle = (rows[1:, :2] == rows[:-1, :2]).all(axis=1)
-    rows = rows[np.append(~same_cycle, True)[: len(rows)]]
-    no_change = (rows[1:, 1] == rows[:-1, 1]) & (rows[1:, 2] == rows[:-1, 2])
-    rows = rows[np.append(True, ~no_change)[: len(rows)]]
-    rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
-    return rows
+    cycle, sm, warps = np.ascontiguousarray(state.changes[: state.tally[0].changes].T)
+    key = cycle * len(state.sms) + sm
+    order = np.argsort(key, kind="stable")  # fast, since they are nearly in order
+    key = key[order]
+    order = order[np.append(key[1:] != key[:-1], True)[: len(key)]]  # of several in one cycle the last counts
+    cycle, sm, warps = cycle[order], sm[order], warps[order]
+    changed = cycle < end
+    for number in range(len(state.sms)):
+        own = np.flatnonzero(sm == number)
+        changed[own[1:]] &= warps[own[1:]] != warps[own[:-1]]
+    found: NDArray[np.int64] = np.stack([cycle[changed], sm[changed], warps[changed]], axis=1)
+    return found
 
 
 def warps_seen(machine: Machine, state: State) -> NDArray[np.int64]:

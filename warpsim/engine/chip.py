@@ -42,7 +42,7 @@ def issue(machine, state, sm, s, slot, now):
     if ins.delay == 0:
         return issue_any(machine, state, sm, s, slot, now)
     begin(machine, state, sm, s, slot, ins, step_index, now)
-    write(machine, state, sm, slot, ins, now + ins.latency)
+    write(machine, state, sm, slot, ins, ins.foreseen_dst, now + ins.latency)
     move_to(machine, sm, slot, ins.op, step_index + 1)
     sm.next_issue[at(s)] = now + ins.busy
     stall(machine, state, sm, slot, step_index, np.int64(ins.reason), ins.delay - 1)

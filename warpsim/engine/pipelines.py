@@ -134,11 +134,11 @@ def begin(machine, state, sm, s, slot, ins, step_index, now):
 
 
 @inline
-def write(machine, state, sm, slot, ins, ready):
+def write(machine, state, sm, slot, ins, dst, ready):
     """Notes when the register that an instruction writes, if any, can be read."""
-    if ins.dst >= 0:
+    if dst >= 0:
         registers = (sm.index * WARPS + slot) * machine.chip[0].registers
-        state.registers[at(registers + ins.dst)] = (ready << LABEL_BITS) | ins.op
+        state.registers[at(registers + dst)] = (ready << LABEL_BITS) | ins.op
         if detailed(state):
             state.writers[at(registers + ins.dst)] = sm.step[at(slot)]
 
@@ -178,7 +178,7 @@ def execute(machine, state, sm, s, slot, now):
                 following, gap = detail.target, detail.taken_gap
         elif kind == _EXIT:
             following = step_index  # there is nothing after it
-    write(machine, state, sm, slot, ins, ready)
+    write(machine, state, sm, slot, ins, ins.dst, ready)
     move_to(machine, sm, slot, ins.op, next_instruction(machine, state, index, following))
     return gap
 

@@ -110,7 +110,8 @@ STEP = np.dtype(
         ("latency", "i4"), ("gap", "i4"), ("slots", "i4"),
         # where the next instruction is known and waits for this one alone: for how long, and why (WarpState); else 0
         ("delay", "i4"), ("reason", "i4"),
-        ("unit", "i4"), ("padding", "i4"),  # place of the SM's first unit of the class; to 64 bytes
+        ("foreseen_dst", "i4"),  # then: the register written, unless the next instruction writes it before anyone else reads it
+        ("unit", "i4"),  # place of the SM's first unit of the class
         ("occupancy", "i8"), ("busy", "i8"),  # time of the unit, ticks; of the scheduler, cycles
     ]
 )  # fmt: skip
