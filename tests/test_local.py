@@ -1,8 +1,10 @@
 """Sweeps on this machine: same numbers however they are run, and no work lost."""
 
 import io
+import signal
 import sys
 import threading
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -113,6 +115,25 @@ def test_a_sweep_goes_on_where_it_stopped(tmp_path, monkeypatch, in_memory):
     run.clear()
     assert_same(sweep(plan, path), in_memory)
     assert run == []
+
+
+def drop_ctrl_c():
+    """Ctrl-C comes while a library ignores what is raised, as pydantic does while it calls a function of Python."""
+    with suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("when", ["as it is prepared", "after a tile"])
+def test_an_interruption_that_a_library_drops_counts(when, tmp_path, monkeypatch):
+    prepare = local.prepare_store
+    if when == "as it is prepared":
+        monkeypatch.setattr(local, "prepare_store", lambda *given, **named: drop_ctrl_c() or prepare(*given, **named))
+    plan, path = small_plan(), tmp_path / "out.zarr"
+    with pytest.raises(KeyboardInterrupt):
+        sweep(plan, path, progress=lambda progress: drop_ctrl_c() if progress.done else None)
+    done = len(plan.tiles()) - len(pending_tiles(open_store(path)))
+    assert done == 0 if when == "as it is prepared" else 0 < done < len(plan.tiles())
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_an_interruption_abandons_the_tiles_in_work(tmp_path, monkeypatch):

@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpsim.batch.extension import as_stored
+from warpsim.batch.interrupts import interrupts_held, interrupts_kept
 from warpsim.batch.plan import Plan
 from warpsim.batch.progress import Meter, Report, reporting
 from warpsim.batch.tile import TileError, empty_arrays, run_tile
@@ -96,30 +97,33 @@ def sweep(
         TypeError, ValueError: an argument is wrong.
     """
     _check(plan, path, workers, processes or dask is not None, share)
-    if path is None:
-        return _sweep_memory(plan, workers, progress)
-    if not place_of(path).exists():
-        _chosen(plan, share, tiles)  # before anything is made
-    plan, store = prepare_store(plan, path, extend=extend)
-    chosen = _chosen(plan, share, tiles)
-    pending = sorted({*pending_tiles(store)} & {*chosen})
-    if dask is not None:
-        from warpsim.batch.dask import dask_outcomes
+    with interrupts_kept() as check_interrupts:
+        if path is None:
+            return _sweep_memory(plan, workers, progress, check_interrupts)
+        if not place_of(path).exists():
+            _chosen(plan, share, tiles)  # before anything is made
+        plan, store = prepare_store(plan, path, extend=extend)
+        chosen = _chosen(plan, share, tiles)
+        pending = sorted({*pending_tiles(store)} & {*chosen})
+        if dask is not None:
+            from warpsim.batch.dask import dask_outcomes
 
-        outcomes = dask_outcomes(dask, Job.of(plan, store), pending)
-    elif processes:
-        outcomes = _process_outcomes(Job.of(plan, store), pending, workers)
-    else:
-        outcomes = _thread_outcomes(lambda index, go_on: do_tile(plan, store, index, go_on), pending, workers)
-    with reporting(progress) as report:
-        failures = _follow(outcomes, Meter(plan.grid, chosen, pending, report))
+            outcomes = dask_outcomes(dask, Job.of(plan, store), pending)
+        elif processes:
+            outcomes = _process_outcomes(Job.of(plan, store), pending, workers)
+        else:
+            outcomes = _thread_outcomes(lambda index, go_on: do_tile(plan, store, index, go_on), pending, workers)
+        with reporting(progress) as report:
+            failures = _follow(outcomes, Meter(plan.grid, chosen, pending, report), check_interrupts)
     dataset = open_results(store.path)
     if failures:
         raise SweepError(failures, dataset)
     return dataset
 
 
-def _sweep_memory(plan: Plan, workers: int, progress: bool | Report) -> xr.Dataset:
+def _sweep_memory(
+    plan: Plan, workers: int, progress: bool | Report, check_interrupts: Callable[[], None]
+) -> xr.Dataset:
     arrays = empty_arrays(plan, plan.grid.sizes)
     dataset = build_dataset(arrays, plan.coordinates(), axes=plan.grid.axes, attrs=plan.attributes())
 
@@ -135,7 +139,8 @@ def _sweep_memory(plan: Plan, workers: int, progress: bool | Report) -> xr.Datas
         return Outcome(index, time.perf_counter() - start)
 
     with reporting(progress) as report:
-        failures = _follow(_thread_outcomes(do, plan.tiles(), workers), Meter(plan.grid, plan.tiles(), plan.tiles(), report))
+        meter = Meter(plan.grid, plan.tiles(), plan.tiles(), report)
+        failures = _follow(_thread_outcomes(do, plan.tiles(), workers), meter, check_interrupts)
     if failures:
         raise SweepError(failures, dataset)
     return dataset
@@ -164,12 +169,14 @@ def prepare_store(plan: Plan, path: str | os.PathLike[str], *, extend: bool = Fa
     return plan, extend_store(store, plan.layout()) if added else store
 
 
-def _follow(outcomes: Iterator[Outcome], meter: Meter) -> dict[int, str]:
+def _follow(outcomes: Iterator[Outcome], meter: Meter, check_interrupts: Callable[[], None]) -> dict[int, str]:
     """Report outcomes as they come; return why some tiles failed. What interrupts it stops the workers."""
     failures: dict[int, str] = {}
+    check_interrupts()
     meter.show()
     with closing(outcomes):  # type: ignore[type-var]  # they are generators
         for outcome in outcomes:
+            check_interrupts()
             if outcome.message:
                 failures[outcome.tile] = outcome.message
             meter.count(outcome.tile, outcome.message)
@@ -205,7 +212,7 @@ def _process_outcomes(job: Job, tiles: Sequence[int], workers: int) -> Iterator[
     stop = context.Event()
     pool = ProcessPoolExecutor(min(workers, max(1, len(tiles))), context, _start_process, (stop,))
     try:
-        with _interrupts_held():  # processes start here, and inherit it: Ctrl-C is their parent's affair
+        with interrupts_held():  # processes start here, and inherit it: Ctrl-C is their parent's affair
             futures: list[Future[Outcome]] = [pool.submit(_do_in_process, job, index) for index in tiles]
         for future in as_completed(futures):
             yield future.result()
@@ -214,19 +221,6 @@ def _process_outcomes(job: Job, tiles: Sequence[int], workers: int) -> Iterator[
     finally:
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """SIGINT waits until the end, where the system can hold signals."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start_process(stop: Any) -> None:
