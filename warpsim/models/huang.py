@@ -170,7 +170,9 @@ def _cores(gpu: Gpu) -> int:
     """Return the model's cores of an SM, each of which issues one instruction per cycle."""
     cores = gpu.issue_ipc
     if cores < 1 or cores != int(cores):
-        raise NotCoveredError(f"{gpu.name}: huang covers chips whose SMs issue 1, 2, ... instructions per cycle, not {cores:g}")
+        raise NotCoveredError(
+            f"{gpu.name}: huang covers chips whose SMs issue a whole number of instructions per cycle, not {cores:g}"
+        )
     return int(cores)
 
 
