@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from warpsim.gpu import Gpu
@@ -19,6 +20,18 @@ from warpsim.residency import Launch
 
 REGISTERS = ("r0", "r1", "r2", "r3")
 POLICIES = ("lrr", "gto", "oldest", "random")
+
+
+def examples(number: int) -> settings:
+    """So many random cases, the same ones every time; one that fails is not shrunk."""
+    return settings(
+        max_examples=number,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
 
 
 def _op(pipe: str, **changes: Any) -> dict[str, Any]:

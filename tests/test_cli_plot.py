@@ -4,27 +4,13 @@ import pytest
 from matplotlib import image
 from matplotlib.axes import Axes
 
-from tests.sweeps import PLAN_TOML, small_plan
+from tests.sweeps import small_plan
 from warpsim import cli
 from warpsim.batch.local import sweep
 from warpsim.batch.plan import Plan
 from warpsim.cli import plot
 from warpsim.results.plots import KINDS
 from warpsim.store.zarr_store import create_store, open_results, open_store, pending_tiles
-
-
-@pytest.fixture
-def plan(tmp_path):
-    file = tmp_path / "plan.toml"
-    file.write_text(PLAN_TOML)
-    return file
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    out = tmp_path_factory.mktemp("plot") / "out.zarr"
-    sweep(small_plan(), out)
-    return out
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,6 @@ from warpsim.store.zarr_store import open_results, open_store, pending_tiles
 ROOT = Path(cli.__file__).resolve().parents[2]
 
 
-@pytest.fixture
-def plan(tmp_path):
-    file = tmp_path / "plan.toml"
-    file.write_text(PLAN_TOML)
-    return file
-
-
 def test_sweep_status_and_plot(plan, tmp_path, capsys):
     out = tmp_path / "out.zarr"
     assert cli.main(["sweep", str(plan), str(out), "--workers", "2", "--tile", "1/2"]) == 0

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 
 from tests import reference_simulator
-from tests.strategies import POLICIES, Case, cases, small_gpu
+from tests.strategies import POLICIES, Case, cases, examples, small_gpu
 from warpsim import kernels as k
 from warpsim.gpu import Gpu, load_gpu
 from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop
@@ -79,35 +79,25 @@ def assert_same(case: Case) -> dict[str, Any]:
     return expected
 
 
-_MANY = settings(
-    max_examples=150,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-
-
 class TestRandomCases:
     """Random small chips, kernels and launches."""
 
-    @_MANY
+    @examples(150)
     @given(cases(random=False))
     def test_deterministic(self, case: Case) -> None:
         assert_same(case)
 
-    @_MANY
+    @examples(150)
     @given(cases(memory="fixed"))
     def test_random_programs(self, case: Case) -> None:
         assert_same(case)
 
-    @_MANY
+    @examples(150)
     @given(cases(memory="queue"))
     def test_queue(self, case: Case) -> None:
         assert_same(case)
 
-    @settings(_MANY, max_examples=50)
+    @examples(50)
     @given(cases(memory="measured"))
     def test_measured(self, case: Case) -> None:
         assert_same(case)

@@ -13,8 +13,6 @@ import pytest
 import xarray as xr
 
 import warpsim.results.accessor  # noqa: F401
-from tests.sweeps import small_plan
-from warpsim.batch.local import sweep
 from warpsim.store.zarr_store import open_results
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -70,13 +68,6 @@ def test_the_tour_of_a_sweep(tmp_path, monkeypatch):
     assert "points: 112 of which exist: 104" in said
     assert "median width of the difference's interval" in said
     assert "<warpsim.Plan (gpu: 2, alpha: 4, warps: 7, scheduler: 2)" in said
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    path = tmp_path_factory.mktemp("sweep") / "out.zarr"
-    sweep(small_plan(), path)
-    return path
 
 
 def test_every_variable_and_coordinate_of_a_store_has_a_unit_and_a_long_name(store):

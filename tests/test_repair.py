@@ -12,16 +12,9 @@ from warpsim.store.status import tile_counts, tile_records
 from warpsim.store.zarr_store import StoreError, open_store
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    path = tmp_path_factory.mktemp("whole") / "out.zarr"
-    sweep(small_plan(), path)
-    return path
-
-
 @pytest.fixture
-def path(whole, tmp_path):
-    return shutil.copytree(whole, tmp_path / "out.zarr")
+def path(store, tmp_path):
+    return shutil.copytree(store, tmp_path / "out.zarr")
 
 
 def data(path):
@@ -49,7 +42,7 @@ def test_a_whole_store_is_whole(path):
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("variable", ["ipc", "valid"])
-def test_damage_is_found_and_repaired(whole, path, variable, damage):
+def test_damage_is_found_and_repaired(store, path, variable, damage):
     chunk = sorted(file for file in (path / variable / "c").rglob("*") if file.is_file())[3]
     DAMAGES[damage](chunk)
     before = tile_records(open_store(path).log)["done"]
@@ -57,7 +50,7 @@ def test_damage_is_found_and_repaired(whole, path, variable, damage):
     assert found.variable == variable
     repair(path, [found])
     assert verify(path) == []
-    assert data(path) == data(whole)
+    assert data(path) == data(store)
     after = tile_records(open_store(path).log)["done"]
     assert [tile for tile in after if after[tile] != before[tile]] == [found.tile]
 
@@ -96,7 +89,7 @@ def test_a_store_of_another_program_is_not_repaired(path, monkeypatch):
     assert tile_counts(open_store(path).log).done == len(small_plan().tiles())
 
 
-def test_the_command(path, whole, capsys):
+def test_the_command(path, store, capsys):
     assert cli.main(["verify", str(path)]) == 0
     assert capsys.readouterr().out == "no damaged tiles\n"
     chunk = next(file for file in sorted((path / "cycles/c").rglob("*")) if file.is_file())
@@ -106,6 +99,6 @@ def test_the_command(path, whole, capsys):
     assert shown[0].startswith("tile 0: cycles: ValueError: Stored and computed checksum do not match")
     assert shown[1] == "1 damaged tile"
     assert cli.main(["verify", str(path), "--repair", "--workers", "1"]) == 0
-    assert data(path) == data(whole)
+    assert data(path) == data(store)
     assert cli.main(["verify", "none.zarr"]) == 2
     assert "none.zarr: no such store" in capsys.readouterr().err

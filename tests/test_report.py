@@ -7,7 +7,6 @@ import shutil
 import sys
 
 import numpy as np
-import pytest
 import xarray as xr
 
 from tests.sweeps import SHORT, small_plan
@@ -25,13 +24,6 @@ from warpsim.results.statistics import interval
 from warpsim.store.zarr_store import open_results
 
 POINT = "--gpu kepler --kernel mix --warps 8 --sms 1 --warmup 0 --cycles 2000".split()
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    path = tmp_path_factory.mktemp("report") / "small.zarr"
-    sweep(small_plan(), path)
-    return path
 
 
 def held(text):

@@ -1,6 +1,5 @@
 """The array script, run task by task as Slurm would; what is asked of Slurm's commands. The real Slurm: test_slurm_node.py."""
 
-import getpass
 import os
 import signal
 import subprocess
@@ -10,27 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.sweeps import PLAN_TOML, small_plan
+from tests.sweeps import small_plan
 from tests.test_faults import LONG_TOML, data
 from warpsim import cli
 from warpsim.batch import slurm
 from warpsim.batch.lists import tiles_of, tiles_text
 from warpsim.batch.local import sweep
 from warpsim.batch.plan import Plan
-from warpsim.engine.jit import CACHE_FOLDER
 from warpsim.store.status import tile_counts, tile_records
 from warpsim.store.zarr_store import mark_failed, open_store, pending_tiles
 
 ALL = len(small_plan().tiles())
 
 ROOT = Path(__file__).resolve().parent.parent
-
-
-@pytest.fixture
-def plan(tmp_path):
-    file = tmp_path / "plan.toml"
-    file.write_text(PLAN_TOML)
-    return file
 
 
 @pytest.fixture
@@ -50,15 +41,6 @@ def commands(tmp_path, monkeypatch):
         return folder / f"{name}.asked", folder / f"{name}.in"
 
     return make
-
-
-@pytest.fixture
-def scratch(tmp_path):
-    """A folder whose compiled code is that of these tests, so that no task compiles."""
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    (folder / f"warpsim-{getpass.getuser()}").symlink_to(CACHE_FOLDER.parent.parent)
-    return folder
 
 
 def task(script, number, **environment):

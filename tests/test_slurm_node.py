@@ -16,7 +16,6 @@ from tests.test_faults import data
 from warpsim.batch.local import sweep
 from warpsim.batch.plan import Plan
 from warpsim.batch.repair import verify
-from warpsim.engine.jit import CACHE_FOLDER
 from warpsim.store.status import tile_counts, tile_records
 from warpsim.store.zarr_store import mark_failed, open_store, pending_tiles
 
@@ -48,15 +47,6 @@ def empty_queue(node):
     yield
     run(node, "scancel", f"--user={getpass.getuser()}")
     until(lambda: not queue(node), lambda: queue(node))
-
-
-@pytest.fixture
-def scratch(tmp_path):
-    """A folder whose compiled code is that of these tests, so that no task compiles."""
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    (folder / f"warpsim-{getpass.getuser()}").symlink_to(CACHE_FOLDER.parent.parent)
-    return folder
 
 
 @pytest.fixture(scope="module")

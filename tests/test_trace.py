@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 
 import warpsim as ws
 from tests import reference_simulator
-from tests.strategies import Case, cases, small_gpu
+from tests.strategies import Case, cases, examples, small_gpu
 from warpsim.drive import Keep, drive
 from warpsim.encode import encode, with_seed
 from warpsim.readout import caused_accounts, line_accounts, occupancy_changes
@@ -21,14 +21,6 @@ from warpsim.store import schema
 KEPLER = ws.load_gpu("kepler")
 GRID = ws.Launch(blocks=40, block_warps=4, resident_blocks=3)
 ALL = ws.Trace(occupancy=True, warps=True, issues=(0, 10_000), states=5)
-_SOME = settings(
-    max_examples=30,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 
 
 def driven(case: Case, keep: Keep | None) -> Any:
@@ -44,7 +36,7 @@ def driven(case: Case, keep: Keep | None) -> Any:
 class TestRandomPrograms:
     """The identities of docs/model.md, section 7, under hypothesis."""
 
-    @_SOME
+    @examples(30)
     @given(cases())
     def test_sums_over_lines_schedulers_bins_and_sms(self, case: Case) -> None:
         run = driven(case, Keep(lives=1000, changes=1000, by_line=True, bins=3))
@@ -66,7 +58,7 @@ class TestRandomPrograms:
         assert integral(occupancy_changes(state, bins.edges[-1]), bins.edges[-1]) == resident
         assert (state.issued == plain[1].issued).all()
 
-    @_SOME
+    @examples(30)
     @given(cases())
     def test_states_over_time_are_those_of_the_twin(self, case: Case) -> None:
         run = driven(case, Keep(bins=4))

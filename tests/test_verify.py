@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 
-from tests.strategies import Case, cases
+from tests.strategies import Case, cases, examples
 from tests.test_engine_twin import assert_same
 from tests.test_queueing import SIGMA, closed_network, exponential, machine_repairman, standard_error
 from warpsim import kernels
@@ -29,13 +29,7 @@ def test_machine_repairman_sharply(customers: int, tmp_path: Path, monkeypatch: 
     assert abs(rates.mean() - machine_repairman(customers, think, service)) < SIGMA * error
 
 
-@settings(
-    max_examples=3000,
-    deadline=None,
-    database=None,
-    phases=[Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@settings(examples(3000), derandomize=False)
 @given(cases())
 def test_engine_and_twin_on_many_programs(case: Case) -> None:
     assert_same(case)
