@@ -131,12 +131,51 @@ def check_output(path: Path, endings: Iterable[str]) -> None:
         endings: the formats that can be written, without dots.
 
     Raises:
-        RequestError: its format cannot be written, its folder is not there, or it is a folder itself.
+        RequestError: its format cannot be written, its folder is not there, it is a folder itself, or no file can be made there.
     """
+    from warpsim.results.drafts import draft_of
+
     if path.suffix.removeprefix(".") not in endings:
         raise RequestError(f"-o {path}: must end in one of .{', .'.join(sorted(endings))}")
-    if not path.parent.is_dir() or path.is_dir():
-        raise RequestError(f"-o {path}: must be a file in a folder that exists")
+    with _writing(f"-o {path}"):
+        if not path.parent.is_dir() or path.is_dir():
+            raise RequestError(f"-o {path}: must be a file in a folder that exists")
+        _try_file(Path(draft_of(path)))
+
+
+def make_output_folder(option: str, path: Path) -> None:
+    """Make a folder that files are to be written to, before the work; it may be there.
+
+    Raises:
+        RequestError: it is a file, it cannot be made, or no file can be made in it.
+    """
+    with _writing(f"{option} {path}"):
+        if path.exists() and not path.is_dir():
+            raise RequestError(f"{option} {path}: must be a folder, or not there yet")
+        path.mkdir(parents=True, exist_ok=True)
+        _try_file(path / f".warpsim-{os.getpid()}")
+
+
+@contextmanager
+def _writing(what: str) -> Iterator[None]:
+    """A file or folder that cannot be made in here has a wrong path, unless the disk is full or damaged."""
+    from warpsim.store.place import FULL
+
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        raise RequestError(f"{what}: cannot be written: {error.strerror}") from None
+
+
+def _try_file(path: Path) -> None:
+    """Make a file, and remove it; one that is there stays."""
+    try:
+        path.open("xb").close()
+    except FileExistsError:
+        return
+    path.unlink()
 
 
 @contextmanager

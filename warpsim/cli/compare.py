@@ -51,7 +51,7 @@ def add(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> int:
     from matplotlib.figure import Figure
 
-    from warpsim.results.plots import overlay, paper
+    from warpsim.results.plots import overlay, paper, save
     from warpsim.side_by_side import compare
 
     with request():
@@ -64,7 +64,7 @@ def _run(options: argparse.Namespace) -> int:
     with paper():
         figure = Figure(figsize=_SIZE, layout="constrained")
         overlay(results, figure.subplots()).set_title(f"{gpu.title}: {kernel.title or kernel.name}", loc="left")
-        figure.savefig(output)
+        save(figure, output)
 
     print(f"{gpu.title}: {kernel.title or kernel.name}")
     print(f"{results.attrs['op']} throughput in {results['throughput'].attrs['units']}, errors against the simulation in %\n")

@@ -7,7 +7,7 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from warpsim.cli.common import Commands, RequestError, WorkError, add_workers, new_command
+from warpsim.cli.common import Commands, RequestError, WorkError, add_workers, make_output_folder, new_command
 
 
 def add(commands: Commands) -> None:
@@ -27,8 +27,7 @@ def _run(options: argparse.Namespace) -> int:
             f"experiment {options.name!r}: must be one of {', '.join(names) or '(none found)'}"
         )
     out = options.out or Path("results") / options.name
-    if out.exists() and not out.is_dir():
-        raise RequestError(f"--out {out}: must be a folder, or not there yet")
+    make_output_folder("--out", out)
     file = folder / options.name / "run.py"
     spec = importlib.util.spec_from_file_location(f"warpsim_experiment_{options.name}", file)
     assert spec is not None and spec.loader is not None

@@ -49,11 +49,11 @@ def add(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> int:
     from matplotlib.figure import Figure
 
-    from warpsim.results.plots import paper
+    from warpsim.results.plots import paper, save
 
     check_output(options.output, Figure().canvas.get_supported_filetypes())
     with paper():
-        picture(options).savefig(options.output)
+        save(picture(options), options.output)
     return DONE
 
 

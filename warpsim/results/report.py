@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from warpsim.results import report_data
+from warpsim.results.drafts import draft
 from warpsim.results.report_data import MAX_POINTS, Reduced, numbers, reduce
 from warpsim.results.statistics import OCCUPANCY_AXES
 
@@ -67,14 +68,8 @@ def write_report(
         ModuleNotFoundError: the package plotly is not installed.
     """
     text = page(results, model=model, title=title, notes=notes, limit=limit)
-    draft = f"{os.fspath(path)}.part"
-    try:
-        with open(draft, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(draft, path)
-    finally:
-        if os.path.exists(draft):
-            os.remove(draft)
+    with draft(path) as name, open(name, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def page(

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from warpsim.results.drafts import draft
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -55,19 +57,13 @@ def write_timeline(results: xr.Dataset, path: str | os.PathLike[str], *, replica
         from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"a timeline needs the package {error.name}: pip install 'warpsim[trace]'") from None
-    draft = f"{os.fspath(path)}.part"
     count = 0
-    try:
-        with open(draft, "wb") as file:
-            builder = StreamingTraceProtoBuilder(file)
-            for packet in _Tracks(builder.create_packet, results).packets():
-                packet.trusted_packet_sequence_id = _SEQUENCE
-                builder.write_packet(packet)
-                count += 1
-        os.replace(draft, path)
-    finally:
-        if os.path.exists(draft):
-            os.remove(draft)
+    with draft(path) as name, open(name, "wb") as file:
+        builder = StreamingTraceProtoBuilder(file)
+        for packet in _Tracks(builder.create_packet, results).packets():
+            packet.trusted_packet_sequence_id = _SEQUENCE
+            builder.write_packet(packet)
+            count += 1
     return count
 
 

@@ -5,10 +5,14 @@ Zarr reads and writes arrays by itself; here is what it does not offer: to list,
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
+"""Numbers of errors that have to do with the disk; others in making a file have to do with its path."""
 
 
 class Place(Protocol):

@@ -30,7 +30,7 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.metadata import ArrayV3Metadata
 
 from warpsim.store.grid import TileGrid
-from warpsim.store.place import Folder, Remote, place_of
+from warpsim.store.place import FULL, Folder, Remote, place_of
 from warpsim.store.provenance import read_call
 from warpsim.store.schema import SCHEMA_VERSION, SWEEP_VARIABLES, VALID, build_dataset
 from warpsim.store.status import DONE, FAILED, KEPT, TILES, Status, TileLog, create_log, tile_status
@@ -113,7 +113,9 @@ def _create_folder(target: Path, layout: Layout) -> None:
     draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
         draft.mkdir(parents=True)
-    except (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError) as error:
+    except OSError as error:
+        if error.errno in FULL:
+            raise
         raise StoreError(f"{target}: no store can be made there: {error.strerror}") from None
     try:
         _write_template(draft, layout)

@@ -17,7 +17,7 @@ from warpsim.results.plots.overlay import overlay
 from warpsim.results.plots.roofline import roofline
 from warpsim.results.plots.selection import select
 from warpsim.results.plots.states import stacked_states
-from warpsim.results.plots.style import paper
+from warpsim.results.plots.style import paper, save
 from warpsim.results.plots.throughput import throughput_vs_warps
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "paper",
     "plot",
     "roofline",
+    "save",
     "select",
     "stacked_states",
     "throughput_vs_warps",

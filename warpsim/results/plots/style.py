@@ -5,12 +5,16 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import xarray as xr
 
+from warpsim.results.drafts import draft
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.legend import Legend
 
 COLUMN_INCHES = 3.4
@@ -65,6 +69,12 @@ def paper() -> Iterator[None]:
         mpl.rcdefaults()
         mpl.rcParams.update(SETTINGS)
         yield
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure, in the format that the path's ending names; the file appears complete or not at all."""
+    with draft(path) as name:
+        figure.savefig(name, format=path.suffix.removeprefix("."))
 
 
 def curve_style(number: int) -> dict[str, Any]:
