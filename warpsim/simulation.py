@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.drive import DeadlockError, Keep, drive
+from warpsim.drive import Bins, DeadlockError, Keep, drive
 from warpsim.gpu import Gpu
 from warpsim.kernels.program import Kernel, barriers_not_reached_by_all
 from warpsim.readout import TraceRun, report, traced
@@ -204,8 +204,9 @@ def simulate_point(
     """
     base = _point_hash(point) if streams is None else hashlib.blake2b(streams, digest_size=32).digest()
     unseeded = _encode(point)
+
     def one(replicate: int) -> dict[str, NDArray[np.float64]]:
-        machine, state = run(point, replicate_seed(base, replicate), unseeded)
+        machine, state, _ = _replicate(point, unseeded, replicate_seed(base, replicate))
         return report(machine, state, point.gpu, point.warmup)
 
     return _stacked(_each(range(first, first + point.replicates), one, threads))
@@ -222,7 +223,6 @@ def trace_point(point: Point, trace: Trace, threads: int = 1) -> tuple[dict[str,
         DeadlockError: warps wait at different barriers.
         TraceLimitError: the trace takes more than its `max_bytes`.
     """
-    from warpsim.encode import with_seed
     from warpsim.records import record, trace_arrays
 
     if not isinstance(trace, Trace):
@@ -236,8 +236,7 @@ def trace_point(point: Point, trace: Trace, threads: int = 1) -> tuple[dict[str,
     )  # fmt: skip
 
     def one(replicate: int) -> tuple[dict[str, NDArray[np.float64]], Record]:
-        machine = with_seed(unseeded, replicate_seed(base, replicate))
-        state, bins = drive(machine, point.kernel.name, point.warmup, None if point.finite else point.cycles, keep)
+        machine, state, bins = _replicate(point, unseeded, replicate_seed(base, replicate), keep)
         return report(machine, state, point.gpu, point.warmup), record(machine, state, bins, trace)
 
     results = _each(range(point.replicates), one, threads)
@@ -258,17 +257,21 @@ def _stacked(results: Sequence[dict[str, NDArray[np.float64]]]) -> dict[str, NDA
     return {name: np.stack([result[name] for result in results]) for name in results[0]}
 
 
-def run(point: Point, seed: int, unseeded: Machine | None = None) -> tuple[Machine, State]:
-    """Runs one replicate in the engine; its counters are in the State. `unseeded` saves encoding the point again.
+def run(point: Point, seed: int) -> tuple[Machine, State]:
+    """Runs one replicate in the engine; its counters are in the State.
 
     Raises:
         DeadlockError: warps wait at different barriers.
     """
+    machine, state, _ = _replicate(point, _encode(point), seed)
+    return machine, state
+
+
+def _replicate(point: Point, unseeded: Machine, seed: int, keep: Keep | None = None) -> tuple[Machine, State, Bins | None]:
     from warpsim.encode import with_seed
 
-    machine = with_seed(unseeded or _encode(point), seed)
-    state, _ = drive(machine, point.kernel.name, point.warmup, None if point.finite else point.cycles)
-    return machine, state
+    machine = with_seed(unseeded, seed)
+    return machine, *drive(machine, point.kernel.name, point.warmup, None if point.finite else point.cycles, keep)
 
 
 def _encode(point: Point) -> Machine:
