@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import Any
 
 from warpsim.batch.plan import Plan
@@ -35,3 +37,9 @@ warmup = 0
 cycles = 400
 """
 """The plan of `small_plan()` as a file."""
+
+
+def at_a_terminal() -> None:
+    """For the start of a process: it leads a group of its own, and Ctrl-C interrupts it, even where the tests ignore it."""
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sweeps import PLAN_TOML, small_plan
+from tests.sweeps import PLAN_TOML, at_a_terminal, small_plan
 from warpsim import cli
 from warpsim.batch import tile
 from warpsim.store.status import tile_counts
@@ -128,7 +128,7 @@ def test_ctrl_c_leaves_a_store_that_goes_on(tmp_path):
     file, out = tmp_path / "plan.toml", tmp_path / "out.zarr"
     file.write_text(PLAN_TOML.replace("alpha = [1, 8]", f"alpha = {[*range(1, 41)]}").replace("400", "200000"))
     command = [sys.executable, "-m", "warpsim.cli", "sweep", str(file), str(out), "--workers", "2"]
-    running = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, preexec_fn=at_a_terminal)
     while running.poll() is None and not (out.exists() and tile_counts(open_store(out, read_only=True).log).done >= 2):
         time.sleep(0.1)
     running.send_signal(signal.SIGINT)

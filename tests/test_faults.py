@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sweeps import PLAN_TOML, small_plan
+from tests.sweeps import PLAN_TOML, at_a_terminal, small_plan
 from warpsim.batch.local import sweep
 from warpsim.batch.plan import Plan
 from warpsim.batch.repair import verify
@@ -109,12 +109,6 @@ def test_processes_that_are_killed(victim, plan, undisturbed, tmp_path):
     assert 0 < len(pending_tiles(open_store(path))) < len(Plan.from_toml(plan).tiles())
     sweep(Plan.from_toml(plan), path)
     assert data(path) == undisturbed
-
-
-def at_a_terminal():
-    """The process leads a group of its own, and Ctrl-C interrupts it, even where this test runs in the background."""
-    os.setpgid(0, 0)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.mark.parametrize("processes", [False, True], ids=["threads", "processes"])

@@ -117,6 +117,14 @@ def test_a_sweep_goes_on_where_it_stopped(tmp_path, monkeypatch, in_memory):
     assert run == []
 
 
+@pytest.fixture
+def ctrl_c_interrupts():
+    """Even where the tests run in the background, and ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def drop_ctrl_c():
     """Ctrl-C comes while a library ignores what is raised, as pydantic does while it calls a function of Python."""
     with suppress(KeyboardInterrupt):
@@ -124,7 +132,7 @@ def drop_ctrl_c():
 
 
 @pytest.mark.parametrize("when", ["as it is prepared", "after a tile"])
-def test_an_interruption_that_a_library_drops_counts(when, tmp_path, monkeypatch):
+def test_an_interruption_that_a_library_drops_counts(when, tmp_path, monkeypatch, ctrl_c_interrupts):
     prepare = local.prepare_store
     if when == "as it is prepared":
         monkeypatch.setattr(local, "prepare_store", lambda *given, **named: drop_ctrl_c() or prepare(*given, **named))
