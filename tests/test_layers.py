@@ -33,8 +33,8 @@ MAY_IMPORT = {
     "models": ("units", "params", "gpu", "kernels", "latency", "residency", "store.schema"),
     "batch": ("units", "gpu", "kernels", "residency", "simulation", "store"),
     "results": ("store.schema",),
-    "comparison": ("units", "gpu", "kernels", "latency", "residency", "models", "store", "batch"),
-    "bounds": ("units", "residency", "simulation", "models", "store", "batch"),
+    "comparison": ("units", "gpu", "kernels", "latency", "residency", "models", "simulation", "store.schema", "batch"),
+    "bounds": ("units", "residency", "simulation", "models", "batch"),
     "advice": (
         "gpu", "kernels", "residency", "simulation", "models", "batch.fields", "results.statistics", "store.schema",
     ),

@@ -7,7 +7,6 @@ throughput bound) (V 3.5): the smaller says what binds, and the throughput bound
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -17,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim import units
+from warpsim.batch.origin import INDIFFERENT, indices, origin
+from warpsim.batch.points import Parts
+from warpsim.residency import InvalidPoint
+from warpsim.simulation import Point
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from warpsim.models.worksheet import Worksheet
-    from warpsim.simulation import Point
 
 LATENCY, BANDWIDTH, ISSUE = "latency", "bandwidth", "issue"
-_INDIFFERENT = ("warps", "warps_per_scheduler", "block_warps", "scheduler", "memory", "seed", "sms", "warmup")
-"""Axes that are no part of a chip or a program."""
-
 _NAMES = {"memory": BANDWIDTH, "issue": ISSUE, "loads in flight": "loads in flight"}
 
 
@@ -92,35 +91,20 @@ def _nothing(shape: tuple[int, ...]) -> Bounds:
 
 def _points(results: xr.Dataset, axes: tuple[str, ...]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], Point]]:
     """The place of each point in the result, the place of its chip and program among those of the plan, and the point."""
-    from warpsim.batch.plan import Plan
-    from warpsim.batch.points import Parts
-    from warpsim.residency import InvalidPoint
-    from warpsim.simulation import make_point
-    from warpsim.store.provenance import from_provenance
-
     text = results.attrs.get("provenance", "")
     if not text:
         raise ValueError("the result has no provenance")
-    if json.loads(text).get("function") == "simulate":
-        call = from_provenance(text)
-        call.pop("trace", None)
-        yield (), (), make_point(**call)
+    made = origin(text)
+    if isinstance(made, Point):
+        yield (), (), made
         return
-    plan = Plan.from_provenance(text)
-    labels = plan.coordinates()
-    of_axis = {name: _places(labels[name], results[name].values) for name in plan.axes}
-    parts = Parts()
+    of_axis, parts = indices(made, results), Parts()
     for place in itertools.product(*(range(results.sizes[axis]) for axis in axes)):
         here = dict(zip(axes, place, strict=True))
-        there = {name: of_axis[name][here.get(name, 0)] for name in plan.axes}
+        there = {name: found[here.get(name, 0)] for name, found in of_axis.items()}
+        program = tuple(i for name, i in there.items() if name not in (*INDIFFERENT, "block_warps"))
         with suppress(InvalidPoint):
-            program = tuple(i for name, i in there.items() if name not in _INDIFFERENT)
-            yield place, program, plan.point(tuple(there.values()), parts)
-
-
-def _places(labels: Any, values: Any) -> list[int]:
-    known = {label: place for place, label in enumerate(np.asarray(labels).tolist())}
-    return [known[value] for value in np.atleast_1d(values).tolist()]
+            yield place, program, made.point(tuple(there.values()), parts)
 
 
 @dataclass

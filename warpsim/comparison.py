@@ -7,34 +7,30 @@ V is V. Volkov, Understanding Latency Hiding on GPUs, 2016.
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
 from warpsim import units
+from warpsim.batch.origin import INDIFFERENT, indices, origin
+from warpsim.batch.plan import Plan
+from warpsim.batch.points import Parts
 from warpsim.gpu import Gpu
 from warpsim.kernels import Kernel
 from warpsim.latency import contention_latency
 from warpsim.models import volkov
 from warpsim.models.common import quantity
 from warpsim.residency import InvalidPoint
-from warpsim.store.provenance import from_provenance
+from warpsim.simulation import Point
 from warpsim.store.schema import coordinate_attrs, variable
-
-if TYPE_CHECKING:
-    from warpsim.batch.plan import Plan
 
 MODELS = {"basic model": False, "refined model": True}
 """Label -> whether memory latency depends on the load: V 3.5 and V 6.5."""
 
 _OCCUPANCY = ("warps", "warps_per_scheduler")
-_INDIFFERENT = (*_OCCUPANCY, "scheduler", "memory", "seed", "sms", "warmup")
-"""Axes that are no argument of the models, or that a curve runs along."""
 
 
 def throughput(results: xr.Dataset) -> dict[str, xr.Dataset]:
@@ -138,57 +134,35 @@ def _over_programs(
         at: one chip and program -> a Dataset.
         only: axes that it depends on; left out, all of chips and programs.
     """
-    programs = _Programs(results)
-    axes = [axis for axis in programs.axes if axis in results.dims and axis in (only or programs.axes)]
+    text = results.attrs.get("provenance")
+    if text is None:
+        raise ValueError("results: must have the attribute provenance, as simulate and sweep give it")
+    try:
+        made = origin(text)
+        places = {} if isinstance(made, Point) else indices(made, results)
+    except KeyError as error:
+        raise ValueError(f"results: the attribute provenance lacks {error}; it is that of another version") from None
+    if isinstance(made, Point):
+        return at(made.gpu, made.kernel, made.launch.block_warps)
+    first = partial(_first, made, Parts())
+    axes = [axis for axis in places if axis in results.dims and axis not in INDIFFERENT and axis in (only or places)]
 
-    def over(left: list[str], here: xr.Dataset) -> xr.Dataset:
+    def over(left: list[str], here: dict[str, list[int]]) -> xr.Dataset:
         if not left:
-            return at(*programs.of(here))
+            return at(*first(list(here.values())))
         axis, *others = left
-        parts = [over(others, here.isel({axis: i})) for i in range(here.sizes[axis])]
+        parts = [over(others, {**here, axis: [i]}) for i in here[axis]]
         whole: xr.Dataset = xr.concat(parts, dim=results[axis].variable, join="outer", coords="minimal", compat="override")
         return whole
 
-    return over(axes, results)
+    return over(axes, places)
 
 
-class _Programs:
-    """Chips and programs of a result, by its provenance.
-
-    Attributes:
-        axes: the axes of chips and programs.
-    """
-
-    def __init__(self, results: xr.Dataset) -> None:
-        text = results.attrs.get("provenance")
-        if text is None:
-            raise ValueError("results: must have the attribute provenance, as simulate and sweep give it")
-        self._plan: Plan | None = None
-        self.axes: tuple[str, ...] = ()
-        if json.loads(text).get("function") == "simulate":
-            self._call = from_provenance(text)
-            return
-        from warpsim.batch.plan import Plan
-        from warpsim.batch.points import Parts
-
-        try:
-            self._plan = Plan.from_provenance(text)
-        except KeyError as error:
-            raise ValueError(f"results: the attribute provenance lacks {error}; it is that of another version") from None
-        self._labels = {name: list(values) for name, values in self._plan.coordinates().items() if name in self._plan.axes}
-        self._parts = Parts()
-        self.axes = tuple(name for name in self._plan.axes if name not in _INDIFFERENT)
-
-    def of(self, results: xr.Dataset) -> tuple[Gpu, Kernel, int | None]:
-        """Chip and program of a part of the result, and the warps of a block where they were chosen."""
-        if self._plan is None:
-            return self._call["gpu"], self._call["kernel"], self._call["launch"].block_warps
-        chosen = results.coords.get("block_warps")
-        values = {axis: np.atleast_1d(results[axis].values).tolist() for axis in self._plan.axes}
-        places = [[self._labels[axis].index(value) for value in here] for axis, here in values.items()]
-        for place in itertools.product(*places):
-            with suppress(InvalidPoint):
-                point = self._plan.point(place, self._parts)
-                return point.gpu, point.kernel, None if chosen is None or chosen.ndim else int(chosen)
-        first = self._plan.describe(tuple(place[0] for place in places))
-        raise ValueError(f"results: no point of it fits the chip; the first is {first}")
+def _first(plan: Plan, parts: Parts, places: list[list[int]]) -> tuple[Gpu, Kernel, int | None]:
+    """Chip and program of the first point that there is, and the warps of a block where they were chosen."""
+    for place in itertools.product(*places):
+        with suppress(InvalidPoint):
+            point = plan.point(place, parts)
+            return point.gpu, point.kernel, plan.at(place)["block_warps"]
+    nowhere = plan.describe(tuple(place[0] for place in places))
+    raise ValueError(f"results: no point of it fits the chip; the first is {nowhere}")
