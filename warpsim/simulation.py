@@ -343,5 +343,3 @@ def _integer(name: str, value: object, least: int, most: int | None = None) -> i
     if number < least or (most is not None and number > most):
         raise ValueError(f"{name} = {number}: {allowed}")
     return number
-
-

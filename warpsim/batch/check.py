@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from warpsim.batch.points import Parts, build_kernel, is_program
+from warpsim.batch.points import Parts, build_kernel
+from warpsim.batch.settings import is_program
 from warpsim.residency import InvalidPoint
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ the memory's bandwidth, and by the latency of one warp's instructions, one after
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -80,12 +79,9 @@ def tile_room(plan: Plan) -> int:
 
 
 def mean_seconds(plan: Plan) -> float:
-    """Estimated mean time of the plan's points on one core, in seconds; points that cannot exist take none.
-
-    Where a rule says how many replicates there are, between `least` and `most`, their geometric mean is taken.
-    """
+    """Estimated mean time of the plan's points on one core, in seconds; points that cannot exist take none."""
     parts, total = Parts(), 0.0
-    replicates = round(math.sqrt(plan.replicates.least * plan.replicates.most))
+    replicates = round(plan.replicates.middle)
     places = few(plan.points, _SAMPLE)
     for index in places:
         with suppress(InvalidPoint):

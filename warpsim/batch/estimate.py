@@ -92,7 +92,7 @@ def estimate(plan: Plan, seconds: float = 5.0) -> Estimate:
         if time.perf_counter() - start > seconds or len(numbers) == len(looked_at):
             break
     mean = float(np.mean(numbers)) if numbers and not shortened else None
-    by_rule = (mean or _middle(plan)) / _middle(plan)
+    by_rule = (mean or plan.replicates.middle) / plan.replicates.middle
     whole = total * by_rule * measured / expected if expected else math.nan
     bytes_of_all = point_bytes(plan) * plan.points
     ratio = packed / raw if raw else 0.0
@@ -107,17 +107,12 @@ def estimate(plan: Plan, seconds: float = 5.0) -> Estimate:
     )
 
 
-def _middle(plan: Plan) -> float:
-    """Replicates of a point before anything is known of them."""
-    return math.sqrt(plan.replicates.least * plan.replicates.most)
-
-
 def _seconds(plan: Plan, place: tuple[int, ...], parts: Parts) -> float | None:
     """What a point costs by its settings; None where it cannot exist."""
     with suppress(InvalidPoint):
         point = plan.point(place, parts)
         one = point_seconds(replace(point, replicates=1))
-        return one + (point_seconds(replace(point, replicates=2)) - one) * (_middle(plan) - 1)
+        return one + (point_seconds(replace(point, replicates=2)) - one) * (plan.replicates.middle - 1)
     return None
 
 

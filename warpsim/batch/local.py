@@ -22,6 +22,7 @@ from warpsim.batch.extension import as_stored
 from warpsim.batch.interrupts import interrupts_held, interrupts_kept
 from warpsim.batch.plan import Plan
 from warpsim.batch.progress import Meter, Report, reporting
+from warpsim.batch.settings import integer
 from warpsim.batch.tile import TileError, empty_arrays, run_tile
 from warpsim.batch.work import Job, Outcome, StoppedError, do_tile, do_tile_of
 from warpsim.store.extend import extend_store
@@ -262,10 +263,7 @@ def _check(
         raise TypeError(f"plan = {plan!r}: must be a Plan")
     if path is not None and not isinstance(path, str | Path | os.PathLike):
         raise TypeError(f"path = {path!r}: must be the path of a store, or left out")
-    if isinstance(workers, bool) or not isinstance(workers, int):
-        raise TypeError(f"workers = {workers!r}: must be an integer")
-    if workers < 1:
-        raise ValueError(f"workers = {workers}: must be at least 1")
+    integer("workers", workers)
     if len(share) != 2 or not 1 <= share[0] <= share[1]:
         raise ValueError(f"share = {share}: must be (k, n) with 1 <= k <= n")
     if path is None and share != (1, 1):

@@ -21,10 +21,10 @@ from warpsim.batch.check import check_points, kernel_places
 from warpsim.batch.cost import tile_room
 from warpsim.batch.derived import NAMES as MAY_BE_DERIVED
 from warpsim.batch.derived import derived_on
-from warpsim.batch.points import Parts, build_kernel, build_point, checked_common, is_program, streams
+from warpsim.batch.points import Parts, build_kernel, build_point, checked_common, streams
 from warpsim.batch.record import decoded, encoded
 from warpsim.batch.replicates import read_replicates, recorded
-from warpsim.batch.settings import DEFAULTS, NEVER_AXES, beside, dimension, flat, is_argument, label
+from warpsim.batch.settings import DEFAULTS, NEVER_AXES, beside, dimension, flat, integer, is_argument, is_program, label
 from warpsim.gpu import Gpu
 from warpsim.kernels import Kernel, list_kernels
 from warpsim.store.grid import TileGrid, tile_grid
@@ -85,13 +85,14 @@ class Plan:
     def __init__(self, **settings: Any) -> None:
         given = flat(settings)
         common = given.pop("common", COMMON)
-        if not isinstance(given.get("replicates"), list | tuple | range):
+        if not isinstance(given.get("replicates"), list | tuple | range):  # which read_axes refuses
             self.replicates = read_replicates(given.get("replicates", 1))
             given["replicates"] = None
         words: dict[str, str] = given.pop("derived", {})  # of a plan that is made again, whose values are there already
         shape: list[int] | None = given.pop("tile_shape", None)  # the same
         self._tile_shape = None if shape is None else tuple(shape)
-        self._tile_points = _tile_points(given.pop("tile_points", None))
+        room = given.pop("tile_points", None)
+        self._tile_points = None if room is None else integer("tile_points", room)
         self.axes: dict[str, Axis]
         self.axes, single = read_axes(given)
         self.settings: dict[str, Any] = DEFAULTS | single | {"replicates": recorded(self.replicates)}
@@ -356,11 +357,3 @@ class Plan:
     def _names(self) -> list[str]:
         """The settings."""
         return [*self.settings, *self._axis_of]
-
-
-def _tile_points(value: Any) -> int | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-        raise TypeError(f"tile_points = {value!r}: must be an integer")
-    if value is not None and value < 1:
-        raise ValueError(f"tile_points = {value}: must be at least 1")
-    return value

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from warpsim.batch.derived import derived
 from warpsim.batch.fields import changed_gpu, changed_kernel
 from warpsim.batch.record import encoded
-from warpsim.batch.settings import is_argument, label
+from warpsim.batch.settings import is_argument, is_program, label
 from warpsim.gpu import Gpu
 from warpsim.kernels import Kernel, load_kernel
 from warpsim.residency import InvalidPoint
@@ -125,9 +125,3 @@ def checked_common(common: Any, settings: Sequence[str], groups: Mapping[str, Se
     if wrong:
         raise ValueError(f"common = {common!r}: {wrong[0]}: must be one of {', '.join(allowed)}")
     return tuple(sorted(found))
-
-
-def is_program(name: str) -> bool:
-    """Whether a setting changes the kernel's program."""
-    return name == "kernel" or is_argument(name) or name.startswith("kernel.")
-

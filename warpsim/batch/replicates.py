@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsim.batch.settings import integer
 from warpsim.store.schema import SWEEP_VARIABLES
 
 LEVEL = 0.95
@@ -50,6 +51,11 @@ class Replicates:
         """Whether every point has the same number."""
         return self.least == self.most
 
+    @property
+    def middle(self) -> float:
+        """About how many a point gets, before anything is known of it: the geometric mean of the two."""
+        return math.sqrt(self.least * self.most)
+
     def extends(self, other: Replicates) -> bool:
         """Whether a point never needs fewer replicates than by another rule, of the same variable."""
         same = self.of == other.of or other.fixed
@@ -80,15 +86,15 @@ def read_replicates(value: Any) -> Replicates:
     if isinstance(value, Replicates):
         return value
     if not isinstance(value, Mapping):
-        number = _integer("replicates", value, 1)
+        number = integer("replicates", value)
         return Replicates(number, number)
     names = [field.name for field in fields(Replicates)]
     unknown = [name for name in value if name not in names]
     if unknown:
         raise ValueError(f"replicates.{unknown[0]}: unknown; must be one of {', '.join(names)}")
     table = {"rtol": 0.01, "least": 8, "most": 64, "of": "ipc"} | dict(value)
-    least = _integer("replicates.least", table["least"], 2)
-    most = _integer("replicates.most", table["most"], least)
+    least = integer("replicates.least", table["least"], 2)
+    most = integer("replicates.most", table["most"], least)
     rtol, of = table["rtol"], table["of"]
     if isinstance(rtol, bool) or not isinstance(rtol, int | float) or not 0 < rtol < 1:
         raise ValueError(f"replicates.rtol = {rtol!r}: must be a number above 0 and below 1")
@@ -139,11 +145,3 @@ def _wanted(values: NDArray[np.float64], width: float) -> float:
         return 0.0
     quantile = float(stdtrit(len(values) - 1.0, (1.0 + LEVEL) / 2.0))
     return math.ceil((quantile * deviation / width) ** 2) if width else math.inf
-
-
-def _integer(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} = {value!r}: must be an integer")
-    if value < least:
-        raise ValueError(f"{name} = {value!r}: must be at least {least}")
-    return int(value)

@@ -50,6 +50,11 @@ def is_argument(name: str) -> bool:
     return name not in (*PARTS, *DEFAULTS) and not is_field(name)
 
 
+def is_program(name: str) -> bool:
+    """Whether a setting changes the kernel's program."""
+    return name == "kernel" or is_argument(name) or name.startswith("kernel.")
+
+
 def dimension(name: str) -> str:
     """The dimension of a setting: its name; that of a builder's argument gives way to the names of a result."""
     return f"kernel_{name}" if is_argument(name) and name in RESERVED else name
@@ -98,13 +103,23 @@ def scalar(name: str, value: Any) -> Any:
         kind = "table" if isinstance(value, Mapping) else "list"
         raise TypeError(f"{name} = {value!r}: must be a value or a list of values, not a {kind}")
     if name in _INTEGERS and value is not None:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{name} = {value!r}: must be an integer")
-        if value < 1:
-            raise ValueError(f"{name} = {value!r}: must be at least 1")
+        return integer(name, value)
     if isinstance(value, float) and math.isnan(value):
         raise ValueError(f"{name} = nan: must be a number")
     return value
+
+
+def integer(name: str, value: Any, least: int = 1) -> int:
+    """An integer, checked.
+
+    Raises:
+        TypeError, ValueError: it is none, or too small; the message names setting and value.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} = {value!r}: must be an integer")
+    if value < least:
+        raise ValueError(f"{name} = {value!r}: must be at least {least}")
+    return int(value)
 
 
 def column(name: str, values: Any) -> tuple[Any, ...]:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from warpsim.batch.plan import Plan
     from warpsim.simulation import Point
 
-
 Arrays = Mapping[str, NDArray[Any]]
 """Sweep variables by name."""
 
@@ -93,23 +92,21 @@ def _known(known: Arrays, place: tuple[int, ...], columns: Sequence[int]) -> Arr
 def tile_coordinates(plan: Plan, index: int) -> dict[str, Any]:
     """Labels of the dimensions of one tile."""
     region = plan.grid.region(index)
-    labels = {
-        name: value for name, value in plan.coordinates().items() if isinstance(value, list | np.ndarray)
-    }
-    return {name: value[region.get(name, slice(None))] for name, value in labels.items()}
+    return {name: labels[region.get(name, slice(None))] for name, labels in _labels(plan).items()}
 
 
 def empty_arrays(plan: Plan, shape: tuple[int, ...]) -> dict[str, NDArray[Any]]:
     """Arrays of every sweep variable over so many points, holding what stands where nothing was simulated."""
-    lengths = {
-        name: len(value) for name, value in plan.coordinates().items() if isinstance(value, list | np.ndarray)
-    }
+    labels = _labels(plan)
     return {
-        declared.name: np.full(
-            (*shape, *(lengths[dim] for dim in declared.dims)), declared.fill, declared.dtype
-        )
+        declared.name: np.full((*shape, *(len(labels[dim]) for dim in declared.dims)), declared.fill, declared.dtype)
         for declared in SWEEP_VARIABLES
     }
+
+
+def _labels(plan: Plan) -> dict[str, Any]:
+    """Labels of every dimension of the result."""
+    return {name: value for name, value in plan.coordinates().items() if isinstance(value, list | np.ndarray)}
 
 
 def _put(arrays: Arrays, place: tuple[int, ...], results: Arrays, columns: Sequence[int]) -> None:
