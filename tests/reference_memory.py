@@ -153,13 +153,14 @@ class Memory:
         """Return the wait of one request in the queues that it passes; they are first come, first served."""
         if level == "l1":
             return 0.0
+        sustained = self.sustained.serve(0, t, request_bytes) if level == "memory" else 0.0
         if self.model != "queue":
-            return self.sustained.serve(0, t, request_bytes) if level == "memory" else 0.0
+            return sustained
         w1 = self.crossbar.serve((draw >> 32) * len(self.crossbar.free) >> 32, t, request_bytes)
         if level == "l2":
             return w1
         w2 = self.dram.serve((draw & 2**32 - 1) * len(self.dram.free) >> 32, t + w1, request_bytes)
-        return w1 + w2
+        return max(w1 + w2, sustained)
 
 
 def quantile(table: list[float], u: float) -> float:

@@ -265,14 +265,11 @@ def test_an_idle_system_is_constant_with_fixed(name: str) -> None:
 @pytest.mark.parametrize("memory", ["fixed", "queue"])
 @pytest.mark.parametrize("name", CHIPS)
 def test_stores_alone_are_held_to_the_bandwidth(name: str, memory: str) -> None:
-    """Nobody waits for a store, but stores wait for room; what is in flight at the window's edges comes on top. With `queue` some
-    servers idle: 1024 stores on Kepler choose among 48 and 48 at random.
-    """
+    """Nobody waits for a store, but stores wait for room; what is in flight at the window's edges comes on top."""
     gpu = load_gpu(name)
     stores = kernels.Loop(body=[kernels.Instruction("store", src=["r0"])], trips=None)
     store = kernels.Kernel(name="stores", body=[stores], inputs=["r0"], registers_per_thread=8)
     point = make_point(gpu, store, warps=gpu.sm.max_warps, memory=memory, warmup=30_000, cycles=100_000)
     stored = simulate_point(point)["instructions"].sum()
-    rate = gpu.memory.bandwidth_gbs if memory == "fixed" else min(gpu.memory.queue.crossbar_gbs, gpu.memory.queue.dram_gbs)
-    most = 100_000 * rate / gpu.clock_ghz / 128
+    most = 100_000 * gpu.memory.bandwidth_gbs / gpu.clock_ghz / 128
     assert 0.85 * most < stored < most + gpu.sms * gpu.memory.stores_per_sm

@@ -140,7 +140,7 @@ class Op(_Part):
 
 
 class Queue(_Part):
-    """Fitted parameters of the memory model `queue`: two stages in series, rates of the whole chip.
+    """Fitted parameters of the memory model `queue`: two stages in series, rates of the whole chip, beside the sustained rate.
 
     `base_latency_cycles` is the mean latency of the idle system, and `fit_rms_percent` the error of the fit
     (None before there was one).

@@ -48,7 +48,6 @@ TABLE_4_3 = {  # V Table 4.3: alpha, and the guide's estimate of needed warps pe
 }  # fmt: skip
 # What of it is in the chip's file as such (input), was fitted, or follows (prediction).
 CLASS_OF_LATENCY = {"stream": "fit", "random": "prediction"}
-CLASS_OF_PEAK = {"stream": "fit", "random": "prediction"}
 HERE = Path(__file__).parent
 
 
@@ -104,7 +103,7 @@ def chip(gpu: Gpu, *, replicates: int) -> Iterator[dict[str, str]]:
         yield row("Table 6.2", gpu, f"{kind}: latency, cycles", LATENCY[gpu.name][column], latency,
                   CLASS_OF_LATENCY.get(kind, "input"))  # fmt: skip
         yield row("Table 6.1", gpu, f"{kind}: ops/cycle per scheduler", PEAK[gpu.name][column], of_scheduler,
-                  CLASS_OF_PEAK.get(kind, "input"))  # fmt: skip
+                  "input")  # fmt: skip
         share = 0.9 if kind in ("stream", "random") else 0.99
         wanted = share * PEAK[gpu.name][column] * gpu.sm.schedulers / 32
         needed = next((warps for warps, values in rates.items() if values.mean() >= wanted), np.nan)

@@ -31,10 +31,10 @@ def quantile(table, row, u):
 
 
 @inline
-def single_server(state, now, service):
-    """The wait for the one server of the models `fixed` and `measured`, and its occupation."""
-    start = max(state.servers[0, 0], np.float64(now))
-    state.servers[0, 0] = start + service
+def sustained(state, now, service):
+    """The wait for the one server of the sustained rate, which all models share, and its occupation."""
+    start = max(state.servers[2, 0], np.float64(now))
+    state.servers[2, 0] = start + service
     return start - now
 
 
@@ -128,8 +128,8 @@ def access(machine, state, warp, now, ins):
             stream = step(stream)
             if level != _L1_HIT:
                 wait = two_stages(chip, state, now, mix(stream), ins.request_bytes, 2 if level == _MISS else 1)
-        elif level == _MISS:
-            wait = single_server(state, now, ins.request_bytes / chip.peak_rate)
+        if level == _MISS:
+            wait = max(wait, sustained(state, now, ins.request_bytes / chip.peak_rate))
         added = max(added, wait)
         if ins.extra > 0 and ins.requests > 1:
             delay = np.float64(request * ins.extra) / np.float64(ins.requests - 1) * chip.transaction_latency

@@ -192,7 +192,7 @@ class State(NamedTuple):
     loops: Array  # int64[W, loops]: trips left; negative: endless
     returns: Array  # int64[W, loads_per_warp]: when the warp's latest loads return
     flights: Array  # int64[2 * M, most of per_sm]: for each SM a heap of return times of loads, and one of stores
-    servers: Array  # float64[2, most servers]: when a server of the crossbar, of DRAM, is free
+    servers: Array  # float64[3, most servers]: when a server of the crossbar, of DRAM, or the one of the sustained rate is free
     window: Array  # float64[WINDOW_BUCKETS + 1]: bytes requested; then the number of the newest bucket
     trace: Array  # int64[n, 4]: cycle, SM, slot, step of the first n issues that are kept
     lives: Array  # int64[n, 5]: launch number, SM, start, last cycle, slot of the first n warps that retired
@@ -229,7 +229,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         loops=np.zeros((warps, max(1, machine.loops)), np.int64),
         returns=np.zeros((warps, max(1, int(chip.loads_per_warp))), np.int64),
         flights=np.zeros((2 * sms, max(1, int(chip.per_sm.max()))), np.int64),
-        servers=np.zeros((2, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
+        servers=np.zeros((3, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
         window=np.zeros(WINDOW_BUCKETS + 1, np.float64),
         trace=np.empty((issues, 4), np.int64),
         lives=np.empty((lives, 5), np.int64),
