@@ -72,7 +72,7 @@ def test_a_roofline_is_of_one_chip_and_a_throughput_may_be_of_several(tmp_path, 
     out, figure = tmp_path / "out.zarr", tmp_path / "figure.pdf"
     sweep(small_plan(warps=None, warps_per_scheduler=[1, 2], scheduler="gto"), out)
     assert cli.main(["plot", str(out), "--kind", "roofline", "-o", str(figure)]) == 2
-    assert "select one value of gpu (g80, kepler) for a roofline" in capsys.readouterr().err
+    assert "select one value of gpu (g80, kepler) for a roofline, by .sel, or by --where gpu=g80" in capsys.readouterr().err
     assert cli.main(["plot", str(out), "--kind", "roofline", "--where", "gpu=g80", "-o", str(figure)]) == 0
     assert cli.main(["plot", str(out), "--kind", "throughput", "-o", str(figure)]) == 0
     assert cli.main(["plot", str(out), "--kind", "latency", "-o", str(figure)]) == 0
@@ -83,7 +83,7 @@ def test_a_dimension_or_an_option_that_is_not_there_names_those_that_are(store, 
     wrong = {
         "--x ilp": "x = 'ilp': must be one of alpha, warps, scheduler",
         "--kind heatmap --where scheduler=gto --hue memory": "hue = 'memory': must be one of alpha",
-        "--kind states": "select one value of alpha (1, 8); scheduler (lrr, gto)",
+        "--kind states": "select one value of alpha (1, 8); scheduler (lrr, gto), by .sel, or by --where alpha=1; or make it x",
         "--kind latency --per share": "per: is no option of kind latency; it has models",
         "--kind occupancy": "must have a trace of occupancy, from simulate(..., trace=ws.Trace(occupancy=True))",
         "--kind lifelines": "must have the variable warp_start; it has cycles, instructions",

@@ -61,9 +61,8 @@ def test_curves_differ_by_marker_and_line_style(results, ax):
 
 
 def test_too_many_curves_are_refused(results, ax):
-    with pytest.raises(
-        ValueError, match="at most 7 curves, but alpha: 4, scheduler: 2 make 8; select some first"
-    ):
+    wanted = "at most 7 curves, but alpha: 4, scheduler: 2 make 8; select some first, by .sel, or by --where alpha=0.0,1.0"
+    with pytest.raises(ValueError, match=wanted):
         plots.throughput_vs_warps(results, ax, op="alu")
 
 
@@ -141,7 +140,7 @@ def test_a_figure_of_results_on_disk(tmp_path, ax):
         ({"y": "ipcs"}, "y = 'ipcs': must be needed_warps or one of cycles"),
         ({"x": "gpu"}, "x = 'gpu': must be one of alpha, warps, scheduler"),
         ({"hue": "memory"}, "hue = 'memory': must be one of alpha, warps, scheduler"),
-        ({}, r"select one value of alpha \(0.0, 1.0, 8.0, inf\); or make it x or hue"),
+        ({}, r"select one value of alpha \(0.0, 1.0, 8.0, inf\), by .sel, or by --where alpha=0.0; or make it x or hue"),
     ],
 )
 def test_wrong_requests(results, ax, arguments, message):
@@ -244,7 +243,7 @@ def test_roofline_has_points_at_their_intensity_and_roofs_at_their_occupancy(res
     [
         (plots.heatmap, {"alpha": 8, "scheduler": "gto"}, "peak_fraction must have two axes with several values"),
         (plots.heatmap, {}, r"select one value of scheduler \(lrr, gto\)"),
-        (plots.stacked_states, {"alpha": 8}, r"select one value of scheduler \(lrr, gto\)"),
+        (plots.stacked_states, {"alpha": 8}, r"select one value of scheduler \(lrr, gto\), by .*; or make it x$"),
         (plots.latency_distribution, {"scheduler": "gto"}, r"select one value of alpha \(0.0, 1.0, 8.0, inf\)"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from warpsim.results.plots.selection import by_selecting
 from warpsim.results.plots.style import COLOURS, MARKERS, curve_style, finish, label, model_style, say, shown
 from warpsim.results.statistics import interval, mean
 
@@ -109,9 +110,9 @@ def combinations(data: Any, *along: str) -> Iterator[tuple[str, Any]]:
     number = int(np.prod([data.sizes[dim] for dim in others], dtype=int))
     if number > len(MARKERS):
         sizes = ", ".join(f"{dim}: {data.sizes[dim]}" for dim in others)
-        raise ValueError(
-            f"results: must be at most {len(MARKERS)} curves, but {sizes} make {number}; select some first"
-        )
+        longest = max(others, key=lambda dim: data.sizes[dim])
+        how = by_selecting(longest, data[longest].values.tolist()[:2])
+        raise ValueError(f"results: must be at most {len(MARKERS)} curves, but {sizes} make {number}; select some first, {how}")
     named = [dim for dim in others if data.sizes[dim] > 1]
     for place in itertools.product(*(range(data.sizes[dim]) for dim in others)):
         curve = data.isel(dict(zip(others, place, strict=True)))

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from warpsim.results.plots.curves import combinations, half_interval
-from warpsim.results.plots.selection import hue_axis, need, one_op, only
+from warpsim.results.plots.selection import by_selecting, hue_axis, need, one_op, only
 from warpsim.results.plots.style import COLOURS, LINES, curve_style, finish, label, say, wrapped
 from warpsim.results.statistics import OCCUPANCY_AXES, mean
 
@@ -39,7 +39,9 @@ def roofline(results: xr.Dataset, ax: Axes, *, roofs: xr.Dataset, op: str = "alu
     need(roofs, "intensity", "warp_roof", "throughput_bound", "arithmetic_roof", "memory_roof")
     if roofs["memory_roof"].ndim:
         (chips,) = roofs["memory_roof"].dims
-        raise ValueError(f"select one value of {chips} ({', '.join(map(str, roofs[chips].values.tolist()))}) for a roofline")
+        names = roofs[chips].values.tolist()
+        how = by_selecting(chips, names[:1])
+        raise ValueError(f"select one value of {chips} ({', '.join(map(str, names))}) for a roofline, {how}")
     x = next((str(dim) for dim in roofs["intensity"].dims), None)
     occupancies = next((name for name in OCCUPANCY_AXES if results.sizes.get(name, 1) > 1), None)
     hue = hue or occupancies or hue_axis(results["occupancy"], None, x)

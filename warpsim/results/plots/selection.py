@@ -102,17 +102,29 @@ def hue_axis(
     return hue or ("scheduler" if "scheduler" in there and x != "scheduler" else None)
 
 
-def only(data: Any, *kept: str | None) -> Any:
+def by_selecting(axis: object, values: Sequence[Any]) -> str:
+    """How values of an axis are selected, in Python and on the command line, in words."""
+    return f"by .sel, or by --where {axis}={','.join(map(str, values))}"
+
+
+def only(data: Any, *kept: str | None, drawn: Sequence[str] = ("x", "hue")) -> Any:
     """A DataArray or Dataset over these dimensions and the replicates; other dimensions, of one value each, are dropped.
+
+    Args:
+        data: what is drawn.
+        kept: the dimensions.
+        drawn: what an axis may be made instead; for the message.
 
     Raises:
         ValueError: another dimension has several values.
     """
     kept = (*kept, "replicate")
     others = {str(dim): size for dim, size in data.sizes.items() if dim not in kept}
-    left = [f"{dim} ({', '.join(map(str, data[dim].values.tolist()))})" for dim, size in others.items() if size > 1]
+    left = {dim: data[dim].values.tolist() for dim, size in others.items() if size > 1}
     if left:
-        raise ValueError(f"select one value of {'; '.join(left)}; or make it x or hue")
+        several = "; ".join(f"{dim} ({', '.join(map(str, values))})" for dim, values in left.items())
+        how = by_selecting(*next((dim, values[:1]) for dim, values in left.items()))
+        raise ValueError(f"select one value of {several}, {how}; or make it {' or '.join(drawn)}")
     return data.squeeze(list(others), drop=True)
 
 

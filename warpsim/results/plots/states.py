@@ -51,7 +51,7 @@ def stacked_states(
         raise ValueError(f"per = {per!r}: must be one of {', '.join(heights)}")
     height, text = heights[per]
     x = x_axis(height, x, apart=["state"])
-    height = only(height, x, "state")
+    height = only(height, x, "state", drawn=["x"])
     places = np.arange(height.sizes[x] if x else 1)
     base = np.zeros(len(places))
     for number, state in enumerate(height["state"].values.tolist()):
