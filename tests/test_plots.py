@@ -94,6 +94,21 @@ def test_needed_warps_vs_alpha(results, ax):
     assert np.isfinite(y).any()
 
 
+def test_gaps_of_needed_warps_are_said_once_for_all_curves(results, ax):
+    most = results["peak_fraction"].mean("replicate").max("warps")
+    assert (most < 1).all("scheduler").values.tolist() == [False, False, True, False]
+    plots.needed_warps_vs_alpha(results, ax, fraction=1.0)
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts == ["scheduler lrr", "scheduler gto", "gap: nothing attains 100%"]
+    half_done = plots.needed_warps_vs_alpha(results.where(results.alpha == 0), Figure().subplots(), fraction=0.3)
+    assert len(half_done.get_legend().get_texts()) == 2  # what is not there attains nothing, but that is another matter
+    never = plots.needed_warps_vs_alpha(results.sel(alpha=[8]), Figure().subplots(), fraction=1.0)
+    assert [text.get_text() for text in never.texts] == ["gap: nothing attains 100%"]
+    model = xr.Dataset({"needed_warps": ("alpha", [1.0, math.nan])}, coords={"alpha": [0.5, 16.0]})
+    beside = plots.needed_warps_vs_alpha(results, Figure().subplots(), fraction=0.1, models={"a model": model})
+    assert beside.get_legend().get_texts()[-1].get_text() == "gap: nothing attains 10%"
+
+
 def test_needed_warps_of_models_may_be_given_or_computed(results, ax):
     computed = results.isel(scheduler=0).mean("replicate")
     given = xr.Dataset({"needed_warps": ("alpha", [1.0, 2.0])}, coords={"alpha": [0.5, 16.0]})

@@ -23,7 +23,7 @@ _LOGARITHMIC = ("alpha",)
 
 
 def draw_curves(
-    ax: Axes, data: xr.DataArray | xr.Dataset, x: str, *, models: Mapping[str, xr.DataArray] | None = None
+    ax: Axes, data: xr.DataArray | xr.Dataset, x: str, *, models: Mapping[str, xr.DataArray] | None = None, note: str = ""
 ) -> Axes:
     """Draw one curve along `x` for each combination of the other dimensions, then the models.
 
@@ -32,6 +32,7 @@ def draw_curves(
         data: values, or a Dataset of `mean`, `low` and `high`; replicates are averaged.
         x: a dimension.
         models: by name; a model lacks the dimensions that it does not depend on.
+        note: a last line of the legend, which stands in the middle where there are no curves.
 
     Raises:
         ValueError: `x` is no dimension, or there are too many curves.
@@ -49,7 +50,9 @@ def draw_curves(
     for number, (name, model) in enumerate((models or {}).items()):
         draw_model(ax, number, name, [(scale(part[x]), part.values, part) for _, part in combinations(model, x)], curves)
     if not drawn:
-        say(ax, "no data")
+        say(ax, note or "no data")
+    elif note:
+        ax.plot([], [], " ", label=note)
     ax.set_xlabel(label(data[x]))
     return finish(ax)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from warpsim.results.plots.curves import draw_curves
-from warpsim.results.plots.needed_warps import needed, needed_label
+from warpsim.results.plots.needed_warps import gaps, needed, needed_label
 from warpsim.results.plots.selection import hue_axis, only, x_axis
 from warpsim.results.plots.style import label, wrapped
 from warpsim.results.statistics import OCCUPANCY_AXES
@@ -42,6 +42,7 @@ def plot(
     if x is None:
         raise ValueError("x = None: there is a single point, which `warpsim simulate` shows as text")
     hue = hue_axis(data, hue, x)
-    draw_curves(ax, only(data, x, hue), x)
+    note = gaps(results, data, 0.9) if isinstance(data, xr.Dataset) else ""
+    draw_curves(ax, only(data, x, hue), x, note=note)
     ax.set_ylabel(wrapped(needed_label(0.9) if y == "needed_warps" else label(results[y])))
     return ax

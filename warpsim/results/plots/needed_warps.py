@@ -20,7 +20,7 @@ def needed_warps_vs_alpha(
     """The cusp: occupancy needed for a fraction of a throughput limit against alpha (V Figures 4.5, 4.6).
 
     The axis of alpha is logarithmic to base 2; alpha = 0 (only the others) and infinity (only adds) stand at
-    its two ends.
+    its two ends. Where no occupancy attains the fraction curves have gaps, and the legend says so.
 
     Args:
         results: `peak_fraction` over `alpha` and an axis of occupancies; one curve for each combination of
@@ -34,7 +34,8 @@ def needed_warps_vs_alpha(
         ValueError: there is no axis of occupancies or of alpha, or there are too many curves.
     """
     lines = {name: needed(model, fraction)["mean"] for name, model in (models or {}).items()}
-    draw_curves(ax, needed(results, fraction), "alpha", models=lines)
+    found = needed(results, fraction)
+    draw_curves(ax, found, "alpha", models=lines, note=gaps(results, found, fraction, *lines.values()))
     ax.set_ylim(bottom=0)
     ax.set_ylabel(wrapped(needed_label(fraction)))
     return ax
@@ -46,6 +47,17 @@ def needed(results: xr.Dataset, fraction: float) -> xr.Dataset:
     found = results[["needed_warps"]] if has else needed_warps(results, fraction)
     found = found.rename(needed_warps="mean")
     return found if "low" in found else found.assign(low=found["mean"], high=found["mean"])
+
+
+def gaps(results: xr.Dataset, found: xr.Dataset, fraction: float, *models: xr.DataArray) -> str:
+    """What the gaps of curves are, where there are any: points that are done, but none attains the fraction."""
+    missing = found["mean"].isnull()
+    if "peak_fraction" in results:
+        attained = results["peak_fraction"].notnull()
+        missing = missing & attained.any([dim for dim in attained.dims if dim not in missing.dims])
+    if any(bool(part.any()) for part in (missing, *(model.isnull() for model in models))):
+        return f"gap: nothing attains {fraction:.0%}"
+    return ""
 
 
 def needed_label(fraction: float) -> str:
