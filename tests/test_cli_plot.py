@@ -3,13 +3,14 @@
 import pytest
 from matplotlib import image
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from tests.sweeps import small_plan
 from warpsim import cli
 from warpsim.batch.local import sweep
 from warpsim.batch.plan import Plan
 from warpsim.cli import plot
-from warpsim.results.plots import KINDS
+from warpsim.results.plots import KINDS, paper
 from warpsim.store.zarr_store import create_store, open_results, open_store, pending_tiles
 
 
@@ -101,7 +102,7 @@ def test_plot_of_a_half_finished_and_of_an_empty_store(plan, tmp_path, capsys, m
     out, figure = tmp_path / "out.zarr", tmp_path / "figure.svg"
     request = ["plot", str(out), "--kind", "throughput", "--where", "gpu=kepler", "--where", "alpha=8", "-o", str(figure)]
     titles = []
-    monkeypatch.setattr(Axes, "set_title", lambda ax, text, **_: titles.append(text))
+    monkeypatch.setattr(Figure, "suptitle", lambda figure, text, **_: titles.append(text))
     create_store(out, Plan.from_toml(plan).layout())
     tiles = len(small_plan().tiles())
     assert cli.main(request) == 0
@@ -113,3 +114,17 @@ def test_plot_of_a_half_finished_and_of_an_empty_store(plan, tmp_path, capsys, m
     assert 0 < done < tiles
     assert f"{done} of {tiles} tiles; {tiles - done} tiles pending, 0 failed" in capsys.readouterr().err
     assert [title.partition(", ")[2] for title in titles] == [f"{n} of {tiles} tiles" for n in (0, done)]
+
+
+@pytest.mark.parametrize("kind", ["states --where alpha=1", "roofline"])
+def test_what_is_missing_stands_above_a_legend_outside_the_axes(plan, tmp_path, capsys, kind):
+    out = tmp_path / "out.zarr"
+    assert cli.main(["sweep", str(plan), str(out), "--tile", "1/2"]) == 0
+    arguments = ["plot", str(out), "--kind", *kind.split(), "--where", "gpu=kepler", "--where", "scheduler=gto", "-o", "f.png"]
+    with paper():
+        figure = plot.picture(cli._parser().parse_args(arguments))
+        figure.draw_without_rendering()
+    (ax, *_), title = figure.axes, figure.texts[0]
+    legend = ax.get_legend().get_window_extent()
+    assert title.get_text().startswith("Not all is done")
+    assert ax.get_window_extent().y1 < legend.y0 < legend.y1 <= title.get_window_extent().y0

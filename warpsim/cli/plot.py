@@ -80,11 +80,11 @@ def picture(options: argparse.Namespace) -> Figure:
 
             given["roofs"] = roofs(results, options.op or "alu")
         figure = Figure(figsize=plots.KINDS[options.kind].size, layout="constrained")
-        ax = plots.draw(options.kind, results, figure.subplots(), **given)
+        plots.draw(options.kind, results, figure.subplots(), **given)
     for note in notes:
         print(f"warpsim: {options.out}: {note}", file=sys.stderr)
     if notes:
-        ax.set_title(notes[0].partition(";")[0], loc="left", color="#b00000")
+        figure.suptitle(notes[0].partition(";")[0], fontsize="medium", color="#b00000")  # above a legend, which a title is not
     return figure
 
 

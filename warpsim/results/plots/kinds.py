@@ -61,7 +61,7 @@ KINDS = {
     "occupancy": Kind(occupancy_over_time, height=2.2),
     "lifelines": Kind(warp_lifelines, height=3.0),
     "states": Kind(stacked_states, height=2.9),
-    "roofline": Kind(roofline, height=2.9),
+    "roofline": Kind(roofline, height=3.2),
     "heatmap": Kind(heatmap),
     "needed-warps": Kind(needed_warps_vs_alpha),
 }

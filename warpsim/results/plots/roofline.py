@@ -9,7 +9,7 @@ import xarray as xr
 
 from warpsim.results.plots.curves import combinations, half_interval
 from warpsim.results.plots.selection import by_selecting, hue_axis, need, one_op, only
-from warpsim.results.plots.style import COLOURS, LINES, curve_style, finish, label, say, wrapped
+from warpsim.results.plots.style import COLOURS, LINES, curve_style, finish, label, legend, say, wrapped
 from warpsim.results.statistics import OCCUPANCY_AXES, mean
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ def roofline(results: xr.Dataset, ax: Axes, *, roofs: xr.Dataset, op: str = "alu
     intensity = roofs["intensity"].where(np.isfinite(roofs["intensity"]) & (roofs["intensity"] > 0))
     ridge = flat / steep
     ends = np.array([np.fmin(intensity.min(), ridge) / 2, ridge, np.fmax(intensity.max(), ridge) * 2])
-    ax.plot(ends, np.minimum(ends * steep, flat), color="black", linewidth=1.6, label="memory, arithmetic", zorder=1)
+    ax.plot(ends, np.minimum(ends * steep, flat), color="black", linewidth=1.6, label="roof of memory, arithmetic", zorder=1)
     bound = roofs["throughput_bound"].where(intensity.notnull())
     dotted: dict[str, Any] = {"color": "#777777", "linestyle": ":", "linewidth": 1.6, "zorder": 1}
-    ax.plot(intensity.values, bound.values, **dotted, label="all limits of throughput")
+    ax.plot(intensity.values, bound.values, **dotted, label="roof of all units and issue")
     drawn = 0
     for number, (text, points) in enumerate(combinations(data, *([x] if x else []))):
         attained, reached = mean(points["occupancy"]), mean(points["reached"])
@@ -61,14 +61,14 @@ def roofline(results: xr.Dataset, ax: Axes, *, roofs: xr.Dataset, op: str = "alu
         if not reached.count():  # an occupancy that the chip cannot hold, or that is not done
             continue
         drawn += int(reached.count())
-        name = f"{float(attained.mean()):.3g} warps" if hue in OCCUPANCY_AXES else text
+        name = f"{float(attained.mean()):.3g} warps per SM" if hue in OCCUPANCY_AXES else text
         style = {**curve_style(number), "linestyle": "none"}
         ax.errorbar(intensity.values, reached.values, yerr=half_interval(points["reached"]), **style, label=name)
         roof = (roofs["warp_roof"] * attained).values
         line: dict[str, Any] = {"color": COLOURS[number], "linestyle": LINES[number], "marker": "" if x else "_"}
         ax.plot(intensity.values, roof, **line, linewidth=0.9)
     if drawn:
-        ax.plot([], [], color="#555555", linewidth=0.9, label="latency, so many warps")
+        ax.plot([], [], color="#555555", linewidth=0.9, label="roof of latency at these warps")
     else:
         say(ax, "no data")
     ax.set_xscale("log", base=2)
@@ -77,4 +77,6 @@ def roofline(results: xr.Dataset, ax: Axes, *, roofs: xr.Dataset, op: str = "alu
         axis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.set_xlabel(label(intensity.assign_attrs(roofs["intensity"].attrs)))
     ax.set_ylabel(wrapped(label(results["throughput"], f"{op} throughput")))
-    return finish(ax)
+    finish(ax)
+    legend(ax, loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=2, columnspacing=1.0, handlelength=2.2)
+    return ax
