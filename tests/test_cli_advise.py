@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from warpsim import cli
@@ -20,6 +22,18 @@ def test_the_page(capsys):
     row = next(line for line in shown.splitlines() if line.startswith("no memory latency"))
     assert row.split()[3] == "MLP" and "±" in row
     assert "2 replicates" in shown
+
+
+def test_a_benefit_below_zero_is_explained(capsys):
+    for warps, negative in (("4", True), ("48", False)):
+        assert cli.main([*POINT, "--replicates", "1", "--warps", warps]) == 0
+        shown = capsys.readouterr().out
+        saved = {name: int(share) for name, share in re.findall(r"(ITILP|FP) (-?\d+)%", shown)}
+        assert (saved["FP"] < 0) == negative
+        assert ("FP is below 0 because S's least computation" in shown) == negative
+        if negative:
+            together = int(re.search(r"together mean something: (-?\d+)% of the time, at most", shown)[1])
+            assert abs(together - sum(saved.values())) <= 1 and together >= 0
 
 
 def test_four_replicates_unless_asked_otherwise(capsys):
