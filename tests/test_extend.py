@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import warpsim
 from tests.sweeps import SHORT, small_plan
 from warpsim.batch import local, tile
 from warpsim.batch.local import sweep
@@ -133,7 +134,6 @@ def test_a_part_of_a_plan_is_not_extended_unasked(tmp_path):
     ("changes", "message"),
     [
         ({"alpha": [1, 2]}, r"settings.alpha: \[1, 2\] here, \[1, 8\] in the store"),
-        ({"replicates": 1}, "settings.replicates: 1 here, 2 in the store"),
         ({"seed": [2016, 2017]}, "axes.seed: "),
         ({"seed": 7, "replicates": 4}, "settings.seed: 7 here, 2016 in the store"),
         ({"cycles": 500}, "settings.cycles: 500 here, 400 in the store"),
@@ -146,6 +146,37 @@ def test_another_plan_is_refused_all_the_same(tmp_path, changes, message):
     with pytest.raises(StoreError, match=f"(?s)holds another plan; it was left as it is.*{message}"):
         sweep(small_plan(**changes), path, extend=True)
     xr.testing.assert_identical(sweep(small_plan(), path).load(), before)
+
+
+@pytest.mark.parametrize(
+    ("changes", "selection"),
+    [
+        ({"alpha": [8]}, ".sel({'alpha': [8]})"),
+        ({"alpha": 8, "gpu": "kepler"}, ".sel({'gpu': 'kepler', 'alpha': 8})"),
+        ({"warps": [48, 4], "replicates": 1}, ".sel({'warps': [48, 4]}).isel(replicate=slice(1))"),
+        ({"replicates": 1}, ".isel(replicate=slice(1))"),
+    ],
+)
+def test_a_store_that_holds_more_says_how_the_part_is_read(tmp_path, changes, selection):
+    path = tmp_path / "out.zarr"
+    sweep(small_plan(), path)
+    for extend in (False, True):
+        with pytest.raises(StoreError, match="holds more than this plan; it was left as it is") as refused:
+            sweep(small_plan(**changes), path, extend=extend)
+    *_, last = str(refused.value).splitlines()
+    assert last == f"  to read this part: warpsim.open_results({str(path)!r}){selection}"
+    part = eval(last.partition(": ")[2], {"warpsim": warpsim})
+    assert_same(part, sweep(small_plan(**changes)))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"alpha": [1, 2]}, {"alpha": 8, "cycles": 500}, {"scheduler": "oldest"}, {"replicates": 3, "alpha": 1}]
+)
+def test_a_plan_that_is_no_part_of_the_store_is_another(tmp_path, changes):
+    sweep(small_plan(), tmp_path / "out.zarr")
+    with pytest.raises(StoreError, match="holds another plan") as refused:
+        sweep(small_plan(**changes), tmp_path / "out.zarr")
+    assert "to read this part" not in str(refused.value)
 
 
 def test_another_order_of_values_or_size_of_tiles_is_the_same_plan(tmp_path, simulated):

@@ -7,7 +7,7 @@ from typing import Any
 
 from warpsim.batch.axes import Axis
 from warpsim.batch.plan import Plan
-from warpsim.batch.record import difference, encoded
+from warpsim.batch.record import decoded, difference, encoded
 from warpsim.batch.replicates import read_replicates
 from warpsim.store.provenance import read_call
 from warpsim.store.zarr_store import Store, StoreError
@@ -32,7 +32,9 @@ def as_stored(plan: Plan, store: Store) -> tuple[Plan, list[str]]:
     if lines:
         lines = difference(ours, theirs)
         shown = lines[:10] + [f"and {len(lines) - 10} more"] * (len(lines) > 10)
-        raise StoreError("\n  ".join([f"{store.path}: holds another plan; it was left as it is", *shown]))
+        what = "holds more than this plan" if (part := _selection(ours, theirs)) else "holds another plan"
+        read = [f"to read this part: warpsim.open_results({str(store.path)!r}){part}"] if part else []
+        raise StoreError("\n  ".join([f"{store.path}: {what}; it was left as it is", *shown, *read]))
     sizes = zip(plan.axes, plan.sizes, store.grid.sizes, strict=True)
     added = [f"{there} of {here} values of {axis}" for axis, here, there in sizes if here > there]
     if ours["settings"]["replicates"] != theirs["settings"]["replicates"]:
@@ -68,6 +70,30 @@ def _part(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
     if all(digests.get(made_of, sha256) == sha256 for made_of, sha256 in _digests(theirs).items()):
         part["kernels"] = theirs["kernels"]
     return part
+
+
+def _selection(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+    """The selection that cuts a store's results to our plan, as Python; empty where our plan is no part of the store's."""
+    cut = dict(theirs["settings"])
+    chosen: dict[str, Any] = {}
+    for axis, columns in theirs["axes"].items():
+        values, there = ours["settings"].get(columns[0]), theirs["settings"][columns[0]]
+        ours_listed = values if isinstance(values, list) else [values]
+        if len(columns) == 1 and values != there and isinstance(there, list) and all(value in there for value in ours_listed):
+            cut[columns[0]] = values
+            chosen[axis] = decoded(values)
+    few, many = ours["settings"]["replicates"], theirs["settings"]["replicates"]
+    if few != many and read_replicates(many).extends(read_replicates(few)):
+        cut["replicates"] = few
+    digests = _digests(theirs)
+    same = all(digests.get(made_of, sha256) == sha256 for made_of, sha256 in _digests(ours).items())
+    part = {**theirs, "settings": cut, "tile_shape": ours["tile_shape"], "kernels": ours["kernels"] if same else []}
+    part |= {name: {key: value for key, value in theirs[name].items() if key in ours[name]} for name in ("gpus", "programs")}
+    part["axes"] = {axis: columns for axis, columns in theirs["axes"].items() if isinstance(cut[columns[0]], list)}
+    if difference(ours, part):
+        return ""
+    replicates = f".isel(replicate=slice({few}))" if few != many and isinstance(few, int) else ""
+    return (f".sel({chosen})" if chosen else "") + replicates
 
 
 def _digests(record: Mapping[str, Any]) -> dict[frozenset[tuple[str, Any]], str]:
