@@ -10,7 +10,6 @@ import numpy as np
 
 from warpsim import units
 from warpsim.engine.state import CHIP, CLASSES, DETAIL, STEP, Kind, Machine, MemoryModel, Policy, WarpState
-from warpsim.engine.state import SCHEDULERS as UNITS
 from warpsim.foresight import foresee
 from warpsim.gpu import Gpu
 from warpsim.kernels.access import conflict_ways, transactions
@@ -76,7 +75,7 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         operands += [r for r in dict.fromkeys((*step.src, step.dst)) if r in program.written]
         latency, gap, slots, occupancy = timing
         busy = gpu.issue.interval_cycles * slots
-        steps.append((kind, op, step.dst, first, len(operands), latency, gap, slots, 0, 0, step.dst, op * UNITS, occupancy, busy))
+        steps.append((kind, op, step.dst, first, len(operands), latency, gap, slots, step.dst, 0, 0, occupancy, busy))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((*access, *branch, step.loop, *step.trips))

@@ -128,7 +128,7 @@ def begin(machine, state, sm, s, slot, ins, step_index, now):
     chip = machine.chip[0]
     if detailed(state) and state.tally[0].tracing:
         trace(state, sm, slot, step_index, now)
-    unit = at(ins.unit + (s & chip.own_unit[at(ins.op)]))
+    unit = unit_of(chip, s, ins.op)
     sm.free[unit] = max(sm.free[unit], now * chip.tick) + ins.occupancy
     state.issued[at(step_index)] += 1
 
@@ -140,7 +140,7 @@ def write(machine, state, sm, slot, ins, dst, ready):
         registers = (sm.index * WARPS + slot) * machine.chip[0].registers
         state.registers[at(registers + dst)] = (ready << LABEL_BITS) | ins.op
         if detailed(state):
-            state.writers[at(registers + ins.dst)] = sm.step[at(slot)]
+            state.writers[at(registers + dst)] = sm.step[at(slot)]
 
 
 @inline

@@ -108,10 +108,9 @@ STEP = np.dtype(
         ("kind", "i4"), ("op", "i4"), ("dst", "i4"),  # dst < 0: none
         ("operands", "i4"), ("operands_end", "i4"),  # where the step's registers stand in `Machine.operands`
         ("latency", "i4"), ("gap", "i4"), ("slots", "i4"),
-        # where the next instruction is known and waits for this one alone: for how long, and why (WarpState); else 0
-        ("delay", "i4"), ("reason", "i4"),
+        # where the next instruction is known and waits for this one alone: why (WarpState), and for how long; else 0
         ("foreseen_dst", "i4"),  # then: the register written, unless the next instruction writes it before anyone else reads it
-        ("unit", "i4"),  # place of the SM's first unit of the class
+        ("reason", "i4"), ("delay", "i8"),
         ("occupancy", "i8"), ("busy", "i8"),  # time of the unit, ticks; of the scheduler, cycles
     ]
 )  # fmt: skip
