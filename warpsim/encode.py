@@ -73,9 +73,7 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         (kind, op, *timing), access = cost
         first = len(operands)
         operands += [r for r in dict.fromkeys((*step.src, step.dst)) if r in program.written]
-        latency, gap, slots, occupancy = timing
-        busy = gpu.issue.interval_cycles * slots
-        steps.append((kind, op, step.dst, first, len(operands), latency, gap, slots, step.dst, 0, 0, occupancy, busy))
+        steps.append((kind, op, step.dst, first, len(operands), *timing, 0, 0, step.dst))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((*access, *branch, step.loop, *step.trips))
@@ -84,7 +82,7 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         chip=_encode_chip(gpu, launch, scheduler, memory, sms, tick, len(program.registers)),
         program=np.array(steps, STEP).view(np.recarray),
         details=np.array(details, DETAIL).view(np.recarray),
-        operands=np.array([*operands, 0], np.int32),
+        operands=np.array(operands, np.int32),
         quantiles=quantiles,
         loads=loads,
         loops=program.loops,
@@ -113,7 +111,7 @@ def _encode_chip(
     record = chip[0]
     record.sms, record.schedulers = simulated, gpu.sm.schedulers
     record.seats, record.block_warps = launch.resident_blocks, launch.block_warps
-    record.issue_interval, record.issue_width, record.tick = gpu.issue.interval_cycles, gpu.issue.width, tick
+    record.issue_width, record.tick = gpu.issue.width, tick
     record.policy, record.memory = SCHEDULERS[scheduler], MEMORY_MODELS[memory]
     record.block_launch = gpu.block_launch_cycles
     assert launch.resident_blocks is not None
@@ -134,7 +132,7 @@ def _encode_chip(
     for number, (name, op) in enumerate(gpu.ops.items()):
         record.dependency[number], record.throttle[number] = _DEPENDENCY[op.pipe], _THROTTLE[op.pipe]
         record.own_unit[number] = -(op.scope == "scheduler")
-        record.flies[number] = _KINDS[name] if name in ("load", "store") else 0
+        record.access[number] = _KINDS[name] if name in ("load", "store") else 0
         for consumer, cycles in op.latency_to.items():
             record.latency_to[number * CLASSES + classes.index(consumer)] = cycles - op.latency_cycles
     return chip
@@ -150,7 +148,7 @@ _NO_ACCESS: tuple[float, ...] = (0, 0, 0.0, 0.0, 0.0, 0.0)
 
 
 def _costs(instruction: Instruction, gpu: Gpu, classes: Sequence[str], tick: int) -> _Costs:
-    """What an instruction costs on a chip: kind to occupancy of a STEP without registers, requests to taken_gap of a DETAIL."""
+    """What an instruction costs on a chip: kind to busy of a STEP without registers, requests to taken_gap of a DETAIL."""
     op = gpu.ops[instruction.op]
     kind = _KINDS.get(instruction.op, Kind.COMPUTE)
     ways = conflict_ways(instruction, gpu) if instruction.op == "smem" else 1
@@ -158,10 +156,10 @@ def _costs(instruction: Instruction, gpu: Gpu, classes: Sequence[str], tick: int
     if instruction.access is not None and instruction.op in ("load", "store"):
         access, reissues = _access(instruction.access, gpu)
     latency = op.latency_cycles + (ways - 1) * op.conflict_latency_cycles
-    occupancy = int(op.interval_cycles * tick) * ways
+    unit_ticks = int(op.interval_cycles * tick) * ways
+    busy = gpu.issue.interval_cycles * (op.issue_slots + reissues)
     taken_gap = op.gap_cycles if op.taken_gap_cycles is None else op.taken_gap_cycles
-    timing = (latency, op.gap_cycles, op.issue_slots + reissues, occupancy)
-    return (kind, classes.index(instruction.op), *timing), (*access, taken_gap)
+    return (kind, classes.index(instruction.op), op.gap_cycles, latency, unit_ticks, busy), (*access, taken_gap)
 
 
 def _access(access: Access, gpu: Gpu) -> tuple[tuple[float, ...], int]:

@@ -30,7 +30,7 @@ def report(machine: Machine, state: State, gpu: Gpu, warmup: int) -> dict[str, N
     levels = np.arange(len(occupancy))
     issue_cycles, busy = _scheduler_cycles(machine, state)
     asked_bytes = float(state.issued @ machine.details.asked_bytes)
-    used = _by_class(machine, state.issued * machine.program.occupancy) / (sm_cycles * chip.tick)
+    used = _by_class(machine, state.issued * machine.program.unit_ticks) / (sm_cycles * chip.tick)
     used = used / np.where(chip.own_unit, chip.schedulers, 1)
     moved = tally.moved_bytes / cycles / chip.peak_rate
     clock, share = gpu.clock_ghz, sms / gpu.sms
@@ -57,8 +57,7 @@ def _scheduler_cycles(machine: Machine, state: State) -> tuple[int, int]:
     """Scheduler-cycles in which instructions issued, and in which the scheduler was still busy with them."""
     tally = state.tally[0]
     issue_cycles = int(state.issued.sum() - tally.pairs)
-    slots = int(state.issued @ machine.program.slots - tally.pair_slots)
-    return issue_cycles, int(machine.chip[0].issue_interval * slots - issue_cycles + tally.carried)
+    return issue_cycles, int(state.issued @ machine.program.busy - tally.pair_busy - issue_cycles + tally.carried)
 
 
 def _by_class(machine: Machine, of_steps: NDArray[np.int64]) -> NDArray[np.int64]:

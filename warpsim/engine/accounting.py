@@ -7,15 +7,14 @@ an SM is not looked at all together at the next look (`catch_up`).
 
 import numpy as np
 
-from warpsim.engine.bits import NONE, at, bit, first, size
+from warpsim.engine.bits import NONE, at, bit, cycle_of, first, label_of, labelled, size
 from warpsim.engine.blocks import integrate_residents, note_change
 from warpsim.engine.jit import inline, jit
 from warpsim.engine.lines import begin_wait, count, detailed, end_wait, refuse
-from warpsim.engine.state import LABEL_BITS, WARPS, Life, WarpState
+from warpsim.engine.state import WARPS, Life, WarpState
 
 _RUNNING, _AT_BARRIER, _DRAINING = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
 _NOT_SELECTED, _BARRIER = int(WarpState.NOT_SELECTED), int(WarpState.BARRIER)
-_LABEL = (1 << LABEL_BITS) - 1
 
 
 @inline
@@ -51,13 +50,13 @@ def settle(machine, state, edge, sign):
     for sm in state.sms:
         for slot in range(chip.seats * chip.block_warps):
             warp, s = state.warps[sm.index * WARPS + slot], slot % chip.schedulers
-            cycle, reason = sm.wake[slot] >> LABEL_BITS, sm.wake[slot] & _LABEL
+            cycle, reason = cycle_of(sm.wake[slot]), label_of(sm.wake[slot])
             cause = state.causes[sm.index * WARPS + slot] if detailed(state) else np.int64(0)
             if warp.life == _RUNNING:
                 count(machine, state, sm, slot, sm.step[slot], cause, reason, sign * max(cycle - edge, 0))
                 if detailed(state) and (sm.ready & bit(slot)) != NONE:
                     end_wait(machine, state, sm, s, slot, edge)
-                    sm.wake[slot] = (edge << LABEL_BITS) | reason
+                    sm.wake[slot] = labelled(edge, reason)
                     begin_wait(machine, state, sm, slot)
             elif warp.life == _DRAINING:
                 count(machine, state, sm, slot, sm.step[slot], cause, reason, sign * max(cycle + 1 - edge, 0))
@@ -80,7 +79,7 @@ def begin_window(machine, state, now):
         sm.warp_cycles = 0
         note_change(state, sm, now)
     settle(machine, state, now, -1)
-    tally.pairs, tally.pair_slots, tally.carried = 0, 0, 0
+    tally.pairs, tally.pair_busy, tally.carried = 0, 0, 0
     tally.latency_sum, tally.moved_bytes, tally.retired, tally.lifetime_sum = 0, 0.0, 0, 0
     tally.states[:] = 0
     tally.histogram[:] = 0

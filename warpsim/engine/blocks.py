@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from warpsim.engine.bits import NONE, bit, first, rest
+from warpsim.engine.bits import NONE, bit, first, labelled, rest
+from warpsim.engine.control import next_instruction
 from warpsim.engine.jit import inline, rare
-from warpsim.engine.lines import begin_wait, cause_of, count, detailed, stall
-from warpsim.engine.pipelines import next_instruction, ready_cycle
+from warpsim.engine.lines import begin_wait, count, detailed, stall
+from warpsim.engine.pipelines import cause_of, ready_cycle
 from warpsim.engine.rng import stream_of
-from warpsim.engine.state import LABEL_BITS, NEVER_WRITTEN, WARPS, WHEEL, Life, WarpState
+from warpsim.engine.state import NEVER_WRITTEN, WARPS, WHEEL, Life, WarpState
 from warpsim.engine.wheel import call_sm, sleep_until
 
 _EMPTY, _RUNNING, _AT_BARRIER, _DRAINING = int(Life.EMPTY), int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
@@ -69,7 +70,7 @@ def start_block(machine, state, sm, seat_in_sm, now):
             state.registers[index * chip.registers + register] = NEVER_WRITTEN
         for i in range(state.returns.shape[1]):
             state.returns[index, i] = now
-        sm.wake[slot] = (now << LABEL_BITS) | _WAIT
+        sm.wake[slot] = labelled(now, _WAIT)
         sm.step[slot] = next_instruction(machine, state, index, np.int64(0))
         sm.op[slot] = machine.program[sm.step[slot]].op
         sm.next_op[sm.op[slot]] |= bit(slot)
@@ -164,7 +165,7 @@ def release_if_complete(machine, state, sm, seat_in_sm, now):
     if seat.barrier == _DIFFERENT:
         state.clock[0].stuck_sm, state.clock[0].stuck_seat = sm.index, seat_in_sm
         return False
-    released = now + max(np.int64(machine.program[seat.barrier].latency), 1)
+    released = now + max(machine.program[seat.barrier].latency, 1)
     seat.waiting, seat.barrier = 0, _NO_BARRIER
     for warp_in_block in range(chip.block_warps):
         slot = seat_in_sm * chip.block_warps + warp_in_block

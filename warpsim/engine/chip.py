@@ -7,8 +7,8 @@ from warpsim.engine.accounting import catch_up
 from warpsim.engine.bits import NONE, at, bit, first, rest, size
 from warpsim.engine.blocks import arrive, exit_warp, start_block, start_due_blocks, vacate_drained
 from warpsim.engine.jit import inline, jit
-from warpsim.engine.lines import begin_waits, cause_of, detailed, select, stall
-from warpsim.engine.pipelines import FOREVER, begin, execute, issuable_among, move_to, ready_cycle, unit_accepts, write
+from warpsim.engine.lines import begin_waits, detailed, select, stall
+from warpsim.engine.pipelines import FOREVER, begin, cause_of, execute, issuable_among, move_to, ready_cycle, unit_accepts, write
 from warpsim.engine.rng import stream_of
 from warpsim.engine.schedulers import pick
 from warpsim.engine.state import WARPS, WHEEL, Kind, Outcome, WarpState
@@ -67,7 +67,7 @@ def issue_any(machine, state, sm, s, slot, now):
             break
         paired = True
         tally.pairs += 1
-        tally.pair_slots += min(ins.slots, following.slots)
+        tally.pair_busy += min(ins.busy, following.busy)
     sm.next_issue[at(s)] = now + busy
 
     if ins.kind == _EXIT:

@@ -7,12 +7,11 @@ warps of its class, two readings of a running count tell.
 
 import numpy as np
 
-from warpsim.engine.bits import NONE, at, first, rest
+from warpsim.engine.bits import NONE, at, cycle_of, first, rest
 from warpsim.engine.jit import inline
 from warpsim.engine.state import CLASSES, LABEL_BITS, SCHEDULERS, WARPS, WarpState
 
 _SELECTED, _NOT_SELECTED = int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
-_LABEL = (1 << LABEL_BITS) - 1
 
 
 @inline
@@ -22,9 +21,10 @@ def detailed(state):
 
 
 @inline
-def account(machine, s, step):
-    """Where the counts of a step at scheduler s begin in `State.lines`."""
-    return at(((s * len(machine.program)) + step) << LABEL_BITS)
+def _add(machine, state, s, step, cause, reason, cycles):
+    """Adds warp-cycles under a WarpState: to a step at scheduler s, and to the step that caused them."""
+    state.lines[at(((s * len(machine.program) + step) << LABEL_BITS) + reason)] += cycles
+    state.caused[at((cause << LABEL_BITS) + reason)] += cycles
 
 
 @inline
@@ -40,41 +40,27 @@ def count(machine, state, sm, slot, step, cause, reason, cycles):
     """Counts cycles of a warp under a WarpState: at a step, because of another."""
     state.tally[0].states[at(reason)] += cycles
     if detailed(state):
-        state.lines[account(machine, slot % machine.chip[0].schedulers, step) + at(reason)] += cycles
-        state.caused[at((cause << LABEL_BITS) + reason)] += cycles
-
-
-@inline
-def cause_of(machine, state, index, step, cycle):
-    """The step because of which a warp waits until a cycle for its registers; itself where it is the limit of loads."""
-    if not detailed(state):
-        return step
-    chip, ins = machine.chip[0], machine.program[at(step)]
-    for i in range(ins.operands, ins.operands_end):
-        register = at(index * chip.registers + machine.operands[at(i)])
-        held = state.registers[register]
-        if (held >> LABEL_BITS) + chip.latency_to[at((held & _LABEL) * CLASSES + ins.op)] == cycle:
-            return state.writers[register]
-    return step
+        _add(machine, state, slot % machine.chip[0].schedulers, step, cause, reason, cycles)
 
 
 @inline
 def refuse(state, sm, s, op, cycles):
     """The unit of a class refuses all eligible warps of a scheduler for some cycles."""
     if detailed(state):
-        state.refused[_unit(sm, s, op)] += cycles
+        state.refused[_refusals(sm, s, op)] += cycles
 
 
 @inline
-def _unit(sm, s, op):
+def _refusals(sm, s, op):
+    """The place in `State.refused` of a class at a scheduler of an SM."""
     return at((sm.index * SCHEDULERS + s) * CLASSES + op)
 
 
 @inline
 def begin_wait(machine, state, sm, slot):
     """A warp is eligible from now on."""
-    unit = _unit(sm, slot % machine.chip[0].schedulers, sm.op[at(slot)])
-    state.refused_before[at(sm.index * WARPS + slot)] = state.refused[unit]
+    refusals = _refusals(sm, slot % machine.chip[0].schedulers, sm.op[at(slot)])
+    state.refused_before[at(sm.index * WARPS + slot)] = state.refused[refusals]
 
 
 @inline
@@ -88,19 +74,16 @@ def begin_waits(machine, state, sm, woken):
 @inline
 def end_wait(machine, state, sm, s, slot, now):
     """Counts the cycles up to `now`, exclusive, in which an eligible warp did not issue."""
-    op, begin = sm.op[at(slot)], account(machine, s, sm.step[at(slot)])
-    cause, throttle = np.int64(sm.step[at(slot)]) << LABEL_BITS, machine.chip[0].throttle[at(op)]
-    refused = state.refused[_unit(sm, s, op)] - state.refused_before[at(sm.index * WARPS + slot)]
-    waited = now - (sm.wake[at(slot)] >> LABEL_BITS) - refused
-    state.lines[begin + at(throttle)] += refused
-    state.caused[at(cause + throttle)] += refused
-    state.lines[begin + at(_NOT_SELECTED)] += waited
-    state.caused[at(cause + _NOT_SELECTED)] += waited
+    op, step = sm.op[at(slot)], np.int64(sm.step[at(slot)])
+    refused = state.refused[_refusals(sm, s, op)] - state.refused_before[at(sm.index * WARPS + slot)]
+    waited = now - cycle_of(sm.wake[at(slot)]) - refused
+    _add(machine, state, s, step, step, machine.chip[0].throttle[at(op)], refused)
+    _add(machine, state, s, step, step, _NOT_SELECTED, waited)
 
 
 @inline
 def select(machine, state, sm, s, slot, now):
     """Counts that a warp issues now, and that it waited for that."""
     end_wait(machine, state, sm, s, slot, now)
-    state.lines[account(machine, s, sm.step[at(slot)]) + at(_SELECTED)] += 1
-    state.caused[at((np.int64(sm.step[at(slot)]) << LABEL_BITS) + _SELECTED)] += 1
+    step = np.int64(sm.step[at(slot)])
+    _add(machine, state, s, step, step, _SELECTED, 1)

@@ -3,16 +3,14 @@
 import numpy as np
 
 from warpsim.engine import memory
-from warpsim.engine.bits import NONE, at, bit, first, size
+from warpsim.engine.bits import NONE, at, bit, cycle_of, first, label_of, labelled, size
+from warpsim.engine.control import falls_through, next_instruction
 from warpsim.engine.jit import inline, rare
 from warpsim.engine.lines import detailed, refuse
-from warpsim.engine.rng import mix, step, uniform
-from warpsim.engine.state import CLASSES, LABEL_BITS, SCHEDULERS, WARPS, Kind, WarpState
+from warpsim.engine.state import CLASSES, SCHEDULERS, WARPS, Kind, WarpState
 
 _COMPUTE, _LOAD, _STORE = int(Kind.COMPUTE), int(Kind.LOAD), int(Kind.STORE)
 _BRANCH, _EXIT = int(Kind.BRANCH), int(Kind.EXIT)
-_LOOP_BEGIN, _LOOP_END = int(Kind.LOOP_BEGIN), int(Kind.LOOP_END)
-_LABEL = (1 << LABEL_BITS) - 1
 _LG_THROTTLE = int(WarpState.LG_THROTTLE)
 FOREVER = 1 << 60
 
@@ -44,14 +42,20 @@ def issuable_among(machine, state, sm, s, eligible, now):
         free = sm.free[unit_of(chip, s, op)]
         if free >= (now + 1) * chip.tick:
             retry = min(retry, free // chip.tick)
-        elif chip.flies[at(op)] and not memory.admits(machine, state, sm, chip.flies[at(op)], now):
-            retry = min(retry, memory.soonest_landing(state, sm, chip.flies[at(op)]))
+        elif chip.access[at(op)] and not memory.admits(machine, state, sm, chip.access[at(op)], now):
+            retry = min(retry, memory.soonest_landing(state, sm, chip.access[at(op)]))
         else:
             issuable |= alike
             continue
         state.tally[0].states[at(chip.throttle[at(op)])] += size(alike)
         refuse(state, sm, s, op, 1)
     return issuable, retry
+
+
+@inline
+def readable(chip, held, op):
+    """From when on an instruction of a class can use a register, of which `held` is what `State.registers` says."""
+    return cycle_of(held) + chip.latency_to[at(label_of(held) * CLASSES + op)]
 
 
 @inline
@@ -65,11 +69,10 @@ def ready_cycle(machine, state, index, ins, cycle, reason):
     i = ins.operands
     while i < ins.operands_end:
         held = state.registers[at(registers + machine.operands[at(i)])]
-        writer = held & _LABEL
-        ready = (held >> LABEL_BITS) + chip.latency_to[at(writer * CLASSES + ins.op)]
+        ready = readable(chip, held, ins.op)
         if ready > cycle:
             cycle = ready
-            reason = chip.dependency[at(writer)]
+            reason = chip.dependency[at(label_of(held))]
         i += np.int32(1)
     if ins.kind == _LOAD and chip.loads_per_warp > 0:
         room = state.returns[at(index), soonest_return(state, index)]
@@ -77,6 +80,19 @@ def ready_cycle(machine, state, index, ins, cycle, reason):
             cycle = room
             reason = np.int64(_LG_THROTTLE)
     return cycle, reason
+
+
+@inline
+def cause_of(machine, state, index, step, cycle):
+    """The step because of which a warp waits until a cycle for its registers; itself where it is the limit of loads."""
+    if not detailed(state):
+        return step
+    chip, ins = machine.chip[0], machine.program[at(step)]
+    for i in range(ins.operands, ins.operands_end):
+        register = at(index * chip.registers + machine.operands[at(i)])
+        if readable(chip, state.registers[register], ins.op) == cycle:
+            return state.writers[register]
+    return step
 
 
 @inline
@@ -90,46 +106,13 @@ def soonest_return(state, index):
 
 
 @inline
-def falls_through(warp, detail, warp_in_block):
-    """Whether a warp executes the first body of a conditional; draws where chance decides."""
-    if detail.by_index:
-        return (detail.takers & bit(warp_in_block)) != NONE
-    if not detail.draws:
-        return True
-    warp.stream = step(warp.stream)
-    return uniform(mix(warp.stream)) < detail.probability
-
-
-@inline
-def next_instruction(machine, state, index, step_index):
-    """The first instruction at or after a step: follows loops and jumps, which cost nothing."""
-    while machine.program[at(step_index)].kind >= _LOOP_BEGIN:
-        kind, detail = machine.program[at(step_index)].kind, machine.details[at(step_index)]
-        if kind == _LOOP_END:
-            left = state.loops[at(index), at(detail.loop)] - 1
-            state.loops[at(index), at(detail.loop)] = max(left, -1)
-            step_index = np.int64(step_index + 1) if left == 0 else detail.target
-        elif kind == _LOOP_BEGIN:
-            trips = detail.low
-            if detail.draws:
-                warp = state.warps[at(index)]
-                warp.stream = step(warp.stream)
-                trips += np.int64(uniform(mix(warp.stream)) * (detail.high - detail.low + 1))
-            state.loops[at(index), at(detail.loop)] = trips
-            step_index = np.int64(step_index + 1)
-        else:
-            step_index = detail.target
-    return step_index
-
-
-@inline
 def begin(machine, state, sm, s, slot, ins, step_index, now):
     """Issues a warp's present instruction to its unit."""
     chip = machine.chip[0]
     if detailed(state) and state.tally[0].tracing:
         trace(state, sm, slot, step_index, now)
     unit = unit_of(chip, s, ins.op)
-    sm.free[unit] = max(sm.free[unit], now * chip.tick) + ins.occupancy
+    sm.free[unit] = max(sm.free[unit], now * chip.tick) + ins.unit_ticks
     state.issued[at(step_index)] += 1
 
 
@@ -138,7 +121,7 @@ def write(machine, state, sm, slot, ins, dst, ready):
     """Notes when the register that an instruction writes, if any, can be read."""
     if dst >= 0:
         registers = (sm.index * WARPS + slot) * machine.chip[0].registers
-        state.registers[at(registers + dst)] = (ready << LABEL_BITS) | ins.op
+        state.registers[at(registers + dst)] = labelled(ready, ins.op)
         if detailed(state):
             state.writers[at(registers + dst)] = sm.step[at(slot)]
 

@@ -89,7 +89,7 @@ LABEL_BITS = 4  # a cycle and a label share a word: a register's writer (its cla
 CHIP = np.dtype(
     [
         ("sms", "i8"), ("schedulers", "i8"), ("seats", "i8"), ("block_warps", "i8"),
-        ("issue_interval", "i8"), ("issue_width", "i8"), ("tick", "i8"),  # ticks per cycle, for exact fractions
+        ("issue_width", "i8"), ("tick", "i8"),  # tick: ticks per cycle, for exact fractions
         ("policy", "i8"), ("memory", "i8"), ("block_launch", "i8"), ("blocks", "i8"),  # blocks < 0: endless supply
         ("loads_per_warp", "i8"), ("per_sm", "i8", 2),  # limits of loads and of stores in flight; 0: none
         ("latency", "f8"), ("l1_latency", "f8"), ("l2_latency", "f8"), ("transaction_latency", "f8"),  # cycles
@@ -97,8 +97,8 @@ CHIP = np.dtype(
         ("crossbar_rate", "f8"), ("dram_rate", "f8"), ("peak_rate", "f8"),  # bytes per cycle: of one server, one server, the chip
         ("seed", "u8"), ("registers", "i8"),  # registers that the program names
         # by operation class: names of its stalls (WarpState); a unit for each scheduler (-1, a mask) or one for the SM
-        # (0); LOAD or STORE (Kind), or 0
-        ("dependency", "i8", CLASSES), ("throttle", "i8", CLASSES), ("own_unit", "i8", CLASSES), ("flies", "i8", CLASSES),
+        # (0); LOAD or STORE (Kind) where it accesses memory, else 0
+        ("dependency", "i8", CLASSES), ("throttle", "i8", CLASSES), ("own_unit", "i8", CLASSES), ("access", "i8", CLASSES),
         ("latency_to", "i8", CLASSES * CLASSES),  # what a consumer of a class sees more or less than the writer's latency
     ]
 )  # fmt: skip
@@ -107,11 +107,11 @@ STEP = np.dtype(
     [
         ("kind", "i4"), ("op", "i4"), ("dst", "i4"),  # dst < 0: none
         ("operands", "i4"), ("operands_end", "i4"),  # where the step's registers stand in `Machine.operands`
-        ("latency", "i4"), ("gap", "i4"), ("slots", "i4"),
-        # where the next instruction is known and waits for this one alone: why (WarpState), and for how long; else 0
+        ("gap", "i4"), ("latency", "i8"),
+        ("unit_ticks", "i8"), ("busy", "i8"),  # time of the unit, ticks; of the scheduler, cycles
+        # where the next instruction is known and waits for this one alone: for how long, and why (WarpState); else 0
+        ("delay", "i8"), ("reason", "i4"),
         ("foreseen_dst", "i4"),  # then: the register written, unless the next instruction writes it before anyone else reads it
-        ("reason", "i4"), ("delay", "i8"),
-        ("occupancy", "i8"), ("busy", "i8"),  # time of the unit, ticks; of the scheduler, cycles
     ]
 )  # fmt: skip
 
@@ -137,7 +137,8 @@ SM = np.dtype(
     [
         ("index", "i8"), ("calls", "i8"), ("me", "u8"),  # where in `State.calls` its word begins, and its bit there
         ("ready", "u8"), ("sleeping_long", "u8"), ("draining", "u8"),  # sets of warps: eligible; beyond the wheel's span; exited
-        ("visited", "i8"), ("due", "i8"), ("launched", "i8"), ("reused", "i8"),  # last cycle looked at; seats with a launch ahead
+        ("visited", "i8"), ("due", "i8"),  # last cycle looked at; seats with a launch ahead
+        ("launched", "i8"), ("reused", "i8"),  # warps so far; whether a slot has had a second one
         ("resident", "i8"), ("resident_since", "i8"), ("in_flight", "i8", 2), ("warp_cycles", "i8"),  # resident warps, integrated
         # by scheduler: its warps, when it can issue again, the slot that issued last, the same until its warp exits, its stream
         ("mine", "u8", SCHEDULERS), ("next_issue", "i8", SCHEDULERS), ("last", "i8", SCHEDULERS), ("greedy", "i8", SCHEDULERS),
@@ -150,13 +151,26 @@ SM = np.dtype(
     ]
 )  # fmt: skip
 
-SEAT = np.dtype([("live", "i8"), ("waiting", "i8"), ("barrier", "i8"), ("retire", "i8"), ("due", "i8"), ("block", "i8")])
-CLOCK = np.dtype([("cycle", "i8"), ("next_block", "i8"), ("last_retire", "i8"), ("stuck_sm", "i8"), ("stuck_seat", "i8")])
+SEAT = np.dtype(
+    [
+        ("block", "i8"), ("live", "i8"),  # warps that have not issued `exit`
+        ("waiting", "i8"), ("barrier", "i8"),  # warps at a barrier, and its step
+        ("retire", "i8"), ("due", "i8"),  # last return of the warps that have issued `exit`; when the next block starts
+    ]
+)  # fmt: skip
+
+CLOCK = np.dtype(
+    [
+        ("cycle", "i8"), ("next_block", "i8"), ("last_retire", "i8"),  # of all blocks
+        ("stuck_sm", "i8"), ("stuck_seat", "i8"),  # of a deadlock
+    ]
+)  # fmt: skip
+
 TALLY = np.dtype(
     [
         ("states", "i8", 1 << LABEL_BITS),  # warp-cycles, by WarpState; SELECTED follows from what was issued
-        # instruction pairs issued in one cycle, the fewer slots of each, and scheduler-cycles busy from outside the window
-        ("pairs", "i8"), ("pair_slots", "i8"), ("carried", "i8"),
+        # instruction pairs issued in one cycle, the smaller `busy` of each, and scheduler-cycles busy from outside the window
+        ("pairs", "i8"), ("pair_busy", "i8"), ("carried", "i8"),
         ("latency_sum", "i8"), ("moved_bytes", "f8"), ("retired", "i8"), ("lifetime_sum", "i8"),
         ("tracing", "i8"), ("traced", "i8"), ("changes", "i8"),  # whether issues are kept; how many were; changes of occupancy
         ("histogram", "i8", FINE_BINS + COARSE_BINS),  # loads by latency
@@ -224,7 +238,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         calls=np.zeros((sms + 63) // 64 * WHEEL, np.uint64),
         seats=records(sms * int(chip.seats), SEAT),
         warps=records(warps, WARP),
-        registers=np.zeros(warps * int(chip.registers) + 1, np.int64),
+        registers=np.zeros(warps * int(chip.registers), np.int64),
         loops=np.zeros((warps, max(1, machine.loops)), np.int64),
         returns=np.zeros((warps, max(1, int(chip.loads_per_warp))), np.int64),
         flights=np.zeros((2 * sms, max(1, int(chip.per_sm.max()))), np.int64),
@@ -236,7 +250,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         lines=np.zeros((SCHEDULERS * len(machine.program) << LABEL_BITS) if detail else 0, np.int64),
         caused=np.zeros(len(machine.program) << LABEL_BITS if detail else 0, np.int64),
         causes=np.zeros(warps if detail else 0, np.int64),
-        writers=np.zeros(warps * int(chip.registers) + 1 if detail else 0, np.int64),
+        writers=np.zeros(warps * int(chip.registers) if detail else 0, np.int64),
         last_loads=np.zeros(warps if detail else 0, np.int64),
         refused=np.zeros(sms * SCHEDULERS * CLASSES if detail else 0, np.int64),
         refused_before=np.zeros(warps if detail else 0, np.int64),

@@ -6,12 +6,11 @@ and the set of SMs to look at. What lies further ahead is put into the last slot
 
 import numpy as np
 
-from warpsim.engine.bits import NONE, at, bit, first, rest
+from warpsim.engine.bits import NONE, at, bit, cycle_of, first, label_of, labelled, rest
 from warpsim.engine.jit import inline
-from warpsim.engine.state import LABEL_BITS, WHEEL
+from warpsim.engine.state import WHEEL
 
 _MASK = WHEEL - 1
-_LABEL = (1 << LABEL_BITS) - 1
 
 
 @inline
@@ -23,7 +22,7 @@ def call_sm(state, sm, cycle):
 @inline
 def sleep_until(state, sm, slot, now, cycle, reason):
     """Lets a warp sleep from `now` until `cycle` > now."""
-    sm.wake[at(slot)] = (cycle << LABEL_BITS) | reason
+    sm.wake[at(slot)] = labelled(cycle, reason)
     if cycle - now >= WHEEL:
         cycle = now + WHEEL - 1
         sm.sleeping_long |= bit(slot)
@@ -42,9 +41,9 @@ def wake(state, sm, now):
         long = rest(long)
         sm.sleeping_long &= ~bit(slot)
         due = sm.wake[at(slot)]
-        if due >> LABEL_BITS > now:
+        if cycle_of(due) > now:
             woken &= ~bit(slot)
-            sleep_until(state, sm, slot, now, due >> LABEL_BITS, due & _LABEL)
+            sleep_until(state, sm, slot, now, cycle_of(due), label_of(due))
     return woken
 
 

@@ -1,0 +1,43 @@
+"""Conditionals, loops and jumps: to which step of its program a warp comes next. docs/model.md, section 2."""
+
+import numpy as np
+
+from warpsim.engine.bits import NONE, at, bit
+from warpsim.engine.jit import inline
+from warpsim.engine.rng import mix, step, uniform
+from warpsim.engine.state import Kind
+
+_LOOP_BEGIN, _LOOP_END = int(Kind.LOOP_BEGIN), int(Kind.LOOP_END)
+
+
+@inline
+def falls_through(warp, detail, warp_in_block):
+    """Whether a warp executes the first body of a conditional; draws where chance decides."""
+    if detail.by_index:
+        return (detail.takers & bit(warp_in_block)) != NONE
+    if not detail.draws:
+        return True
+    warp.stream = step(warp.stream)
+    return uniform(mix(warp.stream)) < detail.probability
+
+
+@inline
+def next_instruction(machine, state, index, step_index):
+    """The first instruction at or after a step: follows loops and jumps, which cost nothing."""
+    while machine.program[at(step_index)].kind >= _LOOP_BEGIN:
+        kind, detail = machine.program[at(step_index)].kind, machine.details[at(step_index)]
+        if kind == _LOOP_END:
+            left = state.loops[at(index), at(detail.loop)] - 1
+            state.loops[at(index), at(detail.loop)] = max(left, -1)
+            step_index = np.int64(step_index + 1) if left == 0 else detail.target
+        elif kind == _LOOP_BEGIN:
+            trips = detail.low
+            if detail.draws:
+                warp = state.warps[at(index)]
+                warp.stream = step(warp.stream)
+                trips += np.int64(uniform(mix(warp.stream)) * (detail.high - detail.low + 1))
+            state.loops[at(index), at(detail.loop)] = trips
+            step_index = np.int64(step_index + 1)
+        else:
+            step_index = detail.target
+    return step_index
