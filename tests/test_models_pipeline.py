@@ -300,8 +300,11 @@ def test_matrix_multiply_runs_on_any_chip():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"warps": 2.5}, "warps = 2.5: a whole number"),
-        ({"warps": 0}, "warps = 0: numbers, at least 1"),
+        ({"warps": -1}, "warps = -1: numbers, at least 0"),
+        *[
+            ({"warps": warps}, f"warps = {warps}: a whole number, at least 1, since this model runs warps one by one")
+            for warps in (0, 0.5, 2.5, np.inf)
+        ],
         ({"warps": 65}, "warps = 65: at most 64"),
         ({"warps": 8, "block_warps": 3}, "block_warps = 3: a divisor of warps = 8"),
         ({"warps": 8, "retry_cycles": 0.0}, "retry_cycles = 0.0: at least 1/5040"),

@@ -144,12 +144,19 @@ def test_submitting_and_what_the_queue_says(plan, tmp_path, commands, capsys):
 
 
 def test_what_sbatch_refuses_is_said(plan, tmp_path, commands, capsys, monkeypatch):
+    out = tmp_path / "out.zarr"
     commands("sbatch", "", 1, "sbatch: error: invalid partition specified: short")
-    assert cli.main(["slurm", str(plan), str(tmp_path / "out.zarr")]) == 1
-    assert "sbatch: sbatch: error: invalid partition specified: short" in capsys.readouterr().err
+    assert cli.main(["slurm", str(plan), str(out)]) == 1
+    kept = f"nothing was submitted; the store {out} is kept, and the same command goes on with it"
+    assert capsys.readouterr().err == f"warpsim: sbatch: error: invalid partition specified: short\n{kept}\n"
+    path = os.environ["PATH"]
     monkeypatch.setenv("PATH", "")
-    assert cli.main(["slurm", str(plan), str(tmp_path / "out.zarr")]) == 1
-    assert "sbatch: not found; there is no Slurm on this machine" in capsys.readouterr().err
+    assert cli.main(["slurm", str(plan), str(out)]) == 1
+    assert f"sbatch: not found; there is no Slurm on this machine\n{kept}" in capsys.readouterr().err
+    monkeypatch.setenv("PATH", path)
+    commands("sbatch", "31")
+    assert cli.main(["slurm", str(plan), str(out)]) == 0
+    assert f"job 31: {ALL} tiles in" in capsys.readouterr().out
 
 
 def test_a_dry_run_makes_nothing(plan, tmp_path, capsys):

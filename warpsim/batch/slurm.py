@@ -269,4 +269,5 @@ def _said_by(command: Sequence[str], text: str = "") -> str:
     except FileNotFoundError:
         raise SlurmError(f"{command[0]}: not found; there is no Slurm on this machine") from None
     except subprocess.CalledProcessError as error:
-        raise SlurmError(f"{command[0]}: {error.stderr.strip() or f'exit code {error.returncode}'}") from None
+        said = error.stderr.strip().removeprefix(f"{command[0]}: ")
+        raise SlurmError(f"{command[0]}: {said or f'exit code {error.returncode}'}") from None

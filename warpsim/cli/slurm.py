@@ -54,9 +54,20 @@ def _run(options: argparse.Namespace) -> int:
             if options.dry_run:
                 print(script, end="")
                 return DONE
-            job = slurm.submit(script, options.out)
+            job = _submitted(script, options.out)
         except slurm.SlurmError as error:
             raise WorkError(str(error)) from None
     tasks = min(options.tasks, len(tiles))
     print(f"job {job}: {len(tiles)} tiles in {tasks} tasks; script and logs in {slurm.folder_of(options.out)}")
     return DONE
+
+
+def _submitted(script: str, out: str) -> str:
+    """The number of the job; the store, which may be new, stays where there is none."""
+    from warpsim.batch import slurm
+
+    try:
+        return slurm.submit(script, out)
+    except slurm.SlurmError as error:
+        kept = f"nothing was submitted; the store {out} is kept, and the same command goes on with it"
+        raise WorkError(f"{error}\n{kept}") from None

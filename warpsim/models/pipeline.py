@@ -195,7 +195,7 @@ def throughput(
         ValueError: as `execution_time`.
         NotCoveredError: warps may take different paths.
     """
-    occupancy = axis("warps", warps, at_least=1)
+    occupancy = axis("warps", warps, at_least=0)
     points = [_steady(gpu, kernel, n, block_warps, retry_cycles) for n in occupancy.values.flat]
 
     def over(values: list[float] | list[str]) -> xr.DataArray:
@@ -348,8 +348,8 @@ def _compute_units(chip: Chip) -> int:
 
 def _block_warps(chip: Chip, warps: float, block_warps: int | None) -> int:
     """Return the warps of a block: as given, or the smallest of which a whole number makes `warps`."""
-    if warps != int(warps) or warps < 1:
-        raise ValueError(f"warps = {warps:g}: a whole number, at least 1")
+    if not float(warps).is_integer() or warps < 1:
+        raise ValueError(f"warps = {warps:g}: a whole number, at least 1, since this model runs warps one by one")
     most_warps, most_groups, most = unit_limits(chip)
     if block_warps is not None:
         if block_warps < 1 or warps % block_warps:
