@@ -136,6 +136,28 @@ def test_a_plan_can_be_made_again_from_its_provenance():
         assert again.point((0,) * len(plan.axes)) == plan.point((0,) * len(plan.axes))
 
 
+def test_a_kernel_of_a_file_is_made_again_without_the_file(tmp_path):
+    file = tmp_path / "mine.toml"  # the kernel's own name is that of its builder, mix
+    file.write_text('builder = "mix"\narguments = {alpha = 4}\n')
+    plans = [Plan(gpu="kepler", kernel=name, warps=[4, 8], **SHORT) for name in (str(file), [str(file), "vabs"])]
+    records, points = [plan.record() for plan in plans], [plan.point((0,) * len(plan.axes)) for plan in plans]
+    texts = [plan.attributes()["provenance"] for plan in plans]
+    file.unlink()
+    for text, record, point in zip(texts, records, points, strict=True):
+        again = pickle.loads(pickle.dumps(Plan.from_provenance(text)))
+        assert again.record() == record
+        assert again.point((0,) * len(again.axes)) == point
+
+
+def test_a_kernel_of_a_file_with_arguments_is_not_made_again_and_that_is_said(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('builder = "mix"\narguments = {alpha = 4}\n')
+    text = Plan(gpu="kepler", kernel=str(file), alpha=[1, 2], warps=4, **SHORT).attributes()["provenance"]
+    wanted = "the kernel 'mine' came from a file that is not part of warpsim, with arguments; a result does not hold its programs"
+    with pytest.raises(ValueError, match=wanted):
+        Plan.from_provenance(text)
+
+
 def test_a_plan_can_be_sent_to_another_process():
     plan = small_plan()
     there = pickle.loads(pickle.dumps(plan))

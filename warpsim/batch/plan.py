@@ -24,7 +24,18 @@ from warpsim.batch.derived import derived_on
 from warpsim.batch.points import Parts, build_kernel, build_point, checked_common, streams
 from warpsim.batch.record import decoded, encoded
 from warpsim.batch.replicates import read_replicates, recorded
-from warpsim.batch.settings import DEFAULTS, NEVER_AXES, beside, dimension, flat, integer, is_argument, is_program, label
+from warpsim.batch.settings import (
+    DEFAULTS,
+    NEVER_AXES,
+    HeldKernel,
+    beside,
+    dimension,
+    flat,
+    integer,
+    is_argument,
+    is_program,
+    label,
+)
 from warpsim.gpu import Gpu
 from warpsim.kernels import Kernel, list_kernels
 from warpsim.store.grid import TileGrid, tile_grid
@@ -166,12 +177,20 @@ class Plan:
         Chips, and kernels that do not come with the package, are those of that time.
 
         Raises:
-            ValueError: the text is not the provenance of a sweep, or a kernel is another one now.
+            ValueError: the text is not the provenance of a sweep, or a kernel is another one now, or it came from a file that
+                takes arguments, and is not part of the package: then the text does not hold its programs.
         """
         record = read_call(text, "sweep")
         settings = {name: decoded(value) for name, value in record["settings"].items()}
         known = {name: load(Gpu, value) for name, value in record["gpus"].items()}
-        own = {name: load(Kernel, program) for name, program in record["programs"].items()}
+        own = {name: HeldKernel(name, load(Kernel, program)) for name, program in record["programs"].items()}
+        kernels = settings["kernel"] if isinstance(settings["kernel"], list) else [settings["kernel"]]
+        lost = [name for name in kernels if name not in own and name not in list_kernels()]
+        if lost:
+            raise ValueError(
+                f"provenance: the kernel {lost[0]!r} came from a file that is not part of warpsim, with arguments; "
+                "a result does not hold its programs, so that only a plan that names this file makes its points again"
+            )
         for setting, objects in (("gpu", known), ("kernel", own)):
             names = settings[setting]
             many = isinstance(names, list)

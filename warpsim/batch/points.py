@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from warpsim.batch.derived import derived
 from warpsim.batch.fields import changed_gpu, changed_kernel
 from warpsim.batch.record import encoded
-from warpsim.batch.settings import is_argument, is_program, label
+from warpsim.batch.settings import HeldKernel, is_argument, is_program, label
 from warpsim.gpu import Gpu
 from warpsim.kernels import Kernel, load_kernel
 from warpsim.residency import InvalidPoint
@@ -59,7 +59,7 @@ def build_kernel(values: Mapping[str, Any]) -> Kernel:
         TypeError: a Kernel object is given arguments.
         ValueError: an argument or a field is wrong.
     """
-    kernel = values["kernel"]
+    kernel = values["kernel"].kernel if isinstance(values["kernel"], HeldKernel) else values["kernel"]
     arguments = {name: value for name, value in values.items() if is_argument(name)}
     if not isinstance(kernel, Kernel):
         kernel = load_kernel(kernel, **arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,19 @@ def dimension(name: str) -> str:
     return f"kernel_{name}" if is_argument(name) and name in RESERVED else name
 
 
+@dataclass(frozen=True)
+class HeldKernel:
+    """A kernel of a plan that is made again from a result, which holds its program.
+
+    Attributes:
+        name: its label, which is that of its file, if it came from one.
+        kernel: the program, whose own name may be another.
+    """
+
+    name: str
+    kernel: Kernel
+
+
 def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings with the tables `gpu` and `kernel` written out.
 
@@ -97,7 +111,7 @@ def scalar(name: str, value: Any) -> Any:
         value = value.item()
     if name == "gpu":
         return value if isinstance(value, Gpu) else load_gpu(value)
-    if name == "kernel" and not isinstance(value, str | os.PathLike | Kernel):
+    if name == "kernel" and not isinstance(value, str | os.PathLike | Kernel | HeldKernel):
         raise TypeError(f"kernel = {value!r}: must be a name, a path or a Kernel")
     if isinstance(value, Mapping | list | tuple):
         kind = "table" if isinstance(value, Mapping) else "list"
@@ -143,7 +157,7 @@ def column(name: str, values: Any) -> tuple[Any, ...]:
 
 def label(name: str, value: Any) -> Any:
     """The label of a value on its axis: chips and kernels by name."""
-    if isinstance(value, Gpu | Kernel):
+    if isinstance(value, Gpu | Kernel | HeldKernel):
         return value.name
     return Path(value).stem if name == "kernel" else value
 
