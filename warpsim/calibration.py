@@ -137,6 +137,8 @@ def fit_queue(
 ) -> Fit:
     """Fits the mean unloaded latency, the stage rate (equal in both stages) and the number of servers of the queue model.
 
+    The sustained rate, `gpu.memory.bandwidth_gbs`, is an input: no more passes, whatever the stages could.
+
     Raises:
         ValueError: there are fewer than three occupancies, or no number of servers to try.
     """
