@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from warpsim import cli
+from warpsim.advice import REPLICATES
 from warpsim.drive import DeadlockError
 from warpsim.gpu import list_gpus, load_gpu
 from warpsim.kernels import Instruction, Kernel, list_kernels, mix
@@ -35,6 +36,23 @@ def test_help_lists_the_commands(capsys):
     shown = capsys.readouterr().out
     for command in ("gpus", "kernels", "simulate", "sweep", "status", "plot", "experiment"):
         assert command in shown
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("advise", f"--replicates N independent repetitions (default: {REPLICATES})"),
+        ("compare", "--replicates N independent repetitions (default: 4)"),
+        ("simulate", "--replicates N independent repetitions (default: 1)"),
+        ("trace", "--replicates N 1: a timeline shows one run"),
+        ("experiment", "NAME cusp, memory_contention, occupancy, pipeline, prior_models, validation"),
+        ("sweep", "PLAN.toml a plan, as docs/sweeps.md shows"),
+    ],
+)
+def test_the_help_of_a_command_says_its_own_defaults_and_names(capsys, command, text):
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    assert text in " ".join(capsys.readouterr().out.split())
 
 
 def test_gpus_is_a_table_of_all_chips(capsys):

@@ -28,7 +28,7 @@ _STATES_SHOWN = 3
 def add(commands: Commands) -> None:
     """Add the command."""
     parser = new_command(commands, "advise", _run, "say what limits a kernel on a chip, and simulate what changes would gain")
-    add_point_options(parser)
+    add_point_options(parser, replicates="independent repetitions (default: 4)")
     parser.add_argument(
         "--fraction", type=float, default=0.9, metavar="F", help="of the peak, for the needed occupancy (default: %(default)s)"
     )

@@ -49,10 +49,16 @@ INTEGERS = {
 """Options that are integers -> help, as for one point."""
 
 
-def add_point_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """Add the options that ask for one point; unless required, no point may be asked for."""
+def add_point_options(parser: argparse.ArgumentParser, *, required: bool = True, replicates: str = "") -> None:
+    """Add the options that ask for one point; unless required, no point may be asked for.
+
+    Args:
+        parser: of the command.
+        required: whether a point must be asked for.
+        replicates: help of that option, where the command has another default.
+    """
     add_kernel_options(parser, required=required)
-    add_run_options(parser, INTEGERS)
+    add_run_options(parser, INTEGERS | ({"replicates": replicates} if replicates else {}))
     parser.add_argument(
         "--blocks", type=_from_1, metavar="N", help="thread blocks of a grid that runs to its end (default: an endless supply)"
     )
@@ -107,6 +113,11 @@ def given_options(options: argparse.Namespace, integers: Iterable[str]) -> dict[
     """The options of `add_run_options` that were given."""
     found = {name: getattr(options, name) for name in (*integers, "scheduler", "memory")}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that is a plan."""
+    parser.add_argument("plan", type=Path, metavar="PLAN.toml", help="a plan, as docs/sweeps.md shows")
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:

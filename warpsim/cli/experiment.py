@@ -13,15 +13,14 @@ from warpsim.cli.common import Commands, RequestError, WorkError, add_workers, m
 def add(commands: Commands) -> None:
     """Add the command."""
     parser = new_command(commands, "experiment", _run, "run an experiment, and write its figure and table")
-    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("name", metavar="NAME", help=", ".join(_names()))
     parser.add_argument("--full", action="store_true", help="the whole grid, in place of the quick one")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where results go (default: results/NAME)")
     add_workers(parser)
 
 
 def _run(options: argparse.Namespace) -> int:
-    folder = experiments_dir()
-    names = sorted(path.parent.name for path in folder.glob("*/run.py"))
+    folder, names = experiments_dir(), _names()
     if options.name not in names:
         raise RequestError(
             f"experiment {options.name!r}: must be one of {', '.join(names) or '(none found)'}"
@@ -46,6 +45,10 @@ def _run(options: argparse.Namespace) -> int:
             raise RequestError(f"{error}\n--out DIR chooses another place") from None
     finally:
         sys.path.remove(str(file.parent))
+
+
+def _names() -> list[str]:
+    return sorted(path.parent.name for path in experiments_dir().glob("*/run.py"))
 
 
 def experiments_dir() -> Path:

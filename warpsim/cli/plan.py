@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import math
-from pathlib import Path
 
-from warpsim.cli.common import DONE, Commands, new_command, request
+from warpsim.cli.common import DONE, Commands, add_plan, new_command, request
 
 
 def add(commands: Commands) -> None:
     """Add the command."""
     parser = new_command(commands, "plan", _run, "show what a plan asks for, and what it will take")
-    parser.add_argument("plan", type=Path, metavar="PLAN.toml")
+    add_plan(parser)
     parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="length of the timed sample (default: 5)")
 
 

@@ -33,7 +33,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("results", nargs="?", metavar="OUT.zarr", help="a store, or a saved result; or ask for a point")
     add_point_options(parser, required=False)
     parser.add_argument("--where", action="append", default=[], metavar="K=V", help="a value of an axis, or several: K=V,V")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html", help="a .html file")
 
 
 def _run(options: argparse.Namespace) -> int:

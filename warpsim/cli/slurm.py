@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from warpsim.cli.common import DONE, Commands, WorkError, new_command, request
+from warpsim.cli.common import DONE, Commands, WorkError, add_plan, new_command, request
 
 
 def add(commands: Commands) -> None:
     """Add the command."""
     parser = new_command(commands, "slurm", _run, "submit the tiles of a plan that are not done as an array job of Slurm")
-    parser.add_argument("plan", type=Path, metavar="PLAN.toml")
+    add_plan(parser)
     parser.add_argument("out", metavar="OUT.zarr", help="a folder that all nodes see, or a URL")
     parser.add_argument("--tasks", type=int, default=100, metavar="N", help="tasks of the array, at most (default: 100)")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="cores and threads of a task (default: 1)")

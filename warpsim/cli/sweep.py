@@ -7,17 +7,16 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from warpsim.batch.lists import tiles_of
-from warpsim.cli.common import DONE, Commands, WorkError, add_workers, new_command, request
+from warpsim.cli.common import DONE, Commands, WorkError, add_plan, add_workers, new_command, request
 
 
 def add(commands: Commands) -> None:
     """Add the command."""
     parser = new_command(commands, "sweep", _run, "simulate all points of a plan into a store, or go on with it")
-    parser.add_argument("plan", type=Path, metavar="PLAN.toml")
+    add_plan(parser)
     parser.add_argument("out", metavar="OUT.zarr", help="a folder, or a URL such as s3://bucket/OUT.zarr")
     add_workers(parser)
     parser.add_argument("--processes", action="store_true", help="workers are processes: faster where points take few ms")

@@ -22,12 +22,13 @@ _BINS = 200
 def add(commands: Commands) -> None:
     """Add the command."""
     parser = new_command(commands, "trace", _run, "write the course of one run as a timeline for ui.perfetto.dev")
-    add_point_options(parser)
+    add_point_options(parser, replicates="1: a timeline shows one run")
     parser.add_argument("--issues", metavar="A:B", help="record each instruction issued from cycle A on and before cycle B, too")
     bins = "bins of time of bandwidth and warp states (default: %(default)s)"
     parser.add_argument("--bins", type=int, default=_BINS, metavar="N", help=bins)
     parser.add_argument("--max-bytes", type=int, metavar="N", help="memory that the trace may take (default: 256 MiB)")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="RUN.perfetto-trace")
+    written = "a .perfetto-trace or .pftrace file"
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="RUN.perfetto-trace", help=written)
 
 
 def _run(options: argparse.Namespace) -> int:
