@@ -194,6 +194,13 @@ def test_stacked_states_add_up_to_the_occupancy(results, ax):
         plots.stacked_states(chosen, ax, per="warp")
 
 
+def test_occupancies_that_are_not_there_have_no_bar_and_no_mark(results, ax):
+    chosen = results.sel(alpha=8, scheduler="gto")
+    plots.stacked_states(chosen.where(chosen.warps != 16), ax)
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["4", "48", "64"]
+    assert {len(bar) for bar in ax.containers} == {3}
+
+
 def test_states_differ_by_hatch_and_a_single_point_is_a_single_bar(results, ax):
     plots.stacked_states(results.sel(alpha=8, scheduler="gto", warps=64), ax, per="share")
     assert {len(bar) for bar in ax.containers} == {1}

@@ -29,7 +29,8 @@ def stacked_states(
     Args:
         results: `warp_cycles`, `occupancy` and `instructions` over `x`; all other axes must have been reduced to one value.
         ax: where to draw.
-        x: an axis; left out: occupancy. A single point is a single bar. "time": of a trace with states over time, a bar for each
+        x: an axis; left out: occupancy. Its values that are not there (a chip cannot hold them, or they are not done) have
+            no place. A single point is a single bar. "time": of a trace with states over time, a bar for each
             bin.
         per: what a stack adds up to: "occupancy", the mean number of warps per SM in each state; "instruction",
             warp-cycles for each instruction issued, as profilers count stalls; "share", all warp-cycles being 1.
@@ -52,6 +53,8 @@ def stacked_states(
     height, text = heights[per]
     x = x_axis(height, x, apart=["state"])
     height = only(height, x, "state", drawn=["x"])
+    if x not in (None, "time") and height.notnull().any():
+        height = height.dropna(x, how="all")
     places = np.arange(height.sizes[x] if x else 1)
     base = np.zeros(len(places))
     for number, state in enumerate(height["state"].values.tolist()):
