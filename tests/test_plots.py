@@ -163,6 +163,16 @@ def test_wrong_requests(results, ax, arguments, message):
         plots.plot(results, ax, **arguments)
 
 
+def test_a_part_has_no_occupancies_of_other_chips():
+    both = sweep(small_plan(warps="multiples of schedulers up to 6"))
+    assert both["warps"].values.tolist() == [1, 2, 3, 4, 5, 6]
+    assert plots.select(both, {"gpu": "kepler"})["warps"].values.tolist() == [4]
+    assert plots.select(both, {"gpu": "g80"})["warps"].values.tolist() == [1, 2, 3, 4, 5, 6]
+    assert plots.select(both, {"gpu": "kepler", "warps": [3, 4]})["warps"].values.tolist() == [3, 4]
+    assert plots.select(both.assign(valid=both["valid"] & False), {"gpu": "kepler"}).sizes["warps"] == 6
+    xr.testing.assert_identical(plots.select(both, {}), both)
+
+
 def test_select(results):
     chosen = plots.select(results, {"alpha": 8, "scheduler": "gto"})
     xr.testing.assert_identical(chosen, results.sel(alpha=8, scheduler="gto"))

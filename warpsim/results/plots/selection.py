@@ -49,7 +49,8 @@ def single_run(results: xr.Dataset, replicate: int) -> xr.Dataset:
 def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
     """The part of a result at these values of its axes; where several are listed, the axis stays, in that order.
 
-    Axes of numbers ascend; in a store that has grown they need not.
+    Axes of numbers ascend; in a store that has grown they need not. Occupancies at which the part has nothing are left out: an
+    axis over several chips has those of all.
 
     Raises:
         ValueError: no such axis, or no such value on it; the message lists what there is.
@@ -67,6 +68,16 @@ def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
                 raise ValueError(f"{name} = {one!r}: must be one of {', '.join(map(str, there))}")
         places = [there.index(one) for one in value] if isinstance(value, list) else there.index(value)
         results = results.isel({name: places})
+    return _without_empty_occupancies(results, values) if values else results
+
+
+def _without_empty_occupancies(results: xr.Dataset, chosen: Mapping[str, Any]) -> xr.Dataset:
+    """A part of a result without the occupancies at which it has nothing, such as those that other chips have."""
+    for axis in OCCUPANCY_AXES:
+        if axis in results.dims and axis not in chosen and "valid" in results:
+            there = results["valid"].any([dim for dim in results["valid"].dims if dim != axis])
+            if there.any():
+                results = results.isel({axis: np.flatnonzero(there.values)})
     return results
 
 
