@@ -14,7 +14,8 @@ from warpsim.engine.lines import begin_wait, count, detailed, end_wait, refuse
 from warpsim.engine.state import WARPS, Life, WarpState
 
 _RUNNING, _AT_BARRIER, _DRAINING = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
-_NOT_SELECTED, _BARRIER = int(WarpState.NOT_SELECTED), int(WarpState.BARRIER)
+_LESS, _MORE = np.int64(-1), np.int64(1)  # signs of one type, so that `settle` is compiled once
+_NOT_SELECTED, _BARRIER = np.int64(WarpState.NOT_SELECTED), np.int64(WarpState.BARRIER)
 
 
 @inline
@@ -53,13 +54,13 @@ def settle(machine, state, edge, sign):
             cycle, reason = cycle_of(sm.wake[slot]), label_of(sm.wake[slot])
             cause = state.causes[sm.index * WARPS + slot] if detailed(state) else np.int64(0)
             if warp.life == _RUNNING:
-                count(machine, state, sm, slot, sm.step[slot], cause, reason, sign * max(cycle - edge, 0))
+                count(machine, state, sm, slot, np.int64(sm.step[slot]), cause, reason, sign * max(cycle - edge, 0))
                 if detailed(state) and (sm.ready & bit(slot)) != NONE:
                     end_wait(machine, state, sm, s, slot, edge)
                     sm.wake[slot] = labelled(edge, reason)
                     begin_wait(machine, state, sm, slot)
             elif warp.life == _DRAINING:
-                count(machine, state, sm, slot, sm.step[slot], cause, reason, sign * max(cycle + 1 - edge, 0))
+                count(machine, state, sm, slot, np.int64(sm.step[slot]), cause, reason, sign * max(cycle + 1 - edge, 0))
             elif warp.life == _AT_BARRIER:
                 if sign < 0:
                     count(machine, state, sm, slot, warp.barrier, warp.barrier, _BARRIER, edge - 1 - warp.held)
@@ -78,7 +79,7 @@ def begin_window(machine, state, now):
         integrate_residents(state, sm, now)
         sm.warp_cycles = 0
         note_change(state, sm, now)
-    settle(machine, state, now, -1)
+    settle(machine, state, now, _LESS)
     tally.pairs, tally.pair_busy, tally.carried = 0, 0, 0
     tally.latency_sum, tally.moved_bytes, tally.retired, tally.lifetime_sum = 0, 0.0, 0, 0
     tally.states[:] = 0
@@ -87,7 +88,7 @@ def begin_window(machine, state, now):
     state.issued[:] = 0
     state.lines[:] = 0
     state.caused[:] = 0
-    settle(machine, state, now, 1)
+    settle(machine, state, now, _MORE)
 
 
 @jit
@@ -96,10 +97,10 @@ def pause(machine, state, now):
     for sm in state.sms:
         catch_up(machine, state, sm, now)
         integrate_residents(state, sm, now)
-    settle(machine, state, now, -1)
+    settle(machine, state, now, _LESS)
 
 
 @jit
 def resume(machine, state, now):
     """Goes on counting after a `pause` at cycle `now`."""
-    settle(machine, state, now, 1)
+    settle(machine, state, now, _MORE)

@@ -12,7 +12,7 @@ from warpsim.engine.state import NEVER_WRITTEN, WARPS, WHEEL, Life, WarpState
 from warpsim.engine.wheel import call_sm, sleep_until
 
 _EMPTY, _RUNNING, _AT_BARRIER, _DRAINING = int(Life.EMPTY), int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
-_WAIT, _BARRIER, _LONG = int(WarpState.WAIT), int(WarpState.BARRIER), int(WarpState.LONG_SCOREBOARD)
+_WAIT, _BARRIER, _LONG = np.int64(WarpState.WAIT), np.int64(WarpState.BARRIER), np.int64(WarpState.LONG_SCOREBOARD)
 _NO_BARRIER, _DIFFERENT = -1, -2  # of a seat: nobody waits; warps wait at different barriers
 _NOT_DUE = -1
 
@@ -105,7 +105,7 @@ def vacate(machine, state, sm, slot, now):
     tally.retired += 1
     tally.lifetime_sum += now - warp.start + 1
     warp.life = _EMPTY
-    set_residents(state, sm, -1, now + 1)
+    set_residents(state, sm, np.int64(-1), now + 1)
     sm.next_op[sm.op[slot]] &= ~bit(slot)
 
 
@@ -175,7 +175,7 @@ def release_if_complete(machine, state, sm, seat_in_sm, now):
             continue
         warp.life = _RUNNING
         count(machine, state, sm, slot, warp.barrier, warp.barrier, _BARRIER, now - warp.held)
-        free, reason = warp.free_from, np.int64(_WAIT)
+        free, reason = warp.free_from, _WAIT
         if released > free:
             free, reason = released, np.int64(_BARRIER)
         cycle, reason = ready_cycle(machine, state, index, machine.program[sm.step[slot]], free, reason)

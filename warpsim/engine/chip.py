@@ -15,7 +15,7 @@ from warpsim.engine.state import WARPS, WHEEL, Kind, Outcome, WarpState
 from warpsim.engine.wheel import call_sm, next_call, sleep_until, wake
 
 _LOAD, _STORE, _BARRIER, _EXIT = int(Kind.LOAD), int(Kind.STORE), int(Kind.BARRIER), int(Kind.EXIT)
-_WAIT, _NOT_SELECTED = int(WarpState.WAIT), int(WarpState.NOT_SELECTED)
+_WAIT, _NOT_SELECTED = np.int64(WarpState.WAIT), np.int64(WarpState.NOT_SELECTED)
 _STOPPED, _FINISHED, _DEADLOCK = int(Outcome.STOPPED), int(Outcome.FINISHED), int(Outcome.DEADLOCK)
 
 
@@ -27,7 +27,7 @@ def pairs(machine, state, sm, s, following, kind, now):
     if not unit_accepts(machine.chip[0], sm, s, following.op, now):
         return False
     accesses = following.kind == _LOAD or following.kind == _STORE
-    return not accesses or memory.admits(machine, state, sm, following.kind, now)
+    return not accesses or memory.admits(machine, state, sm, np.int64(following.kind), now)
 
 
 @inline
@@ -62,7 +62,7 @@ def issue_any(machine, state, sm, s, slot, now):
         gap = max(gap, execute(machine, state, sm, s, slot, now))
         busy = max(busy, ins.busy)
         following = machine.program[at(sm.step[at(slot)])]
-        ready, reason = ready_cycle(machine, state, index, following, now, np.int64(_WAIT))
+        ready, reason = ready_cycle(machine, state, index, following, now, _WAIT)
         if paired or chip.issue_width == 1 or ready > now or not pairs(machine, state, sm, s, following, ins.kind, now):
             break
         paired = True
@@ -77,7 +77,7 @@ def issue_any(machine, state, sm, s, slot, now):
         return arrive(machine, state, sm, slot, issued, gap, now)
     cause = issued
     if ready <= now + gap:
-        ready, reason = now + gap, np.int64(_WAIT)
+        ready, reason = now + gap, _WAIT
     else:
         cause = cause_of(machine, state, index, sm.step[at(slot)], ready)
     stall(machine, state, sm, slot, cause, reason, ready - now - 1)
@@ -133,15 +133,15 @@ def cycle_of_sm(machine, state, sm, now):
 @jit
 def start(machine, state):
     """Deals blocks to the SMs in turn, seat by seat, at cycle 0."""
-    chip = machine.chip[0]
+    chip, cycle = machine.chip[0], np.int64(0)
     for sm in state.sms:
         for s in range(chip.schedulers):
             sm.last[s], sm.greedy[s] = -1, -1
             sm.stream[s] = stream_of(chip.seed, -2 - (sm.index * chip.schedulers + s))
-        call_sm(state, sm, 0)
+        call_sm(state, sm, cycle)
     for seat in range(chip.seats):
         for sm in state.sms:
-            start_block(machine, state, sm, seat, 0)
+            start_block(machine, state, sm, seat, cycle)
 
 
 @inline

@@ -57,7 +57,10 @@ def jit(function: Function) -> Function:
 
 
 def inline(function: Function) -> Function:
-    """Compiles a part of the machine, always inlined into its callers: the state is many arrays, too many to pass."""
+    """Compiles a part of the machine, always inlined into its callers: the state is many arrays, too many to pass.
+
+    It is compiled for each set of argument types, and a bare 1, an int32 and an int64 are three: callers hand over np.int64.
+    """
     compiled: Function = numba.njit(function, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
     return compiled
 

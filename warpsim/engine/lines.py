@@ -11,7 +11,7 @@ from warpsim.engine.bits import NONE, at, cycle_of, first, rest
 from warpsim.engine.jit import inline
 from warpsim.engine.state import CLASSES, LABEL_BITS, SCHEDULERS, WARPS, WarpState
 
-_SELECTED, _NOT_SELECTED = int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
+_SELECTED, _NOT_SELECTED = np.int64(WarpState.SELECTED), np.int64(WarpState.NOT_SELECTED)
 
 
 @inline
@@ -32,7 +32,7 @@ def stall(machine, state, sm, slot, cause, reason, cycles):
     """Counts the cycles of a stall that begins: of a warp at its next step, because of the step `cause`."""
     if detailed(state):
         state.causes[at(sm.index * WARPS + slot)] = cause
-    count(machine, state, sm, slot, sm.step[at(slot)], cause, reason, cycles)
+    count(machine, state, sm, slot, np.int64(sm.step[at(slot)]), cause, reason, cycles)
 
 
 @inline
@@ -86,4 +86,4 @@ def select(machine, state, sm, s, slot, now):
     """Counts that a warp issues now, and that it waited for that."""
     end_wait(machine, state, sm, s, slot, now)
     step = np.int64(sm.step[at(slot)])
-    _add(machine, state, s, step, step, _SELECTED, 1)
+    _add(machine, state, s, step, step, _SELECTED, np.int64(1))

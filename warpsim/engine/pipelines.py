@@ -11,7 +11,7 @@ from warpsim.engine.state import CLASSES, SCHEDULERS, WARPS, Kind, WarpState
 
 _COMPUTE, _LOAD, _STORE = int(Kind.COMPUTE), int(Kind.LOAD), int(Kind.STORE)
 _BRANCH, _EXIT = int(Kind.BRANCH), int(Kind.EXIT)
-_LG_THROTTLE = int(WarpState.LG_THROTTLE)
+_LG_THROTTLE = np.int64(WarpState.LG_THROTTLE)
 FOREVER = 1 << 60
 
 
@@ -48,7 +48,7 @@ def issuable_among(machine, state, sm, s, eligible, now):
             issuable |= alike
             continue
         state.tally[0].states[at(chip.throttle[at(op)])] += size(alike)
-        refuse(state, sm, s, op, 1)
+        refuse(state, sm, s, op, np.int64(1))
     return issuable, retry
 
 
@@ -78,7 +78,7 @@ def ready_cycle(machine, state, index, ins, cycle, reason):
         room = state.returns[at(index), soonest_return(state, index)]
         if room > cycle:
             cycle = room
-            reason = np.int64(_LG_THROTTLE)
+            reason = _LG_THROTTLE
     return cycle, reason
 
 
