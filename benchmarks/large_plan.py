@@ -18,7 +18,7 @@ from typing import Any
 
 def plan_of(points: int) -> Any:
     """Ten kernels, ten occupancies, and as many seeds as it takes."""
-    from warpsim.batch.plan import Plan
+    from warpsim.sweeps.plan import Plan
 
     settings = {"gpu": "kepler", "kernel": "mix", "sms": 1, "warmup": 0, "cycles": 50}
     return Plan(**settings, seed=range(points // 100), alpha=list(range(10)), warps=list(range(4, 44, 4)))
@@ -37,8 +37,8 @@ def main() -> None:
 
 
 def write(points: int, out: str, still: bool) -> dict[str, float]:
-    from warpsim.batch import tile
-    from warpsim.batch.local import sweep
+    from warpsim.sweeps import tile
+    from warpsim.sweeps.local import sweep
 
     found: dict[str, float] = {}
     plan = timed(found, "plan", lambda: plan_of(points))

@@ -11,10 +11,11 @@ import time
 
 import pytest
 
-from warpsim.gpu import load_gpu
+from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import load_kernel, mix
-from warpsim.simulation import make_point, simulate_point, trace_point
-from warpsim.trace import Trace
+from warpsim.simulation.api import simulate_point, trace_point
+from warpsim.simulation.point import make_point
+from warpsim.simulation.trace import Trace
 
 pytestmark = pytest.mark.bench
 

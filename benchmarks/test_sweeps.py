@@ -10,17 +10,17 @@ from dataclasses import replace
 import pytest
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, ZstdCodec
 
-from warpsim import simulation
-from warpsim.batch.local import prepare_store, sweep
-from warpsim.batch.plan import Plan
-from warpsim.batch.points import Parts
-from warpsim.batch.tile import run_tile
+from warpsim.arguments import InvalidPoint
 from warpsim.cli.experiment import experiments_dir
-from warpsim.residency import InvalidPoint
-from warpsim.simulation import simulate_point
+from warpsim.simulation import api as simulation
+from warpsim.simulation.api import simulate_point
 from warpsim.store import zarr_store
 from warpsim.store.grid import TileGrid
 from warpsim.store.zarr_store import create_store, open_results, write_tile
+from warpsim.sweeps.local import prepare_store, sweep
+from warpsim.sweeps.plan import Plan
+from warpsim.sweeps.points import Parts
+from warpsim.sweeps.tile import run_tile
 
 pytestmark = pytest.mark.bench
 

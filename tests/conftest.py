@@ -4,7 +4,7 @@ import getpass
 
 import pytest
 
-from tests.sweeps import PLAN_TOML, small_plan
+from tests.support.small_plans import PLAN_TOML, small_plan
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def plan(tmp_path):
 @pytest.fixture(scope="session")
 def store(tmp_path_factory):
     """The store of a small plan, for reading only."""
-    from warpsim.batch.local import sweep
+    from warpsim.sweeps.local import sweep
 
     path = tmp_path_factory.mktemp("sweep") / "out.zarr"
     sweep(small_plan(), path)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 import warpsim as ws
 from warpsim.models import volkov
-from warpsim.results.plots import needed_warps_vs_alpha
+from warpsim.views.plots import needed_warps_vs_alpha
 
 FRACTION = 0.9  # of one of the peak throughputs (V 4.5)
 HERE = Path(__file__).parent

@@ -9,13 +9,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import warpsim as ws
-from warpsim.calibration import Targets, curve, errors, fit_queue, whole_warps
-from warpsim.gpu import Gpu
-from warpsim.latency import contention_latency, load_distribution
-from warpsim.params import params_dir
-from warpsim.results.markdown import replace_block, table
-from warpsim.results.published import comparison
-from warpsim.store.schema import QUANTILES
+from warpsim.analysis.calibration import Targets, curve, errors, fit_queue, whole_warps
+from warpsim.hardware.files import params_dir
+from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.latency import contention_latency, load_distribution
+from warpsim.results.schema import QUANTILES
+from warpsim.views.markdown import replace_block, table
+from warpsim.views.published import comparison
 
 CHIPS = ("g80", "gt200", "fermi", "kepler", "maxwell")
 FITTED_ROWS = (3.8, 30.0, 82.0, 107.0, 144.0)  # GB/s, of V Table 6.6

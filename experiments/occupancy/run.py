@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from turnover import CHIPS, constant, figure_costs, summary, sweep
 
 import warpsim as ws
-from warpsim.results.markdown import replace_block, table
-from warpsim.results.plots import occupancy_over_time, warp_lifelines
-from warpsim.results.published import comparison
+from warpsim.views.markdown import replace_block, table
+from warpsim.views.plots import occupancy_over_time, warp_lifelines
+from warpsim.views.published import comparison
 
 HERE = Path(__file__).parent
 KEPLER = ws.load_gpu("kepler")

@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 
 import warpsim as ws
 from warpsim.kernels import Instruction, Kernel, Loop
-from warpsim.models import pipeline
-from warpsim.results.markdown import replace_block, table
-from warpsim.results.plots import paper
-from warpsim.results.plots.style import COLOURS, LINES, MARKERS, finish
+from warpsim.models.lemeire import pipeline
+from warpsim.views.markdown import replace_block, table
+from warpsim.views.plots import paper
+from warpsim.views.plots.style import COLOURS, LINES, MARKERS, finish
 
 CHIPS = ("fermi_c2050", "pascal_gtx_1060")
 BENCHMARKS = {"fadd": "alu", "cos": "sfu", "loop": "branch", "memory": "load"}

@@ -12,8 +12,8 @@ import xarray as xr
 from estimates import estimate, extreme, quotients, simulated
 
 import warpsim as ws
-from warpsim.results.markdown import replace_block, table
-from warpsim.results.published import comparison
+from warpsim.views.markdown import replace_block, table
+from warpsim.views.published import comparison
 
 HERE = Path(__file__).parent
 

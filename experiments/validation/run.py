@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 import warpsim as ws
-from warpsim.calibration import whole_warps
-from warpsim.gpu import Gpu
+from warpsim.analysis.calibration import whole_warps
+from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.residency import default_block_warps
 from warpsim.kernels import Kernel
-from warpsim.residency import default_block_warps
-from warpsim.results.markdown import replace_block, table
-from warpsim.results.published import KINDS, comparison, within
-from warpsim.simulation import trace_run
+from warpsim.simulation.api import trace_run
+from warpsim.views.markdown import replace_block, table
+from warpsim.views.published import KINDS, comparison, within
 
 CHIPS = ("g80", "gt200", "fermi", "kepler", "maxwell")
 INSTRUCTIONS = ("add", "sfu", "smem", "smem2", "stream", "random")

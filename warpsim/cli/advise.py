@@ -6,20 +6,12 @@ import argparse
 import math
 from typing import TYPE_CHECKING
 
-from warpsim.cli.common import (
-    DONE,
-    Commands,
-    add_point_options,
-    add_workers,
-    new_command,
-    request,
-    requested_point,
-)
+from warpsim.cli.common import DONE, Commands, add_point_options, add_workers, new_command, request, requested_point
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from warpsim.simulation import Point
+    from warpsim.simulation.point import Point
 
 _BENEFITS = {"b_memlp": "MLP", "b_itilp": "ITILP", "b_serial": "serial", "b_fp": "FP"}
 _STATES_SHOWN = 3
@@ -39,7 +31,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.advice import REPLICATES, advise_point
+    from warpsim.analysis.advice import REPLICATES, advise_point
 
     if options.replicates is None:
         options.replicates = REPLICATES
@@ -51,7 +43,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _page(point: Point, ds: xr.Dataset) -> str:
-    from warpsim.results.summary import table
+    from warpsim.views.summary import table
 
     launch, per = point.launch, ds.attrs["per"]
     hidden = "" if ds.limiter == ds.tightest else f"; were latency hidden, {ds.tightest.item()}"

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from warpsim.gpu import Gpu
+    from warpsim.hardware.gpu import Gpu
     from warpsim.kernels import Kernel
-    from warpsim.simulation import Point
+    from warpsim.simulation.point import Point
 
 DONE, FAILED, WRONG = 0, 1, 2
 
@@ -89,8 +89,8 @@ def requested_point(options: argparse.Namespace) -> Point:
     """
     given = given_options(options, INTEGERS)
     with request():
-        from warpsim.residency import Launch, default_block_warps, occupancy
-        from warpsim.simulation import make_point
+        from warpsim.hardware.residency import Launch, default_block_warps, occupancy
+        from warpsim.simulation.point import make_point
 
         gpu, kernel = requested_kernel(options)
         if options.blocks is not None:
@@ -103,7 +103,7 @@ def requested_point(options: argparse.Namespace) -> Point:
 
 def requested_kernel(options: argparse.Namespace) -> tuple[Gpu, Kernel]:
     """The chip and the kernel that the options name; call it within `request`."""
-    from warpsim.gpu import load_gpu
+    from warpsim.hardware.gpu import load_gpu
     from warpsim.kernels import load_kernel
 
     return load_gpu(options.gpu), load_kernel(options.kernel, **pairs("--set", options.set))
@@ -144,7 +144,7 @@ def check_output(path: Path, endings: Iterable[str]) -> None:
     Raises:
         RequestError: its format cannot be written, its folder is not there, it is a folder itself, or no file can be made there.
     """
-    from warpsim.results.drafts import draft_of
+    from warpsim.views.drafts import draft_of
 
     if path.suffix.removeprefix(".") not in endings:
         raise RequestError(f"-o {path}: must end in one of .{', .'.join(sorted(endings))}")

@@ -51,8 +51,8 @@ def add(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> int:
     from matplotlib.figure import Figure
 
-    from warpsim.results.plots import overlay, paper, save
-    from warpsim.side_by_side import compare
+    from warpsim.analysis.comparison import compare
+    from warpsim.views.plots import overlay, paper, save
 
     with request():
         gpu, kernel = requested_kernel(options)
@@ -89,9 +89,9 @@ def _occupancies(text: str | None) -> list[int] | None:
 
 def _by_occupancy(results: xr.Dataset) -> str:
     """A row for each occupancy: the simulation, then the error of each model under its letter."""
-    from warpsim.results.plots.overlay import LETTERS
     from warpsim.results.statistics import half_width
-    from warpsim.results.summary import table
+    from warpsim.views.plots.overlay import LETTERS
+    from warpsim.views.summary import table
 
     rows = []
     for n in results["warps"].values.tolist():
@@ -107,8 +107,8 @@ def _by_model(results: xr.Dataset) -> str:
     """A row for each model: its letter, its errors, and which bound binds where."""
     import numpy as np
 
-    from warpsim.results.plots.overlay import LETTERS
-    from warpsim.results.summary import table
+    from warpsim.views.plots.overlay import LETTERS
+    from warpsim.views.summary import table
 
     rows = []
     warps = results["warps"].values.tolist()

@@ -34,8 +34,8 @@ def _run(options: argparse.Namespace) -> int:
     sys.path.insert(0, str(file.parent))  # the files beside it
     try:
         spec.loader.exec_module(module)
-        from warpsim.batch.local import SweepError
         from warpsim.store.zarr_store import StoreError
+        from warpsim.sweeps.local import SweepError
 
         try:
             return int(module.main(out, full=options.full, workers=options.workers))

@@ -13,8 +13,8 @@ def add(commands: Commands) -> None:
 
 
 def _run(_: argparse.Namespace) -> int:
-    from warpsim.gpu import list_gpus, load_gpu
-    from warpsim.results.summary import table
+    from warpsim.hardware.gpu import list_gpus, load_gpu
+    from warpsim.views.summary import table
 
     header = ("name", "chip", "year", "SMs", "GHz", "schedulers/SM", "warps/SM", "GB/s")
     rows = [

@@ -14,7 +14,7 @@ def add(commands: Commands) -> None:
 
 def _run(_: argparse.Namespace) -> int:
     from warpsim.kernels import kernel_arguments, list_kernels, load_kernel
-    from warpsim.results.summary import table
+    from warpsim.views.summary import table
 
     rows = []
     for name in list_kernels():

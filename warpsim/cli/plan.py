@@ -16,10 +16,10 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.batch.cost import TILE_SECONDS
-    from warpsim.batch.estimate import estimate
-    from warpsim.batch.plan import Plan
-    from warpsim.batch.progress import duration
+    from warpsim.sweeps.cost import TILE_SECONDS
+    from warpsim.sweeps.estimate import estimate
+    from warpsim.sweeps.plan import Plan
+    from warpsim.sweeps.progress import duration
 
     with request():
         if not (options.seconds > 0 and math.isfinite(options.seconds)):

@@ -49,7 +49,7 @@ def add(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> int:
     from matplotlib.figure import Figure
 
-    from warpsim.results.plots import paper, save
+    from warpsim.views.plots import paper, save
 
     check_output(options.output, Figure().canvas.get_supported_filetypes())
     with paper():
@@ -65,7 +65,7 @@ def picture(options: argparse.Namespace) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    from warpsim.results import plots
+    from warpsim.views import plots
 
     given = {name: getattr(options, name) for name in _OPTIONS if getattr(options, name) is not None}
     with request():
@@ -76,7 +76,7 @@ def picture(options: argparse.Namespace) -> Figure:
         if "models" in plots.KINDS[options.kind].options and not options.no_models:
             given["models"] = _models(options, results)
         if options.kind == "roofline":
-            from warpsim.comparison import roofs
+            from warpsim.analysis.at_points import roofs
 
             given["roofs"] = roofs(results, options.op or "alu")
         figure = Figure(figsize=plots.KINDS[options.kind].size, layout="constrained")
@@ -90,7 +90,7 @@ def picture(options: argparse.Namespace) -> Figure:
 
 def _models(options: argparse.Namespace, results: xr.Dataset) -> dict[str, xr.Dataset]:
     """What the models say beside a picture; none where they do not cover the kernel, with a line that says why."""
-    from warpsim import comparison
+    from warpsim.analysis import at_points as comparison
 
     try:
         if options.kind == "throughput":

@@ -37,9 +37,9 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.bounds import bounds
-    from warpsim.results.plots import select
-    from warpsim.results.report import write_report
+    from warpsim.analysis.bounds import bounds
+    from warpsim.views.plots import select
+    from warpsim.views.report import write_report
 
     asked = options.gpu is not None or options.kernel is not None
     if asked == (options.results is not None):
@@ -64,8 +64,8 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _simulated(options: argparse.Namespace) -> tuple[xr.Dataset, str, list[str]]:
-    from warpsim.simulation import simulate
-    from warpsim.trace import Trace
+    from warpsim.simulation.api import simulate
+    from warpsim.simulation.trace import Trace
 
     point = requested_point(options)
     title = f"{point.gpu.title}: {point.kernel.title or point.kernel.name}"

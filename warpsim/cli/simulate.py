@@ -17,12 +17,12 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.drive import DeadlockError
-    from warpsim.residency import InvalidPoint
-    from warpsim.results.summary import summary
-    from warpsim.simulation import simulate_point
-    from warpsim.store.provenance import point_provenance
-    from warpsim.store.schema import result_ops
+    from warpsim.arguments import InvalidPoint
+    from warpsim.results.schema import result_ops
+    from warpsim.simulation.api import simulate_point
+    from warpsim.simulation.point import point_provenance
+    from warpsim.simulation.run import DeadlockError
+    from warpsim.views.summary import summary
 
     point = requested_point(options)
     try:

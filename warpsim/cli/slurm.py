@@ -27,8 +27,8 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.batch import slurm
-    from warpsim.batch.plan import Plan
+    from warpsim.sweeps import slurm
+    from warpsim.sweeps.plan import Plan
 
     with request():
         if options.dry_run and options.extend:
@@ -63,7 +63,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _submitted(script: str, out: str) -> str:
     """The number of the job; the store, which may be new, stays where there is none."""
-    from warpsim.batch import slurm
+    from warpsim.sweeps import slurm
 
     try:
         return slurm.submit(script, out)

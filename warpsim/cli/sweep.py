@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from warpsim.batch.lists import tiles_of
 from warpsim.cli.common import DONE, Commands, WorkError, add_plan, add_workers, new_command, request
+from warpsim.sweeps.lists import tiles_of
 
 
 def add(commands: Commands) -> None:
@@ -27,8 +27,8 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.batch.local import SweepError, WorkerError, sweep
-    from warpsim.batch.plan import Plan
+    from warpsim.sweeps.local import SweepError, WorkerError, sweep
+    from warpsim.sweeps.plan import Plan
 
     with request(), _terminable():
         plan = Plan.from_toml(options.plan)

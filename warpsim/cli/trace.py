@@ -32,9 +32,9 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.results.timeline import write_timeline
-    from warpsim.simulation import simulate
-    from warpsim.trace import Trace
+    from warpsim.simulation.api import simulate
+    from warpsim.simulation.trace import Trace
+    from warpsim.views.timeline import write_timeline
 
     if options.replicates not in (None, 1):
         raise RequestError(f"--replicates {options.replicates}: must be 1; a timeline shows one run")

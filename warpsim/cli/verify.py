@@ -16,8 +16,8 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.batch.local import SweepError
-    from warpsim.batch.repair import repair, verify
+    from warpsim.sweeps.local import SweepError
+    from warpsim.sweeps.repair import repair, verify
 
     with request():
         damages = verify(options.out)

@@ -5,16 +5,7 @@ import numpy as np
 from warpsim.engine.bits import at
 from warpsim.engine.jit import inline
 from warpsim.engine.rng import choose, choose_low, mix, skip, step, uniform
-from warpsim.engine.state import (
-    BINS,
-    BUCKET_CYCLES,
-    COARSE_BINS,
-    COARSE_WIDTH,
-    FINE_BINS,
-    WINDOW_BUCKETS,
-    Kind,
-    MemoryModel,
-)
+from warpsim.engine.state import BINS, BUCKET_CYCLES, COARSE_BINS, COARSE_WIDTH, FINE_BINS, WINDOW_BUCKETS, Kind, MemoryModel
 
 _FIXED, _MEASURED, _QUEUE = int(MemoryModel.FIXED), int(MemoryModel.MEASURED), int(MemoryModel.QUEUE)
 _LOAD = int(Kind.LOAD)

@@ -1,6 +1,6 @@
 """What is configured (Machine, never changes in a run) and what changes (State), as a few record arrays.
 
-`warpsim.encode` fills a Machine; `allocate` makes the State that belongs to it.
+`warpsim.simulation.encode` fills a Machine; `allocate` makes the State that belongs to it.
 """
 
 from enum import IntEnum

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warpsim.gpu import Gpu, Shared
+from warpsim.hardware.gpu import Gpu, Shared
 from warpsim.kernels.program import WARP_SIZE, Access, Instruction
 
 __all__ = [

@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from warpsim import params
+from warpsim.hardware import files as params
 from warpsim.kernels.builders import BUILDERS
 from warpsim.kernels.program import Conditional, Instruction, Kernel, Loop, Statement
 

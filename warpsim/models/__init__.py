@@ -11,24 +11,26 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from warpsim.models.common import NotCoveredError, over_alpha
+from warpsim.models.parts.common import NotCoveredError, over_alpha
 
-NAMES = (
-    "add_or_overlap",
-    "baghsorkhi",
-    "chen_aamodt",
-    "coarse_grained",
-    "cuda_guide",
-    "gpuperf",
-    "huang",
-    "littles_law",
-    "mwp_cwp",
-    "pipeline",
-    "roofline",
-    "volkov",
-    "zhang_owens",
-)
-"""The models, each a module of this package."""
+_MODULES = {
+    "add_or_overlap": "add_or_overlap",
+    "baghsorkhi": "baghsorkhi",
+    "chen_aamodt": "chen_aamodt",
+    "coarse_grained": "coarse_grained",
+    "cuda_guide": "cuda_guide",
+    "gpuperf": "sim_2012.gpuperf",
+    "huang": "huang",
+    "littles_law": "littles_law",
+    "mwp_cwp": "hong_kim.mwp_cwp",
+    "pipeline": "lemeire.pipeline",
+    "roofline": "roofline",
+    "volkov": "volkov",
+    "zhang_owens": "zhang_owens",
+}
+
+NAMES = tuple(_MODULES)
+"""Names of the models."""
 
 __all__ = ["NAMES", "NotCoveredError", "load", "over_alpha"]
 
@@ -41,7 +43,7 @@ def load(name: str) -> ModuleType:
     """
     if name not in NAMES:
         raise ValueError(f"name = {name!r}: one of {', '.join(NAMES)}")
-    return import_module(f"{__name__}.{name}")
+    return import_module(f"{__name__}.{_MODULES[name]}")
 
 
 def __getattr__(name: str) -> Any:

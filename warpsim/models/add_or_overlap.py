@@ -24,11 +24,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from warpsim.gpu import Gpu
+from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
-from warpsim.models.common import axis, check_fraction, quantity
-from warpsim.models.needed import smallest_warps
-from warpsim.models.profile import Part, Profile, dataset, profile, refuse
+from warpsim.models.parts.common import axis, check_fraction, quantity
+from warpsim.models.parts.needed import smallest_warps
+from warpsim.models.parts.profile import Part, Profile, dataset, profile, refuse
 
 Times = Literal["overlap", "add"]
 

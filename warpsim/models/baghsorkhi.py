@@ -26,13 +26,13 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from warpsim.gpu import Gpu
+from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction, Kernel
 from warpsim.kernels.statements import MEMORY_OPS
-from warpsim.models.common import axis, check_fraction, quantity
-from warpsim.models.longest_path import longest_path
-from warpsim.models.needed import smallest_warps
-from warpsim.models.profile import Part, busy, count, dataset, part_of, profile, refuse, sequence
+from warpsim.models.parts.common import axis, check_fraction, quantity
+from warpsim.models.parts.longest_path import longest_path
+from warpsim.models.parts.needed import smallest_warps
+from warpsim.models.parts.profile import Part, busy, count, dataset, part_of, profile, refuse, sequence
 
 _HIDDEN = 1e6  # warps that hide any latency
 

@@ -22,11 +22,11 @@ from typing import Literal
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from warpsim.gpu import Gpu
+from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
-from warpsim.models.common import NotCoveredError, axis
-from warpsim.models.profile import dataset, profile, refuse
-from warpsim.models.warp_path import warp_path
+from warpsim.models.parts.common import NotCoveredError, axis
+from warpsim.models.parts.profile import dataset, profile, refuse
+from warpsim.models.parts.warp_path import warp_path
 
 
 def throughput(

@@ -23,10 +23,10 @@ from typing import Any, Literal
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from warpsim.gpu import Gpu
+from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
-from warpsim.models.common import NotCoveredError, axis, check_fraction
-from warpsim.models.profile import Profile, busy, count, dataset, profile, refuse
+from warpsim.models.parts.common import NotCoveredError, axis, check_fraction
+from warpsim.models.parts.profile import Profile, busy, count, dataset, profile, refuse
 
 Variant = Literal["saavedra_barrera", "agarwal"]
 

@@ -18,10 +18,10 @@ from __future__ import annotations
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from warpsim.gpu import Gpu
+from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
-from warpsim.models.common import NotCoveredError, axis, check_fraction
-from warpsim.models.profile import Profile, busy, dataset, profile, refuse
+from warpsim.models.parts.common import NotCoveredError, axis, check_fraction
+from warpsim.models.parts.profile import Profile, busy, dataset, profile, refuse
 
 
 def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0, refined: bool = False) -> float:

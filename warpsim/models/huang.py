@@ -33,11 +33,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from warpsim.gpu import Gpu
+from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction, Kernel
-from warpsim.models.common import NotCoveredError, axis, quantity
-from warpsim.models.longest_path import longest_path
-from warpsim.models.profile import dataset, part_of, profile, refuse, sequence
+from warpsim.models.parts.common import NotCoveredError, axis, quantity
+from warpsim.models.parts.longest_path import longest_path
+from warpsim.models.parts.profile import dataset, part_of, profile, refuse, sequence
 
 TRANSACTION_BYTES = 128
 """Bytes of a memory transaction (V 7.7)."""

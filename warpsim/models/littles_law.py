@@ -19,12 +19,12 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from warpsim import units
-from warpsim.gpu import Gpu
+from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction, Kernel, Loop
-from warpsim.models.common import NotCoveredError, axis, check_fraction, quantity, result
-from warpsim.models.costs import cost
-from warpsim.models.warp_path import warp_path
-from warpsim.models.worksheet import Worksheet, worksheet
+from warpsim.models.parts.common import NotCoveredError, axis, check_fraction, quantity, result
+from warpsim.models.parts.costs import cost
+from warpsim.models.parts.warp_path import warp_path
+from warpsim.models.parts.worksheet import Worksheet, worksheet
 
 _UNITS = ("alu", "sfu", "smem")
 

@@ -19,11 +19,11 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from warpsim import units
-from warpsim.gpu import Gpu
+from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
-from warpsim.models.common import NotCoveredError, axis, quantity
-from warpsim.models.costs import MEMORY
-from warpsim.models.profile import Profile, dataset, profile
+from warpsim.models.parts.common import NotCoveredError, axis, quantity
+from warpsim.models.parts.costs import MEMORY
+from warpsim.models.parts.profile import Profile, dataset, profile
 
 
 def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> xr.Dataset:

@@ -25,12 +25,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from warpsim.gpu import Gpu
+from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction, Kernel, Loop
 from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.models import volkov
-from warpsim.models.common import NotCoveredError, axis
-from warpsim.models.profile import Part, dataset, profile, refuse
+from warpsim.models.parts.common import NotCoveredError, axis
+from warpsim.models.parts.profile import Part, dataset, profile, refuse
 
 _FREE = ("branch", "exit")
 

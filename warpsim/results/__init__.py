@@ -1,1 +1,1 @@
-"""What is read off a result: statistics, the accessor `ds.warpsim`, plots."""
+"""What a result is: its variables, its provenance, statistics over its replicates, and the accessor `ds.warpsim`."""

@@ -1,1 +1,1 @@
-"""Results on disk and their description: the schema, the provenance, the Zarr store."""
+"""The Zarr store of a sweep: layout, tiles and their status, verification."""

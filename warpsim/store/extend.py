@@ -16,8 +16,8 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from warpsim.store.provenance import history
-from warpsim.store.schema import SWEEP_VARIABLES, labels
+from warpsim.results.provenance import history
+from warpsim.results.schema import SWEEP_VARIABLES, labels
 from warpsim.store.status import DONE, FAILED, KEPT, TILES, create_log
 from warpsim.store.verify import has_chunks
 from warpsim.store.zarr_store import Layout, Store, StoreError, open_store

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from warpsim.store.schema import SWEEP_VARIABLES
+from warpsim.results.schema import SWEEP_VARIABLES
 from warpsim.store.status import DONE
 from warpsim.store.zarr_store import Store
 

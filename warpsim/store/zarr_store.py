@@ -29,10 +29,11 @@ import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.metadata import ArrayV3Metadata
 
+import warpsim.results.accessor  # noqa: F401, registers `ds.warpsim`
+from warpsim.results.provenance import read_call
+from warpsim.results.schema import SCHEMA_VERSION, SWEEP_VARIABLES, VALID, build_dataset
 from warpsim.store.grid import TileGrid
 from warpsim.store.place import FULL, Folder, Remote, place_of
-from warpsim.store.provenance import read_call
-from warpsim.store.schema import SCHEMA_VERSION, SWEEP_VARIABLES, VALID, build_dataset
 from warpsim.store.status import DONE, FAILED, KEPT, TILES, Status, TileLog, create_log, tile_status
 
 _VERSION = "warpsim_schema"

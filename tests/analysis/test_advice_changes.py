@@ -1,0 +1,121 @@
+"""The changes that advice simulates: each is what it says, and only those that make sense are there."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from tests.support.model_inputs import ADD, BARRIER, LOAD, kernel
+from warpsim import kernels
+from warpsim.analysis import advice_changes as changes
+from warpsim.hardware.gpu import load_gpu
+from warpsim.kernels import Conditional, Instruction
+from warpsim.models import volkov
+from warpsim.models.parts.counts import bank_conflicts, counts
+from warpsim.simulation.point import make_point
+
+CONFLICT = Instruction("smem", dst="r2", src=("r1",), ways=4)
+SFU = Instruction("sfu", dst="r2", src=("r1",))
+
+
+def changed(chip, program, needed=1.0, **arguments):
+    """Changes by name."""
+    point = make_point(load_gpu(chip), program, **{"warps": 8, "block_warps": 2, "sms": 1, **arguments})
+    return point, {change.name: change for change in changes(point, needed)}
+
+
+def test_all_of_a_kernel_with_everything():
+    parts = Conditional(diverges=True, then=(ADD,), orelse=(ADD, ADD))
+    _, found = changed("kepler", kernel(LOAD, CONFLICT, SFU, BARRIER, parts, ADD), needed=20)
+    assert {name: change.benefit for name, change in found.items()} == {
+        "no memory latency": "b_memlp",
+        "no arithmetic latency": "b_itilp",
+        "twice the ILP": "",
+        "no bank conflicts": "",
+        "no barriers": "",
+        "no divergence": "",
+        "SFU as fast as adds": "",
+        "no serialization": "b_serial",
+        "no shared memory, no jumps": "b_fp",
+        "twice the memory bandwidth": "",
+        "20 warps per SM": "",
+    }
+
+
+def test_a_single_cause_of_serialization_is_its_benefit():
+    _, found = changed("kepler", kernels.chain("smem", ways=8))
+    assert found["no bank conflicts"].benefit == "b_serial"
+    assert "no serialization" not in found
+    assert "no shared memory, no jumps" not in found  # nothing would be left
+
+
+def test_what_does_not_occur_is_not_changed():
+    _, found = changed("fermi", kernels.chain("alu"), needed=8)
+    assert list(found) == ["no arithmetic latency", "twice the ILP", "twice the alu units"]
+    _, found = changed("kepler", kernels.chain("load"), memory="measured")
+    assert "no memory latency" not in found and "no arithmetic latency" not in found
+    assert "twice the memory bandwidth" not in found
+    assert "twice the memory bandwidth" in changed("kepler", kernels.chain("load"))[1]
+
+
+def test_latencies_go():
+    point, found = changed("maxwell", kernels.worksheet_3_2())
+    gpu = found["no memory latency"].point.gpu
+    assert (gpu.memory.latency_cycles, gpu.memory.queue.base_latency_cycles, gpu.memory.transaction_latency_cycles) == (2, 2, 0)
+    assert gpu.memory.bandwidth_gbs == point.gpu.memory.bandwidth_gbs
+    gpu = found["no arithmetic latency"].point.gpu
+    assert all(gpu.ops[op].latency_for("alu") == gpu.ops[op].gap_cycles == 1 for op in ("alu", "sfu", "smem"))
+    assert gpu.unit_ipc("sfu") == point.gpu.unit_ipc("sfu")
+
+
+def test_serialization_goes():
+    point, found = changed("kepler", kernel(LOAD, CONFLICT, SFU, BARRIER))
+    every = found["no serialization"].point
+    counted = counts(every.gpu, every.kernel)
+    assert bank_conflicts(every.gpu, counted) == 0
+    assert "barrier" not in counted.ops
+    assert every.gpu.unit_ipc("sfu") == point.gpu.unit_ipc("alu")
+    assert found["no bank conflicts"].point.gpu == point.gpu
+
+
+@pytest.mark.parametrize(
+    ("chip", "program", "name"),
+    [
+        ("fermi", kernels.chain("alu"), "twice the alu units"),
+        ("fermi", kernels.chain("sfu"), "twice the sfu units"),
+        ("kepler", kernels.chain("load"), "twice the memory bandwidth"),
+        ("fermi", kernels.mix(32), "twice the issue rate"),
+        ("kepler", kernels.mix(32), "twice the issue rate"),
+    ],
+)
+def test_doubling_doubles_what_is_tightest(chip, program, name):
+    point, found = changed(chip, program)
+    gpu = found[name].point.gpu
+    tightest = volkov.bottleneck(point.gpu, program)
+    before, after = (volkov.throughput_bound(g, program).totals for g in (point.gpu, gpu))
+    for resource, cycles in before.items():
+        assert after[resource] == pytest.approx(cycles / 2 if resource == tightest else cycles)
+
+
+def test_schedulers_are_doubled_where_they_issue_every_cycle():
+    _, found = changed("kepler", kernels.mix(32))
+    gpu = found["twice the issue rate"].point.gpu
+    assert gpu.sm.schedulers == 8
+    assert gpu.ops["alu"].interval_cycles == 2 * Fraction(load_gpu("kepler").ops["alu"].interval_cycles)
+
+
+def test_needed_warps_are_the_fewest_that_do():
+    _, found = changed("fermi", kernels.mix(32), needed=29.3)
+    launch = found["30 warps per SM"].point.launch
+    assert launch.resident_blocks * launch.block_warps == 30
+    _, found = changed("fermi", kernels.mix(32), needed=1000)
+    assert "48 warps per SM, as many as fit" in found
+    _, found = changed("fermi", kernels.mix(32), needed=8)
+    assert not [name for name in found if "warps" in name]
+
+
+def test_blocks_stay_where_they_meet_at_barriers():
+    _, found = changed("fermi", kernel(LOAD, BARRIER), needed=1000)
+    launch = found["16 warps per SM, as many as fit"].point.launch
+    assert (launch.resident_blocks, launch.block_warps) == (8, 2)

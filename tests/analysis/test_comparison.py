@@ -1,0 +1,114 @@
+"""All models beside the simulation: what is asked, where, and what is said of those that do not cover the kernel."""
+
+import numpy as np
+import pytest
+
+from tests.support.model_inputs import BARRIER, LOAD, kernel
+from warpsim import models
+from warpsim.analysis.comparison import VARIANTS, compare
+from warpsim.hardware.gpu import load_gpu
+from warpsim.kernels import Loop, chain, listing_3_3, mix, vector_add
+from warpsim.simulation.api import simulate
+from warpsim.simulation.point import from_provenance
+
+SHORT = {"sms": 1, "warmup": 500, "cycles": 3000}
+EVERY = {*models.NAMES, *VARIANTS}
+
+
+@pytest.fixture(scope="module")
+def kepler():
+    return load_gpu("kepler")
+
+
+@pytest.fixture(scope="module")
+def found(kepler):
+    return compare(kepler, mix(8), warps=[4, 64], replicates=2, memory="fixed", **SHORT)
+
+
+def test_every_model_is_there_or_says_why_not(found):
+    shown = set(found.results["model"].values)
+    assert shown | set(found.not_covered) == EVERY
+    assert not shown & set(found.not_covered)
+    assert found.not_covered == {
+        "littles_law": "mix: Little's law covers loops of one kind of instruction; volkov covers all"
+    }
+
+
+def test_errors_are_against_the_mean_of_the_simulation(kepler, found):
+    ds = found.results
+    assert ds["throughput"].dims == ("replicate", "warps")
+    assert ds.attrs["op"] == "load"
+    alone = models.load("volkov").throughput(kepler, mix(8), warps=[4, 64])["throughput"].sel(op="load")
+    assert ds["model_throughput"].sel(model="volkov").values.tolist() == alone.values.tolist()
+    expected = alone.values / ds["throughput"].mean("replicate").values - 1
+    assert ds["error"].sel(model="volkov").values == pytest.approx(expected)
+    assert abs(expected[0]) < 0.03  # at fixed latency four warps on four schedulers never collide
+
+
+def test_a_simulation_can_be_repeated(found):
+    again = simulate(**from_provenance(found.results["provenance"].sel(warps=64).item()))
+    assert again["throughput"].sel(op="load").values.tolist() == found.results["throughput"].sel(warps=64).values.tolist()
+
+
+def test_bounds_are_those_that_the_models_name(found):
+    words = {name: found.results["bottleneck"].sel(model=name).values.tolist() for name in ("volkov", "pipeline", "roofline")}
+    assert words["volkov"] == ["latency", "memory"]
+    assert words["pipeline"][0] == "latency"
+    assert words["roofline"] == ["memory", "memory"]
+    assert set(found.results["bottleneck"].sel(model="baghsorkhi").values) == {""}
+
+
+def test_the_policy_reaches_the_models_that_know_it(kepler):
+    def huang(scheduler):
+        ds = compare(kepler, mix(8), warps=[32], scheduler=scheduler, **SHORT).results
+        return float(ds["model_throughput"].sel(model="huang", warps=32))
+
+    expected = {p: models.load("huang").throughput(kepler, mix(8), warps=32, scheduler=p) for p in ("lrr", "gto")}
+    for policy, ds in expected.items():
+        assert huang(policy) == float(ds["throughput"].sel(op="load"))
+    assert "'lrr' or 'gto'" in compare(kepler, mix(8), warps=[4], scheduler="oldest", **SHORT).not_covered["huang"]
+
+
+def test_what_is_not_covered_at_some_occupancies_is_nan_there():
+    ds = compare(load_gpu("fermi"), vector_add(), warps=[4, 48], **SHORT)
+    rates = ds.results["model_throughput"].sel(model="huang, bandwidth").values
+    assert np.isfinite(rates).tolist() == [True, False]
+    assert ds.notes["huang, bandwidth"].startswith("not at 48 warps: vector_add: huang with bandwidth covers at most")
+    assert np.isfinite(ds.results["error"].drop_sel(model="huang, bandwidth")).all()
+
+
+def test_barriers_leave_few_models(kepler):
+    found = compare(kepler, kernel(Loop(body=(LOAD, BARRIER), trips=None)), warps=[8], block_warps=4, **SHORT)
+    assert {"volkov", "pipeline"} <= set(found.results["model"].values)
+    assert "barrier" in found.not_covered["huang"]
+
+
+def test_warps_of_a_block_that_are_told_apart_reach_the_models(kepler):
+    for block_warps in (None, 2):
+        found = compare(kepler, listing_3_3(), warps=[8], block_warps=block_warps, sms=1, replicates=1, warmup=0, cycles=4000)
+        assert {"volkov", "gpuperf"} <= set(found.results["model"].values)
+        assert not any("block_warps" in why for why in found.not_covered.values())
+
+
+def test_occupancies_left_out_are_all_multiples_of_the_schedulers_that_some_blocks_make():
+    ds = compare(load_gpu("g80"), chain("alu"), **(SHORT | {"cycles": 500})).results
+    assert ds["warps"].values.tolist() == [*range(1, 17), 18, 20, 21, 22, 24]
+    assert ds.attrs["op"] == "alu"
+    assert ds["throughput"].attrs["units"] == "ops/cycle/SM"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"warps": []}, "warps = \\[\\]: at least one"),
+        ({"warps": [8, 4]}, "warps = \\[8, 4\\]: at least one, ascending"),
+        ({"warps": [65]}, "warps = 65"),
+        ({"op": "sfu"}, "op = 'sfu': one of alu, load$"),
+        ({"block_warps": 40}, "block_warps = 40"),
+        ({"warps": [4], "memory": "fast"}, "memory = 'fast'"),
+        ({"warps": [4], "sms": 1, "warmup": 100, "cycles": 10}, "cycles: more than 10, as no load was issued at 4 warps"),
+    ],
+)
+def test_wrong_arguments(kepler, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        compare(kepler, mix(8), **arguments)

@@ -1,0 +1,335 @@
+"""The engine against its slow twin: the same issues, cycle by cycle, and the same counts, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from tests.support.strategies import POLICIES, Case, cases, examples, small_gpu
+from warpsim import kernels as k
+from warpsim.hardware.gpu import Gpu, load_gpu
+from warpsim.hardware.residency import Launch
+from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop
+from warpsim.reference import simulator as reference_simulator
+from warpsim.simulation.api import trace_run
+
+REGISTERS = ("r0", "r1", "r2", "r3", "r4", "r5")
+MAPPINGS = ("warp_cycles", "scheduler_cycles", "occupancy_cycles", "instructions")
+LISTS = ("issues", "retired", "occupancy_changes", "warps")
+
+
+def latency_bin(cycles: int) -> int:
+    """Return the bin of the engine's histogram of load latencies (docs/model.md, section 7)."""
+    return cycles if cycles < 4096 else 4096 + (cycles - 4096) // 64
+
+
+def outcome(simulate: Any, case: Case) -> dict[str, Any]:
+    """Return all that a run counts, zeros left out, or why it did not end."""
+    try:
+        result = simulate(case.gpu, case.kernel, case.launch, **case.options)
+    except ValueError as error:
+        why = next((why for why in ("deadlock", "warmup") if why in str(error)), None)
+        if why is None:
+            raise
+        return {why: True}
+    lists = {name: getattr(result, name) for name in LISTS}
+    counts = {name: {key: n for key, n in getattr(result, name).items() if n} for name in MAPPINGS}
+    found = {"end": result.end, **lists, "load_latencies": sorted(result.load_latencies), **counts}
+    caused = {(0, *key): n for key, n in result.caused_cycles.items()}
+    lines = {"line_cycles": result.line_cycles, "caused_cycles": caused}
+    return found | {name: sorted(by_line(case.kernel, cycles)) for name, cycles in lines.items()}
+
+
+def by_line(kernel: Kernel, cycles: Mapping[tuple[int, Any, str], int]) -> Iterator[tuple[int, int, str, int]]:
+    """Yield (scheduler, line, state, cycles); the twin names a line by its place in the kernel, the engine by number."""
+    numbers = {place: number for number, place in enumerate([*places(kernel.body, "body"), "end"])}
+    for (scheduler, line, state), n in cycles.items():
+        if n:
+            yield scheduler, numbers.get(line, line), state, n
+
+
+def places(statements: tuple[Any, ...], place: str) -> Iterator[str | None]:
+    """Yield the place of each line of a program, None for those that only steer."""
+    for index, statement in enumerate(statements):
+        here = f"{place}[{index}]"
+        if isinstance(statement, Loop):
+            yield from (None, *places(statement.body, f"{here}.body"), None)
+        elif isinstance(statement, Conditional):
+            yield from (here, *places(statement.then, f"{here}.then"))
+            if statement.orelse and not statement.diverges:
+                yield None
+            yield from places(statement.orelse, f"{here}.orelse")
+        else:
+            yield here
+
+
+def assert_same(case: Case) -> dict[str, Any]:
+    """Compare engine and twin; the trace first, since the first issue that differs says most."""
+    expected = outcome(reference_simulator.simulate, case)
+    actual = outcome(trace_run, case)
+    assert actual.keys() == expected.keys()
+    if "load_latencies" in expected:
+        expected["load_latencies"] = [latency_bin(cycles) for cycles in expected["load_latencies"]]
+    for name, value in expected.items():
+        assert actual[name] == value, name
+    return expected
+
+
+class TestRandomCases:
+    """Random small chips, kernels and launches."""
+
+    @examples(150)
+    @given(cases(random=False))
+    def test_deterministic(self, case: Case) -> None:
+        assert_same(case)
+
+    @examples(150)
+    @given(cases(memory="fixed"))
+    def test_random_programs(self, case: Case) -> None:
+        assert_same(case)
+
+    @examples(150)
+    @given(cases(memory="queue"))
+    def test_queue(self, case: Case) -> None:
+        assert_same(case)
+
+    @examples(50)
+    @given(cases(memory="measured"))
+    def test_measured(self, case: Case) -> None:
+        assert_same(case)
+
+
+# One feature at a time, so that a difference has a name.
+
+
+def kernel(*body: Any) -> Kernel:
+    return Kernel(name="directed", inputs=REGISTERS, body=body)
+
+
+def case(
+    gpu: Gpu, program: Kernel, *, blocks: int | None = 4, size: int = 2, seats: int = 2, **options: Any
+) -> Case:
+    launch = Launch(blocks=blocks, block_warps=size, resident_blocks=seats)
+    defaults: dict[str, Any] = {"scheduler": "lrr", "memory": "fixed", "seed": 2016, "warmup": 0}
+    ends = {"cycles": 600} if blocks is None else {"cycles": None}
+    return Case(gpu, program, launch, defaults | ends | options)
+
+
+def one(op: str, register: int = 1, **fields: Any) -> Instruction:
+    """Return a link of a chain of dependent instructions."""
+    name = f"r{register}"
+    return Instruction(op, src=(name,), **({} if op == "store" else {"dst": name}), **fields)
+
+
+ALU, SFU, LOAD, STORE = one("alu"), one("sfu", 2), one("load", 3), one("store", 3)
+BARRIER, EXIT = Instruction("barrier"), Instruction("exit")
+HIT = Access(l1_hit=0.4, l2_hit=0.5)
+SCATTERED = Access(pattern="random", l1_hit=0.2)
+COPY = kernel(LOAD, one("load", 4), ALU, STORE, one("store", 4), SFU)
+SLOW = {"bandwidth_gbs": 20.0}
+FEW_SERVERS = {"queue": {"crossbar_servers": 2, "dram_servers": 3, "crossbar_gbs": 30.0, "dram_gbs": 25.0}}
+
+DIRECTED: dict[str, Case] = {
+    "one warp": case(small_gpu(), COPY, blocks=1, size=1, seats=1),
+    "many SMs": case(small_gpu(sms=3, memory=SLOW), COPY, blocks=11),
+    "a slice": case(small_gpu(sms=3, memory=SLOW), COPY, blocks=7, sms=2),
+    "a slice of the queue": case(small_gpu(sms=3, memory=FEW_SERVERS), COPY, blocks=7, sms=2, memory="queue"),
+    "a slice with half a server more": case(
+        small_gpu(sms=2, memory={"queue": FEW_SERVERS["queue"] | {"crossbar_servers": 5, "dram_servers": 1}}),
+        COPY,
+        blocks=7,
+        sms=1,
+        memory="queue",
+    ),
+    "four schedulers": case(small_gpu(sm={"schedulers": 4}), k.mix(3, iterations=5), seats=4, blocks=9),
+    "more schedulers than warps": case(small_gpu(sm={"schedulers": 4}), COPY, size=1, seats=2),
+    "issue interval": case(small_gpu(issue={"interval_cycles": 2}), COPY, seats=3),
+    "issue slots": case(small_gpu(ops={"alu": {"issue_slots": 3}, "load": {"issue_slots": 8}}), COPY),
+    "dual issue": case(small_gpu(issue={"width": 2}, ops={"alu": {"interval_cycles": "2/3"}}), COPY, seats=3),
+    "dual issue, the second takes more slots": case(
+        small_gpu(issue={"width": 2, "interval_cycles": 2}, ops={"sfu": {"issue_slots": 5}}),
+        kernel(ALU, SFU, LOAD),
+    ),
+    "dual issue, one unit of the SM": case(
+        small_gpu(issue={"width": 2}, sm={"schedulers": 3}, ops={"alu": {"scope": "sm"}}), COPY, seats=3
+    ),
+    "dual issue, what the second writes is written again": case(
+        small_gpu(issue={"width": 2}, ops={"alu": {"interval_cycles": "1/2"}}),
+        kernel(SFU, ALU, Instruction("alu", dst="r1", src=("r4",)), ALU),
+    ),
+    "dual issue without latency": case(
+        small_gpu(issue={"width": 2}, ops={"alu": {"latency_cycles": 0, "interval_cycles": "1/3"}}),
+        kernel(ALU, ALU, ALU, LOAD, ALU, BARRIER, ALU),
+    ),
+    "fractional interval": case(
+        small_gpu(ops={"alu": {"interval_cycles": "4/3"}}), k.chain("alu", 4, iterations=9)
+    ),
+    "long fractional interval": case(
+        small_gpu(sm={"schedulers": 2}, ops={"sfu": {"interval_cycles": "37/7", "scope": "sm"}}),
+        k.chain("sfu", 3, iterations=9),
+        seats=4,
+    ),
+    "gaps": case(small_gpu(ops={"alu": {"gap_cycles": 9}, "store": {"gap_cycles": 34}}), COPY),
+    "latency to a class": case(
+        small_gpu(ops={"sfu": {"latency_to": {"sfu": 13, "branch": 25, "store": 0}}}),
+        kernel(
+            SFU, SFU, Conditional(then=[ALU], probability=1.0, src=("r2",)), one("store", 2), one("alu", 2)
+        ),
+    ),
+    "one destination": case(
+        small_gpu(issue={"width": 2}), kernel(LOAD, Instruction("alu", dst="r3", src=("r1",)), ALU)
+    ),
+    "bank conflicts": case(
+        small_gpu(sm={"schedulers": 2}),
+        kernel(
+            one("smem", ways=4), one("smem", access=Access(pattern="stride", stride=2)), one("smem", 2), ALU
+        ),
+    ),
+    "nested loops": case(
+        small_gpu(), kernel(Loop(body=[ALU, Loop(body=[SFU, LOAD], trips=3), STORE], trips=2))
+    ),
+    "random trips": case(
+        small_gpu(), kernel(Loop(body=[ALU, Loop(body=[LOAD], trips=(1, 4))], trips=(1, 3)), STORE)
+    ),
+    "random trips without a choice draw nothing": case(
+        small_gpu(), kernel(Loop(body=[Conditional(then=[ALU], orelse=[SFU], probability=0.5)], trips=(3, 3)))
+    ),
+    "endless loop": case(small_gpu(sms=2), k.mix(2.5), blocks=None, seats=3, warmup=100),
+    "branch by probability": case(
+        small_gpu(),
+        kernel(Loop(body=[Conditional(then=[ALU, LOAD], orelse=[SFU], probability=0.4)], trips=6)),
+    ),
+    "branch by warp": case(
+        small_gpu(), kernel(Conditional(then=[ALU, LOAD], orelse=[SFU, SFU], warps=(1, 2))), size=3
+    ),
+    "branch past the end": case(small_gpu(), kernel(Conditional(then=[ALU, LOAD], warps=(1,)))),
+    "divergence": case(
+        small_gpu(), kernel(ALU, Conditional(then=[ALU, LOAD], orelse=[SFU], diverges=True), ALU)
+    ),
+    "branch instruction": case(
+        small_gpu(issue={"width": 2}), kernel(ALU, Instruction("branch", src=("r1",)), SFU, ALU)
+    ),
+    "early exit": case(
+        small_gpu(),
+        kernel(LOAD, Conditional(then=[SFU, EXIT], probability=0.5), BARRIER, ALU),
+        size=4,
+        blocks=9,
+    ),
+    "barriers": case(
+        small_gpu(sm={"schedulers": 2}), kernel(LOAD, BARRIER, ALU, BARRIER, ALU), size=4, blocks=5
+    ),
+    "barrier in a loop": case(
+        small_gpu(), kernel(Loop(body=[LOAD, ALU, BARRIER], trips=3)), size=3, memory="queue"
+    ),
+    "barrier without latency": case(
+        small_gpu(sm={"schedulers": 3}, ops={"barrier": {"latency_cycles": 0}}),
+        kernel(LOAD, BARRIER, ALU, BARRIER, SFU),
+        size=4,
+        memory="queue",
+    ),
+    "barrier that exits free": case(
+        small_gpu(), kernel(Conditional(then=[SFU, LOAD, SFU, EXIT], warps=(0, 2)), BARRIER, ALU), size=3
+    ),
+    "deadlock": case(small_gpu(), kernel(Conditional(then=[BARRIER, ALU], orelse=[BARRIER], warps=(1,)))),
+    "deadlock at an exit": case(
+        small_gpu(),
+        kernel(
+            Conditional(then=[LOAD, ALU, one("alu", 3), EXIT], warps=(2,)),
+            Conditional(then=[BARRIER, ALU], orelse=[BARRIER], warps=(1,)),
+        ),
+        size=3,
+    ),
+    "replacement at once": case(small_gpu(block_launch_cycles=0), COPY, blocks=9),
+    "replacement": case(small_gpu(sms=2, block_launch_cycles=50), k.vector_add(), blocks=13),
+    "a grid smaller than the chip": case(small_gpu(sms=3), COPY, blocks=2),
+    "steady replacement": case(small_gpu(sms=2), COPY, blocks=None, warmup=77, cycles=500, memory="queue"),
+    "fixed, slow": case(small_gpu(sms=2, memory=SLOW), k.mix(1), blocks=None, seats=4),
+    "a window that ends after the grid": case(small_gpu(sms=2), COPY, blocks=5, warmup=30, cycles=5000),
+    "a window that ends soon after the grid": case(small_gpu(), COPY, blocks=2, cycles=250),
+    "a window that ends within the grid": case(small_gpu(sms=2), COPY, blocks=9, warmup=100, cycles=100, memory="queue"),
+    "a grid that ends within the warmup": case(small_gpu(), COPY, blocks=1, warmup=250, cycles=100),
+    "requests": case(
+        small_gpu(memory=SLOW), kernel(one("load", access=Access(pattern="stride", stride=2)), ALU)
+    ),
+    "scattered": case(
+        small_gpu(), kernel(one("load", access=SCATTERED), one("store", access=SCATTERED), ALU)
+    ),
+    "scattered, queue": case(
+        small_gpu(sms=2, memory=FEW_SERVERS),
+        kernel(one("load", access=SCATTERED), ALU, STORE),
+        memory="queue",
+    ),
+    "caches": case(small_gpu(memory=SLOW), kernel(Loop(body=[one("load", access=HIT), STORE], trips=9))),
+    "the last load returns first": case(small_gpu(), kernel(LOAD, one("load", 4, access=Access(l1_hit=1.0)))),
+    "caches, queue": case(
+        small_gpu(memory=FEW_SERVERS),
+        kernel(Loop(body=[one("load", access=HIT), STORE], trips=9)),
+        memory="queue",
+    ),
+    "queue": case(small_gpu(sms=2, memory=FEW_SERVERS), k.mix(2), blocks=None, seats=4, memory="queue"),
+    "loads of a warp": case(small_gpu(memory={"loads_per_warp": 2}), k.chain("load", 4, iterations=3)),
+    "loads of an SM": case(
+        small_gpu(sms=2, sm={"schedulers": 2}, issue={"width": 2}, memory={"loads_per_sm": 3}), COPY, seats=4
+    ),
+    "stores of an SM": case(
+        small_gpu(sms=2, sm={"schedulers": 2}, issue={"width": 2}, memory={"stores_per_sm": 3}), COPY, seats=4
+    ),
+    "both limits": case(
+        small_gpu(memory={"loads_per_warp": 1, "loads_per_sm": 2, "stores_per_sm": 1}, issue={"width": 2}),
+        COPY,
+        seats=4,
+        memory="queue",
+    ),
+    "measured": case(
+        small_gpu(sms=2, memory={"measured": True, "bandwidth_gbs": 150.0}),
+        kernel(Loop(body=[LOAD, one("load", 4), one("load", 4, access=HIT), STORE], trips=None)),
+        blocks=None,
+        seats=4,
+        memory="measured",
+        cycles=4800,
+    ),
+    "measured, a slice": case(
+        small_gpu(sms=3, memory={"measured": True, "bandwidth_gbs": 150.0}),
+        kernel(Loop(body=[LOAD, one("load", 4, access=SCATTERED), STORE], trips=None)),
+        blocks=None,
+        memory="measured",
+        cycles=4700,
+        sms=1,
+    ),
+}
+
+
+class TestDirectedCases:
+    """One feature of docs/model.md at a time, under every policy."""
+
+    @pytest.mark.parametrize("name", DIRECTED)
+    @pytest.mark.parametrize("scheduler", POLICIES)
+    def test_feature(self, name: str, scheduler: str) -> None:
+        directed = DIRECTED[name]
+        seen = assert_same(replace(directed, options=directed.options | {"scheduler": scheduler}))
+        if name.startswith("deadlock"):
+            assert seen.keys() == {"deadlock"}
+        elif name == "a grid that ends within the warmup":
+            assert seen.keys() == {"warmup"}
+        else:
+            assert seen["issues"]
+            assert sum(n for *_, n in seen["line_cycles"]) == sum(seen["warp_cycles"].values())
+
+    def test_persistent_blocks(self) -> None:
+        launch = Launch(block_warps=2, resident_blocks=3, persistent=True)
+        options = {"scheduler": "gto", "memory": "queue", "seed": 5, "warmup": 0, "cycles": None}
+        seen = assert_same(Case(small_gpu(sms=2), COPY, launch, options))
+        assert len(seen["retired"]) == 12
+
+    @pytest.mark.parametrize("name", ["g80", "gt200", "fermi", "kepler", "maxwell"])
+    @pytest.mark.parametrize("memory", ["fixed", "queue"])
+    def test_chips(self, name: str, memory: str) -> None:
+        gpu = load_gpu(name)
+        launch = Launch(blocks=None, block_warps=4, resident_blocks=2)
+        options = {"scheduler": "gto", "memory": memory, "seed": 1, "warmup": 300, "cycles": 900, "sms": 2}
+        for program in (k.vector_add(), k.worksheet_3_2(), k.permute(random=True)):
+            assert_same(Case(gpu, program, launch, options))

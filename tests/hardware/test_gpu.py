@@ -1,0 +1,354 @@
+"""The chips: what the files say against the tables of V, and what loading refuses."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import re
+import shutil
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from warpsim.hardware import files as params
+from warpsim.hardware.gpu import REQUIRED_OPS, Gpu, GpuFileError, Queue, list_gpus, load_gpu, write_queue_parameters
+from warpsim.hardware.latency import load_contention
+from warpsim.units import gbs_to_ipc
+
+CHIPS = ["g80", "gt200", "fermi", "kepler", "maxwell"]
+
+# V Table 6.1, ops per cycle per scheduler, and Table 6.2, cycles: add, sfu, smem, smem2.
+PEAKS = {
+    "g80": (8, 2, 6, 3),
+    "gt200": (8, 2, 8, 4),
+    "fermi": (16, 2, 8, 4),
+    "kepler": (32, 8, 8, 4),
+    "maxwell": (32, 8, 8, 4),
+}
+LATENCIES = {
+    "g80": (20, 32, 38, 54),
+    "gt200": (24, 34, 40, 56),
+    "fermi": (18, 22, 26, 58),
+    "kepler": (9, 9, 24, 56),
+    "maxwell": (6, 13, 24, 26),
+}
+# V Table 6.1, stream and random, and Table 6.2, the same.
+STREAM = {
+    "g80": (0.86, 0.027),
+    "gt200": (0.89, 0.016),
+    "fermi": (0.97, 0.029),
+    "kepler": (1.07, 0.034),
+    "maxwell": (0.65, 0.023),
+}
+MEMORY_LATENCIES = {
+    "g80": (444, 644),
+    "gt200": (434, 662),
+    "fermi": (513, 1571),
+    "kepler": (301, 1213),
+    "maxwell": (368, 534),
+}
+# V Table 4.1: mem_thru and issue_thru in IPC per SM.
+MODEL = {
+    "g80": (0.0268, 0.5),
+    "gt200": (0.0277, 0.5),
+    "fermi": (0.0599, 1),
+    "kepler": (0.1338, 4),
+    "maxwell": (0.0814, 4),
+}
+
+
+@pytest.fixture
+def kepler() -> dict[str, Any]:
+    """A description to spoil."""
+    return load_gpu("kepler").to_dict()
+
+
+def errors_of(data: dict[str, Any]) -> list[str]:
+    with pytest.raises(GpuFileError) as caught:
+        Gpu.from_dict(data, source="chip.toml")
+    assert all(line.startswith("chip.toml: ") for line in caught.value.errors)
+    assert str(caught.value) == "\n".join(caught.value.errors)
+    return [line.removeprefix("chip.toml: ") for line in caught.value.errors]
+
+
+def test_the_five_chips_are_there() -> None:
+    assert set(CHIPS) <= set(list_gpus())
+    assert [load_gpu(name).name for name in CHIPS] == CHIPS
+
+
+@pytest.mark.parametrize("name", CHIPS)
+class TestTables:
+    def test_unit_rates(self, name: str) -> None:
+        gpu = load_gpu(name)
+        add, sfu, smem, smem2 = PEAKS[name]
+        schedulers = gpu.sm.schedulers
+        assert 32 * min(gpu.unit_ipc("alu"), gpu.issue_ipc) == pytest.approx(add * schedulers)
+        assert 32 * gpu.unit_ipc("sfu") == pytest.approx(sfu * schedulers)
+        assert 32 * gpu.unit_ipc("smem") == pytest.approx(smem * schedulers)
+        assert 32 * gpu.unit_ipc("smem") / 2 == pytest.approx(smem2 * schedulers)
+
+    def test_latencies(self, name: str) -> None:
+        ops = load_gpu(name).ops
+        smem = ops["smem"].latency_for("smem")
+        found = ops["alu"].latency_for("alu"), ops["sfu"].latency_for("sfu"), smem
+        assert (*found, smem + ops["smem"].conflict_latency_cycles) == LATENCIES[name]
+
+    def test_issue_and_memory_rates(self, name: str) -> None:
+        gpu = load_gpu(name)
+        mem_thru, issue_thru = MODEL[name]
+        assert gpu.issue_ipc == issue_thru
+        assert gbs_to_ipc(gpu.memory.bandwidth_gbs, gpu.clock_ghz, gpu.sms) == pytest.approx(
+            mem_thru, rel=5e-3
+        )
+        assert gpu.bandwidth_bytes_per_cycle == pytest.approx(mem_thru * 128 * gpu.sms, rel=5e-3)
+
+    def test_divergent_accesses(self, name: str) -> None:
+        """32 single transactions at the sustained rate are V's random throughput; the latency is its sum."""
+        gpu = load_gpu(name)
+        stream, random = STREAM[name]
+        per_instruction = 32 * gpu.memory.divergent_transaction_bytes
+        assert gbs_to_ipc(1, 1, 1, per_instruction) / gbs_to_ipc(1, 1, 1) == pytest.approx(
+            random / stream, rel=1e-3
+        )
+        coalesced, divergent = MEMORY_LATENCIES[name]
+        assert gpu.memory.latency_cycles == coalesced
+        extra = 32 - 128 // gpu.memory.transaction_bytes
+        slack = 0.05 * extra if gpu.memory.transaction_latency_cycles < 10 else 0.5 * extra  # of the rounding
+        assert abs(coalesced + extra * gpu.memory.transaction_latency_cycles - divergent) <= slack
+
+    def test_contention_is_the_table(self, name: str) -> None:
+        gpu = load_gpu(name)
+        row = load_contention()[name]
+        contention = gpu.memory.contention
+        assert (contention.a_cycles, contention.b_cycles, contention.c_gbs) == row[1:4]
+        assert (gpu.memory.latency_cycles, gpu.memory.bandwidth_gbs) == (row.latency_cycles, row.peak_gbs)
+
+    def test_every_value_has_its_source(self, name: str) -> None:
+        text = (params.params_dir() / "gpus" / f"{name}.toml").read_text(encoding="utf-8")
+        values = [line for line in text.splitlines() if re.match(r"\w+ = ", line)]
+        assert len(values) > 70
+        assert [line for line in values if not re.search(r"#.*\w", line)] == []
+        assert [line for line in values if "assumed" in line and not re.search(r"assumed: \w", line)] == []
+
+    def test_round_trip(self, name: str) -> None:
+        gpu = load_gpu(name)
+        assert Gpu.from_dict(json.loads(json.dumps(gpu.to_dict()))) == gpu
+        assert Gpu.model_validate(gpu.model_dump(mode="json")) == gpu
+        assert Gpu.model_validate(gpu.model_dump()) == gpu
+
+
+def test_what_only_one_chip_has() -> None:
+    g80, fermi, kepler, maxwell = (load_gpu(name) for name in ("g80", "fermi", "kepler", "maxwell"))
+    assert g80.memory.contention.refined == ((4, 71), (156, 121))
+    assert g80.ops["smem"].interval_cycles == Fraction(16, 3)
+    assert fermi.ops["sfu"].scope == "sm"
+    assert (fermi.ops["store"].gap_cycles, fermi.memory.loads_per_warp) == (34, 5)
+    assert (fermi.ops["branch"].gap_cycles, fermi.ops["branch"].taken_gap_cycles) == (28, 32)
+    assert 546 + fermi.ops["barrier"].latency_cycles == 580  # V Listing 3.3
+    assert kepler.ops["alu"].interval_cycles == Fraction(2, 3)
+    assert (kepler.block_launch_cycles, kepler.memory.measured) == (201, True)
+    assert [maxwell.ops[op].issue_slots for op in ("alu", "sfu", "smem", "load")] == [1, 2, 3, 8]
+    assert (maxwell.ops["sfu"].latency_for("alu"), maxwell.ops["smem"].latency_for("alu")) == (9, 22)
+    assert [load_gpu(name).memory.measured for name in CHIPS] == [False, False, False, True, False]
+
+
+def test_files_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(params.params_dir() / "gpus" / "fermi.toml", tmp_path / "mine.toml")
+    monkeypatch.chdir(tmp_path)
+    assert load_gpu("mine.toml") == load_gpu(tmp_path / "mine.toml") == load_gpu("fermi")
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "says"),
+    [
+        ("keplr", ValueError, "'keplr' is unknown, did you mean 'kepler'?; allowed: fermi"),
+        ("no/such.toml", ValueError, "no file no/such.toml"),
+        (7, TypeError, "7 is not a name or a path"),
+    ],
+)
+def test_unknown_chips(name: Any, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=re.escape(says)):
+        load_gpu(name)
+
+
+def test_not_toml(tmp_path: Path) -> None:
+    file = tmp_path / "chip.toml"
+    file.write_text("sms = ")
+    with pytest.raises(GpuFileError, match="not a TOML file"):
+        load_gpu(file)
+
+
+# Dotted key, bad value, the whole line; None in place of a value takes the key out.
+MISTAKES = [
+    ("ops.alu.latency_cycles", -1, "ops.alu.latency_cycles = -1: an integer of at least 0"),
+    ("sm.schedulers", 9, "sm.schedulers = 9: an integer from 1 to 8"),
+    ("sm.max_warps", 65, "sm.max_warps = 65: an integer from 1 to 64"),
+    ("sm.max_warps", 64.0, "sm.max_warps = 64.0: an integer from 1 to 64"),
+    ("sm.max_warps", "64", 'sm.max_warps = "64": an integer from 1 to 64'),
+    ("sms", True, "sms = true: an integer of at least 1"),
+    ("clock_ghz", 0, "clock_ghz = 0: a finite number above 0"),
+    ("clock_ghz", math.inf, "clock_ghz = Infinity: a finite number above 0"),
+    ("clock_ghz", None, "clock_ghz is missing: a finite number above 0"),
+    ("name", "", 'name = "": text that is not empty'),
+    ("issue.width", 3, "issue.width = 3: an integer from 1 to 2"),
+    ("ops.alu.scope", "chip", 'ops.alu.scope = "chip": one of "scheduler", "sm"'),
+    ("ops.alu.interval_cycles", "2/0", 'ops.alu.interval_cycles = "2/0": a number above 0, or an exact'),
+    ("ops.alu.interval_cycles", 0, "ops.alu.interval_cycles = 0: a number above 0, or an exact"),
+    ("ops.alu.interval_cycles", False, "ops.alu.interval_cycles = false: a number above 0"),
+    ("ops.alu.interval_cycles", math.nan, "ops.alu.interval_cycles = NaN: a number above 0"),
+    ("ops.alu", 4, "ops.alu = 4: a table of latency_cycles, interval_cycles"),
+    ("ops.exit", None, "ops.exit is missing: every chip has alu, sfu"),
+    ("ops.sfu.latency_to", {"alx": 9}, "ops.sfu.latency_to.alx = 9: the key is one of alu, sfu"),
+    ("ops.alu.taken_gap_cycles", 9, "ops.alu.taken_gap_cycles = 9: only for ops.branch"),
+    ("ops.sfu.conflict_latency_cycles", 9, "ops.sfu.conflict_latency_cycles = 9: only for ops.smem"),
+    ("memory.transaction_bytes", 33, "memory.transaction_bytes = 33: one of 32, 64, 128"),
+    ("memory.measured", 1, "memory.measured = 1: true or false"),
+    ("memory.loads_per_warp", 0, "memory.loads_per_warp = 0: an integer of at least 1"),
+    ("memory.distribution", "keplr", "memory.distribution = \"keplr\": latency: 'keplr' is unknown"),
+    ("memory.contention.refined", [[4, 71]], "memory.contention.refined = [[4, 71]]: together with"),
+    ("memory.contention.refined", [[4, -1]], "memory.contention.refined[0][1] = -1: a finite number above 0"),
+    ("memory.bandwidth_gbs", 999, "memory.bandwidth_gbs = 999: at most memory.pin_bandwidth_gbs = 192.3"),
+    ("sm.max_warps", 16, "sm.max_block_warps = 32: at most sm.max_warps = 16"),
+    ("sm.max_warp", 64, "sm.max_warp = 64: unknown key, did you mean 'max_warps'?; allowed here: schedulers"),
+    ("colour", "green", 'colour = "green": unknown key; allowed here: name, title'),
+]
+
+
+def spoil(data: dict[str, Any], key: str, value: Any) -> None:
+    *path, last = key.split(".")
+    for part in path:
+        data = data[part]
+    if value is None:
+        del data[last]
+    else:
+        data[last] = value
+
+
+@pytest.mark.parametrize(("key", "value", "says"), MISTAKES)
+def test_each_mistake_is_named(kepler: dict[str, Any], key: str, value: Any, says: str) -> None:
+    spoil(kepler, key, value)
+    assert any(line.startswith(says) for line in errors_of(kepler)), errors_of(kepler)
+
+
+def test_all_mistakes_at_once(kepler: dict[str, Any]) -> None:
+    """Wrong types do not hide unknown keys, nor either of them what contradicts itself."""
+    together = {
+        key: (value, says) for key, value, says in MISTAKES if key != "ops.alu"
+    }  # the last of each key
+    together.pop("sm.max_warps")  # its last mistake is said at another key
+    for key, (value, _) in together.items():
+        spoil(kepler, key, value)
+    lines = errors_of(kepler)
+    assert len(lines) == len(together) + 1  # refined is wrong in itself, and without refined_a_cycles
+    for _, says in together.values():
+        assert any(line.startswith(says) for line in lines), (says, lines)
+
+
+def test_a_file_reports_its_path(tmp_path: Path) -> None:
+    text = (params.params_dir() / "gpus" / "kepler.toml").read_text(encoding="utf-8")
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        text.replace("sms = 8 ", "sms = -8 ").replace("banks = 32", "bank = 32"), encoding="utf-8"
+    )
+    with pytest.raises(GpuFileError) as caught:
+        load_gpu(file)
+    assert [line.split(" = ")[0].split(" is ")[0] for line in caught.value.errors] == [
+        f"{file}: sms",
+        f"{file}: shared.banks",
+        f"{file}: shared.bank",
+    ]
+
+
+def test_inconsistent_chips_cannot_be_made(kepler: dict[str, Any]) -> None:
+    del kepler["ops"]["exit"]
+    with pytest.raises(ValidationError, match="every chip has"):
+        Gpu.model_validate(kepler)
+
+
+def test_chips_are_frozen() -> None:
+    gpu = load_gpu("kepler")
+    with pytest.raises(ValidationError, match="frozen"):
+        setattr(gpu, "sms", 9)  # noqa: B010
+
+
+def test_more_operation_classes(kepler: dict[str, Any]) -> None:
+    kepler["ops"]["fp64"] = copy.deepcopy(kepler["ops"]["alu"]) | {"interval_cycles": 0.1}
+    gpu = Gpu.from_dict(kepler)
+    assert set(gpu.ops) == {*REQUIRED_OPS, "fp64"}
+    assert gpu.ops["fp64"].interval_cycles == Fraction(1, 10)
+
+
+class TestWriteQueueParameters:
+    FIT = Queue(
+        base_latency_cycles=299.5,
+        crossbar_servers=21,
+        crossbar_gbs=174.25,
+        dram_servers=24,
+        dram_gbs=176.5,
+        fit_rms_percent=1.75,
+    )
+
+    TABLE = """[memory.queue]  # two stages
+base_latency_cycles = 453.0  # start value: a of V Table 6.5
+crossbar_servers = 22        # start value
+crossbar_gbs = 83.4          # mine # own
+# between
+dram_servers = 22            # start value: as the crossbar
+dram_gbs = 83.4
+
+"""
+
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        text = (params.params_dir() / "gpus" / "g80.toml").read_text(encoding="utf-8")
+        head, tail = text.split("[memory.queue]")
+        file = tmp_path / "chip.toml"
+        file.write_text(head + self.TABLE + tail[tail.index("[memory.contention]") :], encoding="utf-8")
+        return file
+
+    def test_only_the_table_changes(self, file: Path) -> None:
+        before = file.read_text(encoding="utf-8")
+        gpu = load_gpu(file)
+        write_queue_parameters(file, self.FIT)
+        expected = """[memory.queue]  # two stages
+base_latency_cycles = 299.5  # fitted: experiments/memory_contention
+crossbar_servers = 21        # fitted: experiments/memory_contention
+crossbar_gbs = 174.25        # mine # own
+# between
+dram_servers = 24            # fitted: experiments/memory_contention
+dram_gbs = 176.5
+fit_rms_percent = 1.75  # fitted: experiments/memory_contention
+
+"""
+        assert file.read_text(encoding="utf-8") == before.replace(self.TABLE, expected)
+        memory = gpu.memory.model_copy(update={"queue": self.FIT})
+        assert load_gpu(file) == gpu.model_copy(update={"memory": memory})
+        assert [path.name for path in file.parent.iterdir()] == ["chip.toml"]
+
+    def test_again_and_without_an_error(self, file: Path) -> None:
+        write_queue_parameters(file, self.FIT)
+        once = file.read_text(encoding="utf-8")
+        write_queue_parameters(file, self.FIT)
+        assert file.read_text(encoding="utf-8") == once
+        write_queue_parameters(file, self.FIT.model_copy(update={"fit_rms_percent": None}))
+        assert load_gpu(file).memory.queue.fit_rms_percent is None
+        assert "fit_rms_percent" not in file.read_text(encoding="utf-8")
+
+    @pytest.mark.parametrize(
+        ("old", "new", "says"),
+        [
+            ("[memory.queue]", "[memory.queues]", "no table"),
+            ("dram_gbs = ", '"dram_gbs" = ', "not a TOML file after the change"),
+            ("sms = 16", "sms = -16", "sms = -16: an integer"),
+        ],
+    )
+    def test_a_file_that_would_not_load_stays(self, file: Path, old: str, new: str, says: str) -> None:
+        text = file.read_text(encoding="utf-8").replace(old, new)
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(ValueError, match=re.escape(says)):
+            write_queue_parameters(file, self.FIT)
+        assert file.read_text(encoding="utf-8") == text

@@ -1,0 +1,183 @@
+"""Latency quantiles and contention curves, against the tables of V."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from warpsim.hardware import files as params
+from warpsim.hardware.gpu import load_gpu
+from warpsim.hardware.latency import (
+    BINS,
+    LatencyDistribution,
+    contention_latency,
+    deterministic,
+    load_contention,
+    load_distribution,
+)
+
+LEVELS = [0, 0.05, 0.25, 0.5, 0.75, 0.95, 1]
+TABLE_6_6 = {
+    3.8: [280, 292, 296, 300, 304, 324, 536],
+    30: [272, 292, 296, 304, 312, 344, 588],
+    58: [272, 292, 300, 308, 324, 372, 680],
+    82: [272, 296, 304, 316, 344, 416, 756],
+    107: [275, 300, 316, 344, 388, 476, 961],
+    129: [275, 308, 352, 400, 468, 584, 1331],
+    144: [278, 340, 416, 488, 572, 708, 1453],
+}
+
+
+@pytest.fixture(scope="module")
+def kepler() -> LatencyDistribution:
+    return load_distribution("kepler")
+
+
+def test_table_6_6_is_whole(kepler: LatencyDistribution) -> None:
+    assert kepler.name == "kepler"
+    assert kepler.loads_gbs.tolist() == list(TABLE_6_6)
+    assert kepler.levels.tolist() == LEVELS
+    assert kepler.cycles.tolist() == list(TABLE_6_6.values())
+
+
+def test_quantiles_at_the_levels_are_the_table(kepler: LatencyDistribution) -> None:
+    for row, cycles in enumerate(TABLE_6_6.values()):
+        np.testing.assert_allclose(kepler.quantile(LEVELS, row), cycles, rtol=1e-12)
+
+
+def test_means_are_those_of_v(kepler: LatencyDistribution) -> None:
+    """V 6.6 prints two of the means; the curve of V Table 6.5 is the mean of all of them."""
+    assert kepler.mean(0) == pytest.approx(303, rel=0.002)
+    assert kepler.mean(6) == pytest.approx(501, rel=0.01)
+    curve = contention_latency(load_gpu("kepler").memory.contention, kepler.loads_gbs)
+    np.testing.assert_allclose([kepler.mean(row) for row in range(7)], curve, rtol=0.06)
+
+
+def test_tails_are_exponential(kepler: LatencyDistribution) -> None:
+    scale = (1453 - 708) / np.log(0.05 / 1e-7)
+    u = 1 - 0.05 * np.exp(-np.array([0.0, 1.0, 2.0, 5.0]))
+    np.testing.assert_allclose(kepler.quantile(u, 6), 708 + scale * np.array([0, 1, 2, 5]), rtol=1e-9)
+    scale = (340 - 278) / np.log(0.05 / 1e-7)
+    u = 0.05 * np.exp(-np.array([0.0, 1.0, 2.0, 5.0]))
+    np.testing.assert_allclose(kepler.quantile(u, 6), 340 - scale * np.array([0, 1, 2, 5]), rtol=1e-9)
+    assert kepler.quantile([0, 1e-9, 1 - 1e-9, 1], 6).tolist() == [278, 278, 1453, 1453]
+
+
+def test_quantiles_rise(kepler: LatencyDistribution) -> None:
+    u = np.linspace(0, 1, 10_001)
+    for row in range(7):
+        assert np.all(np.diff(kepler.quantile(u, row)) >= 0)
+
+
+def test_table_for_draws(kepler: LatencyDistribution) -> None:
+    """Drawn on a fine grid of probabilities, the table has the mean and the quantiles of the distribution."""
+    u = (np.arange(1_000_000) + 0.5) / 1_000_000
+    for row in (0, 6):
+        table = kepler.quantile_table(row)
+        assert table.shape == (BINS + 1,) and table.dtype == np.float64
+        draws = np.interp(u, np.linspace(0, 1, BINS + 1), table)
+        assert draws.mean() == pytest.approx(kepler.quantile(u, row).mean(), abs=0.1)
+        assert draws.mean() == pytest.approx(kepler.mean(row), abs=1e-3)
+        np.testing.assert_allclose(np.quantile(draws, LEVELS[1:-1]), kepler.cycles[row, 1:-1], atol=0.2)
+    np.testing.assert_allclose(kepler.quantile_table(3, bins=20)[[1, 10, 19]], [296, 316, 416], rtol=1e-12)
+
+
+def test_scaled(kepler: LatencyDistribution) -> None:
+    fermi = kepler.scaled(501)
+    assert fermi.mean(0) == pytest.approx(501, rel=1e-12)
+    np.testing.assert_allclose(fermi.cycles / kepler.cycles, 501 / kepler.mean(0), rtol=1e-12)
+    assert fermi.loads_gbs.tolist() == kepler.loads_gbs.tolist()
+    with pytest.raises(ValueError, match=r"to_mean = 0: cycles above 0"):
+        kepler.scaled(0)
+
+
+def test_deterministic() -> None:
+    assert deterministic(301, bins=4).tolist() == [301.0] * 5
+    assert deterministic(301).shape == (BINS + 1,)
+
+
+@pytest.mark.parametrize("u", [-0.1, 1.1, float("nan")])
+def test_probability_out_of_range(kepler: LatencyDistribution, u: float) -> None:
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        kepler.quantile(u)
+
+
+def test_all_errors_of_a_distribution(tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("# mine\nload,0,0.5,1\n3,1,2,x\n\n2,3,2,4\n5,1,2\n1,2,3,4\n1,2,3,4\n-1,2,3,4\n")
+    with pytest.raises(params.ParamsFileError) as caught:
+        load_distribution(file)
+    assert [line.removeprefix(f"{file}: ") for line in caught.value.errors] == [
+        'line 2 = "load,0,0.5,1": load_gbs, then four or more levels that rise from 0 to 1',
+        'line 3 = "3,1,2,x": 4 numbers, latencies above 0 that do not fall',
+        'line 5 = "2,3,2,4": 4 numbers, latencies above 0 that do not fall',
+        'line 6 = "5,1,2": 4 numbers, latencies above 0 that do not fall',
+        'line 8 = "1,2,3,4": loads in GB/s are above 0, and rise from row to row',
+        'line 9 = "-1,2,3,4": loads in GB/s are above 0, and rise from row to row',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"# nothing\n", "no data: a head and at least one row"), (b"\xff\xfe", "not a text file")],
+)
+def test_files_without_data(tmp_path: Path, content: bytes, says: str) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_bytes(content)
+    for load in (load_distribution, load_contention):
+        with pytest.raises(params.ParamsFileError, match=says):
+            load(file)
+
+
+def test_unknown_distribution() -> None:
+    with pytest.raises(ValueError, match=re.escape("'kepller' is unknown, did you mean 'kepler'?")):
+        load_distribution("kepller")
+
+
+def test_table_6_5() -> None:
+    table = load_contention()
+    assert [tuple(row) for row in table.values()] == [
+        (444, 453, 61, 81, 74),
+        (434, 438, 17, 140, 138),
+        (513, 501, 41, 170, 161),
+        (301, 300, 32, 170, 154),
+        (368, 372, 22, 221, 211),
+    ]
+    assert list(table) == ["g80", "gt200", "fermi", "kepler", "maxwell"]
+
+
+def test_all_errors_of_a_contention_table(tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("gpu,a\na,1,2,3,4,5\nb,1,2,3,4\nc,1,2,-3,4,5\na,1,2,3,4,5\n")
+    with pytest.raises(params.ParamsFileError) as caught:
+        load_contention(file)
+    assert [line.removeprefix(f"{file}: ") for line in caught.value.errors] == [
+        'line 1 = "gpu,a": gpu,latency_cycles,a_cycles,b_cycles,c_gbs,peak_gbs',
+        'line 3 = "b,1,2,3,4": a chip and 5 numbers above 0',
+        'line 4 = "c,1,2,-3,4,5": a chip and 5 numbers above 0',
+        'line 5 = "a,1,2,3,4,5": each chip once',
+    ]
+
+
+def test_contention_of_kepler() -> None:
+    """V 6.5 writes it per SM: 300 + 32 x / (0.1477 - x)."""
+    contention = load_gpu("kepler").memory.contention
+    gbs_per_ipc = 128 * 8 * 1.124
+    x = np.array([0.0, 0.05, 0.1, 0.1338])
+    expected = 300 + 32 * x / (0.1477 - x)
+    np.testing.assert_allclose(contention_latency(contention, x * gbs_per_ipc), expected, rtol=2e-3)
+    assert contention_latency(contention, [170, 200]).tolist() == [np.inf, np.inf]
+
+
+def test_refined_contention_of_g80() -> None:
+    contention = load_gpu("g80").memory.contention
+    assert contention_latency(contention, 40, refined=True) == pytest.approx(
+        441 + 4 * 40 / 31 + 156 * 40 / 81
+    )
+    assert contention_latency(contention, 40) == pytest.approx(453 + 61 * 40 / 41)
+    assert contention_latency(contention, 75, refined=True) == np.inf
+    kepler = load_gpu("kepler").memory.contention
+    assert contention_latency(kepler, 40, refined=True) == contention_latency(kepler, 40)

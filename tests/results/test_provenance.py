@@ -1,0 +1,64 @@
+"""A result says how to make it again, and that gives the same numbers."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from warpsim.hardware.gpu import load_gpu
+from warpsim.hardware.residency import Launch
+from warpsim.kernels import Conditional, Instruction, Kernel, Loop, mix
+from warpsim.results import provenance
+from warpsim.simulation.api import simulate
+
+KEPLER = load_gpu("kepler")
+
+
+def odd_kernel() -> Kernel:
+    """One of everything that a kernel may hold."""
+    body = (
+        Loop(body=(Instruction("load", dst="r1", src=("r1",)),), trips=(2, 4)),
+        Conditional(then=(Instruction("alu", dst="r1", src=("r1",)),), probability=0.5),
+    )
+    return Kernel(name="odd", inputs=("r1",), body=body)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "launch"),
+    [
+        (mix(alpha=2), Launch(block_warps=2, resident_blocks=3)),
+        (odd_kernel(), Launch(blocks=20, block_warps=4)),
+        (odd_kernel(), Launch(block_warps=4, persistent=True)),
+    ],
+)
+def test_a_run_can_be_repeated(kernel, launch):
+    first = simulate(
+        KEPLER, kernel, launch=launch, scheduler="gto", replicates=2, seed=5, sms=1, warmup=50, cycles=300
+    )
+    again = simulate(**provenance.from_provenance(first.attrs["provenance"]))
+    xr.testing.assert_equal(first, again)
+    assert again.attrs["provenance"] == first.attrs["provenance"]
+
+
+def test_attributes_say_who_when_and_with_what():
+    ds = simulate(KEPLER, mix(alpha=2), warps=4, sms=1, warmup=0, cycles=100)
+    assert ds.attrs["source"].startswith("warpsim ")
+    assert "+00:00 simulate kepler mix" in ds.attrs["history"]
+    record = json.loads(ds.attrs["provenance"])
+    assert set(record["software"]) == {"warpsim", "python", "numba", "numpy"}
+    assert record["software"]["numpy"] == np.__version__
+    assert record["call"]["gpu"]["ops"]["alu"]["interval_cycles"] == "2/3"
+
+
+def test_history_grows_by_a_line():
+    first = provenance.history("made")
+    both = provenance.history("changed", first)
+    assert both.splitlines()[0] == first
+    assert both.splitlines()[1].endswith(" changed")
+
+
+@pytest.mark.parametrize("text", ["no JSON", "[]", '{"function": "sweep", "call": {}}'])
+def test_other_text_is_refused(text):
+    with pytest.raises(ValueError, match=r"^provenance: must be"):
+        provenance.from_provenance(text)

@@ -1,0 +1,162 @@
+"""`simulate`: its Dataset, its seeds, its window, and how it refuses what makes no sense."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import warpsim as ws
+from warpsim.kernels import Conditional, Instruction, Kernel, Loop
+from warpsim.simulation.api import trace_run
+from warpsim.simulation.point import make_point, replicate_seed
+
+KEPLER = ws.load_gpu("kepler")
+SHORT = {"warmup": 1_000, "cycles": 4_000}
+BARRIER = Instruction("barrier")
+
+
+def test_dataset_carries_names_units_and_provenance() -> None:
+    ds = ws.simulate(KEPLER, ws.kernels.mix(32), warps=16, replicates=2, **SHORT)
+    assert set(ds.data_vars) == {
+        "cycles", "instructions", "ipc", "throughput", "bandwidth", "memory_latency", "memory_latency_quantile", "warp_latency",
+        "occupancy", "occupancy_max", "occupancy_fraction", "warp_cycles", "scheduler_cycles", "peak_fraction",
+    }  # fmt: skip
+    for name in ds.variables:
+        assert ds[name].attrs["units"], name
+        assert ds[name].attrs["long_name"], name
+    assert ds["ipc"].dims == ("replicate", "op")
+    assert ds["memory_latency_quantile"].dims == ("replicate", "quantile")
+    assert ds["occupancy_fraction"].dims == ("replicate", "warps")
+    assert {"source", "history", "provenance"} <= ds.attrs.keys()
+    np.testing.assert_array_equal(ds["throughput"], 32 * ds["ipc"])
+    np.testing.assert_allclose(ds["occupancy"], 16)
+
+
+def test_provenance_repeats_the_run() -> None:
+    first = ws.simulate(KEPLER, ws.kernels.mix(8), warps=24, scheduler="gto", memory="measured", replicates=2, **SHORT)
+    again = ws.simulate(**ws.from_provenance(first.attrs["provenance"]))
+    assert first.equals(again)
+
+
+@pytest.mark.parametrize("memory", ["queue", "fixed", "measured"])
+def test_same_numbers_whatever_the_threads_and_the_replicates(memory: str) -> None:
+    one = ws.simulate(KEPLER, ws.kernels.mix(8), warps=32, memory=memory, replicates=3, threads=1, **SHORT)
+    two = ws.simulate(KEPLER, ws.kernels.mix(8), warps=32, memory=memory, replicates=3, threads=2, **SHORT)
+    fewer = ws.simulate(KEPLER, ws.kernels.mix(8), warps=32, memory=memory, replicates=2, **SHORT)
+    assert one.equals(two)
+    assert one.isel(replicate=slice(2)).equals(fewer)
+
+
+def test_replicates_differ_and_seeds_matter() -> None:
+    ds = ws.simulate(KEPLER, ws.kernels.mix(8), warps=32, replicates=4, **SHORT)
+    other = ws.simulate(KEPLER, ws.kernels.mix(8), warps=32, replicates=4, seed=1, **SHORT)
+    assert len(set(ds["memory_latency"].values.tolist())) == 4
+    assert not np.array_equal(ds["memory_latency"], other["memory_latency"])
+
+
+def test_policies_meet_the_same_draws() -> None:
+    """Warps' own streams: with fixed seeds the first latency of every warp is the same under both policies."""
+    launch = ws.Launch(block_warps=4, resident_blocks=4)
+    runs = [
+        trace_run(KEPLER, ws.kernels.mix(0, iterations=1), launch.model_copy(update={"blocks": 32}), scheduler=policy, seed=5)
+        for policy in ("lrr", "gto")
+    ]
+    assert runs[0].load_latencies == runs[1].load_latencies
+    seeds = {replicate_seed(b"point", n) for n in range(100)}
+    assert len(seeds) == 100
+
+
+def test_a_finite_grid_runs_to_its_end() -> None:
+    ds = ws.simulate(KEPLER, ws.kernels.vector_add(), launch=ws.Launch(blocks=64, block_warps=4, resident_blocks=4), warmup=77)
+    issued = ds["instructions"].sum("op").item()
+    assert issued == 64 * 4 * 12
+    assert ds["cycles"].item() > 544
+    states, resident = ds["warp_cycles"].sum().item(), (ds["occupancy"] * ds["cycles"] * KEPLER.sms).item()
+    assert states == pytest.approx(resident, rel=1e-12)
+    assert ds["warp_latency"].item() * 256 == pytest.approx(resident, rel=1e-12)  # Little's law, exactly
+
+
+def test_persistent_blocks_are_one_wave() -> None:
+    launch = ws.Launch(block_warps=4, resident_blocks=4, persistent=True)
+    ds = ws.simulate(KEPLER, ws.kernels.vector_add(), launch=launch)
+    assert ds["instructions"].sum("op").item() == KEPLER.sms * 16 * 12
+
+
+def test_windows_join() -> None:
+    """Two windows side by side count what the window over both counts, to the last warp-cycle."""
+    launch = ws.Launch(block_warps=2, resident_blocks=6)
+    kernel = ws.kernels.vector_add()
+    first, second, both = (
+        trace_run(KEPLER, kernel, launch, seed=3, warmup=warmup, cycles=cycles)
+        for warmup, cycles in ((500, 777), (1277, 1000), (500, 1777))
+    )
+    for name in ("warp_cycles", "scheduler_cycles", "instructions", "occupancy_cycles"):
+        parts = [getattr(run, name) for run in (first, second)]
+        total = {key: sum(part.get(key, 0) for part in parts) for key in {*parts[0], *parts[1]}}
+        assert total == getattr(both, name), name
+
+
+def uneven(**conditional: object) -> Kernel:
+    return Kernel(name="uneven", body=[Conditional(then=[BARRIER], **conditional)])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "named"),
+    [
+        ({"warps": 65}, ValueError, "warps = 65"),
+        ({"warps": 0}, ValueError, "warps = 0"),
+        ({"warps": 2.5}, TypeError, "warps = 2.5"),
+        ({"warps": 16, "block_warps": 3}, ValueError, "warps = 16"),
+        ({"replicates": 0}, ValueError, "replicates = 0"),
+        ({"replicates": "3"}, TypeError, "replicates = '3'"),
+        ({"scheduler": "fifo"}, ValueError, "scheduler = 'fifo'"),
+        ({"memory": "infinite"}, ValueError, "memory = 'infinite'"),
+        ({"seed": -1}, ValueError, "seed = -1"),
+        ({"sms": 9}, ValueError, "sms = 9"),
+        ({"warmup": -1}, ValueError, "warmup = -1"),
+        ({"cycles": 0}, ValueError, "cycles = 0"),
+        ({"threads": 0}, ValueError, "threads = 0"),
+        ({"launch": ws.Launch(blocks=8, block_warps=4)}, ValueError, "launch: without an end"),
+        ({"gpu": "kepler"}, TypeError, "gpu = 'kepler'"),
+        ({"kernel": "mix"}, TypeError, "kernel = 'mix'"),
+        ({"gpu": ws.load_gpu("fermi"), "memory": "measured"}, ValueError, "memory = 'measured'"),
+    ],
+)
+def test_bad_arguments_are_named(arguments: dict, error: type[Exception], named: str) -> None:
+    call = {"gpu": KEPLER, "kernel": ws.kernels.mix(8), "warps": 16} | arguments
+    if "launch" in arguments:
+        del call["warps"]
+    with pytest.raises(error, match=named):
+        ws.simulate(**call)
+
+
+@pytest.mark.parametrize("conditional", [{"probability": 0.5}, {"warps": (0,)}])
+def test_a_barrier_that_not_all_warps_reach_is_refused(conditional: dict) -> None:
+    with pytest.raises(ws.DeadlockError, match=r"deadlock: the barrier at body\[0\].then\[0\]"):
+        ws.simulate(KEPLER, uneven(**conditional), launch=ws.Launch(blocks=1, block_warps=2))
+    alone = ws.simulate(KEPLER, uneven(**conditional), launch=ws.Launch(blocks=1, block_warps=1))
+    assert alone["cycles"].item() > 0  # a block of one warp cannot part
+
+
+def test_a_barrier_in_a_loop_of_random_trips_is_refused() -> None:
+    kernel = Kernel(name="ragged", body=[Loop(body=[BARRIER], trips=(1, 3))])
+    with pytest.raises(ws.DeadlockError, match="deadlock"):
+        ws.simulate(KEPLER, kernel, launch=ws.Launch(blocks=1, block_warps=2))
+
+
+def test_the_engine_names_a_deadlock() -> None:
+    """What the check before the run would refuse, run all the same: never a hang."""
+    kernel = Kernel(name="parted", body=[Conditional(then=[BARRIER], orelse=[BARRIER], warps=(0,))])
+    with pytest.raises(ws.DeadlockError, match=r"deadlock at cycle .* block 0 .* warp 0 .* warp 1"):
+        trace_run(KEPLER, kernel, ws.Launch(blocks=1, block_warps=2, resident_blocks=1), seed=1)
+
+
+def test_cache_hits_need_the_chips_latency() -> None:
+    kernel = Kernel(name="hit", body=[Instruction("load", dst="r1", access=ws.Access(l1_hit=0.5))])
+    with pytest.raises(ValueError, match=r"l1_hit = 0\.5"):
+        ws.simulate(KEPLER, kernel, launch=ws.Launch(blocks=1, block_warps=1))
+
+
+def test_points_are_checked_before_they_run() -> None:
+    point = make_point(KEPLER, ws.kernels.mix(8), warps=17)
+    assert (point.launch.block_warps, point.launch.resident_blocks) == (17, 1)

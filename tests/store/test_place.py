@@ -1,0 +1,172 @@
+"""Stores behind a URL: in fsspec's memory, and in a real S3-compatible server that the tests start."""
+
+import os
+import threading
+import uuid
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from tests.support.small_plans import small_plan
+from tests.sweeps.test_local import assert_same
+from warpsim import cli
+from warpsim.store.place import Remote, place_of
+from warpsim.store.status import tile_counts
+from warpsim.store.zarr_store import StoreError, mark_failed, open_results, open_store, pending_tiles
+from warpsim.sweeps.local import prepare_store, sweep
+from warpsim.sweeps.repair import repair, verify
+
+fsspec = pytest.importorskip("fsspec")
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A server with the bucket `sweeps`; s3fs takes its address and keys from the environment."""
+    moto = pytest.importorskip("moto.server")
+    s3fs = pytest.importorskip("s3fs")
+    running = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    host, port = running.get_host_and_port()
+    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**keys, "AWS_ENDPOINT_URL": f"http://{host}:{port}"}.items():
+            patch.setenv(name, value)
+        s3fs.S3FileSystem.clear_instance_cache()
+        s3fs.S3FileSystem().mkdir("sweeps")
+        yield
+    s3fs.S3FileSystem.clear_instance_cache()
+    running.stop()
+
+
+@pytest.fixture(params=["memory", "s3"])
+def url(request):
+    if request.param == "s3":
+        request.getfixturevalue("server")
+        return f"s3://sweeps/{uuid.uuid4().hex}/out.zarr"
+    return f"memory://{uuid.uuid4().hex}/out.zarr"
+
+
+@pytest.fixture(scope="module")
+def in_memory():
+    return sweep(small_plan())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("folder") / "out.zarr"
+    sweep(small_plan(), path)
+    return path
+
+
+def test_a_sweep_goes_there_and_goes_on_and_is_the_same_as_here(url, folder, in_memory):
+    plan = small_plan()
+    sweep(plan, url, share=(1, 2), workers=2)
+    store = open_store(url)
+    half = pending_tiles(store)
+    assert 0 < len(half) < len(plan.tiles())
+    mark_failed(store, half[0], "why")
+    assert tile_counts(store.log).failures == {half[0]: "why"}
+    results = sweep(plan, url, workers=2)
+    assert pending_tiles(store) == []
+    assert not tile_counts(store.log).failures
+    assert not results["ipc"].variable._in_memory
+    assert_same(results, in_memory)
+    assert_same(open_results(url), in_memory)
+    np.testing.assert_array_equal(xr.open_zarr(url)["ipc"], in_memory["ipc"])
+    fs, root = fsspec.core.url_to_fs(url)
+    for file in sorted(folder.rglob("*")):
+        key = file.relative_to(folder)
+        if file.is_file() and key.parts[0] not in ("zarr.json", "tiles"):  # these hold times
+            assert fs.cat_file(f"{root}/{key.as_posix()}") == file.read_bytes(), key
+
+
+def test_damage_there_is_found_and_repaired(url, folder, in_memory):
+    fs, root = fsspec.core.url_to_fs(url)
+    fs.put(str(folder), root, recursive=True)
+    place = place_of(url)
+    chunks = sorted(key for key in fs.find(f"{root}/ipc/c"))
+    fs.pipe_file(chunks[0], fs.cat_file(chunks[0])[:-1])
+    fs.rm_file(chunks[-1])
+    assert place.read(["none", "zarr.json"])[0] == b""
+    damages = verify(url)
+    assert [damage.tile for damage in damages] == [0, len(small_plan().tiles()) - 1]
+    repair(url, damages)
+    assert verify(url) == []
+    assert_same(open_results(url), in_memory)
+
+
+def test_another_plan_is_refused(url):
+    prepare_store(small_plan(), url)
+    with pytest.raises(StoreError, match=r"settings.cycles: 500 here, 400 in the store"):
+        sweep(small_plan(cycles=500), url)
+    with pytest.raises(StoreError, match="no such store"):
+        open_results(f"{url}.other")
+    fs, root = fsspec.core.url_to_fs(url)
+    fs.pipe_file(f"{root}.notes/a.txt", b"mine")
+    with pytest.raises(StoreError, match="not a warpsim store; it was left as it is"):
+        sweep(small_plan(), f"{url}.notes")
+    assert fs.cat_file(f"{root}.notes/a.txt") == b"mine"
+
+
+@pytest.mark.filterwarnings("ignore:Consolidated metadata")  # what silences it is not safe in threads
+def test_many_that_make_a_store_at_once_make_one(url):
+    plans = [small_plan() if i % 2 else small_plan(cycles=500) for i in range(8)]
+    made, refused = [], []
+
+    def make(i):
+        try:
+            made.append((i % 2, prepare_store(plans[i], url)))
+        except StoreError as error:
+            refused.append((i % 2, str(error)))
+
+    threads = [threading.Thread(target=make, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (winner,) = {kind for kind, _ in made}
+    assert {kind for kind, _ in refused} == {1 - winner}
+    assert all("another plan" in message for _, message in refused)
+    assert (len(made), len(refused)) == (4, 4)
+    prepare_store(plans[winner], url)
+
+
+def test_a_creation_that_was_killed_is_made_good_by_the_next(url, monkeypatch):
+    def interrupted(*_, last):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Remote, "upload", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            sweep(small_plan(), url)
+    with pytest.raises(StoreError, match="another plan is being made here"):
+        sweep(small_plan(cycles=500), url)
+    _, store = prepare_store(small_plan(), url)
+    assert pending_tiles(store) == list(small_plan().tiles())
+
+
+def test_the_commands_take_urls(server, tmp_path, capsys):
+    plan, url = tmp_path / "plan.toml", "s3://sweeps/commands.zarr"
+    plan.write_text('gpu = "g80"\nkernel = "mix"\nwarps = [1, 2]\nsms = 1\nwarmup = 0\ncycles = 400\n')
+    assert cli.main(["sweep", str(plan), url]) == 0
+    assert cli.main(["status", url]) == 0
+    assert "done 1, pending 0, failed 0" in capsys.readouterr().out
+    assert cli.main(["verify", url]) == 0
+    assert cli.main(["status", "s3://sweeps/none.zarr"]) == 2
+    assert cli.main(["plot", url, "--y", "occupancy", "-o", str(tmp_path / "a.png")]) == 0
+    assert not any(name.startswith("s3:") for name in os.listdir())
+
+
+def test_an_unknown_protocol_is_a_wrong_request(capsys):
+    assert cli.main(["status", "nfs9://a/b.zarr"]) == 2
+    assert "nfs9" in capsys.readouterr().err
+
+
+def test_a_store_that_cannot_be_reached_is_a_failure(monkeypatch, capsys):
+    def unreachable(*_):
+        raise LookupError("Unable to locate credentials")  # botocore's errors are no OSError either
+
+    monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.exists", unreachable)
+    assert cli.main(["status", "memory://a.zarr"]) == 1
+    assert capsys.readouterr().err == "warpsim: memory://a.zarr: Unable to locate credentials\n"

@@ -1,0 +1,353 @@
+"""Random small chips, kernels and launches, for tests that compare two implementations of docs/model.md.
+
+They are small so that the slow twin runs a case in some tens of milliseconds, and contended, so that warps
+meet: short latencies, few units, slow memory. Deterministic cases have the memory model `fixed`, and nothing
+in them is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+
+from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.residency import Launch
+from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop
+
+REGISTERS = ("r0", "r1", "r2", "r3")
+POLICIES = ("lrr", "gto", "oldest", "random")
+
+
+def examples(number: int) -> settings:
+    """So many random cases, the same ones every time; one that fails is not shrunk."""
+    return settings(
+        max_examples=number,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+
+
+def _op(pipe: str, **changes: Any) -> dict[str, Any]:
+    facts = {"latency_cycles": 6, "interval_cycles": 1, "scope": "scheduler", "gap_cycles": 1, "pipe": pipe}
+    return facts | changes
+
+
+SMALL_GPU: dict[str, Any] = {
+    "name": "small",
+    "title": "A small chip for tests",
+    "generation": "test",
+    "year": 2016,
+    "sms": 1,
+    "clock_ghz": 1.0,
+    "block_launch_cycles": 5,
+    "sm": {
+        "schedulers": 1,
+        "max_warps": 16,
+        "max_blocks": 8,
+        "max_block_warps": 8,
+        "registers": 65536,
+        "max_registers_per_thread": 255,
+        "register_granularity": 1,
+        "register_allocation": "warp",
+        "warp_granularity": 1,
+        "shared_bytes": 49152,
+        "max_shared_bytes_per_block": 49152,
+        "shared_granularity_bytes": 1,
+        "shared_overhead_bytes": 0,
+    },
+    "issue": {"interval_cycles": 1, "width": 1},
+    "shared": {"banks": 32, "bank_bytes": 4, "lanes_per_pass": 32},
+    "ops": {
+        "alu": _op("math"),
+        "sfu": _op("mio", interval_cycles=4),
+        "smem": _op("mio", latency_cycles=10, scope="sm", conflict_latency_cycles=2),
+        "load": _op("lg", latency_cycles=0, scope="sm"),
+        "store": _op("lg", latency_cycles=0, scope="sm"),
+        "barrier": _op("none", latency_cycles=4),
+        "branch": _op("none", latency_cycles=0, gap_cycles=2, taken_gap_cycles=3),
+        "exit": _op("none", latency_cycles=0),
+    },
+    "memory": {
+        "latency_cycles": 40,
+        "pin_bandwidth_gbs": 1e6,
+        "bandwidth_gbs": 1e5,
+        "transaction_bytes": 32,
+        "coalescing": "warp",
+        "transaction_latency_cycles": 2.5,
+        "divergent_transaction_bytes": 120.0,
+        "loads_per_warp": None,
+        "loads_per_sm": None,
+        "stores_per_sm": None,
+        "l1_latency_cycles": 7,
+        "l2_latency_cycles": 19,
+        "distribution": "kepler",
+        "measured": False,
+        "queue": {
+            "base_latency_cycles": 40.0,
+            "crossbar_servers": 2,
+            "crossbar_gbs": 60.0,
+            "dram_servers": 3,
+            "dram_gbs": 50.0,
+            "fit_rms_percent": None,
+        },
+        "contention": {"a_cycles": 40, "b_cycles": 3, "c_gbs": 50},
+    },
+}
+
+
+def small_gpu(**changes: Any) -> Gpu:
+    """Return a chip with one SM, one scheduler and memory that is never short, but for the changes.
+
+    A change of a table names only the keys that change, as in `small_gpu(sms=2, memory={"loads_per_sm": 3})`.
+    """
+    return Gpu.model_validate(_changed(SMALL_GPU, changes))
+
+
+def _changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(table)
+    for key, value in changes.items():
+        inner = result.get(key)
+        nested = isinstance(value, Mapping) and isinstance(inner, Mapping)
+        result[key] = _changed(inner, value) if nested else value
+    return result
+
+
+@dataclass(frozen=True)
+class Case:
+    """All that one run needs. `options` are the keyword arguments of the simulation."""
+
+    gpu: Gpu
+    kernel: Kernel
+    launch: Launch
+    options: dict[str, Any]
+
+
+# Chips
+
+_PIPES = {
+    "alu": "math",
+    "fp64": "math",
+    "sfu": "mio",
+    "smem": "mio",
+    "load": "lg",
+    "store": "lg",
+    "barrier": "none",
+    "branch": "none",
+    "exit": "none",
+}
+_INTERVALS = ("1/3", "1/2", "2/3", 1, 1, 1, "4/3", "3/2", 2, "7/3", 4, 7)
+
+
+@st.composite
+def ops(draw: st.DrawFn) -> dict[str, Any]:
+    """All operation classes of a chip."""
+    often_usual = st.integers(0, 4)
+    result = {}
+    for name, pipe in _PIPES.items():
+        facts = _op(
+            pipe if pipe == "lg" or draw(often_usual) else draw(st.sampled_from(["math", "mio", "lg", "none"])),
+            latency_cycles=draw(st.sampled_from([0, 1, 2, 3, 5, 9, 24])),
+            interval_cycles=draw(st.sampled_from(_INTERVALS)),
+            scope=draw(st.sampled_from(["scheduler", "sm"])),
+            gap_cycles=draw(st.sampled_from([1, 1, 1, 2, 3, 6, 17])),
+            issue_slots=draw(st.sampled_from([1, 1, 1, 2, 3])),
+        )
+        if pipe != "lg" and not draw(often_usual):
+            consumers = st.sampled_from(list(_PIPES))
+            facts["latency_to"] = draw(st.dictionaries(consumers, st.integers(0, 30), max_size=3))
+        result[name] = facts
+    result["branch"]["taken_gap_cycles"] = draw(st.sampled_from([None, 1, 2, 8]))
+    result["smem"]["conflict_latency_cycles"] = draw(st.sampled_from([0, 1, 5]))
+    return result
+
+
+@st.composite
+def memories(draw: st.DrawFn, measured: bool = False) -> dict[str, Any]:
+    """A memory system. At 1 GHz a GB/s is a byte per cycle, and a coalesced access asks for 128 bytes."""
+    gbs = st.sampled_from([16.0, 37.3, 51.2, 100.0, 128.0, 300.1, 1024.0])
+    usual = 150.0 if measured else draw(gbs)
+    limits = st.sampled_from([None, None, None, 1, 2, 5])
+    return {
+        "latency_cycles": draw(st.sampled_from([1, 2, 10, 31, 80])),
+        "bandwidth_gbs": usual,
+        "transaction_bytes": draw(st.sampled_from([32, 64, 128])),
+        "coalescing": draw(st.sampled_from(["half-warp-ordered", "half-warp", "warp"])),
+        "transaction_latency_cycles": draw(st.sampled_from([0.0, 0.3, 1.0, 2.75])),
+        "divergent_transaction_bytes": draw(st.sampled_from([32.0, 47.3, 125.9])),
+        "loads_per_warp": draw(limits),
+        "loads_per_sm": draw(limits),
+        "stores_per_sm": draw(limits),
+        "l1_latency_cycles": draw(st.integers(1, 12)),
+        "l2_latency_cycles": draw(st.integers(5, 30)),
+        "measured": measured,
+        "queue": {
+            "base_latency_cycles": draw(st.sampled_from([4.5, 20.0, 61.3])),
+            "crossbar_servers": draw(st.integers(1, 5)),
+            "crossbar_gbs": draw(gbs),
+            "dram_servers": draw(st.integers(1, 5)),
+            "dram_gbs": draw(gbs),
+        },
+    }
+
+
+@st.composite
+def gpus(draw: st.DrawFn, measured: bool = False) -> Gpu:
+    """Chips with 1 to 3 SMs of 1 to 4 schedulers."""
+    return small_gpu(
+        sms=draw(st.integers(1, 3)),
+        block_launch_cycles=draw(st.sampled_from([0, 1, 2, 7, 30])),
+        sm={"schedulers": draw(st.integers(1, 4))},
+        issue={"interval_cycles": draw(st.integers(1, 2)), "width": draw(st.integers(1, 2))},
+        ops=draw(ops()),
+        memory=draw(memories(measured)),
+    )
+
+
+# Kernels
+
+_PROBABILITIES = (0.0, 0.1, 0.5, 0.9, 1.0)
+
+
+@st.composite
+def accesses(draw: st.DrawFn, random: bool = True) -> Access:
+    """Accesses of global memory, with up to 32 requests, and cache hits where chance is allowed."""
+    pattern = draw(st.sampled_from(["coalesced", "coalesced", "stride", "random", "broadcast", "addresses"]))
+    size = draw(st.sampled_from([1, 2, 4, 4, 8, 16]))
+    fields: dict[str, Any] = {"pattern": pattern, "bytes_per_thread": size}
+    if pattern == "stride":
+        fields["stride"] = draw(st.sampled_from([1, 2, 3, 32]))
+    if pattern == "addresses":
+        first, step = draw(st.integers(0, 64)), draw(st.integers(0, 40))
+        fields["addresses"] = tuple(size * (first + step * lane % 97) for lane in range(32))
+    if pattern != "random" and draw(st.booleans()):
+        fields["offset_bytes"] = size * draw(st.integers(0, 5))
+    if random and draw(st.integers(0, 2)) == 0:
+        fields["l1_hit"] = draw(st.sampled_from(_PROBABILITIES))
+        fields["l2_hit"] = draw(st.sampled_from(_PROBABILITIES))
+    return Access(**fields)
+
+
+@st.composite
+def instructions(draw: st.DrawFn, random: bool, barriers: bool) -> Instruction:
+    """One instruction of any class but exit."""
+    register = st.sampled_from(REGISTERS)
+    reads = st.lists(register, min_size=draw(st.sampled_from([0, 1])), max_size=2)
+    classes = ["load", "alu", "smem", "load", "store", "alu", "sfu", "load", "fp64", "alu", "branch"]
+    op = draw(st.sampled_from(classes + ["barrier"] * 2 * barriers))
+    if op == "barrier":
+        return Instruction(op)
+    fields: dict[str, Any] = {"src": draw(reads)}
+    if op not in ("store", "branch"):
+        fields["dst"] = draw(st.one_of(st.none(), register, register, register))
+    if op in ("load", "store"):
+        fields["access"] = draw(accesses(random))
+    if op == "smem" and draw(st.booleans()):
+        fields["access"] = Access(pattern="stride", stride=draw(st.sampled_from([1, 2, 3, 8])))
+    elif op == "smem":
+        fields["ways"] = draw(st.integers(1, 5))
+    return Instruction(op, **fields)
+
+
+@st.composite
+def bodies(
+    draw: st.DrawFn,
+    random: bool = True,
+    barriers: str = "even",
+    depth: int = 0,
+    room: int = 8,
+    diverged: bool = False,
+) -> tuple:
+    """Statements, nested up to two deep.
+
+    `random` allows chance. `barriers`: "none", "even" (where all warps of a block reach them), or "any".
+    """
+    statements: list[Any] = []
+    for _ in range(draw(st.integers(4 if depth == 0 else 1, room))):
+        kind = draw(st.sampled_from(["one"] * 4 + ["loop", "conditional"] * (depth < 2)))
+        inner = {"random": random, "depth": depth + 1, "room": 3}
+        if kind == "one":
+            statements.append(draw(instructions(random, barriers != "none")))
+        elif kind == "loop":
+            chance = random and draw(st.booleans())
+            low = draw(st.integers(1, 3))
+            trips = (low, low + draw(st.integers(0, 2))) if chance else low
+            within = "none" if chance and barriers == "even" else barriers
+            body = draw(bodies(barriers=within, diverged=diverged, **inner))
+            statements.append(Loop(body=body, trips=trips))
+        else:
+            how = draw(st.sampled_from(["warps", "diverges"] + ["probability"] * 2 * random))
+            within = "none" if how != "diverges" and barriers == "even" else barriers
+            apart = diverged or how == "diverges"
+            sides = [draw(bodies(barriers=within, diverged=apart, **inner)) for _ in range(2)]
+            for i in range(2):
+                if not apart and draw(st.integers(0, 5)) == 0:
+                    sides[i] = (*sides[i], Instruction("exit"))
+            rule: dict[str, Any] = {"diverges": True}
+            if how == "warps":
+                rule = {"warps": draw(st.sampled_from([(0,), (1,), (0, 2), (1, 3)]))}
+            elif how == "probability":
+                rule = {"probability": draw(st.sampled_from(_PROBABILITIES))}
+            reads = draw(st.lists(st.sampled_from(REGISTERS), max_size=2))
+            orelse = sides[1] if draw(st.booleans()) else ()
+            statements.append(Conditional(then=sides[0], orelse=orelse, src=reads, **rule))
+    return tuple(statements)
+
+
+@st.composite
+def kernels(draw: st.DrawFn, random: bool = True, barriers: str = "even", endless: bool = False) -> Kernel:
+    """Kernels, with an endless loop at the end where that is asked for."""
+    body = draw(bodies(random, barriers))
+    if endless:
+        body = (*body[:2], Loop(body=draw(bodies(random, barriers)), trips=None))
+    return Kernel(name="random", inputs=REGISTERS, body=body)
+
+
+# Runs
+
+
+@st.composite
+def launches(draw: st.DrawFn, finite: bool) -> Launch:
+    """Launches with up to 8 warps to an SM. A finite one has up to 6 blocks, or is persistent."""
+    persistent = finite and draw(st.integers(0, 3)) == 0
+    block_warps = draw(st.sampled_from([2, 1, 3, 4]))
+    return Launch(
+        blocks=draw(st.sampled_from([3, 1, 2, 4, 5, 6])) if finite and not persistent else None,
+        block_warps=block_warps,
+        resident_blocks=draw(st.sampled_from([2, 3, 1][: 8 // block_warps])),
+        persistent=persistent,
+    )
+
+
+@st.composite
+def cases(
+    draw: st.DrawFn, random: bool = True, barriers: str | None = None, memory: str | None = None
+) -> Case:
+    """Whole runs: to the end of a finite grid, or over a window of one or of an endless supply.
+
+    `random` False: nothing is drawn in them.
+    """
+    if barriers is None:
+        barriers = draw(st.sampled_from(["none", "even", "any"]))
+    if memory is None:
+        memory = draw(st.sampled_from(["fixed", "queue", "queue"])) if random else "fixed"
+    finite = draw(st.booleans())
+    endless = not finite and draw(st.booleans())
+    gpu = draw(gpus(measured=memory == "measured"))
+    length = 1500 if memory == "measured" else 250
+    end = {"warmup": 0, "cycles": None} if draw(st.integers(0, 3)) else {"warmup": 40, "cycles": 200}
+    window = {"warmup": draw(st.sampled_from([0, 0, 1, 17, 90])), "cycles": draw(st.sampled_from([length, length // 7, 1]))}
+    options = {
+        "scheduler": draw(st.sampled_from(POLICIES if random else POLICIES[:3])),
+        "memory": memory,
+        "seed": draw(st.integers(0, 2**64 - 1)),
+        **(end if finite else window),
+        "sms": draw(st.sampled_from([None, None, *range(1, gpu.sms + 1)])),
+    }
+    return Case(gpu, draw(kernels(random, barriers, endless)), draw(launches(finite)), options)

@@ -1,0 +1,299 @@
+"""Sweeps on this machine: same numbers however they are run, and no work lost."""
+
+import io
+import signal
+import sys
+import threading
+from contextlib import suppress
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from tests.support.small_plans import SHORT, small_plan
+from warpsim.results import schema
+from warpsim.store.status import tile_counts
+from warpsim.store.zarr_store import StoreError, open_results, open_store, pending_tiles
+from warpsim.sweeps import local, tile, work
+from warpsim.sweeps.local import SweepError, prepare_store, sweep
+from warpsim.sweeps.plan import Plan
+from warpsim.sweeps.progress import Progress, duration, reporting
+
+
+@pytest.fixture(scope="module")
+def in_memory():
+    return sweep(small_plan())
+
+
+def failing(monkeypatch, fails):
+    """Let simulate_point raise for the points for which `fails(point)` holds."""
+    real = tile.simulate_point
+
+    def simulate_point(point, **options):
+        if fails(point):
+            raise RuntimeError("broken on purpose")
+        return real(point, **options)
+
+    monkeypatch.setattr(tile, "simulate_point", simulate_point)
+
+
+def assert_same(first, second):
+    assert set(first.data_vars) == set(second.data_vars)
+    for name in first.data_vars:
+        np.testing.assert_array_equal(first[name], second[name], err_msg=str(name))
+        assert first[name].attrs == second[name].attrs
+    assert set(first.coords) == set(second.coords)
+    for name in first.coords:
+        assert first[name].dims == second[name].dims
+        assert first[name].values.tolist() == second[name].values.tolist()
+
+
+def test_a_sweep_in_memory(in_memory):
+    axes = {"gpu": 2, "alpha": 2, "warps": 3, "scheduler": 2}
+    assert dict(in_memory.sizes) == {**axes, "replicate": 2, "op": 8, "quantile": 7, "state": 9, "slot": 3}
+    assert list(in_memory.data_vars) == [declared.name for declared in schema.SWEEP_VARIABLES]
+    assert not in_memory["valid"].sel(gpu="g80", warps=48).any()
+    assert in_memory["valid"].sum() == 20
+    assert np.isfinite(in_memory["ipc"].sel(gpu="kepler")).all()
+    assert Plan.from_provenance(in_memory.attrs["provenance"]).record() == small_plan().record()
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_store_holds_the_same_numbers_whatever_the_workers(tmp_path, in_memory, workers):
+    assert_same(sweep(small_plan(), tmp_path / "out.zarr", workers=workers), in_memory)
+
+
+def test_threads_change_nothing_in_memory(in_memory):
+    assert_same(sweep(small_plan(), workers=2), in_memory)
+
+
+def test_the_order_of_axes_changes_no_number(in_memory):
+    settings = small_plan()
+    turned = Plan(
+        scheduler=["gto", "lrr"],
+        warps=[48, 4],
+        gpu=["kepler", "g80"],
+        kernel="mix",
+        alpha=[8],
+        replicates=settings.settings["replicates"],
+        **SHORT,
+    )
+    there = sweep(turned)
+    same = in_memory.sel(scheduler=["gto", "lrr"], warps=[48, 4], gpu=["kepler", "g80"], alpha=[8])
+    np.testing.assert_array_equal(there["ipc"].transpose(*same["ipc"].dims), same["ipc"])
+
+
+def test_shares_fill_one_store(tmp_path, in_memory):
+    path = tmp_path / "out.zarr"
+    first = sweep(small_plan(), path, share=(1, 2))
+    assert 0 < int(first["valid"].sum()) < 20
+    assert_same(sweep(small_plan(), path, share=(2, 2)), in_memory)
+
+
+def test_a_sweep_goes_on_where_it_stopped(tmp_path, monkeypatch, in_memory):
+    plan, path = small_plan(), tmp_path / "out.zarr"
+    stopped = []
+
+    def stop_after_one(progress):
+        if progress.done == 1:
+            stopped.append(progress)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep(plan, path, progress=stop_after_one)
+    assert stopped
+    left = pending_tiles(open_store(path))
+    assert 0 < len(left) < len(plan.tiles())
+
+    run = []
+    real = work.run_tile
+    monkeypatch.setattr(
+        work, "run_tile", lambda plan, index, *rest: run.append(index) or real(plan, index, *rest)
+    )
+    assert_same(sweep(plan, path, workers=2), in_memory)
+    assert sorted(run) == left
+    run.clear()
+    assert_same(sweep(plan, path), in_memory)
+    assert run == []
+
+
+@pytest.fixture
+def ctrl_c_interrupts():
+    """Even where the tests run in the background, and ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def drop_ctrl_c():
+    """Ctrl-C comes while a library ignores what is raised, as pydantic does while it calls a function of Python."""
+    with suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("when", ["as it is prepared", "after a tile"])
+def test_an_interruption_that_a_library_drops_counts(when, tmp_path, monkeypatch, ctrl_c_interrupts):
+    prepare = local.prepare_store
+    if when == "as it is prepared":
+        monkeypatch.setattr(local, "prepare_store", lambda *given, **named: drop_ctrl_c() or prepare(*given, **named))
+    plan, path = small_plan(), tmp_path / "out.zarr"
+    with pytest.raises(KeyboardInterrupt):
+        sweep(plan, path, progress=lambda progress: drop_ctrl_c() if progress.done else None)
+    done = len(plan.tiles()) - len(pending_tiles(open_store(path)))
+    assert done == 0 if when == "as it is prepared" else 0 < done < len(plan.tiles())
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interruption_abandons_the_tiles_in_work(tmp_path, monkeypatch):
+    started, interrupted = threading.Event(), threading.Event()
+    real = tile.simulate_point
+
+    def slow(point, **options):
+        started.set()
+        interrupted.wait(10)
+        return real(point, **options)
+
+    class InterruptedPool(local.ThreadPoolExecutor):
+        def shutdown(self, *args, **kwargs):
+            interrupted.set()
+            super().shutdown(*args, **kwargs)
+
+    def interrupt(_):
+        started.wait(10)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tile, "simulate_point", slow)
+    monkeypatch.setattr(local, "ThreadPoolExecutor", InterruptedPool)
+    monkeypatch.setattr(local, "as_completed", interrupt)
+    plan, path = small_plan(), tmp_path / "out.zarr"
+    with pytest.raises(KeyboardInterrupt):
+        sweep(plan, path, workers=2)
+    assert pending_tiles(open_store(path)) == list(plan.tiles())
+
+
+def test_a_tile_that_raises_is_marked_and_the_rest_go_on(tmp_path, monkeypatch, in_memory):
+    plan, path = small_plan(), tmp_path / "out.zarr"
+    with monkeypatch.context() as patch:
+        failing(patch, lambda point: point.gpu.name == "kepler" and point.scheduler == "gto")
+        with pytest.raises(SweepError, match="broken on purpose") as caught:
+            sweep(plan, path, workers=2)
+    counts = tile_counts(open_store(path).log)
+    assert counts.pending == 0
+    assert counts.failures == caught.value.failures
+    assert "gpu=kepler, alpha=" in next(iter(counts.failures.values()))
+    assert caught.value.dataset["valid"].sel(gpu="g80", warps=[4, 8]).all()
+    assert not caught.value.dataset["valid"].sel(gpu="kepler").any()
+    assert_same(sweep(plan, path), in_memory)
+    assert not tile_counts(open_store(path).log).failures
+
+
+def test_a_failure_in_memory_keeps_the_rest(monkeypatch):
+    failing(monkeypatch, lambda point: point.gpu.name == "kepler")
+    with pytest.raises(SweepError, match="tiles failed; all others were done") as caught:
+        sweep(small_plan())
+    assert caught.value.dataset["valid"].sel(gpu="g80", warps=4).all()
+
+
+def test_a_write_that_fails_ends_the_sweep_and_keeps_what_is_done(tmp_path, monkeypatch):
+    plan, path = small_plan(), tmp_path / "out.zarr"
+    real, written = work.write_tile, []
+
+    def full(store, index, *rest):
+        if written:
+            raise OSError("No space left on device")
+        written.append(index)
+        real(store, index, *rest)
+
+    monkeypatch.setattr(work, "write_tile", full)
+    with pytest.raises(OSError, match="No space left"):
+        sweep(plan, path)
+    assert tile_counts(open_store(path).log).done == 1
+
+
+def test_another_plan_is_refused_with_the_difference_and_nothing_is_lost(tmp_path, in_memory):
+    path = tmp_path / "out.zarr"
+    sweep(small_plan(), path)
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    with pytest.raises(StoreError) as caught:
+        sweep(small_plan(alpha=[1, 16], cycles=500), path)
+    message = str(caught.value)
+    assert "holds another plan; it was left as it is" in message
+    assert "settings.cycles: 500 here, 400 in the store" in message
+    assert "settings.alpha: [1, 16] here, [1, 8] in the store" in message
+    assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+    assert_same(open_results(path), in_memory)
+
+
+def test_a_chip_of_the_same_name_but_other_values_is_another_plan(tmp_path):
+    plan = small_plan()
+    prepare_store(plan, tmp_path / "out.zarr")
+    g80, kepler = plan.values("gpu")
+    other = small_plan(gpu=[g80, kepler.model_copy(update={"block_launch_cycles": 7})])
+    with pytest.raises(StoreError, match=r"gpus.kepler.block_launch_cycles: 7 here, 201 in the store"):
+        prepare_store(other, tmp_path / "out.zarr")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"plan": {"gpu": "kepler"}}, TypeError, "plan = .*: must be a Plan"),
+        ({"workers": 0}, ValueError, "workers = 0: must be at least 1"),
+        ({"workers": 1.5}, TypeError, "workers = 1.5: must be an integer"),
+        ({"share": (3, 2), "path": "x.zarr"}, ValueError, r"share = \(3, 2\): must be"),
+        ({"share": (1, 2)}, ValueError, r"share = \(1, 2\): a share needs a store"),
+        ({"path": 3}, TypeError, "path = 3: must be the path of a store"),
+    ],
+)
+def test_wrong_arguments(arguments, error, message):
+    with pytest.raises(error, match=message):
+        sweep(**{"plan": small_plan(), **arguments})
+
+
+def test_progress_is_reported_from_start_to_end(tmp_path):
+    seen: list[Progress] = []
+    plan = small_plan()
+    sweep(plan, tmp_path / "out.zarr", progress=seen.append)
+    assert [progress.done for progress in seen] == list(range(len(plan.tiles()) + 1))
+    assert (seen[0].points_done, seen[-1].points_done, seen[-1].points) == (0, 24, 24)
+    assert seen[0].seconds_left is None and seen[-1].seconds_left == 0.0
+    assert seen[-1].finished
+    seen.clear()
+    sweep(plan, tmp_path / "out.zarr", progress=seen.append)
+    assert [progress.done for progress in seen] == [len(plan.tiles())]
+
+
+def test_a_log_gets_plain_lines(capsys, monkeypatch):
+    failing(monkeypatch, lambda point: point.gpu.name == "kepler" and point.scheduler == "gto")
+    with pytest.raises(SweepError):
+        sweep(small_plan(), progress=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("0 of ")
+    assert any("failed: gpu=kepler" in line and "broken on purpose" in line for line in lines)
+    assert "24 of 24 points" in lines[-1]
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_a_terminal_gets_a_bar(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with reporting(True) as report:
+        report(Progress(4, 1, 1, 40, 20, 3.0, 3.0, "tile 2 failed: why [not]"))
+        report(Progress(4, 3, 1, 40, 40, 6.0, 0.0))
+    assert "\x1b[" in terminal.getvalue()
+    assert "tile 2 failed: why [not]" in terminal.getvalue()
+    assert "3 of 4 tiles, 1 failed, 40 of 40 points" in terminal.getvalue()
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(7.2, "7 s"), (600, "10 min"), (12_600, "3.5 h")])
+def test_durations(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_results_open_as_a_dataset(tmp_path):
+    sweep(small_plan(), tmp_path / "out.zarr")
+    assert isinstance(open_results(tmp_path / "out.zarr"), xr.Dataset)

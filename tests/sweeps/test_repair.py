@@ -1,0 +1,104 @@
+"""A chunk that is truncated, changed or gone is found, and its tile alone is run again, to the same bytes."""
+
+import shutil
+
+import pytest
+
+from tests.support.small_plans import small_plan
+from warpsim import cli
+from warpsim.store.status import tile_counts, tile_records
+from warpsim.store.zarr_store import StoreError, open_store
+from warpsim.sweeps.local import sweep
+from warpsim.sweeps.repair import repair, verify
+
+
+@pytest.fixture
+def path(store, tmp_path):
+    return shutil.copytree(store, tmp_path / "out.zarr")
+
+
+def data(path):
+    """Every file of a store but the records of its tiles."""
+    files = {file.relative_to(path): file for file in path.rglob("*") if file.is_file()}
+    return {str(name): file.read_bytes() for name, file in files.items() if name.parts[0] != "tiles"}
+
+
+def flipped(content):
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+DAMAGES = {
+    "truncated": lambda file: file.write_bytes(file.read_bytes()[:-7]),
+    "empty": lambda file: file.write_bytes(b""),
+    "flipped": lambda file: file.write_bytes(flipped(file.read_bytes())),
+    "gone": lambda file: file.unlink(),
+}
+
+
+def test_a_whole_store_is_whole(path):
+    assert verify(path) == []
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("variable", ["ipc", "valid"])
+def test_damage_is_found_and_repaired(store, path, variable, damage):
+    chunk = sorted(file for file in (path / variable / "c").rglob("*") if file.is_file())[3]
+    DAMAGES[damage](chunk)
+    before = tile_records(open_store(path).log)["done"]
+    (found,) = verify(path)
+    assert found.variable == variable
+    repair(path, [found])
+    assert verify(path) == []
+    assert data(path) == data(store)
+    after = tile_records(open_store(path).log)["done"]
+    assert [tile for tile in after if after[tile] != before[tile]] == [found.tile]
+
+
+def test_a_record_that_cannot_be_read_is_damage(path):
+    (path / open_store(path).log.key("done", 2)).write_bytes(b"\1\0\0\0")
+    (found,) = verify(path)
+    assert (found.tile, found.variable) == (2, "record")
+    repair(path, [found])
+    assert verify(path) == []
+
+
+def test_tiles_that_are_not_done_are_no_damage_and_are_not_run(path):
+    log = open_store(path).log
+    log.remove("done", 1)
+    shutil.rmtree(path / "ipc/c/0/0/0")  # of tile 0, and perhaps of its neighbours
+    repair(path, verify(path))
+    assert tile_counts(log).pending == 1
+
+
+def test_an_all_nan_tile_is_stored_and_its_loss_is_found(tmp_path):
+    path = tmp_path / "out.zarr"
+    sweep(small_plan(gpu="g80", alpha=[1], warps=[48], scheduler=["lrr"]), path)
+    assert verify(path) == []
+    (path / "ipc/c/0/0/0/0/0").unlink()
+    assert [damage.reason for damage in verify(path)] == ["its chunk is missing"]
+
+
+def test_a_store_of_another_program_is_not_repaired(path, monkeypatch):
+    monkeypatch.setattr("warpsim.__version__", "0.0.9")
+    (path / open_store(path).log.key("done", 2)).write_bytes(b"")
+    before = data(path)
+    with pytest.raises(StoreError, match=r"warpsim: 0\.0\.9 here"):
+        repair(path, verify(path))
+    assert data(path) == before
+    assert tile_counts(open_store(path).log).done == len(small_plan().tiles())
+
+
+def test_the_command(path, store, capsys):
+    assert cli.main(["verify", str(path)]) == 0
+    assert capsys.readouterr().out == "no damaged tiles\n"
+    chunk = next(file for file in sorted((path / "cycles/c").rglob("*")) if file.is_file())
+    chunk.write_bytes(b"")
+    assert cli.main(["verify", str(path)]) == 1
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("tile 0: cycles: ValueError: Stored and computed checksum do not match")
+    assert shown[1] == "1 damaged tile"
+    assert cli.main(["verify", str(path), "--repair", "--workers", "1"]) == 0
+    assert data(path) == data(store)
+    assert cli.main(["verify", "none.zarr"]) == 2
+    assert "none.zarr: no such store" in capsys.readouterr().err

@@ -1,0 +1,196 @@
+"""The array script, run task by task as Slurm would; what is asked of Slurm's commands. The real Slurm: test_slurm_node.py."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.small_plans import small_plan
+from tests.sweeps.test_faults import LONG_TOML, data
+from warpsim import cli
+from warpsim.store.status import tile_counts, tile_records
+from warpsim.store.zarr_store import mark_failed, open_store, pending_tiles
+from warpsim.sweeps import slurm
+from warpsim.sweeps.lists import tiles_of, tiles_text
+from warpsim.sweeps.local import sweep
+from warpsim.sweeps.plan import Plan
+
+ALL = len(small_plan().tiles())
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def commands(tmp_path, monkeypatch):
+    """Makes commands of Slurm that write down their arguments and standard input, and print what they are told to."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    def make(name, output="", code=0, error=""):
+        file = folder / name
+        file.write_text(
+            f"#!/bin/bash\necho \"$@\" >>{folder}/{name}.asked\n[ {name} = sbatch ] && cat >{folder}/{name}.in\n"
+            f"cat <<'END'\n{output}\nEND\necho '{error}' >&2\nexit {code}\n"
+        )
+        file.chmod(0o755)
+        return folder / f"{name}.asked", folder / f"{name}.in"
+
+    return make
+
+
+def task(script, number, **environment):
+    return subprocess.Popen(
+        ["bash", script],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "SLURM_ARRAY_TASK_ID": str(number), "SLURM_ARRAY_JOB_ID": "7", **environment},
+        cwd=script.parent,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("tiles", "text"), [([4], "4"), ([0, 1, 2, 12, 14, 15], "0-2,12,14-15"), ([3, 1], "1,3"), (range(1000), "0-999")]
+)
+def test_lists_of_tiles(tiles, text):
+    assert tiles_text(tiles) == text
+    assert tiles_of(f"{text}\n") == sorted(tiles)
+
+
+@pytest.mark.parametrize("text", ["", "a", "3-1", "1,,2", "-1"])
+def test_lists_that_are_none(text):
+    with pytest.raises(ValueError, match="must be numbers and ranges, such as 0-9,12"):
+        tiles_of(text)
+
+
+def test_the_tasks_of_the_script_do_the_tiles_that_are_not_done(plan, scratch, tmp_path, capsys):
+    out, whole, script = tmp_path / "out.zarr", tmp_path / "whole.zarr", tmp_path / "a.sh"
+    sweep(small_plan(), whole)
+    sweep(small_plan(), out, tiles=[0])
+    store = open_store(out)
+    mark_failed(store, 2, "broken")
+    first = tile_records(store.log)["done"][0]
+    assert cli.main(["slurm", str(plan), str(out), "--dry-run", "--tasks", "2", "--sbatch=--partition=short"]) == 0
+    script.write_text(capsys.readouterr().out)
+    assert "#SBATCH --array=1-2\n" in script.read_text()
+    assert "#SBATCH --partition=short\n" in script.read_text()
+    assert f"<<'TILES' &\n1-{ALL - 1}\nTILES\n" in script.read_text()
+    for number in (1, 2):
+        ran = task(script, number, SCRATCH=str(scratch))
+        assert ran.wait() == 0, ran.stderr.read()
+    assert pending_tiles(store) == []
+    assert tile_records(store.log)["done"][0] == first
+    assert data(out) == data(whole)
+    assert cli.main(["slurm", str(plan), str(out)]) == 0
+    assert capsys.readouterr().out.startswith("no tile is left to submit")
+
+
+def test_each_tile_is_with_one_task(plan, tmp_path):
+    tiles = [0, 2, 3, 4, 7, 11]
+    script = slurm.array_script(plan, "s3://bucket/a b.zarr", tiles, tasks=4)
+    assert slurm._shares(script) == [(0, 7), (2, 11), (3,), (4,)]
+    assert "sweep " + str(plan) + " 's3://bucket/a b.zarr' --workers 1 --tile \"$SLURM_ARRAY_TASK_ID/4\"" in script
+    assert "--job-name=warpsim-a_b\n" in script
+    assert slurm._shares(slurm.array_script(plan, "x.zarr", [5], tasks=100)) == [(5,)]
+
+
+def test_a_signal_stops_the_task_and_queues_it_again(tmp_path, scratch, commands):
+    plan, out, script = tmp_path / "plan.toml", tmp_path / "out.zarr", tmp_path / "a.sh"
+    plan.write_text(LONG_TOML)
+    asked, _ = commands("scontrol")
+    tiles = Plan.from_toml(plan).tiles()
+    script.write_text(slurm.array_script(plan, str(out), tiles, tasks=1, scratch=str(scratch)))
+    for restarts, requeued in ((0, "requeue 7_1\n"), (slurm.REQUEUES, "")):
+        asked.write_text("")
+        before = tile_counts(open_store(out).log).done if out.exists() else 0
+        running = task(script, 1, SLURM_RESTART_COUNT=str(restarts))
+        while not (out.exists() and tile_counts(open_store(out, read_only=True).log).done > before):
+            assert running.poll() is None, running.stderr.read()
+            time.sleep(0.02)
+        running.send_signal(signal.SIGUSR1)
+        assert running.wait() == 1
+        assert "interrupted; the same command goes on" in running.stderr.read()
+        assert asked.read_text() == requeued
+        assert before < tile_counts(open_store(out).log).done < len(tiles)
+
+
+def test_submitting_and_what_the_queue_says(plan, tmp_path, commands, capsys):
+    out = tmp_path / "out.zarr"
+    asked, submitted = commands("sbatch", "31;cluster")
+    commands("squeue", "")
+    assert cli.main(["slurm", str(plan), str(out), "--tasks", "2"]) == 0
+    assert f"job 31: {ALL} tiles in 2 tasks; script and logs in {tmp_path}/out.slurm" in capsys.readouterr().out
+    assert asked.read_text() == "--parsable\n"
+    assert (tmp_path / "out.slurm/31.sh").read_text() == submitted.read_text()
+    commands("squeue", "31|1|RUNNING|node5\n29|1|RUNNING|node6")  # 29 is another store's
+    theirs = tuple(range(0, ALL, 2))
+    assert [(task.state, task.node, task.tiles) for task in slurm.tasks(out)] == [("running", "node5", theirs)]
+    sweep(small_plan(), out, tiles=[0])
+    cli.main(["status", str(out)])
+    shown = capsys.readouterr().out.splitlines()
+    assert f"Slurm job 31: tasks 1 running on node5; {len(theirs) - 1} of the tiles that are not done are theirs" in shown
+    assert f"no task has {ALL // 2} of the tiles that are not done" in shown
+    assert slurm.tiles_to_do(small_plan(), out, create=True) == [*range(1, ALL, 2)]  # 2 is with the task that runs
+    assert cli.main(["slurm", str(plan), str(out), "--extend"]) == 2
+    assert "extend: tasks of job 31 wait or run for this store" in capsys.readouterr().err
+    commands("squeue", "", 1, "slurm_load_jobs error: Unable to contact slurm controller")
+    assert cli.main(["status", str(out)]) == 0
+    assert "Slurm cannot be asked: squeue: slurm_load_jobs error: Unable to contact" in capsys.readouterr().out
+    assert cli.main(["slurm", str(plan), str(out)]) == 1
+
+
+def test_what_sbatch_refuses_is_said(plan, tmp_path, commands, capsys, monkeypatch):
+    out = tmp_path / "out.zarr"
+    commands("sbatch", "", 1, "sbatch: error: invalid partition specified: short")
+    assert cli.main(["slurm", str(plan), str(out)]) == 1
+    kept = f"nothing was submitted; the store {out} is kept, and the same command goes on with it"
+    assert capsys.readouterr().err == f"warpsim: sbatch: error: invalid partition specified: short\n{kept}\n"
+    path = os.environ["PATH"]
+    monkeypatch.setenv("PATH", "")
+    assert cli.main(["slurm", str(plan), str(out)]) == 1
+    assert f"sbatch: not found; there is no Slurm on this machine\n{kept}" in capsys.readouterr().err
+    monkeypatch.setenv("PATH", path)
+    commands("sbatch", "31")
+    assert cli.main(["slurm", str(plan), str(out)]) == 0
+    assert f"job 31: {ALL} tiles in" in capsys.readouterr().out
+
+
+def test_a_dry_run_makes_nothing(plan, tmp_path, capsys):
+    assert cli.main(["slurm", str(plan), str(tmp_path / "out.zarr"), "--dry-run"]) == 0
+    assert capsys.readouterr().out.startswith(f"#!/bin/bash\n#SBATCH --job-name=warpsim-out\n#SBATCH --array=1-{ALL}\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--tasks", "0"], "tasks = 0: must be at least 1"),
+        (["--extend"], "a dry run changes nothing"),
+        (["--workers", "0"], "workers = 0: must be at least 1"),
+        (["--time", "soon"], "time = 'soon': must be a time limit of Slurm"),
+        (["--time", "-5"], "time = '-5': must be a time limit of Slurm"),
+        (["--sbatch", "partition=short"], "options: 'partition=short' must be an option of sbatch"),
+    ],
+)
+def test_wrong_requests(plan, tmp_path, options, message, capsys):
+    assert cli.main(["slurm", str(plan), str(tmp_path / "out.zarr"), "--dry-run", *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_set_up(plan, monkeypatch):
+    assert '\nexport NUMBA_CACHE_DIR="${SCRATCH:-${TMPDIR:-/tmp}}"/warpsim-' in slurm.array_script(plan, "x.zarr", [0])
+    first = 'module load python\necho "it\'s"'
+    script = slurm.array_script(plan, "x.zarr", [0], setup=first.splitlines())
+    lines = script.splitlines()
+    start = lines.index("module load python")
+    assert lines[start + 1] == 'echo "it\'s"'
+    if sys.prefix != sys.base_prefix:
+        assert lines[start + 2] == f"source {sys.prefix}/bin/activate"
+        assert "\npython -m warpsim.cli sweep " in script
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+    assert f"\n{sys.executable} -m warpsim.cli sweep " in slurm.array_script(plan, "x.zarr", [0])
+    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0

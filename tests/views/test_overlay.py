@@ -1,0 +1,56 @@
+"""The picture of all models beside the simulation."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+
+from warpsim.views.plots import overlay
+
+
+def results(**rates):
+    warps = np.array([4, 8, 12])
+    return xr.Dataset(
+        {
+            "throughput": (("replicate", "warps"), np.array([[1.0, 2.0, 2.9], [1.0, 2.0, 3.1]]), {"units": "ops/cycle/SM"}),
+            "model_throughput": (("model", "warps"), np.array(list(rates.values())).reshape(-1, 3)),
+        },
+        coords={"warps": ("warps", warps, {"units": "warps/SM", "long_name": "occupancy"}), "model": list(rates)},
+        attrs={"op": "load"},
+    )
+
+
+def test_each_model_has_a_letter_on_its_curve_and_in_the_legend():
+    made = overlay(results(first=[1, 2, 3], second=[1, 2, 3], far=[9, 9, 9]), Figure().subplots())
+    labels = [text.get_text() for text in made.get_legend().get_texts()]
+    assert labels == ["simulation, 95 % interval", "A  first", "B  second", "C  far (above)"]
+    letters = [text.get_text() for text in made.texts]
+    assert sorted(letters) == ["A", "A", "B", "B"]
+    places = [text.get_position() for text in made.texts]
+    assert len({x for x, _ in places}) == 4  # curves that coincide are told apart
+    for x, y in places:
+        assert y == pytest.approx(x / 4)
+    assert made.get_ylabel() == "load throughput (ops/cycle/SM)"
+    assert 3.1 < made.get_ylim()[1] < 9
+
+
+def test_the_interval_is_drawn():
+    made = overlay(results(first=[1, 2, 3]), Figure().subplots())
+    (bars,) = made.containers
+    segments = bars.lines[2][0].get_segments()
+    low, high = segments[2][:, 1]
+    assert (low, high) == pytest.approx((3 - 12.706 * 0.1, 3 + 12.706 * 0.1), rel=1e-3)  # Student's t with 1 degree of freedom
+
+
+def test_models_that_do_not_cover_an_occupancy_have_a_gap():
+    made = overlay(results(first=[1, np.nan, np.nan]), Figure().subplots())
+    assert not made.texts
+    assert [text.get_text() for text in made.get_legend().get_texts()][1] == "A  first"
+
+
+def test_wrong_results():
+    with pytest.raises(ValueError, match="must have the variable model_throughput"):
+        overlay(results(first=[1, 2, 3]).drop_vars("model_throughput"), Figure().subplots())
+    many = results(**{f"m{k}": [1, 2, 3] for k in range(53)})
+    with pytest.raises(ValueError, match="at most 52 models, not 53"):
+        overlay(many, Figure().subplots())

@@ -1,0 +1,341 @@
+"""Figures: the right curves at the right places, the Axes returned, nothing shown."""
+
+import math
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tests.support.small_plans import small_plan
+from warpsim.results.statistics import needed_warps
+from warpsim.sweeps.local import sweep
+from warpsim.views import plots
+
+
+@pytest.fixture(scope="module")
+def results():
+    return sweep(small_plan(gpu="kepler", alpha=[0, 1, 8, math.inf], warps=[4, 16, 48, 64], cycles=1500))
+
+
+@pytest.fixture
+def ax():
+    return Figure().subplots()
+
+
+def curves(ax: Axes) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Label of each curve in the legend -> its x and y."""
+    found = {}
+    for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+        line = handle if hasattr(handle, "get_xdata") else handle.lines[0]
+        found[label] = (np.asarray(line.get_xdata()), np.asarray(line.get_ydata()))
+    return found
+
+
+def test_throughput_vs_warps(results, ax):
+    chosen = results.sel(alpha=8)
+    assert plots.throughput_vs_warps(chosen, ax, op="alu") is ax
+    drawn = curves(ax)
+    assert set(drawn) == {"scheduler lrr", "scheduler gto"}
+    x, y = drawn["scheduler gto"]
+    np.testing.assert_array_equal(x, [4, 16, 48, 64])
+    np.testing.assert_allclose(y, chosen["throughput"].sel(op="alu", scheduler="gto").mean("replicate"))
+    assert ax.get_xlabel() == "occupancy (warps/SM)"
+    assert ax.get_ylabel() == "alu throughput (ops/cycle/SM)"
+
+
+def test_models_are_drawn_beside_the_simulation(results, ax):
+    chosen = results.sel(alpha=8)
+    model = chosen.mean("replicate").sel(scheduler="lrr")
+    plots.throughput_vs_warps(chosen, ax, op="load", models={"a model": model})
+    np.testing.assert_allclose(curves(ax)["a model"][1], model["throughput"].sel(op="load"))
+
+
+def test_curves_differ_by_marker_and_line_style(results, ax):
+    plots.throughput_vs_warps(results.isel(scheduler=0), ax, op="alu")
+    lines = [container.lines[0] for container in ax.containers]
+    assert len(lines) == 4
+    assert len({line.get_marker() for line in lines}) == 4
+    assert len({str(line._unscaled_dash_pattern) for line in lines}) == 4
+
+
+def test_too_many_curves_are_refused(results, ax):
+    wanted = "at most 7 curves, but alpha: 4, scheduler: 2 make 8; select some first, by .sel, or by --where alpha=0.0,1.0"
+    with pytest.raises(ValueError, match=wanted):
+        plots.throughput_vs_warps(results, ax, op="alu")
+
+
+def test_unknown_operation_class(results, ax):
+    with pytest.raises(ValueError, match="op = 'add': must be one of alu, sfu"):
+        plots.throughput_vs_warps(results, ax, op="add")
+
+
+def test_latency_vs_bandwidth(results, ax):
+    chosen = results.sel(alpha=1)
+    assert plots.latency_vs_bandwidth(chosen, ax) is ax
+    x, y = curves(ax)["scheduler lrr"]
+    np.testing.assert_allclose(x, chosen["bandwidth"].sel(scheduler="lrr").mean("replicate"))
+    np.testing.assert_allclose(y, chosen["memory_latency"].sel(scheduler="lrr").mean("replicate"))
+    assert ax.get_xlabel() == "memory bandwidth of the chip (GB/s)"
+    assert ax.get_ylabel() == "mean memory latency (cycles)"
+
+
+def test_needed_warps_vs_alpha(results, ax):
+    assert plots.needed_warps_vs_alpha(results, ax, fraction=0.3) is ax
+    expected = needed_warps(results, 0.3)["needed_warps"].sel(scheduler="gto")
+    x, y = curves(ax)["scheduler gto"]
+    np.testing.assert_array_equal(y, expected)
+    assert ax.get_xscale() == "log"
+    assert list(x[1:3]) == [1, 8]
+    assert 0 < x[0] < 1 and 8 < x[3] < math.inf
+    ticks = dict(zip(ax.get_xticks(), (text.get_text() for text in ax.get_xticklabels()), strict=True))
+    assert ticks[x[0]] == "0" and ticks[x[3]] == "∞" and ticks[8.0] == "8"
+    assert np.isfinite(y).any()
+
+
+def test_gaps_of_needed_warps_are_said_once_for_all_curves(results, ax):
+    most = results["peak_fraction"].mean("replicate").max("warps")
+    assert (most < 1).all("scheduler").values.tolist() == [False, False, True, False]
+    plots.needed_warps_vs_alpha(results, ax, fraction=1.0)
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts == ["scheduler lrr", "scheduler gto", "gap: nothing attains 100%"]
+    half_done = plots.needed_warps_vs_alpha(results.where(results.alpha == 0), Figure().subplots(), fraction=0.3)
+    assert len(half_done.get_legend().get_texts()) == 2  # what is not there attains nothing, but that is another matter
+    never = plots.needed_warps_vs_alpha(results.sel(alpha=[8]), Figure().subplots(), fraction=1.0)
+    assert [text.get_text() for text in never.texts] == ["gap: nothing attains 100%"]
+    model = xr.Dataset({"needed_warps": ("alpha", [1.0, math.nan])}, coords={"alpha": [0.5, 16.0]})
+    beside = plots.needed_warps_vs_alpha(results, Figure().subplots(), fraction=0.1, models={"a model": model})
+    assert beside.get_legend().get_texts()[-1].get_text() == "gap: nothing attains 10%"
+
+
+def test_needed_warps_of_models_may_be_given_or_computed(results, ax):
+    computed = results.isel(scheduler=0).mean("replicate")
+    given = xr.Dataset({"needed_warps": ("alpha", [1.0, 2.0])}, coords={"alpha": [0.5, 16.0]})
+    plots.needed_warps_vs_alpha(results, ax, fraction=0.3, models={"computed": computed, "given": given})
+    drawn = curves(ax)
+    np.testing.assert_array_equal(drawn["computed"][1], needed_warps(computed, 0.3)["needed_warps"])
+    np.testing.assert_array_equal(drawn["given"][0], [0.5, 16.0])
+
+
+def test_plot_chooses_occupancy_and_policies(results, ax):
+    assert plots.plot(results.sel(alpha=8), ax) is ax
+    assert set(curves(ax)) == {"scheduler lrr", "scheduler gto"}
+    assert ax.get_xlabel() == "occupancy (warps/SM)"
+    assert ax.get_ylabel() == "largest fraction of a hardware\nthroughput limit"
+
+
+def test_plot_of_a_variable_by_state(results, ax):
+    chosen = results.sel(alpha=8, scheduler="gto")
+    plots.plot(chosen.isel(state=slice(0, 3)), ax, y="warp_cycles", x="warps", hue="state")
+    assert set(curves(ax)) == {"state selected", "state not_selected", "state wait"}
+
+
+def test_plot_of_needed_warps(results, ax):
+    plots.plot(results, ax, y="needed_warps")
+    assert ax.get_xscale() == "log"
+    assert len(curves(ax)) == 2
+
+
+def test_plot_over_policies(results, ax):
+    plots.plot(results.sel(alpha=8), ax, x="scheduler", hue="warps")
+    assert len(curves(ax)) == 4
+
+
+def test_a_figure_of_results_on_disk(tmp_path, ax):
+    plan = small_plan(alpha=[1, 2])
+    plots.plot(sweep(plan, tmp_path / "out.zarr").sel(gpu="kepler"), ax, y="needed_warps")
+    ax.figure.savefig(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"y": "ipcs"}, "y = 'ipcs': must be needed_warps or one of cycles"),
+        ({"x": "gpu"}, "x = 'gpu': must be one of alpha, warps, scheduler"),
+        ({"hue": "memory"}, "hue = 'memory': must be one of alpha, warps, scheduler"),
+        ({}, r"select one value of alpha \(0.0, 1.0, 8.0, inf\), by .sel, or by --where alpha=0.0; or make it x or hue"),
+    ],
+)
+def test_wrong_requests(results, ax, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        plots.plot(results, ax, **arguments)
+
+
+def test_a_part_has_no_occupancies_of_other_chips():
+    both = sweep(small_plan(warps="multiples of schedulers up to 6"))
+    assert both["warps"].values.tolist() == [1, 2, 3, 4, 5, 6]
+    assert plots.select(both, {"gpu": "kepler"})["warps"].values.tolist() == [4]
+    assert plots.select(both, {"gpu": "g80"})["warps"].values.tolist() == [1, 2, 3, 4, 5, 6]
+    assert plots.select(both, {"gpu": "kepler", "warps": [3, 4]})["warps"].values.tolist() == [3, 4]
+    assert plots.select(both.assign(valid=both["valid"] & False), {"gpu": "kepler"}).sizes["warps"] == 6
+    xr.testing.assert_identical(plots.select(both, {}), both)
+
+
+def test_select(results):
+    chosen = plots.select(results, {"alpha": 8, "scheduler": "gto"})
+    xr.testing.assert_identical(chosen, results.sel(alpha=8, scheduler="gto"))
+    grown = results.isel(warps=[1, 3, 0, 2], alpha=[2, 0, 1, 3])
+    xr.testing.assert_identical(plots.select(grown, {"scheduler": "gto"}), plots.select(results, {"scheduler": "gto"}))
+    several = plots.select(results, {"alpha": [8, 0], "scheduler": "gto"})
+    xr.testing.assert_identical(several, results.sel(alpha=[8, 0], scheduler="gto"))
+    with pytest.raises(ValueError, match=r"alpha = 3: must be one of 0.0, 1.0, 8.0, inf"):
+        plots.select(results, {"alpha": [8, 3]})
+    with pytest.raises(ValueError, match="ilp: must be one of the axes alpha, warps"):
+        plots.select(results, {"ilp": 1})
+    with pytest.raises(ValueError, match=r"alpha = 3: must be one of 0.0, 1.0, 8.0, inf"):
+        plots.select(results, {"alpha": 3})
+
+
+def test_stacked_states_add_up_to_the_occupancy(results, ax):
+    chosen = results.sel(alpha=8, scheduler="gto")
+    assert plots.stacked_states(chosen, ax) is ax
+    bars = {bar.get_label(): np.array([part.get_height() for part in bar]) for bar in ax.containers}
+    assert {"selected", "long scoreboard"} <= set(bars)
+    np.testing.assert_allclose(sum(bars.values()), chosen["occupancy"].mean("replicate"))
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["4", "16", "48", "64"]
+    cycles = chosen["warp_cycles"].mean("replicate")
+    for per, whole in (("share", cycles.sum("state")), ("instruction", chosen["instructions"].mean("replicate").sum("op"))):
+        drawn = plots.stacked_states(chosen, Figure().subplots(), per=per)
+        bars = {bar.get_label(): np.array([part.get_height() for part in bar]) for bar in drawn.containers}
+        np.testing.assert_allclose(bars["selected"], cycles.sel(state="selected") / whole)
+    with pytest.raises(ValueError, match="per = 'warp': must be one of occupancy, instruction, share"):
+        plots.stacked_states(chosen, ax, per="warp")
+
+
+def test_occupancies_that_are_not_there_have_no_bar_and_no_mark(results, ax):
+    chosen = results.sel(alpha=8, scheduler="gto")
+    plots.stacked_states(chosen.where(chosen.warps != 16), ax)
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["4", "48", "64"]
+    assert {len(bar) for bar in ax.containers} == {3}
+
+
+def test_states_differ_by_hatch_and_a_single_point_is_a_single_bar(results, ax):
+    plots.stacked_states(results.sel(alpha=8, scheduler="gto", warps=64), ax, per="share")
+    assert {len(bar) for bar in ax.containers} == {1}
+    assert sum(bar[0].get_height() for bar in ax.containers) == pytest.approx(1.0)
+    hatches = [bar[0].get_hatch() for bar in ax.containers]
+    assert len(set(hatches)) == len(hatches) > 2
+
+
+def test_latency_distribution_shows_the_quantiles(results, ax):
+    chosen = results.sel(alpha=1)
+    assert plots.latency_distribution(chosen, ax) is ax
+    boxes = [patch.get_path().vertices[:, 1] for patch in ax.patches]
+    assert len(boxes) == 8  # four occupancies, two policies
+    quantiles = chosen["memory_latency_quantile"].sel(scheduler="lrr", warps=64).mean("replicate")
+    box = boxes[3]
+    assert box.min() == pytest.approx(float(quantiles.sel(quantile=0.25)))
+    assert box.max() == pytest.approx(float(quantiles.sel(quantile=0.75)))
+    assert ax.get_ylabel() == "latency of single loads (cycles)"
+    with pytest.raises(ValueError, match=r"quantile: must hold 0.05, 0.25, 0.5, 0.75, 0.95; got 0.5$"):
+        plots.latency_distribution(chosen.sel(quantile=[0.5]), ax)
+
+
+def test_heatmap_of_any_two_axes(results, ax):
+    chosen = results.sel(scheduler="gto")
+    assert plots.heatmap(chosen, ax) is ax
+    (mesh,) = ax.collections
+    np.testing.assert_allclose(mesh.get_array(), chosen["peak_fraction"].mean("replicate").values)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("occupancy (warps/SM)", "arithmetic instructions per other\ninstruction")
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["0", "1", "8", "∞"]
+    assert len(ax.texts) == 16
+    other = plots.heatmap(results.sel(alpha=8), Figure().subplots(), x="scheduler", hue="warps", y="bandwidth")
+    assert (other.get_xlabel(), other.get_ylabel()) == ("scheduling policy", "occupancy (warps/SM)")
+    holes = plots.heatmap(chosen.where(chosen.warps < 64), Figure().subplots())
+    assert len(holes.texts) == 12
+
+
+def test_roofline_has_points_at_their_intensity_and_roofs_at_their_occupancy(results, ax):
+    chosen = results.sel(scheduler="gto")
+    values = {"intensity": [0, 0.25, 2, np.inf], "warp_roof": [0, 0.1, 0.5, 2], "throughput_bound": [0, 4, 32, 128]}
+    roofs = xr.Dataset({name: ("alpha", value) for name, value in values.items()}, coords={"alpha": chosen["alpha"].values})
+    roofs = roofs.assign(arithmetic_roof=64.0, memory_roof=16.0)
+    roofs["intensity"].attrs = {"units": "ops/byte", "long_name": "intensity"}
+    assert plots.roofline(chosen, ax, roofs=roofs) is ax
+    x, y = curves(ax)["roof of memory, arithmetic"]
+    assert x.tolist() == [0.125, 4, 8] and y.tolist() == [2, 64, 64]
+    x, y = curves(ax)["16 warps per SM"]
+    assert x[1:3].tolist() == [0.25, 2] and np.isnan(y[[0, 3]]).all()
+    np.testing.assert_allclose(y[1:3], chosen["throughput"].sel(op="alu", warps=16, alpha=[1, 8]).mean("replicate"))
+    lines = [line.get_ydata() for line in ax.get_lines()]
+    assert any(np.allclose(line[1:3], [1.6, 8]) for line in lines if len(line) == 4)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("intensity (ops/byte)", "alu throughput (ops/cycle/SM)")
+    fewer = plots.roofline(chosen.where(chosen.warps < 64), Figure().subplots(), roofs=roofs)
+    there = {text for text in curves(fewer) if "warps per SM" in text}
+    assert there == {"4 warps per SM", "16 warps per SM", "48 warps per SM"}
+    policies = plots.roofline(results.sel(warps=16), Figure().subplots(), roofs=roofs)
+    assert {"scheduler lrr", "scheduler gto"} <= set(curves(policies))
+    with pytest.raises(ValueError, match="must have the variable intensity; it has warp_roof"):
+        plots.roofline(chosen, ax, roofs=roofs.drop_vars("intensity"))
+
+
+@pytest.mark.parametrize(
+    ("draw", "arguments", "message"),
+    [
+        (plots.heatmap, {"alpha": 8, "scheduler": "gto"}, "peak_fraction must have two axes with several values"),
+        (plots.heatmap, {}, r"select one value of scheduler \(lrr, gto\)"),
+        (plots.stacked_states, {"alpha": 8}, r"select one value of scheduler \(lrr, gto\), by .*; or make it x$"),
+        (plots.latency_distribution, {"scheduler": "gto"}, r"select one value of alpha \(0.0, 1.0, 8.0, inf\)"),
+    ],
+)
+def test_axes_that_are_left_over(results, ax, draw, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        draw(results.sel(arguments), ax)
+
+
+@pytest.mark.parametrize("draw", [plots.heatmap, plots.stacked_states, plots.latency_distribution])
+def test_axes_that_are_not_there(results, ax, draw):
+    with pytest.raises(ValueError, match="x = 'ilp': must be one of alpha, warps"):
+        draw(results.sel(scheduler="gto"), ax, x="ilp")
+
+
+def test_every_kind_is_a_function_with_a_line_of_help_and_fits_a_column():
+    for name, kind in plots.KINDS.items():
+        assert kind.text.endswith((".", ")")), name
+        assert kind.size[0] == 3.4 and kind.size[1] <= 5
+
+
+def test_unknown_kinds_and_options(results, ax):
+    with pytest.raises(ValueError, match="kind = 'pie': must be one of lines, throughput"):
+        plots.draw("pie", results, ax)
+    with pytest.raises(ValueError, match="fraction: is no option of kind throughput; it has op, models"):
+        plots.draw("throughput", results, ax, fraction=0.5)
+
+
+def test_a_picture_of_what_is_not_there_says_what_is(results, ax):
+    with pytest.raises(ValueError, match=r"must have the variable memory_latency; it has ipc, bandwidth$"):
+        plots.latency_vs_bandwidth(results[["ipc", "bandwidth"]], ax)
+    with pytest.raises(ValueError, match="must have one of the dimensions warps, warps_per_scheduler; got "):
+        plots.latency_vs_bandwidth(results.isel(warps=0), ax)
+
+
+def test_points_that_are_not_done_are_left_out_and_an_empty_result_says_so(results, ax):
+    chosen = results.sel(alpha=8)
+    half = chosen.where(chosen.warps <= 16)
+    plots.throughput_vs_warps(half, ax)
+    assert np.isfinite(curves(ax)["scheduler lrr"][1]).tolist() == [True, True, False, False]
+    for kind in ("throughput", "latency", "distribution"):
+        empty = plots.draw(kind, chosen.where(False), Figure().subplots())
+        assert [text.get_text() for text in empty.texts] == ["no data"]
+
+
+def test_models_with_axes_of_their_own_have_the_colours_of_their_curves(results, ax):
+    chosen = results.sel(scheduler="gto", alpha=[1, 8])
+    plots.throughput_vs_warps(chosen, ax, models={"a model": chosen.mean("replicate").isel(alpha=[1])})
+    np.testing.assert_allclose(curves(ax)["a model"][1], chosen["throughput"].sel(op="load", alpha=8).mean("replicate"))
+    both = plots.throughput_vs_warps(chosen, Figure().subplots(), models={"a model": chosen.mean("replicate")})
+    drawn = [line for line in both.get_lines() if line.get_marker() == "None" and line.get_alpha()]
+    assert [line.get_color() for line in drawn] == [c.lines[0].get_color() for c in both.containers]
+    assert [text.get_text() for text in both.get_legend().get_texts()].count("a model") == 1
+
+
+def test_the_size_and_fonts_of_a_paper_do_not_depend_on_settings():
+    import matplotlib as mpl
+
+    with mpl.rc_context({"font.size": 30.0}):
+        with plots.paper():
+            assert mpl.rcParams["font.size"] == 7.5
+            assert mpl.rcParams["font.family"] == ["DejaVu Sans"]
+        assert mpl.rcParams["font.size"] == 30.0

@@ -1,0 +1,162 @@
+"""Pictures of one run over time, from traces by hand."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+
+from warpsim.hardware.gpu import load_gpu
+from warpsim.kernels import mix
+from warpsim.simulation.api import simulate
+from warpsim.simulation.trace import Trace
+from warpsim.views import plots
+
+CYCLE = {"units": "cycles", "long_name": "cycle"}
+
+
+@pytest.fixture
+def ax():
+    return Figure().subplots()
+
+
+def changes(*rows, cycles=100):
+    """A trace of occupancy: rows of cycle, SM, warps from then on; padded at the end."""
+    table = np.array([*rows, (np.nan, np.nan, np.nan)], float)[None]
+    attrs = {"cycle": CYCLE, "sm": {"units": "1"}, "warps": {"units": "warps/SM"}}
+    data = {f"occupancy_change_{name}": (("replicate", "change"), table[..., i], attrs[name]) for i, name in enumerate(attrs)}
+    return xr.Dataset({**data, "cycles": ("replicate", [float(cycles)])})
+
+
+def lives(*rows):
+    """A trace of warps: rows of start, last cycle, SM, slot, block."""
+    table = np.array([*rows, [np.nan] * 5], float)[None]
+    names = ("start", "end", "sm", "slot", "block")
+    return xr.Dataset({f"warp_{name}": (("replicate", "warp"), table[..., i]) for i, name in enumerate(names)})
+
+
+def test_exact_occupancy_is_a_line_of_steps(ax):
+    run = changes((10, 0, 8), (40, 0, 4), (50, 0, 8))
+    assert plots.occupancy_over_time(run, ax) is ax
+    steps = ax.patches[0].get_data()
+    assert steps.edges.tolist() == [10, 40, 50, 110]
+    assert steps.values.tolist() == [8, 4, 8]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("time (cycles)", "resident warps (warps/SM)")
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert set(texts) == {"SM 0", "mean over time: 7.6"}
+
+
+def test_several_sms_are_a_mean_within_the_lowest_and_the_highest(ax):
+    run = changes((0, 0, 8), (0, 1, 6), (20, 1, 2), (60, 0, 4))
+    plots.occupancy_over_time(run, ax)
+    steps = ax.patches[0].get_data()
+    assert steps.edges.tolist() == [0, 20, 60, 100]
+    assert steps.values.tolist() == [7, 5, 3]
+    band = ax.collections[0].get_paths()[0].vertices
+    assert (band[:, 1].min(), band[:, 1].max()) == (2, 8)
+    one = plots.occupancy_over_time(run, Figure().subplots(), sm=1)
+    assert one.patches[0].get_data().values.tolist() == [6, 2, 2]
+
+
+def test_binned_occupancy(ax):
+    run = xr.Dataset(
+        {
+            "occupancy_over_time": (("replicate", "sm", "time"), [[[8.0, 6.0, 7.0], [4.0, 2.0, 3.0]]], {"units": "warps/SM"}),
+            "cycles": ("replicate", [50.0]),
+        },
+        coords={"sm": [0, 1], "time": [0, 20, 40]},
+    )
+    plots.occupancy_over_time(run, ax)
+    steps = ax.patches[0].get_data()
+    assert steps.edges.tolist() == [0, 20, 40, 50]
+    assert steps.values.tolist() == [6, 4, 5]
+
+
+def test_what_a_trace_does_not_have(ax):
+    with pytest.raises(ValueError, match=r"trace=ws.Trace\(occupancy=True\).*it has cycles$"):
+        plots.occupancy_over_time(xr.Dataset({"cycles": ("replicate", [1.0])}), ax)
+    with pytest.raises(ValueError, match=r"must have the variable warp_start; it has cycles$"):
+        plots.warp_lifelines(xr.Dataset({"cycles": ("replicate", [1.0])}), ax)
+    with pytest.raises(ValueError, match="sm = 3: must be one of 0"):
+        plots.occupancy_over_time(changes((0, 0, 8)), ax, sm=3)
+    with pytest.raises(ValueError, match="sm = 3: must be one of 0, 2"):
+        plots.warp_lifelines(lives((0, 9, 0, 0, 0), (0, 9, 2, 0, 1)), ax, sm=3)
+    with pytest.raises(ValueError, match="replicate = 1: must be from 0 to 0"):
+        plots.warp_lifelines(lives((0, 9, 0, 0, 0)), ax, replicate=1)
+    with pytest.raises(ValueError, match=r"stop = 0.0: must be after start = 5"):
+        plots.warp_lifelines(lives((0, 9, 0, 0, 0)), ax, start=5.0, stop=0.0)
+
+
+def test_an_empty_trace_says_so():
+    for draw, run in ((plots.occupancy_over_time, changes()), (plots.warp_lifelines, lives())):
+        drawn = draw(run, Figure().subplots())
+        assert [text.get_text() for text in drawn.texts] == ["no data"]
+
+
+def test_lifelines_are_bars_from_the_first_to_the_last_cycle_in_the_warps_slots(ax):
+    run = lives((0, 9, 0, 0, 0), (0, 19, 0, 1, 0), (5, 9, 1, 0, 1), (30, 39, 0, 0, 2))
+    assert plots.warp_lifelines(run, ax) is ax
+    boxes = [path.get_extents() for path in ax.collections[0].get_paths()]
+    assert [(box.x0, box.x1) for box in boxes] == [(0, 10), (0, 20), (30, 40)]
+    assert [(box.y0 + box.y1) / 2 for box in boxes] == [0, 1, 0]
+    assert ax.get_ylabel() == "warp slot of SM 0"
+    part = plots.warp_lifelines(run, Figure().subplots(), start=15.0, stop=25.0)
+    assert len(part.collections[0].get_paths()) == 1
+    assert part.get_xlim() == (15, 25)
+
+
+def test_a_warp_that_is_still_there_reaches_to_the_end_of_the_trace(ax):
+    plots.warp_lifelines(lives((0, 9, 0, 0, 0), (4, np.nan, 0, 1, 1), (8, 29, 0, 0, 2)), ax)
+    assert [path.get_extents().x1 for path in ax.collections[0].get_paths()] == [10, 30, 30]
+
+
+def test_warps_without_an_end_live_to_the_end_of_the_run(ax):
+    plots.warp_lifelines(
+        simulate(load_gpu("kepler"), mix(8), warps=8, sms=1, warmup=100, cycles=400, trace=Trace(warps=True)), ax
+    )
+    assert ax.get_xlim() == (0, 500)
+
+
+def test_blocks_that_follow_each_other_are_dark_and_light_in_turn(ax):
+    places = [(turn, seat, warp) for turn in range(3) for seat in range(4) for warp in range(2)]
+    rows = [(100 * turn, 100 * turn + 90, 0, 2 * seat + warp, 7 * turn + seat) for turn, seat, warp in places]
+    plots.warp_lifelines(lives(*rows), ax)
+    brightness = ax.collections[0].get_facecolor()[:, :3].mean(axis=1).reshape(3, 4, 2)
+    assert (brightness[..., 0] == brightness[..., 1]).all()
+    dark = brightness[..., 0] < 0.45
+    assert (dark[1:] != dark[:-1]).all()
+    assert (dark[:, 1:] != dark[:, :-1]).all()
+
+
+def test_blocks_beside_each_other_have_different_colours(ax):
+    places = [(turn, seat, 30 * turn + 10 * seat) for turn in range(6) for seat in range(3)]
+    rows = [(begin, begin + 25, 0, seat, 5 * (6 * seat + turn)) for turn, seat, begin in places]
+    plots.warp_lifelines(lives(*rows), ax)
+    colours = ax.collections[0].get_facecolor()
+    for a, (begin, end, _, seat, _) in enumerate(rows):
+        for b, (other, _, _, beside, _) in enumerate(rows):
+            if abs(seat - beside) == 1 and begin <= other <= end:
+                assert tuple(colours[a]) != tuple(colours[b])
+
+
+def test_states_over_time_are_bars_of_bins(ax):
+    cycles = np.array([[[100.0, 300.0], [50.0, 150.0], [20.0, 0.0]]])  # two SMs, bins of 20, 20 and 10 cycles
+    run = xr.Dataset(
+        {
+            "cycles": ("replicate", [50.0]),
+            "occupancy": ("replicate", [cycles.sum() / (2 * 50)], {"units": "warps/SM"}),
+            "warp_cycles": (("replicate", "state"), cycles.sum(axis=1)),
+            "instructions": (("replicate", "op"), [[40.0]]),
+            "warp_cycles_over_time": (("replicate", "time", "state"), cycles),
+            "instructions_over_time": (("replicate", "time"), [[10.0, 20.0, 10.0]]),
+        },
+        coords={"state": ["selected", "wait"], "time": ("time", [1000, 1020, 1040], {"units": "cycles", "long_name": "time"})},
+    )
+    plots.stacked_states(run, ax, x="time")
+    heights = {bar.get_label(): [part.get_height() for part in bar] for bar in ax.containers}
+    assert heights == {"selected": pytest.approx([2.5, 1.25, 1.0]), "wait": pytest.approx([7.5, 3.75, 0.0])}
+    assert ax.get_xlabel() == "time (cycles)"
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["1000", "1020", "1040"]
+    each = plots.stacked_states(run, Figure().subplots(), x="time", per="instruction")
+    assert [part.get_height() for part in each.containers[1]] == [30, 7.5, 0]
+    with pytest.raises(ValueError, match="must have the variable warp_cycles_over_time; it has cycles"):
+        plots.stacked_states(run.drop_vars("warp_cycles_over_time"), ax, x="time")

@@ -1,0 +1,213 @@
+"""What could be changed: for each change a chip and a kernel, which models and simulator take as any other.
+
+S is Sim et al. 2012, whose potential benefits some of the changes realize.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from warpsim.arguments import InvalidPoint
+from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.residency import Launch, default_block_warps, occupancy, resolve_launch
+from warpsim.hardware.whatif import changed_gpu
+from warpsim.kernels import Conditional, Instruction, Kernel
+from warpsim.kernels.program import walk
+from warpsim.kernels.whatif import converged, interleaved, without, without_conflicts
+from warpsim.models import volkov
+from warpsim.models.parts.costs import ISSUE, LOADS_IN_FLIGHT, MEMORY
+from warpsim.models.parts.counts import bank_conflicts, counts
+from warpsim.models.parts.warp_path import names_warps
+from warpsim.simulation.point import Point
+
+COPIES = 2
+"""How many warps' work a warp does where it has more ILP."""
+
+_NOT_COMPUTED = ("load", "store", "barrier", "branch", "exit")
+_MOST_SCHEDULERS = 8
+_SHORTEST_MEMORY = 2  # cycles: the queue model draws around it, and its shortest draw is rounded to 1 at least
+
+
+@dataclass(frozen=True)
+class Change:
+    """A chip and a kernel to compare with the original.
+
+    Attributes:
+        name: what is changed.
+        point: what to simulate.
+        copies: how much of the original's work a warp (a repetition) does.
+        benefit: the potential benefit of S that the change realizes, such as "b_memlp"; "": none.
+    """
+
+    name: str
+    point: Point
+    copies: int = 1
+    benefit: str = ""
+
+
+def changes(point: Point, needed_warps: float) -> list[Change]:
+    """Return the changes that make sense for a point.
+
+    No latency of memory (to 2 cycles; left out where memory is "measured"); no latency of arithmetic (to 1 cycle, as
+    the gaps); twice the ILP; nothing that serializes: bank conflicts, barriers, threads that part, an SFU that is
+    slower than adds, each that occurs, and all of them; no shared memory and jumps, as work that is not essential;
+    twice the resource that V's throughput bound names (memory is left out where it is "measured"); and the needed
+    occupancy, or as much of it as fits.
+
+    Args:
+        point: the original.
+        needed_warps: warps per SM.
+    """
+    gpu, kernel = point.gpu, point.kernel
+    counted = counts(gpu, kernel, block_warps=point.launch.block_warps)
+    ops = counted.ops
+    found = []
+    if "load" in ops and point.memory != "measured":
+        found.append(Change("no memory latency", replace(point, gpu=_without_memory_latency(gpu)), benefit="b_memlp"))
+    computed = [op for op in ops if op not in _NOT_COMPUTED]
+    if computed:
+        found.append(Change("no arithmetic latency", replace(point, gpu=_without_latency(gpu, computed)), benefit="b_itilp"))
+    found.append(Change("twice the ILP", replace(point, kernel=interleaved(kernel, COPIES)), copies=COPIES))
+    found += _unserialized(point, ops, bank_conflicts(gpu, counted) > 0)
+    if any(isinstance(s, Instruction) and s.op in ("smem", "branch") for _, s in walk(kernel.body)) and _more_than(
+        ops, "smem", "branch"
+    ):
+        found.append(
+            Change("no shared memory, no jumps", replace(point, kernel=without(kernel, "smem", "branch")), benefit="b_fp")
+        )
+    found += _doubled(point)
+    found += _more_warps(point, needed_warps)
+    return found
+
+
+def _without_memory_latency(gpu: Gpu) -> Gpu:
+    fields: dict[str, Any] = {
+        "memory.latency_cycles": _SHORTEST_MEMORY,
+        "memory.queue.base_latency_cycles": float(_SHORTEST_MEMORY),
+        "memory.transaction_latency_cycles": 0.0,
+    }
+    for level in ("l1", "l2"):
+        if getattr(gpu.memory, f"{level}_latency_cycles") is not None:
+            fields[f"memory.{level}_latency_cycles"] = 1
+    return changed_gpu(gpu, fields)
+
+
+def _without_latency(gpu: Gpu, ops: list[str]) -> Gpu:
+    fields: dict[str, Any] = {}
+    for op in ops:
+        fields |= {f"{op}.latency_cycles": 1, f"{op}.latency_to": {}, f"{op}.gap_cycles": 1}
+    return changed_gpu(gpu, fields)
+
+
+def _unserialized(point: Point, ops: dict[str, float], conflicts: bool) -> Iterator[Change]:
+    """Yield a change for each cause of serialization (S equation 6), and one for all."""
+    edits: dict[str, Callable[[Point], Point]] = {}
+    if conflicts:
+        edits["no bank conflicts"] = lambda p: replace(p, kernel=without_conflicts(p.kernel))
+    if "barrier" in ops and _more_than(ops, "barrier"):
+        edits["no barriers"] = lambda p: replace(p, kernel=without(p.kernel, "barrier"))
+    if any(isinstance(s, Conditional) and s.diverges for _, s in walk(point.kernel.body)):
+        edits["no divergence"] = lambda p: replace(p, kernel=converged(p.kernel))
+    if "sfu" in ops and point.gpu.unit_ipc("sfu") < point.gpu.unit_ipc("alu"):
+        edits["SFU as fast as adds"] = lambda p: replace(p, gpu=_fast_sfu(p.gpu))
+    together = point
+    for name, edit in edits.items():
+        together = edit(together)
+        yield Change(name, edit(point), benefit="b_serial" if len(edits) == 1 else "")
+    if len(edits) > 1:
+        yield Change("no serialization", together, benefit="b_serial")
+
+
+def _fast_sfu(gpu: Gpu) -> Gpu:
+    alu = gpu.ops["alu"]
+    return changed_gpu(gpu, {"sfu.interval_cycles": str(alu.interval_cycles), "sfu.scope": alu.scope})
+
+
+def _doubled(point: Point) -> Iterator[Change]:
+    gpu = point.gpu
+    tightest = volkov.bottleneck(gpu, point.kernel, block_warps=point.launch.block_warps)
+    fields: dict[str, Any] = {}
+    if tightest == MEMORY and point.memory == "measured":
+        return  # latencies were measured at the loads of this bandwidth
+    if tightest == MEMORY:
+        fields = {
+            f"memory.{key}": 2 * value
+            for key, value in (
+                ("bandwidth_gbs", gpu.memory.bandwidth_gbs),
+                ("pin_bandwidth_gbs", gpu.memory.pin_bandwidth_gbs),
+                ("queue.crossbar_gbs", gpu.memory.queue.crossbar_gbs),
+                ("queue.dram_gbs", gpu.memory.queue.dram_gbs),
+                ("contention.c_gbs", gpu.memory.contention.c_gbs),
+            )
+        }
+    elif tightest == LOADS_IN_FLIGHT and gpu.memory.loads_per_sm:
+        fields = {"memory.loads_per_sm": 2 * gpu.memory.loads_per_sm}
+    elif tightest == ISSUE:
+        fields = _twice_the_issue(gpu)
+    else:
+        fields = {f"{tightest}.interval_cycles": str(gpu.ops[tightest].interval_cycles / 2)}
+    if fields:
+        names = {MEMORY: "memory bandwidth", ISSUE: "issue rate", LOADS_IN_FLIGHT: "loads in flight"}
+        yield Change(f"twice the {names.get(tightest, f'{tightest} units')}", replace(point, gpu=changed_gpu(gpu, fields)))
+
+
+def _twice_the_issue(gpu: Gpu) -> dict[str, Any]:
+    """Return the fields of a chip that issues twice as often, by half the interval, or by twice the schedulers."""
+    if gpu.issue.interval_cycles % 2 == 0:
+        return {"issue.interval_cycles": gpu.issue.interval_cycles // 2}
+    if 2 * gpu.sm.schedulers > min(_MOST_SCHEDULERS, gpu.sm.max_warps):
+        return {}
+    units = {f"{name}.interval_cycles": str(2 * op.interval_cycles) for name, op in gpu.ops.items() if op.scope == "scheduler"}
+    return {"sm.schedulers": 2 * gpu.sm.schedulers, **units}
+
+
+def _more_warps(point: Point, needed_warps: float) -> Iterator[Change]:
+    now = resident_warps(point.launch)
+    launch = _launch_of(point, needed_warps)
+    warps = resident_warps(launch)
+    if warps > now:
+        fits = "" if warps >= needed_warps else ", as many as fit"
+        yield Change(f"{warps} warps per SM{fits}", replace(point, launch=launch))
+
+
+def resident_warps(launch: Launch) -> int:
+    """Return the warps per SM of a launch in full."""
+    assert launch.resident_blocks is not None
+    return launch.resident_blocks * launch.block_warps
+
+
+def most_warps(gpu: Gpu, kernel: Kernel, launch: Launch) -> int:
+    """Return the warps per SM that fit: of the launch's blocks where a block's size matters, or else of any."""
+    return max(_possible(gpu, kernel, launch))
+
+
+def _launch_of(point: Point, needed_warps: float) -> Launch:
+    """Return the smallest launch with the needed warps, or the largest that fits."""
+    possible = _possible(point.gpu, point.kernel, point.launch)
+    enough = [warps for warps in possible if warps >= math.ceil(needed_warps)]
+    warps = min(enough) if enough else max(possible)
+    block_warps = possible[warps]
+    return point.launch.model_copy(update={"block_warps": block_warps, "resident_blocks": warps // block_warps})
+
+
+def _possible(gpu: Gpu, kernel: Kernel, launch: Launch) -> dict[int, int]:
+    """Return the occupancies that fit, in warps per SM, with the warps of a block; the present one is among them."""
+    size = launch.block_warps
+    found = {blocks * size: size for blocks in range(1, occupancy(gpu, kernel, size).blocks + 1)}
+    if "barrier" in kernel.ops or names_warps(kernel) or launch.blocks is not None or launch.persistent:
+        return found
+    for warps in range(1, gpu.sm.max_warps + 1):
+        try:
+            block_warps = default_block_warps(gpu, warps)
+            resolve_launch(gpu, kernel, warps, block_warps)
+        except InvalidPoint:
+            continue
+        found.setdefault(warps, block_warps)
+    return found
+
+
+def _more_than(ops: dict[str, float], *left_out: str) -> bool:
+    return any(op not in (*left_out, "exit") for op in ops)

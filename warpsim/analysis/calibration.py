@@ -1,0 +1,188 @@
+"""Fitting the queue model of the memory system to measured latencies.
+
+The procedure, on V's numbers or on a user's own: pure loads, back-to-back dependent, run at several occupancies (V 6.4). By
+Little's law each occupancy gives one pair of bandwidth and mean latency, in the measurement and in the simulator alike. The
+model's mean unloaded latency and stage rate are fitted by a bounded simplex search, for each number of servers out of a
+few, so that the latencies agree at equal occupancy; where latency percentiles at given bandwidths are known, they
+enter too. All simulations share their random numbers, so that the error is a smooth enough function of the parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq, minimize
+
+from warpsim import units
+from warpsim.arguments import InvalidPoint
+from warpsim.hardware.gpu import Gpu, Queue
+from warpsim.hardware.residency import default_block_warps
+from warpsim.kernels import mix
+from warpsim.results.schema import QUANTILES
+from warpsim.simulation.api import run
+from warpsim.simulation.counters import report
+from warpsim.simulation.point import make_point
+
+SERVERS = (8, 12, 16, 20, 24, 32, 48, 64)
+"""Numbers of servers of a stage that are tried."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What a fit is to meet.
+
+    Attributes:
+        latency: mean latency in cycles at a bandwidth of the chip in GB/s, rising without bound (V 6.4).
+        occupancies: warps per SM at which latencies are compared.
+        quantiles: bandwidth in GB/s -> latencies in cycles at the probabilities `levels` (V Table 6.6); may be empty.
+        levels: probabilities, out of those that a run reports.
+    """
+
+    latency: Callable[[float], float]
+    occupancies: Sequence[int]
+    quantiles: Mapping[float, Sequence[float]] = field(default_factory=dict)
+    levels: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fit: the parameters, and the relative rms error in percent over all targets."""
+
+    queue: Queue
+    rms_percent: float
+
+
+def with_queue(gpu: Gpu, queue: Queue) -> Gpu:
+    """The same chip with other parameters of the queue model."""
+    return gpu.model_copy(update={"memory": gpu.memory.model_copy(update={"queue": queue})})
+
+
+def curve(gpu: Gpu, occupancies: Sequence[int], *, cycles: int = 40_000, seed: int = 2016) -> dict[str, Floats]:
+    """Pure loads at several occupancies.
+
+    Returns:
+        `bandwidth` (GB/s) and `memory_latency` (cycles), each of shape (occupancies,), and `memory_latency_quantile`
+        (occupancies, quantiles of a run).
+    """
+    names = ("bandwidth", "memory_latency", "memory_latency_quantile")
+    found = []
+    for warps in occupancies:
+        point = make_point(gpu, mix(alpha=0), warps=warps, warmup=cycles // 8, cycles=cycles)
+        machine, state = run(point, seed)  # not a hash of the parameters, as in `simulate`: all fits meet the same numbers
+        found.append(report(machine, state, gpu, point.warmup))
+    return {name: np.array([values[name] for values in found]) for name in names}
+
+
+def whole_warps(gpu: Gpu) -> list[int]:
+    """The occupancies, in warps per SM, that are whole numbers of warps per scheduler and that some block size makes."""
+    found = []
+    for warps in range(gpu.sm.schedulers, gpu.sm.max_warps + 1, gpu.sm.schedulers):
+        try:
+            default_block_warps(gpu, warps)
+        except InvalidPoint:
+            continue
+        found.append(warps)
+    return found
+
+
+def closed_loop_latency(gpu: Gpu, latency: Callable[[float], float], warps: int) -> float:
+    """The mean latency in cycles that a curve gives when each of `warps` warps per SM has one load under way (V 6.5).
+
+    Solves Little's law, warps = rate x latency(bandwidth), for the bandwidth.
+    """
+    per_gbs = units.gbs_to_ipc(1.0, gpu.clock_ghz, gpu.sms)
+
+    def excess(gbs: float) -> float:
+        value = latency(gbs)
+        return gbs * per_gbs * value - warps if math.isfinite(value) else math.inf
+
+    high = warps / (per_gbs * latency(0.0))
+    while excess(high) < 0:
+        high *= 1.5
+    low = 0.0
+    while not math.isfinite(excess(high)):  # beyond the curve's pole: walk back to where it is finite
+        middle = (low + high) / 2
+        if not math.isfinite(excess(middle)):
+            high = middle
+        elif excess(middle) < 0:
+            low = middle
+        else:
+            high = middle
+    return latency(brentq(excess, low, high))
+
+
+def errors(gpu: Gpu, targets: Targets, *, cycles: int = 40_000, seed: int = 2016) -> Floats:
+    """Relative errors, log(simulated / target): of the mean latency at each occupancy, then of the quantiles.
+
+    Quantiles at a target's bandwidth are interpolated between the simulated occupancies around it.
+    """
+    found = curve(gpu, targets.occupancies, cycles=cycles, seed=seed)
+    wanted = [closed_loop_latency(gpu, targets.latency, warps) for warps in targets.occupancies]
+    result = list(np.log(found["memory_latency"] / wanted))
+    columns = [QUANTILES.index(level) for level in targets.levels]
+    for gbs, row in targets.quantiles.items():
+        simulated = [
+            np.interp(gbs, found["bandwidth"], found["memory_latency_quantile"][:, column]) for column in columns
+        ]
+        result += list(np.log(np.array(simulated) / np.array(row)))
+    return np.array(result)
+
+
+def fit_queue(
+    gpu: Gpu, targets: Targets, *, servers: Sequence[int] = SERVERS, cycles: int = 40_000, seed: int = 2016
+) -> Fit:
+    """Fits the mean unloaded latency, the stage rate (equal in both stages) and the number of servers of the queue model.
+
+    The sustained rate, `gpu.memory.bandwidth_gbs`, is an input: no more passes, whatever the stages could.
+
+    Raises:
+        ValueError: there are fewer than three occupancies, or no number of servers to try.
+    """
+    if len(targets.occupancies) < 3:
+        raise ValueError(f"targets.occupancies = {list(targets.occupancies)}: at least three, to fit three parameters")
+    if not servers or min(servers) < 1:
+        raise ValueError(f"servers = {list(servers)}: at least one number from 1")
+    base, peak = targets.latency(0.0), gpu.memory.bandwidth_gbs
+
+    def queue(parameters: Floats, count: int) -> Queue:
+        return Queue(
+            base_latency_cycles=float(base * parameters[0]),
+            crossbar_servers=count,
+            crossbar_gbs=float(peak * parameters[1]),
+            dram_servers=count,
+            dram_gbs=float(peak * parameters[1]),
+        )
+
+    best: tuple[float, Queue] | None = None
+    for count in servers:
+
+        def rms(parameters: Floats, count: int = count) -> float:
+            found = errors(with_queue(gpu, queue(parameters, count)), targets, cycles=cycles, seed=seed)
+            return float(np.sqrt(np.mean(found**2)))
+
+        search = minimize(
+            rms,
+            x0=[1.0, 1.1],
+            method="Nelder-Mead",
+            bounds=[(0.8, 1.1), (0.95, 1.6)],
+            options={"xatol": 1e-3, "fatol": 1e-4, "maxfev": 60, "initial_simplex": [[1.0, 1.1], [0.98, 1.1], [1.0, 1.2]]},
+        )
+        if best is None or search.fun < best[0]:
+            best = float(search.fun), queue(search.x, count)
+    assert best is not None
+    percent = round(100 * best[0], 2)
+    rounded = best[1].model_copy(
+        update={
+            "base_latency_cycles": round(best[1].base_latency_cycles, 1),
+            "crossbar_gbs": round(best[1].crossbar_gbs, 1),
+            "dram_gbs": round(best[1].dram_gbs, 1),
+            "fit_rms_percent": percent,
+        }
+    )
+    return Fit(rounded, percent)

@@ -1,0 +1,201 @@
+"""One kernel on one chip: all analytical models that cover it beside the simulation, over occupancy."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from warpsim import models
+from warpsim.arguments import InvalidPoint
+from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.residency import resolve_launch
+from warpsim.kernels import Kernel
+from warpsim.results import schema
+from warpsim.simulation.api import simulate
+from warpsim.simulation.point import Point
+
+__all__ = ["VARIANTS", "Comparison", "compare"]
+
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "volkov, refined": ("volkov", {"refined": True}),
+    "add_or_overlap, add": ("add_or_overlap", {"times": "add"}),
+    "cuda_guide, refined": ("cuda_guide", {"refined": True}),
+    "huang, bandwidth": ("huang", {"bandwidth": True}),
+}
+"""Label -> a model and the arguments of another form of it; each model is there with its defaults too."""
+
+_SHARED = ("scheduler", "block_warps")
+"""Arguments of the simulation that a model gets too, if it takes them."""
+
+Answer = tuple[np.ndarray, list[str]]
+"""Of a model: throughput, and the bound that binds, at each occupancy."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` returns.
+
+    Attributes:
+        results: `throughput(replicate, warps)` of the simulation and `model_throughput(model, warps)`, both in
+            ops/cycle/SM of the operation class `attrs["op"]`; `error(model, warps)`, a fraction of the
+            simulation's mean; `bottleneck(model, warps)`, the bound that binds in the model's own words, empty
+            where it names none; `provenance(warps)`, from which `from_provenance` repeats a simulation. NaN where a
+            model does not cover an occupancy.
+        not_covered: model -> why it does not cover the kernel or the chip.
+        notes: model -> what it warned of, and the first occupancy that it does not cover.
+    """
+
+    results: xr.Dataset
+    not_covered: dict[str, str]
+    notes: dict[str, str]
+
+
+def compare(
+    gpu: Gpu,
+    kernel: Kernel,
+    *,
+    warps: Sequence[int] | None = None,
+    op: str | None = None,
+    block_warps: int | None = None,
+    **simulated: Any,
+) -> Comparison:
+    """Simulate a kernel at several occupancies, and ask every model for its throughput there.
+
+    Args:
+        gpu: the chip.
+        kernel: the program of every warp.
+        warps: occupancies in warps per SM, ascending; left out: every multiple of the schedulers that fits.
+        op: the operation class whose throughput is compared; left out: "load" if the kernel has loads, else the
+            first of its classes in the order of the results.
+        block_warps: warps of a block, for simulation and models; left out: as for `simulate`.
+        simulated: further arguments of `simulate`, such as `replicates` and `scheduler`.
+
+    Raises:
+        TypeError: an argument is of the wrong type.
+        ValueError: an occupancy does not fit or is there twice, the kernel does not issue `op`, or an argument is
+            wrong otherwise.
+    """
+    ops = schema.result_ops([gpu])
+    op = _default_op(kernel, ops) if op is None else op
+    issued = [name for name in ops if name in kernel.ops and name != "exit"]
+    if op not in issued:
+        raise ValueError(f"op = {op!r}: one of {', '.join(issued)}")
+    occupancies = _occupancies(gpu, kernel, block_warps) if warps is None else list(warps)
+    if not occupancies or sorted(set(occupancies)) != occupancies:
+        raise ValueError(f"warps = {occupancies}: at least one, ascending, each once")
+    runs = [simulate(gpu, kernel, warps=n, block_warps=block_warps, **simulated) for n in occupancies]
+    axis = xr.Variable("warps", np.array(occupancies), schema.coordinate_attrs("warps"))
+    throughput = xr.concat([run["throughput"].sel(op=op, drop=True) for run in runs], axis).transpose("replicate", "warps")
+    idle = [n for n in occupancies if not bool(throughput.sel(warps=n).all())]
+    if idle:
+        raise ValueError(f"cycles: more than {simulated.get('cycles', Point.cycles)}, as no {op} was issued at {idle[0]} warps")
+
+    shared = {**simulated, "block_warps": block_warps}
+    answers: dict[str, Answer] = {}
+    not_covered: dict[str, str] = {}
+    notes: dict[str, str] = {}
+    for label, (name, arguments) in sorted({**{n: (n, {}) for n in models.NAMES}, **VARIANTS}.items()):
+        try:
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                given = {**_taken(name, shared), **arguments}
+                answers[label], refused = _ask_where_covered(models.load(name), gpu, kernel, occupancies, op, given)
+        except ValueError as error:
+            not_covered[label] = str(error)
+            continue
+        said = [*refused, *(str(one.message) for one in warned)]
+        if said:
+            notes[label] = "; ".join(dict.fromkeys(said))
+
+    dims = ("model", "warps")
+    shape = (len(answers), len(occupancies))
+    rates = np.array([values for values, _ in answers.values()]).reshape(shape)
+    bounds = np.array([words for _, words in answers.values()], dtype=object).reshape(shape)
+    errors = rates / throughput.mean("replicate").values - 1
+    results = xr.Dataset(
+        {
+            "throughput": throughput.assign_attrs(runs[0]["throughput"].attrs),
+            "provenance": ("warps", [run.attrs["provenance"] for run in runs], {"long_name": "what repeats a simulation"}),
+            "model_throughput": (dims, rates, {"units": "ops/cycle/SM", "long_name": "throughput by a model"}),
+            "error": (dims, errors, {"units": "1", "long_name": "error of a model against the simulation"}),
+            "bottleneck": (dims, bounds, {"units": "1", "long_name": "bound that binds"}),
+        },
+        coords={"model": ("model", schema.labels(list(answers)), schema.coordinate_attrs("model"))},
+        attrs={"gpu": gpu.name, "kernel": kernel.name, "op": op},
+    )
+    return Comparison(results, not_covered, notes)
+
+
+def _default_op(kernel: Kernel, ops: Sequence[str]) -> str:
+    return "load" if "load" in kernel.ops else next(name for name in ops if name in kernel.ops)
+
+
+def _occupancies(gpu: Gpu, kernel: Kernel, block_warps: int | None) -> list[int]:
+    """Return the multiples of the schedulers that the chip can hold of the kernel."""
+    found = []
+    refused: InvalidPoint | None = None
+    for warps in range(gpu.sm.schedulers, gpu.sm.max_warps + 1, gpu.sm.schedulers):
+        try:
+            resolve_launch(gpu, kernel, warps, block_warps)
+        except InvalidPoint as error:
+            refused = error
+            continue
+        found.append(warps)
+    if refused is not None and not found:
+        raise refused
+    return found
+
+
+def _taken(name: str, shared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those arguments of the simulation that a model takes."""
+    known = inspect.signature(models.load(name).throughput).parameters
+    return {key: shared[key] for key in _SHARED if shared.get(key) is not None and key in known}
+
+
+def _ask_where_covered(
+    model: ModuleType, gpu: Gpu, kernel: Kernel, occupancies: list[int], op: str, arguments: Mapping[str, Any]
+) -> tuple[Answer, list[str]]:
+    """Return a model's answer, NaN at occupancies that it does not cover, and what it says of these.
+
+    Raises:
+        ValueError: it covers none. The simulation has run, so that what a model refuses is what it does not cover.
+    """
+    try:
+        return _ask(model, gpu, kernel, occupancies, op, arguments), []
+    except ValueError:
+        if len(occupancies) == 1:
+            raise
+    values, words, refused = np.full(len(occupancies), np.nan), [""] * len(occupancies), {}
+    for place, n in enumerate(occupancies):
+        try:
+            (values[place],), (words[place],) = _ask(model, gpu, kernel, [n], op, arguments)
+        except ValueError as error:
+            refused[n] = error
+    if len(refused) == len(occupancies):
+        raise refused[occupancies[0]]
+    return (values, words), [f"not at {n} warps: {error}" for n, error in refused.items()][:1]
+
+
+def _ask(
+    model: ModuleType, gpu: Gpu, kernel: Kernel, occupancies: list[int], op: str, arguments: Mapping[str, Any]
+) -> Answer:
+    """Return a model's throughput, and the bounds that bind, at each occupancy."""
+    found = model.throughput(gpu, kernel, warps=occupancies, **arguments)
+    values = found["throughput"].sel(op=op).broadcast_like(xr.DataArray(occupancies, dims="warps")).values
+    if "bottleneck" in found:
+        return values, [str(word) for word in np.broadcast_to(found["bottleneck"].values, len(occupancies))]
+    bottleneck: Callable[..., Any] | None = getattr(model, "bottleneck", None)
+    if bottleneck is None:
+        return values, [""] * len(occupancies)
+    known = inspect.signature(bottleneck).parameters
+    given = {key: value for key, value in arguments.items() if key in known}
+    if "warps" not in known:
+        return values, [str(bottleneck(gpu, kernel, **given))] * len(occupancies)
+    return values, [str(bottleneck(gpu, kernel, warps=n, **given)) for n in occupancies]

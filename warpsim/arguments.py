@@ -1,0 +1,60 @@
+"""Checks of arguments. Each error names the argument, its value and what is allowed."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection, Iterable
+from typing import SupportsIndex
+
+
+class InvalidPoint(ValueError):  # noqa: N818, a state of a point rather than an error of the program
+    """The chip cannot hold what is asked for: too many warps, registers, or bytes of shared memory."""
+
+
+def integer(name: str, value: object, least: int = 1, most: int | None = None, *, alternatives: str = "") -> int:
+    """Checks an integer; numpy's integers are allowed, booleans are not.
+
+    Args:
+        name: the argument, for the message.
+        value: what was given.
+        least: the smallest allowed value.
+        most: the largest allowed value; None: no limit.
+        alternatives: other allowed values, for the message, such as "True, False or ".
+
+    Raises:
+        TypeError: the value is no integer.
+        ValueError: the value is out of range.
+    """
+    allowed = f"{alternatives}an integer from {least}" + ("" if most is None else f" to {most}")
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise TypeError(f"{name} = {value!r}: must be {allowed}")
+    number = operator.index(value)
+    if number < least or (most is not None and number > most):
+        raise ValueError(f"{name} = {number}: must be {allowed}")
+    return number
+
+
+def choice(name: str, value: object, allowed: Collection[str]) -> str:
+    """Checks a word.
+
+    Raises:
+        TypeError: the value is no text.
+        ValueError: the value is not among the allowed ones.
+    """
+    words = ", ".join(allowed)
+    if not isinstance(value, str):
+        raise TypeError(f"{name} = {value!r}: must be one of {words}")
+    if value not in allowed:
+        raise ValueError(f"{name} = {value!r}: must be one of {words}")
+    return value
+
+
+def spans(numbers: Iterable[int], separator: str = ", ") -> str:
+    """Writes ascending integers as spans, such as "1-16, 18, 20"."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return separator.join(str(low) if low == high else f"{low}-{high}" for low, high in found)

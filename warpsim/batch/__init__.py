@@ -1,1 +1,0 @@
-"""Sweeps: a plan becomes tiles, tiles become results."""

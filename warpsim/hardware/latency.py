@@ -1,0 +1,208 @@
+"""Memory latency as measured: quantiles of single loads, and the mean against the load.
+
+V is Volkov, Understanding Latency Hiding on GPUs, 2016. Nothing here is fitted by this project.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from warpsim.hardware import files as params
+from warpsim.hardware.gpu import Contention
+
+BINS = 4096
+"""Steps of a quantile table, if not said otherwise."""
+
+EXTREME_PROBABILITY = 1e-7
+"""The least and the greatest of about 1e7 samples stand for this probability (V 6.6)."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LatencyDistribution:
+    """Quantiles of the latency of single loads at several loads of the chip.
+
+    Attributes:
+        name: of the file.
+        loads_gbs: float64[rows], throughput of the chip in GB/s, ascending.
+        levels: float64[levels], probabilities from 0 to 1, ascending; at least four.
+        cycles: float64[rows, levels], the quantiles in cycles.
+    """
+
+    name: str
+    loads_gbs: Floats
+    levels: Floats
+    cycles: Floats
+
+    def quantile(self, probability: ArrayLike, row: int = 0) -> Floats:
+        """Return the quantiles of a row at any probabilities from 0 to 1, in cycles.
+
+        The first and the last level are single samples out of many, so that a straight line to them would
+        make far too many extreme latencies. Beyond the second and the last but one level the tails are
+        exponential, and reach the extreme sample at `EXTREME_PROBABILITY`. Between those two levels the
+        quantiles are interpolated in a straight line.
+
+        Raises:
+            ValueError: a probability is not from 0 to 1.
+        """
+        p = np.asarray(probability, dtype=np.float64)
+        if not np.all((p >= 0) & (p <= 1)):
+            raise ValueError(f"probability = {probability!r}: from 0 to 1")
+        levels, cycles = self.levels, self.cycles[row]
+        low, high = levels[1], 1 - levels[-2]
+        below = np.log(low / np.clip(p, EXTREME_PROBABILITY, low)) / np.log(low / EXTREME_PROBABILITY)
+        above = np.log(high / np.clip(1 - p, EXTREME_PROBABILITY, high)) / np.log(high / EXTREME_PROBABILITY)
+        inner = np.interp(p, levels[1:-1], cycles[1:-1])
+        return np.asarray(
+            inner + below * (cycles[0] - cycles[1]) + above * (cycles[-1] - cycles[-2]), dtype=np.float64
+        )
+
+    def quantile_table(self, row: int = 0, bins: int = BINS) -> Floats:
+        """Return float64[bins + 1]: the quantiles in cycles at the probabilities 0, 1/bins, ..., 1.
+
+        A draw is on the straight line between two neighbours. Within the first and the last bin that line
+        replaces the exponential tail, which moves the mean by less than 0.1 cycles (V Table 6.6, 4096 bins).
+        """
+        return self.quantile(np.linspace(0.0, 1.0, bins + 1), row)
+
+    def mean(self, row: int = 0) -> float:
+        """Return the mean latency of a row's draws, in cycles."""
+        return float(np.trapezoid(self.quantile_table(row), dx=1 / BINS))
+
+    def scaled(self, to_mean: float) -> Self:
+        """Return this distribution, all latencies multiplied so that row 0 has the mean `to_mean` cycles."""
+        if not to_mean > 0:
+            raise ValueError(f"to_mean = {to_mean!r}: cycles above 0")
+        factor = to_mean / self.mean(0)
+        return type(self)(self.name, self.loads_gbs, self.levels, self.cycles * factor)
+
+
+def deterministic(cycles: float, bins: int = BINS) -> Floats:
+    """Return float64[bins + 1], the quantile table of a latency that is always `cycles`."""
+    return np.full(bins + 1, float(cycles))
+
+
+def load_distribution(name_or_path: str | os.PathLike[str]) -> LatencyDistribution:
+    """Load a table of quantiles: a name in params/latency, or a file.
+
+    Lines that start with # are comments. The head is `load_gbs` and the levels from 0 to 1; each row is a
+    load in GB/s and the latencies in cycles.
+
+    Raises:
+        ValueError: there is no such file, or it has errors; all of them are listed.
+    """
+    path = params.resolve("latency", name_or_path)
+    (top, head), *rows = _read_csv(path)
+    problems: list[params.Problem] = []
+    levels = _numbers(head[1:])
+    if head[0] != "load_gbs" or len(levels) < 4 or levels[0] != 0 or levels[-1] != 1 or not _rises(levels):
+        problems.append(_problem(top, head, "load_gbs, then four or more levels that rise from 0 to 1"))
+    table: list[list[float]] = []
+    for line, row in rows:
+        values = _numbers(row)
+        if len(row) != len(head) or not values[1] > 0 or not _rises(values[1:], strictly=False):
+            problems.append(_problem(line, row, f"{len(head)} numbers, latencies above 0 that do not fall"))
+        elif not values[0] > (table[-1][0] if table else 0):
+            problems.append(_problem(line, row, "loads in GB/s are above 0, and rise from row to row"))
+        else:
+            table.append(values)
+    if problems:
+        raise params.ParamsFileError(str(path), problems)
+    array = np.array(table)
+    return LatencyDistribution(path.stem, array[:, 0], np.array(levels), array[:, 1:])
+
+
+class ContentionRow(NamedTuple):
+    """One chip of V Table 6.5: latency and coefficients in cycles, c and the sustained peak in GB/s."""
+
+    latency_cycles: float
+    a_cycles: float
+    b_cycles: float
+    c_gbs: float
+    peak_gbs: float
+
+
+def load_contention(name_or_path: str | os.PathLike[str] = "contention") -> dict[str, ContentionRow]:
+    """Load a table of contention curves by the name of the chip: V Table 6.5, or a file of that form.
+
+    Raises:
+        ValueError: there is no such file, or it has errors; all of them are listed.
+    """
+    path = params.resolve("latency", name_or_path)
+    (top, head), *rows = _read_csv(path)
+    columns = ["gpu", *ContentionRow._fields]
+    problems: list[params.Problem] = []
+    if head != columns:
+        problems.append(_problem(top, head, ",".join(columns)))
+    curves: dict[str, ContentionRow] = {}
+    for line, row in rows:
+        values = _numbers(row[1:])
+        if len(row) != len(columns) or not all(value > 0 for value in values):
+            problems.append(_problem(line, row, f"a chip and {len(columns) - 1} numbers above 0"))
+        elif row[0] in curves:
+            problems.append(_problem(line, row, "each chip once"))
+        else:
+            curves[row[0]] = ContentionRow(*values)
+    if problems:
+        raise params.ParamsFileError(str(path), problems)
+    return curves
+
+
+def contention_latency(contention: Contention, bandwidth_gbs: ArrayLike, refined: bool = False) -> Floats:
+    """Return the mean latency in cycles at a throughput of the chip in GB/s (V 6.4, Table 6.5).
+
+    It is a + b x / (c - x), or with `refined` V's fit of several such terms where the chip has one. From the
+    least c on it is infinite.
+    """
+    x = np.asarray(bandwidth_gbs, dtype=np.float64)
+    base: float = contention.a_cycles
+    terms: tuple[tuple[float, float], ...] = ((contention.b_cycles, contention.c_gbs),)
+    if refined and contention.refined is not None and contention.refined_a_cycles is not None:
+        base, terms = contention.refined_a_cycles, contention.refined
+    latency = np.full(x.shape, float(base))
+    for b, c in terms:
+        room = np.maximum(c - x, 0.0)
+        latency += np.divide(b * x, room, out=np.full(x.shape, np.inf), where=room > 0)
+    return latency
+
+
+def _read_csv(path: Path) -> list[tuple[int, list[str]]]:
+    """Return head and rows with the numbers of their lines; comments and blank lines are left out."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.reader(file)
+            rows = [(reader.line_num, row) for row in reader if row and not row[0].startswith("#")]
+    except UnicodeDecodeError as error:
+        raise params.ParamsFileError(str(path), [((), f"not a text file: {error}")]) from error
+    if len(rows) < 2:
+        raise params.ParamsFileError(str(path), [((), "no data: a head and at least one row")])
+    return rows
+
+
+def _problem(line: int, row: list[str], allowed: str) -> params.Problem:
+    return (), f"line {line} = {params.show(','.join(row))}: {allowed}"
+
+
+def _numbers(words: list[str]) -> list[float]:
+    """Return the words as numbers; what is no finite number becomes NaN, which fails every comparison."""
+    values = []
+    for word in words:
+        try:
+            value = float(word)
+        except ValueError:
+            value = np.nan
+        values.append(value if np.isfinite(value) else np.nan)
+    return values
+
+
+def _rises(values: list[float], strictly: bool = True) -> bool:
+    steps = np.diff(values)
+    return bool(np.all(steps > 0) if strictly else np.all(steps >= 0))

@@ -1,0 +1,1 @@
+"""The MWP-CWP model of Hong and Kim (ISCA 2009)."""

@@ -1,0 +1,1 @@
+"""The pipeline performance model of Lemeire et al."""

@@ -1,0 +1,176 @@
+"""The instruction dependence graph of a kernel (L III.C): what must be complete before an instruction can issue.
+
+L is Lemeire et al., the pipeline performance model. Loops are unrolled, and the two sides of a conditional that
+diverges follow each other. An instruction depends on the last writer of each register that it reads; on the last
+branch before it, whose outcome it needs; and on the last barrier. A barrier depends on all since the one before
+it. Registers that are written again do not wait for their readers (the graph is of data, not of names). Program
+order does not count otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from warpsim.kernels.program import Conditional, Instruction, Kernel, Loop, Statement
+from warpsim.models.parts.common import NotCoveredError
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from matplotlib.axes import Axes
+
+MAX_NODES = 1_000_000
+"""Most instructions that a kernel may unroll to."""
+
+
+class Node(NamedTuple):
+    """An instruction, and why it waits: pairs (number of an earlier node, register, or "branch", "barrier")."""
+
+    instruction: Instruction
+    after: tuple[tuple[int, str], ...]
+
+
+def dependences(kernel: Kernel, *, repetitions: int = 1) -> list[Node]:
+    """Unroll a kernel into its nodes, in program order; the exit is none of them.
+
+    Args:
+        kernel: any kernel that all warps execute alike.
+        repetitions: of an endless loop.
+
+    Raises:
+        ValueError: `repetitions` is below 1.
+        NotCoveredError: warps may take different paths, or there are more than `MAX_NODES` nodes.
+    """
+    if repetitions < 1:
+        raise ValueError(f"repetitions = {repetitions}: at least 1")
+    unrolled = _Unrolled(kernel, repetitions)
+    unrolled.add(kernel.body)
+    return unrolled.nodes
+
+
+def dependence_graph(
+    kernel: Kernel, *, repetitions: int = 1, latencies: Callable[[Instruction], tuple[str, float, float]] | None = None
+) -> nx.DiGraph:
+    """Return the graph as a networkx.DiGraph (needs networkx: `pip install 'warpsim[graph]'`).
+
+    Args:
+        kernel: any kernel that all warps execute alike.
+        repetitions: of an endless loop.
+        latencies: what gives an instruction its (pipeline, issue latency, completion latency in cycles), such as
+            `functools.partial(timing, chip)`; left out, the nodes bear none.
+
+    Returns:
+        Nodes 0, 1, ... in program order with the attributes `op`, `text` and, with `latencies`, `pipeline`,
+        `issue_cycles` and `completion_cycles`; edges with the attribute `through`, a register, "branch" or
+        "barrier" (the first of them where there are several).
+
+    Raises:
+        ImportError: networkx is not installed.
+        ValueError, NotCoveredError: as `dependences`, and as `latencies` raises.
+    """
+    import networkx as nx
+
+    graph = nx.DiGraph(name=kernel.name)
+    for number, node in enumerate(dependences(kernel, repetitions=repetitions)):
+        instruction = node.instruction
+        graph.add_node(number, op=instruction.op, text=instruction.comment or instruction.op)
+        if latencies is not None:
+            pipeline, issue, completion = latencies(instruction)
+            graph.nodes[number].update(pipeline=pipeline, issue_cycles=issue, completion_cycles=completion)
+        for before, through in node.after:
+            if not graph.has_edge(before, number):
+                graph.add_edge(before, number, through=through)
+    return graph
+
+
+def draw(graph: nx.DiGraph, ax: Axes) -> Axes:
+    """Draw a dependence graph from top to bottom, a row for each step of its longest chain.
+
+    Edges that others imply are left out; dashed ones are through a barrier or a branch. With latencies, a node
+    shows them as issue / completion. Readable up to some fifty nodes.
+    """
+    import networkx as nx
+
+    place = {
+        node: ((column + 0.5) / len(nodes), -row)
+        for row, nodes in enumerate(map(sorted, nx.topological_generations(graph)))
+        for column, node in enumerate(nodes)
+    }
+    shown = list(nx.transitive_reduction(graph).edges)
+    control = [edge for edge in shown if graph.edges[edge]["through"] in ("branch", "barrier")]
+    data = [edge for edge in shown if edge not in control]
+    for edges, style in ((data, "-"), (control, "--")):
+        nx.draw_networkx_edges(graph, place, ax=ax, edgelist=edges, node_size=700, style=style, arrowsize=8)
+    box = {"boxstyle": "round", "facecolor": "#ffffff", "edgecolor": "#000000"}
+    nx.draw_networkx_labels(graph, place, ax=ax, labels={node: _label(graph, node) for node in graph}, font_size=6, bbox=box)
+    ax.set_axis_off()
+    return ax
+
+
+def _label(graph: nx.DiGraph, node: int) -> str:
+    values = graph.nodes[node]
+    if "issue_cycles" not in values:
+        return f"{node}\n{values['op']}"
+    return f"{node}\n{values['op']}\n{values['issue_cycles']:g} / {values['completion_cycles']:g}"
+
+
+@dataclass
+class _Unrolled:
+    kernel: Kernel
+    repetitions: int
+    nodes: list[Node] = field(default_factory=list)
+    writer: dict[str, int] = field(default_factory=dict)  # register -> node
+    branch: int | None = None
+    barrier: int | None = None
+    since: int = 0  # the first node after the last barrier
+    ended: bool = False
+
+    def add(self, statements: tuple[Statement, ...]) -> None:
+        for statement in statements:
+            if self.ended:
+                return
+            if isinstance(statement, Loop):
+                self.loop(statement)
+            elif isinstance(statement, Conditional):
+                self.conditional(statement)
+            elif statement.op == "exit":
+                self.ended = True
+            else:
+                self.issue(statement)
+
+    def issue(self, instruction: Instruction) -> None:
+        number = len(self.nodes)
+        if number == MAX_NODES:
+            raise NotCoveredError(f"{self.kernel.name}: the graph has more than {MAX_NODES} nodes")
+        after = [(self.writer[name], name) for name in dict.fromkeys(instruction.src) if name in self.writer]
+        if self.branch is not None:
+            after.append((self.branch, "branch"))
+        if self.barrier is not None:
+            after.append((self.barrier, "barrier"))
+        if instruction.op == "barrier":
+            after = [(before, "barrier") for before in range(self.since, number)] or after
+            self.barrier, self.branch, self.since = number, None, number
+        elif instruction.op == "branch":
+            self.branch = number
+        self.nodes.append(Node(instruction, tuple(after)))
+        if instruction.dst is not None:
+            self.writer[instruction.dst] = number
+
+    def loop(self, loop: Loop) -> None:
+        least, most = loop.trip_range
+        if least != most:
+            raise NotCoveredError(
+                f"{self.kernel.name}: a loop of {least} to {most} trips; L has one graph for all warps, without chance"
+            )
+        for _ in range(self.repetitions if loop.trips is None else least):
+            self.add(loop.body)
+
+    def conditional(self, conditional: Conditional) -> None:
+        if conditional.divides_block:
+            raise NotCoveredError(f"{self.kernel.name}: warps take different sides of a conditional; L has one graph for all")
+        self.issue(Instruction("branch", src=conditional.src))
+        if conditional.diverges or conditional.probability == 1.0:
+            self.add(conditional.then)
+        if conditional.diverges or conditional.probability == 0.0:
+            self.add(conditional.orelse)

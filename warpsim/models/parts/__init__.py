@@ -1,0 +1,1 @@
+"""What several models share: operation counts, costs, the path of one warp, needed warps."""

@@ -1,0 +1,230 @@
+"""What a kernel executes on a chip, for the models that count instructions.
+
+Most models before V (Volkov, Understanding Latency Hiding on GPUs, 2016) add up instructions by kind, each with a
+latency and a peak throughput of its own; some follow them in program order. The latencies and throughputs are those
+of `warpsim.models.parts.costs`, so that all models start from the same numbers as the simulator.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+
+import xarray as xr
+
+from warpsim import units
+from warpsim.hardware.gpu import Gpu
+from warpsim.kernels import Conditional, Instruction, Kernel, Loop
+from warpsim.kernels.statements import MEMORY_OPS, Statement
+from warpsim.models.parts.common import NotCoveredError, quantity, result
+from warpsim.models.parts.costs import MEMORY, Cost, cost, issue_uses
+from warpsim.models.parts.counts import counts
+from warpsim.models.parts.warp_path import names_warps
+
+MOST_INSTRUCTIONS = 200_000
+"""How long a sequence may be that the models follow in program order."""
+
+_CONTROL = ("barrier", "exit")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Instructions of one kind.
+
+    Attributes:
+        instruction: one of them.
+        count: expected number per warp or repetition.
+        latencies: cycles until an instruction of a class may use the result; "" stands for all other classes.
+        interval: least cycles of an SM between two of them, its reciprocal throughput if nothing else ran.
+        requested_bytes: bytes of global memory that one asks for.
+        traffic_bytes: bytes that the memory system moves for one; cache hits are left out.
+    """
+
+    instruction: Instruction
+    count: float
+    latencies: dict[str, float]
+    interval: float
+    requested_bytes: float
+    traffic_bytes: float
+
+    @property
+    def op(self) -> str:
+        """The operation class."""
+        return self.instruction.op
+
+    @property
+    def latency(self) -> float:
+        """Cycles until an instruction of the same class may use the result."""
+        return self.latencies.get(self.op, self.latencies[""])
+
+
+@dataclass(frozen=True)
+class Profile:
+    """All that a warp executes, or a repetition of its endless loop (`per`)."""
+
+    gpu: Gpu
+    per: str
+    parts: tuple[Part, ...]
+
+    @property
+    def instructions(self) -> dict[str, float]:
+        """Operation class -> expected instructions."""
+        counts: dict[str, float] = defaultdict(float)
+        for part in self.parts:
+            counts[part.op] += part.count
+        return dict(counts)
+
+    @property
+    def total(self) -> float:
+        """Expected instructions."""
+        return sum(part.count for part in self.parts)
+
+    def of(self, *ops: str) -> tuple[Part, ...]:
+        """Return the parts of some operation classes."""
+        return tuple(part for part in self.parts if part.op in ops)
+
+    @property
+    def accesses(self) -> tuple[Part, ...]:
+        """The accesses to global memory."""
+        return self.of(*MEMORY_OPS)
+
+    @property
+    def arithmetic(self) -> tuple[Part, ...]:
+        """All that is neither a load nor a store, nor a barrier or an exit."""
+        return tuple(p for p in self.parts if p.op not in (*MEMORY_OPS, *_CONTROL))
+
+    @property
+    def memory_latency(self) -> float:
+        """Mean latency of the loads in cycles; NaN where there are none."""
+        loads = count(self.of("load"))
+        return sum(p.count * p.latency for p in self.of("load")) / loads if loads else float("nan")
+
+
+def count(parts: Iterable[Part]) -> float:
+    """Return the number of instructions in some parts."""
+    return sum(part.count for part in parts)
+
+
+def busy(parts: Iterable[Part]) -> float:
+    """Return the cycles of an SM that some parts take at their peak rates, one after the other."""
+    return sum(part.count * part.interval for part in parts)
+
+
+def profile(gpu: Gpu, kernel: Kernel) -> Profile:
+    """Return what a warp executes; of an endless kernel, what one repetition of its loop does.
+
+    Chance is taken at its mean; both sides of a divergent conditional count. The end of a warp is an exit.
+
+    Raises:
+        NotCoveredError: the kernel tells the warps of a block apart, or not all reach its endless loop.
+        ValueError: the chip lacks an operation class, or the latency of a cache that is hit.
+    """
+    if names_warps(kernel):
+        raise NotCoveredError(f"{kernel.name}: it tells the warps of a block apart; volkov covers that")
+    counted = counts(gpu, kernel)
+    found: dict[Instruction, float] = defaultdict(float)
+    for instruction, number in counted:
+        found[instruction.model_copy(update={"dst": None, "src": (), "comment": ""})] += number
+    return Profile(gpu, counted.per, tuple(_part(gpu, i, number) for i, number in found.items() if number > 0))
+
+
+def part_of(gpu: Gpu, instruction: Instruction) -> Part:
+    """Return one instruction on a chip.
+
+    Raises:
+        ValueError: the chip lacks the operation class, or the latency of a cache that is hit.
+    """
+    return _part(gpu, instruction, 1.0)
+
+
+def sequence(kernel: Kernel, model: str) -> tuple[Instruction, ...]:
+    """Return the instructions in program order: of a warp, or of one repetition of an endless loop.
+
+    Raises:
+        NotCoveredError: the kernel has conditionals, or loops with a random number of trips, or executes more than
+            `MOST_INSTRUCTIONS`.
+    """
+    body = _loop(kernel).body if kernel.endless else (*kernel.body, Instruction("exit"))
+    found = tuple(islice(_unrolled(kernel, body, model), MOST_INSTRUCTIONS + 1))
+    if len(found) > MOST_INSTRUCTIONS:
+        raise NotCoveredError(f"{kernel.name}: {model} covers at most {MOST_INSTRUCTIONS} instructions; or an endless loop")
+    return found
+
+
+def refuse(kernel: Kernel, model: str, *ops: str) -> None:
+    """Refuse kernels with some operation classes.
+
+    Raises:
+        NotCoveredError: the kernel may issue one.
+    """
+    for op in ops:
+        if op in kernel.ops:
+            raise NotCoveredError(f"{kernel.name}: {model} does not cover {op} instructions")
+
+
+def dataset(
+    of: Profile,
+    rate: xr.DataArray,
+    warps: xr.DataArray,
+    *,
+    source: str,
+    **others: xr.DataArray,
+) -> xr.Dataset:
+    """Return a model's result from its rate.
+
+    Args:
+        of: what the kernel executes.
+        rate: warps, or repetitions, per cycle and SM.
+        warps: warps per SM.
+        source: model and equations.
+        others: further variables.
+
+    Returns:
+        A Dataset with `ipc(op)`, `throughput(op)`, `bandwidth` as from `simulate`, and `execution_time`, the cycles
+        in which each of the SM's warps is executed, or repeats its loop, once.
+    """
+    gbs = units.bytes_per_cycle_to_gbs(of.gpu.sms, of.gpu.clock_ghz)
+    requested = sum(part.count * part.requested_bytes for part in of.parts)
+    found = {
+        "bandwidth": rate * requested * gbs,
+        "execution_time": quantity((warps / rate.where(rate != 0)), "cycles", f"time of the SM's warps per {of.per}"),
+    }
+    ipc = {op: rate * number for op, number in of.instructions.items()}
+    return result(of.gpu, ipc, {**found, **others}, source=source)
+
+
+def _loop(kernel: Kernel) -> Loop:
+    last = kernel.body[-1]
+    assert isinstance(last, Loop)
+    return last
+
+
+def _part(gpu: Gpu, instruction: Instruction, number: float) -> Part:
+    costs: Cost = cost(gpu, instruction, float(gpu.memory.latency_cycles))
+    held = [use.cycles * times for use, times in costs.uses]
+    issued = sum(use.cycles * times for use, times in issue_uses(gpu, "", costs.slots, costs.reissues))
+    moved = sum(use.cycles * times for use, times in costs.uses if use.resource == MEMORY)
+    return Part(
+        instruction=instruction,
+        count=number,
+        latencies=costs.latency,
+        interval=max([*held, issued]),
+        requested_bytes=sum(use.requested_bytes for use, _ in costs.uses),
+        traffic_bytes=moved * gpu.bandwidth_bytes_per_cycle / gpu.sms,
+    )
+
+
+def _unrolled(kernel: Kernel, statements: tuple[Statement, ...], model: str) -> Iterable[Instruction]:
+    for statement in statements:
+        if isinstance(statement, Instruction):
+            yield statement
+        elif isinstance(statement, Conditional):
+            raise NotCoveredError(f"{kernel.name}: {model} does not cover conditionals")
+        else:
+            low, high = statement.trip_range
+            if low != high:
+                raise NotCoveredError(f"{kernel.name}: {model} does not cover random numbers of trips")
+            for _ in range(low):
+                yield from _unrolled(kernel, statement.body, model)

@@ -1,0 +1,116 @@
+"""The throughput bound as a table that can be read: V Tables 3.2 to 3.4.
+
+V is Volkov, Understanding Latency Hiding on GPUs, 2016.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from warpsim.hardware.gpu import Gpu
+from warpsim.models.parts.costs import ISSUE, LOADS_IN_FLIGHT, MEMORY
+from warpsim.models.parts.warp_path import WarpPath
+
+_TITLES = {
+    "alu": "CUDA cores",
+    "sfu": "SFU units",
+    "smem": "Shared memory banks",
+    MEMORY: "Memory system",
+    ISSUE: "Warp scheduler",
+    LOADS_IN_FLIGHT: "Loads in flight",
+}
+_ISSUE_KINDS = ("single issue", "dual issue", "reissue")
+
+
+class Row(NamedTuple):
+    """A line of V Table 3.4: what uses a resource of the SM, for how many cycles each, and how often."""
+
+    resource: str
+    used_by: str
+    cycles_per_instruction: float
+    instructions: float
+
+    @property
+    def cycles(self) -> float:
+        """Cycles of the resource per warp or repetition."""
+        return self.cycles_per_instruction * self.instructions
+
+
+@dataclass(frozen=True)
+class Worksheet:
+    """The throughput bound, worked out; `print` shows V Table 3.4.
+
+    Attributes:
+        rows: resource by resource: units by the name of their operation class, "memory", "loads in flight",
+            "issue".
+        per: "warp", or "repetition" of the kernel's endless loop.
+        instructions: operation class -> expected instructions per warp or repetition.
+        requested_bytes: bytes of global memory that the program asks for, per warp or repetition.
+        traffic_bytes: bytes that the memory system moves, per warp or repetition; cache hits are left out.
+    """
+
+    rows: tuple[Row, ...]
+    per: str
+    instructions: dict[str, float]
+    requested_bytes: float
+    traffic_bytes: float
+
+    @property
+    def totals(self) -> dict[str, float]:
+        """Resource -> cycles per warp or repetition."""
+        totals: dict[str, float] = defaultdict(float)
+        for row in self.rows:
+            totals[row.resource] += row.cycles
+        return dict(totals)
+
+    @property
+    def tightest(self) -> str:
+        """The resource that bounds throughput."""
+        totals = self.totals
+        return max(totals, key=totals.__getitem__)
+
+    @property
+    def cycles(self) -> float:
+        """Cycles per warp or repetition at the throughput bound, the inverse of that."""
+        return max(self.totals.values())
+
+    def __str__(self) -> str:
+        """Return the table: cycles per instruction, instructions per warp or repetition, cycles."""
+        tightest = self.tightest
+        lines = [f"{'Used by':<36}{'CPI':>10}{'per ' + self.per:>16}{'cycles':>12}"]
+        for resource, total in self.totals.items():
+            lines.append(f"Resource: {_TITLES.get(resource, f'{resource} units')}")
+            for row in self.rows:
+                if row.resource == resource:
+                    lines.append(
+                        f"  {row.used_by:<34}{row.cycles_per_instruction:>10.4g}"
+                        f"{row.instructions:>16.6g}{row.cycles:>12.6g}"
+                    )
+            label = "Total (the tightest bound):" if resource == tightest else "Total:"
+            lines.append(f"  {label:<60}{total:>12.6g}")
+        return "\n".join(lines)
+
+
+def worksheet(gpu: Gpu, path: WarpPath) -> Worksheet:
+    """Return the worksheet of what a warp uses, in V's order: units, memory system, issue."""
+    order = [*gpu.ops, MEMORY, LOADS_IN_FLIGHT, ISSUE]
+
+    def place(row: Row) -> tuple[int, int, float]:
+        kind = next((i for i, kind in enumerate(_ISSUE_KINDS) if row.used_by.startswith(kind)), 0)
+        return order.index(row.resource), kind, row.cycles_per_instruction
+
+    rows = [Row(use.resource, use.used_by, use.cycles, count) for use, count in path.uses.items()]
+    instructions: dict[str, float] = defaultdict(float)
+    for use, count in path.uses.items():
+        if use.resource in gpu.ops:
+            instructions[use.resource] += count
+    moving = sum(row.cycles for row in rows if row.resource == MEMORY)
+    return Worksheet(
+        rows=tuple(sorted(rows, key=place)),
+        per=path.per,
+        instructions=dict(instructions),
+        requested_bytes=sum(use.requested_bytes * count for use, count in path.uses.items()),
+        traffic_bytes=moving * gpu.bandwidth_bytes_per_cycle / gpu.sms,
+    )

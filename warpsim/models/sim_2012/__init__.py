@@ -1,0 +1,1 @@
+"""GPUPerf, the model of Sim, Dasgupta, Kim and Vuduc (PPoPP 2012)."""

@@ -1,0 +1,353 @@
+"""The slow twin of the engine: docs/model.md in plain Python, cycle by cycle.
+
+It is written from that page alone and shares no code with `warpsim/engine/`. It skips nothing: every SM and
+every scheduler is looked at in every cycle, and a warp walks its kernel in the nested form. Numbers in
+parentheses are the page's sections.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.residency import Launch
+from warpsim.kernels import Kernel
+from warpsim.kernels.access import Transactions, conflict_ways, transactions
+from warpsim.reference.memory import Memory
+from warpsim.reference.sm import POLICIES, Scheduler, Seat, Sm, Unit
+from warpsim.reference.warp import Step, Warp, Write
+
+STATES = (
+    "selected",
+    "not_selected",
+    "wait",
+    "short_scoreboard",
+    "long_scoreboard",
+    "barrier",
+    "math_pipe_throttle",
+    "mio_throttle",
+    "lg_throttle",
+)
+SLOTS = ("issued", "busy", "idle")
+
+# A wait for a unit that does not accept, by the pipe of the instruction (7).
+THROTTLE = {
+    "math": "math_pipe_throttle",
+    "none": "math_pipe_throttle",
+    "mio": "mio_throttle",
+    "lg": "lg_throttle",
+}
+
+
+class DeadlockError(ValueError):
+    """All live warps of a block wait, and not all at the same barrier (4)."""
+
+
+@dataclass
+class Result:
+    """What a run gives: its trace from cycle 0 on, and what is counted in its window (7)."""
+
+    issues: list[tuple[int, int, int, str]] = field(default_factory=list)
+    """(cycle, SM, slot, op) of every instruction, in the order of issue, warm-up included."""
+    warp_cycles: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STATES, 0))
+    scheduler_cycles: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SLOTS, 0))
+    occupancy_cycles: Counter[int] = field(default_factory=Counter)
+    """SM-cycles at each number of resident warps."""
+    occupancy_changes: list[tuple[int, int, int]] = field(default_factory=list)
+    """(cycle, SM, resident warps from then on), first of all at the begin of the window."""
+    line_cycles: Counter[tuple[int, str, str]] = field(default_factory=Counter)
+    """Warp-cycles by (scheduler, place in the kernel, state)."""
+    caused_cycles: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Warp-cycles by (place of what caused them, state)."""
+    state_moments: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """Warps by (cycle, state)."""
+    warps: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    """(launch number, SM, slot, start, R or -1) of the warps resident in the window, by launch number."""
+    retired: list[tuple[int, int, int, int]] = field(default_factory=list)
+    """(launch number, SM, start, R) of the warps that retired in the window, by launch number."""
+    load_latencies: list[int] = field(default_factory=list)
+    """Of the loads that issued in the window, in the order of issue."""
+    instructions: Counter[str] = field(default_factory=Counter)
+    end: int = 0
+    """The first cycle that is not counted."""
+
+
+class Machine:
+    """The chip, or a slice of it, while it runs."""
+
+    def __init__(
+        self,
+        gpu: Gpu,
+        kernel: Kernel,
+        launch: Launch,
+        *,
+        policy: str,
+        memory: str,
+        seed: int,
+        sms: int,
+        window: range,
+    ) -> None:
+        self.gpu = gpu
+        self.kernel = kernel
+        self.launch = launch
+        self.policy = POLICIES[policy]
+        self.memory = Memory(gpu, memory, sms)
+        self.seed = seed
+        self.sms = [Sm(m, gpu, launch.resident_blocks, seed) for m in range(sms)]
+        self.blocks = sms * launch.resident_blocks if launch.persistent else launch.blocks
+        self.next_block = 0
+        self.launched: list[tuple[Sm, Warp]] = []
+        self.window = window
+        self.known_costs: dict[str, tuple[int, Transactions | None]] = {}
+        self.result = Result()
+
+    # The run (3, 7)
+
+    def run(self, max_cycles: int) -> Result:
+        """Run to the end of the window, or of the grid if that is sooner: one cycle after the last retirement."""
+        self.deal()
+        t = 0
+        while t < self.window.stop and not self.finished(t):
+            if t == max_cycles:
+                raise RuntimeError(f"not at its end after {max_cycles} cycles")
+            self.cycle(t)
+            t += 1
+        if t <= self.window.start:
+            raise ValueError(f"the grid ends at {t}, within the warmup")
+        self.result.end = t
+        self.result.warps = [
+            (warp.number, sm.index, warp.slot, warp.start, warp.retired if warp.retired in range(t) else -1)
+            for sm, warp in self.launched
+            if warp.retired is None or warp.retired >= self.window.start
+        ]
+        self.result.retired = [
+            (warp.number, sm.index, warp.start, warp.retired)
+            for sm, warp in self.launched
+            if warp.retired is not None and warp.retired in self.window and warp.retired < t
+        ]
+        return self.result
+
+    def finished(self, t: int) -> bool:
+        """Return whether a run to the end of the grid is at its end."""
+        return self.next_block == self.blocks and not any(warp.resident(t) for _, warp in self.launched)
+
+    def cycle(self, t: int) -> None:
+        n = self.gpu.sm.schedulers
+        for sm in self.sms:
+            for seat in sm.seats:
+                if seat.due == t:
+                    self.start_block(sm, seat, t)
+            for k in range(n):
+                self.turn(sm, sm.schedulers[(t + k) % n], t)
+            if t in self.window:
+                resident = len(sm.warps(t))
+                self.result.occupancy_cycles[resident] += 1
+                if resident != sm.last_resident or t == self.window.start:
+                    self.result.occupancy_changes.append((t, sm.index, resident))
+                sm.last_resident = resident
+
+    # Blocks (4)
+
+    def deal(self) -> None:
+        """Start the blocks of cycle 0: to SMs in turn, seat by seat."""
+        for seat in range(self.launch.resident_blocks):
+            for sm in self.sms:
+                self.start_block(sm, sm.seats[seat], 0)
+
+    def start_block(self, sm: Sm, seat: Seat, t: int) -> None:
+        """Start the supply's next block in a seat, if there is one."""
+        seat.due = None
+        if self.next_block == self.blocks:
+            return
+        size = self.launch.block_warps
+        seat.block = [
+            Warp(self.next_block * size + i, i, seat.index * size + i, t, self.kernel, self.seed)
+            for i in range(size)
+        ]
+        self.launched += [(sm, warp) for warp in seat.block]
+        self.next_block += 1
+
+    # One scheduler in one cycle (3)
+
+    def turn(self, sm: Sm, scheduler: Scheduler, t: int) -> None:
+        """Pick, issue and account for one scheduler in cycle t."""
+        n = self.gpu.sm.schedulers
+        warps = [warp for warp in sm.warps(t) if warp.slot % n == scheduler.index]
+        eligible = [warp for warp in warps if warp.eligible(t, self.gpu)]
+        refusals = {warp: self.refusal(sm, scheduler, warp.next, t) for warp in eligible}
+        busy = t < scheduler.next_issue
+        issuable = [] if busy else [warp for warp in eligible if refusals[warp] is None]
+        states = {warp: self.stall_state(warp, t) for warp in warps}
+        lines = {warp: warp.line(t) for warp in warps}
+        causes = {warp: lines[warp] if warp in eligible else warp.cause(t, self.gpu) for warp in warps}
+        for warp in eligible:
+            states[warp] = "not_selected" if busy or refusals[warp] is None else refusals[warp]
+        slot = "busy" if busy else "idle"
+        if issuable:
+            chosen = self.policy(scheduler, issuable)
+            self.issue(sm, scheduler, chosen, t)
+            states[chosen] = "selected"
+            slot = "issued"
+        if t in self.window:
+            self.result.scheduler_cycles[slot] += 1
+            for warp, state in states.items():
+                self.result.warp_cycles[state] += 1
+                self.result.line_cycles[scheduler.index, lines[warp], state] += 1
+                self.result.caused_cycles[causes[warp], state] += 1
+                self.result.state_moments[t, state] += 1
+
+    def refusal(self, sm: Sm, scheduler: Scheduler, step: Step, t: int) -> str | None:
+        """Return the name of the cycle of an eligible warp that is not issuable, and None for one that is."""
+        if not self.unit(sm, scheduler, step).accepts(t):
+            return THROTTLE[self.gpu.ops[step.op].pipe]
+        limits = {"load": self.gpu.memory.loads_per_sm, "store": self.gpu.memory.stores_per_sm}
+        limit = limits.get(step.op)
+        if limit is not None and sum(r > t for r in sm.returns[step.op]) >= limit:
+            return "lg_throttle"
+        return None
+
+    def unit(self, sm: Sm, scheduler: Scheduler, step: Step) -> Unit:
+        own = self.gpu.ops[step.op].scope == "scheduler"
+        return sm.units[step.op, scheduler.index if own else None]
+
+    def stall_state(self, warp: Warp, t: int) -> str:
+        """Return the name of the cycle of a warp that is not eligible (7)."""
+        if warp.exited:
+            return "long_scoreboard"
+        if warp.held(t):
+            return "barrier"
+        return warp.stall(self.gpu, warp.gap_end)[1]
+
+    def issue(self, sm: Sm, scheduler: Scheduler, warp: Warp, t: int) -> None:
+        """Issue the warp's next step, and with it the following one where both fit in one cycle."""
+        first = warp.next
+        slots = self.issue_step(sm, scheduler, warp, t)
+        if self.gpu.issue.width == 2 and self.pairs(sm, scheduler, warp, first, t):
+            slots = max(slots, self.issue_step(sm, scheduler, warp, t))
+        scheduler.next_issue = t + self.gpu.issue.interval_cycles * slots
+        scheduler.last = warp
+
+    def pairs(self, sm: Sm, scheduler: Scheduler, warp: Warp, first: Step, t: int) -> bool:
+        """Return whether the warp's next step can issue in the cycle in which `first` just issued."""
+        return (
+            first.op not in ("branch", "barrier", "exit")
+            and not (first.op == "load" and warp.next.op == "load")
+            and warp.stall(self.gpu, t)[0] <= t
+            and self.refusal(sm, scheduler, warp.next, t) is None
+        )
+
+    def issue_step(self, sm: Sm, scheduler: Scheduler, warp: Warp, t: int) -> int:
+        """Issue one step at t, and return the issue slots that it takes."""
+        step, op = warp.next, self.gpu.ops[warp.next.op]
+        self.result.issues.append((t, sm.index, warp.slot, step.op))
+        warp.last_issued = step.place
+        if t in self.window:
+            self.result.instructions[step.op] += 1
+
+        ways, access = self.costs(step)
+        self.unit(sm, scheduler, step).occupy(t, ways)
+        slots = op.issue_slots + ways - 1
+        returns = None
+        if step.op in ("load", "store"):
+            slots += access.extra
+            latency = self.memory.access(t, step.instruction.access, access, warp.stream)
+            sm.returns[step.op].append(t + latency)
+            if step.op == "load":
+                returns = t + latency
+                warp.returns.append(returns)
+                warp.loads.append(step.place)
+                if t in self.window:
+                    self.result.load_latencies.append(latency)
+        if step.instruction.dst is not None:
+            conflict = (ways - 1) * op.conflict_latency_cycles
+            warp.writes[step.instruction.dst] = Write(op, t, conflict, returns, step.place)
+
+        gap = op.gap_cycles
+        if step.op == "exit":
+            self.exit(sm, warp, t)
+        else:
+            warp.branch_taken = False
+            warp.next = next(warp.program)  # here a conditional is decided
+            if step.op == "branch" and warp.branch_taken and op.taken_gap_cycles is not None:
+                gap = op.taken_gap_cycles
+        warp.gap_end = max(warp.gap_end, t + gap)
+        if step.op == "barrier":
+            warp.barrier = warp.last_barrier = step.place
+            self.arrive(sm, warp, t)
+        return slots
+
+    def costs(self, step: Step) -> tuple[int, Transactions | None]:
+        """Return an instruction's ways of bank conflict and its transactions, counted once for each place."""
+        if step.place not in self.known_costs:
+            instruction = step.instruction
+            counted = transactions(instruction.access, self.gpu) if step.op in ("load", "store") else None
+            self.known_costs[step.place] = conflict_ways(instruction, self.gpu), counted
+        return self.known_costs[step.place]
+
+    # Barriers and retirement (4)
+
+    def block_of(self, sm: Sm, warp: Warp) -> Seat:
+        return sm.seats[warp.slot // self.launch.block_warps]
+
+    def exit(self, sm: Sm, warp: Warp, t: int) -> None:
+        """Retire the warp when its loads are back, and the block with its last warp."""
+        warp.exited = True
+        warp.retired = max([t, *warp.returns])
+        seat = self.block_of(sm, warp)
+        if all(other.exited for other in seat.block):
+            retirement = max(other.retired for other in seat.block)
+            seat.due = max(retirement + self.gpu.block_launch_cycles, retirement + 1)
+        self.arrive(sm, warp, t)
+
+    def arrive(self, sm: Sm, warp: Warp, t: int) -> None:
+        """Free the block's warps if all that live have arrived at one barrier; stop if they never can."""
+        live = [other for other in self.block_of(sm, warp).block if not other.exited]
+        if not live or any(other.barrier is None for other in live):
+            return
+        if len({other.barrier for other in live}) > 1:
+            where = ", ".join(f"warp {other.number} at {other.barrier}" for other in live)
+            raise DeadlockError(
+                f"deadlock at cycle {t}: the block's warps wait at different barriers, {where}"
+            )
+        for other in live:
+            other.barrier = None
+            other.barrier_passed = t
+            other.barrier_end = t + self.gpu.ops["barrier"].latency_cycles
+
+
+def simulate(
+    gpu: Gpu,
+    kernel: Kernel,
+    launch: Launch,
+    *,
+    scheduler: str = "lrr",
+    memory: str = "queue",
+    seed: int,
+    warmup: int = 0,
+    cycles: int | None,
+    sms: int | None = None,
+    max_cycles: int = 1_000_000,
+) -> Result:
+    """Simulate one replicate.
+
+    `launch` has a number in every field but `blocks` (None: an endless supply). `seed` is the replicate's
+    64-bit seed. `cycles` None runs a finite grid to its end, with which a longer window ends, too.
+
+    Raises:
+        DeadlockError: a block's live warps wait at different barriers.
+        ValueError: the grid ends within `warmup`.
+        RuntimeError: the run is not at its end after `max_cycles` cycles.
+    """
+    stop = max_cycles + 1 if cycles is None else warmup + cycles
+    machine = Machine(
+        gpu,
+        kernel,
+        launch,
+        policy=scheduler,
+        memory=memory,
+        seed=seed,
+        sms=gpu.sms if sms is None else sms,
+        window=range(warmup, stop),
+    )
+    return machine.run(max_cycles)

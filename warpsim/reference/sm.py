@@ -1,0 +1,95 @@
+"""The SMs of the slow twin: execution units, warp schedulers and their policies, seats for blocks.
+
+Sections 1 to 4 of docs/model.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from warpsim.hardware.gpu import Gpu
+from warpsim.reference.memory import Stream
+from warpsim.reference.warp import Warp
+
+
+class Unit:
+    """An execution unit, of a scheduler or of the SM (2, 3)."""
+
+    def __init__(self, interval: Fraction) -> None:
+        self.interval = interval
+        self.free = Fraction(0)
+
+    def accepts(self, t: int) -> bool:
+        return self.free < t + 1
+
+    def occupy(self, t: int, ways: int) -> None:
+        self.free = max(self.free, Fraction(t)) + self.interval * ways
+
+
+class Scheduler:
+    """A warp scheduler; its warps are those in the slots w with w mod `schedulers` = its index."""
+
+    def __init__(self, index: int, stream: Stream) -> None:
+        self.index = index
+        self.stream = stream  # for the policy `random`
+        self.next_issue = 0
+        self.last: Warp | None = None  # the warp that it issued last
+
+
+def lrr(scheduler: Scheduler, warps: list[Warp]) -> Warp:
+    pointer = -1 if scheduler.last is None else scheduler.last.slot
+    behind = [warp for warp in warps if warp.slot > pointer]
+    return (behind or warps)[0]
+
+
+def gto(scheduler: Scheduler, warps: list[Warp]) -> Warp:
+    return scheduler.last if scheduler.last in warps else oldest(scheduler, warps)
+
+
+def oldest(scheduler: Scheduler, warps: list[Warp]) -> Warp:
+    return min(warps, key=lambda warp: warp.number)
+
+
+def random(scheduler: Scheduler, warps: list[Warp]) -> Warp:
+    return warps[math.floor(scheduler.stream.uniform() * len(warps))]
+
+
+POLICIES: dict[str, Callable[[Scheduler, list[Warp]], Warp]] = {
+    "lrr": lrr,
+    "gto": gto,
+    "oldest": oldest,
+    "random": random,
+}
+
+
+@dataclass
+class Seat:
+    """Room for one block, and once that has retired, the cycle in which the supply's next block is due."""
+
+    index: int
+    block: list[Warp] = field(default_factory=list)
+    due: int | None = None
+
+
+class Sm:
+    """A streaming multiprocessor: schedulers, units, seats."""
+
+    def __init__(self, index: int, gpu: Gpu, seats: int, seed: int) -> None:
+        n = gpu.sm.schedulers
+        self.index = index
+        self.schedulers = [Scheduler(s, Stream.of_scheduler(seed, index * n + s)) for s in range(n)]
+        self.units = {
+            (op, s): Unit(facts.interval_cycles)
+            for op, facts in gpu.ops.items()
+            for s in (range(n) if facts.scope == "scheduler" else [None])
+        }
+        self.seats = [Seat(r) for r in range(seats)]
+        self.returns: dict[str, list[int]] = {"load": [], "store": []}
+        self.last_resident = 0  # warps in the last cycle
+
+    def warps(self, t: int) -> list[Warp]:
+        """Return the resident warps in the order of their slots."""
+        return [warp for seat in self.seats for warp in seat.block if warp.resident(t)]

@@ -1,0 +1,146 @@
+"""A point: one chip, one kernel and one launch, with every argument of `simulate` resolved.
+
+A point is a value. Its identity leaves out what is for people only (names, titles, sources, comments), and the seeds of its
+replicates are hashes of that identity. Its provenance is the JSON text from which `from_provenance` repeats the run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from warpsim.arguments import InvalidPoint, choice, integer
+from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.residency import Launch, resolve_launch
+from warpsim.kernels import Kernel
+from warpsim.kernels.program import barriers_not_reached_by_all
+from warpsim.results.provenance import dump, load, provenance, read_call
+from warpsim.simulation.run import DeadlockError
+from warpsim.simulation.trace import Trace
+
+MAX_CYCLES = 10**12
+"""Upper limit on `warmup` and on `cycles`: beyond it, float64 counters of warp-cycles (exact to 2**53) could lose precision."""
+
+POLICIES = ("lrr", "gto", "oldest", "random")
+"""Scheduling policies (docs/model.md, section 3)."""
+
+MEMORY_MODELS = ("queue", "fixed", "measured")
+"""Memory models (docs/model.md, section 5)."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One parameter combination. The defaults of its fields are the defaults of `simulate`, of a plan and of the command line.
+
+    Attributes:
+        gpu: the chip.
+        kernel: the program of every warp.
+        launch: the launch, every field resolved.
+        scheduler: the scheduling policy, one of POLICIES.
+        memory: the memory model, one of MEMORY_MODELS.
+        replicates: number of independent repetitions.
+        seed: root of all randomness.
+        sms: number of simulated SMs; None: the whole chip.
+        warmup: cycles before counting starts; 0 where a grid runs to its end.
+        cycles: cycles that are counted.
+    """
+
+    gpu: Gpu
+    kernel: Kernel
+    launch: Launch
+    scheduler: str = "lrr"
+    memory: str = "queue"
+    replicates: int = 1
+    seed: int = 2016
+    sms: int | None = None
+    warmup: int = 20_000
+    cycles: int = 100_000
+
+    @property
+    def finite(self) -> bool:
+        """Whether the grid ends, so that it runs to completion."""
+        return self.launch.blocks is not None or self.launch.persistent
+
+    def identity(self) -> dict[str, Any]:
+        """What the random numbers depend on, in JSON types: everything that is simulated, but for the scheduling policy."""
+        parts = {name: dump(getattr(self, name)) for name in ("gpu", "kernel", "launch")}
+        return parts | {name: getattr(self, name) for name in ("memory", "seed", "sms", "warmup", "cycles")}
+
+    def streams(self) -> bytes:
+        """The identity as bytes, from which `replicate_seed` makes seeds."""
+        return json.dumps(self.identity(), sort_keys=True).encode()
+
+
+DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(Point) if field.name not in ("gpu", "kernel", "launch")}
+"""Argument of `simulate` -> its default."""
+
+
+def make_point(
+    gpu: Gpu,
+    kernel: Kernel,
+    *,
+    warps: int | None = None,
+    block_warps: int | None = None,
+    launch: Launch | None = None,
+    **settings: Any,
+) -> Point:
+    """Checks the arguments of `simulate`, and resolves the launch. `settings` are the fields of a Point that have defaults.
+
+    Raises:
+        TypeError: an argument is of the wrong type, or unknown.
+        ValueError: an argument's value is not allowed, or the chip cannot hold the launch (`InvalidPoint`), or warps can wait
+            for each other at a barrier for ever (`DeadlockError`).
+    """
+    if not isinstance(gpu, Gpu):
+        raise TypeError(f"gpu = {gpu!r}: must be a Gpu, such as load_gpu returns")
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel = {kernel!r}: must be a Kernel, such as load_kernel or a builder of warpsim.kernels returns")
+    point = Point(gpu, kernel, resolve_launch(gpu, kernel, warps, block_warps, launch), **settings)
+    choice("scheduler", point.scheduler, POLICIES)
+    choice("memory", point.memory, MEMORY_MODELS)
+    if point.memory == "measured" and not gpu.memory.measured:
+        raise InvalidPoint(f"memory = 'measured': latency quantiles were not measured on {gpu.name}; use 'queue' or 'fixed'")
+    uneven = barriers_not_reached_by_all(kernel)
+    if uneven and point.launch.block_warps > 1:
+        raise DeadlockError(
+            f"kernel {kernel.name}: deadlock: the barrier at {', '.join(uneven)} is not reached by all warps of a block"
+        )
+    if kernel.endless and point.finite:
+        raise ValueError(f"launch: must have an endless supply of blocks for {kernel.name}, which is an endless loop")
+    return replace(
+        point,
+        replicates=integer("replicates", point.replicates, 1),
+        seed=integer("seed", point.seed, 0),
+        sms=None if point.sms is None else integer("sms", point.sms, 1, gpu.sms),
+        warmup=0 if point.finite else integer("warmup", point.warmup, 0, MAX_CYCLES),
+        cycles=integer("cycles", point.cycles, 1, MAX_CYCLES),
+    )
+
+
+def replicate_seed(streams: bytes, replicate: int) -> int:
+    """The 64-bit seed of one replicate: a hash of what the random streams depend on and of the replicate's number."""
+    key = hashlib.blake2b(streams, digest_size=32).digest()
+    digest = hashlib.blake2b(replicate.to_bytes(8, "little"), key=key, digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+def point_provenance(point: Point, trace: Trace | None = None) -> str:
+    """The provenance JSON of one simulated point, and of what was traced; `from_provenance` reads it."""
+    call = {name: dump(getattr(point, name)) for name in ("gpu", "kernel", "launch")}
+    call |= {name: getattr(point, name) for name in DEFAULTS}
+    if trace is not None:
+        call["trace"] = dump(trace)
+    return provenance("simulate", call)
+
+
+def from_provenance(text: str) -> dict[str, Any]:
+    """The keyword arguments with which `warpsim.simulate` repeats the run of a provenance JSON.
+
+    Raises:
+        ValueError: the text is not the provenance of a `simulate` call.
+    """
+    call = read_call(text, "simulate")
+    types = {"gpu": Gpu, "kernel": Kernel, "launch": Launch, "trace": Trace}
+    return {name: load(types[name], value) if name in types else value for name, value in call.items()}

@@ -1,0 +1,5 @@
+"""Results for people: figures, the HTML report, timelines, text tables."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submodules=["plots"])
