@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from warpsim.engine import state
 from warpsim.hardware import files as params
-from warpsim.hardware.gpu import REQUIRED_OPS, Gpu, GpuFileError, Queue, list_gpus, load_gpu, write_queue_parameters
+from warpsim.hardware.gpu import Gpu, GpuFileError, Queue, list_gpus, load_gpu, write_queue_parameters
 from warpsim.hardware.latency import load_contention
-from warpsim.units import gbs_to_ipc
+from warpsim.units import MAX_SCHEDULERS, MAX_WARPS, OPS, gbs_to_ipc
 
 CHIPS = ["g80", "gt200", "fermi", "kepler", "maxwell"]
 
@@ -184,35 +185,35 @@ def test_not_toml(tmp_path: Path) -> None:
 
 # Dotted key, bad value, the whole line; None in place of a value takes the key out.
 MISTAKES = [
-    ("ops.alu.latency_cycles", -1, "ops.alu.latency_cycles = -1: an integer of at least 0"),
-    ("sm.schedulers", 9, "sm.schedulers = 9: an integer from 1 to 8"),
-    ("sm.max_warps", 65, "sm.max_warps = 65: an integer from 1 to 64"),
-    ("sm.max_warps", 64.0, "sm.max_warps = 64.0: an integer from 1 to 64"),
-    ("sm.max_warps", "64", 'sm.max_warps = "64": an integer from 1 to 64'),
-    ("sms", True, "sms = true: an integer of at least 1"),
-    ("clock_ghz", 0, "clock_ghz = 0: a finite number above 0"),
-    ("clock_ghz", math.inf, "clock_ghz = Infinity: a finite number above 0"),
-    ("clock_ghz", None, "clock_ghz is missing: a finite number above 0"),
-    ("name", "", 'name = "": text that is not empty'),
-    ("issue.width", 3, "issue.width = 3: an integer from 1 to 2"),
-    ("ops.alu.scope", "chip", 'ops.alu.scope = "chip": one of "scheduler", "sm"'),
-    ("ops.alu.interval_cycles", "2/0", 'ops.alu.interval_cycles = "2/0": a number above 0, or an exact'),
-    ("ops.alu.interval_cycles", 0, "ops.alu.interval_cycles = 0: a number above 0, or an exact"),
-    ("ops.alu.interval_cycles", False, "ops.alu.interval_cycles = false: a number above 0"),
-    ("ops.alu.interval_cycles", math.nan, "ops.alu.interval_cycles = NaN: a number above 0"),
-    ("ops.alu", 4, "ops.alu = 4: a table of latency_cycles, interval_cycles"),
-    ("ops.exit", None, "ops.exit is missing: every chip has alu, sfu"),
-    ("ops.sfu.latency_to", {"alx": 9}, "ops.sfu.latency_to.alx = 9: the key is one of alu, sfu"),
-    ("ops.alu.taken_gap_cycles", 9, "ops.alu.taken_gap_cycles = 9: only for ops.branch"),
-    ("ops.sfu.conflict_latency_cycles", 9, "ops.sfu.conflict_latency_cycles = 9: only for ops.smem"),
-    ("memory.transaction_bytes", 33, "memory.transaction_bytes = 33: one of 32, 64, 128"),
-    ("memory.measured", 1, "memory.measured = 1: true or false"),
-    ("memory.loads_per_warp", 0, "memory.loads_per_warp = 0: an integer of at least 1"),
+    ("ops.alu.latency_cycles", -1, "ops.alu.latency_cycles = -1: must be an integer from 0"),
+    ("sm.schedulers", 9, "sm.schedulers = 9: must be an integer from 1 to 8"),
+    ("sm.max_warps", 65, "sm.max_warps = 65: must be an integer from 1 to 64"),
+    ("sm.max_warps", 64.0, "sm.max_warps = 64.0: must be an integer from 1 to 64"),
+    ("sm.max_warps", "64", 'sm.max_warps = "64": must be an integer from 1 to 64'),
+    ("sms", True, "sms = true: must be an integer from 1"),
+    ("clock_ghz", 0, "clock_ghz = 0: must be a finite number above 0"),
+    ("clock_ghz", math.inf, "clock_ghz = Infinity: must be a finite number above 0"),
+    ("clock_ghz", None, "clock_ghz is missing: must be a finite number above 0"),
+    ("name", "", 'name = "": must be text that is not empty'),
+    ("issue.width", 3, "issue.width = 3: must be an integer from 1 to 2"),
+    ("ops.alu.scope", "chip", 'ops.alu.scope = "chip": must be \'scheduler\' or \'sm\''),
+    ("ops.alu.interval_cycles", "2/0", 'ops.alu.interval_cycles = "2/0": must be a number above 0, or an exact'),
+    ("ops.alu.interval_cycles", 0, "ops.alu.interval_cycles = 0: must be a number above 0, or an exact"),
+    ("ops.alu.interval_cycles", False, "ops.alu.interval_cycles = false: must be a number above 0"),
+    ("ops.alu.interval_cycles", math.nan, "ops.alu.interval_cycles = NaN: must be a number above 0"),
+    ("ops.alu", 4, "ops.alu = 4: must be a table of latency_cycles, interval_cycles"),
+    ("ops.exit", None, "ops.exit is missing: every chip must have alu, sfu"),
+    ("ops.sfu.latency_to", {"alx": 9}, "ops.sfu.latency_to.alx = 9: the key must be one of alu, sfu"),
+    ("ops.alu.taken_gap_cycles", 9, "ops.alu.taken_gap_cycles = 9: must be left out, since only ops.branch has it"),
+    ("ops.sfu.conflict_latency_cycles", 9, "ops.sfu.conflict_latency_cycles = 9: must be left out, since only ops.smem has it"),
+    ("memory.transaction_bytes", 33, "memory.transaction_bytes = 33: must be 32, 64 or 128"),
+    ("memory.measured", 1, "memory.measured = 1: must be true or false"),
+    ("memory.loads_per_warp", 0, "memory.loads_per_warp = 0: must be an integer from 1"),
     ("memory.distribution", "keplr", "memory.distribution = \"keplr\": latency: 'keplr' is unknown"),
-    ("memory.contention.refined", [[4, 71]], "memory.contention.refined = [[4, 71]]: together with"),
-    ("memory.contention.refined", [[4, -1]], "memory.contention.refined[0][1] = -1: a finite number above 0"),
-    ("memory.bandwidth_gbs", 999, "memory.bandwidth_gbs = 999: at most memory.pin_bandwidth_gbs = 192.3"),
-    ("sm.max_warps", 16, "sm.max_block_warps = 32: at most sm.max_warps = 16"),
+    ("memory.contention.refined", [[4, 71]], "memory.contention.refined = [[4, 71]]: must be given together with"),
+    ("memory.contention.refined", [[4, -1]], "memory.contention.refined[0][1] = -1: must be a finite number above 0"),
+    ("memory.bandwidth_gbs", 999, "memory.bandwidth_gbs = 999: must be at most memory.pin_bandwidth_gbs = 192.3"),
+    ("sm.max_warps", 16, "sm.max_block_warps = 32: must be at most sm.max_warps = 16"),
     ("sm.max_warp", 64, "sm.max_warp = 64: unknown key, did you mean 'max_warps'?; allowed here: schedulers"),
     ("colour", "green", 'colour = "green": unknown key; allowed here: name, title'),
 ]
@@ -265,8 +266,12 @@ def test_a_file_reports_its_path(tmp_path: Path) -> None:
 
 def test_inconsistent_chips_cannot_be_made(kepler: dict[str, Any]) -> None:
     del kepler["ops"]["exit"]
-    with pytest.raises(ValidationError, match="every chip has"):
+    with pytest.raises(ValidationError, match="every chip must have"):
         Gpu.model_validate(kepler)
+
+
+def test_a_chip_has_at_most_the_schedulers_and_warps_that_the_engine_has() -> None:
+    assert (MAX_SCHEDULERS, MAX_WARPS) == (state.SCHEDULERS, state.WARPS)
 
 
 def test_chips_are_frozen() -> None:
@@ -278,7 +283,7 @@ def test_chips_are_frozen() -> None:
 def test_more_operation_classes(kepler: dict[str, Any]) -> None:
     kepler["ops"]["fp64"] = copy.deepcopy(kepler["ops"]["alu"]) | {"interval_cycles": 0.1}
     gpu = Gpu.from_dict(kepler)
-    assert set(gpu.ops) == {*REQUIRED_OPS, "fp64"}
+    assert set(gpu.ops) == {*OPS, "fp64"}
     assert gpu.ops["fp64"].interval_cycles == Fraction(1, 10)
 
 
@@ -343,7 +348,7 @@ fit_rms_percent = 1.75  # fitted: experiments/memory_contention
         [
             ("[memory.queue]", "[memory.queues]", "no table"),
             ("dram_gbs = ", '"dram_gbs" = ', "not a TOML file after the change"),
-            ("sms = 16", "sms = -16", "sms = -16: an integer"),
+            ("sms = 16", "sms = -16", "sms = -16: must be an integer"),
         ],
     )
     def test_a_file_that_would_not_load_stays(self, file: Path, old: str, new: str, says: str) -> None:

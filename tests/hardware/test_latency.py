@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from warpsim.engine import state
 from warpsim.hardware import files as params
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.latency import (
@@ -18,6 +19,7 @@ from warpsim.hardware.latency import (
     load_contention,
     load_distribution,
 )
+from warpsim.reference import memory
 
 LEVELS = [0, 0.05, 0.25, 0.5, 0.75, 0.95, 1]
 TABLE_6_6 = {
@@ -92,6 +94,10 @@ def test_scaled(kepler: LatencyDistribution) -> None:
     assert fermi.loads_gbs.tolist() == kepler.loads_gbs.tolist()
     with pytest.raises(ValueError, match=r"to_mean = 0: cycles above 0"):
         kepler.scaled(0)
+
+
+def test_tables_have_the_bins_of_the_engine_and_of_the_reference() -> None:
+    assert BINS == state.BINS == memory.BINS
 
 
 def test_deterministic() -> None:

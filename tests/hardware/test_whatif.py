@@ -30,7 +30,7 @@ def test_a_field_of_an_operation_class_is_found_without_ops():
     [
         ({"alu.latency_cycles": -1}, "gpu.alu.latency_cycles = -1 on kepler.*ops.alu.latency_cycles"),
         ({"alu.latency": 4}, "ops.alu.latency = 4: unknown key"),
-        ({"sm.max_warps": 2}, "sm.schedulers = 4: at most sm.max_warps = 2"),
+        ({"sm.max_warps": 2}, "sm.schedulers = 4: must be at most sm.max_warps = 2"),
         ({"fp64.latency_cycles": 4}, "kepler has no operation class fp64; it has alu"),
         ({"clock_ghz.x": 4}, "gpu.clock_ghz.x: kepler has no such field"),
         ({"name": "mine"}, "a changed chip keeps its name"),

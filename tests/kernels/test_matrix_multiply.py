@@ -49,10 +49,10 @@ def test_the_simulator_runs_it():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"tile": 12}, "tile = 12: one of 8, 16"),
-        ({"width": 100}, "width = 100: a multiple of tile = 16"),
+        ({"tile": 12}, "tile = 12: must be one of 8, 16"),
+        ({"width": 100}, "width = 100: must be a multiple of tile = 16"),
         ({"ways": 33}, "ways = 33"),
-        ({"table_iii": 1}, "table_iii = 1: True or False"),
+        ({"table_iii": 1}, "table_iii = 1: must be True or False"),
     ],
 )
 def test_wrong_arguments(arguments, message):

@@ -108,29 +108,29 @@ def test_a_range_of_one_number_of_trips_is_a_number():
         (lambda: Instruction("alu", dst=1), "dst"),
         (lambda: Instruction("alu", src="r1"), "src"),
         (lambda: Instruction("alu", colour="red"), "colour"),
-        (lambda: Instruction("alu", access=Access()), "access = 'coalesced': only for load, store, smem"),
-        (lambda: Instruction("alu", ways=2), "ways = 2: 1 for alu"),
+        (lambda: Instruction("alu", access=Access()), "access = 'coalesced': must be left out for alu; only load, store, smem"),
+        (lambda: Instruction("alu", ways=2), "ways = 2: must be 1 for alu"),
         (lambda: Instruction("smem", ways=33), "ways"),
-        (lambda: Instruction("smem", ways=2, access=Access()), "ways = 2: 1 where access is given"),
+        (lambda: Instruction("smem", ways=2, access=Access()), "ways = 2: must be 1 if access is given"),
         (lambda: Instruction("smem", access=Access(pattern="random")), 'access.pattern = "random"'),
         (
             lambda: Instruction("smem", access=Access(l2_hit=0.5)),
-            "access.l1_hit, access.l2_hit = 0.0, 0.5: 0",
+            "access.l1_hit, access.l2_hit = 0.0, 0.5: must be 0 for smem",
         ),
-        (lambda: Instruction("store", dst="r1"), "dst = 'r1': left out, since store writes no register"),
+        (lambda: Instruction("store", dst="r1"), "dst = 'r1': must be left out, since store writes no register"),
         (
             lambda: Instruction("barrier", src=["r1"]),
-            "src = ['r1']: left out, since barrier reads no register",
+            "src = ['r1']: must be left out, since barrier reads no register",
         ),
         (lambda: Access(pattern="zigzag"), "pattern"),
         (lambda: Access(bytes_per_thread=3), "bytes_per_thread"),
-        (lambda: Access(stride=2), "stride = 2: 1, unless pattern"),
-        (lambda: Access(offset_bytes=2), "offset_bytes = 2: a multiple of bytes_per_thread, 4"),
-        (lambda: Access(pattern="random", offset_bytes=4), "offset_bytes = 4: 0 with pattern"),
-        (lambda: Access(pattern="addresses"), "addresses = None: given with pattern"),
-        (lambda: Access(addresses=[0] * 32), "given with pattern"),
-        (lambda: Access(pattern="addresses", addresses=[0] * 31), "31 numbers: 32, one per thread"),
-        (lambda: Access(pattern="addresses", addresses=[0] * 31 + [2]), "addresses = 2, among others"),
+        (lambda: Access(stride=2), "stride = 2: must be 1 unless pattern"),
+        (lambda: Access(offset_bytes=2), "offset_bytes = 2: must be a multiple of bytes_per_thread = 4"),
+        (lambda: Access(pattern="random", offset_bytes=4), "offset_bytes = 4: must be 0 with pattern"),
+        (lambda: Access(pattern="addresses"), "addresses = None: must be given with pattern"),
+        (lambda: Access(addresses=[0] * 32), "must be given with pattern"),
+        (lambda: Access(pattern="addresses", addresses=[0] * 31), "31 numbers: must be 32 numbers, one per thread"),
+        (lambda: Access(pattern="addresses", addresses=[0] * 31 + [2]), "addresses = [2, ...]: each must be a multiple"),
         (lambda: Access(l1_hit=1.5), "l1_hit"),
         (lambda: Loop(body=[], trips=1), "body"),
         (lambda: Loop(body=[ADD], trips=0), "trips"),
@@ -138,10 +138,10 @@ def test_a_range_of_one_number_of_trips_is_a_number():
         (lambda: Loop(body=[ADD], trips=(3, 2)), "1 <= low <= high"),
         (lambda: Loop(body=[ADD], trips=1.5), "trips"),
         (lambda: Loop(body=[ADD]), "trips"),
-        (lambda: Conditional(then=[ADD]), "exactly one of the three"),
+        (lambda: Conditional(then=[ADD]), "exactly one of the three must be given"),
         (lambda: Conditional(then=[ADD], probability=0.5, diverges=True), "0.5, None, True: exactly one"),
         (lambda: Conditional(then=[ADD], probability=float("nan")), "probability"),
-        (lambda: Conditional(then=[ADD], warps=[]), "warps = []: at least one warp, each once"),
+        (lambda: Conditional(then=[ADD], warps=[]), "warps = []: must name at least one warp, and each only once"),
         (lambda: Conditional(then=[ADD], warps=[64]), "warps"),
         (lambda: Conditional(then=[], probability=0.5), "then"),
         (lambda: kernel(3), "body"),
@@ -154,7 +154,7 @@ def test_what_is_refused_is_named(make, words):
 
 
 def test_a_register_that_nobody_wrote_is_named_with_its_instruction():
-    with pytest.raises(ValueError, match=r"body\[1\]\.src = 'r7': sfu reads .* so far: r1, r2"):
+    with pytest.raises(ValueError, match=r"body\[1\]\.src = 'r7': sfu reads .* available here: r1, r2"):
         kernel(Instruction("alu", dst="r2"), Instruction("sfu", dst="r3", src=["r7"]))
     with pytest.raises(ValueError, match=r"body\[0\]\.src = 'p0': branch reads"):
         kernel(Conditional(then=[ADD], probability=0.5, src=["p0"]))

@@ -8,6 +8,7 @@ from warpsim.kernels import mix
 from warpsim.results import schema
 from warpsim.simulation.api import simulate
 from warpsim.sweeps.plan import DEFAULTS
+from warpsim.units import OPS
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def test_simulate_returns_what_is_declared(result):
 
 
 def test_simulate_labels_every_dimension(result):
-    assert result["op"].values.tolist() == list(schema.OPS)
+    assert result["op"].values.tolist() == list(OPS)
     assert result["state"].values.tolist() == list(schema.STATES)
     assert result["slot"].values.tolist() == list(schema.SLOTS)
     np.testing.assert_array_equal(result["quantile"], schema.QUANTILES)
@@ -60,8 +61,8 @@ def test_ops_of_several_chips_are_a_union_with_the_common_ones_first():
     kepler = load_gpu("kepler")
     own = kepler.model_copy(update={"ops": {**kepler.ops, "fp64": kepler.ops["alu"]}})
     other = kepler.model_copy(update={"ops": {"tensor": kepler.ops["alu"], **kepler.ops}})
-    assert schema.result_ops([kepler]) == schema.OPS
-    assert schema.result_ops([own, kepler, other]) == (*schema.OPS, "fp64", "tensor")
+    assert schema.result_ops([kepler]) == OPS
+    assert schema.result_ops([own, kepler, other]) == (*OPS, "fp64", "tensor")
 
 
 def test_unknown_variable_is_named():

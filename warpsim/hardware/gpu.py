@@ -16,22 +16,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainSerializer,
     PlainValidator,
     ValidationError,
-    WithJsonSchema,
     model_validator,
 )
 
 from warpsim import units
 from warpsim.hardware import files as params
-
-REQUIRED_OPS = ("alu", "sfu", "smem", "load", "store", "barrier", "branch", "exit")
-"""The operation classes that every chip describes; a file may add more."""
+from warpsim.hardware.fields import Between, Bytes, Count, Cycles, MustBe, Name, NotNegative, Positive, StrictModel
 
 _FITTED = "fitted: experiments/memory_contention"
 
@@ -54,29 +49,21 @@ def _fraction(value: object) -> Fraction:
     return exact
 
 
-Count = Annotated[int, Field(ge=1)]
-Cycles = Annotated[int, Field(ge=0)]
-Bytes = Annotated[int, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Name = Annotated[str, Field(min_length=1)]
 Interval = Annotated[
     Fraction,
     PlainValidator(_fraction),
     PlainSerializer(str, return_type=str, when_used="json"),
-    WithJsonSchema({"examples": ['a number above 0, or an exact fraction such as "2/3"']}),
+    MustBe('a number above 0, or an exact fraction such as "2/3"'),
 ]
 Terms = Annotated[
     tuple[tuple[NotNegative, Positive], ...],
     BeforeValidator(lambda value: tuple(map(tuple, value)) if isinstance(value, list) else value),
 ]
 
-
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+_Part = StrictModel
 
 
-class Sm(_Part):
+class Sm(StrictModel):
     """Limits of one SM, and the units in which they are handed out (V 2.11, 5.7).
 
     A block's registers are rounded up to `register_granularity`, for each warp or for the block as a whole,
@@ -84,8 +71,8 @@ class Sm(_Part):
     `shared_granularity_bytes`, with `shared_overhead_bytes` added before.
     """
 
-    schedulers: Annotated[int, Field(ge=1, le=8)]
-    max_warps: Annotated[int, Field(ge=1, le=64)]
+    schedulers: Annotated[int, Between(1, units.MAX_SCHEDULERS)]
+    max_warps: Annotated[int, Between(1, units.MAX_WARPS)]
     max_blocks: Count
     max_block_warps: Count
     registers: Count
@@ -99,14 +86,14 @@ class Sm(_Part):
     shared_overhead_bytes: Bytes
 
 
-class Issue(_Part):
+class Issue(StrictModel):
     """How often a scheduler issues, and how many instructions of one warp at a time (V Table 2.8)."""
 
     interval_cycles: Count
-    width: Annotated[int, Field(ge=1, le=2)]
+    width: Annotated[int, Between(1, 2)]
 
 
-class Shared(_Part):
+class Shared(StrictModel):
     """Shared memory: its banks, and how many lanes of a warp it serves in one pass (V Table 2.5, 2.6)."""
 
     banks: Count
@@ -114,7 +101,7 @@ class Shared(_Part):
     lanes_per_pass: Literal[16, 32]
 
 
-class Op(_Part):
+class Op(StrictModel):
     """An operation class.
 
     `latency_cycles` is the register dependency latency, or `latency_to[op]` where the consumer is of that
@@ -155,7 +142,7 @@ class Queue(_Part):
     fit_rms_percent: NotNegative | None = None
 
 
-class Contention(_Part):
+class Contention(StrictModel):
     """Mean memory latency a + b x / (c - x) in cycles, x the chip's throughput in GB/s (V 6.4, Table 6.5).
 
     `refined` are the terms [b, c] of a better fit with `refined_a_cycles` in place of a, where V gives one.
@@ -198,7 +185,7 @@ class Memory(_Part):
     contention: Contention
 
 
-class Gpu(_Part):
+class Gpu(StrictModel):
     """A chip. `block_launch_cycles` is the time from a block's end to its successor's start (V 3.7)."""
 
     name: Name
@@ -231,8 +218,8 @@ class Gpu(_Part):
         try:
             return cls.model_validate(dict(data))
         except ValidationError as error:
-            found = [*params.problems(cls, error), *_inconsistencies(data)]
-            raise GpuFileError(source, found) from None
+            of_fields = [problem for problem in params.problems(cls, error) if problem[0]]
+            raise GpuFileError(source, [*of_fields, *_inconsistencies(data)]) from None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description in JSON types; intervals are exact fractions as text."""
@@ -330,40 +317,40 @@ def _inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
     for small, large in _AT_MOST:
         low, high = _at(data, small), _at(data, large)
         if _is_number(low) and _is_number(high) and low > high:
-            yield tuple(small.split(".")), f" = {low}: at most {large} = {high}"
+            yield tuple(small.split(".")), f" = {low}: must be at most {large} = {high}"
     fit, terms = _at(data, "memory.contention.refined_a_cycles"), _at(data, "memory.contention.refined")
     if (fit is None) != (terms is None):
-        text = f" = {params.show(terms)}: together with refined_a_cycles, or neither"
+        text = f" = {params.format_value(terms)}: must be given together with refined_a_cycles, or not at all"
         yield ("memory", "contention", "refined"), text
     distribution = _at(data, "memory.distribution")
     if isinstance(distribution, str) and distribution:
         try:
             params.resolve("latency", distribution)
         except ValueError as error:
-            yield ("memory", "distribution"), f" = {params.show(distribution)}: {error}"
+            yield ("memory", "distribution"), f" = {params.format_value(distribution)}: {error}"
 
     ops = data.get("ops")
     if not isinstance(ops, Mapping):
         return
-    for name in REQUIRED_OPS:
+    for name in units.OPS:
         if name not in ops:
-            yield ("ops", name), " is missing: every chip has " + ", ".join(REQUIRED_OPS)
+            yield ("ops", name), " is missing: every chip must have " + ", ".join(units.OPS)
     for name, op in ops.items():
         if not isinstance(op, Mapping):
             continue
         if name in ("load", "store"):
             if op.get("pipe") not in (None, "lg"):
-                yield ("ops", name, "pipe"), f" = {params.show(op['pipe'])}: 'lg', since it accesses global memory"
+                yield ("ops", name, "pipe"), f" = {params.format_value(op['pipe'])}: must be 'lg' for {name}"
             if op.get("latency_to"):
-                yield ("ops", name, "latency_to"), ": left out, since the latency is the memory's"
+                yield ("ops", name, "latency_to"), ": must be left out, since the memory system determines the latency"
         consumers = op.get("latency_to")
         for consumer, cycles in consumers.items() if isinstance(consumers, Mapping) else ():
             if consumer not in ops:
-                text = f" = {params.show(cycles)}: the key is one of {', '.join(ops)}"
+                text = f" = {params.format_value(cycles)}: the key must be one of {', '.join(ops)}"
                 yield ("ops", name, "latency_to", consumer), text
         for key, owner in (("taken_gap_cycles", "branch"), ("conflict_latency_cycles", "smem")):
             if name != owner and op.get(key):
-                yield ("ops", name, key), f" = {params.show(op[key])}: only for ops.{owner}"
+                yield ("ops", name, key), f" = {params.format_value(op[key])}: must be left out, since only ops.{owner} has it"
 
 
 def _at(data: Any, dotted: str) -> Any:

@@ -188,7 +188,7 @@ def _read_csv(path: Path) -> list[tuple[int, list[str]]]:
 
 
 def _problem(line: int, row: list[str], allowed: str) -> params.Problem:
-    return (), f"line {line} = {params.show(','.join(row))}: {allowed}"
+    return (), f"line {line} = {params.format_value(','.join(row))}: {allowed}"
 
 
 def _numbers(words: list[str]) -> list[float]:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpsim.hardware.gpu import Gpu, Shared
-from warpsim.kernels.program import WARP_SIZE, Access, Instruction
+from warpsim.kernels.statements import Access, Instruction
+from warpsim.units import WARP_LANES
 
 __all__ = [
     "LINE_BYTES",
@@ -80,10 +81,10 @@ def transactions(access: Access, gpu: Gpu) -> Transactions:
     """
     memory, width = gpu.memory, access.bytes_per_thread
     usual = _coalesced_count(width, gpu)
-    requested = WARP_SIZE * width
+    requested = WARP_LANES * width
     if access.pattern == "random":
-        extra = max(0, WARP_SIZE - usual)
-        return Transactions(WARP_SIZE, extra, WARP_SIZE, memory.divergent_transaction_bytes, requested)
+        extra = max(0, WARP_LANES - usual)
+        return Transactions(WARP_LANES, extra, WARP_LANES, memory.divergent_transaction_bytes, requested)
     groups = _groups(thread_addresses(access), width, gpu)
     count = _count(groups)
     together = [transaction for group in groups for transaction in group.together]
@@ -104,7 +105,7 @@ def thread_addresses(access: Access) -> tuple[int, ...]:
     if access.addresses is not None:
         return tuple(access.offset_bytes + address for address in access.addresses)
     step = {"coalesced": 1, "stride": access.stride, "broadcast": 0}[access.pattern] * access.bytes_per_thread
-    return tuple(access.offset_bytes + thread * step for thread in range(WARP_SIZE))
+    return tuple(access.offset_bytes + thread * step for thread in range(WARP_LANES))
 
 
 def bank_conflicts(addresses: Sequence[int], shared: Shared, bytes_per_thread: int = 4) -> int:
@@ -145,7 +146,7 @@ def _coalesced_count(width: int, gpu: Gpu) -> int:
     """Transactions of a coalesced access. G80 coalesces no 1 and 2-byte elements: 4 bytes are taken."""
     if gpu.memory.coalescing == "half-warp-ordered":
         width = max(width, 4)
-    return _count(_groups([thread * width for thread in range(WARP_SIZE)], width, gpu))
+    return _count(_groups([thread * width for thread in range(WARP_LANES)], width, gpu))
 
 
 def _count(groups: list[_Group]) -> int:

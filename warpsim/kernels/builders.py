@@ -13,22 +13,8 @@ from collections.abc import Callable
 
 from warpsim.kernels.arguments import Arguments
 from warpsim.kernels.matrix_multiply import matrix_multiply
-from warpsim.kernels.program import OP_PATTERN, Access, Conditional, Instruction, Kernel, Loop, Statement
-
-__all__ = [
-    "BUILDERS",
-    "chain",
-    "copy",
-    "listing_3_1",
-    "listing_3_2",
-    "listing_3_3",
-    "matrix_multiply",
-    "mix",
-    "permute",
-    "vabs",
-    "vector_add",
-    "worksheet_3_2",
-]
+from warpsim.kernels.program import Access, Conditional, Instruction, Kernel, Loop, Statement
+from warpsim.kernels.statements import OP_PATTERN
 
 MAX_ILP = 64
 MAX_REGISTERS = 255
@@ -205,7 +191,7 @@ def copy(floats: int = 1, vector: int = 1) -> Kernel:
         vector: 32-bit words per element: 1 (float), 2 (float2) or 4 (float4). floats * vector is at most 252.
     """
     check = Arguments()
-    vector = check.choice("vector", vector, (1, 2, 4))
+    vector = check.number("vector", vector, (1, 2, 4))
     floats = check.integer("floats", floats, 1, (MAX_REGISTERS - 3) // vector)
     check.done()
     access = Access.model_validate({"bytes_per_thread": 4 * vector})

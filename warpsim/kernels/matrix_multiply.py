@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from warpsim.kernels.arguments import Arguments
-from warpsim.kernels.program import WARP_SIZE, Access, Instruction, Kernel, Loop
+from warpsim.kernels.program import Access, Instruction, Kernel, Loop
+from warpsim.units import WARP_LANES
 
 __all__ = ["matrix_multiply"]
 
@@ -28,7 +29,7 @@ def matrix_multiply(tile: int = 16, *, width: int = 1024, ways: int = 1, table_i
             the usual classes with their access patterns, for any chip, as if nothing were cached.
     """
     check = Arguments()
-    tile = check.choice("tile", tile, (8, 16))
+    tile = check.number("tile", tile, (8, 16))
     width = check.integer("width", width, tile, _MAX_WIDTH)
     if width % tile:
         check.wrong("width", width, f"a multiple of tile = {tile}")
@@ -67,4 +68,4 @@ def matrix_multiply(tile: int = 16, *, width: int = 1024, ways: int = 1, table_i
 
 def _tile_rows(tile: int, width: int) -> tuple[int, ...]:
     """Byte offsets of a warp's threads: rows of `tile` neighbours, `width` elements from row to row."""
-    return tuple((thread // tile * width + thread % tile) * _FLOAT for thread in range(WARP_SIZE))
+    return tuple((thread // tile * width + thread % tile) * _FLOAT for thread in range(WARP_LANES))

@@ -30,7 +30,7 @@ def interleaved(kernel: Kernel, copies: int) -> Kernel:
         ValueError: `copies` is below 1.
     """
     if copies < 1:
-        raise ValueError(f"copies = {copies}: at least 1")
+        raise ValueError(f"copies = {copies}: must be an integer from 1")
 
     def named(registers: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(f"{register}_{copy}" for copy in range(copies) for register in registers)

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsim.units import OPS
+
 if TYPE_CHECKING:
     import xarray as xr
 
 SCHEMA_VERSION = 2
 """Version of the stored layout: names, dimensions and meanings. Stores of other versions are refused."""
-
-OPS = ("alu", "sfu", "smem", "load", "store", "barrier", "branch", "exit")
-"""Operation classes that every chip has, in the order of the `op` dimension; a chip's own follow them."""
 
 STATES = (
     "selected",

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpsim.kernels import Conditional, Instruction, Kernel, Loop
-from warpsim.kernels.linear import Step, linear
+from warpsim.kernels.steps import Step, flatten
 
 
 def add(name):
@@ -22,7 +22,7 @@ def kinds(program):
 
 
 def test_registers_are_numbered_by_first_use_and_inputs_are_not_written():
-    program = linear(kernel(Instruction("alu", dst="c", src=["b", "b"]), Instruction("store", src=["c"])))
+    program = flatten(kernel(Instruction("alu", dst="c", src=["b", "b"]), Instruction("store", src=["c"])))
     assert program.registers == ("b", "c")
     assert program.written == {1}
     assert program.steps[0].src == (0,)
@@ -32,11 +32,11 @@ def test_registers_are_numbered_by_first_use_and_inputs_are_not_written():
 
 
 def test_every_program_ends_with_exit():
-    assert linear(kernel()).steps == (Step("issue", Instruction("exit")),)
+    assert flatten(kernel()).steps == (Step("issue", Instruction("exit")),)
 
 
 def test_a_loop_begins_ends_and_jumps_back_behind_its_beginning():
-    program = linear(
+    program = flatten(
         kernel(Loop(body=[Loop(body=[add("x")], trips=2)], trips=(1, 5)), Loop(body=[add("x")], trips=None))
     )
     assert kinds(program) == [
@@ -52,7 +52,7 @@ def test_a_loop_begins_ends_and_jumps_back_behind_its_beginning():
 
 
 def test_a_conditional_with_two_sides():
-    program = linear(
+    program = flatten(
         kernel(Conditional(then=[add("x")], orelse=[add("y")], probability=0.25, src=["p"]), add("z"))
     )
     assert kinds(program) == ["branch", "issue", "jump", "issue", "issue", "issue"]
@@ -63,19 +63,19 @@ def test_a_conditional_with_two_sides():
 
 
 def test_a_conditional_with_one_side():
-    program = linear(kernel(Conditional(then=[add("x")], warps=[0, 3]), add("z")))
+    program = flatten(kernel(Conditional(then=[add("x")], warps=[0, 3]), add("z")))
     assert kinds(program) == ["branch", "issue", "issue", "issue"]
     assert (program.steps[0].target, program.steps[0].warps, program.steps[0].draws) == (2, (0, 3), False)
 
 
 def test_a_diverging_conditional_executes_both_sides_in_line():
-    program = linear(kernel(Conditional(then=[add("x")], orelse=[add("y")], diverges=True)))
+    program = flatten(kernel(Conditional(then=[add("x")], orelse=[add("y")], diverges=True)))
     assert kinds(program) == ["branch", "issue", "issue", "issue"]
     assert (program.steps[0].probability, program.steps[0].draws) == (1.0, False)
 
 
 def test_a_certain_branch_by_probability_still_draws():
-    steps = linear(kernel(Conditional(then=[add("x")], probability=1.0))).steps
+    steps = flatten(kernel(Conditional(then=[add("x")], probability=1.0))).steps
     assert (steps[0].probability, steps[0].draws) == (1.0, True)
 
 
@@ -181,4 +181,4 @@ def leaves_while_diverged(statement, diverged=False):
 def test_the_flat_form_executes_what_the_nested_form_does(body, seed, index):
     program = kernel(*body)
     expected = list(nested_issues((*program.body, Instruction("exit")), _Chance(seed, index)))
-    assert list(flat_issues(linear(program), _Chance(seed, index))) == expected
+    assert list(flat_issues(flatten(program), _Chance(seed, index))) == expected
