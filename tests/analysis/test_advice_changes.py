@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.model_inputs import ADD, BARRIER, LOAD, kernel
 from warpsim import kernels
-from warpsim.analysis import advice_changes as changes
+from warpsim.analysis.advice_changes import changes
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import Conditional, Instruction
 from warpsim.models import volkov
