@@ -43,7 +43,7 @@ def closed_network(
         return 128 * servers / cycles if cycles else AMPLE
 
     queue = {
-        "base_latency_cycles": mean,
+        "latency_offset_cycles": mean - small_gpu().memory.latency_cycles,
         "crossbar_servers": first[0],
         "crossbar_gbs": gbs(*first),
         "dram_servers": second[0],
@@ -241,7 +241,7 @@ def test_an_idle_system_has_the_unloaded_latency(memory: str, mean: float | None
     gpu = load_gpu("kepler")
     row = load_distribution("kepler")
     if mean is None:
-        mean = gpu.memory.queue.base_latency_cycles
+        mean = gpu.memory.queue_latency_cycles
         row = row.scaled(mean)
     launch = Launch(blocks=1, block_warps=1, resident_blocks=1)
     run = trace_run(gpu, kernels.chain("load", iterations=5_000), launch, memory=memory, seed=12)

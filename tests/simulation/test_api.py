@@ -116,7 +116,7 @@ def uneven(**conditional: object) -> Kernel:
         ({"warmup": -1}, ValueError, "warmup = -1"),
         ({"cycles": 0}, ValueError, "cycles = 0"),
         ({"threads": 0}, ValueError, "threads = 0"),
-        ({"launch": ws.Launch(blocks=8, block_warps=4)}, ValueError, "launch: without an end"),
+        ({"launch": ws.Launch(blocks=8, block_warps=4)}, ValueError, "launch: must have an endless supply"),
         ({"gpu": "kepler"}, TypeError, "gpu = 'kepler'"),
         ({"kernel": "mix"}, TypeError, "kernel = 'mix'"),
         ({"gpu": ws.load_gpu("fermi"), "memory": "measured"}, ValueError, "memory = 'measured'"),

@@ -207,7 +207,7 @@ def test_many_runs_in_one_zarr_store(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "named"),
     [
-        ({"occupancy": 0}, ValueError, r"trace.occupancy = 0: True, False or an integer from 1"),
+        ({"occupancy": 0}, ValueError, r"trace.occupancy = 0: must be True, False or an integer from 1"),
         ({"occupancy": 1.5}, TypeError, r"trace.occupancy = 1.5"),
         ({"states": "10"}, TypeError, r"trace.states = '10'"),
         ({"warps": 1}, TypeError, r"trace.warps = 1: True or False"),

@@ -152,7 +152,7 @@ def fit_queue(
 
     def queue(parameters: Floats, count: int) -> Queue:
         return Queue(
-            base_latency_cycles=float(base * parameters[0]),
+            latency_offset_cycles=float(base * parameters[0] - gpu.memory.latency_cycles),
             crossbar_servers=count,
             crossbar_gbs=float(peak * parameters[1]),
             dram_servers=count,
@@ -179,7 +179,7 @@ def fit_queue(
     percent = round(100 * best[0], 2)
     rounded = best[1].model_copy(
         update={
-            "base_latency_cycles": round(best[1].base_latency_cycles, 1),
+            "latency_offset_cycles": round(best[1].latency_offset_cycles, 1),
             "crossbar_gbs": round(best[1].crossbar_gbs, 1),
             "dram_gbs": round(best[1].dram_gbs, 1),
             "fit_rms_percent": percent,

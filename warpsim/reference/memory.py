@@ -79,9 +79,10 @@ class Memory:
         )
         self.dram = Stage(self.servers(queue.dram_servers, sms, gpu.sms), self.rate(queue.dram_gbs))
         distribution = load_distribution(gpu.memory.distribution)
-        self.unloaded = distribution.scaled(queue.base_latency_cycles).quantile_table(0).tolist()
+        self.unloaded = distribution.scaled(gpu.memory.queue_latency_cycles).quantile_table(0).tolist()
         self.loads_gbs = distribution.loads_gbs.tolist()
-        self.rows = [distribution.quantile_table(row).tolist() for row in range(len(self.loads_gbs))]
+        measured = distribution.shifted(gpu.memory.measured_shift_cycles)
+        self.rows = [measured.quantile_table(row).tolist() for row in range(len(self.loads_gbs))]
         self.buckets: Counter[int] = Counter()
 
     def rate(self, gbs: float) -> float:
