@@ -334,6 +334,20 @@ fit_rms_percent = 1.75  # fitted: experiments/memory_contention
         assert load_gpu(file) == gpu.model_copy(update={"memory": memory})
         assert [path.name for path in file.parent.iterdir()] == ["chip.toml"]
 
+    def test_a_value_may_be_written_in_any_way(self, file: Path) -> None:
+        text = file.read_text(encoding="utf-8").replace("crossbar_gbs = 83.4 ", '"crossbar_gbs"=8.34E1 ')
+        file.write_text(text, encoding="utf-8")
+        write_queue_parameters(file, self.FIT)
+        assert re.search(r'"crossbar_gbs"=174\.25 +# mine # own', file.read_text(encoding="utf-8"))
+        assert load_gpu(file).memory.queue == self.FIT
+
+    def test_a_parameter_of_earlier_versions_is_replaced(self, file: Path) -> None:
+        text = file.read_text(encoding="utf-8").replace("latency_offset_cycles = 9.0 ", "base_latency_cycles = 453.0 ")
+        file.write_text(text, encoding="utf-8")
+        write_queue_parameters(file, self.FIT)
+        assert "base_latency_cycles" not in file.read_text(encoding="utf-8")
+        assert load_gpu(file).memory.queue == self.FIT
+
     def test_again_and_without_an_error(self, file: Path) -> None:
         write_queue_parameters(file, self.FIT)
         once = file.read_text(encoding="utf-8")
@@ -346,8 +360,8 @@ fit_rms_percent = 1.75  # fitted: experiments/memory_contention
     @pytest.mark.parametrize(
         ("old", "new", "says"),
         [
-            ("[memory.queue]", "[memory.queues]", "no table"),
-            ("dram_gbs = ", '"dram_gbs" = ', "not a TOML file after the change"),
+            ("[memory.queue]", "[memory.queues]", "memory.queue is missing: must be a table of latency_offset_cycles"),
+            ("dram_gbs = ", "dram_gbs : ", "not a TOML file"),
             ("sms = 16", "sms = -16", "sms = -16: must be an integer"),
         ],
     )

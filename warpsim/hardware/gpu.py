@@ -303,48 +303,38 @@ def load_gpu(name_or_path: str | os.PathLike[str]) -> Gpu:
 
 
 def write_queue_parameters(path: str | os.PathLike[str], queue: Queue) -> None:
-    """Write a fit into the table [memory.queue] of a chip's file; every other line stays as it is.
+    """Writes fitted parameters into the table [memory.queue] of a chip file, and leaves the rest of the file as it is.
 
-    The comments of the table stay too, but for what follows "start value": that becomes "fitted:
-    experiments/memory_contention". `fit_rms_percent` is added where the table has none, and taken out where
-    the fit has none. The file is replaced in one step, and only by a file that loads with these parameters.
+    Comments are kept, except that the text from "start value" on is replaced by "fitted:
+    experiments/memory_contention". Parameters that the table lacks are added, and parameters that the fit does not have
+    are removed. The file is replaced in one step.
 
     Raises:
-        ValueError: the file has no table [memory.queue], or does not load.
+        ValueError: the file is not a valid chip file, before or after the change.
     """
+    import tomlkit
+
     file = Path(path)
-    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-    starts = [i for i, line in enumerate(lines) if re.match(r"\s*\[memory\.queue\]", line)]
-    if not starts:
-        raise ValueError(f"{file}: there is no table [memory.queue]")
-    first = starts[0] + 1
-    last = next((i for i in range(first, len(lines)) if lines[i].lstrip().startswith("[")), len(lines))
-
-    left = queue.model_dump(exclude_none=True)
-    table: list[str] = []
-    end = column = 0  # of the last value: a new key follows it, not the blank lines at the end
-    for line in lines[first:last]:
-        found = re.match(r"(?P<value>(?P<key>\w+)\s*=\s*[^#\s]+\s*)(?P<comment>#.*)?$", line)
-        if not found:
-            table.append(line)
-        elif found["key"] in left:
-            comment = re.sub(r"start value.*", _FITTED, found["comment"] or "")
-            column = len(found["value"])
-            value = f"{found['key']} = {left.pop(found['key'])}  ".ljust(column)
-            table.append(f"{value}{comment}".rstrip() + "\n")
-            end = len(table)
-    table[end:end] = [f"{key} = {value}  ".ljust(column) + f"# {_FITTED}\n" for key, value in left.items()]
-
-    text = "".join([*lines[:first], *table, *lines[last:]])
-    try:
-        written = Gpu.from_dict(tomllib.loads(text), source=str(file)).memory.queue
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{file}: not a TOML file after the change: {error}") from error
-    if written != queue:
-        raise ValueError(f"{file}: the table [memory.queue] is not one plain value to a line")
-    new = file.with_name(file.name + ".new")
-    new.write_text(text, encoding="utf-8")
-    new.replace(file)
+    load_gpu(file)
+    document = tomlkit.parse(file.read_text(encoding="utf-8"))
+    table: Any = document["memory"]["queue"]
+    fitted = queue.model_dump(exclude_none=True)
+    for key in [key for key in table if key not in fitted]:
+        table.remove(key)
+    for key, value in fitted.items():
+        new, old = tomlkit.item(value), table.get(key)
+        if old is None:
+            new.trivia.comment_ws, new.trivia.comment = "  ", f"# {_FITTED}"
+        elif old.trivia.comment:
+            column = len(old.as_string()) + len(old.trivia.comment_ws)
+            new.trivia.comment_ws = " " * max(2, column - len(new.as_string()))
+            new.trivia.comment = re.sub(r"start value.*", _FITTED, old.trivia.comment)
+        table[key] = new
+    text = tomlkit.dumps(document)
+    Gpu.from_dict(tomllib.loads(text), source=str(file))
+    new_file = file.with_name(file.name + ".new")
+    new_file.write_text(text, encoding="utf-8")
+    new_file.replace(file)
 
 
 _AT_MOST = (
