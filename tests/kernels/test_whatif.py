@@ -75,5 +75,5 @@ def test_registers_that_nobody_writes_any_more_are_inputs():
 def test_wrong_arguments():
     with pytest.raises(ValueError, match="copies = 0: must be an integer from 1"):
         interleaved(kernels.mix(1), 0)
-    with pytest.raises(ValueError, match="ops = alu: add_chain has nothing else"):
+    with pytest.raises(ValueError, match="ops = alu: add_chain has no other instructions"):
         without(kernels.chain("alu"), "alu")
