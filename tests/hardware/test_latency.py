@@ -117,18 +117,18 @@ def test_all_errors_of_a_distribution(tmp_path: Path) -> None:
     with pytest.raises(params.ParamsFileError) as caught:
         load_distribution(file)
     assert [line.removeprefix(f"{file}: ") for line in caught.value.errors] == [
-        'line 2 = "load,0,0.5,1": load_gbs, then four or more levels that rise from 0 to 1',
-        'line 3 = "3,1,2,x": 4 numbers, latencies above 0 that do not fall',
-        'line 5 = "2,3,2,4": 4 numbers, latencies above 0 that do not fall',
-        'line 6 = "5,1,2": 4 numbers, latencies above 0 that do not fall',
-        'line 8 = "1,2,3,4": loads in GB/s are above 0, and rise from row to row',
-        'line 9 = "-1,2,3,4": loads in GB/s are above 0, and rise from row to row',
+        'line 2 = "load,0,0.5,1": must be load_gbs and at least four levels that increase from 0 to 1',
+        'line 3 = "3,1,2,x": must be 4 numbers, with latencies above 0 that do not decrease',
+        'line 5 = "2,3,2,4": must be 4 numbers, with latencies above 0 that do not decrease',
+        'line 6 = "5,1,2": must be 4 numbers, with latencies above 0 that do not decrease',
+        'line 8 = "1,2,3,4": the load in GB/s must be above 0 and increase from row to row',
+        'line 9 = "-1,2,3,4": the load in GB/s must be above 0 and increase from row to row',
     ]
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [(b"# nothing\n", "no data: a head and at least one row"), (b"\xff\xfe", "not a text file")],
+    [(b"# nothing\n", "there must be a header and at least one row"), (b"\xff\xfe", "not a text file")],
 )
 def test_files_without_data(tmp_path: Path, content: bytes, says: str) -> None:
     file = tmp_path / "mine.csv"
@@ -161,10 +161,10 @@ def test_all_errors_of_a_contention_table(tmp_path: Path) -> None:
     with pytest.raises(params.ParamsFileError) as caught:
         load_contention(file)
     assert [line.removeprefix(f"{file}: ") for line in caught.value.errors] == [
-        'line 1 = "gpu,a": gpu,latency_cycles,a_cycles,b_cycles,c_gbs,peak_gbs',
-        'line 3 = "b,1,2,3,4": a chip and 5 numbers above 0',
-        'line 4 = "c,1,2,-3,4,5": a chip and 5 numbers above 0',
-        'line 5 = "a,1,2,3,4,5": each chip once',
+        'line 1 = "gpu,a": must be gpu,latency_cycles,a_cycles,b_cycles,c_gbs,peak_gbs',
+        'line 3 = "b,1,2,3,4": must be a chip and 5 numbers above 0',
+        'line 4 = "c,1,2,-3,4,5": must be a chip and 5 numbers above 0',
+        'line 5 = "a,1,2,3,4,5": each chip must be given only once',
     ]
 
 

@@ -118,7 +118,7 @@ def test_every_whole_number_of_warps_per_scheduler_has_a_block(name: str) -> Non
 
 def test_no_block_size_names_what_is_allowed() -> None:
     says = (
-        "with at most 16 blocks of at most 32 warps; allowed: 1-36, 38-40, 42, 44-46, 48-52, 54-58, 60, 62-64"
+        "which holds at most 16 blocks of at most 32 warps; allowed: 1-36, 38-40, 42, 44-46, 48-52, 54-58, 60, 62-64"
     )
     with pytest.raises(ValueError, match=re.escape(says)):
         default_block_warps(load_gpu("kepler"), 61)
@@ -156,14 +156,14 @@ ONE = Launch(block_warps=4, resident_blocks=2)
         (Needs(), {"warps": 8.0}, TypeError, "warps = 8.0: must be an integer from 1 to 24"),
         (Needs(), {"warps": True}, TypeError, "warps = True: must be an integer from 1 to 24"),
         (Needs(), {"block_warps": 17}, ValueError, "block_warps = 17: must be an integer from 1 to 16"),
-        (Needs(), {"warps": 10, "block_warps": 4}, ValueError, "warps = 10: a multiple of block_warps = 4"),
-        (Needs(16), {"warps": 24}, ValueError, "warps = 24: at most 12 on g80"),
-        (Needs(8, 4096), {"warps": 24}, ValueError, "warps = 24: at most 9 on g80"),
+        (Needs(), {"warps": 10, "block_warps": 4}, ValueError, "warps = 10: must be a multiple of block_warps = 4"),
+        (Needs(16), {"warps": 24}, ValueError, "warps = 24: must be at most 12 on g80"),
+        (Needs(8, 4096), {"warps": 24}, ValueError, "warps = 24: must be at most 9 on g80"),
         (Needs(16), {"warps": 24}, ValueError, "with block_warps = 3, limited by registers"),
         (Needs(8, 4096), {"warps": 24}, ValueError, "with block_warps = 3, limited by shared memory"),
-        (Needs(200), {}, ValueError, "kernel: not one block fits on g80"),
+        (Needs(200), {}, ValueError, "kernel: no block fits on g80"),
         (Needs(200), {}, ValueError, "200 registers per thread (at most 128, 8192 per SM)"),
-        (Needs(), {"launch": {"block_warps": 4}}, TypeError, "launch = {'block_warps': 4}: a Launch or None"),
+        (Needs(), {"launch": {"block_warps": 4}}, TypeError, "launch = {'block_warps': 4}: must be a Launch or None"),
         (
             Needs(),
             {"launch": Launch(block_warps=17)},
@@ -174,15 +174,15 @@ ONE = Launch(block_warps=4, resident_blocks=2)
             Needs(),
             {"launch": Launch(block_warps=4, resident_blocks=7)},
             ValueError,
-            "launch.resident_blocks = 7: at most 6",
+            "launch.resident_blocks = 7: must be at most 6",
         ),
-        (Needs(), {"launch": ONE, "block_warps": 2}, ValueError, "block_warps = 2: 4, as in launch"),
-        (Needs(), {"launch": ONE, "warps": 4}, ValueError, "warps = 4: 8, as in launch"),
+        (Needs(), {"launch": ONE, "block_warps": 2}, ValueError, "block_warps = 2: must be 4, as in launch"),
+        (Needs(), {"launch": ONE, "warps": 4}, ValueError, "warps = 4: must be 8, as in launch"),
         (
             Needs(),
             {"launch": Launch(block_warps=4, persistent=True, blocks=9)},
             ValueError,
-            "launch.blocks = 9: left out",
+            "launch.blocks = 9: must be left out",
         ),
     ],
 )

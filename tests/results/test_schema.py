@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from warpsim.engine.state import WarpState
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import mix
 from warpsim.results import schema
@@ -50,6 +51,10 @@ def test_simulate_labels_every_dimension(result):
     assert result["slot"].values.tolist() == list(schema.SLOTS)
     np.testing.assert_array_equal(result["quantile"], schema.QUANTILES)
     assert all("long_name" in result[dim].attrs for dim in result.dims)
+
+
+def test_the_states_are_those_of_the_engine():
+    assert schema.STATES == tuple(state.name.lower() for state in WarpState)
 
 
 def test_warp_states_and_slots_are_those_that_add_up(result):

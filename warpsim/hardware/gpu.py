@@ -1,7 +1,7 @@
-"""A chip: what params/gpus/NAME.toml says, validated and frozen.
+"""Chips: validated, frozen models of the files params/gpus/NAME.toml.
 
-The fields of `Gpu` are the keys of the file. Units are in the names; a file gives the source of every value
-beside it. V is Volkov, Understanding Latency Hiding on GPUs, 2016.
+The fields of `Gpu` are the keys of the file. Their names contain the units, and the file gives the source of every
+value in a comment. V is Volkov, Understanding Latency Hiding on GPUs, 2016.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _FITTED = "fitted: experiments/memory_contention"
 
 
 class GpuFileError(params.ParamsFileError):
-    """All the errors of a chip's description, a line each."""
+    """All errors of the description of a chip, with one line for each."""
 
 
 def _fraction(value: object) -> Fraction:
-    """Read an interval; a float means the decimal that is written, and text is exact."""
+    """Converts an interval to an exact fraction; a float is converted by its shortest decimal form."""
     if isinstance(value, str) and not re.fullmatch(r"\d+(\.\d+)?|\d+/[1-9]\d*", value):
         raise ValueError("not a fraction")
     if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction):
@@ -63,11 +63,11 @@ Terms = Annotated[
 
 
 class Sm(StrictModel):
-    """Limits of one SM, and the units in which they are handed out (V 2.11, 5.7).
+    """Resources of one SM, and the granularity of their allocation (V 2.11, 5.7).
 
-    A block's registers are rounded up to `register_granularity`, for each warp or for the block as a whole,
-    after its warps were rounded up to `warp_granularity`. Its shared memory is rounded up to
-    `shared_granularity_bytes`, with `shared_overhead_bytes` added before.
+    The warps of a block are rounded up to `warp_granularity`. Then its registers are rounded up to
+    `register_granularity`, for each warp or for the whole block (`register_allocation`). Its shared memory plus
+    `shared_overhead_bytes` is rounded up to `shared_granularity_bytes`.
     """
 
     schedulers: Annotated[int, Between(1, units.MAX_SCHEDULERS)]
@@ -86,14 +86,14 @@ class Sm(StrictModel):
 
 
 class Issue(StrictModel):
-    """How often a scheduler issues, and how many instructions of one warp at a time (V Table 2.8)."""
+    """Issue interval of a scheduler, and the number of instructions of one warp that it can issue at once (V Table 2.8)."""
 
     interval_cycles: Count
     width: Annotated[int, Between(1, 2)]
 
 
 class Shared(StrictModel):
-    """Shared memory: its banks, and how many lanes of a warp it serves in one pass (V Table 2.5, 2.6)."""
+    """Banks of the shared memory, and the lanes of a warp that it serves in one pass (V Table 2.5, 2.6)."""
 
     banks: Count
     bank_bytes: Literal[4, 8]
@@ -103,12 +103,16 @@ class Shared(StrictModel):
 class Op(StrictModel):
     """An operation class.
 
-    `latency_cycles` is the register dependency latency, or `latency_to[op]` where the consumer is of that
-    class; loads and stores take theirs from the memory system. `conflict_latency_cycles` is added for each
-    further way of a bank conflict. `interval_cycles` is how long a warp instruction occupies its unit, of
-    which each scheduler or the SM (`scope`) has one. `issue_slots` are the issue cycles it takes.
-    `gap_cycles` is the least distance to the warp's next issue; of a taken branch it is `taken_gap_cycles`,
-    where that is given. `pipe` names its stalls.
+    Attributes:
+        latency_cycles: register dependency latency. The memory system determines that of loads and stores.
+        interval_cycles: time for which a warp instruction occupies its unit.
+        scope: whether each scheduler or the SM has one unit.
+        gap_cycles: minimum distance to the next issue of the same warp.
+        pipe: pipeline whose stall states the class causes.
+        issue_slots: issue cycles that an instruction takes.
+        latency_to: consumer class -> register dependency latency, if it differs from `latency_cycles`.
+        conflict_latency_cycles: latency added for each way of a bank conflict beyond the first.
+        taken_gap_cycles: `gap_cycles` of a taken branch; None: the same.
     """
 
     latency_cycles: Cycles
@@ -122,7 +126,7 @@ class Op(StrictModel):
     taken_gap_cycles: Count | None = None
 
     def latency_for(self, consumer: str) -> int:
-        """Return the register dependency latency that an instruction of class `consumer` sees, in cycles."""
+        """Returns the register dependency latency for an instruction of class `consumer`, in cycles."""
         return self.latency_to.get(consumer, self.latency_cycles)
 
 
@@ -147,9 +151,9 @@ class Queue(StrictModel):
 
 
 class Contention(StrictModel):
-    """Mean memory latency a + b x / (c - x) in cycles, x the chip's throughput in GB/s (V 6.4, Table 6.5).
+    """Mean memory latency a + b x / (c - x) in cycles at a throughput of x GB/s (V 6.4, Table 6.5).
 
-    `refined` are the terms [b, c] of a better fit with `refined_a_cycles` in place of a, where V gives one.
+    If V gives a better fit, `refined` holds its terms [b, c], and `refined_a_cycles` replaces a.
     """
 
     a_cycles: Positive
@@ -218,7 +222,7 @@ class Memory(StrictModel):
 
 
 class Gpu(StrictModel):
-    """A chip. `block_launch_cycles` is the time from a block's end to its successor's start (V 3.7)."""
+    """A chip. `block_launch_cycles` is the time from the end of a block to the start of its successor (V 3.7)."""
 
     name: Name
     title: Name
@@ -235,17 +239,17 @@ class Gpu(StrictModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        found = list(_inconsistencies(self.model_dump()))
-        if found:
-            raise GpuFileError(self.name, found)
+        problems = list(_inconsistencies(self.model_dump()))
+        if problems:
+            raise GpuFileError(self.name, problems)
         return self
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], source: str = "gpu") -> Self:
-        """Validate a description, such as a parsed file or `to_dict`'s result.
+        """Validates a description, such as a parsed file or the result of `to_dict`.
 
         Raises:
-            GpuFileError: with every error; each line starts with `source`.
+            GpuFileError: the description has errors; the message has a line for each, which starts with `source`.
         """
         try:
             return cls.model_validate(dict(data))
@@ -254,7 +258,7 @@ class Gpu(StrictModel):
             raise GpuFileError(source, [*of_fields, *_inconsistencies(data)]) from None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the description in JSON types; intervals are exact fractions as text."""
+        """Returns the description in JSON types; intervals are exact fractions as text."""
         return self.model_dump(mode="json")
 
     def identity(self) -> dict[str, Any]:
@@ -271,7 +275,7 @@ class Gpu(StrictModel):
 
     @property
     def bandwidth_bytes_per_cycle(self) -> float:
-        """Sustained memory rate of the whole chip, in bytes per clock cycle."""
+        """Sustained memory bandwidth of the whole chip, in bytes per clock cycle."""
         return units.gbs_to_bytes_per_cycle(self.memory.bandwidth_gbs, self.clock_ghz)
 
     @property
@@ -280,23 +284,23 @@ class Gpu(StrictModel):
         return self.sm.schedulers / self.issue.interval_cycles
 
     def unit_ipc(self, op: str) -> float:
-        """Return the rate of a class's units in one SM, without conflicts, in instructions per cycle."""
+        """Returns the rate of the units of an operation class in one SM, without conflicts, in instructions per cycle."""
         unit = self.ops[op]
         return float((self.sm.schedulers if unit.scope == "scheduler" else 1) / unit.interval_cycles)
 
 
 def list_gpus() -> list[str]:
-    """Return the names of the chips that come with the package."""
+    """Returns the names of the chips in the package."""
     return params.list_names("gpus")
 
 
 def load_gpu(name_or_path: str | os.PathLike[str]) -> Gpu:
-    """Load a chip by its name in params/gpus, or from a file.
+    """Loads a chip by its name in params/gpus, or from a file.
 
     Raises:
         TypeError: `name_or_path` is neither a string nor a path.
-        ValueError: there is no such chip or file.
-        GpuFileError: the file has errors; all of them are listed.
+        ValueError: the chip or file does not exist.
+        GpuFileError: the file has errors; the message lists all of them.
     """
     path = params.resolve("gpus", name_or_path)
     return Gpu.from_dict(params.read_toml(path, GpuFileError), source=str(path))
@@ -347,7 +351,7 @@ _AT_MOST = (
 
 
 def _inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
-    """Yield what contradicts itself in a description, whose single values may be wrong or missing too."""
+    """Yields contradictions between fields of a description. Fields can be wrong or missing; such fields are skipped."""
     for small, large in _AT_MOST:
         low, high = _at(data, small), _at(data, large)
         if _is_number(low) and _is_number(high) and low > high:
