@@ -224,7 +224,7 @@ def test_bad_traces_are_named(arguments: dict[str, Any], error: type[Exception],
 
 
 def test_a_trace_is_a_trace() -> None:
-    with pytest.raises(TypeError, match="trace = True: a Trace, or None"):
+    with pytest.raises(TypeError, match="trace = True: must be a Trace, or None"):
         ws.simulate(KEPLER, ws.kernels.mix(4), trace=True)
 
 

@@ -27,7 +27,7 @@ _NAN = float("nan")
 
 
 @dataclass(frozen=True)
-class Record:
+class Recording:
     """What one replicate kept; the state that held it can go.
 
     Attributes:
@@ -49,10 +49,10 @@ class Record:
     bins: Bins | None
 
 
-def record(machine: Machine, state: State, bins: Bins | None, trace: Trace) -> Record:
+def recording(machine: Machine, state: State, bins: Bins | None, trace: Trace) -> Recording:
     """What one run kept."""
     none = np.zeros((0, 5), np.int64)
-    return Record(
+    return Recording(
         issues=state.trace[: state.tally[0].traced].copy() if trace.issues is not None else none,
         warps=warps_seen(machine, state) if trace.warps else none,
         changes=occupancy_changes(state, int(state.clock[0].cycle)) if trace.occupancy is True else none,
@@ -64,32 +64,32 @@ def record(machine: Machine, state: State, bins: Bins | None, trace: Trace) -> R
 
 
 def trace_arrays(
-    records: Sequence[Record], trace: Trace, gpu: Gpu, kernel: Kernel, *, sms: int, block_warps: int
+    recordings: Sequence[Recording], trace: Trace, gpu: Gpu, kernel: Kernel, *, sms: int, block_warps: int
 ) -> tuple[Arrays, dict[str, Any]]:
     """The variables of a trace, replicate first, and the labels of their dimensions."""
     arrays: Arrays = {}
     labels: dict[str, Any] = {}
     schedulers = gpu.sm.schedulers
     if trace.occupancy is True:
-        changes = _padded([record.changes for record in records])
+        changes = _padded([one.changes for one in recordings])
         names = ("occupancy_change_cycle", "occupancy_change_sm", "occupancy_change_warps")
         arrays |= {name: changes[..., column] for column, name in enumerate(names)}
     if trace.warps:
-        arrays |= _warps([record.warps for record in records], schedulers, block_warps, labels)
+        arrays |= _warps([one.warps for one in recordings], schedulers, block_warps, labels)
     if trace.issues is not None:
-        cycle, sm, slot, line = np.moveaxis(_padded([record.issues for record in records]), -1, 0)
+        cycle, sm, slot, line = np.moveaxis(_padded([one.issues for one in recordings]), -1, 0)
         arrays |= {"issue_cycle": cycle, "issue_sm": sm, "issue_scheduler": slot % schedulers, "issue_slot": slot}
         arrays["issue_line"] = line
     if trace.states:
-        accounts = np.stack([record.accounts for record in records]).astype(float)
+        accounts = np.stack([one.accounts for one in recordings]).astype(float)
         arrays["line_warp_cycles"], arrays["scheduler_warp_cycles"] = accounts.sum(axis=1), accounts.sum(axis=2)
-        arrays["line_caused_warp_cycles"] = np.stack([record.caused for record in records]).astype(float)
-        arrays["line_instructions"] = np.stack([record.instructions for record in records]).astype(float)
+        arrays["line_caused_warp_cycles"] = np.stack([one.caused for one in recordings]).astype(float)
+        arrays["line_instructions"] = np.stack([one.instructions for one in recordings]).astype(float)
     if trace.states or trace.issues is not None:
         text = listing(linear(kernel))
         labels["line"], labels["line_text"] = np.arange(len(text)), (("line",), text)
     if trace.bins:
-        arrays |= _over_time([record.bins for record in records if record.bins], trace, gpu, sms, labels)
+        arrays |= _over_time([one.bins for one in recordings if one.bins], trace, gpu, sms, labels)
     return arrays, labels
 
 
