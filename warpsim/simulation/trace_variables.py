@@ -1,4 +1,4 @@
-"""From what was kept of the replicates' courses to the variables of a trace."""
+"""Converts the recorded events of each replicate into the variables of a trace Dataset."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAN = float("nan")
 
 @dataclass(frozen=True)
 class Recording:
-    """What one replicate kept; the state that held it can go.
+    """The events of one replicate, copied so that the State can be freed.
 
     Attributes:
         issues: int64[n, 4]: cycle, SM, slot, line.
@@ -50,7 +50,7 @@ class Recording:
 
 
 def recording(machine: Machine, state: State, bins: Bins | None, trace: Trace) -> Recording:
-    """What one run kept."""
+    """Copies the events that one run recorded."""
     none = np.zeros((0, 5), np.int64)
     return Recording(
         issues=state.trace[: state.tally[0].traced].copy() if trace.issues is not None else none,
@@ -66,7 +66,7 @@ def recording(machine: Machine, state: State, bins: Bins | None, trace: Trace) -
 def trace_arrays(
     recordings: Sequence[Recording], trace: Trace, gpu: Gpu, kernel: Kernel, *, sms: int, block_warps: int
 ) -> tuple[Arrays, dict[str, Any]]:
-    """The variables of a trace, replicate first, and the labels of their dimensions."""
+    """Builds the variables of a trace, replicate first, and the labels of their dimensions."""
     arrays: Arrays = {}
     labels: dict[str, Any] = {}
     schedulers = gpu.sm.schedulers
@@ -94,7 +94,7 @@ def trace_arrays(
 
 
 def _padded(rows: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
-    """Tables of different lengths as one array of floats, NaN at the ends: [replicate, row, column]."""
+    """Stacks tables of different lengths: float64[replicate, row, column], padded with NaN."""
     result = np.full((len(rows), max(len(table) for table in rows), rows[0].shape[1]), _NAN)
     for target, table in zip(result, rows, strict=True):
         target[: len(table)] = table
@@ -102,7 +102,7 @@ def _padded(rows: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
 
 
 def _warps(tables: Sequence[NDArray[np.int64]], schedulers: int, block_warps: int, labels: dict[str, Any]) -> Arrays:
-    """Lifelines by launch number; a warp that a replicate did not see is NaN."""
+    """Builds the lifelines by launch number; warps that were not resident in a replicate are NaN."""
     first = min(int(table[0, 0]) for table in tables)
     last = max(int(table[-1, 0]) for table in tables)
     labels["warp"] = np.arange(first, last + 1)
@@ -121,7 +121,7 @@ def _warps(tables: Sequence[NDArray[np.int64]], schedulers: int, block_warps: in
 
 
 def _over_time(bins: Sequence[Bins], trace: Trace, gpu: Gpu, sms: int, labels: dict[str, Any]) -> Arrays:
-    """Differences of the counters between edges; NaN after a replicate's end. The widest replicate sets the bins."""
+    """Takes differences of the counters between bin edges; NaN after a replicate's end. The widest bins hold for all."""
     width, begin = max(one.width for one in bins), bins[0].edges[0]
     states = len(schema.STATES)
     spans, sums = [], []
