@@ -23,8 +23,7 @@ from warpsim.hardware.gpu import Gpu, Queue
 from warpsim.hardware.residency import default_block_warps
 from warpsim.kernels import mix
 from warpsim.results.schema import QUANTILES
-from warpsim.simulation.api import run
-from warpsim.simulation.counters import report
+from warpsim.simulation.api import simulate_replicate
 from warpsim.simulation.point import make_point
 
 SERVERS = (8, 12, 16, 20, 24, 32, 48, 64)
@@ -74,8 +73,7 @@ def curve(gpu: Gpu, occupancies: Sequence[int], *, cycles: int = 40_000, seed: i
     found = []
     for warps in occupancies:
         point = make_point(gpu, mix(alpha=0), warps=warps, warmup=cycles // 8, cycles=cycles)
-        machine, state = run(point, seed)  # not a hash of the parameters, as in `simulate`: all fits meet the same numbers
-        found.append(report(machine, state, gpu, point.warmup))
+        found.append(simulate_replicate(point, seed))  # not a hash of the parameters: all fits have common random numbers
     return {name: np.array([values[name] for values in found]) for name in names}
 
 

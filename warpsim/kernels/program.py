@@ -92,8 +92,8 @@ class Kernel(StrictModel):
         The labels are `name`, `title`, `source` and the comments of instructions. Two kernels that differ in
         nothing else have equal identities, and the same seeds and digests.
         """
-        identity: dict[str, Any] = _without_comments(self.model_dump(mode="json", exclude={"name", "title", "source"}))
-        return identity
+        parts: dict[str, Any] = _without_comments(self.model_dump(mode="json", exclude={"name", "title", "source"}))
+        return parts
 
 
 def _without_comments(value: Any) -> Any:
