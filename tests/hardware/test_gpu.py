@@ -1,4 +1,4 @@
-"""The chips: what the files say against the tables of V, and what loading refuses."""
+"""Chip files: their values against the tables of V, and the messages for files with errors."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ MODEL = {
 
 @pytest.fixture
 def kepler() -> dict[str, Any]:
-    """A description to spoil."""
+    """A description that a test can change."""
     return load_gpu("kepler").to_dict()
 
 
@@ -76,7 +76,7 @@ def errors_of(data: dict[str, Any]) -> list[str]:
     return [line.removeprefix("chip.toml: ") for line in caught.value.errors]
 
 
-def test_the_five_chips_are_there() -> None:
+def test_there_are_five_chips() -> None:
     assert set(CHIPS) <= set(list_gpus())
     assert [load_gpu(name).name for name in CHIPS] == CHIPS
 
@@ -108,7 +108,7 @@ class TestTables:
         assert gpu.bandwidth_bytes_per_cycle == pytest.approx(mem_thru * 128 * gpu.sms, rel=5e-3)
 
     def test_divergent_accesses(self, name: str) -> None:
-        """32 single transactions at the sustained rate are V's random throughput; the latency is its sum."""
+        """32 single transactions at the sustained rate give V's random throughput, and the sum of their latencies V's latency."""
         gpu = load_gpu(name)
         stream, random = STREAM[name]
         per_instruction = 32 * gpu.memory.divergent_transaction_bytes
@@ -142,7 +142,7 @@ class TestTables:
         assert Gpu.model_validate(gpu.model_dump()) == gpu
 
 
-def test_what_only_one_chip_has() -> None:
+def test_properties_of_single_chips() -> None:
     g80, fermi, kepler, maxwell = (load_gpu(name) for name in ("g80", "fermi", "kepler", "maxwell"))
     assert g80.memory.contention.refined == ((4, 71), (156, 121))
     assert g80.ops["smem"].interval_cycles == Fraction(16, 3)
@@ -236,11 +236,11 @@ def test_each_mistake_is_named(kepler: dict[str, Any], key: str, value: Any, say
 
 
 def test_all_mistakes_at_once(kepler: dict[str, Any]) -> None:
-    """Wrong types do not hide unknown keys, nor either of them what contradicts itself."""
+    """Wrong types do not hide unknown keys, and neither hides contradictions."""
     together = {
         key: (value, says) for key, value, says in MISTAKES if key != "ops.alu"
     }  # the last of each key
-    together.pop("sm.max_warps")  # its last mistake is said at another key
+    together.pop("sm.max_warps")  # its last mistake is reported at another key
     for key, (value, _) in together.items():
         spoil(kepler, key, value)
     lines = errors_of(kepler)
@@ -270,7 +270,7 @@ def test_inconsistent_chips_cannot_be_made(kepler: dict[str, Any]) -> None:
         Gpu.model_validate(kepler)
 
 
-def test_a_chip_has_at_most_the_schedulers_and_warps_that_the_engine_has() -> None:
+def test_the_limits_of_a_chip_are_those_of_the_engine() -> None:
     assert (MAX_SCHEDULERS, MAX_WARPS) == (state.SCHEDULERS, state.WARPS)
 
 

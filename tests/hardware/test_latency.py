@@ -38,19 +38,19 @@ def kepler() -> LatencyDistribution:
     return load_distribution("kepler")
 
 
-def test_table_6_6_is_whole(kepler: LatencyDistribution) -> None:
+def test_table_6_6_is_complete(kepler: LatencyDistribution) -> None:
     assert kepler.name == "kepler"
     assert kepler.loads_gbs.tolist() == list(TABLE_6_6)
     assert kepler.levels.tolist() == LEVELS
     assert kepler.cycles.tolist() == list(TABLE_6_6.values())
 
 
-def test_quantiles_at_the_levels_are_the_table(kepler: LatencyDistribution) -> None:
+def test_quantiles_at_the_levels_equal_the_table(kepler: LatencyDistribution) -> None:
     for row, cycles in enumerate(TABLE_6_6.values()):
         np.testing.assert_allclose(kepler.quantile(LEVELS, row), cycles, rtol=1e-12)
 
 
-def test_means_are_those_of_v(kepler: LatencyDistribution) -> None:
+def test_means_agree_with_v(kepler: LatencyDistribution) -> None:
     """V 6.6 prints two of the means; the curve of V Table 6.5 is the mean of all of them."""
     assert kepler.mean(0) == pytest.approx(303, rel=0.002)
     assert kepler.mean(6) == pytest.approx(501, rel=0.01)
@@ -68,14 +68,14 @@ def test_tails_are_exponential(kepler: LatencyDistribution) -> None:
     assert kepler.quantile([0, 1e-9, 1 - 1e-9, 1], 6).tolist() == [278, 278, 1453, 1453]
 
 
-def test_quantiles_rise(kepler: LatencyDistribution) -> None:
+def test_quantiles_increase(kepler: LatencyDistribution) -> None:
     u = np.linspace(0, 1, 10_001)
     for row in range(7):
         assert np.all(np.diff(kepler.quantile(u, row)) >= 0)
 
 
 def test_table_for_draws(kepler: LatencyDistribution) -> None:
-    """Drawn on a fine grid of probabilities, the table has the mean and the quantiles of the distribution."""
+    """Draws from the table on a fine grid of probabilities have the mean and the quantiles of the distribution."""
     u = (np.arange(1_000_000) + 0.5) / 1_000_000
     for row in (0, 6):
         table = kepler.quantile_table(row)
@@ -169,7 +169,7 @@ def test_all_errors_of_a_contention_table(tmp_path: Path) -> None:
 
 
 def test_contention_of_kepler() -> None:
-    """V 6.5 writes it per SM: 300 + 32 x / (0.1477 - x)."""
+    """V 6.5 gives the curve per SM: 300 + 32 x / (0.1477 - x)."""
     contention = load_gpu("kepler").memory.contention
     gbs_per_ipc = 128 * 8 * 1.124
     x = np.array([0.0, 0.05, 0.1, 0.1338])

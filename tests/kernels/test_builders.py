@@ -1,4 +1,4 @@
-"""The papers' workloads: what they consist of, and what their builders refuse."""
+"""Workloads of the papers: their instructions, and the arguments that their builders reject."""
 
 from collections import Counter
 
@@ -52,7 +52,7 @@ def test_mix_represents_powers_of_root_2(power):
     assert ops.total() <= 1024
 
 
-def test_mix_takes_as_few_of_the_rarer_kind_as_it_can():
+def test_mix_has_as_few_of_the_rarer_kind_as_possible():
     assert Counter(group(mix(2.51))) == {"alu": 5, "load": 2}
     assert Counter(group(mix(1 / 2.51))) == {"alu": 2, "load": 5}
     assert Counter(group(mix(1023))) == {"alu": 1023, "load": 1}
@@ -69,7 +69,7 @@ def test_mix_of_whole_numbers_is_exact(many):
     ("alpha", "nearest"),
     [(1e-4, "0.000977517"), (5e-324, "0.000977517"), (5000, "1023"), (1e308, "1023"), (10**400, "1023")],
 )
-def test_mix_says_the_nearest_alpha(alpha, nearest):
+def test_mix_names_the_nearest_possible_alpha(alpha, nearest):
     with pytest.raises(ValueError) as caught:
         mix(alpha)
     assert f"alpha = {alpha!r}: must be 0, inf, or from 0.000977517 to 1023," in str(caught.value)
@@ -135,7 +135,7 @@ def test_all_wrong_arguments_are_named_at_once():
 @pytest.mark.parametrize(
     ("op", "name"), [("alu", "add_chain"), ("load", "load_chain"), ("fp64", "fp64_chain")]
 )
-def test_chain_depends_on_the_instruction_ilp_before(op, name):
+def test_each_instruction_of_a_chain_depends_on_the_one_ilp_instructions_before(op, name):
     kernel = chain(op, 3)
     assert kernel.name == name
     assert [(i.op, i.dst, i.src) for i in kernel.body[0].body] == [
@@ -143,7 +143,7 @@ def test_chain_depends_on_the_instruction_ilp_before(op, name):
     ]
 
 
-def test_the_longest_path_of_vector_add_is_343_cycles_long():
+def test_the_longest_path_of_vector_add_takes_343_cycles():
     """V 3.8: loads 301, all else 9, ILP latency 3, and 0 in the four pairs; 201 more make 544."""
     seconds = (1, 5, 8, 11)
     times, ready = [], {}
@@ -174,7 +174,7 @@ def test_vector_add_is_listing_3_5():
     ]
 
 
-def test_permute_gathers_randomly_only_when_told():
+def test_permute_gathers_randomly_only_on_request():
     for random, pattern in ((False, "coalesced"), (True, "random")):
         loads = [i for i in permute(random).body if i.op == "load"]
         assert [i.access.pattern for i in loads] == ["coalesced", pattern]
@@ -223,7 +223,7 @@ def test_the_worksheet_has_the_mix_of_table_3_2():
     }
 
 
-def test_only_the_adds_behind_sfu_instructions_can_be_dual_issued_in_the_worksheet():
+def test_only_the_adds_after_sfu_instructions_can_be_dual_issued_in_the_worksheet():
     body = worksheet_3_2().body[0].body
     for first, second in zip(body, body[1:] + body[:1], strict=True):
         depends = first.dst in (*second.src, second.dst)

@@ -1,4 +1,4 @@
-"""Kernel files: those of the package, and what is said of a file with errors."""
+"""Kernel files: those of the package, and the messages for files with errors."""
 
 import inspect
 
@@ -47,7 +47,7 @@ def test_every_workload_has_a_file():
 
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
-def test_a_file_makes_the_kernel_of_its_name(name):
+def test_a_file_gives_the_kernel_of_its_name(name):
     assert load_kernel(name).name == name
 
 
@@ -58,13 +58,13 @@ def test_arguments_replace_those_of_the_file():
     assert load_kernel("mix_sfu", alpha=2, iterations=9) == mix(2, "sfu", iterations=9)
 
 
-def test_arguments_can_be_asked_for():
+def test_the_arguments_of_a_kernel_are_listed():
     assert kernel_arguments("copy") == {"floats": 1, "vector": 1}
     assert kernel_arguments("smem_chain")["op"] == "smem"
     assert kernel_arguments("vector_add") == {}
 
 
-def test_programs_written_out_are_those_of_the_builders():
+def test_programs_in_files_equal_those_of_the_builders():
     assert load_kernel("vector_add") == vector_add()
     assert load_kernel("listing_3_3") == listing_3_3()
 
@@ -72,7 +72,7 @@ def test_programs_written_out_are_those_of_the_builders():
 OTHERS = {"barriers_not_reached_by_all", "kernel_arguments", "list_kernels", "load_kernel"}
 
 
-def test_every_builder_can_be_named_in_a_file():
+def test_every_public_builder_can_be_named_in_a_file():
     assert set(builders.BUILDERS) == {name for name in kernels.__all__ if inspect.isfunction(getattr(kernels, name))} - OTHERS
 
 
@@ -177,7 +177,7 @@ def test_errors_of_a_file(write, text, starts):
         assert line.startswith(start)
 
 
-def test_an_argument_may_be_left_to_the_caller(write):
+def test_a_file_may_leave_an_argument_to_the_caller(write):
     path = write('builder = "mix"\n[arguments]\nother = "sfu"')
     assert load_kernel(path, alpha=2) == mix(2, "sfu")
     assert "alpha" not in kernel_arguments(path)

@@ -1,4 +1,4 @@
-"""Programs: what is refused and in which words, and that a program survives being written down."""
+"""Programs: rejected values and their messages, serialization, and the identity of a kernel."""
 
 import json
 
@@ -32,7 +32,7 @@ def everything():
     )
 
 
-def test_a_kernel_survives_json():
+def test_a_kernel_can_be_restored_from_json():
     first = everything()
     assert Kernel.model_validate(first.model_dump(mode="json")) == first
     assert Kernel.model_validate_json(first.model_dump_json()) == first
@@ -40,7 +40,7 @@ def test_a_kernel_survives_json():
 
 
 def labelled(program, name, text):
-    """A copy with other labels: its name, title and source, and the comment of every instruction."""
+    """Returns a copy with other labels: name, title, source, and the comment of every instruction."""
     fields = {field: getattr(program, field) for field in Kernel.model_fields}
     body = _edited(program.body, lambda instruction: [instruction.model_copy(update={"comment": text})])
     return Kernel(**{**fields, "name": name, "title": text, "source": text, "body": body})
@@ -77,7 +77,7 @@ def test_each_field_but_labels_changes_the_identity(field):
     assert changed.identity() != program.identity()
 
 
-def test_lists_and_the_positional_operation_are_taken():
+def test_lists_and_a_positional_operation_are_accepted():
     assert Instruction("alu", dst="r1", src=["r1", "r2"]) == Instruction(op="alu", dst="r1", src=("r1", "r2"))
     with pytest.raises(TypeError, match="op"):
         Instruction("alu", op="sfu")
@@ -88,7 +88,7 @@ def test_models_are_frozen():
         ADD.op = "sfu"
 
 
-def test_loads_and_stores_are_coalesced_unless_they_say_otherwise():
+def test_loads_and_stores_are_coalesced_by_default():
     assert Instruction("load", dst="r1").access == Access(pattern="coalesced", bytes_per_thread=4)
     assert Instruction("store").access == Access()
     assert Instruction("smem", dst="r1").access is None
@@ -147,13 +147,13 @@ def test_a_range_of_one_number_of_trips_is_a_number():
         (lambda: kernel(3), "body"),
     ],
 )
-def test_what_is_refused_is_named(make, words):
+def test_a_wrong_value_is_named(make, words):
     with pytest.raises(ValueError) as caught:
         make()
     assert words in str(caught.value)
 
 
-def test_a_register_that_nobody_wrote_is_named_with_its_instruction():
+def test_an_unwritten_register_is_named_with_its_instruction():
     with pytest.raises(ValueError, match=r"body\[1\]\.src = 'r7': sfu reads .* available here: r1, r2"):
         kernel(Instruction("alu", dst="r2"), Instruction("sfu", dst="r3", src=["r7"]))
     with pytest.raises(ValueError, match=r"body\[0\]\.src = 'p0': branch reads"):
@@ -210,7 +210,7 @@ def test_a_register_written_on_no_path_before_may_not_be_read(body):
         [Conditional(then=[Conditional(then=[EXIT], probability=0.5)], diverges=True)],
     ],
 )
-def test_exit_stands_only_at_the_end_of_a_side(body):
+def test_exit_is_allowed_only_at_the_end_of_a_side(body):
     with pytest.raises(ValueError, match=r'op = "exit"'):
         kernel(*body)
 
@@ -227,7 +227,7 @@ def test_an_endless_loop_inside_another_is_refused():
         kernel(Loop(body=[Loop(body=[ADD], trips=None)], trips=None))
 
 
-def test_ops_name_branch_and_exit_too():
+def test_ops_include_branch_and_exit():
     assert kernel().ops == {"exit"}
     assert everything().ops == {"alu", "load", "smem", "branch", "exit"}
 

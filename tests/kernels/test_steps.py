@@ -1,4 +1,4 @@
-"""The flat form: its steps, and that executing them is executing the nested form."""
+"""Flat programs: their steps, and the equivalence of flat and nested execution."""
 
 import random
 
@@ -35,7 +35,7 @@ def test_every_program_ends_with_exit():
     assert flatten(kernel()).steps == (Step("issue", Instruction("exit")),)
 
 
-def test_a_loop_begins_ends_and_jumps_back_behind_its_beginning():
+def test_a_loop_ends_with_a_jump_to_its_first_step():
     program = flatten(
         kernel(Loop(body=[Loop(body=[add("x")], trips=2)], trips=(1, 5)), Loop(body=[add("x")], trips=None))
     )
@@ -74,13 +74,13 @@ def test_a_diverging_conditional_executes_both_sides_in_line():
     assert (program.steps[0].probability, program.steps[0].draws) == (1.0, False)
 
 
-def test_a_certain_branch_by_probability_still_draws():
+def test_a_branch_with_probability_1_still_draws():
     steps = flatten(kernel(Conditional(then=[add("x")], probability=1.0))).steps
     assert (steps[0].probability, steps[0].draws) == (1.0, True)
 
 
 class _Chance:
-    """Draws in order, as warp `index` of its block would make them."""
+    """Makes the random draws of warp `index` of its block, in order."""
 
     def __init__(self, seed, index):
         self.uniform, self.index = random.Random(seed).random, index
@@ -93,7 +93,7 @@ class _Chance:
 
 
 def nested_issues(statements, chance):
-    """(op, dst) of what a warp issues, from the nested form; stops after "exit"."""
+    """Yields (op, dst) of the instructions that a warp issues in the nested form, up to "exit"."""
     for statement in statements:
         if isinstance(statement, Instruction):
             yield (statement.op, statement.dst)
@@ -113,7 +113,7 @@ def nested_issues(statements, chance):
 
 
 def flat_issues(program, chance):
-    """The same from the flat form."""
+    """Yields (op, dst) of the instructions that a warp issues in the flat form, up to "exit"."""
     at, counters = 0, [0] * program.loops
     while True:
         step, at = program.steps[at], at + 1
@@ -163,7 +163,7 @@ statements = st.recursive(instructions, lambda body: loops(body) | conditionals(
 
 
 def leaves_while_diverged(statement, diverged=False):
-    """Whether an exit stands somewhere below a diverging conditional, which kernels may not have."""
+    """Whether there is an exit inside a divergent conditional, which is not allowed."""
     if isinstance(statement, Instruction):
         return diverged and statement.op == "exit"
     if isinstance(statement, Loop):
@@ -178,7 +178,7 @@ def leaves_while_diverged(statement, diverged=False):
     seed=st.integers(0, 2**32),
     index=st.integers(0, 1),
 )
-def test_the_flat_form_executes_what_the_nested_form_does(body, seed, index):
+def test_the_flat_form_executes_the_same_instructions_as_the_nested_form(body, seed, index):
     program = kernel(*body)
     expected = list(nested_issues((*program.body, Instruction("exit")), _Chance(seed, index)))
     assert list(flat_issues(flatten(program), _Chance(seed, index))) == expected
