@@ -43,7 +43,7 @@ def test_an_experiment_does_not_write_over_another_store(experiments, tmp_path, 
     (tmp_path / "a.zarr").mkdir()
     assert cli.main(["experiment", "tiny", "--out", str(tmp_path)]) == 2
     message = capsys.readouterr().err
-    assert "exists, but is not a warpsim store; it was left as it is" in message and "--out DIR" in message
+    assert "exists, but is not a warpsim store; it was not changed" in message and "--out DIR" in message
 
 
 def test_an_experiment_needs_a_folder(experiments, tmp_path, capsys):

@@ -106,8 +106,9 @@ def test_plot_of_a_half_finished_and_of_an_empty_store(plan, tmp_path, capsys, m
     create_store(out, Plan.from_toml(plan).layout())
     tiles = len(small_plan().tiles())
     assert cli.main(request) == 0
-    assert f"out.zarr: Not all is done: 0 of 24 points, 0 of {tiles} tiles; {tiles} tiles pending" in capsys.readouterr().err
-    assert cli.main(["sweep", str(plan), str(out), "--tile", "1/2"]) == 0
+    missing = f"0 of 24 points, 0 of {tiles} tiles; {tiles} tiles pending"
+    assert f"out.zarr: Incomplete sweep: {missing}" in capsys.readouterr().err
+    assert cli.main(["sweep", str(plan), str(out), "--share", "1/2"]) == 0
     capsys.readouterr()
     assert cli.main(request) == 0
     done = tiles - len(pending_tiles(open_store(out)))
@@ -119,12 +120,12 @@ def test_plot_of_a_half_finished_and_of_an_empty_store(plan, tmp_path, capsys, m
 @pytest.mark.parametrize("kind", ["states --where alpha=1", "roofline"])
 def test_what_is_missing_stands_above_a_legend_outside_the_axes(plan, tmp_path, capsys, kind):
     out = tmp_path / "out.zarr"
-    assert cli.main(["sweep", str(plan), str(out), "--tile", "1/2"]) == 0
+    assert cli.main(["sweep", str(plan), str(out), "--share", "1/2"]) == 0
     arguments = ["plot", str(out), "--kind", *kind.split(), "--where", "gpu=kepler", "--where", "scheduler=gto", "-o", "f.png"]
     with paper():
         figure = plot.picture(cli._parser().parse_args(arguments))
         figure.draw_without_rendering()
     (ax, *_), title = figure.axes, figure.texts[0]
     legend = ax.get_legend().get_window_extent()
-    assert title.get_text().startswith("Not all is done")
+    assert title.get_text().startswith("Incomplete sweep")
     assert ax.get_window_extent().y1 < legend.y0 < legend.y1 <= title.get_window_extent().y0

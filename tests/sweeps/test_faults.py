@@ -98,7 +98,7 @@ def test_processes_that_are_killed(victim, plan, undisturbed, tmp_path):
     _, errors = running.communicate()
     assert "Traceback" not in errors
     said = {
-        "worker": (1, "a worker process was killed; the tiles that are done are kept, and the same call goes on"),
+        "worker": (1, "a worker process was killed; finished tiles are kept, and the same call resumes the sweep"),
         "interrupted": (1, "interrupted; the same command goes on where this one stopped"),
         "parent": (-9, ""),
     }
@@ -167,7 +167,7 @@ def test_a_full_disk(plan, undisturbed, tmp_path):
         pytest.skip(f"cannot mount a small file system here: {ran.stderr.strip()}")
     shown = ran.stdout.splitlines()
     assert (shown[0], shown[-1]) == ("exit 1", "exit 0"), ran.stderr
-    assert "No space left on device; the tiles that are done are kept, and the same call goes on" in ran.stderr
+    assert "No space left on device; finished tiles are kept, and the same call resumes the sweep" in ran.stderr
     assert "Traceback" not in ran.stderr
     counts = re.search(r"done (\d+), pending (\d+), failed 0", ran.stdout)
     assert counts and int(counts[1]) > 0 and int(counts[2]) > 0

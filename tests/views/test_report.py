@@ -183,9 +183,10 @@ def test_a_half_finished_store_reports_what_is_done(tmp_path, capsys):
     output = tmp_path / "half.html"
     assert cli.main(["report", str(tmp_path / "half.zarr"), "-o", str(output)]) == 0
     said = capsys.readouterr().out
-    assert re.search(r"^Not all is done: \d+ of 24 points, 1 of \d+ tiles; \d+ tiles pending, 0 failed\.", said)
-    assert "Nothing is there of gpu kepler" in said
-    assert "Nothing is there of gpu kepler" in output.read_text()
+    missing = r"\d+ of 24 points, 1 of \d+ tiles; \d+ tiles pending, 0 failed\."
+    assert re.search(f"^Incomplete sweep: {missing}", said)
+    assert "No point is done for gpu kepler" in said
+    assert "No point is done for gpu kepler" in output.read_text()
     assert {row[0] for row in held(output.read_text())["table"]["rows"]} == {"g80"}
 
 
@@ -194,9 +195,9 @@ def test_an_empty_store_says_that_nothing_is_there(tmp_path, capsys):
 
     create_store(tmp_path / "empty.zarr", small_plan().layout())
     assert cli.main(["report", str(tmp_path / "empty.zarr"), "-o", str(tmp_path / "page.html")]) == 0
-    assert "Not all is done: 0 of 24 points" in capsys.readouterr().out
+    assert "Incomplete sweep: 0 of 24 points" in capsys.readouterr().out
     text = (tmp_path / "page.html").read_text()
-    assert "Not all is done: 0 of 24 points" in text
+    assert "Incomplete sweep: 0 of 24 points" in text
     assert "sweep of 24 points" in text
     assert held(text)["panels"] == held(text)["table"]["rows"] == []
 

@@ -25,7 +25,7 @@ from warpsim.models.parts.common import quantity
 from warpsim.results.schema import coordinate_attrs, variable
 from warpsim.simulation.point import Point
 from warpsim.sweeps.plan import Plan
-from warpsim.sweeps.points import Parts
+from warpsim.sweeps.space import BuildCache
 
 MODELS = {"basic model": False, "refined model": True}
 """Label -> whether memory latency depends on the load: V 3.5 and V 6.5."""
@@ -144,7 +144,7 @@ def _over_programs(
         raise ValueError(f"results: the attribute provenance lacks {error}; it is that of another version") from None
     if isinstance(made, Point):
         return at(made.gpu, made.kernel, made.launch.block_warps)
-    first = partial(_first, made, Parts())
+    first = partial(_first, made, BuildCache())
     axes = [axis for axis in places if axis in results.dims and axis not in INDIFFERENT and axis in (only or places)]
 
     def over(left: list[str], here: dict[str, list[int]]) -> xr.Dataset:
@@ -158,7 +158,7 @@ def _over_programs(
     return over(axes, places)
 
 
-def _first(plan: Plan, parts: Parts, places: list[list[int]]) -> tuple[Gpu, Kernel, int | None]:
+def _first(plan: Plan, parts: BuildCache, places: list[list[int]]) -> tuple[Gpu, Kernel, int | None]:
     """Chip and program of the first point that there is, and the warps of a block where they were chosen."""
     for place in itertools.product(*places):
         with suppress(InvalidPoint):

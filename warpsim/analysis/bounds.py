@@ -19,7 +19,7 @@ from warpsim import units
 from warpsim.analysis.origin import INDIFFERENT, indices, origin
 from warpsim.arguments import InvalidPoint
 from warpsim.simulation.point import Point
-from warpsim.sweeps.points import Parts
+from warpsim.sweeps.space import BuildCache
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -98,7 +98,7 @@ def _points(results: xr.Dataset, axes: tuple[str, ...]) -> Iterator[tuple[tuple[
     if isinstance(made, Point):
         yield (), (), made
         return
-    of_axis, parts = indices(made, results), Parts()
+    of_axis, parts = indices(made, results), BuildCache()
     for place in itertools.product(*(range(results.sizes[axis]) for axis in axes)):
         here = dict(zip(axes, place, strict=True))
         there = {name: found[here.get(name, 0)] for name, found in of_axis.items()}
