@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 
 import numpy as np
+from _tables import comparison, markdown_table, replace_tables
 from matplotlib.figure import Figure
 
 import warpsim as ws
@@ -14,8 +15,6 @@ from warpsim.hardware.files import params_dir
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.latency import contention_latency, load_distribution
 from warpsim.results.schema import QUANTILES
-from warpsim.views.markdown import replace_block, table
-from warpsim.views.published import comparison
 
 CHIPS = ("g80", "gt200", "fermi", "kepler", "maxwell")
 FITTED_ROWS = (3.8, 30.0, 82.0, 107.0, 144.0)  # GB/s, of V Table 6.6
@@ -42,7 +41,7 @@ def main(out: Path, *, full: bool, workers: int) -> int:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    replace_block(HERE / "README.md", table(rows))
+    replace_tables(HERE / "README.md", markdown_table(rows))
     figure().savefig(out / "memory_contention.png", dpi=150)
     print(f"{out / 'memory_contention'}.csv: published beside simulated; .png: the figure")
     return 0

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
+from _tables import comparison, markdown_table, replace_tables
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from turnover import CHIPS, constant, figure_costs, summary, sweep
 
 import warpsim as ws
-from warpsim.views.markdown import replace_block, table
 from warpsim.views.plots import occupancy_over_time, warp_lifelines
-from warpsim.views.published import comparison
 
 HERE = Path(__file__).parent
 KEPLER = ws.load_gpu("kepler")
@@ -44,7 +43,7 @@ def main(out: Path, *, full: bool, workers: int) -> int:
         writer = csv.DictWriter(file, list(costs[0]))
         writer.writeheader()
         writer.writerows(costs)
-    replace_block(HERE / "README.md", f"{table(statements)}\n{table(summary(costs))}")
+    replace_tables(HERE / "README.md", f"{markdown_table(statements)}\n{markdown_table(summary(costs))}")
     print(f"{out}: five figures; occupancy.csv: the sweep of {len(costs)} points on {len(CHIPS)} chips")
     return 0
 

@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from _tables import markdown_table, replace_tables
 from matplotlib.figure import Figure
 
 import warpsim as ws
 from warpsim.kernels import Instruction, Kernel, Loop
 from warpsim.models.lemeire import pipeline
-from warpsim.views.markdown import replace_block, table
 from warpsim.views.plots import paper
 from warpsim.views.plots.style import COLOURS, LINES, MARKERS, finish
 
@@ -50,7 +50,7 @@ def main(out: Path, *, full: bool, workers: int) -> int:
             writer = csv.DictWriter(file, list(rows[0]))
             writer.writeheader()
             writer.writerows(rows)
-    replace_block(HERE / "README.md", "\n".join(table(rows) for rows in (first, second, third)))
+    replace_tables(HERE / "README.md", "\n".join(markdown_table(rows) for rows in (first, second, third)))
     with paper():
         figure(chips, curves).savefig(out / "pipeline.png")
     print(f"{out}: configurations.csv, table_ii.csv, matrix_multiply.csv, pipeline.png")

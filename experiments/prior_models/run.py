@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pictures
 import xarray as xr
+from _tables import comparison, markdown_table, replace_tables
 from estimates import estimate, extreme, quotients, simulated
 
 import warpsim as ws
-from warpsim.views.markdown import replace_block, table
-from warpsim.views.published import comparison
 
 HERE = Path(__file__).parent
 
@@ -29,7 +28,7 @@ def main(out: Path, *, full: bool, workers: int) -> int:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    replace_block(HERE / "README.md", table(rows))
+    replace_tables(HERE / "README.md", markdown_table(rows))
     for figure in ("throughput", "band", "needed"):
         getattr(pictures, f"{figure}_page")(results).savefig(out / f"{figure}.png", dpi=110)
     print(f"{out}: prior_models.csv, the table; throughput.png, band.png, needed.png: Figures 7.1 to 7.14")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from _tables import KINDS, comparison, count_within, markdown_table, replace_tables
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -17,8 +18,6 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import default_block_warps
 from warpsim.kernels import Kernel
 from warpsim.simulation.api import trace_run
-from warpsim.views.markdown import replace_block, table
-from warpsim.views.published import KINDS, comparison, within
 
 CHIPS = ("g80", "gt200", "fermi", "kepler", "maxwell")
 INSTRUCTIONS = ("add", "sfu", "smem", "smem2", "stream", "random")
@@ -64,10 +63,10 @@ def main(out: Path, *, full: bool, workers: int) -> int:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    replace_block(HERE / "README.md", table(rows))
+    replace_tables(HERE / "README.md", markdown_table(rows))
     figure(rows).savefig(out / "validation.png", dpi=150)
     for kind in KINDS:
-        (one, count), (five, _) = within(rows, kind, 1), within(rows, kind, 5)
+        (one, count), (five, _) = count_within(rows, kind, 1), count_within(rows, kind, 5)
         print(f"{kind}: {count} numbers, {one} within 1 %, {five} within 5 %")
     return 0
 
