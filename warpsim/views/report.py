@@ -22,7 +22,7 @@ import numpy as np
 
 from warpsim.results.statistics import OCCUPANCY_AXES
 from warpsim.views import report_data
-from warpsim.views.drafts import draft
+from warpsim.views.atomic_file import atomic_write
 from warpsim.views.report_data import MAX_POINTS, Reduced, numbers, reduce
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def write_report(
         ModuleNotFoundError: the package plotly is not installed.
     """
     text = page(results, model=model, title=title, notes=notes, limit=limit)
-    with draft(path) as name, open(name, "w", encoding="utf-8") as file:
+    with atomic_write(path) as name, open(name, "w", encoding="utf-8") as file:
         file.write(text)
 
 

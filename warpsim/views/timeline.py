@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warpsim.views.drafts import draft
+from warpsim.views.atomic_file import atomic_write
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -58,7 +58,7 @@ def write_timeline(results: xr.Dataset, path: str | os.PathLike[str], *, replica
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"a timeline needs the package {error.name}: pip install 'warpsim[trace]'") from None
     count = 0
-    with draft(path) as name, open(name, "wb") as file:
+    with atomic_write(path) as name, open(name, "wb") as file:
         builder = StreamingTraceProtoBuilder(file)
         for packet in _Tracks(builder.create_packet, results).packets():
             packet.trusted_packet_sequence_id = _SEQUENCE

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import xarray as xr
 
-from warpsim.views.drafts import draft
+from warpsim.views.atomic_file import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +73,7 @@ def paper() -> Iterator[None]:
 
 def save(figure: Figure, path: Path) -> None:
     """Write a figure, in the format that the path's ending names; the file appears complete or not at all."""
-    with draft(path) as name:
+    with atomic_write(path) as name:
         figure.savefig(name, format=path.suffix.removeprefix("."))
 
 
