@@ -16,7 +16,7 @@ import warpsim as ws
 from warpsim.kernels import Instruction, Kernel, Loop
 from warpsim.models.lemeire import pipeline
 from warpsim.views.plots import paper
-from warpsim.views.plots.style import COLOURS, LINES, MARKERS, finish
+from warpsim.views.plots.style import COLOURS, LINES, MARKERS, add_grid_and_legend
 
 CHIPS = ("fermi_c2050", "pascal_gtx_1060")
 BENCHMARKS = {"fadd": "alu", "cos": "sfu", "loop": "branch", "memory": "load"}
@@ -187,5 +187,5 @@ def figure(chips: list[pipeline.Pipelines], curves: list[dict[str, object]]) -> 
         ax.set_ylabel("Gflop/s")
         ax.set_xlim(0, None)
         ax.set_ylim(0, None)
-        finish(ax)
+        add_grid_and_legend(ax)
     return drawn

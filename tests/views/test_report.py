@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from tests.support.small_plans import SHORT, small_plan
-from tests.support.traced import traced_result
+from tests.support.traced_result import traced_result
 from warpsim import cli
 from warpsim.analysis.bounds import bounds
 from warpsim.hardware.gpu import load_gpu

@@ -6,7 +6,7 @@ import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
 from tests.support.trace_processor import trace_processor
-from tests.support.traced import CHANGES, ISSUES, TEXT, WARPS, traced_result
+from tests.support.traced_result import CHANGES, ISSUES, TEXT, WARPS, traced_result
 from warpsim.views.timeline import write_timeline
 
 
