@@ -144,7 +144,7 @@ def test_ctrl_c_leaves_a_store_that_goes_on(tmp_path):
     running.send_signal(signal.SIGINT)
     _, errors = running.communicate()
     assert running.returncode == 1
-    assert "interrupted; the same command goes on where this one stopped" in errors
+    assert "interrupted; run the same command again to continue" in errors
     assert "Traceback" not in errors
     left = tile_counts(open_store(out).log)
     assert 0 < left.pending and 2 <= left.done

@@ -99,7 +99,7 @@ def test_processes_that_are_killed(victim, plan, undisturbed, tmp_path):
     assert "Traceback" not in errors
     said = {
         "worker": (1, "a worker process was killed; finished tiles are kept, and the same call resumes the sweep"),
-        "interrupted": (1, "interrupted; the same command goes on where this one stopped"),
+        "interrupted": (1, "interrupted; run the same command again to continue"),
         "parent": (-9, ""),
     }
     code, message = said[victim]
@@ -128,7 +128,7 @@ def test_ctrl_c(processes, plan, undisturbed, tmp_path):
         os.killpg(running.pid, signal.SIGINT)
         _, errors = running.communicate()
         assert running.returncode == 1, errors
-        assert "interrupted; the same command goes on where this one stopped" in errors
+        assert "interrupted; run the same command again to continue" in errors
         assert "Traceback" not in errors
         counts = tile_counts(open_store(path).log)
         assert counts.done >= done + more and counts.pending and not counts.failures

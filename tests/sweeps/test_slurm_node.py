@@ -121,7 +121,7 @@ def test_a_preempted_job_is_queued_again_and_goes_on(node, undisturbed, scratch,
     (tmp_path / "hold").touch()
     run(node, "sbatch", "--partition=high", "--exclusive", f"--chdir={tmp_path}", other)
     until(lambda: "high RUNNING" in queue(node), lambda: queue(node) + logs(tmp_path))
-    assert "interrupted; the same command goes on where this one stopped" in logs(tmp_path)
+    assert "interrupted; run the same command again to continue" in logs(tmp_path)
     before = tile_records(open_store(out).log)["done"]
     assert 2 <= len(before) < len(plan.tiles())
     assert verify(out) == []
