@@ -90,14 +90,14 @@ def picture(options: argparse.Namespace) -> Figure:
 
 def _models(options: argparse.Namespace, results: xr.Dataset) -> dict[str, xr.Dataset]:
     """What the models say beside a picture; none where they do not cover the kernel, with a line that says why."""
-    from warpsim.analysis import at_points as comparison
+    from warpsim.analysis import at_points
 
     try:
         if options.kind == "throughput":
-            return comparison.throughput(results)
+            return at_points.throughput(results)
         if options.kind == "latency":
-            return comparison.contention(results)
-        return comparison.needed_warps(results, options.fraction or 0.9)
+            return at_points.contention(results)
+        return at_points.needed_warps(results, options.fraction or 0.9)
     except ValueError as error:
         print(f"warpsim: without models: {error}", file=sys.stderr)
         return {}

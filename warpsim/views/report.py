@@ -28,7 +28,7 @@ from warpsim.views.report_data import MAX_POINTS, Reduced, numbers, reduce
 if TYPE_CHECKING:
     import xarray as xr
 
-    from warpsim.analysis.bounds import Bounds
+    from warpsim.analysis.at_points import Bounds
 
     Model = Callable[[xr.Dataset, tuple[str, ...]], Bounds]
 
@@ -58,7 +58,7 @@ def write_report(
     Args:
         results: of `simulate`, `sweep` or `open_results`, or a selection of their points.
         path: the file; it appears complete or not at all.
-        model: says what binds at the points of a result, `warpsim.analysis.bounds.bounds`; left out, the page does not.
+        model: says what binds at the points of a result, `warpsim.analysis.at_points.bounds`; left out, the page does not.
         title: of the page.
         notes: sentences that stand at its top, such as what of a store is missing.
         limit: points of the page at most; of more, every k-th value of the longest axes is taken, and the page says so.
