@@ -57,8 +57,8 @@ def test_what_s_does_not_cover_is_said(capsys):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (["--fraction", "2"], "fraction = 2.0: above 0 and at most 1"),
-        (["--departure-delay", "-1"], "departure_delay = -1.0: at least 0"),
+        (["--fraction", "2"], "fraction = 2.0: must be above 0 and at most 1"),
+        (["--departure-delay", "-1"], "departure_delay = -1.0: must be at least 0"),
         (["--gpu", "g81"], "g81"),
         (["--warps", "49"], "warps = 49"),
         (["--set", "beta=1"], "beta"),

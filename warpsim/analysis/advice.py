@@ -42,7 +42,7 @@ def advise(
     threads: int = 1,
     **arguments: Any,
 ) -> xr.Dataset:
-    """Say what limits a kernel on a chip, and simulate what changes would gain.
+    """Says what limits a kernel on a chip, and simulate what changes would gain.
 
     Args:
         gpu: the chip.
@@ -67,7 +67,7 @@ def advise(
 def advise_point(
     point: Point, *, fraction: float = 0.9, departure_delay: float | None = None, threads: int = 1
 ) -> xr.Dataset:
-    """Say what limits a point, and simulate what changes would gain.
+    """Says what limits a point, and simulate what changes would gain.
 
     A gain is a quotient of work per cycle: changed over as it is, 1 for the original itself. Intervals are Student's t
     at 95 % over replicates, which share their random numbers; NaN where there is only one.
@@ -161,7 +161,7 @@ def advise_point(
 
 
 def _work(change: Change, ipc: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the original's warps (repetitions) per cycle and SM, of each replicate or of a model."""
+    """Returns the original's warps (repetitions) per cycle and SM, of each replicate or of a model."""
     point = change.point
     each = counts(point.gpu, point.kernel, block_warps=point.launch.block_warps).total
     found: NDArray[np.float64] = ipc.sum(axis=-1) / each * change.copies
@@ -177,7 +177,7 @@ def _by_v(change: Change) -> float:
 
 
 def _all_by_s(found: list[Change], departure_delay: float | None) -> tuple[NDArray[np.float64], xr.Dataset | None, str]:
-    """Return the rates by S, the costs and benefits of the original, and why there are none."""
+    """Returns the rates by S, the costs and benefits of the original, and why there are none."""
     rates = np.full(len(found), np.nan)
     costs, why = None, ""
     for number, change in enumerate(found):
@@ -203,7 +203,7 @@ def _savings(costs: xr.Dataset | None) -> xr.DataArray:
 
 
 def _potential(costs: xr.Dataset | None, benefit: str) -> float:
-    """Return the gain if a benefit of S came true in full."""
+    """Returns the gain if a benefit of S came true in full."""
     if costs is None or not benefit:
         return float("nan")
     time, saved = float(costs.t_exec), float(costs[benefit])

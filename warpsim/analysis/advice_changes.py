@@ -49,7 +49,7 @@ class Change:
 
 
 def changes(point: Point, needed_warps: float) -> list[Change]:
-    """Return the changes that make sense for a point.
+    """Returns the changes that make sense for a point.
 
     No latency of memory (to 2 cycles; left out where memory is "measured"); no latency of arithmetic (to 1 cycle, as
     the gaps); twice the ILP; nothing that serializes: bank conflicts, barriers, threads that part, an SFU that is
@@ -103,7 +103,7 @@ def _without_latency(gpu: Gpu, ops: list[str]) -> Gpu:
 
 
 def _unserialized(point: Point, ops: dict[str, float], conflicts: bool) -> Iterator[Change]:
-    """Yield a change for each cause of serialization (S equation 6), and one for all."""
+    """Yields a change for each cause of serialization (S equation 6), and one for all."""
     edits: dict[str, Callable[[Point], Point]] = {}
     if conflicts:
         edits["no bank conflicts"] = lambda p: replace(p, kernel=without_conflicts(p.kernel))
@@ -155,7 +155,7 @@ def _doubled(point: Point) -> Iterator[Change]:
 
 
 def _twice_the_issue(gpu: Gpu) -> dict[str, Any]:
-    """Return the fields of a chip that issues twice as often, by half the interval, or by twice the schedulers."""
+    """Returns the fields of a chip that issues twice as often, by half the interval, or by twice the schedulers."""
     if gpu.issue.interval_cycles % 2 == 0:
         return {"issue.interval_cycles": gpu.issue.interval_cycles // 2}
     if 2 * gpu.sm.schedulers > min(MAX_SCHEDULERS, gpu.sm.max_warps):
@@ -174,18 +174,18 @@ def _more_warps(point: Point, needed_warps: float) -> Iterator[Change]:
 
 
 def resident_warps(launch: Launch) -> int:
-    """Return the warps per SM of a launch in full."""
+    """Returns the warps per SM of a launch in full."""
     assert launch.resident_blocks is not None
     return launch.resident_blocks * launch.block_warps
 
 
 def most_warps(gpu: Gpu, kernel: Kernel, launch: Launch) -> int:
-    """Return the warps per SM that fit: of the launch's blocks where a block's size matters, or else of any."""
+    """Returns the warps per SM that fit: of the launch's blocks where a block's size matters, or else of any."""
     return max(_possible(gpu, kernel, launch))
 
 
 def _launch_of(point: Point, needed_warps: float) -> Launch:
-    """Return the smallest launch with the needed warps, or the largest that fits."""
+    """Returns the smallest launch with the needed warps, or the largest that fits."""
     possible = _possible(point.gpu, point.kernel, point.launch)
     enough = [warps for warps in possible if warps >= math.ceil(needed_warps)]
     warps = min(enough) if enough else max(possible)
@@ -194,7 +194,7 @@ def _launch_of(point: Point, needed_warps: float) -> Launch:
 
 
 def _possible(gpu: Gpu, kernel: Kernel, launch: Launch) -> dict[int, int]:
-    """Return the occupancies that fit, in warps per SM, with the warps of a block; the present one is among them."""
+    """Returns the occupancies that fit, in warps per SM, with the warps of a block; the present one is among them."""
     size = launch.block_warps
     found = {blocks * size: size for blocks in range(1, occupancy(gpu, kernel, size).blocks + 1)}
     if "barrier" in kernel.ops or names_warps(kernel) or launch.blocks is not None or launch.persistent:

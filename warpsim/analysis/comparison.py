@@ -66,7 +66,7 @@ def compare(
     block_warps: int | None = None,
     **simulated: Any,
 ) -> Comparison:
-    """Simulate a kernel at several occupancies, and ask every model for its throughput there.
+    """Simulates a kernel at several occupancies, and ask every model for its throughput there.
 
     Args:
         gpu: the chip.
@@ -138,7 +138,7 @@ def _default_op(kernel: Kernel, ops: Sequence[str]) -> str:
 
 
 def _occupancies(gpu: Gpu, kernel: Kernel, block_warps: int | None) -> list[int]:
-    """Return the multiples of the schedulers that the chip can hold of the kernel."""
+    """Returns the multiples of the schedulers that the chip can hold of the kernel."""
     found = []
     refused: InvalidPoint | None = None
     for warps in range(gpu.sm.schedulers, gpu.sm.max_warps + 1, gpu.sm.schedulers):
@@ -154,7 +154,7 @@ def _occupancies(gpu: Gpu, kernel: Kernel, block_warps: int | None) -> list[int]
 
 
 def _taken(name: str, shared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those arguments of the simulation that a model takes."""
+    """Returns those arguments of the simulation that a model takes."""
     known = inspect.signature(models.load(name).throughput).parameters
     return {key: shared[key] for key in _SHARED if shared.get(key) is not None and key in known}
 
@@ -162,7 +162,7 @@ def _taken(name: str, shared: Mapping[str, Any]) -> dict[str, Any]:
 def _ask_where_covered(
     model: ModuleType, gpu: Gpu, kernel: Kernel, occupancies: list[int], op: str, arguments: Mapping[str, Any]
 ) -> tuple[Answer, list[str]]:
-    """Return a model's answer, NaN at occupancies that it does not cover, and what it says of these.
+    """Returns a model's answer, NaN at occupancies that it does not cover, and what it says of these.
 
     Raises:
         ValueError: it covers none. The simulation has run, so that what a model refuses is what it does not cover.
@@ -186,7 +186,7 @@ def _ask_where_covered(
 def _ask(
     model: ModuleType, gpu: Gpu, kernel: Kernel, occupancies: list[int], op: str, arguments: Mapping[str, Any]
 ) -> Answer:
-    """Return a model's throughput, and the bounds that bind, at each occupancy."""
+    """Returns a model's throughput, and the bounds that bind, at each occupancy."""
     found = model.throughput(gpu, kernel, warps=occupancies, **arguments)
     values = found["throughput"].sel(op=op).broadcast_like(xr.DataArray(occupancies, dims="warps")).values
     if "bottleneck" in found:
