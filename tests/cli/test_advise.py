@@ -21,6 +21,7 @@ def test_the_page(capsys):
     assert header.split() == ["change", "benefit", "potential", "S", "V", "simulated"]
     row = next(line for line in shown.splitlines() if line.startswith("no memory latency"))
     assert row.split()[3] == "MLP" and "±" in row
+    assert all(name in shown for name in ("Volkov 2016", "Sim et al. 2012", "ITILP, more", "MLP, more", "FP, only"))
     assert "2 replicates" in shown
 
 
