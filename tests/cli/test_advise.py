@@ -21,6 +21,7 @@ def test_output(capsys):
     assert header.split() == ["change", "benefit", "potential", "S", "V", "simulated"]
     row = next(line for line in output.splitlines() if line.startswith("no memory latency"))
     assert row.split()[3] == "MLP" and "±" in row
+    assert all(name in output for name in ("Volkov 2016", "Sim et al. 2012", "ITILP, more", "MLP, more", "FP, only"))
     assert "2 replicates" in output
 
 
@@ -57,8 +58,8 @@ def test_a_kernel_that_s_does_not_cover_is_reported(capsys):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (["--fraction", "2"], "fraction = 2.0: above 0 and at most 1"),
-        (["--departure-delay", "-1"], "departure_delay = -1.0: at least 0"),
+        (["--fraction", "2"], "fraction = 2.0: must be above 0 and at most 1"),
+        (["--departure-delay", "-1"], "departure_delay = -1.0: must be at least 0"),
         (["--gpu", "g81"], "g81"),
         (["--warps", "49"], "warps = 49"),
         (["--set", "beta=1"], "beta"),

@@ -40,11 +40,11 @@ def test_default_name_of_the_figure(tmp_path, monkeypatch, capsys):
         (["--warps", "4;8"], "--warps 4;8: must be integers separated by commas"),
         (["--warps", "8,4"], "ascending"),
         (["--warps", "99"], "warps = 99"),
-        (["--op", "tensor"], "op = 'tensor': one of alu, load"),
+        (["--op", "tensor"], "op = 'tensor': must be one of alu, load"),
         (["--scheduler", "fifo"], "scheduler = 'fifo'"),
         (["-o", "figure.txt"], "-o figure.txt: must end in one of"),
         (["--replicates", "0"], "replicates = 0"),
-        (["--warmup", "100", "--cycles", "10", "--warps", "4"], "cycles: more than 10"),
+        (["--warmup", "100", "--cycles", "10", "--warps", "4"], "cycles = 10: must be larger"),
     ],
 )
 def test_wrong_requests(options, message, capsys):

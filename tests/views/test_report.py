@@ -12,7 +12,7 @@ import xarray as xr
 from tests.support.small_plans import SHORT, small_plan
 from tests.support.traced_result import traced_result
 from warpsim import cli
-from warpsim.analysis.bounds import bounds
+from warpsim.analysis.at_points import bounds
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import mix
 from warpsim.models import volkov

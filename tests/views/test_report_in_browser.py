@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.browser import chromium
 from tests.support.small_plans import small_plan
-from warpsim.analysis.bounds import bounds
+from warpsim.analysis.at_points import bounds
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import load_kernel

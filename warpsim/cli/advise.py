@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from warpsim.simulation.point import Point
 
 _BENEFITS = {"b_memlp": "MLP", "b_itilp": "ITILP", "b_serial": "serial", "b_fp": "FP"}
+_LEGEND = (
+    "V is the model of Volkov 2016, S that of Sim et al. 2012. Benefits of S: MLP, more memory-level parallelism; ITILP, more",
+    "inter-thread instruction-level parallelism; serial, no serialization; FP, only essential (floating-point) computation.",
+)
 _STATES_SHOWN = 3
 
 
@@ -86,6 +90,7 @@ def _page(point: Point, ds: xr.Dataset) -> str:
         "Gains are ratios of work per cycle: the potential is the upper bound by S; S and V are predictions for the change;",
         "the simulated gain has half the width of its 95 % interval.",
         *_below_zero(ds),
+        *_LEGEND,
     ])  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.analysis.bounds import bounds
+    from warpsim.analysis.at_points import bounds
     from warpsim.views.plots import select
     from warpsim.views.report import write_report
 

@@ -28,7 +28,7 @@ from warpsim.views.report_data import MAX_POINTS, Thinned, json_numbers, thin
 if TYPE_CHECKING:
     import xarray as xr
 
-    from warpsim.analysis.bounds import Bounds
+    from warpsim.analysis.at_points import Bounds
 
     Model = Callable[[xr.Dataset, tuple[str, ...]], Bounds]
 
@@ -59,7 +59,7 @@ def write_report(
     Args:
         results: results of `simulate`, `sweep` or `open_results`, or a selection of their points.
         path: the file, which is written atomically.
-        model: determines what binds at each point, such as `warpsim.analysis.bounds.bounds`; None: the page does not show it.
+        model: determines what binds at each point, such as `warpsim.analysis.at_points.bounds`; None: the page does not show it.
         title: title of the page.
         notes: sentences at the top of the page, such as a note that a store is incomplete.
         limit: upper limit on the points of the page. If there are more, the page shows every k-th value of the longest axes,
