@@ -126,7 +126,7 @@ def test_the_public_names_are_there_and_no_others():
     assert dir(warpsim) == sorted(warpsim.__all__)
     for name in warpsim.__all__:
         assert getattr(warpsim, name) is not None
-    with pytest.raises(AttributeError, match="module 'warpsim' has no attribute 'simulated'"):
+    with pytest.raises(AttributeError, match="simulated"):
         warpsim.simulated  # noqa: B018
 
 

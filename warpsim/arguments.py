@@ -11,7 +11,7 @@ class InvalidPoint(ValueError):  # noqa: N818, a state of a point rather than an
     """The chip cannot hold what is asked for: too many warps, registers, or bytes of shared memory."""
 
 
-def integer(name: str, value: object, least: int = 1, most: int | None = None, *, alternatives: str = "") -> int:
+def integer(name: str, value: object, least: int = 1, most: int | None = None, *, alternatives: str = "", of: str = "") -> int:
     """Checks an integer; numpy's integers are allowed, booleans are not.
 
     Args:
@@ -20,17 +20,18 @@ def integer(name: str, value: object, least: int = 1, most: int | None = None, *
         least: the smallest allowed value.
         most: the largest allowed value; None: no limit.
         alternatives: other allowed values, for the message, such as "True, False or ".
+        of: the chip whose limit `most` is; a value above it is an `InvalidPoint`.
 
     Raises:
         TypeError: the value is no integer.
         ValueError: the value is out of range.
     """
-    allowed = f"{alternatives}an integer from {least}" + ("" if most is None else f" to {most}")
+    allowed = f"{alternatives}an integer from {least}" + ("" if most is None else f" to {most}") + (f" on {of}" if of else "")
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         raise TypeError(f"{name} = {value!r}: must be {allowed}")
     number = operator.index(value)
     if number < least or (most is not None and number > most):
-        raise ValueError(f"{name} = {number}: must be {allowed}")
+        raise (InvalidPoint if of and number > least else ValueError)(f"{name} = {number}: must be {allowed}")
     return number
 
 

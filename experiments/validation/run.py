@@ -16,7 +16,6 @@ from warpsim.analysis.calibration import whole_warps
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import default_block_warps
 from warpsim.kernels import Kernel
-from warpsim.simulation.api import trace_run
 from warpsim.views.markdown import replace_block, table
 from warpsim.views.published import KINDS, comparison, within
 
@@ -124,8 +123,8 @@ def listings() -> Iterator[dict[str, str]]:
     ]
     for source, gpu, of, warps, slot, published, kind in cases:
         launch = ws.Launch(blocks=1, block_warps=warps, resident_blocks=1)
-        run = trace_run(gpu, of, launch, memory="fixed", seed=1)
-        cycles = [cycle for cycle, _, at, _ in run.issues if at == slot]
+        run = ws.simulate(gpu, of, launch=launch, memory="fixed", trace=ws.Trace(issues=(0, 10_000))).isel(replicate=0)
+        cycles = run.issue_cycle.values[run.issue_slot.values == slot]
         for number, (wanted, found) in enumerate(zip(published, cycles, strict=False)):
             if number:  # the first is at 0 by definition
                 yield row(source, gpu, f"issue cycle of instruction {number + 1}", wanted, float(found), kind)

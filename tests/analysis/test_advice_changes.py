@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.model_inputs import ADD, BARRIER, LOAD, kernel
 from warpsim import kernels
-from warpsim.analysis import advice_changes as changes
+from warpsim.analysis.advice_changes import changes
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import Conditional, Instruction
 from warpsim.models import volkov
@@ -62,7 +62,7 @@ def test_what_does_not_occur_is_not_changed():
 def test_latencies_go():
     point, found = changed("maxwell", kernels.worksheet_3_2())
     gpu = found["no memory latency"].point.gpu
-    assert (gpu.memory.latency_cycles, gpu.memory.queue.base_latency_cycles, gpu.memory.transaction_latency_cycles) == (2, 2, 0)
+    assert (gpu.memory.latency_cycles, gpu.memory.queue_latency_cycles, gpu.memory.transaction_latency_cycles) == (2, 2, 0)
     assert gpu.memory.bandwidth_gbs == point.gpu.memory.bandwidth_gbs
     gpu = found["no arithmetic latency"].point.gpu
     assert all(gpu.ops[op].latency_for("alu") == gpu.ops[op].gap_cycles == 1 for op in ("alu", "sfu", "smem"))

@@ -16,19 +16,19 @@ OCCUPANCIES = (8, 24, 40, 56)
 def measured(gpu):
     """The chip's own simulated latency against bandwidth, as a curve."""
     found = curve(gpu, range(4, 65, 4), cycles=20_000, seed=7)
-    x, y = [0.0, *found["bandwidth"]], [gpu.memory.queue.base_latency_cycles, *found["memory_latency"]]
+    x, y = [0.0, *found["bandwidth"]], [gpu.memory.queue_latency_cycles, *found["memory_latency"]]
     return lambda gbs: float(np.interp(gbs, x, y)) if gbs <= x[-1] else y[-1] * gbs / x[-1]
 
 
 def test_recovers_known_parameters():
     known = KEPLER.memory.queue.model_copy(
-        update={"base_latency_cycles": 290.0, "crossbar_gbs": 200.0, "dram_gbs": 200.0}
+        update={"latency_offset_cycles": 290.0 - KEPLER.memory.latency_cycles, "crossbar_gbs": 200.0, "dram_gbs": 200.0}
         | {"crossbar_servers": 24, "dram_servers": 24}
     )
     chip = with_queue(KEPLER, known)
     fit = fit_queue(chip, Targets(measured(chip), OCCUPANCIES), servers=(24,), cycles=20_000)
     assert fit.rms_percent < 1.0
-    assert fit.queue.base_latency_cycles == pytest.approx(290.0, rel=0.01)
+    assert KEPLER.memory.latency_cycles + fit.queue.latency_offset_cycles == pytest.approx(290.0, rel=0.01)
     assert fit.queue.dram_gbs == pytest.approx(200.0, rel=0.02)
 
 

@@ -127,7 +127,7 @@ def test_simulate_as_json_can_be_run_again(capsys):
         (["--set", "alpha"], "--set alpha: must be NAME=VALUE"),
         (["--set", "alpha=1", "--set", "alpha=2"], "alpha is set twice"),
         (["--set", "beta=1"], "beta = 1: unknown; kernel 'mix' takes alpha"),
-        (["--warps", "65"], "warps = 65: an integer from 1 to 64 on kepler"),
+        (["--warps", "65"], "warps = 65: must be an integer from 1 to 64 on kepler"),
         (["--replicates", "0"], "replicates = 0"),
         (["--scheduler", "gtoo"], "scheduler = 'gtoo'"),
         (["--memory", "ideal"], "memory = 'ideal'"),
@@ -220,8 +220,8 @@ def test_wrong_numbers_of_workers(capsys, command, workers):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--block-warps", "0"], "block_warps = 0: an integer from 1 to 32 on kepler"),
-        (["--block-warps", "33"], "block_warps = 33: an integer from 1 to 32 on kepler"),
+        (["--block-warps", "0"], "block_warps = 0: must be an integer from 1 to 32 on kepler"),
+        (["--block-warps", "33"], "block_warps = 33: must be an integer from 1 to 32 on kepler"),
     ],
 )
 def test_wrong_blocks_of_a_grid(capsys, options, message):

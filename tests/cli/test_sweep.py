@@ -98,10 +98,10 @@ def test_where_a_store_cannot_be_made(plan, tmp_path, capsys):
 @pytest.mark.parametrize("name", ["cycles", "warmup"])
 def test_more_cycles_than_can_be_counted(plan, tmp_path, capsys, name):
     assert cli.main(["simulate", "--gpu", "kepler", "--kernel", "mix", f"--{name}", "9" * 19]) == 2
-    assert re.search(rf"{name} = 9{{19}}: an integer from \d to 1000000000000$", capsys.readouterr().err)
+    assert re.search(rf"{name} = 9{{19}}: must be an integer from \d to 1000000000000$", capsys.readouterr().err)
     plan.write_text(re.sub(rf"{name} = \d+", f"{name} = {'9' * 19}", PLAN_TOML))
     assert cli.main(["sweep", str(plan), str(tmp_path / "out.zarr")]) == 2
-    assert re.search(rf"{name} = 9{{19}}: an integer from \d to 1000000000000$", capsys.readouterr().err)
+    assert re.search(rf"{name} = 9{{19}}: must be an integer from \d to 1000000000000$", capsys.readouterr().err)
 
 
 def test_tiles_that_there_are_not(plan, tmp_path, capsys):

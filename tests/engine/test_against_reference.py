@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 
 from tests.support.strategies import POLICIES, Case, cases, examples, small_gpu
+from tests.support.whole_run import whole_run
 from warpsim import kernels as k
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop
 from warpsim.reference import simulator as reference_simulator
-from warpsim.simulation.api import trace_run
 
 REGISTERS = ("r0", "r1", "r2", "r3", "r4", "r5")
 MAPPINGS = ("warp_cycles", "scheduler_cycles", "occupancy_cycles", "instructions")
@@ -70,7 +70,7 @@ def places(statements: tuple[Any, ...], place: str) -> Iterator[str | None]:
 def assert_same(case: Case) -> dict[str, Any]:
     """Compare engine and twin; the trace first, since the first issue that differs says most."""
     expected = outcome(reference_simulator.simulate, case)
-    actual = outcome(trace_run, case)
+    actual = outcome(whole_run, case)
     assert actual.keys() == expected.keys()
     if "load_latencies" in expected:
         expected["load_latencies"] = [latency_bin(cycles) for cycles in expected["load_latencies"]]

@@ -5,18 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.whole_run import whole_run
 from warpsim import kernels
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
-from warpsim.simulation.api import simulate_point, trace_run
+from warpsim.simulation.api import simulate_point
 from warpsim.simulation.point import make_point
 
 
 def cycles(gpu: Gpu, kernel: Kernel, *, blocks: int = 1, warps: int = 1, slot: int = 0) -> list[int]:
     """Issue cycles of one slot of SM 0."""
     launch = Launch(blocks=blocks, block_warps=warps, resident_blocks=1)
-    run = trace_run(gpu, kernel, launch, memory="fixed", seed=1)
+    run = whole_run(gpu, kernel, launch, memory="fixed", seed=1)
     return [cycle for cycle, sm, at, _ in run.issues if (sm, at) == (0, slot)]
 
 
@@ -63,7 +64,7 @@ def test_single_warps_are_bound_by_latency(name: str, alpha: int) -> None:
     """One warp per scheduler of one SM: a group of alpha + 1 instructions takes mem_lat + alpha alu_lat (V 4.1)."""
     gpu = load_gpu(name)
     group = gpu.memory.latency_cycles + alpha * gpu.ops["alu"].latency_cycles
-    run = trace_run(
+    run = whole_run(
         gpu, kernels.mix(alpha), Launch(block_warps=1, resident_blocks=1), memory="fixed", seed=1, cycles=5 * group, sms=1
     )
     assert [cycle for cycle, *_, op in run.issues if op == "load"] == [group * i for i in range(5)]
@@ -108,7 +109,7 @@ def test_convoy_of_figure_4_7() -> None:
 def test_identities_on_a_finite_grid() -> None:
     """Warp states add up to the integral of occupancy, scheduler-cycles to all; Little's law (docs/model.md, section 7)."""
     gpu = load_gpu("kepler")
-    run = trace_run(gpu, kernels.vector_add(), Launch(blocks=300, block_warps=4, resident_blocks=8), seed=3)
+    run = whole_run(gpu, kernels.vector_add(), Launch(blocks=300, block_warps=4, resident_blocks=8), seed=3)
     resident = sum(warps * n for warps, n in run.occupancy_cycles.items())
     lifetimes = sum(last - start + 1 for _, _, start, last in run.retired)
     assert len(run.retired) == 1200

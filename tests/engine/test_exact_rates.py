@@ -12,10 +12,11 @@ import pytest
 
 from tests.engine.test_against_reference import assert_same
 from tests.support.strategies import POLICIES, Case, small_gpu
+from tests.support.whole_run import whole_run
 from warpsim import kernels
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Launch
-from warpsim.simulation.api import simulate_point, trace_run
+from warpsim.simulation.api import simulate_point
 from warpsim.simulation.point import make_point
 
 CHIPS = ("g80", "gt200", "fermi", "kepler", "maxwell")
@@ -28,7 +29,7 @@ def test_vector_add_on_every_sm() -> None:
     ample = {"bandwidth_gbs": 1e9, "pin_bandwidth_gbs": 1e9}
     gpu = kepler.model_copy(update={"memory": kepler.memory.model_copy(update=ample)})
     launch = Launch(blocks=3 * gpu.sms, block_warps=1, resident_blocks=1)
-    run = trace_run(gpu, kernels.vector_add(), launch, **FIXED)
+    run = whole_run(gpu, kernels.vector_add(), launch, **FIXED)
     for sm in range(gpu.sms):
         issues = [(t, op) for t, m, _, op in run.issues if m == sm]
         cycles = [t for t, _ in issues]
@@ -47,7 +48,7 @@ def latency_bound(gpu: Gpu, alpha: float, warps: int, **options: Any) -> dict[st
     adds, loads = Fraction(alpha).as_integer_ratio()
     group = loads * gpu.memory.latency_cycles + adds * gpu.ops["alu"].latency_cycles
     launch = Launch(block_warps=1, resident_blocks=warps)
-    run = trace_run(gpu, kernels.mix(alpha), launch, warmup=20 * group, cycles=10 * group, **FIXED, **options)
+    run = whole_run(gpu, kernels.mix(alpha), launch, warmup=20 * group, cycles=10 * group, **FIXED, **options)
     expected = {"load": 10 * warps * loads, "alu": 10 * warps * adds}
     assert run.instructions == {op: n for op, n in expected.items() if n}
     return {op: Fraction(n, 10 * group) for op, n in expected.items()}
@@ -114,7 +115,7 @@ def test_convoys_of_figure_4_7(scheduler: str, warps: int, adds: int, period: in
     """Of a peak of 1/2: oldest and gto 0.417 and 0.490 at n = 5 and 6, lrr 0.328 and 0.358. The rates are periodic."""
     launch = Launch(block_warps=1, resident_blocks=warps)
     options = {"scheduler": scheduler, **FIXED}
-    run = trace_run(FIGURE_4_7, kernels.mix(4), launch, warmup=1_000, cycles=300 * period, **options)
+    run = whole_run(FIGURE_4_7, kernels.mix(4), launch, warmup=1_000, cycles=300 * period, **options)
     assert run.instructions["alu"] == 300 * adds
     later = {(t, slot, op) for t, _, slot, op in run.issues if t >= 1_000}
     moved = {(t - period, slot, op) for t, slot, op in later if t >= 1_000 + period}
@@ -129,7 +130,7 @@ def test_no_policy_beats_the_bound(scheduler: str, warps: int) -> None:
     warps attain it under every policy, as do all but lrr and random up to five.
     """
     launch = Launch(block_warps=1, resident_blocks=warps)
-    run = trace_run(FIGURE_4_7, kernels.mix(4), launch, scheduler=scheduler, warmup=480, cycles=4_800, **FIXED)
+    run = whole_run(FIGURE_4_7, kernels.mix(4), launch, scheduler=scheduler, warmup=480, cycles=4_800, **FIXED)
     bound = min(4 * warps * 100, 2_400)
     assert run.instructions["alu"] <= min(4 * warps * 101, 2_401)
     if warps <= 3 or (warps <= 5 and scheduler in ("gto", "oldest")):
@@ -146,7 +147,7 @@ def one_pipeline(latency: int, interval: int, warps: int, length: int, scheduler
     gpu = small_gpu(ops={"alu": {"latency_cycles": latency, "interval_cycles": interval}})
     launch = Launch(blocks=warps, block_warps=1, resident_blocks=warps)
     point = gpu.model_copy(update={"sm": gpu.sm.model_copy(update={"max_blocks": 64, "max_warps": 64})})
-    run = trace_run(point, kernels.chain("alu", iterations=length), launch, scheduler=scheduler, **FIXED)
+    run = whole_run(point, kernels.chain("alu", iterations=length), launch, scheduler=scheduler, **FIXED)
     return max(t for t, _, _, op in run.issues if op == "alu") + latency
 
 

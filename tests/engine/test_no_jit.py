@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
+from tests.support.whole_run import whole_run
 from warpsim import kernels
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.residency import Launch
-from warpsim.simulation.api import trace_run
 
 CASES = [
     ("mix(4, iterations=3)", "lrr", "queue"),
@@ -26,11 +26,11 @@ warnings.simplefilter("error")
 from warpsim import kernels
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.residency import Launch
-from warpsim.simulation.api import trace_run
+from tests.support.whole_run import whole_run
 from numba.core import config
 assert config.DISABLE_JIT
 kernel, scheduler, memory = sys.argv[1:]
-run = trace_run(load_gpu("kepler"), eval("kernels." + kernel), Launch(blocks=5, block_warps=2, resident_blocks=2),
+run = whole_run(load_gpu("kepler"), eval("kernels." + kernel), Launch(blocks=5, block_warps=2, resident_blocks=2),
                 scheduler=scheduler, memory=memory, seed=11, sms=2)
 print((run.issues, run.warp_cycles, run.retired, run.load_latencies, run.end))
 """
@@ -38,7 +38,7 @@ print((run.issues, run.warp_cycles, run.retired, run.load_latencies, run.end))
 
 @pytest.mark.parametrize(("kernel", "scheduler", "memory"), CASES)
 def test_plain_python_gives_the_compiled_numbers(kernel: str, scheduler: str, memory: str) -> None:
-    run = trace_run(
+    run = whole_run(
         load_gpu("kepler"),
         eval("kernels." + kernel, {"kernels": kernels}),
         Launch(blocks=5, block_warps=2, resident_blocks=2),

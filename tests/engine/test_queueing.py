@@ -21,11 +21,12 @@ import numpy as np
 import pytest
 
 from tests.support.strategies import small_gpu
+from tests.support.whole_run import whole_run
 from warpsim import kernels
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.latency import BINS, load_distribution
 from warpsim.hardware.residency import Launch
-from warpsim.simulation.api import simulate_point, trace_run
+from warpsim.simulation.api import simulate_point
 from warpsim.simulation.point import make_point
 
 SIGMA = 5.0
@@ -43,7 +44,7 @@ def closed_network(
         return 128 * servers / cycles if cycles else AMPLE
 
     queue = {
-        "base_latency_cycles": mean,
+        "latency_offset_cycles": mean - small_gpu().memory.latency_cycles,
         "crossbar_servers": first[0],
         "crossbar_gbs": gbs(*first),
         "dram_servers": second[0],
@@ -163,7 +164,7 @@ def test_deterministic_network_of_two_stages(services: tuple[int, int], customer
     """N customers with B = 300 and one server to a stage: min(N / 300, 1 / slower service), to the load."""
     file = constant(300.0)
     gpu = closed_network(file, customers, 300.0, (1, services[0]), (1, services[1]))
-    run = trace_run(gpu, kernels.chain("load"), ENDLESS, seed=1, warmup=30_000, cycles=60_000)
+    run = whole_run(gpu, kernels.chain("load"), ENDLESS, seed=1, warmup=30_000, cycles=60_000)
     assert run.instructions["load"] == min(customers * 60_000 // 300, 60_000 // max(services))
     assert set(run.load_latencies) == {max(300, customers * max(services))}
 
@@ -172,7 +173,7 @@ def test_deterministic_network_of_two_stages(services: tuple[int, int], customer
 def test_deterministic_network_of_one_server(customers: int) -> None:
     """The same with memory = fixed, service 20."""
     gpu = small_gpu(sms=customers, memory={"latency_cycles": 300, "bandwidth_gbs": 128 / 20})
-    run = trace_run(gpu, kernels.chain("load"), ENDLESS, memory="fixed", seed=1, warmup=30_000, cycles=60_000)
+    run = whole_run(gpu, kernels.chain("load"), ENDLESS, memory="fixed", seed=1, warmup=30_000, cycles=60_000)
     assert run.instructions["load"] == min(customers * 60_000 // 300, 60_000 // 20)
     assert set(run.load_latencies) == {max(300, customers * 20)}
 
@@ -214,7 +215,7 @@ def test_littles_law_in_every_run(memory: str, warps: int) -> None:
     """
     gpu, cycles = load_gpu("kepler"), 40_000
     launch = Launch(block_warps=warps, resident_blocks=1)
-    run = trace_run(gpu, kernels.chain("load"), launch, memory=memory, seed=9, warmup=3_000, cycles=cycles)
+    run = whole_run(gpu, kernels.chain("load"), launch, memory=memory, seed=9, warmup=3_000, cycles=cycles)
     ready = run.warp_cycles["not_selected"] + run.warp_cycles["lg_throttle"]
     under_way = warps * gpu.sms * cycles - ready
     assert abs(sum(run.load_latencies) - under_way) <= warps * gpu.sms * max(run.load_latencies)
@@ -227,7 +228,7 @@ def test_littles_law_on_a_finite_grid_is_exact(memory: str) -> None:
     issue are of its own long scoreboard; and all of the last one's, with which the exit issues.
     """
     launch = Launch(blocks=100, block_warps=1, resident_blocks=1)
-    run = trace_run(load_gpu("kepler"), kernels.chain("load", iterations=7), launch, memory=memory, seed=4)
+    run = whole_run(load_gpu("kepler"), kernels.chain("load", iterations=7), launch, memory=memory, seed=4)
     assert run.instructions == {"load": 700, "exit": 100}
     states = {name: n for name, n in run.warp_cycles.items() if n}
     assert states == {"selected": 700, "long_scoreboard": sum(run.load_latencies) - 600}
@@ -241,10 +242,10 @@ def test_an_idle_system_has_the_unloaded_latency(memory: str, mean: float | None
     gpu = load_gpu("kepler")
     row = load_distribution("kepler")
     if mean is None:
-        mean = gpu.memory.queue.base_latency_cycles
+        mean = gpu.memory.queue_latency_cycles
         row = row.scaled(mean)
     launch = Launch(blocks=1, block_warps=1, resident_blocks=1)
-    run = trace_run(gpu, kernels.chain("load", iterations=5_000), launch, memory=memory, seed=12)
+    run = whole_run(gpu, kernels.chain("load", iterations=5_000), launch, memory=memory, seed=12)
     draws = np.array(run.load_latencies)
     n = len(draws)
     assert n == 5_000
@@ -259,7 +260,7 @@ def test_an_idle_system_has_the_unloaded_latency(memory: str, mean: float | None
 @pytest.mark.parametrize("name", CHIPS)
 def test_an_idle_system_is_constant_with_fixed(name: str) -> None:
     gpu = load_gpu(name)
-    run = trace_run(gpu, kernels.chain("load"), ENDLESS, memory="fixed", seed=1, cycles=20_000, sms=1)
+    run = whole_run(gpu, kernels.chain("load"), ENDLESS, memory="fixed", seed=1, cycles=20_000, sms=1)
     assert set(run.load_latencies) == {gpu.memory.latency_cycles}
 
 

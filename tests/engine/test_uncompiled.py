@@ -18,8 +18,9 @@ import pytest
 
 from tests.engine.test_against_reference import DIRECTED, outcome
 from tests.support.strategies import small_gpu
+from tests.support.whole_run import whole_run
 from warpsim import kernels
-from warpsim.simulation.api import simulate_point, trace_run
+from warpsim.simulation.api import simulate_point
 from warpsim.simulation.point import make_point
 
 SLOW = ("measured", "measured, a slice")  # thousands of cycles
@@ -34,7 +35,7 @@ def traces() -> dict[str, Any]:
     found = {}
     for name in DIRECTED.keys() - set(SLOW):
         case = DIRECTED[name]
-        found[name] = outcome(trace_run, replace(case, options=case.options | {"scheduler": "random"}))
+        found[name] = outcome(whole_run, replace(case, options=case.options | {"scheduler": "random"}))
     return found
 
 

@@ -284,7 +284,7 @@ def test_more_operation_classes(kepler: dict[str, Any]) -> None:
 
 class TestWriteQueueParameters:
     FIT = Queue(
-        base_latency_cycles=299.5,
+        latency_offset_cycles=-1.5,
         crossbar_servers=21,
         crossbar_gbs=174.25,
         dram_servers=24,
@@ -293,7 +293,7 @@ class TestWriteQueueParameters:
     )
 
     TABLE = """[memory.queue]  # two stages
-base_latency_cycles = 453.0  # start value: a of V Table 6.5
+latency_offset_cycles = 9.0  # start value: a of V Table 6.5
 crossbar_servers = 22        # start value
 crossbar_gbs = 83.4          # mine # own
 # between
@@ -315,7 +315,7 @@ dram_gbs = 83.4
         gpu = load_gpu(file)
         write_queue_parameters(file, self.FIT)
         expected = """[memory.queue]  # two stages
-base_latency_cycles = 299.5  # fitted: experiments/memory_contention
+latency_offset_cycles = -1.5  # fitted: experiments/memory_contention
 crossbar_servers = 21        # fitted: experiments/memory_contention
 crossbar_gbs = 174.25        # mine # own
 # between

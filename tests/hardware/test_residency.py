@@ -151,11 +151,11 @@ ONE = Launch(block_warps=4, resident_blocks=2)
 @pytest.mark.parametrize(
     ("needs", "arguments", "error", "says"),
     [
-        (Needs(), {"warps": 25}, ValueError, "warps = 25: an integer from 1 to 24"),
-        (Needs(), {"warps": 0}, ValueError, "warps = 0: an integer from 1 to 24"),
-        (Needs(), {"warps": 8.0}, TypeError, "warps = 8.0: an integer from 1 to 24"),
-        (Needs(), {"warps": True}, TypeError, "warps = True: an integer from 1 to 24"),
-        (Needs(), {"block_warps": 17}, ValueError, "block_warps = 17: an integer from 1 to 16"),
+        (Needs(), {"warps": 25}, ValueError, "warps = 25: must be an integer from 1 to 24"),
+        (Needs(), {"warps": 0}, ValueError, "warps = 0: must be an integer from 1 to 24"),
+        (Needs(), {"warps": 8.0}, TypeError, "warps = 8.0: must be an integer from 1 to 24"),
+        (Needs(), {"warps": True}, TypeError, "warps = True: must be an integer from 1 to 24"),
+        (Needs(), {"block_warps": 17}, ValueError, "block_warps = 17: must be an integer from 1 to 16"),
         (Needs(), {"warps": 10, "block_warps": 4}, ValueError, "warps = 10: a multiple of block_warps = 4"),
         (Needs(16), {"warps": 24}, ValueError, "warps = 24: at most 12 on g80"),
         (Needs(8, 4096), {"warps": 24}, ValueError, "warps = 24: at most 9 on g80"),
@@ -168,7 +168,7 @@ ONE = Launch(block_warps=4, resident_blocks=2)
             Needs(),
             {"launch": Launch(block_warps=17)},
             ValueError,
-            "launch.block_warps = 17: an integer from 1 to 16",
+            "launch.block_warps = 17: must be an integer from 1 to 16",
         ),
         (
             Needs(),

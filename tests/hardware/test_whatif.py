@@ -1,13 +1,18 @@
 """What-if studies: chips and kernels with single fields changed."""
 
+import numpy as np
 import pytest
 
 from tests.support.small_plans import SHORT
 from warpsim.arguments import InvalidPoint
+from warpsim.engine.state import Kind
 from warpsim.hardware.gpu import load_gpu
-from warpsim.hardware.whatif import changed_gpu
-from warpsim.kernels import mix
+from warpsim.hardware.whatif import changed_gpu, check_fields_act
+from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop, mix
 from warpsim.kernels.whatif import changed_kernel
+from warpsim.simulation.api import simulate
+from warpsim.simulation.encode import encode
+from warpsim.simulation.point import make_point
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
 
@@ -74,3 +79,115 @@ def test_a_field_that_no_chip_can_have_is_refused_and_one_that_some_have_is_not(
         Plan(gpu=["g80", "kepler"], kernel="mix", **{"gpu.alu.latency_cycles": [4, -4]})
     plan = Plan(gpu=["g80", "kepler"], kernel="mix", warps=8, **SHORT, **{"gpu.memory.bandwidth_gbs": [60.0, 170.0]})
     assert sweep(plan)["valid"].values.tolist() == [[True, False], [True, True]]  # g80 has pins for 86.4 GB/s
+
+
+ALL_OPS = tuple(
+    [
+        Instruction("load", dst="a", access=Access(l1_hit=0.25, l2_hit=0.25)),
+        Instruction("load", dst="b", access=Access(pattern="stride", stride=5)),
+        Instruction("load", dst="c", access=Access(pattern="stride", stride=64)),
+        Instruction("smem", dst="a", src=("a",), access=Access(pattern="stride", stride=7)),
+        Instruction("smem", dst="d", src=("a",), access=Access(pattern="stride", stride=8)),
+        Instruction("alu", dst="b", src=("b",)),
+        Instruction("sfu", dst="c", src=("c",)),
+        Instruction("store", src=("c",)),
+        Instruction("barrier"),
+        Conditional(probability=0.5, then=(Instruction("alu", dst="b", src=("b",)),)),
+    ]
+)
+EVERYTHING = Kernel(name="everything", body=(Loop(trips=None, body=ALL_OPS),))
+
+
+def simulated(gpu, memory):
+    """All that simulations of some launches depend on: what the engine gets, without what it does not read."""
+    found = [gpu.clock_ghz]
+    for block_warps in (3, 16):
+        for registers, shared in ((16, 9001), (63, 0), (16, 0), (37, 3001)):
+            resources = {"registers_per_thread": registers, "shared_bytes_per_block": shared}
+            try:
+                point = make_point(gpu, EVERYTHING.model_copy(update=resources), block_warps=block_warps, memory=memory)
+            except InvalidPoint:
+                found.append("invalid")
+                continue
+            machine = encode(point.gpu, point.kernel, point.launch, scheduler="lrr", memory=memory)
+            program, chip = machine.program, machine.chip[0]
+            program.latency[~np.isin(program.kind, (Kind.COMPUTE, Kind.BARRIER))] = 0  # nobody waits for it
+            program.gap[program.kind == Kind.EXIT] = 0
+            machine.details.taken_gap[program.kind != Kind.BRANCH] = 0
+            if memory != "queue":
+                chip.crossbar_servers = chip.dram_servers = chip.crossbar_rate = chip.dram_rate = 0
+            if memory != "fixed":
+                chip.latency = 0
+            found.append([np.asarray(part).tobytes() for part in machine])
+    return found
+
+
+def leaves(data, prefix=""):
+    for key, value in data.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def others(key, value):
+    """Other values of a field, some of which a chip may have."""
+    words = {"scope": ["sm", "scheduler"], "pipe": ["math", "mio", "none"], "register_allocation": ["warp", "block"]}
+    words |= {"coalescing": ["warp", "half-warp", "half-warp-ordered"], "distribution": ["FILE"], "measured": [False]}
+    last = key.rpartition(".")[2]
+    if last in words:
+        return [word for word in words[last] if word != value]
+    if isinstance(value, str) and not value.replace("/", "").isdecimal():
+        return ["other"]
+    if last == "interval_cycles" and key != "issue.interval_cycles":
+        return [7]
+    if value is None:
+        return [1, 30]
+    numbers = (1, 2, 3, 4, 8, 16, 32, 64, 100, 128, 256, 1000, value * 2, value // 2 or 1, value * 4, value // 5)
+    return [number for number in numbers if number != value]
+
+
+@pytest.mark.parametrize("memory", ["queue", "fixed", "measured"])
+def test_exactly_the_fields_that_a_simulation_does_not_read_are_refused(memory, tmp_path):
+    file = tmp_path / "other.csv"
+    file.write_text("load_gbs,0,0.1,0.9,1\n5,10,20,30,40\n", encoding="utf-8")
+    gpu = changed_gpu(KEPLER, {"memory.l1_latency_cycles": 30, "memory.l2_latency_cycles": 90, "memory.loads_per_sm": 60})
+    before = simulated(gpu, memory)
+    silent, changeable = set(), set()
+    for key, value in leaves(gpu.to_dict()):
+        if key == "name" or (memory == "measured" and key == "memory.measured"):
+            continue
+        for other in others(key, value):
+            try:
+                changed = changed_gpu(gpu, {key: str(file) if other == "FILE" else other})
+            except InvalidPoint:
+                continue
+            changeable.add(key)
+            if simulated(changed, memory) != before:
+                break
+        else:
+            silent.add(key)
+    refused = set()
+    for key, _ in leaves(gpu.to_dict()):
+        try:
+            check_fields_act([key], memory)
+        except ValueError:
+            refused.add(key)
+    assert silent & changeable == refused & changeable
+
+
+def test_the_field_that_acts_is_named():
+    with pytest.raises(ValueError, match=r"gpu\.memory\.queue\.dram_gbs: .*memory = 'fixed' .*gpu\.memory\.bandwidth_gbs"):
+        check_fields_act(["memory.queue.dram_gbs"], "fixed")
+    with pytest.raises(ValueError, match=r"gpu\.load\.latency_cycles: .*gpu\.memory\.latency_cycles"):
+        check_fields_act(["load.latency_cycles"], "queue")
+    check_fields_act(["memory.queue.dram_gbs", "alu.latency_cycles"], "queue")
+
+
+@pytest.mark.parametrize("memory", ["queue", "fixed", "measured"])
+def test_every_memory_model_respects_the_unloaded_latency(memory):
+    settings = {"warps": 1, "memory": memory, "sms": 1, "warmup": 0, "cycles": 400_000}  # 1,000 loads: s.e. 0.9
+    low, high = (
+        simulate(changed_gpu(KEPLER, {"memory.latency_cycles": cycles}), mix(alpha=0), **settings) for cycles in (301, 401)
+    )
+    assert float((high.memory_latency - low.memory_latency).item()) == pytest.approx(100, abs=4)

@@ -1,9 +1,15 @@
 """Programs: what is refused and in which words, and that a program survives being written down."""
 
-import pytest
+import json
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.strategies import examples, kernels
 from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop, barriers_not_reached_by_all
 from warpsim.kernels.program import walk
+from warpsim.kernels.whatif import _edited
 
 ADD = Instruction("alu", dst="r1", src=["r1"])
 BARRIER = Instruction("barrier")
@@ -31,6 +37,44 @@ def test_a_kernel_survives_json():
     assert Kernel.model_validate(first.model_dump(mode="json")) == first
     assert Kernel.model_validate_json(first.model_dump_json()) == first
     assert hash(Kernel.model_validate(first.model_dump(mode="json"))) == hash(first)
+
+
+def labelled(program, name, text):
+    """A copy with other labels: its name, title and source, and the comment of every instruction."""
+    fields = {field: getattr(program, field) for field in Kernel.model_fields}
+    body = _edited(program.body, lambda instruction: [instruction.model_copy(update={"comment": text})])
+    return Kernel(**{**fields, "name": name, "title": text, "source": text, "body": body})
+
+
+@examples(100)
+@given(kernels(), st.text(min_size=1), st.text())
+def test_labels_are_not_part_of_the_identity(program, name, text):
+    assert labelled(program, name, text).identity() == program.identity()
+
+
+@examples(100)
+@given(kernels(), st.booleans())
+def test_everything_but_labels_is_part_of_the_identity(program, endless):
+    """The kernel can be rebuilt from its identity, so kernels that differ in more than labels have different ones."""
+    if endless:
+        program = kernel(Loop(body=program.body or [ADD], trips=None), inputs=program.inputs)
+    identity = json.loads(json.dumps(program.identity()))
+    assert Kernel.model_validate({"name": "x", **identity}) == labelled(program, "x", "")
+
+
+OTHERS = {
+    "registers_per_thread": 17,
+    "shared_bytes_per_block": 1,
+    "inputs": ("r1", "r2"),
+    "body": (ADD,),
+}
+
+
+@pytest.mark.parametrize("field", sorted(set(Kernel.model_fields) - {"name", "title", "source"}))
+def test_each_field_but_labels_changes_the_identity(field):
+    program = kernel(Instruction("load", dst="r2", src=["r1"]), *everything().body)
+    changed = Kernel(**{**{name: getattr(program, name) for name in Kernel.model_fields}, field: OTHERS[field]})
+    assert changed.identity() != program.identity()
 
 
 def test_lists_and_the_positional_operation_are_taken():

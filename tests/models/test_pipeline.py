@@ -257,7 +257,7 @@ def test_throughput_of_chains_is_the_lesser_of_both_bounds():
     assert ds.ipc.sel(op="alu").values == pytest.approx([1 / 18, 8 / 18, 17 / 18, 1, 1, 1])
     assert ds.bottleneck.values.tolist() == ["latency"] * 3 + ["alu"] * 3
     assert ds.throughput.sel(op="alu").values[-1] == pytest.approx(32)
-    assert ds.attrs["source"] == "warpsim.models.lemeire.pipeline, L IV.A"
+    assert ds.attrs["source"] == "warpsim.models.pipeline, L IV.A"
     pascal = pipeline.load_pipelines("pascal_gtx_1060")
     rates = pipeline.throughput(pascal, chain("load"), warps=[1, 31, 32, 64])
     assert rates.ipc.sel(op="load").values == pytest.approx([1 / 378, 31 / 378, 1 / 12, 1 / 12])

@@ -11,6 +11,7 @@ from warpsim.hardware.residency import Launch
 from warpsim.kernels import Conditional, Instruction, Kernel, Loop, mix
 from warpsim.results import provenance
 from warpsim.simulation.api import simulate
+from warpsim.simulation.point import from_provenance
 
 KEPLER = load_gpu("kepler")
 
@@ -36,7 +37,7 @@ def test_a_run_can_be_repeated(kernel, launch):
     first = simulate(
         KEPLER, kernel, launch=launch, scheduler="gto", replicates=2, seed=5, sms=1, warmup=50, cycles=300
     )
-    again = simulate(**provenance.from_provenance(first.attrs["provenance"]))
+    again = simulate(**from_provenance(first.attrs["provenance"]))
     xr.testing.assert_equal(first, again)
     assert again.attrs["provenance"] == first.attrs["provenance"]
 
@@ -61,4 +62,4 @@ def test_history_grows_by_a_line():
 @pytest.mark.parametrize("text", ["no JSON", "[]", '{"function": "sweep", "call": {}}'])
 def test_other_text_is_refused(text):
     with pytest.raises(ValueError, match=r"^provenance: must be"):
-        provenance.from_provenance(text)
+        from_provenance(text)

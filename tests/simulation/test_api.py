@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import warpsim as ws
+from tests.support.whole_run import whole_run
 from warpsim.kernels import Conditional, Instruction, Kernel, Loop
-from warpsim.simulation.api import trace_run
 from warpsim.simulation.point import make_point, replicate_seed
 
 KEPLER = ws.load_gpu("kepler")
@@ -58,7 +58,7 @@ def test_policies_meet_the_same_draws() -> None:
     """Warps' own streams: with fixed seeds the first latency of every warp is the same under both policies."""
     launch = ws.Launch(block_warps=4, resident_blocks=4)
     runs = [
-        trace_run(KEPLER, ws.kernels.mix(0, iterations=1), launch.model_copy(update={"blocks": 32}), scheduler=policy, seed=5)
+        whole_run(KEPLER, ws.kernels.mix(0, iterations=1), launch.model_copy(update={"blocks": 32}), scheduler=policy, seed=5)
         for policy in ("lrr", "gto")
     ]
     assert runs[0].load_latencies == runs[1].load_latencies
@@ -87,7 +87,7 @@ def test_windows_join() -> None:
     launch = ws.Launch(block_warps=2, resident_blocks=6)
     kernel = ws.kernels.vector_add()
     first, second, both = (
-        trace_run(KEPLER, kernel, launch, seed=3, warmup=warmup, cycles=cycles)
+        whole_run(KEPLER, kernel, launch, seed=3, warmup=warmup, cycles=cycles)
         for warmup, cycles in ((500, 777), (1277, 1000), (500, 1777))
     )
     for name in ("warp_cycles", "scheduler_cycles", "instructions", "occupancy_cycles"):
@@ -116,7 +116,7 @@ def uneven(**conditional: object) -> Kernel:
         ({"warmup": -1}, ValueError, "warmup = -1"),
         ({"cycles": 0}, ValueError, "cycles = 0"),
         ({"threads": 0}, ValueError, "threads = 0"),
-        ({"launch": ws.Launch(blocks=8, block_warps=4)}, ValueError, "launch: without an end"),
+        ({"launch": ws.Launch(blocks=8, block_warps=4)}, ValueError, "launch: must have an endless supply"),
         ({"gpu": "kepler"}, TypeError, "gpu = 'kepler'"),
         ({"kernel": "mix"}, TypeError, "kernel = 'mix'"),
         ({"gpu": ws.load_gpu("fermi"), "memory": "measured"}, ValueError, "memory = 'measured'"),
@@ -148,7 +148,7 @@ def test_the_engine_names_a_deadlock() -> None:
     """What the check before the run would refuse, run all the same: never a hang."""
     kernel = Kernel(name="parted", body=[Conditional(then=[BARRIER], orelse=[BARRIER], warps=(0,))])
     with pytest.raises(ws.DeadlockError, match=r"deadlock at cycle .* block 0 .* warp 0 .* warp 1"):
-        trace_run(KEPLER, kernel, ws.Launch(blocks=1, block_warps=2, resident_blocks=1), seed=1)
+        whole_run(KEPLER, kernel, ws.Launch(blocks=1, block_warps=2, resident_blocks=1), seed=1)
 
 
 def test_cache_hits_need_the_chips_latency() -> None:
@@ -160,3 +160,28 @@ def test_cache_hits_need_the_chips_latency() -> None:
 def test_points_are_checked_before_they_run() -> None:
     point = make_point(KEPLER, ws.kernels.mix(8), warps=17)
     assert (point.launch.block_warps, point.launch.resident_blocks) == (17, 1)
+
+
+@pytest.mark.parametrize("memory", ["queue", "fixed", "measured"])
+@pytest.mark.parametrize("scheduler", ["lrr", "gto", "oldest", "random"])
+def test_the_reference_machine_gives_the_same_dataset(memory: str, scheduler: str) -> None:
+    settings = {"scheduler": scheduler, "memory": memory, "sms": 1, "warmup": 300, "cycles": 900, "replicates": 2}
+    for kernel in (ws.kernels.mix(8), ws.kernels.chain("load", pattern="stride", stride=3)):
+        compiled = ws.simulate(KEPLER, kernel, warps=8, **settings)
+        reference = ws.simulate(KEPLER, kernel, warps=8, engine="reference", **settings)
+        assert compiled.equals(reference)
+
+
+def test_the_reference_machine_runs_a_grid_to_its_end() -> None:
+    launch = ws.Launch(blocks=5, block_warps=2, resident_blocks=2)
+    kernel, engines = ws.kernels.vector_add(), ("compiled", "reference")
+    runs = [ws.simulate(KEPLER, kernel, launch=launch, sms=1, engine=engine) for engine in engines]
+    assert runs[0].equals(runs[1])
+    assert runs[1]["warp_latency"].item() > 0
+
+
+def test_the_reference_machine_refuses_what_it_cannot_do() -> None:
+    with pytest.raises(ValueError, match="engine = 'fast': must be one of compiled, reference"):
+        ws.simulate(KEPLER, ws.kernels.mix(8), engine="fast")
+    with pytest.raises(ValueError, match="trace: must be left out with engine = 'reference'"):
+        ws.simulate(KEPLER, ws.kernels.mix(8), engine="reference", trace=ws.Trace(warps=True))

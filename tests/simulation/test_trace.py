@@ -207,12 +207,12 @@ def test_many_runs_in_one_zarr_store(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "named"),
     [
-        ({"occupancy": 0}, ValueError, r"trace.occupancy = 0: True, False or an integer from 1"),
+        ({"occupancy": 0}, ValueError, r"trace.occupancy = 0: must be True, False or an integer from 1"),
         ({"occupancy": 1.5}, TypeError, r"trace.occupancy = 1.5"),
         ({"states": "10"}, TypeError, r"trace.states = '10'"),
-        ({"warps": 1}, TypeError, r"trace.warps = 1: True or False"),
+        ({"warps": 1}, TypeError, r"trace.warps = 1: must be True or False"),
         ({"issues": 5}, TypeError, r"trace.issues = 5"),
-        ({"issues": (5, 5)}, ValueError, r"trace.issues = \(5, 5\): start before stop"),
+        ({"issues": (5, 5)}, ValueError, r"trace.issues = \(5, 5\): start must be below stop"),
         ({"issues": (-1, 5)}, ValueError, r"trace.issues = -1"),
         ({"max_bytes": 0}, ValueError, r"trace.max_bytes = 0"),
         ({"occupancy": 5, "states": 6}, ValueError, r"the same number of bins"),
@@ -224,7 +224,7 @@ def test_bad_traces_are_named(arguments: dict[str, Any], error: type[Exception],
 
 
 def test_a_trace_is_a_trace() -> None:
-    with pytest.raises(TypeError, match="trace = True: a Trace, or None"):
+    with pytest.raises(TypeError, match="trace = True: must be a Trace, or None"):
         ws.simulate(KEPLER, ws.kernels.mix(4), trace=True)
 
 
@@ -239,7 +239,7 @@ def test_a_trace_is_a_trace() -> None:
 )
 def test_what_cannot_fit_is_refused_before_the_run(trace: ws.Trace, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warpsim.simulation.api.drive", lambda *_: pytest.fail("ran"))
-    with pytest.raises(ws.TraceLimitError, match=rf"bytes .* more than max_bytes = {trace.max_bytes}: {hint}"):
+    with pytest.raises(ws.TraceLimitError, match=rf"bytes .* more than max_bytes = {trace.max_bytes}: ask for {hint}"):
         ws.simulate(KEPLER, ws.kernels.vector_add(), launch=ws.Launch(blocks=10**6, block_warps=4), trace=trace)
 
 

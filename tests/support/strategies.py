@@ -90,7 +90,7 @@ SMALL_GPU: dict[str, Any] = {
         "distribution": "kepler",
         "measured": False,
         "queue": {
-            "base_latency_cycles": 40.0,
+            "latency_offset_cycles": 0.0,
             "crossbar_servers": 2,
             "crossbar_gbs": 60.0,
             "dram_servers": 3,
@@ -174,8 +174,9 @@ def memories(draw: st.DrawFn, measured: bool = False) -> dict[str, Any]:
     gbs = st.sampled_from([16.0, 37.3, 51.2, 100.0, 128.0, 300.1, 1024.0])
     usual = 150.0 if measured else draw(gbs)
     limits = st.sampled_from([None, None, None, 1, 2, 5])
+    latency = draw(st.sampled_from([1, 2, 10, 31, 80]))
     return {
-        "latency_cycles": draw(st.sampled_from([1, 2, 10, 31, 80])),
+        "latency_cycles": latency,
         "bandwidth_gbs": usual,
         "transaction_bytes": draw(st.sampled_from([32, 64, 128])),
         "coalescing": draw(st.sampled_from(["half-warp-ordered", "half-warp", "warp"])),
@@ -187,8 +188,9 @@ def memories(draw: st.DrawFn, measured: bool = False) -> dict[str, Any]:
         "l1_latency_cycles": draw(st.integers(1, 12)),
         "l2_latency_cycles": draw(st.integers(5, 30)),
         "measured": measured,
+        "measured_latency_cycles": draw(st.sampled_from([None, 1, 60, 400])) if measured else None,
         "queue": {
-            "base_latency_cycles": draw(st.sampled_from([4.5, 20.0, 61.3])),
+            "latency_offset_cycles": draw(st.sampled_from([4.5, 20.0, 61.3])) - latency,
             "crossbar_servers": draw(st.integers(1, 5)),
             "crossbar_gbs": draw(gbs),
             "dram_servers": draw(st.integers(1, 5)),

@@ -36,7 +36,7 @@ def test_a_long_point_is_timed_in_a_short_window():
     start = time.process_time()
     found = estimate(plan, seconds=0.5)
     assert time.process_time() - start < 30  # two points of about half an hour
-    assert found.seconds > 600
+    assert found.seconds > 60
     assert found.replicates is None
 
 

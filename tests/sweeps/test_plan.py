@@ -41,7 +41,7 @@ def test_points_are_those_of_simulate():
 
 
 def test_a_point_beyond_the_chip_is_invalid():
-    with pytest.raises(InvalidPoint, match="warps = 48: an integer from 1 to 24 on g80"):
+    with pytest.raises(InvalidPoint, match="warps = 48: must be an integer from 1 to 24 on g80"):
         small_plan().point((0, 0, 2, 0))
 
 

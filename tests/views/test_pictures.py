@@ -36,7 +36,7 @@ def draw(command, stores):
 
 
 def compared(kind):
-    settings = {"baseline_dir": "../docs/pictures", "filename": f"{kind}.png", "tolerance": TOLERANCE, "style": SETTINGS}
+    settings = {"baseline_dir": "../../docs/pictures", "filename": f"{kind}.png", "tolerance": TOLERANCE, "style": SETTINGS}
     saved = {"dpi": 110, "metadata": {"Software": None}, "pil_kwargs": {"optimize": True}}
     return pytest.param(kind, marks=pytest.mark.mpl_image_compare(**settings, savefig_kwargs=saved), id=kind)
 

@@ -86,7 +86,7 @@ def changes(point: Point, needed_warps: float) -> list[Change]:
 def _without_memory_latency(gpu: Gpu) -> Gpu:
     fields: dict[str, Any] = {
         "memory.latency_cycles": _SHORTEST_MEMORY,
-        "memory.queue.base_latency_cycles": float(_SHORTEST_MEMORY),
+        "memory.queue.latency_offset_cycles": 0.0,
         "memory.transaction_latency_cycles": 0.0,
     }
     for level in ("l1", "l2"):

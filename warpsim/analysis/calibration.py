@@ -23,8 +23,7 @@ from warpsim.hardware.gpu import Gpu, Queue
 from warpsim.hardware.residency import default_block_warps
 from warpsim.kernels import mix
 from warpsim.results.schema import QUANTILES
-from warpsim.simulation.api import run
-from warpsim.simulation.counters import report
+from warpsim.simulation.api import simulate_replicate
 from warpsim.simulation.point import make_point
 
 SERVERS = (8, 12, 16, 20, 24, 32, 48, 64)
@@ -74,8 +73,7 @@ def curve(gpu: Gpu, occupancies: Sequence[int], *, cycles: int = 40_000, seed: i
     found = []
     for warps in occupancies:
         point = make_point(gpu, mix(alpha=0), warps=warps, warmup=cycles // 8, cycles=cycles)
-        machine, state = run(point, seed)  # not a hash of the parameters, as in `simulate`: all fits meet the same numbers
-        found.append(report(machine, state, gpu, point.warmup))
+        found.append(simulate_replicate(point, seed))  # not a hash of the parameters: all fits have common random numbers
     return {name: np.array([values[name] for values in found]) for name in names}
 
 
@@ -152,7 +150,7 @@ def fit_queue(
 
     def queue(parameters: Floats, count: int) -> Queue:
         return Queue(
-            base_latency_cycles=float(base * parameters[0]),
+            latency_offset_cycles=float(base * parameters[0] - gpu.memory.latency_cycles),
             crossbar_servers=count,
             crossbar_gbs=float(peak * parameters[1]),
             dram_servers=count,
@@ -179,7 +177,7 @@ def fit_queue(
     percent = round(100 * best[0], 2)
     rounded = best[1].model_copy(
         update={
-            "base_latency_cycles": round(best[1].base_latency_cycles, 1),
+            "latency_offset_cycles": round(best[1].latency_offset_cycles, 1),
             "crossbar_gbs": round(best[1].crossbar_gbs, 1),
             "dram_gbs": round(best[1].dram_gbs, 1),
             "fit_rms_percent": percent,

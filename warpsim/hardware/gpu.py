@@ -29,6 +29,7 @@ from pydantic import (
 
 from warpsim import units
 from warpsim.hardware import files as params
+from warpsim.hardware.latency import load_distribution
 
 REQUIRED_OPS = ("alu", "sfu", "smem", "load", "store", "barrier", "branch", "exit")
 """The operation classes that every chip describes; a file may add more."""
@@ -58,6 +59,7 @@ Count = Annotated[int, Field(ge=1)]
 Cycles = Annotated[int, Field(ge=0)]
 Bytes = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1)]
 Interval = Annotated[
@@ -143,11 +145,16 @@ class Op(_Part):
 class Queue(_Part):
     """Fitted parameters of the memory model `queue`: two stages in series, rates of the whole chip, beside the sustained rate.
 
-    `base_latency_cycles` is the mean latency of the idle system, and `fit_rms_percent` the error of the fit
-    (None before there was one).
+    Attributes:
+        latency_offset_cycles: mean latency of the idle system, less `Memory.latency_cycles`.
+        crossbar_servers: servers of the first stage.
+        crossbar_gbs: rate of the first stage, all servers together.
+        dram_servers: servers of the second stage.
+        dram_gbs: rate of the second stage, all servers together.
+        fit_rms_percent: error of the fit; None before there was one.
     """
 
-    base_latency_cycles: Positive
+    latency_offset_cycles: Finite
     crossbar_servers: Count
     crossbar_gbs: Positive
     dram_servers: Count
@@ -171,13 +178,14 @@ class Contention(_Part):
 class Memory(_Part):
     """The memory system, of the whole chip.
 
-    `latency_cycles` is the unloaded latency of a coalesced load (V Table 6.2), `bandwidth_gbs` the sustained
-    rate. A coalesced 32-bit access is 128 / `transaction_bytes` transactions; each extra one adds
-    `transaction_latency_cycles`. One transaction of an access that does not coalesce moves
+    `latency_cycles` is the unloaded latency of a coalesced load (V Table 6.2); every memory model starts from it.
+    `bandwidth_gbs` is the sustained rate. A coalesced 32-bit access is 128 / `transaction_bytes` transactions; each extra one
+    adds `transaction_latency_cycles`. One transaction of an access that does not coalesce moves
     `divergent_transaction_bytes`, in effect. `loads_per_warp`, `loads_per_sm` and `stores_per_sm` limit the
     loads, and the stores, in flight (None: no limit). `l1_latency_cycles` and `l2_latency_cycles` are None
     where unknown. `distribution` names the latency quantiles, a file of params/latency or a path; `measured`
-    says whether they were measured on this chip.
+    says whether they were measured on this chip, and `measured_latency_cycles` the `latency_cycles` of that chip:
+    the memory model `measured` shifts all quantiles by the difference (left out: no difference).
     """
 
     latency_cycles: Count
@@ -194,8 +202,35 @@ class Memory(_Part):
     l2_latency_cycles: Count | None = None
     distribution: Name
     measured: bool
+    measured_latency_cycles: Count | None = None
     queue: Queue
     contention: Contention
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, data: Any) -> Any:
+        """Fills in the latency at which quantiles were measured, and reads the queue's latency of files of warpsim 0.1."""
+        if not isinstance(data, Mapping) or not _is_number(data.get("latency_cycles")):
+            return data
+        data = dict(data)
+        if data.get("measured") is True:
+            data.setdefault("measured_latency_cycles", data["latency_cycles"])
+        queue = data.get("queue")
+        if isinstance(queue, Mapping) and _is_number(queue.get("base_latency_cycles")):
+            base = queue["base_latency_cycles"]
+            kept = {key: value for key, value in queue.items() if key != "base_latency_cycles"}
+            data["queue"] = {"latency_offset_cycles": float(base - data["latency_cycles"]), **kept}
+        return data
+
+    @property
+    def queue_latency_cycles(self) -> float:
+        """Mean unloaded latency of the memory model `queue`, in cycles."""
+        return self.latency_cycles + self.queue.latency_offset_cycles
+
+    @property
+    def measured_shift_cycles(self) -> int:
+        """What the memory model `measured` adds to the measured latencies, in cycles."""
+        return self.latency_cycles - (self.measured_latency_cycles or self.latency_cycles)
 
 
 class Gpu(_Part):
@@ -237,6 +272,18 @@ class Gpu(_Part):
     def to_dict(self) -> dict[str, Any]:
         """Return the description in JSON types; intervals are exact fractions as text."""
         return self.model_dump(mode="json")
+
+    def identity(self) -> dict[str, Any]:
+        """Returns what a simulation depends on, in JSON types: no names, titles, years, or errors of fits.
+
+        The table of latency quantiles is given by its numbers.
+        """
+        parts = self.to_dict()
+        for label in ("name", "title", "generation", "year"):
+            del parts[label]
+        del parts["memory"]["measured"], parts["memory"]["queue"]["fit_rms_percent"]
+        parts["memory"]["distribution"] = load_distribution(self.memory.distribution).identity()
+        return parts
 
     @property
     def bandwidth_bytes_per_cycle(self) -> float:
@@ -335,6 +382,9 @@ def _inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
     if (fit is None) != (terms is None):
         text = f" = {params.show(terms)}: together with refined_a_cycles, or neither"
         yield ("memory", "contention", "refined"), text
+    latency, offset = _at(data, "memory.latency_cycles"), _at(data, "memory.queue.latency_offset_cycles")
+    if _is_number(latency) and _is_number(offset) and latency + offset <= 0:
+        yield ("memory", "queue", "latency_offset_cycles"), f" = {offset}: above -{latency}, the chip's memory.latency_cycles"
     distribution = _at(data, "memory.distribution")
     if isinstance(distribution, str) and distribution:
         try:

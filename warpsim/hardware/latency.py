@@ -9,13 +9,15 @@ import csv
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from warpsim.hardware import files as params
-from warpsim.hardware.gpu import Contention
+
+if TYPE_CHECKING:
+    from warpsim.hardware.gpu import Contention
 
 BINS = 4096
 """Steps of a quantile table, if not said otherwise."""
@@ -76,6 +78,14 @@ class LatencyDistribution:
     def mean(self, row: int = 0) -> float:
         """Return the mean latency of a row's draws, in cycles."""
         return float(np.trapezoid(self.quantile_table(row), dx=1 / BINS))
+
+    def shifted(self, by_cycles: float) -> Self:
+        """Returns this distribution with a number of cycles added to all latencies, none of which falls below 1 cycle."""
+        return type(self)(self.name, self.loads_gbs, self.levels, np.maximum(self.cycles + by_cycles, 1.0))
+
+    def identity(self) -> dict[str, list[Any]]:
+        """Returns the numbers of the table in JSON types, without its name."""
+        return {key: getattr(self, key).tolist() for key in ("loads_gbs", "levels", "cycles")}
 
     def scaled(self, to_mean: float) -> Self:
         """Return this distribution, all latencies multiplied so that row 0 has the mean `to_mean` cycles."""

@@ -75,7 +75,7 @@ def occupancy(gpu: Gpu, kernel: Resources, block_warps: int) -> Residency:
         ValueError: `block_warps` is not from 1 to the chip's limit.
     """
     sm = gpu.sm
-    block_warps = _integer("block_warps", block_warps, sm.max_block_warps, gpu)
+    block_warps = integer("block_warps", block_warps, 1, sm.max_block_warps, of=gpu.name)
     registers = _block_registers(gpu, kernel.registers_per_thread, block_warps)
     shared = _round_up(kernel.shared_bytes_per_block + sm.shared_overhead_bytes, sm.shared_granularity_bytes)
     limits = {
@@ -101,7 +101,7 @@ def default_block_warps(gpu: Gpu, warps: int) -> int:
         InvalidPoint: `warps` is above the chip's limit, or no block size makes it (a ValueError).
         ValueError: `warps` is below 1.
     """
-    warps = _integer("warps", warps, gpu.sm.max_warps, gpu)
+    warps = integer("warps", warps, 1, gpu.sm.max_warps, of=gpu.name)
     size = _smallest_block(gpu, warps)
     if size is None:
         fit = [n for n in range(1, gpu.sm.max_warps + 1) if _smallest_block(gpu, n)]
@@ -139,13 +139,13 @@ def resolve_launch(
         raise ValueError(f"launch.blocks = {launch.blocks}: left out where launch.persistent is true")
     sm = gpu.sm
     if warps is not None:
-        warps = _integer("warps", warps, sm.max_warps, gpu)
+        warps = integer("warps", warps, 1, sm.max_warps, of=gpu.name)
     if block_warps is not None:
-        block_warps = _integer("block_warps", block_warps, sm.max_block_warps, gpu)
+        block_warps = integer("block_warps", block_warps, 1, sm.max_block_warps, of=gpu.name)
     if launch:
         if block_warps not in (None, launch.block_warps):
             raise ValueError(f"block_warps = {block_warps}: {launch.block_warps}, as in launch, or left out")
-        block_warps = _integer("launch.block_warps", launch.block_warps, sm.max_block_warps, gpu)
+        block_warps = integer("launch.block_warps", launch.block_warps, 1, sm.max_block_warps, of=gpu.name)
     if block_warps is None:
         block_warps = default_block_warps(gpu, sm.max_warps if warps is None else warps)
 
@@ -190,14 +190,6 @@ def _smallest_block(gpu: Gpu, warps: int) -> int | None:
 
 def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
-
-
-def _integer(name: str, value: object, most: int, gpu: Gpu) -> int:
-    """Checks an integer from 1 to a limit of the chip, above which the point does not exist."""
-    number = integer(name, value)
-    if number > most:
-        raise InvalidPoint(f"{name} = {number}: must be an integer from 1 to {most} on {gpu.name}")
-    return number
 
 
 def _needs(gpu: Gpu, kernel: Resources) -> str:

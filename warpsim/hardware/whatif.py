@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from warpsim.arguments import InvalidPoint
 from warpsim.hardware.gpu import Gpu, GpuFileError
 
+_NEVER_READ = {
+    "title": "",
+    "generation": "",
+    "year": "",
+    "memory.measured": "",
+    "memory.pin_bandwidth_gbs": "memory.bandwidth_gbs",
+    "memory.queue.fit_rms_percent": "",
+    "memory.contention.a_cycles": "memory.latency_cycles",
+    "memory.contention": "the fields of memory.queue, with memory = 'queue'",
+    "ops.load.latency_cycles": "memory.latency_cycles",
+    "ops.store.latency_cycles": "memory.latency_cycles",
+    "ops.exit.latency_cycles": "block_launch_cycles",
+    "ops.exit.gap_cycles": "block_launch_cycles",
+    "ops.branch.latency_cycles": "branch.gap_cycles",
+}
+"""Field, or table of fields, that no simulation reads -> the field that acts in its place."""
+
+_READ_BY = {
+    "memory.measured_latency_cycles": (("measured",), "memory.latency_cycles"),
+    "memory.queue.latency_offset_cycles": (("queue",), "memory.latency_cycles"),
+    "memory.queue": (("queue",), "memory.bandwidth_gbs"),
+    "memory.distribution": (("queue", "measured"), "memory.latency_cycles"),
+}
+"""Field, or table of fields, that some memory models read -> these models, and the field that acts with the others."""
+
 
 def changed_gpu(gpu: Gpu, fields: Mapping[str, Any]) -> Gpu:
-    """The chip with fields changed.
+    """Returns the chip with fields changed.
 
     Args:
         gpu: a chip; the changed one keeps its name.
@@ -18,7 +43,7 @@ def changed_gpu(gpu: Gpu, fields: Mapping[str, Any]) -> Gpu:
             for "ops.alu.latency_cycles".
 
     Raises:
-        InvalidPoint: it would be no chip: a key is unknown, a value is not allowed, or contradicts another; the message
+        InvalidPoint: the result would be no chip: a key is unknown, a value is not allowed, or contradicts another; the message
             names key and value.
     """
     if not fields:
@@ -31,6 +56,32 @@ def changed_gpu(gpu: Gpu, fields: Mapping[str, Any]) -> Gpu:
         return Gpu.from_dict(data, source=f"{what} on {gpu.name}")
     except GpuFileError as error:
         raise InvalidPoint(str(error)) from None
+
+
+def check_fields_act(fields: Iterable[str], memory: str) -> None:
+    """Checks that a simulation reads the fields that are changed. A field that it does not read would seem to have no effect.
+
+    Args:
+        fields: dotted keys after "gpu.".
+        memory: the memory model.
+
+    Raises:
+        ValueError: the simulation does not read a field; the message names the one that acts in its place.
+    """
+    for key in fields:
+        path = ".".join(_path(key))
+        for prefix in _prefixes(path):
+            models, instead = _READ_BY.get(prefix, ((), _NEVER_READ.get(prefix)))
+            if memory not in models and instead is not None:
+                reader = f"a simulation with memory = {memory!r}" if models else "a simulation"
+                hint = f"; change {'' if ' ' in instead else 'gpu.'}{instead} instead" if instead else ""
+                raise ValueError(f"gpu.{key}: {reader} does not read it{hint}")
+
+
+def _prefixes(path: str) -> list[str]:
+    """Returns the path of a field and those of the tables that hold it, the longest first."""
+    keys = path.split(".")
+    return [".".join(keys[:length]) for length in range(len(keys), 0, -1)]
 
 
 def _path(key: str) -> list[str]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -88,6 +88,24 @@ class Kernel(Record):
         """Whether the program ends in an endless loop."""
         last = self.body[-1] if self.body else None
         return isinstance(last, Loop) and last.trips is None
+
+    def identity(self) -> dict[str, Any]:
+        """Returns the kernel in JSON types, without the labels that are only for people.
+
+        The labels are `name`, `title`, `source` and the comments of instructions. Two kernels that differ in
+        nothing else have equal identities, and the same seeds and digests.
+        """
+        parts: dict[str, Any] = _without_comments(self.model_dump(mode="json", exclude={"name", "title", "source"}))
+        return parts
+
+
+def _without_comments(value: Any) -> Any:
+    """Returns JSON values without the comments of instructions, at any depth."""
+    if isinstance(value, dict):
+        return {key: _without_comments(inner) for key, inner in value.items() if key != "comment"}
+    if isinstance(value, list):
+        return [_without_comments(item) for item in value]
+    return value
 
 
 def barriers_not_reached_by_all(kernel: Kernel) -> list[str]:

@@ -79,10 +79,12 @@ class Memory:
         )
         self.dram = Stage(self.servers(queue.dram_servers, sms, gpu.sms), self.rate(queue.dram_gbs))
         distribution = load_distribution(gpu.memory.distribution)
-        self.unloaded = distribution.scaled(queue.base_latency_cycles).quantile_table(0).tolist()
+        self.unloaded = distribution.scaled(gpu.memory.queue_latency_cycles).quantile_table(0).tolist()
         self.loads_gbs = distribution.loads_gbs.tolist()
-        self.rows = [distribution.quantile_table(row).tolist() for row in range(len(self.loads_gbs))]
+        measured = distribution.shifted(gpu.memory.measured_shift_cycles)
+        self.rows = [measured.quantile_table(row).tolist() for row in range(len(self.loads_gbs))]
         self.buckets: Counter[int] = Counter()
+        self.moved_bytes = 0.0  # by the last access, in DRAM
 
     def rate(self, gbs: float) -> float:
         """Return a rate of the chip as bytes per cycle of the slice."""
@@ -108,8 +110,8 @@ class Memory:
                 j * facts.extra / step * self.facts.transaction_latency_cycles for j in range(facts.requests)
             ]
         latency = unloaded + max(max(w, e) for w, e in zip(waits, delays, strict=True))
-        if level == "memory":
-            self.buckets[t // BUCKET_CYCLES] += facts.requests * facts.bytes_per_request
+        self.moved_bytes = facts.requests * facts.bytes_per_request if level == "memory" else 0.0
+        self.buckets[t // BUCKET_CYCLES] += self.moved_bytes
         return math.floor(latency + 1 / 2)
 
     @staticmethod

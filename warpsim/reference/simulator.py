@@ -69,6 +69,11 @@ class Result:
     load_latencies: list[int] = field(default_factory=list)
     """Of the loads that issued in the window, in the order of issue."""
     instructions: Counter[str] = field(default_factory=Counter)
+    unit_cycles: Counter[str] = field(default_factory=Counter)
+    """Cycles of their units that the instructions of a class take, exact fractions."""
+    asked_bytes: float = 0.0
+    moved_bytes: float = 0.0
+    """Bytes that the program asked for, and that passed the memory's sustained rate."""
     end: int = 0
     """The first cycle that is not counted."""
 
@@ -247,12 +252,17 @@ class Machine:
 
         ways, access = self.costs(step)
         self.unit(sm, scheduler, step).occupy(t, ways)
+        if t in self.window:
+            self.result.unit_cycles[step.op] += op.interval_cycles * ways
         slots = op.issue_slots + ways - 1
         returns = None
         if step.op in ("load", "store"):
             slots += access.extra
             latency = self.memory.access(t, step.instruction.access, access, warp.stream)
             sm.returns[step.op].append(t + latency)
+            if t in self.window:
+                self.result.asked_bytes += access.requested_bytes
+                self.result.moved_bytes += self.memory.moved_bytes
             if step.op == "load":
                 returns = t + latency
                 warp.returns.append(returns)

@@ -1,4 +1,4 @@
-"""One chip, one kernel, one launch: `simulate`, and what it reports. docs/model.md is the machine."""
+"""Simulates one point: `simulate`, and the functions that sweeps and advice call. docs/model.md describes the machine."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.arguments import integer
+from warpsim.arguments import choice, integer
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
+from warpsim.reference import simulator as reference
 from warpsim.results import provenance, schema
-from warpsim.simulation.counters import TraceRun, report, traced
-from warpsim.simulation.point import Point, make_point, point_provenance, replicate_seed
+from warpsim.simulation.counters import engine_counts, reference_counts, variables
+from warpsim.simulation.point import MAX_CYCLES, Point, make_point, point_provenance, replicate_seed
 from warpsim.simulation.run import Bins, Keep, drive
 from warpsim.simulation.trace import Trace
 
@@ -23,9 +24,14 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from warpsim.engine.state import Machine, State
-    from warpsim.simulation.trace_variables import Record
+
+Arrays = dict[str, NDArray[np.float64]]
+"""Variable -> values, replicate first."""
+
+ENGINES = ("compiled", "reference")
 
 _Result = TypeVar("_Result")
+
 
 def simulate(
     gpu: Gpu,
@@ -43,35 +49,36 @@ def simulate(
     cycles: int = Point.cycles,
     threads: int = 1,
     trace: Trace | None = None,
+    engine: str = "compiled",
 ) -> xr.Dataset:
     """Simulates one kernel on one chip, cycle by cycle.
 
-    With an endless supply of blocks (no `launch.blocks`) it counts `cycles` cycles after `warmup`: a steady state. A finite
-    grid runs to completion, `warmup` is 0, and the variable `cycles` is its total time.
+    With an endless supply of blocks (no `launch.blocks`), the simulation counts `cycles` cycles after `warmup`: a steady state. A
+    finite grid runs to completion; then `warmup` is 0, and the variable `cycles` is the grid's total time.
 
     Args:
         gpu: the chip, from `load_gpu`.
         kernel: the program of every warp, from `load_kernel` or a builder.
-        warps: occupancy asked for, warps per SM; left out: as many as fit.
+        warps: occupancy, in warps per SM; left out: as many as fit.
         block_warps: warps of a thread block; left out: the smallest that divides `warps` within the chip's limit on blocks.
-        launch: the launch in full, in place of the two.
-        scheduler: "lrr", "gto", "oldest" or "random" (docs/model.md, section 3).
-        memory: "queue", "fixed" or "measured" (section 5).
-        replicates: independent repetitions. Each has its own seed, a hash of `seed`, of all that is simulated and of the
-            replicate's number. The scheduler is not in the hash: policies meet the same random latencies, so that their
-            differences are sharp.
+        launch: the launch in full, in place of `warps` and `block_warps`.
+        scheduler: scheduling policy: "lrr", "gto", "oldest" or "random" (docs/model.md, section 3).
+        memory: memory model: "queue", "fixed" or "measured" (section 5).
+        replicates: number of independent repetitions. Each has its own seed, a hash of `seed`, of the parameters, and of the
+            replicate's number. The policy does not enter the hash, so policies are compared with common random numbers.
         seed: root of all randomness.
-        sms: simulate a slice of so many SMs with its share of the memory system; left out: the whole chip.
+        sms: number of SMs to simulate, as a slice of the chip with its share of the memory system; left out: the whole chip.
         warmup: cycles before counting starts.
         cycles: cycles that are counted.
-        threads: replicates that run at a time; no number depends on it.
-        trace: what to keep of the run's course; adds the variables of `schema.TRACE_VARIABLES` that are asked for
-            (docs/traces.md).
+        threads: replicates that run at the same time. No number depends on it.
+        trace: events to record. Adds the variables of `schema.TRACE_VARIABLES` that are asked for (docs/traces.md).
+        engine: "compiled", or "reference": the same machine in plain Python, some 10,000 times slower. It gives the same
+            numbers, and a debugger can step through it (`warpsim.reference`). It records no trace.
 
     Returns:
-        A Dataset with dimension `replicate`, and `op`, `quantile`, `state`, `slot`, `warps`; each variable carries `units` and
-        `long_name`, the Dataset `source`, `history` and `provenance`, from which `from_provenance` repeats the run.
-        `warp_latency` is NaN where no warp retired in the window, as in an endless kernel.
+        A Dataset with dimension `replicate`, and `op`, `quantile`, `state`, `slot`, `warps`. Each variable has the attributes
+        `units` and `long_name`; the Dataset has `source`, `history` and `provenance`, from which `from_provenance` repeats the
+        run. `warp_latency` is NaN where no warp retired in the window, as in an endless kernel.
 
     Raises:
         TypeError: an argument is of the wrong type.
@@ -84,29 +91,30 @@ def simulate(
         replicates=replicates, seed=seed, sms=sms, warmup=warmup, cycles=cycles,
     )  # fmt: skip
     threads = integer("threads", threads, 1)
+    choice("engine", engine, ENGINES)
     labels: dict[str, Any] = {}
-    if trace is None:
+    if engine == "reference":
+        if trace is not None:
+            raise ValueError("trace: must be left out with engine = 'reference', which records none")
+        arrays = _stacked([_run_reference(point, replicate_seed(point.streams(), n)) for n in range(point.replicates)])
+    elif trace is None:
         arrays = simulate_point(point, threads)
     else:
         arrays, labels = trace_point(point, trace, threads)
     coordinates = schema.result_coordinates(point.replicates, schema.result_ops([gpu]))
     coordinates |= {"warps": np.arange(arrays["occupancy_fraction"].shape[1]), **labels}
     entry = f"simulate {gpu.name} {kernel.name} {point.scheduler} {point.memory}"
-    return schema.build_dataset(
-        arrays, coordinates, attrs=provenance.attributes(point_provenance(point, trace), entry)
-    )
+    return schema.build_dataset(arrays, coordinates, attrs=provenance.attributes(point_provenance(point, trace), entry))
 
 
-def simulate_point(
-    point: Point, threads: int = 1, *, streams: bytes | None = None, first: int = 0
-) -> dict[str, NDArray[np.float64]]:
+def simulate_point(point: Point, threads: int = 1, *, streams: bytes | None = None, first: int = 0) -> Arrays:
     """Runs all replicates of a point.
 
     Args:
         point: what to simulate.
-        threads: replicates that run at a time.
-        streams: what the seeds are a hash of, with the replicate's number; left out, a hash of the point. Points with the
-            same streams meet the same random numbers.
+        threads: replicates that run at the same time.
+        streams: what the seeds are hashes of, together with the replicate's number; left out: the point's identity. Points
+            with the same streams have common random numbers.
         first: number of the first replicate.
 
     Returns:
@@ -118,28 +126,38 @@ def simulate_point(
     base = point.streams() if streams is None else streams
     unseeded = _encode(point)
 
-    def one(replicate: int) -> dict[str, NDArray[np.float64]]:
-        machine, state, _ = _replicate(point, unseeded, replicate_seed(base, replicate))
-        return report(machine, state, point.gpu, point.warmup)
+    def one(replicate: int) -> Arrays:
+        machine, state, _ = _run(point, unseeded, replicate_seed(base, replicate))
+        return _variables(point, machine, state)
 
     return _stacked(_each(range(first, first + point.replicates), one, threads))
 
 
-def trace_point(point: Point, trace: Trace, threads: int = 1) -> tuple[dict[str, NDArray[np.float64]], dict[str, Any]]:
-    """Runs all replicates of a point and keeps of their course what is asked for.
+def simulate_replicate(point: Point, seed: int) -> Arrays:
+    """Runs one replicate of a point by its 64-bit seed; the arrays have no dimension `replicate`.
+
+    Raises:
+        DeadlockError: warps wait at different barriers.
+    """
+    machine, state, _ = _run(point, _encode(point), seed)
+    return _variables(point, machine, state)
+
+
+def trace_point(point: Point, trace: Trace, threads: int = 1) -> tuple[Arrays, dict[str, Any]]:
+    """Runs all replicates of a point and records the events that are asked for.
 
     Returns:
-        What `simulate_point` returns, and the variables of the trace; and the labels of the trace's dimensions.
+        What `simulate_point` returns, with the variables of the trace; the labels of the trace's dimensions.
 
     Raises:
         TypeError: `trace` is not a Trace.
         DeadlockError: warps wait at different barriers.
         TraceLimitError: the trace takes more than its `max_bytes`.
     """
-    from warpsim.simulation.trace_variables import record, trace_arrays
+    from warpsim.simulation.trace_variables import Recording, recording, trace_arrays
 
     if not isinstance(trace, Trace):
-        raise TypeError(f"trace = {trace!r}: a Trace, or None")
+        raise TypeError(f"trace = {trace!r}: must be a Trace, or None")
     base, unseeded = point.streams(), _encode(point)
     chip = unseeded.chip[0]
     keep = trace.keep(
@@ -148,15 +166,16 @@ def trace_point(point: Point, trace: Trace, threads: int = 1) -> tuple[dict[str,
         blocks=int(chip.blocks) if point.finite else None, block_warps=point.launch.block_warps,
     )  # fmt: skip
 
-    def one(replicate: int) -> tuple[dict[str, NDArray[np.float64]], Record]:
-        machine, state, bins = _replicate(point, unseeded, replicate_seed(base, replicate), keep)
-        return report(machine, state, point.gpu, point.warmup), record(machine, state, bins, trace)
+    def one(replicate: int) -> tuple[Arrays, Recording]:
+        machine, state, bins = _run(point, unseeded, replicate_seed(base, replicate), keep)
+        return _variables(point, machine, state), recording(machine, state, bins, trace)
 
     results = _each(range(point.replicates), one, threads)
+    recordings = [recorded for _, recorded in results]
     arrays, labels = trace_arrays(
-        [kept for _, kept in results], trace, point.gpu, point.kernel, sms=int(chip.sms), block_warps=point.launch.block_warps
+        recordings, trace, point.gpu, point.kernel, sms=int(chip.sms), block_warps=point.launch.block_warps
     )
-    return _stacked([counts for counts, _ in results]) | arrays, labels
+    return _stacked([counted for counted, _ in results]) | arrays, labels
 
 
 def _each(numbers: range, one: Callable[[int], _Result], threads: int) -> list[_Result]:
@@ -166,25 +185,19 @@ def _each(numbers: range, one: Callable[[int], _Result], threads: int) -> list[_
         return list(pool.map(one, numbers))
 
 
-def _stacked(results: Sequence[dict[str, NDArray[np.float64]]]) -> dict[str, NDArray[np.float64]]:
+def _stacked(results: Sequence[Arrays]) -> Arrays:
     return {name: np.stack([result[name] for result in results]) for name in results[0]}
 
 
-def run(point: Point, seed: int) -> tuple[Machine, State]:
-    """Runs one replicate in the engine; its counters are in the State.
-
-    Raises:
-        DeadlockError: warps wait at different barriers.
-    """
-    machine, state, _ = _replicate(point, _encode(point), seed)
-    return machine, state
-
-
-def _replicate(point: Point, unseeded: Machine, seed: int, keep: Keep | None = None) -> tuple[Machine, State, Bins | None]:
+def _run(point: Point, unseeded: Machine, seed: int, keep: Keep | None = None) -> tuple[Machine, State, Bins | None]:
     from warpsim.simulation.encode import with_seed
 
     machine = with_seed(unseeded, seed)
     return machine, *drive(machine, point.kernel.name, point.warmup, None if point.finite else point.cycles, keep)
+
+
+def _variables(point: Point, machine: Machine, state: State) -> Arrays:
+    return variables(engine_counts(machine, state, point.gpu, point.warmup), point.gpu, int(machine.chip[0].sms))
 
 
 def _encode(point: Point) -> Machine:
@@ -193,31 +206,12 @@ def _encode(point: Point) -> Machine:
     return encode(point.gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, sms=point.sms)
 
 
-def trace_run(
-    gpu: Gpu,
-    kernel: Kernel,
-    launch: Launch,
-    *,
-    scheduler: str = "lrr",
-    memory: str = "queue",
-    seed: int,
-    warmup: int = 0,
-    cycles: int | None = None,
-    sms: int | None = None,
-    rows: int = 1_000_000,
-) -> TraceRun:
-    """Runs one replicate, of which `seed` is the 64-bit seed, and keeps all that happens, at most `rows` of each kind.
-
-    `launch` is as `resolve_launch` returns it; `cycles` None runs a finite grid to its end, with which a longer window ends.
-
-    Raises:
-        DeadlockError: warps wait at different barriers.
-        TraceLimitError: there were more than `rows`.
-        ValueError: the grid ends within `warmup`.
-    """
-    from warpsim.simulation.encode import encode, with_seed
-
-    machine = with_seed(encode(gpu, kernel, launch, scheduler=scheduler, memory=memory, sms=sms), seed)
-    keep = Keep(issues=rows, lives=rows, changes=rows, by_line=True)
-    state, _ = drive(machine, kernel.name, warmup, cycles, keep)
-    return traced(machine, state, list(gpu.ops), warmup)
+def _run_reference(point: Point, seed: int) -> Arrays:
+    """Runs one replicate on the reference machine."""
+    cycles = None if point.finite else point.cycles
+    result = reference.simulate(
+        point.gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, seed=seed, warmup=point.warmup,
+        cycles=cycles, sms=point.sms, max_cycles=MAX_CYCLES,
+    )  # fmt: skip
+    sms = point.gpu.sms if point.sms is None else point.sms
+    return variables(reference_counts(result, point.gpu, point.launch, sms, point.warmup), point.gpu, sms)

@@ -1,8 +1,7 @@
-"""From the engine's counters to what a run reports."""
+"""Computes the variables of a result from what a machine counted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,56 +10,138 @@ from numpy.typing import NDArray
 
 from warpsim import units
 from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.residency import Launch
+from warpsim.reference.simulator import Result
 from warpsim.results import schema
 
 if TYPE_CHECKING:
     from warpsim.engine.state import Machine, State
 
 
-def report(machine: Machine, state: State, gpu: Gpu, warmup: int) -> dict[str, NDArray[np.float64]]:
-    """The variables of one replicate from the engine's counters."""
-    chip, tally = machine.chip[0], state.tally[0]
-    sms, cycles = int(chip.sms), int(state.clock[0].cycle) - warmup
-    sm_cycles = sms * cycles
-    scheduler_cycles = sm_cycles * int(chip.schedulers)
-    ops = schema.result_ops([gpu])
-    issued = dict(zip(gpu.ops, _by_class(machine, state.issued), strict=False))
-    instructions = np.array([issued[op] for op in ops], float)
-    occupancy = tally.occupancy[: int(chip.seats * chip.block_warps) + 1] / sm_cycles
+@dataclass(frozen=True)
+class Counts:
+    """What one replicate counted in its window, on the compiled engine or on the reference machine.
+
+    Attributes:
+        cycles: length of the window.
+        instructions: operation class -> warp instructions issued.
+        asked_bytes: bytes that the program asked for.
+        moved_bytes: bytes that passed the memory's sustained rate.
+        unit_use: for each operation class the fraction of time in which its units were occupied.
+        warp_cycles: int64[states], warp-cycles by state.
+        issue_cycles: scheduler-cycles in which instructions issued.
+        busy_cycles: scheduler-cycles in which the scheduler was still busy with earlier issues.
+        occupancy: int64[warps + 1], SM-cycles by number of resident warps.
+        latency_sum: sum of the latencies of all loads, in cycles.
+        latencies: int64[bins], loads by latency, in the bins of docs/model.md, section 7.
+        retired: warps that retired.
+        lifetime_sum: sum of their latencies, in cycles.
+    """
+
+    cycles: int
+    instructions: dict[str, int]
+    asked_bytes: float
+    moved_bytes: float
+    unit_use: list[float]
+    warp_cycles: NDArray[np.int64]
+    issue_cycles: int
+    busy_cycles: int
+    occupancy: NDArray[np.int64]
+    latency_sum: int
+    latencies: NDArray[np.int64]
+    retired: int
+    lifetime_sum: int
+
+
+def variables(counts: Counts, gpu: Gpu, sms: int) -> dict[str, NDArray[np.float64]]:
+    """Computes the variables of one replicate: for every variable of `schema.VARIABLES` an array of its own dimensions."""
+    cycles = counts.cycles
+    sm_cycles, share, clock = sms * cycles, sms / gpu.sms, gpu.clock_ghz
+    schedulers = sm_cycles * gpu.sm.schedulers
+    instructions = np.array([counts.instructions[op] for op in schema.result_ops([gpu])], float)
+    occupancy = counts.occupancy / sm_cycles
     levels = np.arange(len(occupancy))
-    issue_cycles, busy = _scheduler_cycles(machine, state)
-    asked_bytes = float(state.issued @ machine.details.asked_bytes)
-    used = _by_class(machine, state.issued * machine.program.unit_ticks) / (sm_cycles * chip.tick)
-    used = used / np.where(chip.own_unit, chip.schedulers, 1)
-    moved = tally.moved_bytes / cycles / chip.peak_rate
-    clock, share = gpu.clock_ghz, sms / gpu.sms
+    issued, busy = counts.issue_cycles, counts.busy_cycles
+    moved = counts.moved_bytes / cycles / (units.gbs_to_bytes_per_cycle(gpu.memory.bandwidth_gbs, clock) * share)
     values: dict[str, Any] = {
         "cycles": cycles,
         "instructions": instructions,
         "ipc": instructions / sm_cycles,
         "throughput": units.WARP_LANES * instructions / sm_cycles,
-        "bandwidth": units.bytes_per_cycle_to_gbs(asked_bytes / cycles, clock) / share,
-        "memory_latency": _ratio(tally.latency_sum, tally.histogram.sum()),
-        "memory_latency_quantile": _histogram_quantiles(tally.histogram, schema.QUANTILES),
-        "warp_latency": _ratio(tally.lifetime_sum, tally.retired),
+        "bandwidth": units.bytes_per_cycle_to_gbs(counts.asked_bytes / cycles, clock) / share,
+        "memory_latency": _ratio(counts.latency_sum, counts.latencies.sum()),
+        "memory_latency_quantile": _histogram_quantiles(counts.latencies, schema.QUANTILES),
+        "warp_latency": _ratio(counts.lifetime_sum, counts.retired),
         "occupancy": levels @ occupancy,
         "occupancy_max": levels[occupancy > 0].max(initial=0),
         "occupancy_fraction": occupancy,
-        "warp_cycles": [issue_cycles, *tally.states[1 : len(schema.STATES)]],
-        "scheduler_cycles": np.array([issue_cycles, busy, scheduler_cycles - issue_cycles - busy]),
-        "peak_fraction": max(moved, (issue_cycles + busy) / scheduler_cycles, *used),
+        "warp_cycles": counts.warp_cycles,
+        "scheduler_cycles": np.array([issued, busy, schedulers - issued - busy]),
+        "peak_fraction": max(moved, (issued + busy) / schedulers, *counts.unit_use),
     }
     return {name: np.asarray(value, dtype=float) for name, value in values.items()}
 
 
-def _scheduler_cycles(machine: Machine, state: State) -> tuple[int, int]:
+def engine_counts(machine: Machine, state: State, gpu: Gpu, warmup: int) -> Counts:
+    """Reads the counters of the compiled engine."""
+    chip, tally = machine.chip[0], state.tally[0]
+    cycles = int(state.clock[0].cycle) - warmup
+    issued, busy = scheduler_cycles(machine, state)
+    use = by_class(machine, state.issued * machine.program.unit_ticks) / (int(chip.sms) * cycles * chip.tick)
+    return Counts(
+        cycles=cycles,
+        instructions=dict(zip(gpu.ops, by_class(machine, state.issued).tolist(), strict=False)),
+        asked_bytes=float(state.issued @ machine.details.asked_bytes),
+        moved_bytes=float(tally.moved_bytes),
+        unit_use=(use / np.where(chip.own_unit, chip.schedulers, 1)).tolist(),
+        warp_cycles=np.array([issued, *tally.states[1 : len(schema.STATES)]]),
+        issue_cycles=issued,
+        busy_cycles=busy,
+        occupancy=tally.occupancy[: int(chip.seats * chip.block_warps) + 1],
+        latency_sum=int(tally.latency_sum),
+        latencies=tally.histogram,
+        retired=int(tally.retired),
+        lifetime_sum=int(tally.lifetime_sum),
+    )
+
+
+def reference_counts(result: Result, gpu: Gpu, launch: Launch, sms: int, warmup: int) -> Counts:
+    """Reads what the reference machine counted."""
+    from warpsim.engine.state import COARSE_BINS, COARSE_WIDTH, FINE_BINS
+
+    cycles = result.end - warmup
+    assert launch.resident_blocks is not None
+    latencies = np.array(result.load_latencies, np.int64)
+    coarse = FINE_BINS + (latencies - FINE_BINS) // COARSE_WIDTH
+    bins = np.minimum(np.where(latencies < FINE_BINS, latencies, coarse), FINE_BINS + COARSE_BINS - 1)
+    return Counts(
+        cycles=cycles,
+        instructions={op: result.instructions[op] for op in gpu.ops},
+        asked_bytes=result.asked_bytes,
+        moved_bytes=result.moved_bytes,
+        unit_use=[
+            float(result.unit_cycles[op] / (sms * cycles)) / (gpu.sm.schedulers if gpu.ops[op].scope == "scheduler" else 1)
+            for op in gpu.ops
+        ],
+        warp_cycles=np.array([result.warp_cycles[name] for name in schema.STATES]),
+        issue_cycles=result.scheduler_cycles["issued"],
+        busy_cycles=result.scheduler_cycles["busy"],
+        occupancy=np.array([result.occupancy_cycles[n] for n in range(launch.resident_blocks * launch.block_warps + 1)]),
+        latency_sum=int(latencies.sum()),
+        latencies=np.bincount(bins, minlength=FINE_BINS + COARSE_BINS),
+        retired=len(result.retired),
+        lifetime_sum=sum(last - start + 1 for _, _, start, last in result.retired),
+    )
+
+
+def scheduler_cycles(machine: Machine, state: State) -> tuple[int, int]:
     """Scheduler-cycles in which instructions issued, and in which the scheduler was still busy with them."""
     tally = state.tally[0]
     issue_cycles = int(state.issued.sum() - tally.pairs)
     return issue_cycles, int(state.issued @ machine.program.busy - tally.pair_busy - issue_cycles + tally.carried)
 
 
-def _by_class(machine: Machine, of_steps: NDArray[np.int64]) -> NDArray[np.int64]:
+def by_class(machine: Machine, of_steps: NDArray[np.int64]) -> NDArray[np.int64]:
     """Sums of what is counted by step over the operation classes; steps that only steer count nothing."""
     from warpsim.engine.state import CLASSES
 
@@ -133,67 +214,3 @@ def caused_accounts(machine: Machine, state: State) -> NDArray[np.int64]:
 
     found: NDArray[np.int64] = state.caused.reshape(-1, 1 << LABEL_BITS)
     return found[:, : len(schema.STATES)]
-
-
-@dataclass(frozen=True)
-class TraceRun:
-    """Everything that one run did, for tests and for looking closely.
-
-    Attributes:
-        issues: (cycle, sm, slot, operation class) in the machine's order, from cycle 0 on.
-        warp_cycles: warp-cycles by state, in the window.
-        line_cycles: warp-cycles by (scheduler, program line, state), in the window.
-        caused_cycles: warp-cycles by (program line that caused them, state), in the window.
-        scheduler_cycles: scheduler-cycles by use, in the window.
-        occupancy_cycles: SM-cycles by number of resident warps, in the window.
-        occupancy_changes: (cycle, sm, resident warps from then on), in the window.
-        warps: (launch number, sm, slot, start, last cycle or -1) of the warps resident in the window, by launch number.
-        retired: (launch number, sm, start, last cycle) of the warps that retired in the window, by launch number.
-        load_latencies: latencies in cycles of the loads issued in the window, ascending (exact below 4096).
-        instructions: warp instructions by operation class, in the window.
-        end: the cycle after the last one.
-    """
-
-    issues: list[tuple[int, int, int, str]]
-    warp_cycles: dict[str, int]
-    line_cycles: dict[tuple[int, int, str], int]
-    caused_cycles: dict[tuple[int, str], int]
-    scheduler_cycles: dict[str, int]
-    occupancy_cycles: dict[int, int]
-    occupancy_changes: list[tuple[int, ...]]
-    warps: list[tuple[int, ...]]
-    retired: list[tuple[int, ...]]
-    load_latencies: list[int]
-    instructions: dict[str, int]
-    end: int
-
-
-def traced(machine: Machine, state: State, classes: Sequence[str], warmup: int) -> TraceRun:
-    """Everything that a traced run did."""
-    tally, chip, end = state.tally[0], machine.chip[0], int(state.clock[0].cycle)
-    scheduler_cycles = int(chip.sms * chip.schedulers * (end - warmup))
-    issued, busy = _scheduler_cycles(machine, state)
-    accounts, caused = line_accounts(machine, state), caused_accounts(machine, state)
-    return TraceRun(
-        issues=[(int(t), int(sm), int(slot), classes[machine.program[i].op]) for t, sm, slot, i in state.trace[: tally.traced]],
-        warp_cycles=dict(zip(schema.STATES, [issued, *tally.states[1:].tolist()], strict=False)),
-        line_cycles={
-            (int(s), int(line), schema.STATES[name]): int(accounts[s, line, name])
-            for s, line, name in zip(*np.nonzero(accounts), strict=True)
-        },
-        caused_cycles={
-            (int(line), schema.STATES[name]): int(caused[line, name]) for line, name in zip(*np.nonzero(caused), strict=True)
-        },
-        scheduler_cycles=dict(zip(schema.SLOTS, (issued, busy, scheduler_cycles - issued - busy), strict=True)),
-        occupancy_cycles={warps: int(n) for warps, n in enumerate(tally.occupancy) if n},
-        occupancy_changes=_tuples(occupancy_changes(state, end)),
-        warps=_tuples(warps_seen(machine, state)),
-        retired=sorted(_tuples(state.lives[: tally.retired, :4])),
-        load_latencies=np.repeat(np.arange(len(tally.histogram)), tally.histogram).tolist(),
-        instructions={op: int(n) for op, n in zip(classes, _by_class(machine, state.issued), strict=False) if n},
-        end=end,
-    )
-
-
-def _tuples(rows: NDArray[np.int64]) -> list[tuple[int, ...]]:
-    return [tuple(row) for row in rows.tolist()]

@@ -181,8 +181,8 @@ def _latencies(gpu: Gpu, memory: str, sms: int | None) -> tuple[np.ndarray, np.n
     if memory == "fixed":
         return deterministic(gpu.memory.latency_cycles)[None, :], np.zeros(1)
     if memory == "queue":
-        return _unloaded(gpu.memory.distribution, gpu.memory.queue.base_latency_cycles), np.zeros(1)
-    distribution = load_distribution(gpu.memory.distribution)
+        return _unloaded(gpu.memory.distribution, gpu.memory.queue_latency_cycles), np.zeros(1)
+    distribution = load_distribution(gpu.memory.distribution).shifted(gpu.memory.measured_shift_cycles)
     share = 1.0 if sms is None else sms / gpu.sms
     loads = units.gbs_to_bytes_per_cycle(1.0, gpu.clock_ghz) * distribution.loads_gbs * share
     return np.stack([distribution.quantile_table(row) for row in range(len(loads))]), loads

@@ -65,7 +65,7 @@ class Point:
 
     def identity(self) -> dict[str, Any]:
         """What the random numbers depend on, in JSON types: everything that is simulated, but for the scheduling policy."""
-        parts = {name: dump(getattr(self, name)) for name in ("gpu", "kernel", "launch")}
+        parts = {"gpu": self.gpu.identity(), "kernel": self.kernel.identity(), "launch": dump(self.launch)}
         return parts | {name: getattr(self, name) for name in ("memory", "seed", "sms", "warmup", "cycles")}
 
     def streams(self) -> bytes:

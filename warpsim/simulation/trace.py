@@ -1,17 +1,18 @@
-"""What a run keeps of its course: `Trace`, and the room that it takes."""
+"""Requests for traces: which events a run records, and how much memory they may take."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from warpsim.arguments import integer
+from warpsim.results.schema import STATES
 from warpsim.simulation.run import Keep, TraceLimitError
 
 DEFAULT_MAX_BYTES = 1 << 28
-_VALUE = 8  # bytes of a value in the Dataset
-_VALUES = {"issues": 5, "warps": 6, "occupancy": 3}  # of a row: those of the dimensions `issue`, `warp`, `change`
-_STATES = 9
-_SHORTER = {
+_VALUE_BYTES = 8
+_ROW_VALUES = {"issues": 5, "warps": 6, "occupancy": 3}  # variables of the dimensions `issue`, `warp`, `change`
+_STATES = len(STATES)
+_REMEDIES = {
     "issues": "a shorter window",
     "warps": "fewer cycles or blocks",
     "occupancy": "a number of bins in place of True, fewer cycles or blocks",
@@ -22,15 +23,16 @@ _SHORTER = {
 
 @dataclass(frozen=True)
 class Trace:
-    """What `simulate` is to keep of a run, beyond its counts; docs/traces.md shows the variables.
+    """The events that `simulate` records, in addition to its counts. docs/traces.md lists the variables.
 
     Attributes:
-        occupancy: True: every change of an SM's number of resident warps; a number: the mean over so many bins of time, at most.
-        warps: every warp's start, end and place.
-        issues: (start, stop): every instruction issued from cycle `start` on and before `stop`, counted from launch.
-        states: True: warp-cycles by program line and by scheduler; a number: the same, and over so many bins of time.
-        max_bytes: what the trace of all replicates may take in the Dataset; while it is recorded, the engine holds no more
-            than that again.
+        occupancy: True: every change of an SM's number of resident warps. A number: the mean occupancy in at most this many
+            bins of time.
+        warps: start, end, SM, slot and block of every warp.
+        issues: (start, stop): every instruction issued in the cycles from `start` to `stop` - 1, counted from launch.
+        states: True: warp-cycles by program line and by scheduler. A number: also warp-cycles in at most this many bins of time.
+        max_bytes: memory that the trace of all replicates may take in the Dataset. While it records, the engine uses at most
+            the same amount again.
 
     Raises:
         TypeError: a value is of the wrong type.
@@ -49,51 +51,54 @@ class Trace:
             if not isinstance(value, bool):
                 integer(f"trace.{name}", value, 1, alternatives="True, False or ")
         if not isinstance(self.warps, bool):
-            raise TypeError(f"trace.warps = {self.warps!r}: True or False")
+            raise TypeError(f"trace.warps = {self.warps!r}: must be True or False")
         if self.issues is not None:
             if not isinstance(self.issues, tuple | list) or len(self.issues) != 2:
-                raise TypeError(f"trace.issues = {self.issues!r}: (start, stop) in cycles, or None")
+                raise TypeError(f"trace.issues = {self.issues!r}: must be (start, stop) in cycles, or None")
             start, stop = (integer("trace.issues", cycle, 0) for cycle in self.issues)
             if start >= stop:
-                raise ValueError(f"trace.issues = {(start, stop)}: start before stop")
+                raise ValueError(f"trace.issues = {(start, stop)}: start must be below stop")
             object.__setattr__(self, "issues", (start, stop))
         integer("trace.max_bytes", self.max_bytes, 1)
         binned = [n for n in (self.occupancy, self.states) if not isinstance(n, bool)]
         if len(set(binned)) > 1:
-            raise ValueError(f"trace.occupancy = {self.occupancy}, states = {self.states}: the same number of bins")
+            raise ValueError(f"trace.occupancy = {self.occupancy}, states = {self.states}: must be the same number of bins")
 
     @property
     def bins(self) -> int:
-        """Bins of time; 0: none."""
+        """Number of bins of time; 0: none."""
         return max(0 if isinstance(n, bool) else n for n in (self.occupancy, self.states))
 
     def keep(
         self, *, replicates: int, sms: int, schedulers: int, issue_width: int, lines: int, residents: int, blocks: int | None,
         block_warps: int,
     ) -> Keep:  # fmt: skip
-        """What each replicate keeps, its room chosen within `max_bytes`.
+        """Divides `max_bytes` among the replicates and the kinds of events.
 
         Args:
-            replicates: repetitions.
+            replicates: number of replicates.
             sms: simulated SMs.
-            schedulers: of an SM.
-            issue_width: instructions that a scheduler issues in a cycle, at most.
-            lines: steps of the program.
-            residents: warps that the chip holds.
-            blocks: of the grid; None: an endless supply.
+            schedulers: schedulers of an SM.
+            issue_width: instructions that a scheduler can issue in one cycle.
+            lines: lines of the program.
+            residents: warps that the simulated SMs hold.
+            blocks: blocks of the grid; None: an endless supply.
             block_warps: warps of a block.
 
+        Returns:
+            What each replicate records, with the number of events for which there is room.
+
         Raises:
-            TraceLimitError: the trace takes more than `max_bytes` for certain.
+            TraceLimitError: the trace is certain to take more than `max_bytes`.
         """
-        share = self.max_bytes // replicates // _VALUE
-        needs: dict[str, int] = {}  # values, of what is known to come
+        share = self.max_bytes // replicates // _VALUE_BYTES
+        needs: dict[str, int] = {}  # number of values, where it is known
         if self.states:
             needs["lines"] = lines * (2 * _STATES + 1) + schedulers * _STATES
         if self.bins:
             over_time = 0 if isinstance(self.states, bool) else _STATES + 2
             needs["bins"] = self.bins * (over_time + (0 if isinstance(self.occupancy, bool) else sms))
-        rows: dict[str, int | None] = {}  # the most that there can be; None: not known
+        rows: dict[str, int | None] = {}  # upper limits; None: not known
         if self.issues is not None:
             rows["issues"] = (self.issues[1] - self.issues[0]) * sms * schedulers * issue_width
         if self.warps:
@@ -103,24 +108,24 @@ class Trace:
         least = {"issues": 1, "warps": residents + 1, "occupancy": sms + 1}
         for name, most in rows.items():
             sure = least[name] if most is None or name == "issues" else most
-            needs[name] = sure * _VALUES[name]
+            needs[name] = sure * _ROW_VALUES[name]
         if sum(needs.values()) > share:
             largest = max(needs, key=lambda name: needs[name])
-            taken = ", ".join(f"{name} {values * _VALUE * replicates}" for name, values in needs.items())
+            taken = ", ".join(f"{name} {values * _VALUE_BYTES * replicates}" for name, values in needs.items())
             raise TraceLimitError(
-                f"trace: at least {sum(needs.values()) * _VALUE * replicates} bytes ({taken}), more than "
-                f"max_bytes = {self.max_bytes}: {_SHORTER[largest]}, fewer replicates, a slice of the chip (sms), "
+                f"trace: at least {sum(needs.values()) * _VALUE_BYTES * replicates} bytes ({taken}) are needed, more than "
+                f"max_bytes = {self.max_bytes}: ask for {_REMEDIES[largest]}, fewer replicates, a slice of the chip (sms), "
                 "or a larger max_bytes"
             )
         open_ended = [name for name, most in rows.items() if most is None or name == "issues"]
         spare = (share - sum(needs.values())) // max(1, len(open_ended))
         room = {name: most or 0 for name, most in rows.items()}
         for name in open_ended:
-            fits = needs[name] // _VALUES[name] + spare // _VALUES[name]
+            fits = needs[name] // _ROW_VALUES[name] + spare // _ROW_VALUES[name]
             most = rows[name]
             room[name] = fits if most is None else min(fits, most)
         if blocks is None and self.warps:
-            room["warps"] -= residents  # those that are still there at the end
+            room["warps"] -= residents  # those that are still resident at the end
         return Keep(
             issues=room.get("issues", 0),
             issue_window=self.issues or Keep.issue_window,

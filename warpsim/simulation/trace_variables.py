@@ -1,4 +1,4 @@
-"""From what was kept of the replicates' courses to the variables of a trace."""
+"""Converts the recorded events of each replicate into the variables of a trace Dataset."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _NAN = float("nan")
 
 
 @dataclass(frozen=True)
-class Record:
-    """What one replicate kept; the state that held it can go.
+class Recording:
+    """The events of one replicate, copied so that the State can be freed.
 
     Attributes:
         issues: int64[n, 4]: cycle, SM, slot, line.
@@ -49,10 +49,10 @@ class Record:
     bins: Bins | None
 
 
-def record(machine: Machine, state: State, bins: Bins | None, trace: Trace) -> Record:
-    """What one run kept."""
+def recording(machine: Machine, state: State, bins: Bins | None, trace: Trace) -> Recording:
+    """Copies the events that one run recorded."""
     none = np.zeros((0, 5), np.int64)
-    return Record(
+    return Recording(
         issues=state.trace[: state.tally[0].traced].copy() if trace.issues is not None else none,
         warps=warps_seen(machine, state) if trace.warps else none,
         changes=occupancy_changes(state, int(state.clock[0].cycle)) if trace.occupancy is True else none,
@@ -64,37 +64,37 @@ def record(machine: Machine, state: State, bins: Bins | None, trace: Trace) -> R
 
 
 def trace_arrays(
-    records: Sequence[Record], trace: Trace, gpu: Gpu, kernel: Kernel, *, sms: int, block_warps: int
+    recordings: Sequence[Recording], trace: Trace, gpu: Gpu, kernel: Kernel, *, sms: int, block_warps: int
 ) -> tuple[Arrays, dict[str, Any]]:
-    """The variables of a trace, replicate first, and the labels of their dimensions."""
+    """Builds the variables of a trace, replicate first, and the labels of their dimensions."""
     arrays: Arrays = {}
     labels: dict[str, Any] = {}
     schedulers = gpu.sm.schedulers
     if trace.occupancy is True:
-        changes = _padded([record.changes for record in records])
+        changes = _padded([one.changes for one in recordings])
         names = ("occupancy_change_cycle", "occupancy_change_sm", "occupancy_change_warps")
         arrays |= {name: changes[..., column] for column, name in enumerate(names)}
     if trace.warps:
-        arrays |= _warps([record.warps for record in records], schedulers, block_warps, labels)
+        arrays |= _warps([one.warps for one in recordings], schedulers, block_warps, labels)
     if trace.issues is not None:
-        cycle, sm, slot, line = np.moveaxis(_padded([record.issues for record in records]), -1, 0)
+        cycle, sm, slot, line = np.moveaxis(_padded([one.issues for one in recordings]), -1, 0)
         arrays |= {"issue_cycle": cycle, "issue_sm": sm, "issue_scheduler": slot % schedulers, "issue_slot": slot}
         arrays["issue_line"] = line
     if trace.states:
-        accounts = np.stack([record.accounts for record in records]).astype(float)
+        accounts = np.stack([one.accounts for one in recordings]).astype(float)
         arrays["line_warp_cycles"], arrays["scheduler_warp_cycles"] = accounts.sum(axis=1), accounts.sum(axis=2)
-        arrays["line_caused_warp_cycles"] = np.stack([record.caused for record in records]).astype(float)
-        arrays["line_instructions"] = np.stack([record.instructions for record in records]).astype(float)
+        arrays["line_caused_warp_cycles"] = np.stack([one.caused for one in recordings]).astype(float)
+        arrays["line_instructions"] = np.stack([one.instructions for one in recordings]).astype(float)
     if trace.states or trace.issues is not None:
         text = listing(linear(kernel))
         labels["line"], labels["line_text"] = np.arange(len(text)), (("line",), text)
     if trace.bins:
-        arrays |= _over_time([record.bins for record in records if record.bins], trace, gpu, sms, labels)
+        arrays |= _over_time([one.bins for one in recordings if one.bins], trace, gpu, sms, labels)
     return arrays, labels
 
 
 def _padded(rows: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
-    """Tables of different lengths as one array of floats, NaN at the ends: [replicate, row, column]."""
+    """Stacks tables of different lengths: float64[replicate, row, column], padded with NaN."""
     result = np.full((len(rows), max(len(table) for table in rows), rows[0].shape[1]), _NAN)
     for target, table in zip(result, rows, strict=True):
         target[: len(table)] = table
@@ -102,7 +102,7 @@ def _padded(rows: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
 
 
 def _warps(tables: Sequence[NDArray[np.int64]], schedulers: int, block_warps: int, labels: dict[str, Any]) -> Arrays:
-    """Lifelines by launch number; a warp that a replicate did not see is NaN."""
+    """Builds the lifelines by launch number; warps that were not resident in a replicate are NaN."""
     first = min(int(table[0, 0]) for table in tables)
     last = max(int(table[-1, 0]) for table in tables)
     labels["warp"] = np.arange(first, last + 1)
@@ -121,7 +121,7 @@ def _warps(tables: Sequence[NDArray[np.int64]], schedulers: int, block_warps: in
 
 
 def _over_time(bins: Sequence[Bins], trace: Trace, gpu: Gpu, sms: int, labels: dict[str, Any]) -> Arrays:
-    """Differences of the counters between edges; NaN after a replicate's end. The widest replicate sets the bins."""
+    """Takes differences of the counters between bin edges; NaN after a replicate's end. The widest bins hold for all."""
     width, begin = max(one.width for one in bins), bins[0].edges[0]
     states = len(schema.STATES)
     spans, sums = [], []

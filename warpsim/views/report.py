@@ -117,7 +117,7 @@ def _plotly() -> str:
 
 
 def _file(name: str) -> str:
-    return (resources.files("warpsim.results") / "page" / name).read_text(encoding="utf-8")
+    return (resources.files("warpsim.views") / "page" / name).read_text(encoding="utf-8")
 
 
 def _lead(reduced: Reduced, there: int) -> str:
