@@ -90,6 +90,23 @@ def test_the_page_of_results_explains_every_label():
     assert operations == list(OPS)
 
 
+def test_the_worked_timeline_is_what_the_machine_does():
+    section = text("docs/model.md").split("\n## 10. ")[1]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("| `")]
+    kernel, grid = ws.kernels.listing_3_1(), ws.Launch(blocks=1, block_warps=2)
+    trace = ws.Trace(issues=(0, 1000), states=True)
+    run = ws.simulate(ws.load_gpu("kepler"), kernel, launch=grid, sms=1, memory="fixed", trace=trace).isel(replicate=0)
+    assert [row[0].strip("`") for row in rows] == run.line_text.values.tolist()
+    for slot, column in ((0, 2), (1, 4)):
+        assert [int(row[column]) for row in rows] == run.issue_cycle[run.issue_slot == slot].values.tolist()
+    for line, row in enumerate(rows):
+        for state in run.state.values:
+            stalls = [re.fullmatch(rf"`{state}` (\d+)(?:-(\d+))?", row[column]) for column in (1, 3)]
+            cycles = sum(int(found[2] or found[1]) - int(found[1]) + 1 for found in stalls if found)
+            assert state == "selected" or run.line_warp_cycles.sel(line=line, state=state) == cycles, (row[0], state)
+    assert run.cycles == 351 and "`cycles` = 351" in section
+
+
 def test_the_citation_is_of_this_version():
     citation = dict(re.findall(r"^([\w-]+): (.+)$", text("CITATION.cff"), re.MULTILINE))
     assert citation["version"] == ws.__version__
