@@ -47,6 +47,7 @@ nb_merge_streams = True
 
 default_role = "py:obj"  # single backticks link to the API where they name a part of it, and are code elsewhere
 autodoc_member_order = "bysource"
+autodoc_type_aliases = {"ArrayLike": "ArrayLike"}  # not spelled out
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 napoleon_custom_sections = [("Settings", "params_style")]
@@ -65,8 +66,8 @@ copybutton_exclude = ".linenos, .gp, .go"
 SECTIONS = {f"{name}:" for name in ("Args", "Attributes", "Returns", "Raises", "Settings", "Yields", "Example", "Examples")}
 
 
-def markdown_indents(app, what, name, obj, options, lines):
-    """Turns indented paragraphs of a docstring into literal blocks, as Markdown does."""
+def prepare_docstring(app, what, name, obj, options, lines):
+    """Turns indented paragraphs into literal blocks, as Markdown does, and keeps `Returns:` from being split at a colon."""
     result = []
     inside = ""  # of what the present line is a part: "section", "block" or neither
     for before, line in zip(["", *lines], lines, strict=False):
@@ -75,6 +76,11 @@ def markdown_indents(app, what, name, obj, options, lines):
         elif line.startswith("    ") and not before and not inside:
             inside = "block"
             result += ["::", ""]
+        elif before == "Returns:":  # napoleon takes what is before a colon in the first line for a type
+            indent = line[: len(line) - len(line.lstrip())]
+            first, _, line = line.strip().partition(" ")
+            result.append(indent + first)
+            line = indent + line
         result.append(line)
     lines[:] = result
 
@@ -92,4 +98,4 @@ def fields_only(app, what, name, obj, options, signature, return_annotation):
 def setup(app):
     """Registers the treatment of docstrings, before napoleon's, and of signatures."""
     app.connect("autodoc-process-signature", fields_only)
-    app.connect("autodoc-process-docstring", markdown_indents, priority=100)
+    app.connect("autodoc-process-docstring", prepare_docstring, priority=100)
