@@ -149,7 +149,7 @@ def test_a_chip_file_with_errors_is_refused_with_all_of_them(capsys, tmp_path):
     (tmp_path / "mine.toml").write_text(bad)
     assert cli.main([*POINT, "--gpu", str(tmp_path / "mine.toml")]) == 2
     message = capsys.readouterr().err
-    assert "block_launch_cycles = -1: an integer of at least 0" in message
+    assert "block_launch_cycles = -1: must be an integer from 0" in message
     assert "turbo = 2: unknown key" in message
 
 

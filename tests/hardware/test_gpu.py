@@ -1,4 +1,4 @@
-"""The chips: what the files say against the tables of V, and what loading refuses."""
+"""Chip files: their values against the tables of V, and the messages for files with errors."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from warpsim.engine import state
 from warpsim.hardware import files as params
-from warpsim.hardware.gpu import REQUIRED_OPS, Gpu, GpuFileError, Queue, list_gpus, load_gpu, write_queue_parameters
+from warpsim.hardware.gpu import Gpu, GpuFileError, Queue, list_gpus, load_gpu, write_queue_parameters
 from warpsim.hardware.latency import load_contention
-from warpsim.units import gbs_to_ipc
+from warpsim.units import MAX_SCHEDULERS, MAX_WARPS, OPS, gbs_to_ipc
 
 CHIPS = ["g80", "gt200", "fermi", "kepler", "maxwell"]
 
@@ -63,7 +64,7 @@ MODEL = {
 
 @pytest.fixture
 def kepler() -> dict[str, Any]:
-    """A description to spoil."""
+    """A description that a test can change."""
     return load_gpu("kepler").to_dict()
 
 
@@ -75,7 +76,7 @@ def errors_of(data: dict[str, Any]) -> list[str]:
     return [line.removeprefix("chip.toml: ") for line in caught.value.errors]
 
 
-def test_the_five_chips_are_there() -> None:
+def test_there_are_five_chips() -> None:
     assert set(CHIPS) <= set(list_gpus())
     assert [load_gpu(name).name for name in CHIPS] == CHIPS
 
@@ -107,7 +108,7 @@ class TestTables:
         assert gpu.bandwidth_bytes_per_cycle == pytest.approx(mem_thru * 128 * gpu.sms, rel=5e-3)
 
     def test_divergent_accesses(self, name: str) -> None:
-        """32 single transactions at the sustained rate are V's random throughput; the latency is its sum."""
+        """32 single transactions at the sustained rate give V's random throughput, and the sum of their latencies V's latency."""
         gpu = load_gpu(name)
         stream, random = STREAM[name]
         per_instruction = 32 * gpu.memory.divergent_transaction_bytes
@@ -141,7 +142,7 @@ class TestTables:
         assert Gpu.model_validate(gpu.model_dump()) == gpu
 
 
-def test_what_only_one_chip_has() -> None:
+def test_properties_of_single_chips() -> None:
     g80, fermi, kepler, maxwell = (load_gpu(name) for name in ("g80", "fermi", "kepler", "maxwell"))
     assert g80.memory.contention.refined == ((4, 71), (156, 121))
     assert g80.ops["smem"].interval_cycles == Fraction(16, 3)
@@ -184,35 +185,35 @@ def test_not_toml(tmp_path: Path) -> None:
 
 # Dotted key, bad value, the whole line; None in place of a value takes the key out.
 MISTAKES = [
-    ("ops.alu.latency_cycles", -1, "ops.alu.latency_cycles = -1: an integer of at least 0"),
-    ("sm.schedulers", 9, "sm.schedulers = 9: an integer from 1 to 8"),
-    ("sm.max_warps", 65, "sm.max_warps = 65: an integer from 1 to 64"),
-    ("sm.max_warps", 64.0, "sm.max_warps = 64.0: an integer from 1 to 64"),
-    ("sm.max_warps", "64", 'sm.max_warps = "64": an integer from 1 to 64'),
-    ("sms", True, "sms = true: an integer of at least 1"),
-    ("clock_ghz", 0, "clock_ghz = 0: a finite number above 0"),
-    ("clock_ghz", math.inf, "clock_ghz = Infinity: a finite number above 0"),
-    ("clock_ghz", None, "clock_ghz is missing: a finite number above 0"),
-    ("name", "", 'name = "": text that is not empty'),
-    ("issue.width", 3, "issue.width = 3: an integer from 1 to 2"),
-    ("ops.alu.scope", "chip", 'ops.alu.scope = "chip": one of "scheduler", "sm"'),
-    ("ops.alu.interval_cycles", "2/0", 'ops.alu.interval_cycles = "2/0": a number above 0, or an exact'),
-    ("ops.alu.interval_cycles", 0, "ops.alu.interval_cycles = 0: a number above 0, or an exact"),
-    ("ops.alu.interval_cycles", False, "ops.alu.interval_cycles = false: a number above 0"),
-    ("ops.alu.interval_cycles", math.nan, "ops.alu.interval_cycles = NaN: a number above 0"),
-    ("ops.alu", 4, "ops.alu = 4: a table of latency_cycles, interval_cycles"),
-    ("ops.exit", None, "ops.exit is missing: every chip has alu, sfu"),
-    ("ops.sfu.latency_to", {"alx": 9}, "ops.sfu.latency_to.alx = 9: the key is one of alu, sfu"),
-    ("ops.alu.taken_gap_cycles", 9, "ops.alu.taken_gap_cycles = 9: only for ops.branch"),
-    ("ops.sfu.conflict_latency_cycles", 9, "ops.sfu.conflict_latency_cycles = 9: only for ops.smem"),
-    ("memory.transaction_bytes", 33, "memory.transaction_bytes = 33: one of 32, 64, 128"),
-    ("memory.measured", 1, "memory.measured = 1: true or false"),
-    ("memory.loads_per_warp", 0, "memory.loads_per_warp = 0: an integer of at least 1"),
+    ("ops.alu.latency_cycles", -1, "ops.alu.latency_cycles = -1: must be an integer from 0"),
+    ("sm.schedulers", 9, "sm.schedulers = 9: must be an integer from 1 to 8"),
+    ("sm.max_warps", 65, "sm.max_warps = 65: must be an integer from 1 to 64"),
+    ("sm.max_warps", 64.0, "sm.max_warps = 64.0: must be an integer from 1 to 64"),
+    ("sm.max_warps", "64", 'sm.max_warps = "64": must be an integer from 1 to 64'),
+    ("sms", True, "sms = true: must be an integer from 1"),
+    ("clock_ghz", 0, "clock_ghz = 0: must be a finite number above 0"),
+    ("clock_ghz", math.inf, "clock_ghz = Infinity: must be a finite number above 0"),
+    ("clock_ghz", None, "clock_ghz is missing: must be a finite number above 0"),
+    ("name", "", 'name = "": must be text that is not empty'),
+    ("issue.width", 3, "issue.width = 3: must be an integer from 1 to 2"),
+    ("ops.alu.scope", "chip", 'ops.alu.scope = "chip": must be \'scheduler\' or \'sm\''),
+    ("ops.alu.interval_cycles", "2/0", 'ops.alu.interval_cycles = "2/0": must be a number above 0, or an exact'),
+    ("ops.alu.interval_cycles", 0, "ops.alu.interval_cycles = 0: must be a number above 0, or an exact"),
+    ("ops.alu.interval_cycles", False, "ops.alu.interval_cycles = false: must be a number above 0"),
+    ("ops.alu.interval_cycles", math.nan, "ops.alu.interval_cycles = NaN: must be a number above 0"),
+    ("ops.alu", 4, "ops.alu = 4: must be a table of latency_cycles, interval_cycles"),
+    ("ops.exit", None, "ops.exit is missing: every chip must have alu, sfu"),
+    ("ops.sfu.latency_to", {"alx": 9}, "ops.sfu.latency_to.alx = 9: the key must be one of alu, sfu"),
+    ("ops.alu.taken_gap_cycles", 9, "ops.alu.taken_gap_cycles = 9: must be left out, since only ops.branch has it"),
+    ("ops.sfu.conflict_latency_cycles", 9, "ops.sfu.conflict_latency_cycles = 9: must be left out, since only ops.smem has it"),
+    ("memory.transaction_bytes", 33, "memory.transaction_bytes = 33: must be 32, 64 or 128"),
+    ("memory.measured", 1, "memory.measured = 1: must be true or false"),
+    ("memory.loads_per_warp", 0, "memory.loads_per_warp = 0: must be an integer from 1"),
     ("memory.distribution", "keplr", "memory.distribution = \"keplr\": latency: 'keplr' is unknown"),
-    ("memory.contention.refined", [[4, 71]], "memory.contention.refined = [[4, 71]]: together with"),
-    ("memory.contention.refined", [[4, -1]], "memory.contention.refined[0][1] = -1: a finite number above 0"),
-    ("memory.bandwidth_gbs", 999, "memory.bandwidth_gbs = 999: at most memory.pin_bandwidth_gbs = 192.3"),
-    ("sm.max_warps", 16, "sm.max_block_warps = 32: at most sm.max_warps = 16"),
+    ("memory.contention.refined", [[4, 71]], "memory.contention.refined = [[4, 71]]: must be given together with"),
+    ("memory.contention.refined", [[4, -1]], "memory.contention.refined[0][1] = -1: must be a finite number above 0"),
+    ("memory.bandwidth_gbs", 999, "memory.bandwidth_gbs = 999: must be at most memory.pin_bandwidth_gbs = 192.3"),
+    ("sm.max_warps", 16, "sm.max_block_warps = 32: must be at most sm.max_warps = 16"),
     ("sm.max_warp", 64, "sm.max_warp = 64: unknown key, did you mean 'max_warps'?; allowed here: schedulers"),
     ("colour", "green", 'colour = "green": unknown key; allowed here: name, title'),
 ]
@@ -235,11 +236,11 @@ def test_each_mistake_is_named(kepler: dict[str, Any], key: str, value: Any, say
 
 
 def test_all_mistakes_at_once(kepler: dict[str, Any]) -> None:
-    """Wrong types do not hide unknown keys, nor either of them what contradicts itself."""
+    """Wrong types do not hide unknown keys, and neither hides contradictions."""
     together = {
         key: (value, says) for key, value, says in MISTAKES if key != "ops.alu"
     }  # the last of each key
-    together.pop("sm.max_warps")  # its last mistake is said at another key
+    together.pop("sm.max_warps")  # its last mistake is reported at another key
     for key, (value, _) in together.items():
         spoil(kepler, key, value)
     lines = errors_of(kepler)
@@ -265,8 +266,12 @@ def test_a_file_reports_its_path(tmp_path: Path) -> None:
 
 def test_inconsistent_chips_cannot_be_made(kepler: dict[str, Any]) -> None:
     del kepler["ops"]["exit"]
-    with pytest.raises(ValidationError, match="every chip has"):
+    with pytest.raises(ValidationError, match="every chip must have"):
         Gpu.model_validate(kepler)
+
+
+def test_the_limits_of_a_chip_are_those_of_the_engine() -> None:
+    assert (MAX_SCHEDULERS, MAX_WARPS) == (state.SCHEDULERS, state.WARPS)
 
 
 def test_chips_are_frozen() -> None:
@@ -278,7 +283,7 @@ def test_chips_are_frozen() -> None:
 def test_more_operation_classes(kepler: dict[str, Any]) -> None:
     kepler["ops"]["fp64"] = copy.deepcopy(kepler["ops"]["alu"]) | {"interval_cycles": 0.1}
     gpu = Gpu.from_dict(kepler)
-    assert set(gpu.ops) == {*REQUIRED_OPS, "fp64"}
+    assert set(gpu.ops) == {*OPS, "fp64"}
     assert gpu.ops["fp64"].interval_cycles == Fraction(1, 10)
 
 
@@ -329,6 +334,20 @@ fit_rms_percent = 1.75  # fitted: experiments/memory_contention
         assert load_gpu(file) == gpu.model_copy(update={"memory": memory})
         assert [path.name for path in file.parent.iterdir()] == ["chip.toml"]
 
+    def test_a_value_may_be_written_in_any_way(self, file: Path) -> None:
+        text = file.read_text(encoding="utf-8").replace("crossbar_gbs = 83.4 ", '"crossbar_gbs"=8.34E1 ')
+        file.write_text(text, encoding="utf-8")
+        write_queue_parameters(file, self.FIT)
+        assert re.search(r'"crossbar_gbs"=174\.25 +# mine # own', file.read_text(encoding="utf-8"))
+        assert load_gpu(file).memory.queue == self.FIT
+
+    def test_a_parameter_of_earlier_versions_is_replaced(self, file: Path) -> None:
+        text = file.read_text(encoding="utf-8").replace("latency_offset_cycles = 9.0 ", "base_latency_cycles = 453.0 ")
+        file.write_text(text, encoding="utf-8")
+        write_queue_parameters(file, self.FIT)
+        assert "base_latency_cycles" not in file.read_text(encoding="utf-8")
+        assert load_gpu(file).memory.queue == self.FIT
+
     def test_again_and_without_an_error(self, file: Path) -> None:
         write_queue_parameters(file, self.FIT)
         once = file.read_text(encoding="utf-8")
@@ -341,9 +360,9 @@ fit_rms_percent = 1.75  # fitted: experiments/memory_contention
     @pytest.mark.parametrize(
         ("old", "new", "says"),
         [
-            ("[memory.queue]", "[memory.queues]", "no table"),
-            ("dram_gbs = ", '"dram_gbs" = ', "not a TOML file after the change"),
-            ("sms = 16", "sms = -16", "sms = -16: an integer"),
+            ("[memory.queue]", "[memory.queues]", "memory.queue is missing: must be a table of latency_offset_cycles"),
+            ("dram_gbs = ", "dram_gbs : ", "not a TOML file"),
+            ("sms = 16", "sms = -16", "sms = -16: must be an integer"),
         ],
     )
     def test_a_file_that_would_not_load_stays(self, file: Path, old: str, new: str, says: str) -> None:

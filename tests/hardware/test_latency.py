@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from warpsim.engine import state
 from warpsim.hardware import files as params
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.latency import (
@@ -18,6 +19,7 @@ from warpsim.hardware.latency import (
     load_contention,
     load_distribution,
 )
+from warpsim.reference import memory
 
 LEVELS = [0, 0.05, 0.25, 0.5, 0.75, 0.95, 1]
 TABLE_6_6 = {
@@ -36,19 +38,19 @@ def kepler() -> LatencyDistribution:
     return load_distribution("kepler")
 
 
-def test_table_6_6_is_whole(kepler: LatencyDistribution) -> None:
+def test_table_6_6_is_complete(kepler: LatencyDistribution) -> None:
     assert kepler.name == "kepler"
     assert kepler.loads_gbs.tolist() == list(TABLE_6_6)
     assert kepler.levels.tolist() == LEVELS
     assert kepler.cycles.tolist() == list(TABLE_6_6.values())
 
 
-def test_quantiles_at_the_levels_are_the_table(kepler: LatencyDistribution) -> None:
+def test_quantiles_at_the_levels_equal_the_table(kepler: LatencyDistribution) -> None:
     for row, cycles in enumerate(TABLE_6_6.values()):
         np.testing.assert_allclose(kepler.quantile(LEVELS, row), cycles, rtol=1e-12)
 
 
-def test_means_are_those_of_v(kepler: LatencyDistribution) -> None:
+def test_means_agree_with_v(kepler: LatencyDistribution) -> None:
     """V 6.6 prints two of the means; the curve of V Table 6.5 is the mean of all of them."""
     assert kepler.mean(0) == pytest.approx(303, rel=0.002)
     assert kepler.mean(6) == pytest.approx(501, rel=0.01)
@@ -66,14 +68,14 @@ def test_tails_are_exponential(kepler: LatencyDistribution) -> None:
     assert kepler.quantile([0, 1e-9, 1 - 1e-9, 1], 6).tolist() == [278, 278, 1453, 1453]
 
 
-def test_quantiles_rise(kepler: LatencyDistribution) -> None:
+def test_quantiles_increase(kepler: LatencyDistribution) -> None:
     u = np.linspace(0, 1, 10_001)
     for row in range(7):
         assert np.all(np.diff(kepler.quantile(u, row)) >= 0)
 
 
 def test_table_for_draws(kepler: LatencyDistribution) -> None:
-    """Drawn on a fine grid of probabilities, the table has the mean and the quantiles of the distribution."""
+    """Draws from the table on a fine grid of probabilities have the mean and the quantiles of the distribution."""
     u = (np.arange(1_000_000) + 0.5) / 1_000_000
     for row in (0, 6):
         table = kepler.quantile_table(row)
@@ -94,6 +96,10 @@ def test_scaled(kepler: LatencyDistribution) -> None:
         kepler.scaled(0)
 
 
+def test_tables_have_the_bins_of_the_engine_and_of_the_reference() -> None:
+    assert BINS == state.BINS == memory.BINS
+
+
 def test_deterministic() -> None:
     assert deterministic(301, bins=4).tolist() == [301.0] * 5
     assert deterministic(301).shape == (BINS + 1,)
@@ -111,18 +117,18 @@ def test_all_errors_of_a_distribution(tmp_path: Path) -> None:
     with pytest.raises(params.ParamsFileError) as caught:
         load_distribution(file)
     assert [line.removeprefix(f"{file}: ") for line in caught.value.errors] == [
-        'line 2 = "load,0,0.5,1": load_gbs, then four or more levels that rise from 0 to 1',
-        'line 3 = "3,1,2,x": 4 numbers, latencies above 0 that do not fall',
-        'line 5 = "2,3,2,4": 4 numbers, latencies above 0 that do not fall',
-        'line 6 = "5,1,2": 4 numbers, latencies above 0 that do not fall',
-        'line 8 = "1,2,3,4": loads in GB/s are above 0, and rise from row to row',
-        'line 9 = "-1,2,3,4": loads in GB/s are above 0, and rise from row to row',
+        'line 2 = "load,0,0.5,1": must be load_gbs and at least four levels that increase from 0 to 1',
+        'line 3 = "3,1,2,x": must be 4 numbers, with latencies above 0 that do not decrease',
+        'line 5 = "2,3,2,4": must be 4 numbers, with latencies above 0 that do not decrease',
+        'line 6 = "5,1,2": must be 4 numbers, with latencies above 0 that do not decrease',
+        'line 8 = "1,2,3,4": the load in GB/s must be above 0 and increase from row to row',
+        'line 9 = "-1,2,3,4": the load in GB/s must be above 0 and increase from row to row',
     ]
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [(b"# nothing\n", "no data: a head and at least one row"), (b"\xff\xfe", "not a text file")],
+    [(b"# nothing\n", "there must be a header and at least one row"), (b"\xff\xfe", "not a text file")],
 )
 def test_files_without_data(tmp_path: Path, content: bytes, says: str) -> None:
     file = tmp_path / "mine.csv"
@@ -155,15 +161,15 @@ def test_all_errors_of_a_contention_table(tmp_path: Path) -> None:
     with pytest.raises(params.ParamsFileError) as caught:
         load_contention(file)
     assert [line.removeprefix(f"{file}: ") for line in caught.value.errors] == [
-        'line 1 = "gpu,a": gpu,latency_cycles,a_cycles,b_cycles,c_gbs,peak_gbs',
-        'line 3 = "b,1,2,3,4": a chip and 5 numbers above 0',
-        'line 4 = "c,1,2,-3,4,5": a chip and 5 numbers above 0',
-        'line 5 = "a,1,2,3,4,5": each chip once',
+        'line 1 = "gpu,a": must be gpu,latency_cycles,a_cycles,b_cycles,c_gbs,peak_gbs',
+        'line 3 = "b,1,2,3,4": must be a chip and 5 numbers above 0',
+        'line 4 = "c,1,2,-3,4,5": must be a chip and 5 numbers above 0',
+        'line 5 = "a,1,2,3,4,5": each chip must be given only once',
     ]
 
 
 def test_contention_of_kepler() -> None:
-    """V 6.5 writes it per SM: 300 + 32 x / (0.1477 - x)."""
+    """V 6.5 gives the curve per SM: 300 + 32 x / (0.1477 - x)."""
     contention = load_gpu("kepler").memory.contention
     gbs_per_ipc = 128 * 8 * 1.124
     x = np.array([0.0, 0.05, 0.1, 0.1338])

@@ -1,4 +1,4 @@
-"""Residency: V's numbers, the occupancy calculator's rules, and what launches may ask for."""
+"""Residency: the numbers of V, the rules of the occupancy calculator, and the checks of launches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHIPS = {"g80": 24, "gt200": 32, "fermi": 48, "kepler": 64, "maxwell": 64}  # V 
 
 @dataclass(frozen=True)
 class Needs:
-    """The part of a kernel that residency reads."""
+    """The resources of a kernel."""
 
     registers_per_thread: int = 8
     shared_bytes_per_block: int = 0
@@ -32,8 +32,8 @@ def test_one_byte_costs_two_blocks_on_kepler() -> None:
 
 
 @pytest.mark.parametrize("name", ["g80", "gt200"])
-def test_seven_blocks_cannot_be_had_on_early_chips(name: str) -> None:
-    """V 5.7: shared memory leaves out 7 blocks on G80 and GT200; 16 bytes of each block are lost."""
+def test_no_kernel_has_seven_blocks_on_early_chips(name: str) -> None:
+    """V 5.7: shared memory cannot limit G80 and GT200 to 7 blocks, since each block loses 16 bytes."""
     gpu = load_gpu(name)
     blocks = [occupancy(gpu, Needs(shared_bytes_per_block=n), 1).blocks for n in range(16385)]
     assert sorted(set(blocks)) == [0, 1, 2, 3, 4, 5, 6, 8]
@@ -41,7 +41,7 @@ def test_seven_blocks_cannot_be_had_on_early_chips(name: str) -> None:
     assert blocks[16384 - 16] == 1 and blocks[16384 - 15] == 0
 
 
-def test_one_block_cannot_be_had_on_maxwell() -> None:
+def test_no_kernel_is_limited_to_one_block_on_maxwell() -> None:
     """V 5.7: 48 KB per block at most, of 96 KB."""
     gpu = load_gpu("maxwell")
     assert occupancy(gpu, Needs(shared_bytes_per_block=49152), 1).blocks == 2
@@ -103,7 +103,7 @@ def test_default_block_is_the_smallest_that_fits(name: str) -> None:
 
 @pytest.mark.parametrize("name", CHIPS)
 def test_every_whole_number_of_warps_per_scheduler_has_a_block(name: str) -> None:
-    """But for primes above 16 on G80 and GT200: at most 8 blocks, and at most 16 warps a block."""
+    """Except for primes above 16 on G80 and GT200, which hold at most 8 blocks of at most 16 warps."""
     gpu = load_gpu(name)
     primes = {"g80": [17, 19, 23], "gt200": [17, 19, 23, 29, 31]}.get(name, [])
     for warps in range(gpu.sm.schedulers, CHIPS[name] + 1, gpu.sm.schedulers):
@@ -116,15 +116,15 @@ def test_every_whole_number_of_warps_per_scheduler_has_a_block(name: str) -> Non
             assert launch.block_warps * launch.resident_blocks == warps
 
 
-def test_no_block_size_names_what_is_allowed() -> None:
+def test_the_message_lists_the_possible_occupancies() -> None:
     says = (
-        "with at most 16 blocks of at most 32 warps; allowed: 1-36, 38-40, 42, 44-46, 48-52, 54-58, 60, 62-64"
+        "which holds at most 16 blocks of at most 32 warps; allowed: 1-36, 38-40, 42, 44-46, 48-52, 54-58, 60, 62-64"
     )
     with pytest.raises(ValueError, match=re.escape(says)):
         default_block_warps(load_gpu("kepler"), 61)
 
 
-def test_left_out_is_as_many_as_fit() -> None:
+def test_the_default_is_as_many_as_fit() -> None:
     assert resolve_launch(load_gpu("kepler"), Needs()) == Launch(block_warps=4, resident_blocks=16)
     assert resolve_launch(load_gpu("kepler"), Needs(63)) == Launch(block_warps=4, resident_blocks=8)
     assert resolve_launch(load_gpu("kepler"), Needs(), block_warps=5) == Launch(
@@ -156,14 +156,14 @@ ONE = Launch(block_warps=4, resident_blocks=2)
         (Needs(), {"warps": 8.0}, TypeError, "warps = 8.0: must be an integer from 1 to 24"),
         (Needs(), {"warps": True}, TypeError, "warps = True: must be an integer from 1 to 24"),
         (Needs(), {"block_warps": 17}, ValueError, "block_warps = 17: must be an integer from 1 to 16"),
-        (Needs(), {"warps": 10, "block_warps": 4}, ValueError, "warps = 10: a multiple of block_warps = 4"),
-        (Needs(16), {"warps": 24}, ValueError, "warps = 24: at most 12 on g80"),
-        (Needs(8, 4096), {"warps": 24}, ValueError, "warps = 24: at most 9 on g80"),
+        (Needs(), {"warps": 10, "block_warps": 4}, ValueError, "warps = 10: must be a multiple of block_warps = 4"),
+        (Needs(16), {"warps": 24}, ValueError, "warps = 24: must be at most 12 on g80"),
+        (Needs(8, 4096), {"warps": 24}, ValueError, "warps = 24: must be at most 9 on g80"),
         (Needs(16), {"warps": 24}, ValueError, "with block_warps = 3, limited by registers"),
         (Needs(8, 4096), {"warps": 24}, ValueError, "with block_warps = 3, limited by shared memory"),
-        (Needs(200), {}, ValueError, "kernel: not one block fits on g80"),
+        (Needs(200), {}, ValueError, "kernel: no block fits on g80"),
         (Needs(200), {}, ValueError, "200 registers per thread (at most 128, 8192 per SM)"),
-        (Needs(), {"launch": {"block_warps": 4}}, TypeError, "launch = {'block_warps': 4}: a Launch or None"),
+        (Needs(), {"launch": {"block_warps": 4}}, TypeError, "launch = {'block_warps': 4}: must be a Launch or None"),
         (
             Needs(),
             {"launch": Launch(block_warps=17)},
@@ -174,19 +174,19 @@ ONE = Launch(block_warps=4, resident_blocks=2)
             Needs(),
             {"launch": Launch(block_warps=4, resident_blocks=7)},
             ValueError,
-            "launch.resident_blocks = 7: at most 6",
+            "launch.resident_blocks = 7: must be at most 6",
         ),
-        (Needs(), {"launch": ONE, "block_warps": 2}, ValueError, "block_warps = 2: 4, as in launch"),
-        (Needs(), {"launch": ONE, "warps": 4}, ValueError, "warps = 4: 8, as in launch"),
+        (Needs(), {"launch": ONE, "block_warps": 2}, ValueError, "block_warps = 2: must be 4, as in launch"),
+        (Needs(), {"launch": ONE, "warps": 4}, ValueError, "warps = 4: must be 8, as in launch"),
         (
             Needs(),
             {"launch": Launch(block_warps=4, persistent=True, blocks=9)},
             ValueError,
-            "launch.blocks = 9: left out",
+            "launch.blocks = 9: must be left out",
         ),
     ],
 )
-def test_what_cannot_be(needs: Needs, arguments: dict[str, Any], error: type[Exception], says: str) -> None:
+def test_impossible_launches_are_rejected(needs: Needs, arguments: dict[str, Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=re.escape(says)):
         resolve_launch(load_gpu("g80"), needs, **arguments)
 

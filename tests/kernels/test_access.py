@@ -44,7 +44,7 @@ def test_a_random_access_diverges_into_32(name, extra):
 
 
 @pytest.mark.parametrize("name", GPUS)
-def test_scattered_addresses_cost_what_random_ones_do(name):
+def test_scattered_addresses_cost_the_same_as_a_random_pattern(name):
     gpu = load_gpu(name)
     scattered = words(*(1000 * (7 * i % 32) for i in range(32)))
     assert transactions(scattered, gpu) == transactions(Access(pattern="random"), gpu)
@@ -63,8 +63,8 @@ def test_wide_coalesced_accesses_are_several_lines(name):
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3, 4])
-def test_strides_take_proportionally_more(stride):
-    """V 2.5: stride 2 two transactions, stride 3 three; no more than one per thread."""
+def test_transactions_are_proportional_to_the_stride(stride):
+    """V 2.5: two transactions for stride 2 and three for stride 3; at most one per thread."""
     assert counts(Access(pattern="stride", stride=stride), "fermi")[0] == stride
     assert counts(Access(pattern="stride", stride=stride), "kepler")[0] == 4 * stride
     assert counts(Access(pattern="stride", stride=100 * stride), "kepler")[0] == 32
@@ -74,12 +74,12 @@ def test_strides_take_proportionally_more(stride):
     ("name", "expected"),
     [("g80", (32, 30, 32)), ("gt200", (3, 1, 2)), ("fermi", (2, 1, 2)), ("kepler", (5, 1, 2))],
 )
-def test_an_access_off_the_boundary_takes_an_extra_transaction(name, expected):
-    """V 2.5: one more transaction; on G80 no coalescing at all."""
+def test_a_misaligned_access_takes_an_extra_transaction(name, expected):
+    """V 2.5: one more transaction; on G80 the access does not coalesce."""
     assert counts(Access(offset_bytes=4), name) == expected
 
 
-def test_gt200_cuts_transactions_to_what_is_touched():
+def test_gt200_reduces_transactions_to_the_touched_bytes():
     """V 2.5: transactions of different sizes. Half-warps at bytes 4 to 67 (128), and 68 to 131 (64 + 32)."""
     found = transactions(Access(offset_bytes=4), load_gpu("gt200"))
     assert found.bytes_per_request * found.requests == 128 + 64 + 32
@@ -94,7 +94,7 @@ def test_the_wrong_order_coalesces_on_all_but_g80():
 
 
 @pytest.mark.parametrize("stride", [*range(1, 17), *range(18, 34, 2)])
-def test_gt200_counts_as_hong_and_kim_do(stride):
+def test_gt200_counts_by_the_algorithm_of_hong_and_kim(stride):
     """HK Algorithm 2, per half-warp: ceil(increment * 16 * size / 128) transactions, at most one per thread.
 
     Odd strides above 16 start the second half-warp within a 128-byte block, which the algorithm does not see.
@@ -116,7 +116,7 @@ def test_gt200_counts_as_hong_and_kim_do(stride):
         (Access(offset_bytes=32), False),
     ],
 )
-def test_g80_coalesces_as_hong_and_kim_say(access, coalesced):
+def test_g80_coalesces_by_the_algorithm_of_hong_and_kim(access, coalesced):
     """HK Algorithm 1: element size, increment and alignment to 16 elements, all or nothing."""
     found = transactions(access, load_gpu("g80"))
     assert (found.transactions < 32) == coalesced
@@ -131,7 +131,7 @@ def test_a_half_warp_may_coalesce_alone_on_g80():
     assert found.bytes_per_request == pytest.approx((64 + 16 * gpu.memory.divergent_transaction_bytes) / 17)
 
 
-def test_one_shared_line_does_not_make_the_others_cheap():
+def test_one_shared_line_does_not_coalesce_the_others():
     gpu = load_gpu("kepler")
     found = transactions(words(0, *(1000 * i for i in range(31))), gpu)
     assert (found.transactions, found.requests) == (31, 31)
@@ -143,7 +143,7 @@ def test_the_end_of_an_unaligned_run_does_not_diverge():
     assert found.bytes_per_request * found.requests == 5 * 32
 
 
-def test_random_places_have_no_addresses():
+def test_a_random_pattern_has_no_addresses():
     with pytest.raises(ValueError, match='pattern = "random"'):
         thread_addresses(Access(pattern="random"))
 
@@ -162,7 +162,7 @@ def test_random_places_have_no_addresses():
     ],
 )
 def test_bank_conflicts_of_four_threads_and_banks(accesses, degree):
-    """V 2.6 and Figure 2.2, word for word."""
+    """The examples of V 2.6 and Figure 2.2."""
     shared = Shared(banks=4, bank_bytes=4, lanes_per_pass=32)
     assert bank_conflicts([4 * word for word in accesses], shared) == degree
 
@@ -177,7 +177,7 @@ def test_bank_conflicts_of_four_threads_and_banks(accesses, degree):
     ],
 )
 def test_bank_conflicts_of_strides(name, degrees):
-    """Kepler's 64-bit rows hold words i and i + 32: half the degree of 32-bit banks."""
+    """Kepler's 64-bit rows contain words i and i + 32, which halves the degree of 32-bit banks."""
     gpu = load_gpu(name)
     for stride, degree in degrees.items():
         load = Instruction("smem", dst="r1", access=Access(pattern="stride", stride=stride))
@@ -190,13 +190,13 @@ def test_kepler_serves_64_bit_elements_at_full_rate():
     assert conflict_ways(wide, load_gpu("maxwell")) == 2
 
 
-def test_half_warps_share_the_degree():
-    """Pass one without conflict, pass two with 3-way conflicts: 1 + 3 passes for two half-warps, 2 ways."""
+def test_the_degree_is_the_mean_of_both_half_warps():
+    """The first pass has no conflict and the second a 3-way conflict: 1 + 3 passes for two half-warps are 2 ways."""
     shared = Shared(banks=16, bank_bytes=4, lanes_per_pass=16)
     first, second = list(range(16)), [0, 16, 32, *range(3, 16)]
     assert bank_conflicts([4 * word for word in first + second], shared) == 2
 
 
-def test_ways_are_taken_where_no_access_is_given():
+def test_without_an_access_the_degree_is_ways():
     assert conflict_ways(Instruction("smem", dst="r1", ways=5), load_gpu("kepler")) == 5
     assert conflict_ways(Instruction("load", dst="r1"), load_gpu("kepler")) == 1

@@ -1,4 +1,4 @@
-"""The papers' workloads: what they consist of, and what their builders refuse."""
+"""Workloads of the papers: their instructions, and the arguments that their builders reject."""
 
 from collections import Counter
 
@@ -20,7 +20,7 @@ from warpsim.kernels import (
     vector_add,
     worksheet_3_2,
 )
-from warpsim.kernels.linear import linear
+from warpsim.kernels.steps import flatten
 
 
 def group(kernel):
@@ -52,7 +52,7 @@ def test_mix_represents_powers_of_root_2(power):
     assert ops.total() <= 1024
 
 
-def test_mix_takes_as_few_of_the_rarer_kind_as_it_can():
+def test_mix_has_as_few_of_the_rarer_kind_as_possible():
     assert Counter(group(mix(2.51))) == {"alu": 5, "load": 2}
     assert Counter(group(mix(1 / 2.51))) == {"alu": 2, "load": 5}
     assert Counter(group(mix(1023))) == {"alu": 1023, "load": 1}
@@ -69,10 +69,11 @@ def test_mix_of_whole_numbers_is_exact(many):
     ("alpha", "nearest"),
     [(1e-4, "0.000977517"), (5e-324, "0.000977517"), (5000, "1023"), (1e308, "1023"), (10**400, "1023")],
 )
-def test_mix_says_the_nearest_alpha(alpha, nearest):
+def test_mix_names_the_nearest_possible_alpha(alpha, nearest):
     with pytest.raises(ValueError) as caught:
         mix(alpha)
-    assert f"alpha = {alpha!r}: not representable; the nearest is {nearest} " in str(caught.value)
+    assert f"alpha = {alpha!r}: must be 0, inf, or from 0.000977517 to 1023," in str(caught.value)
+    assert str(caught.value).endswith(f"the nearest possible value is {nearest}")
 
 
 def test_mix_is_one_chain_of_dependent_instructions():
@@ -91,27 +92,27 @@ def test_mix_passes_on_the_access_and_the_ways():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: mix(-1), "alpha = -1: a number of at least 0, or inf"),
+        (lambda: mix(-1), "alpha = -1: must be a number from 0, or inf"),
         (lambda: mix(float("nan")), "alpha = nan"),
         (lambda: mix("32"), "alpha = '32'"),
         (lambda: mix(True), "alpha = True"),
-        (lambda: mix(1, "store"), "other = 'store': one of load, sfu, smem"),
-        (lambda: mix(1, "smem", ways=0), "ways = 0: an integer from 1 to 32"),
-        (lambda: mix(1, ways=2), "ways = 2: 1 for load"),
-        (lambda: mix(1, pattern="zigzag"), "pattern = 'zigzag': one of coalesced, stride, random, broadcast"),
-        (lambda: mix(1, "sfu", pattern="random"), "pattern = 'random': coalesced for sfu"),
-        (lambda: mix(1, stride=2), "stride = 2: 1, unless pattern"),
-        (lambda: mix(1, iterations=0), "iterations = 0: an integer of at least 1"),
+        (lambda: mix(1, "store"), "other = 'store': must be one of load, sfu, smem"),
+        (lambda: mix(1, "smem", ways=0), "ways = 0: must be an integer from 1 to 32"),
+        (lambda: mix(1, ways=2), "ways = 2: must be 1 for load"),
+        (lambda: mix(1, pattern="zigzag"), "pattern = 'zigzag': must be one of coalesced, stride, random, broadcast"),
+        (lambda: mix(1, "sfu", pattern="random"), "pattern = 'random': must be coalesced for sfu"),
+        (lambda: mix(1, stride=2), "stride = 2: must be 1 unless pattern"),
+        (lambda: mix(1, iterations=0), "iterations = 0: must be None (endless) or an integer from 1"),
         (lambda: chain("store"), "op = 'store'"),
         (lambda: chain("Add"), "op = 'Add'"),
-        (lambda: chain("alu", 65), "ilp = 65: an integer from 1 to 64"),
+        (lambda: chain("alu", 65), "ilp = 65: must be an integer from 1 to 64"),
         (lambda: chain("alu", 1.0), "ilp = 1.0"),
-        (lambda: permute(1), "random = 1: True or False"),
-        (lambda: vabs("yes"), "negative = 'yes': True or False"),
-        (lambda: copy(0), "floats = 0: an integer from 1 to 252"),
-        (lambda: copy(64, 4), "floats = 64: an integer from 1 to 63"),
-        (lambda: copy(1, 3), "vector = 3: one of 1, 2, 4"),
-        (lambda: listing_3_2("muls"), "kind = 'muls': one of adds, stores, loads"),
+        (lambda: permute(1), "random = 1: must be True or False"),
+        (lambda: vabs("yes"), "negative = 'yes': must be True or False"),
+        (lambda: copy(0), "floats = 0: must be an integer from 1 to 252"),
+        (lambda: copy(64, 4), "floats = 64: must be an integer from 1 to 63"),
+        (lambda: copy(1, 3), "vector = 3: must be one of 1, 2, 4"),
+        (lambda: listing_3_2("muls"), "kind = 'muls': must be one of adds, stores, loads"),
         (lambda: worksheet_3_2(0), "iterations = 0"),
     ],
 )
@@ -134,7 +135,7 @@ def test_all_wrong_arguments_are_named_at_once():
 @pytest.mark.parametrize(
     ("op", "name"), [("alu", "add_chain"), ("load", "load_chain"), ("fp64", "fp64_chain")]
 )
-def test_chain_depends_on_the_instruction_ilp_before(op, name):
+def test_each_instruction_of_a_chain_depends_on_the_one_ilp_instructions_before(op, name):
     kernel = chain(op, 3)
     assert kernel.name == name
     assert [(i.op, i.dst, i.src) for i in kernel.body[0].body] == [
@@ -142,11 +143,11 @@ def test_chain_depends_on_the_instruction_ilp_before(op, name):
     ]
 
 
-def test_the_longest_path_of_vector_add_is_343_cycles_long():
+def test_the_longest_path_of_vector_add_takes_343_cycles():
     """V 3.8: loads 301, all else 9, ILP latency 3, and 0 in the four pairs; 201 more make 544."""
     seconds = (1, 5, 8, 11)
     times, ready = [], {}
-    for index, step in enumerate(linear(vector_add()).steps):
+    for index, step in enumerate(flatten(vector_add()).steps):
         in_order = times[-1] + (0 if index in seconds else 3) if times else 0
         times.append(max([in_order, *(ready[register] for register in step.src)]))
         ready[step.dst] = times[-1] + (301 if step.instruction.op == "load" else 9)
@@ -173,7 +174,7 @@ def test_vector_add_is_listing_3_5():
     ]
 
 
-def test_permute_gathers_randomly_only_when_told():
+def test_permute_gathers_randomly_only_on_request():
     for random, pattern in ((False, "coalesced"), (True, "random")):
         loads = [i for i in permute(random).body if i.op == "load"]
         assert [i.access.pattern for i in loads] == ["coalesced", pattern]
@@ -222,7 +223,7 @@ def test_the_worksheet_has_the_mix_of_table_3_2():
     }
 
 
-def test_only_the_adds_behind_sfu_instructions_can_be_dual_issued_in_the_worksheet():
+def test_only_the_adds_after_sfu_instructions_can_be_dual_issued_in_the_worksheet():
     body = worksheet_3_2().body[0].body
     for first, second in zip(body, body[1:] + body[:1], strict=True):
         depends = first.dst in (*second.src, second.dst)

@@ -1,4 +1,4 @@
-"""Matrix multiplication in tiles: the instructions of a trip, on L's chips and on any other."""
+"""Tiled matrix multiplication: the instructions of a trip, with the classes of L and with the usual ones."""
 
 import pytest
 
@@ -25,20 +25,20 @@ def test_a_warp_reads_rows_of_the_tile():
     assert matrix_multiply(16).shared_bytes_per_block == 2048
 
 
-def test_the_names_of_table_3():
+def test_the_operation_classes_of_table_3():
     kernel = matrix_multiply(16, ways=8, table_iii=True)
     assert {"matrix_a_16x16", "matrix_b_16x16", "smem", "smem_conflict"} <= kernel.ops
     assert "load" not in kernel.ops
     assert "smem_conflict" not in matrix_multiply(8, table_iii=True).ops
 
 
-def test_conflicts_are_those_of_the_inner_loop():
+def test_only_the_inner_loop_has_conflicts():
     loop, _ = matrix_multiply(8, ways=8).body
     ways = [s.ways for s in loop.body if s.op == "smem"]
     assert ways == [1, 1] + [8] * 16
 
 
-def test_the_simulator_runs_it():
+def test_it_can_be_simulated():
     kernel = load_kernel("matrix_multiply", width=32)
     ds = simulate(load_gpu("kepler"), kernel, warps=8, sms=1, warmup=0, cycles=3000)
     adds, reads = (float(ds.instructions.sel(op=op)[0]) for op in ("alu", "smem"))
@@ -49,10 +49,10 @@ def test_the_simulator_runs_it():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"tile": 12}, "tile = 12: one of 8, 16"),
-        ({"width": 100}, "width = 100: a multiple of tile = 16"),
+        ({"tile": 12}, "tile = 12: must be one of 8, 16"),
+        ({"width": 100}, "width = 100: must be a multiple of tile = 16"),
         ({"ways": 33}, "ways = 33"),
-        ({"table_iii": 1}, "table_iii = 1: True or False"),
+        ({"table_iii": 1}, "table_iii = 1: must be True or False"),
     ],
 )
 def test_wrong_arguments(arguments, message):

@@ -1,4 +1,4 @@
-"""Programs: what is refused and in which words, and that a program survives being written down."""
+"""Programs: rejected values and their messages, serialization, and the identity of a kernel."""
 
 import json
 
@@ -32,7 +32,7 @@ def everything():
     )
 
 
-def test_a_kernel_survives_json():
+def test_a_kernel_can_be_restored_from_json():
     first = everything()
     assert Kernel.model_validate(first.model_dump(mode="json")) == first
     assert Kernel.model_validate_json(first.model_dump_json()) == first
@@ -40,7 +40,7 @@ def test_a_kernel_survives_json():
 
 
 def labelled(program, name, text):
-    """A copy with other labels: its name, title and source, and the comment of every instruction."""
+    """Returns a copy with other labels: name, title, source, and the comment of every instruction."""
     fields = {field: getattr(program, field) for field in Kernel.model_fields}
     body = _edited(program.body, lambda instruction: [instruction.model_copy(update={"comment": text})])
     return Kernel(**{**fields, "name": name, "title": text, "source": text, "body": body})
@@ -77,7 +77,7 @@ def test_each_field_but_labels_changes_the_identity(field):
     assert changed.identity() != program.identity()
 
 
-def test_lists_and_the_positional_operation_are_taken():
+def test_lists_and_a_positional_operation_are_accepted():
     assert Instruction("alu", dst="r1", src=["r1", "r2"]) == Instruction(op="alu", dst="r1", src=("r1", "r2"))
     with pytest.raises(TypeError, match="op"):
         Instruction("alu", op="sfu")
@@ -88,7 +88,7 @@ def test_models_are_frozen():
         ADD.op = "sfu"
 
 
-def test_loads_and_stores_are_coalesced_unless_they_say_otherwise():
+def test_loads_and_stores_are_coalesced_by_default():
     assert Instruction("load", dst="r1").access == Access(pattern="coalesced", bytes_per_thread=4)
     assert Instruction("store").access == Access()
     assert Instruction("smem", dst="r1").access is None
@@ -108,29 +108,29 @@ def test_a_range_of_one_number_of_trips_is_a_number():
         (lambda: Instruction("alu", dst=1), "dst"),
         (lambda: Instruction("alu", src="r1"), "src"),
         (lambda: Instruction("alu", colour="red"), "colour"),
-        (lambda: Instruction("alu", access=Access()), "access = 'coalesced': only for load, store, smem"),
-        (lambda: Instruction("alu", ways=2), "ways = 2: 1 for alu"),
+        (lambda: Instruction("alu", access=Access()), "access = 'coalesced': must be left out for alu; only load, store, smem"),
+        (lambda: Instruction("alu", ways=2), "ways = 2: must be 1 for alu"),
         (lambda: Instruction("smem", ways=33), "ways"),
-        (lambda: Instruction("smem", ways=2, access=Access()), "ways = 2: 1 where access is given"),
+        (lambda: Instruction("smem", ways=2, access=Access()), "ways = 2: must be 1 if access is given"),
         (lambda: Instruction("smem", access=Access(pattern="random")), 'access.pattern = "random"'),
         (
             lambda: Instruction("smem", access=Access(l2_hit=0.5)),
-            "access.l1_hit, access.l2_hit = 0.0, 0.5: 0",
+            "access.l1_hit, access.l2_hit = 0.0, 0.5: must be 0 for smem",
         ),
-        (lambda: Instruction("store", dst="r1"), "dst = 'r1': left out, since store writes no register"),
+        (lambda: Instruction("store", dst="r1"), "dst = 'r1': must be left out, since store writes no register"),
         (
             lambda: Instruction("barrier", src=["r1"]),
-            "src = ['r1']: left out, since barrier reads no register",
+            "src = ['r1']: must be left out, since barrier reads no register",
         ),
         (lambda: Access(pattern="zigzag"), "pattern"),
         (lambda: Access(bytes_per_thread=3), "bytes_per_thread"),
-        (lambda: Access(stride=2), "stride = 2: 1, unless pattern"),
-        (lambda: Access(offset_bytes=2), "offset_bytes = 2: a multiple of bytes_per_thread, 4"),
-        (lambda: Access(pattern="random", offset_bytes=4), "offset_bytes = 4: 0 with pattern"),
-        (lambda: Access(pattern="addresses"), "addresses = None: given with pattern"),
-        (lambda: Access(addresses=[0] * 32), "given with pattern"),
-        (lambda: Access(pattern="addresses", addresses=[0] * 31), "31 numbers: 32, one per thread"),
-        (lambda: Access(pattern="addresses", addresses=[0] * 31 + [2]), "addresses = 2, among others"),
+        (lambda: Access(stride=2), "stride = 2: must be 1 unless pattern"),
+        (lambda: Access(offset_bytes=2), "offset_bytes = 2: must be a multiple of bytes_per_thread = 4"),
+        (lambda: Access(pattern="random", offset_bytes=4), "offset_bytes = 4: must be 0 with pattern"),
+        (lambda: Access(pattern="addresses"), "addresses = None: must be given with pattern"),
+        (lambda: Access(addresses=[0] * 32), "must be given with pattern"),
+        (lambda: Access(pattern="addresses", addresses=[0] * 31), "31 numbers: must be 32 numbers, one per thread"),
+        (lambda: Access(pattern="addresses", addresses=[0] * 31 + [2]), "addresses = [2, ...]: each must be a multiple"),
         (lambda: Access(l1_hit=1.5), "l1_hit"),
         (lambda: Loop(body=[], trips=1), "body"),
         (lambda: Loop(body=[ADD], trips=0), "trips"),
@@ -138,23 +138,23 @@ def test_a_range_of_one_number_of_trips_is_a_number():
         (lambda: Loop(body=[ADD], trips=(3, 2)), "1 <= low <= high"),
         (lambda: Loop(body=[ADD], trips=1.5), "trips"),
         (lambda: Loop(body=[ADD]), "trips"),
-        (lambda: Conditional(then=[ADD]), "exactly one of the three"),
+        (lambda: Conditional(then=[ADD]), "exactly one of the three must be given"),
         (lambda: Conditional(then=[ADD], probability=0.5, diverges=True), "0.5, None, True: exactly one"),
         (lambda: Conditional(then=[ADD], probability=float("nan")), "probability"),
-        (lambda: Conditional(then=[ADD], warps=[]), "warps = []: at least one warp, each once"),
+        (lambda: Conditional(then=[ADD], warps=[]), "warps = []: must name at least one warp, and each only once"),
         (lambda: Conditional(then=[ADD], warps=[64]), "warps"),
         (lambda: Conditional(then=[], probability=0.5), "then"),
         (lambda: kernel(3), "body"),
     ],
 )
-def test_what_is_refused_is_named(make, words):
+def test_a_wrong_value_is_named(make, words):
     with pytest.raises(ValueError) as caught:
         make()
     assert words in str(caught.value)
 
 
-def test_a_register_that_nobody_wrote_is_named_with_its_instruction():
-    with pytest.raises(ValueError, match=r"body\[1\]\.src = 'r7': sfu reads .* so far: r1, r2"):
+def test_an_unwritten_register_is_named_with_its_instruction():
+    with pytest.raises(ValueError, match=r"body\[1\]\.src = 'r7': sfu reads .* available here: r1, r2"):
         kernel(Instruction("alu", dst="r2"), Instruction("sfu", dst="r3", src=["r7"]))
     with pytest.raises(ValueError, match=r"body\[0\]\.src = 'p0': branch reads"):
         kernel(Conditional(then=[ADD], probability=0.5, src=["p0"]))
@@ -210,7 +210,7 @@ def test_a_register_written_on_no_path_before_may_not_be_read(body):
         [Conditional(then=[Conditional(then=[EXIT], probability=0.5)], diverges=True)],
     ],
 )
-def test_exit_stands_only_at_the_end_of_a_side(body):
+def test_exit_is_allowed_only_at_the_end_of_a_side(body):
     with pytest.raises(ValueError, match=r'op = "exit"'):
         kernel(*body)
 
@@ -227,7 +227,7 @@ def test_an_endless_loop_inside_another_is_refused():
         kernel(Loop(body=[Loop(body=[ADD], trips=None)], trips=None))
 
 
-def test_ops_name_branch_and_exit_too():
+def test_ops_include_branch_and_exit():
     assert kernel().ops == {"exit"}
     assert everything().ops == {"alu", "load", "smem", "branch", "exit"}
 

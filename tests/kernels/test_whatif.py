@@ -1,4 +1,4 @@
-"""Kernels made from kernels."""
+"""What-if changes of kernels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_interleaved_copies_are_independent():
     assert latency_bound(KEPLER, program) == pytest.approx(latency_bound(KEPLER, kernels.mix(8)), rel=0.03)
 
 
-def test_interleaved_keeps_jumps_and_barriers_single():
+def test_interleaved_does_not_copy_branches_and_barriers():
     condition = Conditional(src=("r2",), probability=0.5, then=(ADD,))
     program = interleaved(kernel(Loop(body=(LOAD, BARRIER, condition), trips=4)), 2)
     loop = program.body[0]
@@ -40,7 +40,7 @@ def test_interleaved_keeps_jumps_and_barriers_single():
     assert interleaved(program, 1).body[0].body[0].src == ("r1_0_0",)
 
 
-def test_conflicts_barriers_and_divergence_go():
+def test_conflicts_barriers_and_divergence_are_removed():
     far = Instruction("smem", dst="r2", src=("r1",), access=Access(pattern="stride", stride=8))
     program = kernel(far, Instruction("smem", dst="r2", src=("r1",), ways=4), BARRIER, LOAD)
     assert bank_conflicts(KEPLER, counts(KEPLER, program)) == 3 + 3  # rows of 8 bytes halve the first
@@ -54,7 +54,7 @@ def test_conflicts_barriers_and_divergence_go():
     assert converged(kernel(half)).body == (half,)
 
 
-def test_what_is_left_empty_goes_too():
+def test_empty_loops_and_sides_are_removed():
     program = kernel(Loop(body=(BARRIER,), trips=3), Conditional(probability=0.5, then=(BARRIER,)), ADD)
     assert [getattr(s, "op", None) for s in without(program, "barrier").body] == ["branch", "alu"]
 
@@ -62,18 +62,18 @@ def test_what_is_left_empty_goes_too():
 @pytest.mark.parametrize(
     ("rule", "loads"), [({"probability": 0.25}, 0.75), ({"diverges": True}, 1), ({"warps": (0, 2, 3)}, 0.25)]
 )
-def test_the_other_side_stays(rule, loads):
+def test_the_other_side_of_a_conditional_is_kept(rule, loads):
     program = without(kernel(Conditional(then=(BARRIER,), orelse=(LOAD,), **rule), ADD), "barrier")
     assert counts(KEPLER, program, block_warps=4).ops == {"branch": 1, "load": loads, "alu": 1, "exit": 1}
 
 
-def test_registers_that_nobody_writes_any_more_are_inputs():
+def test_registers_that_are_no_longer_written_are_inputs():
     program = kernel(Instruction("smem", dst="r9", src=("r1",)), Instruction("alu", dst="r1", src=("r9",)))
     assert "r9" in without(program, "smem").inputs
 
 
 def test_wrong_arguments():
-    with pytest.raises(ValueError, match="copies = 0: at least 1"):
+    with pytest.raises(ValueError, match="copies = 0: must be an integer from 1"):
         interleaved(kernels.mix(1), 0)
-    with pytest.raises(ValueError, match="ops = alu: add_chain has nothing else"):
+    with pytest.raises(ValueError, match="ops = alu: add_chain has no other instructions"):
         without(kernels.chain("alu"), "alu")

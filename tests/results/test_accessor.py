@@ -1,4 +1,4 @@
-"""`ds.warpsim`: each verb is the statistic of the same name."""
+"""`ds.warpsim`: each method equals the function of the same name."""
 
 import pytest
 import xarray as xr

@@ -1,4 +1,4 @@
-"""A result says how to make it again, and that gives the same numbers."""
+"""Provenance: a run can be repeated from it, with the same results."""
 
 import json
 
@@ -17,7 +17,7 @@ KEPLER = load_gpu("kepler")
 
 
 def odd_kernel() -> Kernel:
-    """One of everything that a kernel may hold."""
+    """A kernel with every kind of statement."""
     body = (
         Loop(body=(Instruction("load", dst="r1", src=("r1",)),), trips=(2, 4)),
         Conditional(then=(Instruction("alu", dst="r1", src=("r1",)),), probability=0.5),
@@ -42,7 +42,7 @@ def test_a_run_can_be_repeated(kernel, launch):
     assert again.attrs["provenance"] == first.attrs["provenance"]
 
 
-def test_attributes_say_who_when_and_with_what():
+def test_attributes_name_software_and_time():
     ds = simulate(KEPLER, mix(alpha=2), warps=4, sms=1, warmup=0, cycles=100)
     assert ds.attrs["source"].startswith("warpsim ")
     assert "+00:00 simulate kepler mix" in ds.attrs["history"]
@@ -60,6 +60,6 @@ def test_history_grows_by_a_line():
 
 
 @pytest.mark.parametrize("text", ["no JSON", "[]", '{"function": "sweep", "call": {}}'])
-def test_other_text_is_refused(text):
+def test_other_text_is_rejected(text):
     with pytest.raises(ValueError, match=r"^provenance: must be"):
         from_provenance(text)

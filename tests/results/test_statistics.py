@@ -36,7 +36,7 @@ def test_interval_at_another_level():
     assert float(found["high"]) == pytest.approx(2.0 + math.tan(0.45 * math.pi))
 
 
-def test_missing_replicates_are_left_out():
+def test_missing_replicates_are_ignored():
     assert interval(replicates(1.0, 2.0, np.nan, 3.0)).equals(interval(replicates(1.0, 2.0, 3.0)))
 
 
@@ -85,7 +85,7 @@ def test_mean_keeps_units_and_leaves_models_alone():
 
 
 def policies():
-    """Two policies that share a large common term, and differ by exactly 1, 2, 3."""
+    """Two policies that share a large common term and differ by exactly 1, 2 and 3."""
     common = np.array([100.0, 200.0, 300.0])
     values = np.stack([common, common + np.array([1.0, 2.0, 3.0]), common - 10.0])
     return xr.DataArray(
@@ -115,7 +115,7 @@ def test_paired_differences_from_another_reference_and_relative():
     assert found["mean"].attrs["units"] == "1"
 
 
-def test_paired_differences_say_what_there_is():
+def test_paired_differences_list_the_allowed_values():
     with pytest.raises(ValueError, match="reference = 'gtoo': must be one of lrr, gto, oldest"):
         paired_difference(policies(), "scheduler", reference="gtoo")
     with pytest.raises(
@@ -125,7 +125,7 @@ def test_paired_differences_say_what_there_is():
 
 
 def curve(*rows, warps=(4, 8, 16), axis="warps"):
-    """peak_fraction of one chip: rows of replicates, one row for each occupancy."""
+    """Returns peak_fraction of one chip, with a row of replicates for each occupancy."""
     return xr.Dataset({"peak_fraction": ((axis, "replicate"), np.array(rows))}, coords={axis: list(warps)})
 
 
@@ -140,7 +140,7 @@ def test_needed_warps_is_the_smallest_occupancy_that_reaches_the_fraction():
     )
 
 
-def test_needed_warps_of_a_curve_that_never_gets_there():
+def test_needed_warps_of_a_curve_that_never_reaches_the_fraction():
     found = needed_warps(curve([0.1, 0.1], [0.2, 0.2], [0.3, 0.3]))
     assert all(np.isnan(found[name]) for name in ("needed_warps", "low", "high"))
 
@@ -181,8 +181,8 @@ def test_needed_warps_needs_an_axis_of_occupancies():
         needed_warps(curve([0.5], [0.5], [0.5], axis="ilp").isel(replicate=0))
 
 
-def test_policies_share_random_numbers():
-    """Paired intervals of the memory latency are narrower than those of two independent runs would be."""
+def test_policies_use_common_random_numbers():
+    """Paired intervals of the memory latency are narrower than those of independent runs."""
     results = sweep(small_plan(gpu="kepler", warps=[8], alpha=[8], replicates=8, cycles=3000))
     difference = paired_difference(results["memory_latency"], "scheduler")
     paired = float((difference["high"] - difference["low"]).squeeze())

@@ -22,12 +22,12 @@ from warpsim.models.parts.costs import ISSUE, LOADS_IN_FLIGHT, MEMORY
 from warpsim.models.parts.counts import bank_conflicts, counts
 from warpsim.models.parts.warp_path import names_warps
 from warpsim.simulation.point import Point
+from warpsim.units import MAX_SCHEDULERS
 
 COPIES = 2
 """How many warps' work a warp does where it has more ILP."""
 
 _NOT_COMPUTED = ("load", "store", "barrier", "branch", "exit")
-_MOST_SCHEDULERS = 8
 _SHORTEST_MEMORY = 2  # cycles: the queue model draws around it, and its shortest draw is rounded to 1 at least
 
 
@@ -158,7 +158,7 @@ def _twice_the_issue(gpu: Gpu) -> dict[str, Any]:
     """Return the fields of a chip that issues twice as often, by half the interval, or by twice the schedulers."""
     if gpu.issue.interval_cycles % 2 == 0:
         return {"issue.interval_cycles": gpu.issue.interval_cycles // 2}
-    if 2 * gpu.sm.schedulers > min(_MOST_SCHEDULERS, gpu.sm.max_warps):
+    if 2 * gpu.sm.schedulers > min(MAX_SCHEDULERS, gpu.sm.max_warps):
         return {}
     units = {f"{name}.interval_cycles": str(2 * op.interval_cycles) for name, op in gpu.ops.items() if op.scope == "scheduler"}
     return {"sm.schedulers": 2 * gpu.sm.schedulers, **units}

@@ -1,1 +1,1 @@
-"""GPUs: chip files and their checks, latency distributions, occupancy, and chips with changed fields."""
+"""GPUs: chip files and their validation, latency distributions, occupancy, and what-if changes of a chip."""

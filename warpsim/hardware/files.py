@@ -1,7 +1,7 @@
-"""Where the parameter files are, and how an error in one of them is said.
+"""Locates parameter files and formats their validation errors.
 
-The files lie in `params/` of a checkout, and in `warpsim/params/` of an installed package. A *kind* is a
-subfolder: `gpus`, `kernels`, `latency`, `pipelines`.
+The files are in `params/` of a checkout, and in `warpsim/params/` of an installed package. A *kind* of file is a
+subfolder: `gpus`, `kernels`, `latency` or `pipelines`.
 """
 
 from __future__ import annotations
@@ -9,22 +9,25 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Tag, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 _SUFFIX = {"gpus": ".toml", "kernels": ".toml", "latency": ".csv", "pipelines": ".toml"}
 
 Location = tuple[str | int, ...]
 Problem = tuple[Location, str]
-"""A place in a file, and the rest of its line: `= VALUE: what is allowed`."""
+"""A location in a file, and the rest of the line: ` = VALUE: what is allowed`."""
 
 
 class ParamsFileError(ValueError):
-    """All the errors of one file, a line each: `FILE: dotted.key = value: what is allowed`.
+    """All errors of one file, with one line for each: `FILE: dotted.key = value: what is allowed`.
 
     `source` is the file, and `errors` are the lines.
     """
@@ -37,31 +40,31 @@ class ParamsFileError(ValueError):
 
 
 def params_dir() -> Path:
-    """Return the folder of the parameter files.
+    """Returns the folder of the parameter files.
 
     Raises:
-        FileNotFoundError: neither the installed package nor a checkout holds it.
+        FileNotFoundError: neither the installed package nor a checkout contains it.
     """
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "params", package.parent / "params"):
         if folder.is_dir():
             return folder
-    raise FileNotFoundError(f"no params folder in {package} nor beside it")
+    raise FileNotFoundError(f"there is no params folder in {package} or next to it")
 
 
 def list_names(kind: str) -> list[str]:
-    """Return the names of a kind's files, without their suffix, in alphabetical order."""
+    """Returns the names of all files of a kind, without suffix, in alphabetical order."""
     return sorted(path.stem for path in (params_dir() / kind).glob("*" + _SUFFIX[kind]))
 
 
 def resolve(kind: str, name_or_path: str | os.PathLike[str]) -> Path:
-    """Return the file of a name, or the path as given.
+    """Returns the file with a name, or the path as given.
 
     A string with a folder separator or with the kind's suffix is a path; any other string is a name.
 
     Raises:
         TypeError: `name_or_path` is neither a string nor a path.
-        ValueError: there is no such name or file; the message lists the names.
+        ValueError: the name or file does not exist; the message lists the names.
     """
     if not isinstance(name_or_path, str | os.PathLike):
         raise TypeError(f"{kind}: {name_or_path!r} is not a name or a path")
@@ -79,7 +82,7 @@ def resolve(kind: str, name_or_path: str | os.PathLike[str]) -> Path:
 
 
 def read_toml(path: Path, error_type: type[ParamsFileError] = ParamsFileError) -> dict[str, Any]:
-    """Read a TOML file.
+    """Reads a TOML file.
 
     Raises:
         ParamsFileError: (as `error_type`) the file is not UTF-8 or not TOML.
@@ -91,33 +94,53 @@ def read_toml(path: Path, error_type: type[ParamsFileError] = ParamsFileError) -
 
 
 def problems(model: type[BaseModel], error: ValidationError) -> list[Problem]:
-    """Say every error that pydantic found in the words of the model's JSON schema.
+    """Returns the errors that pydantic found in a file, each with its location and what is allowed.
 
-    Errors of a whole model (its after-validators) are left out: their place is not in the error.
+    The messages are pydantic's own, in the words of a TOML file. For a missing key the allowed values are added, and
+    for an unknown key the known keys. The message of a model's validator is a line "key = value: what is allowed"
+    for each error, and its keys are relative to the model.
     """
-    schema = model.model_json_schema()
     found: list[Problem] = []
     for item in error.errors(include_url=False):
-        place = item["loc"]
-        if item["type"] == "value_error" and "properties" in _schema_at(schema, place):
-            continue
-        found.append((place, _say(schema, item["type"], place, item["input"])))
+        kind, place = _type_at(model, item["loc"])
+        value = format_value(item["input"])
+        if item["type"] == "missing":
+            found.append((place, f" is missing: {_allowed(kind)}"))
+        elif item["type"] == "extra_forbidden":
+            keys = _keys(_type_at(model, item["loc"][:-1])[0])
+            found.append((place, f" = {value}: unknown key{_hint(str(place[-1]), keys)}; allowed here: {', '.join(keys)}"))
+        elif item["type"] == "value_error":
+            found += [(place, f".{line}" if place else line) for line in str(item["ctx"]["error"]).splitlines()]
+        else:
+            found.append((place, f" = {value}: {_message(item, kind)}"))
     return found
 
 
-def show(value: object) -> str:
-    """Return a value as a file would write it, cut at 60 characters."""
+def format_value(value: object) -> str:
+    """Returns a value as JSON, cut at 60 characters."""
     text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _say(schema: Mapping[str, Any], kind: str, place: Location, value: object) -> str:
-    if kind == "missing":
-        return f" is missing: {_allowed(schema, _schema_at(schema, place))}"
-    if kind == "extra_forbidden":
-        keys = list(_schema_at(schema, place[:-1]).get("properties", ()))
-        return f" = {show(value)}: unknown key{_hint(str(place[-1]), keys)}; allowed here: {', '.join(keys)}"
-    return f" = {show(value)}: {_allowed(schema, _schema_at(schema, place))}"
+def _message(item: ErrorDetails, kind: Any) -> str:
+    """Returns pydantic's message, with the words of TOML for what it calls by the words of Python."""
+    if item["type"] in ("model_type", "dict_type"):
+        keys = ", ".join(_keys(kind))
+        return f"must be a table of {keys}" if keys else "must be a table"
+    if item["type"] == "tuple_type":
+        return "must be a list"
+    if item["type"] == "bool_type":
+        return "must be true or false"
+    return re.sub(r"^\w+ should", "must", item["msg"]).replace(" after validation", "")
+
+
+def _allowed(kind: Any) -> str:
+    """Returns what a type allows: the message for an object that no type allows."""
+    try:
+        TypeAdapter(kind).validate_python(object(), strict=True)
+    except ValidationError as error:
+        return _message(error.errors(include_url=False)[0], kind)
+    return "any value"
 
 
 def _hint(word: str, words: Iterable[str]) -> str:
@@ -132,52 +155,36 @@ def _dotted(place: Location) -> str:
     return text
 
 
-def _schema_at(schema: Mapping[str, Any], place: Location) -> Mapping[str, Any]:
-    """Return the part of a JSON schema that describes the value at `place`; empty where it has none."""
-    part = _resolved(schema, schema)
-    for step in place:
-        if isinstance(step, int):
-            items = part.get("prefixItems", ())
-            part = items[step] if step < len(items) else part.get("items", {})
-        else:
-            part = part.get("properties", {}).get(step, part.get("additionalProperties", {}))
-        part = _resolved(schema, part) if isinstance(part, Mapping) else {}
-    return part
+def _type_at(model: type[BaseModel], loc: Location) -> tuple[Any, Location]:
+    """Returns the type at a location of pydantic's, and the location without the tags of unions."""
+    kind: Any = model
+    place: Location = ()
+    for part in loc:
+        kind, is_tag = _inner_type(kind, part)
+        place = place if is_tag else (*place, part)
+    return kind, place
 
 
-def _resolved(root: Mapping[str, Any], part: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Follow a reference, and take the one alternative of a union that is not null."""
-    choices = [choice for choice in part.get("anyOf", ()) if choice.get("type") != "null"]
-    if len(choices) == 1:
-        part = {**part, **choices[0]}
-    if "$ref" in part:
-        part = {**root["$defs"][part["$ref"].rsplit("/", 1)[1]], "default": part.get("default")}
-    return part
+def _inner_type(kind: Any, part: str | int) -> tuple[Any, bool]:
+    """Returns the type at a key, an index or a tag inside a type, and whether the part is a tag."""
+    kind = _bare(kind)
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Union:
+        return next((option for option in args if Tag(str(part)) in getattr(option, "__metadata__", ())), Any), True
+    if origin is dict:
+        return args[1], False
+    if origin is tuple and isinstance(part, int):
+        return args[0] if args[-1] is Ellipsis else args[part], False
+    field = getattr(kind, "model_fields", {}).get(part)
+    return (Any if field is None else Annotated[field.annotation, field]), False
 
 
-def _allowed(root: Mapping[str, Any], part: Mapping[str, Any]) -> str:
-    """Say in words what a JSON schema admits."""
-    if "examples" in part:
-        return str(part["examples"][0])
-    if "const" in part:
-        return show(part["const"])
-    if "enum" in part:
-        return "one of " + ", ".join(show(value) for value in part["enum"])
-    kind = part.get("type")
-    if kind in ("integer", "number"):
-        noun = "an integer" if kind == "integer" else "a finite number"
-        low, high, above = part.get("minimum"), part.get("maximum"), part.get("exclusiveMinimum")
-        if low is not None and high is not None:
-            return f"{noun} from {low:g} to {high:g}"
-        if low is not None:
-            return f"{noun} of at least {low:g}"
-        return f"{noun} above {above:g}" if above is not None else noun
-    if kind == "array":
-        items = part.get("prefixItems")
-        if items:
-            return "a list of " + " and ".join(_allowed(root, _resolved(root, item)) for item in items)
-        return "a list, each item " + _allowed(root, _resolved(root, part.get("items", {})))
-    if kind == "object":
-        keys = ", ".join(part.get("properties", ()))
-        return f"a table of {keys}" if keys else "a table"
-    return {"string": "text that is not empty", "boolean": "true or false"}.get(str(kind), "another value")
+def _bare(kind: Any) -> Any:
+    """Returns a type without annotations and without `| None`."""
+    while get_origin(kind) is Annotated or NoneType in get_args(kind):
+        kind = next(option for option in get_args(kind) if option is not NoneType)
+    return kind
+
+
+def _keys(kind: Any) -> list[str]:
+    return list(getattr(_bare(kind), "model_fields", ()))

@@ -1,7 +1,7 @@
-"""A chip: what params/gpus/NAME.toml says, validated and frozen.
+"""Chips: validated, frozen models of the files params/gpus/NAME.toml.
 
-The fields of `Gpu` are the keys of the file. Units are in the names; a file gives the source of every value
-beside it. V is Volkov, Understanding Latency Hiding on GPUs, 2016.
+The fields of `Gpu` are the keys of the file. Their names contain the units, and the file gives the source of every
+value in a comment. V is Volkov, Understanding Latency Hiding on GPUs, 2016.
 """
 
 from __future__ import annotations
@@ -16,33 +16,28 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainSerializer,
     PlainValidator,
     ValidationError,
-    WithJsonSchema,
     model_validator,
 )
 
 from warpsim import units
 from warpsim.hardware import files as params
+from warpsim.hardware.fields import Between, Bytes, Count, Cycles, Finite, MustBe, Name, NotNegative, Positive, StrictModel
 from warpsim.hardware.latency import load_distribution
-
-REQUIRED_OPS = ("alu", "sfu", "smem", "load", "store", "barrier", "branch", "exit")
-"""The operation classes that every chip describes; a file may add more."""
 
 _FITTED = "fitted: experiments/memory_contention"
 
 
 class GpuFileError(params.ParamsFileError):
-    """All the errors of a chip's description, a line each."""
+    """All errors of the description of a chip, with one line for each."""
 
 
 def _fraction(value: object) -> Fraction:
-    """Read an interval; a float means the decimal that is written, and text is exact."""
+    """Converts an interval to an exact fraction; a float is converted by its shortest decimal form."""
     if isinstance(value, str) and not re.fullmatch(r"\d+(\.\d+)?|\d+/[1-9]\d*", value):
         raise ValueError("not a fraction")
     if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction):
@@ -55,18 +50,11 @@ def _fraction(value: object) -> Fraction:
     return exact
 
 
-Count = Annotated[int, Field(ge=1)]
-Cycles = Annotated[int, Field(ge=0)]
-Bytes = Annotated[int, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Name = Annotated[str, Field(min_length=1)]
 Interval = Annotated[
     Fraction,
     PlainValidator(_fraction),
     PlainSerializer(str, return_type=str, when_used="json"),
-    WithJsonSchema({"examples": ['a number above 0, or an exact fraction such as "2/3"']}),
+    MustBe('a number above 0, or an exact fraction such as "2/3"'),
 ]
 Terms = Annotated[
     tuple[tuple[NotNegative, Positive], ...],
@@ -74,20 +62,16 @@ Terms = Annotated[
 ]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+class Sm(StrictModel):
+    """Resources of one SM, and the granularity of their allocation (V 2.11, 5.7).
 
-
-class Sm(_Part):
-    """Limits of one SM, and the units in which they are handed out (V 2.11, 5.7).
-
-    A block's registers are rounded up to `register_granularity`, for each warp or for the block as a whole,
-    after its warps were rounded up to `warp_granularity`. Its shared memory is rounded up to
-    `shared_granularity_bytes`, with `shared_overhead_bytes` added before.
+    The warps of a block are rounded up to `warp_granularity`. Then its registers are rounded up to
+    `register_granularity`, for each warp or for the whole block (`register_allocation`). Its shared memory plus
+    `shared_overhead_bytes` is rounded up to `shared_granularity_bytes`.
     """
 
-    schedulers: Annotated[int, Field(ge=1, le=8)]
-    max_warps: Annotated[int, Field(ge=1, le=64)]
+    schedulers: Annotated[int, Between(1, units.MAX_SCHEDULERS)]
+    max_warps: Annotated[int, Between(1, units.MAX_WARPS)]
     max_blocks: Count
     max_block_warps: Count
     registers: Count
@@ -101,30 +85,34 @@ class Sm(_Part):
     shared_overhead_bytes: Bytes
 
 
-class Issue(_Part):
-    """How often a scheduler issues, and how many instructions of one warp at a time (V Table 2.8)."""
+class Issue(StrictModel):
+    """Issue interval of a scheduler, and the number of instructions of one warp that it can issue at once (V Table 2.8)."""
 
     interval_cycles: Count
-    width: Annotated[int, Field(ge=1, le=2)]
+    width: Annotated[int, Between(1, 2)]
 
 
-class Shared(_Part):
-    """Shared memory: its banks, and how many lanes of a warp it serves in one pass (V Table 2.5, 2.6)."""
+class Shared(StrictModel):
+    """Banks of the shared memory, and the lanes of a warp that it serves in one pass (V Table 2.5, 2.6)."""
 
     banks: Count
     bank_bytes: Literal[4, 8]
     lanes_per_pass: Literal[16, 32]
 
 
-class Op(_Part):
+class Op(StrictModel):
     """An operation class.
 
-    `latency_cycles` is the register dependency latency, or `latency_to[op]` where the consumer is of that
-    class; loads and stores take theirs from the memory system. `conflict_latency_cycles` is added for each
-    further way of a bank conflict. `interval_cycles` is how long a warp instruction occupies its unit, of
-    which each scheduler or the SM (`scope`) has one. `issue_slots` are the issue cycles it takes.
-    `gap_cycles` is the least distance to the warp's next issue; of a taken branch it is `taken_gap_cycles`,
-    where that is given. `pipe` names its stalls.
+    Attributes:
+        latency_cycles: register dependency latency. The memory system determines that of loads and stores.
+        interval_cycles: time for which a warp instruction occupies its unit.
+        scope: whether each scheduler or the SM has one unit.
+        gap_cycles: minimum distance to the next issue of the same warp.
+        pipe: pipeline whose stall states the class causes.
+        issue_slots: issue cycles that an instruction takes.
+        latency_to: consumer class -> register dependency latency, if it differs from `latency_cycles`.
+        conflict_latency_cycles: latency added for each way of a bank conflict beyond the first.
+        taken_gap_cycles: `gap_cycles` of a taken branch; None: the same.
     """
 
     latency_cycles: Cycles
@@ -138,11 +126,11 @@ class Op(_Part):
     taken_gap_cycles: Count | None = None
 
     def latency_for(self, consumer: str) -> int:
-        """Return the register dependency latency that an instruction of class `consumer` sees, in cycles."""
+        """Returns the register dependency latency for an instruction of class `consumer`, in cycles."""
         return self.latency_to.get(consumer, self.latency_cycles)
 
 
-class Queue(_Part):
+class Queue(StrictModel):
     """Fitted parameters of the memory model `queue`: two stages in series, rates of the whole chip, beside the sustained rate.
 
     Attributes:
@@ -162,10 +150,10 @@ class Queue(_Part):
     fit_rms_percent: NotNegative | None = None
 
 
-class Contention(_Part):
-    """Mean memory latency a + b x / (c - x) in cycles, x the chip's throughput in GB/s (V 6.4, Table 6.5).
+class Contention(StrictModel):
+    """Mean memory latency a + b x / (c - x) in cycles at a throughput of x GB/s (V 6.4, Table 6.5).
 
-    `refined` are the terms [b, c] of a better fit with `refined_a_cycles` in place of a, where V gives one.
+    If V gives a better fit, `refined` holds its terms [b, c], and `refined_a_cycles` replaces a.
     """
 
     a_cycles: Positive
@@ -175,7 +163,7 @@ class Contention(_Part):
     refined: Terms | None = None
 
 
-class Memory(_Part):
+class Memory(StrictModel):
     """The memory system, of the whole chip.
 
     `latency_cycles` is the unloaded latency of a coalesced load (V Table 6.2); every memory model starts from it.
@@ -233,8 +221,8 @@ class Memory(_Part):
         return self.latency_cycles - (self.measured_latency_cycles or self.latency_cycles)
 
 
-class Gpu(_Part):
-    """A chip. `block_launch_cycles` is the time from a block's end to its successor's start (V 3.7)."""
+class Gpu(StrictModel):
+    """A chip. `block_launch_cycles` is the time from the end of a block to the start of its successor (V 3.7)."""
 
     name: Name
     title: Name
@@ -251,26 +239,26 @@ class Gpu(_Part):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        found = list(_inconsistencies(self.model_dump()))
-        if found:
-            raise GpuFileError(self.name, found)
+        problems = list(_inconsistencies(self.model_dump()))
+        if problems:
+            raise GpuFileError(self.name, problems)
         return self
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], source: str = "gpu") -> Self:
-        """Validate a description, such as a parsed file or `to_dict`'s result.
+        """Validates a description, such as a parsed file or the result of `to_dict`.
 
         Raises:
-            GpuFileError: with every error; each line starts with `source`.
+            GpuFileError: the description has errors; the message has a line for each, which starts with `source`.
         """
         try:
             return cls.model_validate(dict(data))
         except ValidationError as error:
-            found = [*params.problems(cls, error), *_inconsistencies(data)]
-            raise GpuFileError(source, found) from None
+            of_fields = [problem for problem in params.problems(cls, error) if problem[0]]
+            raise GpuFileError(source, [*of_fields, *_inconsistencies(data)]) from None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the description in JSON types; intervals are exact fractions as text."""
+        """Returns the description in JSON types; intervals are exact fractions as text."""
         return self.model_dump(mode="json")
 
     def identity(self) -> dict[str, Any]:
@@ -287,7 +275,7 @@ class Gpu(_Part):
 
     @property
     def bandwidth_bytes_per_cycle(self) -> float:
-        """Sustained memory rate of the whole chip, in bytes per clock cycle."""
+        """Sustained memory bandwidth of the whole chip, in bytes per clock cycle."""
         return units.gbs_to_bytes_per_cycle(self.memory.bandwidth_gbs, self.clock_ghz)
 
     @property
@@ -296,71 +284,61 @@ class Gpu(_Part):
         return self.sm.schedulers / self.issue.interval_cycles
 
     def unit_ipc(self, op: str) -> float:
-        """Return the rate of a class's units in one SM, without conflicts, in instructions per cycle."""
+        """Returns the rate of the units of an operation class in one SM, without conflicts, in instructions per cycle."""
         unit = self.ops[op]
         return float((self.sm.schedulers if unit.scope == "scheduler" else 1) / unit.interval_cycles)
 
 
 def list_gpus() -> list[str]:
-    """Return the names of the chips that come with the package."""
+    """Returns the names of the chips in the package."""
     return params.list_names("gpus")
 
 
 def load_gpu(name_or_path: str | os.PathLike[str]) -> Gpu:
-    """Load a chip by its name in params/gpus, or from a file.
+    """Loads a chip by its name in params/gpus, or from a file.
 
     Raises:
         TypeError: `name_or_path` is neither a string nor a path.
-        ValueError: there is no such chip or file.
-        GpuFileError: the file has errors; all of them are listed.
+        ValueError: the chip or file does not exist.
+        GpuFileError: the file has errors; the message lists all of them.
     """
     path = params.resolve("gpus", name_or_path)
     return Gpu.from_dict(params.read_toml(path, GpuFileError), source=str(path))
 
 
 def write_queue_parameters(path: str | os.PathLike[str], queue: Queue) -> None:
-    """Write a fit into the table [memory.queue] of a chip's file; every other line stays as it is.
+    """Writes fitted parameters into the table [memory.queue] of a chip file, and leaves the rest of the file as it is.
 
-    The comments of the table stay too, but for what follows "start value": that becomes "fitted:
-    experiments/memory_contention". `fit_rms_percent` is added where the table has none, and taken out where
-    the fit has none. The file is replaced in one step, and only by a file that loads with these parameters.
+    Comments are kept, except that the text from "start value" on is replaced by "fitted:
+    experiments/memory_contention". Parameters that the table lacks are added, and parameters that the fit does not have
+    are removed. The file is replaced in one step.
 
     Raises:
-        ValueError: the file has no table [memory.queue], or does not load.
+        ValueError: the file is not a valid chip file, before or after the change.
     """
+    import tomlkit
+
     file = Path(path)
-    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-    starts = [i for i, line in enumerate(lines) if re.match(r"\s*\[memory\.queue\]", line)]
-    if not starts:
-        raise ValueError(f"{file}: there is no table [memory.queue]")
-    first = starts[0] + 1
-    last = next((i for i in range(first, len(lines)) if lines[i].lstrip().startswith("[")), len(lines))
-
-    left = queue.model_dump(exclude_none=True)
-    table: list[str] = []
-    end = column = 0  # of the last value: a new key follows it, not the blank lines at the end
-    for line in lines[first:last]:
-        found = re.match(r"(?P<value>(?P<key>\w+)\s*=\s*[^#\s]+\s*)(?P<comment>#.*)?$", line)
-        if not found:
-            table.append(line)
-        elif found["key"] in left:
-            comment = re.sub(r"start value.*", _FITTED, found["comment"] or "")
-            column = len(found["value"])
-            value = f"{found['key']} = {left.pop(found['key'])}  ".ljust(column)
-            table.append(f"{value}{comment}".rstrip() + "\n")
-            end = len(table)
-    table[end:end] = [f"{key} = {value}  ".ljust(column) + f"# {_FITTED}\n" for key, value in left.items()]
-
-    text = "".join([*lines[:first], *table, *lines[last:]])
-    try:
-        written = Gpu.from_dict(tomllib.loads(text), source=str(file)).memory.queue
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{file}: not a TOML file after the change: {error}") from error
-    if written != queue:
-        raise ValueError(f"{file}: the table [memory.queue] is not one plain value to a line")
-    new = file.with_name(file.name + ".new")
-    new.write_text(text, encoding="utf-8")
-    new.replace(file)
+    load_gpu(file)
+    document = tomlkit.parse(file.read_text(encoding="utf-8"))
+    table: Any = document["memory"]["queue"]
+    fitted = queue.model_dump(exclude_none=True)
+    for key in [key for key in table if key not in fitted]:
+        table.remove(key)
+    for key, value in fitted.items():
+        new, old = tomlkit.item(value), table.get(key)
+        if old is None:
+            new.trivia.comment_ws, new.trivia.comment = "  ", f"# {_FITTED}"
+        elif old.trivia.comment:
+            column = len(old.as_string()) + len(old.trivia.comment_ws)
+            new.trivia.comment_ws = " " * max(2, column - len(new.as_string()))
+            new.trivia.comment = re.sub(r"start value.*", _FITTED, old.trivia.comment)
+        table[key] = new
+    text = tomlkit.dumps(document)
+    Gpu.from_dict(tomllib.loads(text), source=str(file))
+    new_file = file.with_name(file.name + ".new")
+    new_file.write_text(text, encoding="utf-8")
+    new_file.replace(file)
 
 
 _AT_MOST = (
@@ -373,47 +351,48 @@ _AT_MOST = (
 
 
 def _inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
-    """Yield what contradicts itself in a description, whose single values may be wrong or missing too."""
+    """Yields contradictions between fields of a description. Fields can be wrong or missing; such fields are skipped."""
     for small, large in _AT_MOST:
         low, high = _at(data, small), _at(data, large)
         if _is_number(low) and _is_number(high) and low > high:
-            yield tuple(small.split(".")), f" = {low}: at most {large} = {high}"
+            yield tuple(small.split(".")), f" = {low}: must be at most {large} = {high}"
     fit, terms = _at(data, "memory.contention.refined_a_cycles"), _at(data, "memory.contention.refined")
     if (fit is None) != (terms is None):
-        text = f" = {params.show(terms)}: together with refined_a_cycles, or neither"
+        text = f" = {params.format_value(terms)}: must be given together with refined_a_cycles, or not at all"
         yield ("memory", "contention", "refined"), text
     latency, offset = _at(data, "memory.latency_cycles"), _at(data, "memory.queue.latency_offset_cycles")
     if _is_number(latency) and _is_number(offset) and latency + offset <= 0:
-        yield ("memory", "queue", "latency_offset_cycles"), f" = {offset}: above -{latency}, the chip's memory.latency_cycles"
+        text = f" = {offset}: must be above -{latency}, the negative of memory.latency_cycles"
+        yield ("memory", "queue", "latency_offset_cycles"), text
     distribution = _at(data, "memory.distribution")
     if isinstance(distribution, str) and distribution:
         try:
             params.resolve("latency", distribution)
         except ValueError as error:
-            yield ("memory", "distribution"), f" = {params.show(distribution)}: {error}"
+            yield ("memory", "distribution"), f" = {params.format_value(distribution)}: {error}"
 
     ops = data.get("ops")
     if not isinstance(ops, Mapping):
         return
-    for name in REQUIRED_OPS:
+    for name in units.OPS:
         if name not in ops:
-            yield ("ops", name), " is missing: every chip has " + ", ".join(REQUIRED_OPS)
+            yield ("ops", name), " is missing: every chip must have " + ", ".join(units.OPS)
     for name, op in ops.items():
         if not isinstance(op, Mapping):
             continue
         if name in ("load", "store"):
             if op.get("pipe") not in (None, "lg"):
-                yield ("ops", name, "pipe"), f" = {params.show(op['pipe'])}: 'lg', since it accesses global memory"
+                yield ("ops", name, "pipe"), f" = {params.format_value(op['pipe'])}: must be 'lg' for {name}"
             if op.get("latency_to"):
-                yield ("ops", name, "latency_to"), ": left out, since the latency is the memory's"
+                yield ("ops", name, "latency_to"), ": must be left out, since the memory system determines the latency"
         consumers = op.get("latency_to")
         for consumer, cycles in consumers.items() if isinstance(consumers, Mapping) else ():
             if consumer not in ops:
-                text = f" = {params.show(cycles)}: the key is one of {', '.join(ops)}"
+                text = f" = {params.format_value(cycles)}: the key must be one of {', '.join(ops)}"
                 yield ("ops", name, "latency_to", consumer), text
         for key, owner in (("taken_gap_cycles", "branch"), ("conflict_latency_cycles", "smem")):
             if name != owner and op.get(key):
-                yield ("ops", name, key), f" = {params.show(op[key])}: only for ops.{owner}"
+                yield ("ops", name, key), f" = {params.format_value(op[key])}: must be left out, since only ops.{owner} has it"
 
 
 def _at(data: Any, dotted: str) -> Any:

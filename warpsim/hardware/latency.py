@@ -1,6 +1,6 @@
-"""Memory latency as measured: quantiles of single loads, and the mean against the load.
+"""Published measurements of memory latency: quantiles of single loads, and the mean latency at a throughput.
 
-V is Volkov, Understanding Latency Hiding on GPUs, 2016. Nothing here is fitted by this project.
+V is Volkov, Understanding Latency Hiding on GPUs, 2016. This module contains no values fitted by this project.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from warpsim.hardware.gpu import Contention
 
 BINS = 4096
-"""Steps of a quantile table, if not said otherwise."""
+"""Default number of bins of a quantile table, which is that of the engine."""
 
 EXTREME_PROBABILITY = 1e-7
-"""The least and the greatest of about 1e7 samples stand for this probability (V 6.6)."""
+"""Probability assigned to the smallest and the largest of about 1e7 samples (V 6.6)."""
 
 Floats = NDArray[np.float64]
 
@@ -96,32 +96,32 @@ class LatencyDistribution:
 
 
 def deterministic(cycles: float, bins: int = BINS) -> Floats:
-    """Return float64[bins + 1], the quantile table of a latency that is always `cycles`."""
+    """Returns float64[bins + 1], the quantile table of a constant latency of `cycles`."""
     return np.full(bins + 1, float(cycles))
 
 
 def load_distribution(name_or_path: str | os.PathLike[str]) -> LatencyDistribution:
-    """Load a table of quantiles: a name in params/latency, or a file.
+    """Loads a table of latency quantiles by its name in params/latency, or from a file.
 
-    Lines that start with # are comments. The head is `load_gbs` and the levels from 0 to 1; each row is a
-    load in GB/s and the latencies in cycles.
+    Lines that start with # are comments. The header contains `load_gbs` and the levels from 0 to 1; each row
+    contains a throughput in GB/s and the latencies in cycles.
 
     Raises:
-        ValueError: there is no such file, or it has errors; all of them are listed.
+        ValueError: the file does not exist or has errors; the message lists all of them.
     """
     path = params.resolve("latency", name_or_path)
     (top, head), *rows = _read_csv(path)
     problems: list[params.Problem] = []
     levels = _numbers(head[1:])
-    if head[0] != "load_gbs" or len(levels) < 4 or levels[0] != 0 or levels[-1] != 1 or not _rises(levels):
-        problems.append(_problem(top, head, "load_gbs, then four or more levels that rise from 0 to 1"))
+    if head[0] != "load_gbs" or len(levels) < 4 or levels[0] != 0 or levels[-1] != 1 or not _increases(levels):
+        problems.append(_problem(top, head, "must be load_gbs and at least four levels that increase from 0 to 1"))
     table: list[list[float]] = []
     for line, row in rows:
         values = _numbers(row)
-        if len(row) != len(head) or not values[1] > 0 or not _rises(values[1:], strictly=False):
-            problems.append(_problem(line, row, f"{len(head)} numbers, latencies above 0 that do not fall"))
+        if len(row) != len(head) or not values[1] > 0 or not _increases(values[1:], strictly=False):
+            problems.append(_problem(line, row, f"must be {len(head)} numbers, with latencies above 0 that do not decrease"))
         elif not values[0] > (table[-1][0] if table else 0):
-            problems.append(_problem(line, row, "loads in GB/s are above 0, and rise from row to row"))
+            problems.append(_problem(line, row, "the load in GB/s must be above 0 and increase from row to row"))
         else:
             table.append(values)
     if problems:
@@ -141,24 +141,24 @@ class ContentionRow(NamedTuple):
 
 
 def load_contention(name_or_path: str | os.PathLike[str] = "contention") -> dict[str, ContentionRow]:
-    """Load a table of contention curves by the name of the chip: V Table 6.5, or a file of that form.
+    """Loads V Table 6.5, or a file with the same columns, as a mapping from the name of a chip to its contention curve.
 
     Raises:
-        ValueError: there is no such file, or it has errors; all of them are listed.
+        ValueError: the file does not exist or has errors; the message lists all of them.
     """
     path = params.resolve("latency", name_or_path)
     (top, head), *rows = _read_csv(path)
     columns = ["gpu", *ContentionRow._fields]
     problems: list[params.Problem] = []
     if head != columns:
-        problems.append(_problem(top, head, ",".join(columns)))
+        problems.append(_problem(top, head, f"must be {','.join(columns)}"))
     curves: dict[str, ContentionRow] = {}
     for line, row in rows:
         values = _numbers(row[1:])
         if len(row) != len(columns) or not all(value > 0 for value in values):
-            problems.append(_problem(line, row, f"a chip and {len(columns) - 1} numbers above 0"))
+            problems.append(_problem(line, row, f"must be a chip and {len(columns) - 1} numbers above 0"))
         elif row[0] in curves:
-            problems.append(_problem(line, row, "each chip once"))
+            problems.append(_problem(line, row, "each chip must be given only once"))
         else:
             curves[row[0]] = ContentionRow(*values)
     if problems:
@@ -167,10 +167,10 @@ def load_contention(name_or_path: str | os.PathLike[str] = "contention") -> dict
 
 
 def contention_latency(contention: Contention, bandwidth_gbs: ArrayLike, refined: bool = False) -> Floats:
-    """Return the mean latency in cycles at a throughput of the chip in GB/s (V 6.4, Table 6.5).
+    """Returns the mean latency in cycles at a throughput of the chip in GB/s (V 6.4, Table 6.5).
 
-    It is a + b x / (c - x), or with `refined` V's fit of several such terms where the chip has one. From the
-    least c on it is infinite.
+    The latency is a + b x / (c - x). If `refined`, and if the chip has one, it is V's fit of several such terms. At
+    and above the smallest c it is infinite.
     """
     x = np.asarray(bandwidth_gbs, dtype=np.float64)
     base: float = contention.a_cycles
@@ -185,7 +185,7 @@ def contention_latency(contention: Contention, bandwidth_gbs: ArrayLike, refined
 
 
 def _read_csv(path: Path) -> list[tuple[int, list[str]]]:
-    """Return head and rows with the numbers of their lines; comments and blank lines are left out."""
+    """Returns the header and the rows with their line numbers, without comments and blank lines."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.reader(file)
@@ -193,16 +193,16 @@ def _read_csv(path: Path) -> list[tuple[int, list[str]]]:
     except UnicodeDecodeError as error:
         raise params.ParamsFileError(str(path), [((), f"not a text file: {error}")]) from error
     if len(rows) < 2:
-        raise params.ParamsFileError(str(path), [((), "no data: a head and at least one row")])
+        raise params.ParamsFileError(str(path), [((), "there must be a header and at least one row")])
     return rows
 
 
 def _problem(line: int, row: list[str], allowed: str) -> params.Problem:
-    return (), f"line {line} = {params.show(','.join(row))}: {allowed}"
+    return (), f"line {line} = {params.format_value(','.join(row))}: {allowed}"
 
 
 def _numbers(words: list[str]) -> list[float]:
-    """Return the words as numbers; what is no finite number becomes NaN, which fails every comparison."""
+    """Converts words to numbers; any other word becomes NaN, which fails every comparison."""
     values = []
     for word in words:
         try:
@@ -213,6 +213,6 @@ def _numbers(words: list[str]) -> list[float]:
     return values
 
 
-def _rises(values: list[float], strictly: bool = True) -> bool:
+def _increases(values: list[float], strictly: bool = True) -> bool:
     steps = np.diff(values)
     return bool(np.all(steps > 0) if strictly else np.all(steps >= 0))

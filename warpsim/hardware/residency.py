@@ -1,45 +1,40 @@
-"""From resources to resident blocks: how many warps an SM can hold, and what a launch asks for.
+"""The occupancy calculator and the launch of a kernel.
 
-V is Volkov, Understanding Latency Hiding on GPUs, 2016 (2.10, 2.11, 5.7); OC the CUDA Occupancy Calculator.
+V is Volkov, Understanding Latency Hiding on GPUs, 2016 (2.10, 2.11, 5.7), and OC the CUDA Occupancy Calculator.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Protocol
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Protocol
 
 from warpsim import units
 from warpsim.arguments import InvalidPoint, integer, spans
+from warpsim.hardware.fields import Count, StrictModel
 from warpsim.hardware.gpu import Gpu
-
-Count = Annotated[int, Field(ge=1)]
 
 
 class Resources(Protocol):
-    """What residency needs to know of a kernel."""
+    """The resources that a kernel needs."""
 
     @property
     def registers_per_thread(self) -> int:
-        """32-bit registers."""
+        """32-bit registers per thread."""
 
     @property
     def shared_bytes_per_block(self) -> int:
-        """Bytes of shared memory."""
+        """Bytes of shared memory per thread block."""
 
 
-class Launch(BaseModel):
-    """A launch: the blocks and how they reside.
+class Launch(StrictModel):
+    """A launch: the thread blocks of a grid and their residency.
 
     Attributes:
-        blocks: of the whole grid; None is an endless supply, for a steady state.
+        blocks: blocks of the grid; None: an endless supply, for a steady state.
         block_warps: warps of a block.
-        resident_blocks: blocks that an SM holds at a time; None is as many as fit.
-        persistent: exactly one wave, as many blocks as the chip holds, and none replaced. It has no `blocks`.
+        resident_blocks: resident blocks of an SM; None: as many as fit.
+        persistent: whether the grid is exactly one wave, so that no block is replaced. Then `blocks` is None.
     """
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
     blocks: Count | None = None
     block_warps: Count
@@ -49,13 +44,13 @@ class Launch(BaseModel):
 
 @dataclass(frozen=True)
 class Residency:
-    """What an SM can hold of a kernel.
+    """Maximum residency of a kernel on an SM.
 
     Attributes:
-        blocks: blocks at a time; 0 where not even one fits.
-        warps: warps at a time.
-        limits: the blocks that each resource alone admits: warps, blocks, registers, shared memory.
-        limiter: the resource that admits the fewest; the first of them on a tie.
+        blocks: resident blocks; 0 if not even one fits.
+        warps: resident warps.
+        limits: resource (warps, blocks, registers, shared memory) -> blocks that it alone would admit.
+        limiter: the resource that admits the fewest blocks; on a tie, the first of them.
     """
 
     blocks: int
@@ -65,14 +60,15 @@ class Residency:
 
 
 def occupancy(gpu: Gpu, kernel: Resources, block_warps: int) -> Residency:
-    """Return how many blocks of `block_warps` warps an SM can hold (V 2.11; granularities of V 5.7 and OC).
+    """Returns how many blocks of `block_warps` warps an SM can hold (V 2.11; granularities of V 5.7 and OC).
 
-    A resource that the kernel does not use admits as many blocks as the chip does. V's 4 bytes of shared
-    memory per kernel argument (G80, GT200) are left out.
+    A resource that the kernel does not use admits the chip's maximum number of blocks. The 4 bytes of shared memory
+    per kernel argument (V, for G80 and GT200) are not modeled.
 
     Raises:
         TypeError: `block_warps` is not an integer.
-        ValueError: `block_warps` is not from 1 to the chip's limit.
+        ValueError: `block_warps` is below 1.
+        InvalidPoint: `block_warps` is above the chip's limit (a ValueError).
     """
     sm = gpu.sm
     block_warps = integer("block_warps", block_warps, 1, sm.max_block_warps, of=gpu.name)
@@ -94,20 +90,20 @@ def occupancy(gpu: Gpu, kernel: Resources, block_warps: int) -> Residency:
 
 
 def default_block_warps(gpu: Gpu, warps: int) -> int:
-    """Return the smallest block, in warps, of which a whole number makes `warps` within the chip's limits.
+    """Returns the smallest block size, in warps, that gives an occupancy of `warps` within the chip's limits.
 
     Raises:
         TypeError: `warps` is not an integer.
-        InvalidPoint: `warps` is above the chip's limit, or no block size makes it (a ValueError).
         ValueError: `warps` is below 1.
+        InvalidPoint: `warps` is above the chip's limit, or no block size gives it (a ValueError).
     """
     warps = integer("warps", warps, 1, gpu.sm.max_warps, of=gpu.name)
     size = _smallest_block(gpu, warps)
     if size is None:
         fit = [n for n in range(1, gpu.sm.max_warps + 1) if _smallest_block(gpu, n)]
         raise InvalidPoint(
-            f"warps = {warps}: no block size makes it on {gpu.name} with at most {gpu.sm.max_blocks} blocks "
-            f"of at most {gpu.sm.max_block_warps} warps; allowed: {spans(fit)}"
+            f"warps = {warps}: no block size gives this occupancy on {gpu.name}, which holds at most {gpu.sm.max_blocks} "
+            f"blocks of at most {gpu.sm.max_block_warps} warps; allowed: {spans(fit)}"
         )
     return size
 
@@ -119,24 +115,24 @@ def resolve_launch(
     block_warps: int | None = None,
     launch: Launch | None = None,
 ) -> Launch:
-    """Return the launch in full: every field a number, but for `blocks`, which may stay None.
+    """Returns a launch in which all fields have values, except `blocks`, which can be None.
 
     Args:
         gpu: the chip.
-        kernel: its registers and shared memory are what limits residency.
-        warps: occupancy asked for, in warps per SM; None is as many as fit.
-        block_warps: warps of a block; None is `launch`'s, or else `default_block_warps`.
-        launch: what is asked for in full.
+        kernel: the kernel, whose registers and shared memory limit residency.
+        warps: requested occupancy, in warps per SM; None: as many as fit.
+        block_warps: warps of a block; None: that of `launch`, or else `default_block_warps`.
+        launch: requested launch.
 
     Raises:
         TypeError: an argument has the wrong type.
-        ValueError: the arguments contradict each other, or ask for more than the chip, its registers or its
-            shared memory allow.
+        ValueError: the arguments contradict each other.
+        InvalidPoint: the arguments request more than the chip can hold (a ValueError).
     """
     if launch is not None and not isinstance(launch, Launch):
-        raise TypeError(f"launch = {launch!r}: a Launch or None")
+        raise TypeError(f"launch = {launch!r}: must be a Launch or None")
     if launch and launch.persistent and launch.blocks is not None:
-        raise ValueError(f"launch.blocks = {launch.blocks}: left out where launch.persistent is true")
+        raise ValueError(f"launch.blocks = {launch.blocks}: must be left out if launch.persistent is true")
     sm = gpu.sm
     if warps is not None:
         warps = integer("warps", warps, 1, sm.max_warps, of=gpu.name)
@@ -144,7 +140,7 @@ def resolve_launch(
         block_warps = integer("block_warps", block_warps, 1, sm.max_block_warps, of=gpu.name)
     if launch:
         if block_warps not in (None, launch.block_warps):
-            raise ValueError(f"block_warps = {block_warps}: {launch.block_warps}, as in launch, or left out")
+            raise ValueError(f"block_warps = {block_warps}: must be {launch.block_warps}, as in launch, or left out")
         block_warps = integer("launch.block_warps", launch.block_warps, 1, sm.max_block_warps, of=gpu.name)
     if block_warps is None:
         block_warps = default_block_warps(gpu, sm.max_warps if warps is None else warps)
@@ -152,17 +148,17 @@ def resolve_launch(
     fit = occupancy(gpu, kernel, block_warps)
     why = f"on {gpu.name} with block_warps = {block_warps}, limited by {fit.limiter}: {_needs(gpu, kernel)}"
     if fit.blocks == 0:
-        raise InvalidPoint(f"kernel: not one block fits {why}")
+        raise InvalidPoint(f"kernel: no block fits {why}")
     resident = launch.resident_blocks if launch else None
     if resident is not None and resident > fit.blocks:
-        raise InvalidPoint(f"launch.resident_blocks = {resident}: at most {fit.blocks} {why}")
+        raise InvalidPoint(f"launch.resident_blocks = {resident}: must be at most {fit.blocks} {why}")
     if warps is not None:
         if warps % block_warps:
-            raise InvalidPoint(f"warps = {warps}: a multiple of block_warps = {block_warps}")
+            raise InvalidPoint(f"warps = {warps}: must be a multiple of block_warps = {block_warps}")
         if warps > fit.warps:
-            raise InvalidPoint(f"warps = {warps}: at most {fit.warps} {why}")
+            raise InvalidPoint(f"warps = {warps}: must be at most {fit.warps} {why}")
         if resident is not None and warps != resident * block_warps:
-            raise ValueError(f"warps = {warps}: {resident * block_warps}, as in launch, or left out")
+            raise ValueError(f"warps = {warps}: must be {resident * block_warps}, as in launch, or left out")
         resident = warps // block_warps
     return Launch(
         blocks=launch.blocks if launch else None,
@@ -173,17 +169,17 @@ def resolve_launch(
 
 
 def _block_registers(gpu: Gpu, registers_per_thread: int, block_warps: int) -> int:
-    """Return the registers that a block takes, as the chip rounds them up."""
+    """Returns the registers allocated for a block, rounded up to the granularity of the chip."""
     sm = gpu.sm
     warps = _round_up(block_warps, sm.warp_granularity)
-    of_warp = registers_per_thread * units.WARP_LANES
+    per_warp = registers_per_thread * units.WARP_LANES
     if sm.register_allocation == "warp":
-        return warps * _round_up(of_warp, sm.register_granularity)
-    return _round_up(warps * of_warp, sm.register_granularity)
+        return warps * _round_up(per_warp, sm.register_granularity)
+    return _round_up(warps * per_warp, sm.register_granularity)
 
 
 def _smallest_block(gpu: Gpu, warps: int) -> int | None:
-    """Return the smallest divisor of `warps` that is a block within the chip's limits."""
+    """Returns the smallest divisor of `warps` that is a valid block size, or None."""
     low = -(-warps // gpu.sm.max_blocks)
     return next((size for size in range(low, gpu.sm.max_block_warps + 1) if warps % size == 0), None)
 
@@ -195,7 +191,7 @@ def _round_up(value: int, unit: int) -> int:
 def _needs(gpu: Gpu, kernel: Resources) -> str:
     sm = gpu.sm
     return (
-        f"the kernel takes {kernel.registers_per_thread} registers per thread "
+        f"the kernel needs {kernel.registers_per_thread} registers per thread "
         f"(at most {sm.max_registers_per_thread}, {sm.registers} per SM) "
         f"and {kernel.shared_bytes_per_block} bytes of shared memory per block "
         f"(at most {sm.max_shared_bytes_per_block}, {sm.shared_bytes} per SM)"

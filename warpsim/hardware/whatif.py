@@ -1,4 +1,4 @@
-"""What-if: a chip with single fields changed, checked as its file would be."""
+"""What-if studies: chips with some fields changed, validated like chip files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NEVER_READ = {
     "ops.exit.gap_cycles": "block_launch_cycles",
     "ops.branch.latency_cycles": "branch.gap_cycles",
 }
-"""Field, or table of fields, that no simulation reads -> the field that acts in its place."""
+"""Field, or table of fields, that no simulation reads -> the field to change instead."""
 
 _READ_BY = {
     "memory.measured_latency_cycles": (("measured",), "memory.latency_cycles"),
@@ -31,7 +31,7 @@ _READ_BY = {
     "memory.queue": (("queue",), "memory.bandwidth_gbs"),
     "memory.distribution": (("queue", "measured"), "memory.latency_cycles"),
 }
-"""Field, or table of fields, that some memory models read -> these models, and the field that acts with the others."""
+"""Field, or table of fields, that some memory models read -> these models, and the field to change with other models."""
 
 
 def changed_gpu(gpu: Gpu, fields: Mapping[str, Any]) -> Gpu:
@@ -43,8 +43,8 @@ def changed_gpu(gpu: Gpu, fields: Mapping[str, Any]) -> Gpu:
             for "ops.alu.latency_cycles".
 
     Raises:
-        InvalidPoint: the result would be no chip: a key is unknown, a value is not allowed, or contradicts another; the message
-            names key and value.
+        InvalidPoint: the result is not a valid chip: a key is unknown, or a value is not allowed or contradicts
+            another; the message names key and value.
     """
     if not fields:
         return gpu
@@ -59,14 +59,14 @@ def changed_gpu(gpu: Gpu, fields: Mapping[str, Any]) -> Gpu:
 
 
 def check_fields_act(fields: Iterable[str], memory: str) -> None:
-    """Checks that a simulation reads the fields that are changed. A field that it does not read would seem to have no effect.
+    """Checks that a simulation reads the changed fields, since a change of any other field would have no effect.
 
     Args:
         fields: dotted keys after "gpu.".
         memory: the memory model.
 
     Raises:
-        ValueError: the simulation does not read a field; the message names the one that acts in its place.
+        ValueError: the simulation does not read a field; the message names the field to change instead.
     """
     for key in fields:
         path = ".".join(_path(key))
@@ -79,7 +79,7 @@ def check_fields_act(fields: Iterable[str], memory: str) -> None:
 
 
 def _prefixes(path: str) -> list[str]:
-    """Returns the path of a field and those of the tables that hold it, the longest first."""
+    """Returns the path of a field and the paths of the tables that contain it, longest first."""
     keys = path.split(".")
     return [".".join(keys[:length]) for length in range(len(keys), 0, -1)]
 

@@ -1,4 +1,4 @@
-"""Kernels: the programs that warps execute, the papers' workloads, and the files that describe them."""
+"""Kernels: programs that warps execute, builders for the workloads of the papers, and kernel files."""
 
 from warpsim.kernels.builders import (
     chain,

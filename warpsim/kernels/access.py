@@ -1,4 +1,4 @@
-"""From the addresses of a warp's access to memory transactions and bank conflicts.
+"""Counts the memory transactions and bank conflicts of a warp's access.
 
 Sources: V 2.5 (coalescing), 2.6 (bank conflicts), 6.7 (counts per GPU); HK = Hong & Kim 2009,
 Algorithm 1 (G80: all or nothing) and Algorithm 2 (GT200: transactions of 32, 64 or 128 bytes per half-warp).
@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpsim.hardware.gpu import Gpu, Shared
-from warpsim.kernels.program import WARP_SIZE, Access, Instruction
+from warpsim.kernels.statements import Access, Instruction
+from warpsim.units import WARP_LANES
 
 __all__ = [
     "LINE_BYTES",
@@ -23,7 +24,7 @@ __all__ = [
 ]
 
 LINE_BYTES = 128
-"""Bytes of a line, the unit in which a coalesced access enters the memory queues."""
+"""Bytes of a cache line, the unit in which a coalesced access enters the memory queues."""
 
 _HALF_WARP = 16
 _SMALLEST_TRANSACTION = 32
@@ -32,16 +33,16 @@ _WORD_BYTES = 4
 
 @dataclass(frozen=True)
 class Transactions:
-    """What one warp access costs in the memory system of one chip.
+    """The cost of one warp access in the memory system of one chip.
 
     Attributes:
         transactions: memory transactions.
         extra: transactions beyond those of a coalesced access of the same width; each adds to the latency (V
             Table 6.7).
-        requests: what enters the memory queues: 128-byte lines, or the single transactions of an access that
+        requests: requests that enter the memory queues: 128-byte lines, or single transactions of an access that
             does not coalesce.
-        bytes_per_request: bytes moved, the mean over the requests.
-        requested_bytes: bytes that the program asked for: 32 times the bytes per thread.
+        bytes_per_request: bytes moved, averaged over the requests.
+        requested_bytes: bytes that the program requests: 32 times the bytes per thread.
     """
 
     transactions: int
@@ -53,67 +54,68 @@ class Transactions:
 
 @dataclass(frozen=True)
 class _Group:
-    """Transactions of threads that coalesce with each other: of a warp, or of a half-warp."""
+    """Transactions of a warp or half-warp, whose threads can coalesce."""
 
-    together: tuple[tuple[int, int], ...]
+    coalesced: tuple[tuple[int, int], ...]
     """First byte and size of each transaction that does not diverge."""
-    alone: int
-    """Number of the others."""
+    divergent: int
+    """Number of divergent transactions."""
 
 
 def transactions(access: Access, gpu: Gpu) -> Transactions:
-    """Count the transactions and queue requests of a global memory access.
+    """Counts the transactions and queue requests of a global memory access.
 
-    Threads are coalesced by the rule `gpu.memory.coalescing`:
+    The rule `gpu.memory.coalescing` determines the transactions:
 
-    - "warp": one transaction for each block of `transaction_bytes` that the warp touches.
+    - "warp": one for each block of `transaction_bytes` that the warp touches.
     - "half-warp": one for each 128-byte block that a half-warp touches (64 bytes for 2-byte, 32 for 1-byte
-      elements), cut to the touched half or quarter (HK Algorithm 2).
+      elements), reduced to the touched half or quarter (HK Algorithm 2).
     - "half-warp-ordered": thread k of a half-warp must access element k of an aligned block; otherwise every
-      thread has a transaction of its own (HK Algorithm 1).
+      thread has its own transaction (HK Algorithm 1).
 
-    A thread that shares no line with others diverges, and its transaction is a request that moves
-    `divergent_transaction_bytes`; the rule "half-warp-ordered" makes all threads diverge that it does not
-    coalesce. (The end of a run that is not aligned, next to a line that threads share, does not diverge.) All
-    other requests are the lines touched, and move what their transactions move. The cost of diverging was
-    measured with random addresses (V 6.7); that a stride with a line per thread costs as much is assumed.
+    A thread that shares no line with other threads diverges: its transaction is a separate request that moves
+    `divergent_transaction_bytes`. Under the rule "half-warp-ordered", all threads that do not coalesce diverge. The
+    end of a misaligned run, in a line next to a shared one, does not diverge. All other requests are the lines
+    touched, and move the bytes of their transactions. The cost of divergence was measured with random addresses (V
+    6.7); we assume that a stride with one line per thread costs the same.
     """
     memory, width = gpu.memory, access.bytes_per_thread
-    usual = _coalesced_count(width, gpu)
-    requested = WARP_SIZE * width
+    minimum = _coalesced_count(width, gpu)
+    requested = WARP_LANES * width
     if access.pattern == "random":
-        extra = max(0, WARP_SIZE - usual)
-        return Transactions(WARP_SIZE, extra, WARP_SIZE, memory.divergent_transaction_bytes, requested)
+        extra = max(0, WARP_LANES - minimum)
+        return Transactions(WARP_LANES, extra, WARP_LANES, memory.divergent_transaction_bytes, requested)
     groups = _groups(thread_addresses(access), width, gpu)
     count = _count(groups)
-    together = [transaction for group in groups for transaction in group.together]
-    alone = sum(group.alone for group in groups)
-    requests = len({first // LINE_BYTES for first, _ in together}) + alone
-    moved = sum(size for _, size in together) + alone * memory.divergent_transaction_bytes
-    return Transactions(count, max(0, count - usual), requests, moved / requests, requested)
+    coalesced = [transaction for group in groups for transaction in group.coalesced]
+    divergent = sum(group.divergent for group in groups)
+    requests = len({first // LINE_BYTES for first, _ in coalesced}) + divergent
+    moved = sum(size for _, size in coalesced) + divergent * memory.divergent_transaction_bytes
+    return Transactions(count, max(0, count - minimum), requests, moved / requests, requested)
 
 
 def thread_addresses(access: Access) -> tuple[int, ...]:
-    """Byte addresses of the 32 threads.
+    """Returns the byte addresses of the 32 threads.
 
     Raises:
-        ValueError: pattern "random" has no fixed addresses.
+        ValueError: the pattern is "random", which has no fixed addresses.
     """
     if access.pattern == "random":
-        raise ValueError('access.pattern = "random": any other pattern; its addresses are not fixed')
+        raise ValueError('access.pattern = "random": must be another pattern, since random addresses are not fixed')
     if access.addresses is not None:
         return tuple(access.offset_bytes + address for address in access.addresses)
     step = {"coalesced": 1, "stride": access.stride, "broadcast": 0}[access.pattern] * access.bytes_per_thread
-    return tuple(access.offset_bytes + thread * step for thread in range(WARP_SIZE))
+    return tuple(access.offset_bytes + thread * step for thread in range(WARP_LANES))
 
 
 def bank_conflicts(addresses: Sequence[int], shared: Shared, bytes_per_thread: int = 4) -> int:
-    """Degree of the bank conflict of a shared memory access; 1: none (V 2.6).
+    """Returns the degree of the bank conflict of a shared memory access; 1 means no conflict (V 2.6).
 
-    Successive 32-bit words lie in successive banks. A bank delivers one row of `bank_bytes` at a time, to any
-    number of threads; the bank with the most different rows decides. Kepler's rows of 64 bits hold, in the
-    default mode, words that are `banks` words apart (CUDA C Programming Guide, compute capability 3.x, to
-    which V refers). Where a warp takes two passes (half-warps), the degree is the mean over both, rounded up.
+    Successive 32-bit words are in successive banks. A bank delivers one row of `bank_bytes` at a time, to any
+    number of threads, so the bank with the most different rows determines the degree. In the default mode of
+    Kepler, a row of 64 bits contains two words that are `banks` words apart (CUDA C Programming Guide, compute
+    capability 3.x, to which V refers). If a warp needs two passes (half-warps), the degree is the mean of both,
+    rounded up.
 
     Args:
         addresses: one byte address per thread.
@@ -134,7 +136,7 @@ def bank_conflicts(addresses: Sequence[int], shared: Shared, bytes_per_thread: i
 
 
 def conflict_ways(instruction: Instruction, gpu: Gpu) -> int:
-    """Degree of an instruction's bank conflict: computed where an "smem" has an access, else its `ways`."""
+    """Returns the degree of an instruction's bank conflict, from the access of an "smem" if given, else from `ways`."""
     access = instruction.access
     if instruction.op != "smem" or access is None:
         return instruction.ways
@@ -142,14 +144,14 @@ def conflict_ways(instruction: Instruction, gpu: Gpu) -> int:
 
 
 def _coalesced_count(width: int, gpu: Gpu) -> int:
-    """Transactions of a coalesced access. G80 coalesces no 1 and 2-byte elements: 4 bytes are taken."""
+    """Returns the transactions of a coalesced access; on G80, which coalesces 4 bytes or more, of at least 4 bytes."""
     if gpu.memory.coalescing == "half-warp-ordered":
         width = max(width, 4)
-    return _count(_groups([thread * width for thread in range(WARP_SIZE)], width, gpu))
+    return _count(_groups([thread * width for thread in range(WARP_LANES)], width, gpu))
 
 
 def _count(groups: list[_Group]) -> int:
-    return sum(len(group.together) + group.alone for group in groups)
+    return sum(len(group.coalesced) + group.divergent for group in groups)
 
 
 def _groups(addresses: Sequence[int], width: int, gpu: Gpu) -> list[_Group]:
@@ -165,18 +167,18 @@ def _blocks_touched(addresses: Sequence[int], size: int) -> _Group:
 
 def _half_warp(addresses: Sequence[int], width: int) -> _Group:
     size = {1: 32, 2: 64}.get(width, 128)
-    found = []
+    blocks = []
     for block in sorted({address // size for address in addresses}):
         touched = [address for address in addresses if address // size == block]
-        first, left = block * size, size
-        while left > _SMALLEST_TRANSACTION:
-            halves = {(address - first) // (left // 2) for address in touched}
+        first, length = block * size, size
+        while length > _SMALLEST_TRANSACTION:
+            halves = {(address - first) // (length // 2) for address in touched}
             if len(halves) == 2:
                 break
-            left //= 2
-            first += left * halves.pop()
-        found.append((first, left))
-    return _group(found, addresses)
+            length //= 2
+            first += length * halves.pop()
+        blocks.append((first, length))
+    return _group(blocks, addresses)
 
 
 def _half_warp_ordered(addresses: Sequence[int], width: int) -> _Group:
@@ -188,9 +190,9 @@ def _half_warp_ordered(addresses: Sequence[int], width: int) -> _Group:
     return _Group(tuple((first, size) for first in range(start, start + span, size)), 0)
 
 
-def _group(found: list[tuple[int, int]], addresses: Sequence[int]) -> _Group:
-    """Part the transactions into those that diverge and the others."""
+def _group(blocks: list[tuple[int, int]], addresses: Sequence[int]) -> _Group:
+    """Separates the divergent transactions from the others."""
     threads = Counter(address // LINE_BYTES for address in addresses)
-    alone = {line for line in threads if max(threads[line + step] for step in (-1, 0, 1)) == 1}
-    together = tuple(transaction for transaction in found if transaction[0] // LINE_BYTES not in alone)
-    return _Group(together, len(found) - len(together))
+    lonely = {line for line in threads if max(threads[line + step] for step in (-1, 0, 1)) == 1}
+    coalesced = tuple(block for block in blocks if block[0] // LINE_BYTES not in lonely)
+    return _Group(coalesced, len(blocks) - len(coalesced))

@@ -1,18 +1,21 @@
-"""Checks of the arguments of the kernel builders: all that are wrong are reported at once."""
+"""Checks the arguments of the kernel builders and reports all errors of a call together."""
 
 from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
-from warpsim.kernels.program import WARP_SIZE, Access
+from warpsim import arguments
+from warpsim.kernels.statements import Access
+from warpsim.units import WARP_LANES
 
 __all__ = ["ALPHA_TOLERANCE", "MAX_GROUP", "Arguments"]
 
 MAX_GROUP = 1024
-"""Most instructions in the repeating group of a mix."""
+"""Largest number of instructions in the repeating group of a mix."""
 
 ALPHA_TOLERANCE = 0.005
 """Largest relative error with which a mix may represent alpha."""
@@ -23,105 +26,106 @@ _Value = TypeVar("_Value")
 
 
 class Arguments:
-    """Collects what is wrong with a call. A check returns the value, or a harmless one where it is wrong."""
+    """Collects the errors of a call. Each check returns the value, or a valid placeholder if the value is wrong."""
 
     def __init__(self) -> None:
-        """Start with nothing wrong."""
+        """Start without errors."""
         self._problems: list[str] = []
 
     def wrong(self, name: str, value: object, allowed: str) -> None:
-        """Note a wrong argument."""
-        self._problems.append(f"{name} = {value!r}: {allowed}")
+        """Records an argument with a wrong value."""
+        self._problems.append(f"{name} = {value!r}: must be {allowed}")
 
     def done(self) -> None:
-        """End the checks.
+        """Ends the checks.
 
         Raises:
-            ValueError: with a line "argument = value: what is allowed" for each wrong argument.
+            ValueError: an argument is wrong; the message has a line "argument = value: must be ..." for each.
         """
         if self._problems:
             raise ValueError("\n".join(self._problems))
 
-    def integer(self, name: str, value: Any, low: int, high: int) -> int:
-        """An integer from `low` to `high`; numpy's integers are taken."""
-        number = _plain(value)
-        if type(number) is int and low <= number <= high:
-            return number
-        self.wrong(name, value, f"an integer from {low} to {high}")
-        return low
+    def integer(self, name: str, value: object, least: int, most: int) -> int:
+        """Checks an integer from `least` to `most`."""
+        return self._check(lambda: arguments.integer(name, value, least, most), least)
 
-    def choice(self, name: str, value: object, allowed: tuple[_Value, ...]) -> _Value:
-        """One of `allowed`; numpy's integers and strings are taken."""
-        plain = _plain(value)
-        for choice in allowed:
-            if type(choice) is type(plain) and choice == plain:
-                return choice
+    def iterations(self, value: object) -> int | None:
+        """Checks a number of iterations; None means endless."""
+        if value is None:
+            return None
+        return self._check(lambda: arguments.integer("iterations", value, alternatives="None (endless) or "), 1)
+
+    def choice(self, name: str, value: object, allowed: tuple[str, ...]) -> str:
+        """Checks a word."""
+        return str(self._check(lambda: arguments.choice(name, value, allowed), allowed[0]))
+
+    def number(self, name: str, value: object, allowed: tuple[int, ...]) -> int:
+        """Checks that an integer is one of `allowed`."""
+        number = operator.index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else None
+        if number in allowed:
+            return number
         self.wrong(name, value, f"one of {', '.join(map(str, allowed))}")
         return allowed[0]
 
-    def flag(self, name: str, value: Any) -> bool:
-        """True or False."""
+    def flag(self, name: str, value: object) -> bool:
+        """Checks a boolean."""
         if not isinstance(value, bool):
             self.wrong(name, value, "True or False")
         return bool(value)
 
-    def iterations(self, value: Any) -> int | None:
-        """A number of iterations, or None for endless."""
-        number = _plain(value)
-        if type(number) is int and number >= 1:
-            return number
-        if value is not None:
-            self.wrong("iterations", value, "an integer of at least 1, or left out for endless")
-        return None
-
-    def ways(self, value: Any, op: str) -> int:
-        """A degree of bank conflicts; other than 1 only for shared memory."""
-        ways = self.integer("ways", value, 1, WARP_SIZE)
+    def ways(self, value: object, op: str) -> int:
+        """Checks a degree of bank conflicts, which only shared memory may have."""
+        ways = self.integer("ways", value, 1, WARP_LANES)
         if ways != 1 and op != "smem":
-            self.wrong("ways", value, f"1 for {op}; only smem has bank conflicts")
+            self.wrong("ways", value, f"1 for {op}: only smem has bank conflicts")
         return ways
 
-    def access(self, pattern: Any, stride: Any, op: str) -> Access | None:
-        """The access of a load of 4 bytes per thread; None for other classes, which have none."""
+    def access(self, pattern: object, stride: object, op: str) -> Access | None:
+        """Returns the access of a load of 4 bytes per thread, or None for other operation classes."""
         pattern = self.choice("pattern", pattern, PATTERNS)
         stride = self.integer("stride", stride, 1, 2**31)
         if op != "load":
             if pattern != "coalesced":
-                self.wrong("pattern", pattern, f"coalesced for {op}; only load has others")
+                self.wrong("pattern", pattern, f"coalesced for {op}: only load has other patterns")
             return None
         if stride != 1 and pattern != "stride":
-            self.wrong("stride", stride, '1, unless pattern = "stride"')
+            self.wrong("stride", stride, '1 unless pattern = "stride"')
             return None
         return Access.model_validate({"pattern": pattern, "stride": stride})
 
     def ratio(self, name: str, value: Any) -> tuple[int, int]:
-        """A pair (p, q) with p / q within the tolerance of `value`; 0 is (0, 1), infinity (1, 0).
+        """Returns integers (p, q) whose ratio p / q is within `ALPHA_TOLERANCE` of `value`.
 
-        The smaller of the two is the least that will do, and the larger is the nearest to it.
+        The smaller of the two is the smallest possible, and the larger is the nearest to it. The value 0 gives
+        (0, 1), and infinity gives (1, 0).
         """
         is_number = isinstance(value, Real) and not isinstance(value, bool)
-        if not (is_number and value >= 0):  # nan is not
-            self.wrong(name, value, "a number of at least 0, or inf")
+        if not (is_number and value >= 0):  # false for NaN
+            self.wrong(name, value, "a number from 0, or inf")
             return (0, 1)
         if value == 0 or value == math.inf:
             return (0, 1) if value == 0 else (1, 0)
-        beyond = 2.0 * MAX_GROUP  # any number that is as far out of range
-        target = float(max(1 / beyond, min(value, beyond)))
-        steep = max(target, 1 / target)
-        for few in range(1, MAX_GROUP // 2 + 1):
-            many = min(round(steep * few), MAX_GROUP - few)
-            adds, others = (many, few) if target >= 1.0 else (few, many)
-            if abs(adds / others - target) <= ALPHA_TOLERANCE * target:
-                return (adds, others)
+        limit = 2.0 * MAX_GROUP  # clips the value; beyond this limit no ratio fits a group anyway
+        target = float(max(1 / limit, min(value, limit)))
+        steepness = max(target, 1 / target)
+        for rarer in range(1, MAX_GROUP // 2 + 1):
+            commoner = min(round(steepness * rarer), MAX_GROUP - rarer)
+            p, q = (commoner, rarer) if target >= 1.0 else (rarer, commoner)
+            if abs(p / q - target) <= ALPHA_TOLERANCE * target:
+                return (p, q)
         least, most = 1 / (MAX_GROUP - 1), MAX_GROUP - 1
         nearest = least if target < 1.0 else most
-        allowed = f"0, inf, or from {least:.6g} to {most}: a group of at most {MAX_GROUP} instructions"
-        self.wrong(name, value, f"not representable; the nearest is {nearest:.6g} ({allowed})")
+        self.wrong(
+            name,
+            value,
+            f"0, inf, or from {least:.6g} to {most}, since a group has at most {MAX_GROUP} instructions;"
+            f" the nearest possible value is {nearest:.6g}",
+        )
         return (0, 1)
 
-
-def _plain(value: object) -> object:
-    """Numpy's integers and strings as Python's; anything else, True and False too, as it is."""
-    if isinstance(value, str):
-        return str(value)
-    return operator.index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else value
+    def _check(self, check: Callable[[], _Value], placeholder: _Value) -> _Value:
+        try:
+            return check()
+        except (TypeError, ValueError) as error:
+            self._problems.append(str(error))
+            return placeholder

@@ -1,8 +1,8 @@
-"""The papers' workloads as kernels.
+"""Builds the workloads of the papers as kernels.
 
-V is Volkov 2016, VT his talk of 2010. Machine instructions are in the comments of the instructions. Registers
-per thread are those that the published code names; where it is an abstraction, 8: so few that registers limit
-the occupancy on none of the five chips (assumed). Wrong arguments raise ValueError with a line for each:
+V is Volkov 2016, and VT his talk of 2010. The comments of the instructions give the machine instructions. Registers
+per thread are those named in the published code. For abstract code they are 8 (assumed), few enough that registers
+do not limit the occupancy of any of the five chips. Wrong arguments raise a ValueError with one line for each:
 "argument = value: what is allowed".
 """
 
@@ -13,28 +13,14 @@ from collections.abc import Callable
 
 from warpsim.kernels.arguments import Arguments
 from warpsim.kernels.matrix_multiply import matrix_multiply
-from warpsim.kernels.program import OP_PATTERN, Access, Conditional, Instruction, Kernel, Loop, Statement
-
-__all__ = [
-    "BUILDERS",
-    "chain",
-    "copy",
-    "listing_3_1",
-    "listing_3_2",
-    "listing_3_3",
-    "matrix_multiply",
-    "mix",
-    "permute",
-    "vabs",
-    "vector_add",
-    "worksheet_3_2",
-]
+from warpsim.kernels.program import Access, Conditional, Instruction, Kernel, Loop, Statement
+from warpsim.kernels.statements import OP_PATTERN
 
 MAX_ILP = 64
 MAX_REGISTERS = 255
 
 _FEW_REGISTERS = 8
-_NO_CHAIN = ("store", "barrier", "branch", "exit")
+_WITHOUT_RESULT = ("store", "barrier", "branch", "exit")
 
 
 def mix(
@@ -46,15 +32,15 @@ def mix(
     stride: int = 1,
     iterations: int | None = None,
 ) -> Kernel:
-    """Adds and one other kind of instruction, evenly interleaved, back-to-back dependent (V 4.1, 4.7).
+    """Builds evenly interleaved adds and instructions of one other class, back-to-back dependent (V 4.1, 4.7).
 
     Args:
-        alpha: adds per other instruction; 0: only the others, inf: only adds. A group of p adds and q others
-            repeats, with p / q within 0.5 % of alpha, as few of the rarer kind as that takes; p + q <= 1024.
+        alpha: adds per other instruction; 0: no adds, inf: only adds. The kernel repeats a group of p adds and q
+            others with p / q within 0.5 % of alpha, as few of the rarer kind as possible, and p + q <= 1024.
         other: "load", "sfu" or "smem".
-        ways: degree of the bank conflicts, with "smem".
-        pattern: "coalesced", "stride", "random" or "broadcast", with "load".
-        stride: in elements, with pattern "stride".
+        ways: degree of the bank conflicts; only for "smem".
+        pattern: "coalesced", "stride", "random" or "broadcast"; only for "load".
+        stride: stride in elements; only for pattern "stride".
         iterations: how often a warp executes the group; None: endless.
     """
     check = Arguments()
@@ -87,18 +73,18 @@ def chain(
     stride: int = 1,
     iterations: int | None = None,
 ) -> Kernel:
-    """Instructions of one class, each dependent on the one `ilp` before it (V 6.1 to 6.3, 6.7, VT).
+    """Builds independent chains of dependent instructions of one class (V 6.1 to 6.3, 6.7, VT).
 
     Args:
-        op: operation class, such as "alu", "sfu", "smem" or "load"; one that writes a register.
-        ilp: independent chains in each warp, 1 to 64.
-        ways: degree of the bank conflicts, with "smem" (V 6.2).
-        pattern: "coalesced", "stride", "random" or "broadcast", with "load".
-        stride: in elements, with pattern "stride".
-        iterations: instructions of each chain that a warp executes; None: endless.
+        op: operation class that writes a register, such as "alu", "sfu", "smem" or "load".
+        ilp: number of independent chains in each warp, 1 to 64.
+        ways: degree of the bank conflicts; only for "smem" (V 6.2).
+        pattern: "coalesced", "stride", "random" or "broadcast"; only for "load".
+        stride: stride in elements; only for pattern "stride".
+        iterations: number of instructions of each chain that a warp executes; None: endless.
     """
     check = Arguments()
-    if not isinstance(op, str) or op in _NO_CHAIN or not re.match(OP_PATTERN, op):
+    if not isinstance(op, str) or op in _WITHOUT_RESULT or not re.match(OP_PATTERN, op):
         check.wrong("op", op, "an operation class that writes a register, such as alu, sfu, smem, load")
     op = str(op)
     ilp = check.integer("ilp", ilp, 1, MAX_ILP)
@@ -119,7 +105,7 @@ def chain(
 
 
 def vector_add() -> Kernel:
-    """c[i] = a[i] + b[i] (V 3.8, Listing 3.5)."""
+    """Builds a vector addition, c[i] = a[i] + b[i] (V 3.8, Listing 3.5)."""
     return Kernel(
         name="vector_add",
         title="c[i] = a[i] + b[i]",
@@ -139,10 +125,10 @@ def vector_add() -> Kernel:
 
 
 def permute(random: bool = False) -> Kernel:
-    """a[i] = b[c[i]] (V 3.10, Listing 3.6; machine code assumed, in the manner of Listing 3.5).
+    """Builds a permutation, a[i] = b[c[i]] (V 3.10, Listing 3.6; the machine code is assumed after Listing 3.5).
 
     Args:
-        random: whether c holds random numbers, so that b is read without coalescing; otherwise c[i] = i.
+        random: whether c contains random numbers, so that reads of b do not coalesce; otherwise c[i] = i.
     """
     check = Arguments()
     check.flag("random", random)
@@ -166,11 +152,11 @@ def permute(random: bool = False) -> Kernel:
 
 
 def vabs(negative: bool = False) -> Kernel:
-    """If (a[i] < 0) a[i] = -a[i] (V 3.10, Listing 3.7; machine code assumed, in the manner of Listing 3.5).
+    """Builds absolute values, if (a[i] < 0) a[i] = -a[i] (V 3.10, Listing 3.7; the machine code is assumed after Listing 3.5).
 
     Args:
-        negative: whether all elements are negative, so that they are written back; otherwise all are positive
-            and none is.
+        negative: whether all elements are negative, so that all are written back; otherwise all are positive,
+            and none is written back.
     """
     check = Arguments()
     check.flag("negative", negative)
@@ -198,14 +184,14 @@ def vabs(negative: bool = False) -> Kernel:
 
 
 def copy(floats: int = 1, vector: int = 1) -> Kernel:
-    """Copies several elements per thread: all loads, then all stores (VT; machine code assumed).
+    """Builds a copy of several elements per thread, all loads before all stores (VT; the machine code is assumed).
 
     Args:
         floats: elements per thread, each copied by one load and one store.
         vector: 32-bit words per element: 1 (float), 2 (float2) or 4 (float4). floats * vector is at most 252.
     """
     check = Arguments()
-    vector = check.choice("vector", vector, (1, 2, 4))
+    vector = check.number("vector", vector, (1, 2, 4))
     floats = check.integer("floats", floats, 1, (MAX_REGISTERS - 3) // vector)
     check.done()
     access = Access.model_validate({"bytes_per_thread": 4 * vector})
@@ -230,7 +216,7 @@ def copy(floats: int = 1, vector: int = 1) -> Kernel:
 
 
 def listing_3_1() -> Kernel:
-    """Five dependent instructions, which show register dependency latencies (V Listing 3.1, Kepler)."""
+    """Builds five dependent instructions, which show register dependency latencies (V Listing 3.1, Kepler)."""
     return Kernel(
         name="listing_3_1",
         title="register dependency latencies",
@@ -248,7 +234,7 @@ def listing_3_1() -> Kernel:
 
 
 def listing_3_2(kind: str) -> Kernel:
-    """Seven independent instructions of one kind, which show ILP latencies (V Listing 3.2, Fermi).
+    """Builds seven independent instructions of one kind, which show ILP latencies (V Listing 3.2, Fermi).
 
     Args:
         kind: "adds", "stores" or "loads".
@@ -273,7 +259,7 @@ def listing_3_2(kind: str) -> Kernel:
 
 
 def listing_3_3() -> Kernel:
-    """A barrier that the first warp of a block reaches later than the others (V Listing 3.3, Fermi)."""
+    """Builds a barrier that the first warp of a block reaches later than the others (V Listing 3.3, Fermi)."""
     return Kernel(
         name="listing_3_3",
         title="latency of barrier synchronization",
@@ -296,11 +282,11 @@ def listing_3_3() -> Kernel:
 
 
 def worksheet_3_2(iterations: int | None = None) -> Kernel:
-    """The instruction mix whose throughput bound V works out (V Tables 3.2, 3.4), over and over.
+    """Builds a loop over the instruction mix whose throughput bound V derives (V Tables 3.2, 3.4).
 
-    In each of 5 groups: 20 adds between 2 loads (coalesced, stride 2), 4 shared memory accesses (2 of them
-    with 2-way conflicts) and an SFU instruction. Each instruction depends on the one before it, but for the
-    add behind each SFU instruction, with which that can be dual-issued (V 3.6).
+    Each of 5 groups has 20 adds between 2 loads (coalesced, stride 2), 4 shared memory accesses (2 of them with
+    2-way conflicts) and an SFU instruction. Each instruction depends on the previous one, except the add after each
+    SFU instruction, which can be dual-issued with it (V 3.6).
 
     Args:
         iterations: how often a warp executes the 135 instructions; None: endless.
@@ -345,7 +331,7 @@ BUILDERS: dict[str, Callable[..., Kernel]] = {
     "worksheet_3_2": worksheet_3_2,
     "matrix_multiply": matrix_multiply,
 }
-"""The builders by name, for the key `builder` of a kernel's file."""
+"""Name -> builder, for the key `builder` of a kernel file."""
 
 
 def _alu(comment: str, dst: str, *src: str) -> Instruction:
@@ -353,7 +339,7 @@ def _alu(comment: str, dst: str, *src: str) -> Instruction:
 
 
 def _thread_index() -> tuple[Statement, ...]:
-    """R2 = threadIdx.x + blockDim.x * blockIdx.x, with the stack pointer set first (V Listing 3.5)."""
+    """Returns R2 = threadIdx.x + blockDim.x * blockIdx.x, after setting the stack pointer (V Listing 3.5)."""
     return (
         _alu("MOV R1, c[0x0][0x44]", "r1"),
         _alu("S2R R3, SR_TID.X", "r3"),

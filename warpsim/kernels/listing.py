@@ -1,20 +1,20 @@
-"""The lines of a program as text, for people: one line for each step of `warpsim.kernels.linear`."""
+"""Formats a flat program as text, with one line for each step."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from warpsim.kernels.linear import LinearProgram, Step
+from warpsim.kernels.steps import FlatProgram, Step
 
 __all__ = ["listing"]
 
 
-def listing(program: LinearProgram) -> list[str]:
-    """One text for each step, indented by two spaces for each loop around it."""
+def listing(program: FlatProgram) -> list[str]:
+    """Returns one line for each step, indented by two spaces for each enclosing loop."""
     return list(_lines(program))
 
 
-def _lines(program: LinearProgram) -> Iterator[str]:
+def _lines(program: FlatProgram) -> Iterator[str]:
     depth = 0
     for step in program.steps:
         depth -= step.kind == "loop_end"
@@ -26,12 +26,12 @@ def _text(step: Step, registers: tuple[str, ...]) -> str:
     if step.instruction is None:
         low, high = step.trips
         trips = "endless" if low < 0 else f"{low} times" if low == high else f"{low} to {high} times"
-        return {"loop_begin": f"loop {trips}", "loop_end": "end of loop"}.get(step.kind, f"go on at {step.target}")
-    parts = [step.instruction.op]
+        return {"loop_begin": f"loop {trips}", "loop_end": "end of loop"}.get(step.kind, f"go to {step.target}")
+    words = [step.instruction.op]
     if step.dst >= 0:
-        parts.append(registers[step.dst])
+        words.append(registers[step.dst])
     if step.src:
-        parts.append("<- " + ", ".join(registers[source] for source in step.src))
+        words.append("<- " + ", ".join(registers[source] for source in step.src))
     if step.kind == "branch":
-        parts.append(f"else go on at {step.target}")
-    return " ".join(parts)
+        words.append(f"else go to {step.target}")
+    return " ".join(words)

@@ -1,9 +1,10 @@
-"""Matrix multiplication in tiles, as Lemeire et al. (L) took it from the CUDA SDK (L Listing 1, IV.C)."""
+"""Tiled matrix multiplication, which Lemeire et al. (L) took from the CUDA SDK (L Listing 1, IV.C)."""
 
 from __future__ import annotations
 
 from warpsim.kernels.arguments import Arguments
-from warpsim.kernels.program import WARP_SIZE, Access, Instruction, Kernel, Loop
+from warpsim.kernels.program import Access, Instruction, Kernel, Loop
+from warpsim.units import WARP_LANES
 
 __all__ = ["matrix_multiply"]
 
@@ -12,23 +13,25 @@ _MAX_WIDTH = 2**15
 
 
 def matrix_multiply(tile: int = 16, *, width: int = 1024, ways: int = 1, table_iii: bool = False) -> Kernel:
-    """C = A B for square matrices of floats, tile by tile through shared memory (L Listing 1).
+    """Multiplies square matrices of floats, tile by tile through shared memory: C = A B (L Listing 1).
 
-    The loop over tiles and the writing of the result, as L has it (IV.C): in each trip a load of A and one of B,
-    both stored to shared memory; a barrier; `tile` multiply-adds, each on two elements read from shared memory and
-    on the one before; a barrier; and the overhead of the loop. The inner loop is unrolled, the outer is not.
+    As in L (IV.C), the kernel is the loop over tiles and the store of the result. Each trip of the loop has a load of A
+    and one of B, both stored to shared memory; a barrier; `tile` multiply-adds, each of which depends on two elements
+    read from shared memory and on the previous sum; a barrier; and the overhead of the loop. The inner loop is
+    unrolled, the outer loop is not.
 
     Args:
         tile: side of a tile and of a thread block, 8 or 16; a block is tile * tile / 32 warps, and the grid
             (width / tile)**2 blocks.
         width: side of the matrices, a multiple of `tile`.
-        ways: degree of the bank conflicts of the inner loop's reads.
-        table_iii: name the classes as L Table III does, for the chips of params/pipelines: loads of A and B apart
-            (matrix_a_8x8, ...), and reads with conflicts, of a degree that L does not say, smem_conflict. Otherwise
-            the usual classes with their access patterns, for any chip, as if nothing were cached.
+        ways: degree of the bank conflicts of the reads in the inner loop.
+        table_iii: whether to use the operation classes of L Table III, for the chips of params/pipelines: separate
+            classes for the loads of A and B (matrix_a_8x8, ...), and smem_conflict for reads with conflicts, whose
+            degree L does not give. Otherwise the kernel has the usual classes with access patterns, without cache
+            hits, for any chip.
     """
     check = Arguments()
-    tile = check.choice("tile", tile, (8, 16))
+    tile = check.number("tile", tile, (8, 16))
     width = check.integer("width", width, tile, _MAX_WIDTH)
     if width % tile:
         check.wrong("width", width, f"a multiple of tile = {tile}")
@@ -66,5 +69,5 @@ def matrix_multiply(tile: int = 16, *, width: int = 1024, ways: int = 1, table_i
 
 
 def _tile_rows(tile: int, width: int) -> tuple[int, ...]:
-    """Byte offsets of a warp's threads: rows of `tile` neighbours, `width` elements from row to row."""
-    return tuple((thread // tile * width + thread % tile) * _FLOAT for thread in range(WARP_SIZE))
+    """Returns the byte offsets of a warp's threads: rows of `tile` elements, which are `width` elements apart."""
+    return tuple((thread // tile * width + thread % tile) * _FLOAT for thread in range(WARP_LANES))

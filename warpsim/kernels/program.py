@@ -1,6 +1,6 @@
-"""A kernel: the program that every warp of a grid executes, with what it needs of an SM.
+"""Kernels: the program that every warp of a grid executes, and the resources it needs on an SM.
 
-`warpsim.kernels.linear` turns the nested statements into a flat list of steps.
+`warpsim.kernels.steps` flattens the nested statements into a list of steps.
 """
 
 from __future__ import annotations
@@ -8,28 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
+from warpsim.hardware.fields import Between, Bytes, Name, StrictModel
 from warpsim.kernels.statements import (
-    OP_PATTERN,
-    WARP_SIZE,
     Access,
     Conditional,
     Instruction,
     Loop,
-    Record,
-    Registers,
+    RegisterNames,
     Statement,
     Statements,
-    checked,
     expected_ops,
-    parts,
+    inner_statements,
+    raise_problems,
     walk,
 )
 
 __all__ = [
-    "OP_PATTERN",
-    "WARP_SIZE",
     "Access",
     "Conditional",
     "Instruction",
@@ -42,41 +38,42 @@ __all__ = [
 ]
 
 
-class Kernel(Record):
-    """The program of a warp, with what it needs of an SM. An "exit" ends every program and is not written.
+class Kernel(StrictModel):
+    """The program of a warp, and the resources it needs on an SM. An implicit "exit" ends every program.
 
     Attributes:
         name: short name.
-        title: one line that says what it does.
-        source: where it was published.
-        registers_per_thread: registers allocated per thread (for the occupancy; the named registers are not
-            counted).
-        shared_bytes_per_block: shared memory allocated per thread block, bytes.
+        title: one-line description.
+        source: where the kernel was published.
+        registers_per_thread: registers allocated per thread, which limit the occupancy. The registers named in
+            the program do not have to match.
+        shared_bytes_per_block: bytes of shared memory allocated per thread block.
         inputs: registers that are ready at launch.
-        body: statements; an endless loop can only be the last of them.
+        body: statements; only the last one can be an endless loop.
 
     Raises:
-        ValueError: a register is read that nothing earlier in program order may have written and that is no
-            input; an endless loop that is not the last statement; an "exit" that is not the last statement of
-            a side of a conditional.
+        ValueError: a register is read that no earlier statement can have written and that is not an input; an
+            endless loop is not the last statement; or an "exit" is not the last statement of a side of a
+            conditional.
     """
 
-    name: Annotated[str, Field(min_length=1)]
+    name: Name
     title: str = ""
     source: str = ""
-    registers_per_thread: Annotated[int, Field(ge=1, le=255)] = 16
-    shared_bytes_per_block: Annotated[int, Field(ge=0)] = 0
-    inputs: Registers = ()
+    registers_per_thread: Annotated[int, Between(1, 255)] = 16
+    shared_bytes_per_block: Bytes = 0
+    inputs: RegisterNames = ()
     body: Statements
 
     @model_validator(mode="after")
     def _program_makes_sense(self) -> Kernel:
         misplaced = _misplaced(self.body, "body", in_kernel=True)
-        return checked(self, [*misplaced, *_unwritten(self.body, "body", set(self.inputs))])
+        raise_problems([*misplaced, *_unwritten(self.body, "body", set(self.inputs))])
+        return self
 
     @property
     def ops(self) -> frozenset[str]:
-        """The operation classes that the program may issue, with "branch" for a conditional and "exit"."""
+        """The operation classes that the program can issue, including "branch" for conditionals and "exit"."""
         return frozenset(
             {"exit"}
             | {s.op for _, s in walk(self.body) if isinstance(s, Instruction)}
@@ -109,10 +106,10 @@ def _without_comments(value: Any) -> Any:
 
 
 def barriers_not_reached_by_all(kernel: Kernel) -> list[str]:
-    """Paths of the barriers that some warps of a block may execute more often than others.
+    """Returns the paths of the barriers that some warps of a block may execute more often than others.
 
-    Such a barrier stands under a conditional that divides the block, or in a loop whose number of trips is
-    random. With more than one warp in a block it is an error of the program (on the hardware: a deadlock).
+    Such a barrier is inside a conditional that divides the block, or inside a loop with a random number of trips.
+    If a block has more than one warp, this is an error of the program (on hardware, a deadlock).
     """
     return list(_uneven_barriers(kernel.body, "body", False))
 
@@ -125,7 +122,7 @@ def _uneven_barriers(statements: tuple[Statement, ...], path: str, uneven: bool)
         divides = (isinstance(statement, Conditional) and statement.divides_block) or (
             isinstance(statement, Loop) and statement.trip_range[0] != statement.trip_range[1]
         )
-        for name, inner in parts(statement):
+        for name, inner in inner_statements(statement):
             yield from _uneven_barriers(inner, f"{here}.{name}", uneven or divides)
 
 
@@ -137,24 +134,24 @@ def _misplaced(
     may_exit: bool = False,
     diverged: bool = False,
 ) -> Iterator[str]:
-    """Problems with the places of endless loops and of "exit"."""
+    """Yields errors in the positions of endless loops and of "exit"."""
     for index, statement in enumerate(statements):
         here, last = f"{path}[{index}]", index == len(statements) - 1
         if isinstance(statement, Instruction):
             if statement.op == "exit" and not (may_exit and last):
-                yield f'{here}.op = "exit": only at the end of a side of a conditional that does not diverge'
+                yield f'{here}.op = "exit": must be the last statement of a side of a conditional that does not diverge'
         elif isinstance(statement, Loop):
             if statement.trips is None and not (in_kernel and last):
-                yield f"{here}.trips = endless: only for the last statement of the kernel"
+                yield f"{here}.trips = endless: must be the last statement of the kernel"
             yield from _misplaced(statement.body, f"{here}.body", diverged=diverged)
         else:
             below = diverged or statement.diverges
-            for name, inner in parts(statement):
+            for name, inner in inner_statements(statement):
                 yield from _misplaced(inner, f"{here}.{name}", may_exit=not below, diverged=below)
 
 
 def _unwritten(statements: tuple[Statement, ...], path: str, written: set[str]) -> Iterator[str]:
-    """Problems with registers that are read before anything may have written them; adds to `written`."""
+    """Yields errors for registers that are read before any statement can have written them; adds to `written`."""
     for index, statement in enumerate(statements):
         here = f"{path}[{index}]"
         if not isinstance(statement, Loop):
@@ -164,7 +161,7 @@ def _unwritten(statements: tuple[Statement, ...], path: str, written: set[str]) 
                     what = statement.op if isinstance(statement, Instruction) else "branch"
                     yield (
                         f"{here}.src = {register!r}: {what} reads a register that no earlier instruction"
-                        f" writes and that is not in inputs; registers written so far: {ready}"
+                        f" writes and that is not in inputs; registers available here: {ready}"
                     )
         if isinstance(statement, Instruction):
             if statement.dst is not None:
@@ -173,7 +170,7 @@ def _unwritten(statements: tuple[Statement, ...], path: str, written: set[str]) 
             yield from _unwritten(statement.body, f"{here}.body", written)
         else:
             before = set(written)
-            for name, inner in parts(statement):
+            for name, inner in inner_statements(statement):
                 side = set(written) if statement.diverges else set(before)
                 yield from _unwritten(inner, f"{here}.{name}", side)
                 if not _exits(inner):

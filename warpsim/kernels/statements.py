@@ -1,47 +1,37 @@
-"""Statements, of which a program consists: instructions, loops and conditionals, which may be nested.
+"""Statements of a program: instructions, loops and conditionals, which can be nested.
 
-They name registers and operation classes and know nothing of any chip. All models are frozen and strict:
-unknown names are refused, and an integer is not a string. Lists are taken where a tuple is declared. Every
-error is a ValueError; where several things are wrong in a kernel, each has its own line "key = value: what is
+Statements name registers and operation classes and do not depend on a chip. All models are frozen and strict:
+unknown names are rejected, and a string is not converted to an integer. A list is accepted for a tuple. Every
+error is a ValueError; if several things are wrong in a kernel, each has its own line "key = value: what is
 allowed".
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from warpsim.hardware.fields import FROM_LIST, Between, MustBe, StrictModel
+from warpsim.units import MAX_WARPS, WARP_LANES
 
 __all__ = [
     "MEMORY_OPS",
     "OP_PATTERN",
-    "WARP_SIZE",
     "Access",
     "Conditional",
     "Instruction",
     "Loop",
-    "Record",
-    "Registers",
+    "RegisterNames",
     "Statement",
     "Statements",
-    "checked",
-    "parts",
+    "expected_ops",
+    "inner_statements",
+    "raise_problems",
     "walk",
 ]
-
-WARP_SIZE = 32
-"""Threads per warp."""
 
 MEMORY_OPS = ("load", "store")
 """Operation classes that access global memory."""
@@ -49,80 +39,60 @@ MEMORY_OPS = ("load", "store")
 _ACCESSING_OPS = (*MEMORY_OPS, "smem")
 _WITHOUT_RESULT = ("store", "barrier", "branch", "exit")
 _WITHOUT_OPERANDS = ("barrier", "exit")
-_TRIPS = "an integer of at least 1, {0} with 1 <= low <= high, or {1}"
 
-
-def _as_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+ENDLESS = "endless"
+"""The number of trips of an endless loop in a file, where TOML has no None."""
 
 
 def _trips(value: Any) -> int | tuple[int, int] | None:
-    ends = value if isinstance(value, list | tuple) and len(value) == 2 else (value, value)
-    if value is not None and (not all(type(end) is int for end in ends) or not 1 <= ends[0] <= ends[1]):
-        raise ValueError(_TRIPS.format("(low, high)", "None for endless"))
-    return None if value is None else ends[0] if ends[0] == ends[1] else (ends[0], ends[1])
+    """Checks a number of trips; a range of one number becomes that number."""
+    if value is None or value == ENDLESS:
+        return None
+    low, high = value if isinstance(value, list | tuple) and len(value) == 2 else (value, value)
+    if type(low) is not int or type(high) is not int or not 1 <= low <= high:
+        allowed = f'must be an integer from 1, [low, high] with 1 <= low <= high, or "{ENDLESS}"'
+        raise PydanticCustomError("trips", allowed)
+    return low if low == high else (low, high)
 
-
-_FromList = BeforeValidator(_as_tuple)
 
 OP_PATTERN = r"^[a-z][a-z0-9_]*$"
-"""What the name of an operation class looks like."""
+"""Regular expression for the name of an operation class."""
 
-OpName = Annotated[str, Field(pattern=OP_PATTERN, examples=["a name of lower-case letters, digits and _"])]
-_REGISTER = r"^[A-Za-z_][A-Za-z0-9_]*$"
-Register = Annotated[str, Field(pattern=_REGISTER, examples=["a name of letters, digits and _"])]
-Registers = Annotated[tuple[Register, ...], _FromList]
-Probability = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
-
-Trips = Annotated[
-    int | tuple[int, int] | None,
-    BeforeValidator(_trips),
-    WithJsonSchema({"examples": [_TRIPS.format("[low, high]", '"endless"')]}),
-]
+OpName = Annotated[str, Field(pattern=OP_PATTERN), MustBe("a name of lower-case letters, digits and _")]
+RegisterName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), MustBe("a name of letters, digits and _")]
+RegisterNames = Annotated[tuple[RegisterName, ...], FROM_LIST]
+Probability = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False), MustBe("a number from 0 to 1")]
+Trips = Annotated[int | tuple[int, int] | None, BeforeValidator(_trips)]
 
 
-class Record(BaseModel):
-    """A strict, frozen model that refuses unknown keys."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
-
-
-_Model = TypeVar("_Model", bound=Record)
-
-
-def checked(model: _Model, problems: list[str]) -> _Model:
-    """Return the model, for use in its validators.
-
-    Raises:
-        ValueError: there are problems; one line for each.
-    """
+def raise_problems(problems: list[str]) -> None:
+    """Raises one ValueError with a line for each problem, if there are any."""
     if problems:
         raise ValueError("\n".join(problems))
-    return model
 
 
-class Access(Record):
+class Access(StrictModel):
     """How the 32 threads of a warp access memory (V 2.5).
 
     Attributes:
-        pattern: "coalesced": thread i accesses element i; "stride": element i * stride; "random": every
-            thread an unrelated place (V 6.7); "broadcast": all threads the same element; "addresses": as
-            given.
-        bytes_per_thread: bytes that each thread accesses: 1, 2, 4, 8 or 16. One such unit is an element.
-        stride: distance between neighbouring threads, in elements; other than 1 only with pattern "stride".
-        addresses: 32 byte offsets, one per thread, each a multiple of `bytes_per_thread`; only with pattern
-            "addresses".
-        offset_bytes: added to every address, a multiple of `bytes_per_thread`; an offset of 0 is aligned to
-            any transaction.
-        l1_hit: probability that the access is served by the L1 cache.
-        l2_hit: probability that an access that missed L1 is served by the L2 cache.
+        pattern: "coalesced": thread i accesses element i; "stride": element i * stride; "random": every thread
+            accesses an unrelated location (V 6.7); "broadcast": all threads access the same element;
+            "addresses": the offsets in `addresses`.
+        bytes_per_thread: bytes that each thread accesses, the size of an element: 1, 2, 4, 8 or 16.
+        stride: distance between neighbouring threads, in elements. It is 1 unless the pattern is "stride".
+        addresses: 32 byte offsets, one per thread, each a multiple of `bytes_per_thread`; given only with
+            pattern "addresses".
+        offset_bytes: added to every address, a multiple of `bytes_per_thread`. Address 0 is aligned to any
+            transaction.
+        l1_hit: probability that the L1 cache serves the access.
+        l2_hit: probability that the L2 cache serves an access that missed L1.
     """
 
     pattern: Literal["coalesced", "stride", "random", "broadcast", "addresses"] = "coalesced"
     bytes_per_thread: Literal[1, 2, 4, 8, 16] = 4
-    stride: Annotated[int, Field(ge=1)] = 1
-    addresses: Annotated[tuple[Annotated[int, Field(ge=0)], ...] | None, _FromList] = None
-    offset_bytes: Annotated[int, Field(ge=0)] = 0
+    stride: Annotated[int, Between(1)] = 1
+    addresses: Annotated[tuple[Annotated[int, Between(0)], ...] | None, FROM_LIST] = None
+    offset_bytes: Annotated[int, Between(0)] = 0
     l1_hit: Probability = 0.0
     l2_hit: Probability = 0.0
 
@@ -130,49 +100,50 @@ class Access(Record):
     def _fields_agree(self) -> Access:
         problems = []
         if self.stride != 1 and self.pattern != "stride":
-            problems.append(f'stride = {self.stride}: 1, unless pattern = "stride"')
-        multiple = f"a multiple of bytes_per_thread, {self.bytes_per_thread}"
+            problems.append(f'stride = {self.stride}: must be 1 unless pattern = "stride"')
+        multiple = f"a multiple of bytes_per_thread = {self.bytes_per_thread}"
         if self.offset_bytes % self.bytes_per_thread:
-            problems.append(f"offset_bytes = {self.offset_bytes}: {multiple}")
+            problems.append(f"offset_bytes = {self.offset_bytes}: must be {multiple}")
         if self.offset_bytes and self.pattern == "random":
-            problems.append(f'offset_bytes = {self.offset_bytes}: 0 with pattern = "random"')
+            problems.append(f'offset_bytes = {self.offset_bytes}: must be 0 with pattern = "random"')
         if (self.addresses is not None) != (self.pattern == "addresses"):
-            problems.append(f'addresses = {self.addresses}: given with pattern = "addresses", and only then')
+            problems.append(f'addresses = {self.addresses}: must be given with pattern = "addresses", and only then')
         elif self.addresses is not None:
-            if len(self.addresses) != WARP_SIZE:
-                problems.append(f"addresses = {len(self.addresses)} numbers: {WARP_SIZE}, one per thread")
-            odd = [address for address in self.addresses if address % self.bytes_per_thread]
-            if odd:
-                problems.append(f"addresses = {odd[0]}, among others: each {multiple}")
-        return checked(self, problems)
+            if len(self.addresses) != WARP_LANES:
+                problems.append(f"addresses = {len(self.addresses)} numbers: must be {WARP_LANES} numbers, one per thread")
+            misaligned = [address for address in self.addresses if address % self.bytes_per_thread]
+            if misaligned:
+                problems.append(f"addresses = [{misaligned[0]}, ...]: each must be {multiple}")
+        raise_problems(problems)
+        return self
 
 
-class Instruction(Record):
+class Instruction(StrictModel):
     """One warp instruction: `Instruction("alu", dst="r1", src=["r1", "r2"])`.
 
     Attributes:
         op: operation class: "alu", "sfu", "smem", "load", "store", "barrier", "branch", "exit", or another
-            that a chip's file adds.
+            class of the chip's file.
         dst: register written, or None; "store", "barrier", "branch" and "exit" write none.
         src: registers read.
-        access: how memory is accessed; only for "load", "store" (left out: coalesced, 4 bytes per thread) and
-            "smem".
-        ways: degree of the bank conflict of an "smem" instruction (V 2.6), 1 to 32; left at 1 where `access`
-            is given, which says it instead.
-        comment: free text, such as the machine instruction meant.
+        access: how memory is accessed; only for "load" and "store" (default: coalesced, 4 bytes per thread) and
+            for "smem".
+        ways: degree of the bank conflict of an "smem" instruction (V 2.6), from 1 to 32. It must be 1 if
+            `access` is given, which then determines the conflict.
+        comment: free text, such as the corresponding machine instruction.
     """
 
     op: OpName
-    dst: Register | None = None
-    src: Registers = ()
+    dst: RegisterName | None = None
+    src: RegisterNames = ()
     access: Annotated[Access | None, Field(validate_default=True)] = None
-    ways: Annotated[int, Field(ge=1, le=WARP_SIZE)] = 1
+    ways: Annotated[int, Between(1, WARP_LANES)] = 1
     comment: str = ""
 
     def __init__(self, *op: str, **fields: Any) -> None:
-        """Take `op` as the one positional argument."""
+        """Accept `op` as the only positional argument."""
         if len(op) > 1 or (op and "op" in fields):
-            raise TypeError("Instruction takes one positional argument, op; all others are named")
+            raise TypeError("Instruction takes one positional argument, op; all others are keyword arguments")
         super().__init__(**({"op": op[0]} if op else {}), **fields)
 
     @field_validator("access")
@@ -184,34 +155,35 @@ class Instruction(Record):
     def _fields_agree(self) -> Instruction:
         problems = []
         if self.dst is not None and self.op in _WITHOUT_RESULT:
-            problems.append(f"dst = {self.dst!r}: left out, since {self.op} writes no register")
+            problems.append(f"dst = {self.dst!r}: must be left out, since {self.op} writes no register")
         if self.src and self.op in _WITHOUT_OPERANDS:
-            problems.append(f"src = {list(self.src)}: left out, since {self.op} reads no register")
+            problems.append(f"src = {list(self.src)}: must be left out, since {self.op} reads no register")
         if self.access is not None and self.op not in _ACCESSING_OPS:
             allowed = ", ".join(_ACCESSING_OPS)
-            problems.append(f"access = {self.access.pattern!r}: only for {allowed}, not for {self.op}")
+            problems.append(f"access = {self.access.pattern!r}: must be left out for {self.op}; only {allowed} access memory")
         if self.op == "smem" and self.access is not None:
             if self.access.pattern == "random":
-                problems.append('access.pattern = "random": any other for smem, or ways')
+                problems.append('access.pattern = "random": must be another pattern for smem; or give ways instead of access')
             if self.access.l1_hit or self.access.l2_hit:
                 hits = f"{self.access.l1_hit}, {self.access.l2_hit}"
-                problems.append(f"access.l1_hit, access.l2_hit = {hits}: 0 for smem")
+                problems.append(f"access.l1_hit, access.l2_hit = {hits}: must be 0 for smem")
             if self.ways != 1:
-                problems.append(f"ways = {self.ways}: 1 where access is given, which says the conflict")
+                problems.append(f"ways = {self.ways}: must be 1 if access is given, which determines the conflict")
         if self.ways != 1 and self.op != "smem":
-            problems.append(f"ways = {self.ways}: 1 for {self.op}; only smem has bank conflicts")
-        return checked(self, problems)
+            problems.append(f"ways = {self.ways}: must be 1 for {self.op}: only smem has bank conflicts")
+        raise_problems(problems)
+        return self
 
 
-class Loop(Record):
+class Loop(StrictModel):
     """Executes `body` several times.
 
-    The loop itself costs nothing: write a branch instruction into the body if it should.
+    The loop itself takes no time; add a branch instruction to the body to model its overhead.
 
     Attributes:
         body: at least one statement.
         trips: number of times, at least 1; (low, high): drawn uniformly per warp and per entry, both ends
-            included (and kept as one number where the two are the same); None: endless.
+            included (stored as one number if both ends are equal); None or "endless": endless.
     """
 
     body: SomeStatements
@@ -219,73 +191,78 @@ class Loop(Record):
 
     @property
     def trip_range(self) -> tuple[int, int]:
-        """The least and the greatest number of trips; (-1, -1) if endless."""
+        """The smallest and the largest number of trips; (-1, -1) if endless."""
         if self.trips is None:
             return (-1, -1)
         return (self.trips, self.trips) if isinstance(self.trips, int) else self.trips
 
 
-class Conditional(Record):
-    """Executes `then` or `orelse`, or both. It issues one "branch" instruction first.
+class Conditional(StrictModel):
+    """Issues one "branch" instruction, and then executes `then`, `orelse`, or both.
 
-    A warp that executes `then` falls through (the branch is not taken); otherwise the branch is taken to
-    `orelse`, or past the end where that is empty. Exactly one of `probability`, `warps` and `diverges` is
-    given.
+    A warp that executes `then` falls through: the branch is not taken. Otherwise the branch is taken to `orelse`,
+    or past the end if `orelse` is empty. Exactly one of `probability`, `warps` and `diverges` must be given.
 
     Attributes:
         then: at least one statement.
         orelse: statements, possibly none.
-        probability: that a warp executes `then`; one random number is drawn at each execution, whatever the
-            probability.
-        warps: the warps of a block, counted from 0 and at most 63, that execute `then`.
-        diverges: the threads of the warp part (V 2.3): both sides are executed, one after the other.
+        probability: probability that a warp executes `then`. Each execution draws one random number, even if the
+            probability is 0 or 1.
+        warps: the warps of a block that execute `then`, numbered from 0 to 63.
+        diverges: whether the threads of a warp diverge (V 2.3), so that both sides are executed in turn.
         src: registers that the branch reads.
     """
 
     then: SomeStatements
     orelse: Statements = ()
     probability: Probability | None = None
-    warps: Annotated[tuple[Annotated[int, Field(ge=0, le=63)], ...] | None, _FromList] = None
+    warps: Annotated[tuple[Annotated[int, Between(0, MAX_WARPS - 1)], ...] | None, FROM_LIST] = None
     diverges: bool = False
-    src: Registers = ()
+    src: RegisterNames = ()
 
     @model_validator(mode="after")
     def _exactly_one_rule(self) -> Conditional:
         if (self.probability is not None) + (self.warps is not None) + self.diverges != 1:
             given = f"{self.probability}, {self.warps}, {self.diverges}"
-            raise ValueError(f"probability, warps, diverges = {given}: exactly one of the three")
+            raise ValueError(f"probability, warps, diverges = {given}: exactly one of the three must be given")
         if self.warps is not None and (not self.warps or len(set(self.warps)) != len(self.warps)):
-            raise ValueError(f"warps = {list(self.warps)}: at least one warp, each once")
+            raise ValueError(f"warps = {list(self.warps)}: must name at least one warp, and each only once")
         return self
 
     @property
     def divides_block(self) -> bool:
-        """Whether some warps of a block may execute one side and others the other."""
+        """Whether warps of the same block can execute different sides."""
         return self.warps is not None or (self.probability is not None and 0.0 < self.probability < 1.0)
 
 
-def _statement_kind(value: Any) -> str | None:
+_STATEMENT_OF_KEY = {"op": "instruction", "then": "conditional", "body": "loop", "trips": "loop"}
+_STATEMENT_OF_MODEL = {Instruction: "instruction", Loop: "loop", Conditional: "conditional"}
+
+
+def _statement_tag(value: Any) -> str | None:
     if isinstance(value, dict):
-        keys = {"op": "instruction", "then": "conditional", "body": "loop", "trips": "loop"}
-        return next((kind for key, kind in keys.items() if key in value), "instruction")
-    kinds = {Instruction: "instruction", Loop: "loop", Conditional: "conditional"}
-    return next((kind for model, kind in kinds.items() if isinstance(value, model)), None)
+        return next((tag for key, tag in _STATEMENT_OF_KEY.items() if key in value), None)
+    return next((tag for model, tag in _STATEMENT_OF_MODEL.items() if isinstance(value, model)), None)
 
 
 Statement = Annotated[
     Annotated[Instruction, Tag("instruction")]
     | Annotated[Loop, Tag("loop")]
     | Annotated[Conditional, Tag("conditional")],
-    Discriminator(_statement_kind),
+    Discriminator(
+        _statement_tag,
+        custom_error_type="statement",
+        custom_error_message="must be a table with op (an instruction), trips (a loop) or then (a conditional)",
+    ),
 ]
-Statements = Annotated[tuple[Statement, ...], _FromList, Field(examples=["a list of statements"])]
-SomeStatements = Annotated[Statements, Field(min_length=1, examples=["a list of at least one statement"])]
+Statements = Annotated[tuple[Statement, ...], FROM_LIST]
+SomeStatements = Annotated[Statements, Field(min_length=1)]
 
 
 def expected_ops(statements: Iterable[Statement]) -> Iterator[tuple[str, float]]:
-    """Operation classes with how often a warp executes each, over chance; of an endless loop, in one repetition.
+    """Yields operation classes with the expected number of executions per warp; for an endless loop, per repetition.
 
-    A conditional is a "branch"; where the warps of a block choose, half of them take each side.
+    A conditional counts as a "branch". If it depends on the warp of a block, each side counts one half.
     """
     for statement in statements:
         if isinstance(statement, Instruction):
@@ -302,16 +279,16 @@ def expected_ops(statements: Iterable[Statement]) -> Iterator[tuple[str, float]]
 
 
 def walk(statements: tuple[Statement, ...], path: str = "body") -> Iterator[tuple[str, Statement]]:
-    """Every statement in program order, outer before inner, with its path, such as "body[3].then[0]"."""
+    """Yields every statement in program order, outer before inner, with its path, such as "body[3].then[0]"."""
     for index, statement in enumerate(statements):
         here = f"{path}[{index}]"
         yield here, statement
-        for name, inner in parts(statement):
+        for name, inner in inner_statements(statement):
             yield from walk(inner, f"{here}.{name}")
 
 
-def parts(statement: Statement) -> tuple[tuple[str, tuple[Statement, ...]], ...]:
-    """The statements inside a statement, by the name of the field that holds them."""
+def inner_statements(statement: Statement) -> tuple[tuple[str, tuple[Statement, ...]], ...]:
+    """Returns the statements inside a statement, with the name of the field that contains them."""
     if isinstance(statement, Loop):
         return (("body", statement.body),)
     if isinstance(statement, Conditional):

@@ -1,7 +1,8 @@
-"""Kernels made from kernels: what-if changes of a program.
+"""What-if studies: kernels with other resources or a changed program.
 
-Each returns a kernel that does the same work otherwise: with more independent instructions, or without some cost. All
-registers that the original writes become inputs, since what wrote them may be gone.
+`changed_kernel` changes what a kernel needs of an SM. The other functions change the program: they add independent
+instructions, or remove a cost. In a changed program all registers that the original writes become inputs, since the
+instructions that wrote them may have been removed.
 """
 
 from __future__ import annotations
@@ -9,34 +10,60 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from warpsim.arguments import integer
 from warpsim.kernels.program import Conditional, Instruction, Kernel, Loop, Statement, expected_ops, walk
+from warpsim.units import MAX_WARPS
 
 __all__ = ["changed_kernel", "converged", "interleaved", "without", "without_conflicts"]
 
-_KERNEL_FIELDS = ("registers_per_thread", "shared_bytes_per_block")
+_RESOURCES = ("registers_per_thread", "shared_bytes_per_block")
 
-_SINGLE = ("barrier", "branch", "exit")
+_NOT_COPIED = ("barrier", "branch", "exit")
 
 Edit = Callable[[Instruction], Iterable[Instruction]]
+EditConditional = Callable[[Conditional], tuple[Statement, ...]]
+
+
+def changed_kernel(kernel: Kernel, fields: Mapping[str, Any]) -> Kernel:
+    """Returns the kernel with other resources.
+
+    Args:
+        kernel: a kernel; the changed one keeps its name.
+        fields: `registers_per_thread` or `shared_bytes_per_block` -> value.
+
+    Raises:
+        ValueError: another field is given, or a value is not allowed.
+    """
+    if not fields:
+        return kernel
+    wrong = [name for name in fields if name not in _RESOURCES]
+    if wrong:
+        raise ValueError(f"kernel.{wrong[0]}: must be one of {', '.join(f'kernel.{name}' for name in _RESOURCES)}")
+    try:
+        return _with(kernel, **fields)
+    except ValueError as error:
+        changes = ", ".join(f"kernel.{name} = {value!r}" for name, value in fields.items())
+        raise ValueError(f"{changes}: {error}") from None
 
 
 def interleaved(kernel: Kernel, copies: int) -> Kernel:
-    """Return a kernel whose warps do the work of several warps, instruction by instruction, on registers of their own.
+    """Returns a kernel in which each warp does the work of several warps, instruction by instruction (unroll and jam).
 
-    That is unroll and jam: ILP and MLP rise by the number of copies. Barriers, branches and the exit stay single, and
-    a branch waits for all copies. The registers per thread stay as they are, so that the occupancy does.
+    The copies use separate registers, so that ILP and MLP rise by the number of copies. Barriers, branches and the
+    exit are not copied, and a branch waits for all copies. The registers per thread stay the same, so that the
+    occupancy does not change.
 
     Raises:
+        TypeError: `copies` is not an integer.
         ValueError: `copies` is below 1.
     """
-    if copies < 1:
-        raise ValueError(f"copies = {copies}: at least 1")
+    copies = integer("copies", copies)
 
     def named(registers: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(f"{register}_{copy}" for copy in range(copies) for register in registers)
 
     def edit(instruction: Instruction) -> list[Instruction]:
-        if instruction.op in _SINGLE:
+        if instruction.op in _NOT_COPIED:
             return [instruction.model_copy(update={"src": named(instruction.src)})]
         return [
             instruction.model_copy(
@@ -48,32 +75,31 @@ def interleaved(kernel: Kernel, copies: int) -> Kernel:
             for copy in range(copies)
         ]
 
-    def sides(conditional: Conditional) -> tuple[Statement, ...]:
+    def edit_conditional(conditional: Conditional) -> tuple[Statement, ...]:
         return (conditional.model_copy(update={"src": named(conditional.src)}),)
 
-    body = _edited(kernel.body, edit, sides)
-    return _kernel(kernel, body, named(_registers(kernel)))
+    return _with(kernel, body=_edited(kernel.body, edit, edit_conditional), inputs=named(_registers(kernel)))
 
 
 def without_conflicts(kernel: Kernel) -> Kernel:
-    """Return the kernel with accesses to shared memory that do not conflict."""
+    """Returns the kernel with conflict-free accesses to shared memory."""
 
     def edit(instruction: Instruction) -> list[Instruction]:
         if instruction.op == "smem":
             return [instruction.model_copy(update={"ways": 1, "access": None})]
         return [instruction]
 
-    return _kernel(kernel, _edited(kernel.body, edit), _registers(kernel))
+    return _with(kernel, body=_edited(kernel.body, edit), inputs=_registers(kernel))
 
 
 def without(kernel: Kernel, *ops: str) -> Kernel:
-    """Return the kernel without the instructions of some classes.
+    """Returns the kernel without the instructions of some operation classes.
 
-    The branches of conditionals and the exit stay. A conditional of which one side is left has that one; without any it
-    becomes its branch, a loop without a body nothing.
+    The branches of conditionals and the exit stay. A conditional of which only one side remains keeps that side; if
+    no side remains, it becomes its branch. A loop with an empty body is removed.
 
     Raises:
-        ValueError: nothing would be left of the kernel.
+        ValueError: the kernel has no other instructions.
     """
 
     def edit(instruction: Instruction) -> list[Instruction]:
@@ -81,83 +107,63 @@ def without(kernel: Kernel, *ops: str) -> Kernel:
 
     body = _edited(kernel.body, edit)
     if not body:
-        raise ValueError(f"ops = {', '.join(ops)}: {kernel.name} has nothing else")
-    return _kernel(kernel, body, _registers(kernel))
+        raise ValueError(f"ops = {', '.join(ops)}: {kernel.name} has no other instructions")
+    return _with(kernel, body=body, inputs=_registers(kernel))
 
 
 def converged(kernel: Kernel) -> Kernel:
-    """Return the kernel with threads that do not part: of a divergent conditional, the longer side and the branch."""
+    """Returns the kernel without divergence: each divergent conditional becomes a branch and its longer side."""
 
-    def sides(conditional: Conditional) -> tuple[Statement, ...]:
+    def edit_conditional(conditional: Conditional) -> tuple[Statement, ...]:
         if not conditional.diverges:
             return (conditional,)
         longer = max(conditional.then, conditional.orelse, key=lambda side: sum(times for _, times in expected_ops(side)))
         return (Instruction("branch", src=conditional.src), *longer)
 
-    return _kernel(kernel, _edited(kernel.body, lambda instruction: [instruction], sides), _registers(kernel))
+    body = _edited(kernel.body, lambda instruction: [instruction], edit_conditional)
+    return _with(kernel, body=body, inputs=_registers(kernel))
 
 
 def _edited(
     statements: tuple[Statement, ...],
     edit: Edit,
-    sides: Callable[[Conditional], tuple[Statement, ...]] = lambda conditional: (conditional,),
+    edit_conditional: EditConditional = lambda conditional: (conditional,),
 ) -> tuple[Statement, ...]:
-    found: list[Statement] = []
+    """Returns the statements with all instructions, and then all conditionals that are not empty, edited."""
+    edited: list[Statement] = []
     for statement in statements:
         if isinstance(statement, Instruction):
-            found += edit(statement)
+            edited += edit(statement)
         elif isinstance(statement, Loop):
-            body = _edited(statement.body, edit, sides)
-            found += [statement.model_copy(update={"body": body})] if body else []
+            body = _edited(statement.body, edit, edit_conditional)
+            edited += [statement.model_copy(update={"body": body})] if body else []
         else:
-            then, orelse = (_edited(side, edit, sides) for side in (statement.then, statement.orelse))
+            then, orelse = (_edited(side, edit, edit_conditional) for side in (statement.then, statement.orelse))
             if then:
-                found += sides(statement.model_copy(update={"then": then, "orelse": orelse}))
+                edited += edit_conditional(statement.model_copy(update={"then": then, "orelse": orelse}))
             elif orelse:
-                found += sides(_turned(statement, orelse))
+                edited += edit_conditional(_negated(statement, orelse))
             else:
-                found.append(Instruction("branch", src=statement.src))
-    return tuple(found)
+                edited.append(Instruction("branch", src=statement.src))
+    return tuple(edited)
 
 
-def _turned(conditional: Conditional, orelse: tuple[Statement, ...]) -> Conditional:
-    """Return the conditional with its second side as the first and only one."""
+def _negated(conditional: Conditional, orelse: tuple[Statement, ...]) -> Conditional:
+    """Returns the conditional with the negated condition, `orelse` as its first side, and no second side."""
     update: dict[str, object] = {"then": orelse, "orelse": ()}
     if conditional.probability is not None:
         update["probability"] = 1 - conditional.probability
     if conditional.warps is not None:
-        update["warps"] = tuple(warp for warp in range(64) if warp not in conditional.warps)
+        update["warps"] = tuple(warp for warp in range(MAX_WARPS) if warp not in conditional.warps)
     return conditional.model_copy(update=update)
 
 
 def _registers(kernel: Kernel) -> tuple[str, ...]:
+    """Returns the inputs and all registers that the program writes."""
     written = (s.dst for _, s in walk(kernel.body) if isinstance(s, Instruction) and s.dst is not None)
     return tuple(dict.fromkeys([*kernel.inputs, *written]))
 
 
-def _kernel(kernel: Kernel, body: tuple[Statement, ...], inputs: tuple[str, ...]) -> Kernel:
-    fields = {name: getattr(kernel, name) for name in type(kernel).model_fields}
-    return Kernel(**{**fields, "body": body, "inputs": inputs})
-
-
-def changed_kernel(kernel: Kernel, fields: Mapping[str, Any]) -> Kernel:
-    """The kernel with other resources.
-
-    Args:
-        kernel: a kernel; the changed one keeps its name.
-        fields: `registers_per_thread` or `shared_bytes_per_block` -> value.
-
-    Raises:
-        ValueError: another field, or a value that is not allowed.
-    """
-    if not fields:
-        return kernel
-    wrong = [name for name in fields if name not in _KERNEL_FIELDS]
-    if wrong:
-        raise ValueError(f"kernel.{wrong[0]}: must be one of {', '.join(f'kernel.{name}' for name in _KERNEL_FIELDS)}")
-    values = {name: getattr(kernel, name) for name in type(kernel).model_fields}
-    try:
-        return type(kernel)(**{**values, **fields})
-    except ValueError as error:
-        what = ", ".join(f"kernel.{name} = {value!r}" for name, value in fields.items())
-        raise ValueError(f"{what}: {error}") from None
+def _with(kernel: Kernel, **fields: Any) -> Kernel:
+    """Returns the kernel with some fields replaced, validated again."""
+    return Kernel(**{**{name: getattr(kernel, name) for name in Kernel.model_fields}, **fields})

@@ -1,1 +1,1 @@
-"""What a result is: its variables, its provenance, statistics over its replicates, and the accessor `ds.warpsim`."""
+"""Results: their variables, provenance, statistics over replicates, and the accessor `ds.warpsim`."""

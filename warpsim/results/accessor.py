@@ -1,7 +1,6 @@
-"""`ds.warpsim`: what is commonly asked of a result, as methods on the Dataset.
+"""The accessor `ds.warpsim`: common statistics of a result, as methods of the Dataset.
 
-The accessor is there once this module has been imported; `warpsim` does so with whatever makes or opens a
-result.
+Importing this module registers the accessor. All functions of `warpsim` that create or open a result import it.
 """
 
 from __future__ import annotations
@@ -13,20 +12,20 @@ from warpsim.results import statistics
 
 @xr.register_dataset_accessor("warpsim")
 class WarpsimAccessor:
-    """Verbs on a result of `simulate` or `sweep`."""
+    """Statistics of a result of `simulate` or `sweep`."""
 
     def __init__(self, dataset: xr.Dataset) -> None:
         self._dataset = dataset
 
     def mean(self) -> xr.Dataset:
-        """All variables, averaged over replicates, in their own units."""
+        """Returns the mean of all variables over replicates, in their units."""
         return self._dataset.map(statistics.mean, keep_attrs=True)
 
     def interval(self, name: str, level: float = statistics.LEVEL) -> xr.Dataset:
-        """Mean of one variable and its confidence interval: `mean`, `low`, `high`, in its units.
+        """Returns the mean of one variable and its confidence interval: `mean`, `low`, `high`, in its units.
 
         Raises:
-            ValueError: there is no such variable, or it has no replicates, or `level` is not between 0 and 1.
+            ValueError: the variable does not exist or has no replicates, or `level` is not between 0 and 1.
         """
         return statistics.interval(self._variable(name), level)
 
@@ -39,25 +38,25 @@ class WarpsimAccessor:
         relative: bool = False,
         level: float = statistics.LEVEL,
     ) -> xr.Dataset:
-        """Differences of one variable along `dim` from `reference` (left out: the first).
+        """Returns the paired differences of one variable along `dim` from `reference` (default: the first value).
 
-        They are taken replicate by replicate. Returns `mean`, `low`, `high`, in the variable's units, or as
-        a fraction of the reference where `relative`.
+        The differences are computed within each replicate. `mean`, `low` and `high` are in the units of the variable,
+        or fractions of the reference if `relative`.
 
         Raises:
-            ValueError: there is no such variable, dimension or reference.
+            ValueError: the variable, dimension or reference does not exist.
         """
         return statistics.paired_difference(
             self._variable(name), dim, reference=reference, relative=relative, level=level
         )
 
     def needed_warps(self, fraction: float = 0.9, level: float = statistics.LEVEL) -> xr.Dataset:
-        """Smallest occupancy, in warps per SM, that attains a fraction of a throughput limit (V 4.5).
+        """Returns the smallest occupancy, in warps per SM, that attains a fraction of a throughput limit (V 4.5).
 
-        Returns `needed_warps`, NaN where no occupancy of the axis suffices, and its interval `low`, `high`.
+        The Dataset contains `needed_warps`, NaN if no occupancy of the axis suffices, and its interval `low`, `high`.
 
         Raises:
-            ValueError: `fraction` is not within 0 to 1, or the result has no axis of occupancies.
+            ValueError: `fraction` is not above 0 and at most 1, or the result has no occupancy dimension.
         """
         return statistics.needed_warps(self._dataset, fraction, level)
 

@@ -1,7 +1,7 @@
-"""Where a result comes from: attributes from which the run can be repeated.
+"""Provenance: attributes of a result from which the run can be repeated.
 
-Every result carries `source` (program and version), `history` (one line a step, with the UTC time) and
-`provenance`: a JSON text with the versions of the software and the whole call, chip and kernel by value.
+Every result has `source` (program and version), `history` (one line per step, with the UTC time) and `provenance`: a
+JSON text with the versions of the software and the complete call, with chip and kernel by value.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
+
 def software() -> dict[str, str]:
-    """Versions of warpsim and of what its numbers depend on."""
+    """Returns the versions of warpsim and of the software on which its numbers depend."""
     from warpsim import __version__
 
     return {
@@ -30,35 +31,35 @@ def software() -> dict[str, str]:
 
 
 def provenance(function: str, call: Mapping[str, Any]) -> str:
-    """A provenance JSON: the software's versions, the function's name, and its arguments (JSON values)."""
+    """Returns the provenance as JSON text: versions of the software, name of the function, and its arguments (JSON values)."""
     return json.dumps({"software": software(), "function": function, "call": dict(call)})
 
 
 def read_call(text: str, function: str) -> dict[str, Any]:
-    """The arguments held by a provenance JSON, as JSON values.
+    """Returns the arguments in a provenance text, as JSON values.
 
     Raises:
-        ValueError: the text is not the provenance of a call of this function.
+        ValueError: the text is not the provenance of a call of `function`.
     """
     try:
         record = json.loads(text)
     except (TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"provenance: must be a JSON text: {error}") from None
-    found = record.get("function") if isinstance(record, dict) else None
-    if found != function:
-        raise ValueError(f"provenance: must be that of a call of {function}, but is of {found!r}")
+    called = record.get("function") if isinstance(record, dict) else None
+    if called != function:
+        raise ValueError(f"provenance: must be that of a call of {function}, not of {called!r}")
     call: dict[str, Any] = record["call"]
     return call
 
 
 def dump(value: Any) -> Any:
-    """A chip, a kernel, a launch or a trace as JSON values."""
+    """Converts a chip, a kernel, a launch or a trace to JSON values."""
     kind: Any = type(value)
     return _adapter(kind).dump_python(value, mode="json")
 
 
 def load(kind: type, value: Any) -> Any:
-    """The object of this type from what `dump` made of it."""
+    """Converts the result of `dump` back to an object of this type."""
     return _adapter(kind).validate_json(json.dumps(value))
 
 
@@ -70,13 +71,13 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def history(entry: str, earlier: str = "") -> str:
-    """A history with one more line: UTC time, then what was done."""
+    """Returns a history with one more line: the UTC time and what was done."""
     line = f"{datetime.now(UTC).isoformat(timespec='seconds')} {entry}"
     return f"{earlier}\n{line}" if earlier else line
 
 
 def attributes(provenance_json: str, entry: str) -> dict[str, str]:
-    """Attributes of a result: `source`, `history` and `provenance`."""
+    """Returns the attributes `source`, `history` and `provenance` of a result."""
     from warpsim import __version__
 
     return {"source": f"warpsim {__version__}", "history": history(entry), "provenance": provenance_json}

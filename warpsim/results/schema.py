@@ -1,7 +1,7 @@
-"""Every variable and coordinate of a result, declared once.
+"""Declares every variable and coordinate of a result.
 
-`simulate` builds its Dataset from these declarations, a sweep its Zarr template, and the plots their labels.
-A variable's own dimensions are listed here; a sweep puts its axes in front of them.
+These declarations define the Dataset of `simulate`, the Zarr template of a sweep, and the labels of the plots. They
+list the own dimensions of each variable; a sweep adds its axes in front of them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsim.units import OPS
+
 if TYPE_CHECKING:
     import xarray as xr
 
 SCHEMA_VERSION = 2
-"""Version of the stored layout: names, dimensions and meanings. Stores of other versions are refused."""
-
-OPS = ("alu", "sfu", "smem", "load", "store", "barrier", "branch", "exit")
-"""Operation classes that every chip has, in the order of the `op` dimension; a chip's own follow them."""
+"""Version of the store layout: names, dimensions and meanings. Stores with another version are rejected."""
 
 STATES = (
     "selected",
@@ -33,13 +32,13 @@ STATES = (
     "mio_throttle",
     "lg_throttle",
 )
-"""Names of a warp-cycle; each warp-cycle has exactly one."""
+"""States of a warp. Each warp-cycle has exactly one."""
 
 SLOTS = ("issued", "busy", "idle")
-"""Names of a scheduler-cycle; each scheduler-cycle has exactly one."""
+"""Uses of a scheduler. Each scheduler-cycle has exactly one."""
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-"""Probabilities at which the memory latency is reported, those of V Table 6.6."""
+"""Probabilities of the reported quantiles of memory latency, as in V Table 6.6."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +47,12 @@ class Variable:
 
     Attributes:
         name: name in the Dataset and in the store.
-        dims: its own dimensions, after those of a sweep's axes.
+        dims: its own dimensions, which follow the axes of a sweep.
         dtype: numpy name of its type, in memory and in the store. Counts are float64 (exact up to 2**53),
-            since a point that cannot exist is NaN.
-        units: unit, as in the attribute `units`.
-        long_name: what it is, as in the attribute `long_name`.
-        sweep: whether it is part of a sweep's result.
+            because they are NaN at a point that does not exist.
+        units: unit, for the attribute `units`.
+        long_name: description, for the attribute `long_name`.
+        sweep: whether it is part of the result of a sweep.
     """
 
     name: str
@@ -70,7 +69,7 @@ class Variable:
 
     @property
     def fill(self) -> float | bool:
-        """What a cell holds where nothing was simulated: NaN, or False."""
+        """Value of a cell that was not simulated: NaN or False."""
         return False if self.dtype == "bool" else float("nan")
 
 
@@ -109,7 +108,7 @@ VARIABLES: tuple[Variable, ...] = (
         "peak_fraction", ("replicate",), "float64", "1", "largest fraction of a hardware throughput limit"
     ),
 )
-"""What `simulate_point` returns: arrays with the variable's own dimensions, in this order."""
+"""Variables that `simulate_point` returns, in this order, as arrays with their own dimensions."""
 
 TRACE_VARIABLES: tuple[Variable, ...] = tuple(
     Variable(name, ("replicate", *dims), "float64", unit, long_name, sweep=False)
@@ -138,13 +137,13 @@ TRACE_VARIABLES: tuple[Variable, ...] = tuple(
         ("bandwidth_over_time", ("time",), "GB/s", "memory bandwidth of the chip within a bin"),
     )
 )
-"""What a trace adds to the result of `simulate`, by what was asked for."""
+"""Variables that a trace adds to the result of `simulate`, if requested."""
 
 VALID = Variable("valid", (), "bool", "1", "whether the point exists and was simulated")
-"""Sweeps only: one cell per point, False where the chip cannot hold the point (all else is NaN there)."""
+"""Only in sweeps: one cell per point; False if the chip cannot hold the point, where all other variables are NaN."""
 
 SWEEP_VARIABLES: tuple[Variable, ...] = (*(v for v in VARIABLES if v.sweep), VALID)
-"""What a sweep's result holds."""
+"""Variables of the result of a sweep."""
 
 COORDINATES: dict[str, dict[str, str]] = {
     "replicate": {"units": "1", "long_name": "replicate"},
@@ -170,15 +169,15 @@ COORDINATES: dict[str, dict[str, str]] = {
     "ilp": {"units": "1", "long_name": "independent instructions per warp"},
     "ways": {"units": "1", "long_name": "ways of the bank conflict"},
 }
-"""Attributes of coordinates. An axis that is not listed (a builder's argument) is named by itself."""
+"""Attributes of coordinates. An axis that is not listed, such as a builder argument, is described by its name."""
 
 
 _UNITS = {"_cycles": "cycles", "_ghz": "GHz", "_gbs": "GB/s", "_bytes": "bytes", "_bytes_per_block": "bytes"}
-"""Ends of the keys of a chip and a kernel -> units."""
+"""Suffix of a key of a chip or kernel -> unit."""
 
 
 def variable(name: str) -> Variable:
-    """The declaration of one variable.
+    """Returns the declaration of one variable.
 
     Raises:
         ValueError: no variable has this name.
@@ -191,32 +190,32 @@ def variable(name: str) -> Variable:
 
 
 def coordinate_attrs(name: str) -> dict[str, str]:
-    """Attributes of a coordinate: `units` and `long_name`."""
+    """Returns the attributes of a coordinate: `units` and `long_name`."""
     unit = next((unit for end, unit in _UNITS.items() if name.endswith(end)), "1")
     words = name.replace(".", " ").replace("_", " ")
     return COORDINATES.get(name, {"units": unit, "long_name": words})
 
 
 class Chip(Protocol):
-    """What a result needs to know of a chip."""
+    """The properties of a chip that a result depends on."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the chip."""
 
     @property
     def ops(self) -> Mapping[str, Any]:
-        """Its operation classes."""
+        """Operation classes by name."""
 
 
 def result_ops(gpus: Iterable[Chip]) -> tuple[str, ...]:
-    """Labels of the `op` dimension of a result on these chips: `OPS`, then the chips' own classes."""
+    """Returns the labels of the `op` dimension of a result on these chips: `OPS`, then the additional classes of the chips."""
     own = (op for gpu in gpus for op in gpu.ops if op not in OPS)
     return (*OPS, *dict.fromkeys(own))
 
 
 def result_coordinates(replicates: int, ops: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Labels of the dimensions that every result has: `replicate`, `op`, `quantile`, `state`, `slot`."""
+    """Returns the labels of the dimensions of every result: `replicate`, `op`, `quantile`, `state` and `slot`."""
     return {
         "replicate": np.arange(replicates),
         "op": labels(list(ops)),
@@ -227,7 +226,7 @@ def result_coordinates(replicates: int, ops: Sequence[str]) -> dict[str, NDArray
 
 
 def labels(values: Any) -> NDArray[Any]:
-    """Labels of a coordinate as an array; text as objects, since Zarr v3 has no text of fixed width."""
+    """Returns the labels of a coordinate as an array; text has dtype object, since Zarr v3 has no fixed-width text."""
     array = np.asarray(values)
     return array.astype(object) if array.dtype.kind == "U" else array
 
@@ -240,14 +239,14 @@ def build_dataset(
     dims: Sequence[str] = (),
     attrs: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
-    """A labelled Dataset from plain arrays.
+    """Builds a labelled Dataset from plain arrays.
 
     Args:
         arrays: variable name -> array of shape (*axes, *own dimensions).
         coordinates: coordinate name -> labels, or (dimensions, labels), or a scalar.
-        axes: names of the leading dimensions that all the arrays share (a sweep's axes).
-        dims: further dimensions whose coordinates belong to the Dataset; coordinates of any other dimension
-            are left out.
+        axes: names of the leading dimensions of all arrays, which are the axes of a sweep.
+        dims: additional dimensions whose coordinates to include. Coordinates of dimensions that no array has are
+            otherwise omitted.
         attrs: attributes of the Dataset.
     """
     import xarray as xr

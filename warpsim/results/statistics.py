@@ -1,7 +1,7 @@
-"""Statistics over replicates: means, intervals, paired differences, needed warps.
+"""Statistics over replicates: means, confidence intervals, paired differences and needed warps.
 
-Each function takes labelled arrays and works on all points at once. Replicates that are NaN (points that do
-not exist) are left out.
+All functions are vectorized over the points of a result. Replicates that are NaN, such as those of points that do not
+exist, are ignored.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ if TYPE_CHECKING:
     import xarray as xr
 
 LEVEL = 0.95
-"""Confidence of an interval, unless another is asked for."""
+"""Default confidence level of an interval."""
 
 OCCUPANCY_AXES = ("warps", "warps_per_scheduler")
+"""Names of the dimensions along which the occupancy can vary."""
 
 
 def half_width(values: ArrayLike, level: float = LEVEL) -> NDArray[np.float64]:
-    """Half the width of the confidence interval of the mean: Student's t with n - 1 degrees of freedom.
+    """Returns half the width of the confidence interval of the mean (Student's t with n - 1 degrees of freedom).
 
     Args:
-        values: replicates along the last axis; NaN are left out.
-        level: probability that the interval covers the true mean, if replicates are normally distributed.
+        values: array with the replicates along the last axis; NaN are ignored.
+        level: probability that the interval covers the true mean if the replicates are normally distributed.
 
     Returns:
         An array without the last axis; NaN where there are fewer than two replicates.
@@ -38,35 +39,34 @@ def half_width(values: ArrayLike, level: float = LEVEL) -> NDArray[np.float64]:
     if not 0.0 < level < 1.0:
         raise ValueError(f"level = {level}: must be between 0 and 1")
     data = np.asarray(values, dtype=float)
-    there = ~np.isnan(data)
-    count = there.sum(axis=-1)
+    valid = ~np.isnan(data)
+    count = valid.sum(axis=-1)
     freedom = np.where(count > 1, count - 1.0, np.nan)
-    center = np.where(there, data, 0.0).sum(axis=-1) / np.maximum(count, 1)
-    squares = np.where(there, (data - center[..., None]) ** 2, 0.0).sum(axis=-1)
-    half: NDArray[np.float64] = stdtrit(freedom, (1.0 + level) / 2.0) * np.sqrt(
-        squares / freedom / np.maximum(count, 1)
-    )
+    center = np.where(valid, data, 0.0).sum(axis=-1) / np.maximum(count, 1)
+    squares = np.where(valid, (data - center[..., None]) ** 2, 0.0).sum(axis=-1)
+    standard_error = np.sqrt(squares / freedom / np.maximum(count, 1))
+    half: NDArray[np.float64] = stdtrit(freedom, (1.0 + level) / 2.0) * standard_error
     return half
 
 
 def mean(data: xr.DataArray, dim: str = "replicate") -> xr.DataArray:
-    """Mean over replicates, in the units of `data`; data without replicates stay as they are."""
+    """Returns the mean over replicates in the units of `data`, or `data` itself if it has no replicates."""
     return data.mean(dim, keep_attrs=True) if dim in data.dims else data
 
 
 def interval(data: xr.DataArray, level: float = LEVEL, dim: str = "replicate") -> xr.Dataset:
-    """Mean over replicates and its confidence interval, Student's t with n - 1 degrees of freedom.
+    """Returns the mean over replicates and its confidence interval (Student's t with n - 1 degrees of freedom).
 
     Args:
         data: values with the dimension `dim`.
-        level: as in `half_width`.
+        level: confidence level, as in `half_width`.
         dim: the dimension of the replicates.
 
     Returns:
-        `mean`, `low` and `high`, in the units of `data`. With a single replicate `low` and `high` are NaN.
+        A Dataset of `mean`, `low` and `high`, in the units of `data`. With a single replicate, `low` and `high` are NaN.
 
     Raises:
-        ValueError: `level` is not between 0 and 1, or `dim` is no dimension of `data`.
+        ValueError: `level` is not between 0 and 1, or `data` has no dimension `dim`.
     """
     import xarray as xr
 
@@ -91,25 +91,24 @@ def paired_difference(
     relative: bool = False,
     level: float = LEVEL,
 ) -> xr.Dataset:
-    """Differences along a dimension, replicate by replicate, with confidence intervals.
+    """Returns paired differences along a dimension, with confidence intervals.
 
-    Points that share random numbers, such as the policies of one sweep, differ from each other far less by
-    chance than two independent runs do; the difference is taken within each replicate before anything is
-    averaged.
+    The differences are computed within each replicate and then averaged. Points that use common random numbers,
+    such as the policies of one sweep, have a much smaller variance of the difference than independent runs.
 
     Args:
         data: values with the dimensions `dim` and `replicate`.
-        dim: what is compared, such as "scheduler".
-        reference: the value on `dim` from which differences are taken; left out, the first.
-        relative: divide each difference by the reference's value.
-        level: as in `interval`.
+        dim: the dimension to compare along, such as "scheduler".
+        reference: the value of `dim` that is subtracted; None: the first.
+        relative: whether to divide each difference by the value at the reference.
+        level: confidence level, as in `interval`.
 
     Returns:
-        `mean`, `low` and `high` of (value - reference) over the other values of `dim`; in the units of
-        `data`, or as a fraction.
+        A Dataset of `mean`, `low` and `high` of (value - reference) for the other values of `dim`, in the units of
+        `data`, or as a fraction of the reference.
 
     Raises:
-        ValueError: `dim` is no dimension of `data`, or `reference` none of its values.
+        ValueError: `data` has no dimension `dim`, or `dim` has no value `reference`.
     """
     if dim not in data.dims:
         raise ValueError(f"dim = {dim!r}: must be one of the dimensions {', '.join(map(str, data.dims))}")
@@ -117,9 +116,9 @@ def paired_difference(
     reference = values[0] if reference is None else reference
     if reference not in values:
         raise ValueError(f"reference = {reference!r}: must be one of {', '.join(map(str, values))}")
-    place = values.index(reference)
-    base = data.isel({dim: place}, drop=True)
-    others = data.isel({dim: [i for i in range(len(values)) if i != place]})
+    index = values.index(reference)
+    base = data.isel({dim: index}, drop=True)
+    others = data.isel({dim: [i for i in range(len(values)) if i != index]})
     difference = (others - base) / base if relative else others - base
     unit = "1" if relative else data.attrs.get("units", "1")
     text = f"{data.attrs.get('long_name', data.name or 'value')}: difference from {reference}"
@@ -127,10 +126,10 @@ def paired_difference(
 
 
 def occupancy_axis(results: xr.Dataset) -> str:
-    """The dimension along which occupancy varies: `warps` or `warps_per_scheduler`.
+    """Returns the dimension along which the occupancy varies, `warps` or `warps_per_scheduler`.
 
     Raises:
-        ValueError: the results have neither.
+        ValueError: the results have neither dimension.
     """
     for name in OCCUPANCY_AXES:
         if name in results.dims:
@@ -140,21 +139,21 @@ def occupancy_axis(results: xr.Dataset) -> str:
 
 
 def needed_warps(results: xr.Dataset, fraction: float = 0.9, level: float = LEVEL) -> xr.Dataset:
-    """The smallest occupancy at which a fraction of some hardware throughput limit is attained (V 4.5).
+    """Returns the smallest occupancy that attains a fraction of any hardware throughput limit (V 4.5).
 
     Args:
         results: a result with `peak_fraction` along `warps` or `warps_per_scheduler`.
-        fraction: of the limit, 0 to 1.
-        level: confidence of the interval.
+        fraction: fraction of the limit, above 0 and at most 1.
+        level: confidence level of the interval.
 
     Returns:
-        `needed_warps`, in warps per SM: the smallest occupancy on the axis at which the mean over replicates
-        of `peak_fraction` reaches `fraction`; NaN if none does. `low` and `high`: the same of the upper and
-        of the lower bound of the mean's interval, so that `low` <= `needed_warps` <= `high`; NaN if never
-        reached, and both NaN with a single replicate.
+        A Dataset in warps per SM. `needed_warps` is the smallest occupancy of the axis at which the mean of
+        `peak_fraction` over replicates reaches `fraction`. `low` and `high` are the smallest occupancies at which the
+        upper and the lower bound of its confidence interval do, so that `low` <= `needed_warps` <= `high`. A value
+        that no occupancy reaches is NaN; with a single replicate `low` and `high` are NaN.
 
     Raises:
-        ValueError: `fraction` is not within 0 to 1, or there is no axis of occupancies.
+        ValueError: `fraction` is not above 0 and at most 1, or the results have no occupancy dimension.
     """
     import xarray as xr
 
@@ -163,12 +162,12 @@ def needed_warps(results: xr.Dataset, fraction: float = 0.9, level: float = LEVE
     axis = occupancy_axis(results)
     attained = results["peak_fraction"]
     if "replicate" in attained.dims:
-        found = interval(attained, level)
+        bounds = interval(attained, level)
     else:
-        found = xr.Dataset({"mean": attained, "low": attained, "high": attained})
+        bounds = xr.Dataset({"mean": attained, "low": attained, "high": attained})
     warps = results["warps"] if "warps" in results.coords else results[axis]
     sources = {"needed_warps": "mean", "low": "high", "high": "low"}
-    needed = {name: warps.where(found[bound] >= fraction).min(axis) for name, bound in sources.items()}
+    needed = {name: warps.where(bounds[bound] >= fraction).min(axis) for name, bound in sources.items()}
     result = xr.Dataset({name: values.drop_vars("warps", errors="ignore") for name, values in needed.items()})
     for name, text in (("needed_warps", "needed warps"), ("low", "lower bound"), ("high", "upper bound")):
         result[name].attrs = {"units": "warps/SM", "long_name": text, "fraction": fraction}

@@ -15,8 +15,8 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.latency import deterministic, load_distribution
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.access import conflict_ways, transactions
-from warpsim.kernels.linear import linear
 from warpsim.kernels.program import Access, Instruction, Kernel
+from warpsim.kernels.steps import flatten
 from warpsim.simulation.known_waits import foresee
 
 SCHEDULERS = {policy.name.lower(): policy for policy in Policy}
@@ -53,7 +53,7 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         InvalidPoint: the chip lacks an operation class or a cache latency that the kernel needs.
         ValueError: the chip has more operation classes than the engine has room for.
     """
-    program = linear(kernel)
+    program = flatten(kernel)
     missing = sorted(kernel.ops - gpu.ops.keys())
     if missing:
         raise InvalidPoint(f"kernel: operation class {missing[0]!r} of {kernel.name}: {gpu.name} has {', '.join(gpu.ops)}")

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from warpsim import units
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
-from warpsim.kernels.linear import linear
 from warpsim.kernels.listing import listing
+from warpsim.kernels.steps import flatten
 from warpsim.results import schema
 from warpsim.simulation.counters import caused_accounts, line_accounts, occupancy_changes, warps_seen
 from warpsim.simulation.run import Bins
@@ -86,7 +86,7 @@ def trace_arrays(
         arrays["line_caused_warp_cycles"] = np.stack([one.caused for one in recordings]).astype(float)
         arrays["line_instructions"] = np.stack([one.instructions for one in recordings]).astype(float)
     if trace.states or trace.issues is not None:
-        text = listing(linear(kernel))
+        text = listing(flatten(kernel))
         labels["line"], labels["line_text"] = np.arange(len(text)), (("line",), text)
     if trace.bins:
         arrays |= _over_time([one.bins for one in recordings if one.bins], trace, gpu, sms, labels)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from warpsim.hardware import files as params
+from warpsim.hardware.fields import Count, Name, Positive, StrictModel
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction
 from warpsim.kernels.statements import MEMORY_OPS
@@ -23,20 +24,12 @@ WITHOUT_RESULT = "store"
 
 _GLOBAL_MEMORY = "global memory"
 
-Count = Annotated[int, Field(ge=1)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Name = Annotated[str, Field(min_length=1)]
-
 
 class PipelinesFileError(params.ParamsFileError):
     """All the errors of a file of params/pipelines, a line each."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
-
-
-class Op(_Part):
+class Op(StrictModel):
     """An operation class: its pipeline, its issue latency (L: lambda) and its completion latency (L: Lambda)."""
 
     pipeline: Name
@@ -44,7 +37,7 @@ class Op(_Part):
     completion_cycles: Positive
 
 
-class Pipelines(_Part):
+class Pipelines(StrictModel):
     """A chip in the terms of L: Table I, the latencies of Tables II and III, and how many groups a unit holds."""
 
     name: Name

@@ -1,4 +1,4 @@
-"""The flat form: its steps, and that executing them is executing the nested form."""
+"""Flat programs: their steps, and the equivalence of flat and nested execution."""
 
 import random
 
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpsim.kernels import Conditional, Instruction, Kernel, Loop
-from warpsim.kernels.linear import Step, linear
+from warpsim.kernels.steps import Step, flatten
 
 
 def add(name):
@@ -22,7 +22,7 @@ def kinds(program):
 
 
 def test_registers_are_numbered_by_first_use_and_inputs_are_not_written():
-    program = linear(kernel(Instruction("alu", dst="c", src=["b", "b"]), Instruction("store", src=["c"])))
+    program = flatten(kernel(Instruction("alu", dst="c", src=["b", "b"]), Instruction("store", src=["c"])))
     assert program.registers == ("b", "c")
     assert program.written == {1}
     assert program.steps[0].src == (0,)
@@ -32,11 +32,11 @@ def test_registers_are_numbered_by_first_use_and_inputs_are_not_written():
 
 
 def test_every_program_ends_with_exit():
-    assert linear(kernel()).steps == (Step("issue", Instruction("exit")),)
+    assert flatten(kernel()).steps == (Step("issue", Instruction("exit")),)
 
 
-def test_a_loop_begins_ends_and_jumps_back_behind_its_beginning():
-    program = linear(
+def test_a_loop_ends_with_a_jump_to_its_first_step():
+    program = flatten(
         kernel(Loop(body=[Loop(body=[add("x")], trips=2)], trips=(1, 5)), Loop(body=[add("x")], trips=None))
     )
     assert kinds(program) == [
@@ -52,7 +52,7 @@ def test_a_loop_begins_ends_and_jumps_back_behind_its_beginning():
 
 
 def test_a_conditional_with_two_sides():
-    program = linear(
+    program = flatten(
         kernel(Conditional(then=[add("x")], orelse=[add("y")], probability=0.25, src=["p"]), add("z"))
     )
     assert kinds(program) == ["branch", "issue", "jump", "issue", "issue", "issue"]
@@ -63,24 +63,24 @@ def test_a_conditional_with_two_sides():
 
 
 def test_a_conditional_with_one_side():
-    program = linear(kernel(Conditional(then=[add("x")], warps=[0, 3]), add("z")))
+    program = flatten(kernel(Conditional(then=[add("x")], warps=[0, 3]), add("z")))
     assert kinds(program) == ["branch", "issue", "issue", "issue"]
     assert (program.steps[0].target, program.steps[0].warps, program.steps[0].draws) == (2, (0, 3), False)
 
 
 def test_a_diverging_conditional_executes_both_sides_in_line():
-    program = linear(kernel(Conditional(then=[add("x")], orelse=[add("y")], diverges=True)))
+    program = flatten(kernel(Conditional(then=[add("x")], orelse=[add("y")], diverges=True)))
     assert kinds(program) == ["branch", "issue", "issue", "issue"]
     assert (program.steps[0].probability, program.steps[0].draws) == (1.0, False)
 
 
-def test_a_certain_branch_by_probability_still_draws():
-    steps = linear(kernel(Conditional(then=[add("x")], probability=1.0))).steps
+def test_a_branch_with_probability_1_still_draws():
+    steps = flatten(kernel(Conditional(then=[add("x")], probability=1.0))).steps
     assert (steps[0].probability, steps[0].draws) == (1.0, True)
 
 
 class _Chance:
-    """Draws in order, as warp `index` of its block would make them."""
+    """Makes the random draws of warp `index` of its block, in order."""
 
     def __init__(self, seed, index):
         self.uniform, self.index = random.Random(seed).random, index
@@ -93,7 +93,7 @@ class _Chance:
 
 
 def nested_issues(statements, chance):
-    """(op, dst) of what a warp issues, from the nested form; stops after "exit"."""
+    """Yields (op, dst) of the instructions that a warp issues in the nested form, up to "exit"."""
     for statement in statements:
         if isinstance(statement, Instruction):
             yield (statement.op, statement.dst)
@@ -113,7 +113,7 @@ def nested_issues(statements, chance):
 
 
 def flat_issues(program, chance):
-    """The same from the flat form."""
+    """Yields (op, dst) of the instructions that a warp issues in the flat form, up to "exit"."""
     at, counters = 0, [0] * program.loops
     while True:
         step, at = program.steps[at], at + 1
@@ -163,7 +163,7 @@ statements = st.recursive(instructions, lambda body: loops(body) | conditionals(
 
 
 def leaves_while_diverged(statement, diverged=False):
-    """Whether an exit stands somewhere below a diverging conditional, which kernels may not have."""
+    """Whether there is an exit inside a divergent conditional, which is not allowed."""
     if isinstance(statement, Instruction):
         return diverged and statement.op == "exit"
     if isinstance(statement, Loop):
@@ -178,7 +178,7 @@ def leaves_while_diverged(statement, diverged=False):
     seed=st.integers(0, 2**32),
     index=st.integers(0, 1),
 )
-def test_the_flat_form_executes_what_the_nested_form_does(body, seed, index):
+def test_the_flat_form_executes_the_same_instructions_as_the_nested_form(body, seed, index):
     program = kernel(*body)
     expected = list(nested_issues((*program.body, Instruction("exit")), _Chance(seed, index)))
-    assert list(flat_issues(linear(program), _Chance(seed, index))) == expected
+    assert list(flat_issues(flatten(program), _Chance(seed, index))) == expected

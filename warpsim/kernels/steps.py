@@ -1,7 +1,7 @@
-"""The flat form of a kernel: the one place that turns nested statements into a list of steps.
+"""Flattens the nested statements of a kernel into a list of steps.
 
-The simulator and the analytical models read it. Steps are executed from index 0 on; after a step comes the
-next one, unless it is a "branch" that is taken, a "loop_end" with trips left, or a "jump": then its `target`.
+The simulator and the analytical models read this form. Execution starts at step 0. The next step follows in the
+list, unless a "branch" is taken, a "loop_end" has trips left, or the step is a "jump": then it is `target`.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from typing import Literal
 
 from warpsim.kernels.program import Conditional, Instruction, Kernel, Loop, Statement, walk
 
-__all__ = ["LinearProgram", "Step", "linear"]
+__all__ = ["FlatProgram", "Step", "flatten"]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step. Fields that its kind does not use keep their defaults.
+    """One step. Fields that its kind does not use have their default values.
 
     Attributes:
-        kind: "issue": issue `instruction`. "branch": issue `instruction` (of class "branch"), then go on with
+        kind: "issue": issue `instruction`. "branch": issue `instruction` (of class "branch"), then continue with
             the next step (not taken, the side `then`) or at `target` (taken). "loop_begin": set the loop's
-            counter to a number of trips. "loop_end": count one trip down; back to `target` while any are
-            left. "jump": go on at `target`. Only the first two take time.
-        instruction: what is issued; None for loops and jumps.
+            counter to a number of trips. "loop_end": decrement the counter; return to `target` while trips are
+            left. "jump": continue at `target`. Only "issue" and "branch" take time.
+        instruction: the instruction issued; None for loops and jumps.
         dst: number of the register written; -1: none.
         src: numbers of the registers read, each once, in order of first use.
         loop: number of the loop, for "loop_begin" and "loop_end"; -1 otherwise.
-        trips: least and greatest number of trips, drawn uniformly per warp and per entry; (-1, -1): endless.
+        trips: smallest and largest number of trips, drawn uniformly per warp and per entry; (-1, -1): endless.
         target: index of a step; -1: none.
-        probability: that a branch is NOT taken, so that `then` is executed; 1.0 where both sides are
+        probability: probability that a branch is NOT taken, so that `then` is executed; 1.0 if both sides are
             executed.
         warps: warps of the block that do NOT take the branch, instead of a probability; None otherwise.
-        draws: whether the warp draws one random number here: a "branch" by probability (also where that is 0
-            or 1), and a "loop_begin" whose least and greatest number of trips differ.
+        draws: whether the warp draws one random number here: a "branch" with a probability (even 0 or 1), and a
+            "loop_begin" with a random number of trips.
     """
 
     kind: Literal["issue", "branch", "loop_begin", "loop_end", "jump"]
@@ -50,15 +50,15 @@ class Step:
 
 
 @dataclass(frozen=True)
-class LinearProgram:
+class FlatProgram:
     """The steps of a kernel.
 
     Attributes:
-        steps: the last one issues "exit"; it cannot be reached where the kernel ends in an endless loop.
-        registers: names; the place in this tuple is the register's number.
-        written: numbers of the registers that some instruction writes. The others are inputs only, and never
-            wait.
-        loops: number of loops; each has a counter of its own.
+        steps: the last step issues "exit"; it is unreachable if the kernel ends in an endless loop.
+        registers: names; the index in this tuple is the number of the register.
+        written: numbers of the registers that some instruction writes. The others are inputs only, and are
+            always ready.
+        loops: number of loops; each has its own counter.
     """
 
     steps: tuple[Step, ...]
@@ -67,10 +67,10 @@ class LinearProgram:
     loops: int
 
 
-def linear(kernel: Kernel) -> LinearProgram:
-    """Flatten a kernel.
+def flatten(kernel: Kernel) -> FlatProgram:
+    """Returns the kernel as a list of steps.
 
-    Registers are numbered in order of first use in the program; inputs that are never used get no number.
+    Registers are numbered in order of first use in the program; unused inputs have no number.
     """
     names = dict.fromkeys(name for _, statement in walk(kernel.body) for name in _operands(statement))
     flattener = _Flattener({name: number for number, name in enumerate(names)})
@@ -78,7 +78,7 @@ def linear(kernel: Kernel) -> LinearProgram:
     flattener.add((Instruction("exit"),))
     steps = tuple(flattener.steps)
     written = frozenset(step.dst for step in steps if step.dst >= 0)
-    return LinearProgram(steps=steps, registers=tuple(names), written=written, loops=flattener.loops)
+    return FlatProgram(steps=steps, registers=tuple(names), written=written, loops=flattener.loops)
 
 
 def _operands(statement: Statement) -> Iterator[str]:
@@ -89,7 +89,7 @@ def _operands(statement: Statement) -> Iterator[str]:
 
 
 class _Flattener:
-    """Steps collected so far; targets are filled in when they are known."""
+    """Collects steps, and fills in their targets as soon as they are known."""
 
     def __init__(self, numbers: dict[str, int]) -> None:
         self.numbers = numbers

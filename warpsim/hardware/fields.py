@@ -1,0 +1,61 @@
+"""Field types of the models that describe parameter files, each with its own error message.
+
+A type that is annotated with `MustBe` or `Between` rejects a value with one message that states everything that
+is allowed, such as "must be an integer from 1 to 64".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+
+class StrictModel(BaseModel):
+    """A frozen model that rejects unknown keys and converts no types: 1.0 is not an integer."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True)
+class MustBe:
+    """Replaces all errors of the annotated type by the message "must be `allowed`"."""
+
+    allowed: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Wraps the schema of the annotated type."""
+        return core_schema.custom_error_schema(
+            handler(source), custom_error_type="not_allowed", custom_error_message=f"must be {self.allowed}"
+        )
+
+
+@dataclass(frozen=True)
+class Between:
+    """Restricts an integer to `least` to `most`; without `most` there is no upper limit."""
+
+    least: int
+    most: int | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Returns the schema of an integer within the limits."""
+        end = "" if self.most is None else f" to {self.most}"
+        return core_schema.custom_error_schema(
+            core_schema.int_schema(ge=self.least, le=self.most),
+            custom_error_type="not_allowed",
+            custom_error_message=f"must be an integer from {self.least}{end}",
+        )
+
+
+FROM_LIST = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
+"""Accepts a list, as TOML and JSON have it, for a tuple."""
+
+Count = Annotated[int, Between(1)]
+Cycles = Annotated[int, Between(0)]
+Bytes = Annotated[int, Between(0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), MustBe("a finite number above 0")]
+Finite = Annotated[float, Field(allow_inf_nan=False), MustBe("a finite number")]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), MustBe("a finite number from 0")]
+Name = Annotated[str, Field(min_length=1), MustBe("text that is not empty")]
