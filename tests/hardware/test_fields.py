@@ -23,12 +23,12 @@ def message(kind: Any, value: object) -> str:
     [
         (Annotated[int, Between(1, 8)], [1, 8], [0, 9, 1.0, "1", True, None], "must be an integer from 1 to 8"),
         (Annotated[int, Between(-2)], [-2, 10**30], [-3, 0.5], "must be an integer from -2"),
-        (Count, [1], [0, False], "must be an integer from 1"),
-        (Cycles, [0], [-1], "must be an integer from 0"),
-        (Bytes, [0], [-1], "must be an integer from 0"),
-        (Positive, [1e-9, 2], [0, -1.0, math.inf, math.nan, "1"], "must be a finite number above 0"),
-        (NotNegative, [0, 1.5], [-1e-9, math.inf], "must be a finite number from 0"),
-        (Finite, [-1.5, 0], [math.nan, -math.inf, None], "must be a finite number"),
+        (Count, [1], [0, False, 10**6 + 1], "must be an integer from 1 to 1000000"),
+        (Cycles, [0], [-1], "must be an integer from 0 to 1000000"),
+        (Bytes, [0], [-1], "must be an integer from 0 to 1000000000"),
+        (Positive, [1e-3, 2], [0, 1e10, -1.0, math.inf, math.nan, "1"], "must be a number from 0.001 to 1e9"),
+        (NotNegative, [0, 1.5], [-1e-9, 1e7, math.inf], "must be a number from 0 to 1e6"),
+        (Finite, [-1.5, 0], [math.nan, -math.inf, None], "must be a number from -1e6 to 1e6"),
         (Name, ["a"], ["", 3], "must be text that is not empty"),
     ],
 )

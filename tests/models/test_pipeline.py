@@ -346,6 +346,6 @@ def test_all_errors_of_a_file_are_said(chip):
     with pytest.raises(PipelinesFileError) as caught:
         Pipelines.from_dict(data, "chip.toml")
     text = str(caught.value)
-    assert "chip.toml: ops.alu.issue_cycles = 0: must be a finite number above 0" in text
+    assert "chip.toml: ops.alu.issue_cycles = 0: must be a number from 0.001 to 1e9" in text
     assert "chip.toml: clock = 1.0: unknown key" in text
     assert "chip.toml: compute_units is missing: must be an integer from 1" in text

@@ -52,10 +52,11 @@ class Between:
 FROM_LIST = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
 """Accepts a list, as TOML and JSON have it, for a tuple."""
 
-Count = Annotated[int, Between(1)]
-Cycles = Annotated[int, Between(0)]
-Bytes = Annotated[int, Between(0)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), MustBe("a finite number above 0")]
-Finite = Annotated[float, Field(allow_inf_nan=False), MustBe("a finite number")]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), MustBe("a finite number from 0")]
+# Upper limits leave room for 64-bit integers and exact float64 in runs of 10**12 cycles (tests/simulation/test_overflow.py).
+Count = Annotated[int, Between(1, 10**6)]
+Cycles = Annotated[int, Between(0, 10**6)]
+Bytes = Annotated[int, Between(0, 10**9)]
+Positive = Annotated[float, Field(ge=1e-3, le=1e9, allow_inf_nan=False), MustBe("a number from 0.001 to 1e9")]
+Finite = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False), MustBe("a number from -1e6 to 1e6")]
+NotNegative = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), MustBe("a number from 0 to 1e6")]
 Name = Annotated[str, Field(min_length=1), MustBe("text that is not empty")]

@@ -34,6 +34,12 @@ from warpsim.hardware.latency import load_distribution
 GPU_LABELS = ("name", "title", "generation", "year")
 """Fields of a chip that are only for people."""
 
+MAX_INTERVAL, MAX_DENOMINATOR = 10**6, 1000
+"""Limits of the interval of an operation class, in cycles, and of its denominator."""
+
+_ROUNDING = Fraction(1, 10**9)
+"""Relative distance from a fraction up to which a decimal number stands for it, such as 1.3333333333 for 4/3."""
+
 _FITTED = "fitted: experiments/memory_contention"
 
 
@@ -42,24 +48,25 @@ class GpuFileError(params.ParamsFileError):
 
 
 def _fraction(value: object) -> Fraction:
-    """Converts an interval to an exact fraction; a float is converted by its shortest decimal form."""
+    """Converts an interval to an exact fraction; a float becomes the fraction with a small denominator for which it stands."""
     if isinstance(value, str) and not re.fullmatch(r"\d+(\.\d+)?|\d+/[1-9]\d*", value):
         raise ValueError("not a fraction")
     if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction):
         raise ValueError("not a number")
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("not finite")
-    exact = Fraction(repr(value) if isinstance(value, float) else value)
-    if exact <= 0:
-        raise ValueError("not above 0")
-    return exact
+    exact = Fraction(value)
+    small = exact.limit_denominator(MAX_DENOMINATOR)
+    if not 0 < small <= MAX_INTERVAL or abs(exact - small) > _ROUNDING * small:
+        raise ValueError("not a fraction with a small denominator")
+    return small
 
 
 Interval = Annotated[
     Fraction,
     PlainValidator(_fraction),
     PlainSerializer(str, return_type=str, when_used="json"),
-    MustBe('a number above 0, or an exact fraction such as "2/3"'),
+    MustBe(f'a number above 0 and up to {MAX_INTERVAL}, or an exact fraction such as "2/3" (denominators to {MAX_DENOMINATOR})'),
 ]
 Terms = Annotated[
     tuple[tuple[NotNegative, Positive], ...],
@@ -125,7 +132,7 @@ class Op(StrictModel):
     scope: Literal["scheduler", "sm"]
     gap_cycles: Count
     pipe: Literal["math", "mio", "lg", "none"]
-    issue_slots: Count = 1
+    issue_slots: Annotated[int, Between(1, 1000)] = 1
     latency_to: dict[str, Cycles] = Field(default_factory=dict)
     conflict_latency_cycles: Cycles = 0
     taken_gap_cycles: Count | None = None
@@ -148,9 +155,9 @@ class Queue(StrictModel):
     """
 
     latency_offset_cycles: Finite
-    crossbar_servers: Count
+    crossbar_servers: Annotated[int, Between(1, 65536)]
     crossbar_gbs: Positive
-    dram_servers: Count
+    dram_servers: Annotated[int, Between(1, 65536)]
     dram_gbs: Positive
     fit_rms_percent: NotNegative | None = None
 
@@ -205,9 +212,9 @@ class Memory(StrictModel):
     coalescing: Literal["half-warp-ordered", "half-warp", "warp"]
     transaction_latency_cycles: NotNegative
     divergent_transaction_bytes: Positive
-    loads_per_warp: Count | None = None
-    loads_per_sm: Count | None = None
-    stores_per_sm: Count | None = None
+    loads_per_warp: Annotated[int, Between(1, 1024)] | None = None
+    loads_per_sm: Annotated[int, Between(1, 65536)] | None = None
+    stores_per_sm: Annotated[int, Between(1, 65536)] | None = None
     l1_latency_cycles: Count | None = None
     l2_latency_cycles: Count | None = None
     distribution: Name
@@ -250,7 +257,7 @@ class Gpu(StrictModel):
     title: Name
     generation: Name
     year: Count
-    sms: Count
+    sms: Annotated[int, Between(1, 1024)]
     clock_ghz: Positive
     block_launch_cycles: Cycles
     sm: Sm

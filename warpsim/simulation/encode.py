@@ -22,6 +22,9 @@ from warpsim.simulation.known_waits import foresee
 SCHEDULERS = {policy.name.lower(): policy for policy in Policy}
 MEMORY_MODELS = {model.name.lower(): model for model in MemoryModel}
 
+MAX_TICKS = 10**6
+"""Ticks of a cycle, at most, so that times of 10**12 cycles in ticks stay within 64 bits."""
+
 _KINDS = {"load": Kind.LOAD, "store": Kind.STORE, "barrier": Kind.BARRIER, "branch": Kind.BRANCH, "exit": Kind.EXIT}
 _CONTROL = {"loop_begin": Kind.LOOP_BEGIN, "loop_end": Kind.LOOP_END, "jump": Kind.JUMP}
 _DEPENDENCY = {
@@ -60,7 +63,7 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
     classes = list(gpu.ops)
     if len(classes) > CLASSES:
         raise ValueError(f"gpu.ops = {len(classes)} operation classes: at most {CLASSES}")
-    tick = math.lcm(*(op.interval_cycles.denominator for op in gpu.ops.values()))
+    tick = _ticks_per_cycle(gpu)
 
     costs: dict[int, _Costs] = {}  # of an instruction, by identity: kernels repeat few of them
     steps, details = [], []
@@ -90,6 +93,19 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
     )
     foresee(machine, {step.target for step in program.steps})
     return machine
+
+
+def _ticks_per_cycle(gpu: Gpu) -> int:
+    """Returns the least number of ticks of a cycle in which the intervals of all operation classes are whole numbers."""
+    ticks = math.lcm(*(op.interval_cycles.denominator for op in gpu.ops.values()))
+    if ticks > MAX_TICKS:
+        largest = sorted(gpu.ops, key=lambda name: -gpu.ops[name].interval_cycles.denominator)[:4]
+        intervals = ", ".join(f"{name} {gpu.ops[name].interval_cycles}" for name in largest)
+        raise ValueError(
+            f"gpu.ops: the intervals of {gpu.name} ({intervals}, ...) need {ticks} ticks of a cycle as a common denominator: "
+            f"must be at most {MAX_TICKS}; round some of them"
+        )
+    return ticks
 
 
 def with_seed(machine: Machine, seed: int) -> Machine:
