@@ -1,4 +1,4 @@
-"""Small plans for the tests of sweeps: one SM and a few hundred cycles, some milliseconds a point."""
+"""Small plans for the tests of sweeps: one SM and a few hundred cycles, which take a few milliseconds per point."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHORT: dict[str, Any] = {"sms": 1, "warmup": 0, "cycles": 400}
 
 
 def small_plan(**changes: Any) -> Plan:
-    """Two chips, two intensities, three occupancies (48 do not fit on g80), two policies: 24 points."""
+    """Returns a plan of 24 points: two chips, two intensities, three occupancies (48 does not fit on g80), two policies."""
     settings = {
         "gpu": ["g80", "kepler"],
         "kernel": "mix",
@@ -40,6 +40,6 @@ cycles = 400
 
 
 def at_a_terminal() -> None:
-    """For the start of a process: it leads a group of its own, and Ctrl-C interrupts it, even where the tests ignore it."""
+    """Prepares a process as a terminal does: it leads a process group, and SIGINT interrupts it even if the tests ignore it."""
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
