@@ -65,8 +65,8 @@ def test_the_tour_of_a_sweep(tmp_path, monkeypatch):
     assert {file: file.stat().st_mtime_ns for file in (tmp_path / "sweep_tour.zarr").rglob("*")} == written
     assert images(second) == images(first)
     printed = text(second)
-    assert "points: 112 of which exist: 104" in printed
-    assert "median width of the difference's interval" in printed
+    assert "points: 112 valid: 104" in printed
+    assert "median width of the interval of the difference" in printed
     assert "<warpsim.Plan (gpu: 2, alpha: 4, warps: 7, scheduler: 2)" in printed
 
 
