@@ -35,7 +35,7 @@ def test_an_experiment_is_run(experiments, tmp_path, monkeypatch):
     assert not {str(experiments), str(experiments.parent)} & set(sys.path)
 
 
-def test_an_experiment_does_not_write_over_another_store(experiments, tmp_path, capsys):
+def test_an_experiment_does_not_overwrite_a_folder(experiments, tmp_path, capsys):
     (experiments / "run.py").write_text(
         "import warpsim as ws\n"
         "def main(out, *, full, workers):\n"
@@ -56,6 +56,6 @@ def test_an_experiment_needs_a_folder(experiments, tmp_path, capsys):
     assert file.read_text() == "kept"
 
 
-def test_an_unknown_experiment_lists_those_there_are(experiments, capsys):
+def test_an_unknown_experiment_is_refused(experiments, capsys):
     assert cli.main(["experiment", "tinny"]) == 2
     assert "experiment 'tinny': must be one of tiny" in capsys.readouterr().err

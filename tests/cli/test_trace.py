@@ -30,25 +30,25 @@ def trace(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run():
     launch = Launch(blocks=24, block_warps=2)
-    kept = Trace(occupancy=True, warps=True, issues=(0, 600), states=200)
-    run = simulate(load_gpu("kepler"), load_kernel("vector_add"), warps=8, launch=launch, sms=2, trace=kept)
+    recorded = Trace(occupancy=True, warps=True, issues=(0, 600), states=200)
+    run = simulate(load_gpu("kepler"), load_kernel("vector_add"), warps=8, launch=launch, sms=2, trace=recorded)
     return run.isel(replicate=0)
 
 
-def test_the_trace_processor_finds_the_simulators_numbers(trace, run):
-    with trace_processor(trace) as ask:
-        assert ask.query("select name, value from stats where severity = 'error' and value > 0") == []
-        (warps,) = ask.query("select count(*) as n, sum(dur) as cycles from slice where name glob 'block *'")
-        alive = (run["warp_end"] + 1 - run["warp_start"]).values
-        assert warps == {"n": 48, "cycles": int(np.nansum(alive))}
+def test_the_trace_processor_finds_the_numbers_of_the_simulator(trace, run):
+    with trace_processor(trace) as processor:
+        assert processor.query("select name, value from stats where severity = 'error' and value > 0") == []
+        (warps,) = processor.query("select count(*) as n, sum(dur) as cycles from slice where name glob 'block *'")
+        lifetimes = (run["warp_end"] + 1 - run["warp_start"]).values
+        assert warps == {"n": 48, "cycles": int(np.nansum(lifetimes))}
         np.testing.assert_allclose(warps["cycles"] / 48, run["warp_latency"])
-        (issues,) = ask.query("select count(*) as n from slice where extract_arg(arg_set_id, 'debug.line') is not null")
+        (issues,) = processor.query("select count(*) as n from slice where extract_arg(arg_set_id, 'debug.line') is not null")
         assert issues["n"] == int(np.isfinite(run["issue_cycle"]).sum())
-        (states,) = ask.query("""
+        (states,) = processor.query("""
             select sum(c.value) as cycles from counter c join track t on c.track_id = t.id where t.name glob 'warp state *'
         """)
         np.testing.assert_allclose(states["cycles"], run["warp_cycles"].sum())
-        names = {row["name"] for row in ask.query("select distinct name from process where name is not null")}
+        names = {row["name"] for row in processor.query("select distinct name from process where name is not null")}
         assert names >= {"SM 0", "SM 1"}
 
 
@@ -65,7 +65,7 @@ def test_occupancy_in_the_file_integrates_to_the_mean(trace, run):
     np.testing.assert_allclose(area / cycles / 2, run["occupancy"])
 
 
-def test_the_report_of_a_point_shows_its_course(tmp_path, run):
+def test_the_report_of_a_point_shows_its_trace(tmp_path, run):
     assert cli.main(["report", *GRID, "-o", str(tmp_path / "run.html")]) == 0
     text = (tmp_path / "run.html").read_text()
     data = json.loads(re.findall(r'id="data">(.*?)</script>', text, re.DOTALL)[0])
@@ -78,7 +78,7 @@ def test_the_report_of_a_point_shows_its_course(tmp_path, run):
     assert "What binds: latency" in text
 
 
-def test_wrong_requests_say_what_is_allowed(tmp_path, monkeypatch, capsys):
+def test_errors_state_what_is_allowed(tmp_path, monkeypatch, capsys):
     output = str(tmp_path / "run.perfetto-trace")
 
     def refused(*arguments):

@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, and are kept without outputs; results label their own plots."""
+"""The notebooks run from top to bottom and are stored without outputs; plots of results have labels."""
 
 import os
 from pathlib import Path
@@ -35,7 +35,7 @@ def run(path, folder):
     return [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
 
 
-def pictures(outputs):
+def images(outputs):
     return [output["data"]["image/png"] for output in outputs if "image/png" in output.get("data", {})]
 
 
@@ -48,7 +48,7 @@ def test_there_is_a_tour():
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebooks_are_kept_without_outputs(path):
+def test_notebooks_are_stored_without_outputs(path):
     for cell in read(path).cells:
         if cell.cell_type == "code":
             assert cell.outputs == [] and cell.execution_count is None
@@ -59,15 +59,15 @@ def test_the_tour_of_a_sweep(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     path = ROOT / "experiments" / "notebooks" / "sweep_tour.ipynb"
     first = run(path, tmp_path)
-    assert len(pictures(first)) == 5
-    made = {file: file.stat().st_mtime_ns for file in (tmp_path / "sweep_tour.zarr").rglob("*")}
+    assert len(images(first)) == 5
+    written = {file: file.stat().st_mtime_ns for file in (tmp_path / "sweep_tour.zarr").rglob("*")}
     second = run(path, tmp_path)
-    assert {file: file.stat().st_mtime_ns for file in (tmp_path / "sweep_tour.zarr").rglob("*")} == made
-    assert pictures(second) == pictures(first)
-    said = text(second)
-    assert "points: 112 of which exist: 104" in said
-    assert "median width of the difference's interval" in said
-    assert "<warpsim.Plan (gpu: 2, alpha: 4, warps: 7, scheduler: 2)" in said
+    assert {file: file.stat().st_mtime_ns for file in (tmp_path / "sweep_tour.zarr").rglob("*")} == written
+    assert images(second) == images(first)
+    printed = text(second)
+    assert "points: 112 valid: 104" in printed
+    assert "median width of the interval of the difference" in printed
+    assert "<warpsim.Plan (gpu: 2, alpha: 4, warps: 7, scheduler: 2)" in printed
 
 
 def test_every_variable_and_coordinate_of_a_store_has_a_unit_and_a_long_name(store):
@@ -78,7 +78,7 @@ def test_every_variable_and_coordinate_of_a_store_has_a_unit_and_a_long_name(sto
                 assert array.attrs["units"] and array.attrs["long_name"], name
 
 
-def test_a_plot_labels_itself(store):
+def test_plots_of_results_have_labels(store):
     ds = open_results(store).sel(gpu="kepler", scheduler="gto", alpha=8)
     figure, ax = plt.subplots()
     ds.bandwidth.mean("replicate", keep_attrs=True).plot(ax=ax)

@@ -1,4 +1,4 @@
-"""The experiment prior_models: what it makes of a result, and the closed forms of V chapter 7 for other files' models."""
+"""experiments/prior_models: its analysis of results, and the closed forms of V chapter 7."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def test_sim_et_al(estimates, chip, alpha, mwp_peak_bw):
     cwp, mwp = np.minimum(n, 1 + latency / ((alpha + 1) * cpi)), np.minimum(n, mwp_peak_bw)
     t_mem = n * latency / np.minimum(mwp, np.maximum(1, cwp - 1))
     time = np.maximum(t_comp, t_mem + np.where(cwp > mwp, 0, t_comp / n))
-    found = estimate_of(estimates, "sim", chip, alpha, n)
-    np.testing.assert_allclose(found, 32 * n * (alpha + 1) / time, rtol=5e-3)
+    estimated = estimate_of(estimates, "sim", chip, alpha, n)
+    np.testing.assert_allclose(estimated, 32 * n * (alpha + 1) / time, rtol=5e-3)
 
 
 def estimate_of(estimates, name, chip, alpha, warps):
     return estimates.estimate(name, load_gpu(chip), [alpha], warps).isel(alpha=0).values
 
 
-def made_up():
-    """Two policies that are better at different occupancies; 3 warps per scheduler cannot be."""
+def made_up_results():
+    """Returns results in which each policy is better at one occupancy, and 3 warps per scheduler are invalid."""
     values = np.array([[[1.0, 3.0], [6.0, 2.0], [np.nan, np.nan]]] * 2)[..., None] * np.array([0.9, 1.1])
     return xr.Dataset(
         {"throughput": (("gpu", "alpha", "warps_per_scheduler", "scheduler", "replicate", "op"), values[None, ..., None])},
@@ -63,22 +63,22 @@ def made_up():
     )
 
 
-def test_the_better_policy_counts(estimates):
-    found = estimates.simulated(made_up(), load_gpu("fermi"))
-    assert found.dims == ("alpha", "warps", "replicate")
-    np.testing.assert_allclose(found.mean("replicate"), [[3, 6]] * 2)
-    np.testing.assert_array_equal(found.warps, [2, 4])
+def test_the_better_policy_is_used(estimates):
+    simulated = estimates.simulated(made_up_results(), load_gpu("fermi"))
+    assert simulated.dims == ("alpha", "warps", "replicate")
+    np.testing.assert_allclose(simulated.mean("replicate"), [[3, 6]] * 2)
+    np.testing.assert_array_equal(simulated.warps, [2, 4])
 
 
 def test_quotients_and_their_extremes(estimates):
     gpu = load_gpu("fermi")
-    found = estimates.simulated(made_up(), gpu)
-    ratio = estimates.quotients("basic", gpu, found)
+    simulated = estimates.simulated(made_up_results(), gpu)
+    ratio = estimates.quotients("basic", gpu, simulated)
     assert ratio.alpha.values == [1.0]  # V 7.9: from 1 to 512
     expected = 32 * 2 * 2 / (513 + 18) / np.array([2.7, 3.3])
     np.testing.assert_allclose(ratio.sel(alpha=1, warps=2), expected)
     np.testing.assert_allclose(estimates.extreme(ratio, "largest"), expected)
-    np.testing.assert_allclose(estimates.extreme(ratio, "smallest"), expected)  # both points rise alike
+    np.testing.assert_allclose(estimates.extreme(ratio, "smallest"), expected)  # both points increase by the same factor
 
 
 def test_needed(estimates):

@@ -1,4 +1,4 @@
-"""A headless Chromium for tests; those that need one are skipped where there is none."""
+"""A headless Chromium for tests. Tests that need it are skipped if it is not installed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """A browser of playwright, running the Chromium of the system, or the one that playwright has installed."""
+    """Yields a playwright browser that runs the Chromium of the system, or else the one installed by playwright."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        found = next(filter(None, map(shutil.which, NAMES)), None) or playwright.chromium.executable_path
-        if not os.path.exists(found):
+        executable = next(filter(None, map(shutil.which, NAMES)), None) or playwright.chromium.executable_path
+        if not os.path.exists(executable):
             pytest.skip("no Chromium: install the package chromium, or run `playwright install chromium`")
-        browser = playwright.chromium.launch(executable_path=found)
+        browser = playwright.chromium.launch(executable_path=executable)
         try:
             yield browser
         finally:

@@ -1,4 +1,4 @@
-"""Chips and kernels that the tests of the analytical models share."""
+"""Chips and kernels for the tests of the analytical models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BARRIER = Instruction("barrier")
 
 
 def changed(name: str, **values: object) -> Gpu:
-    """A chip with some values replaced; `__` stands for the dot of a key."""
+    """Returns a chip with some values replaced; `__` in a keyword stands for the dot of a key."""
     data = load_gpu(name).to_dict()
     for key, value in values.items():
         *tables, last = key.split("__")
@@ -24,7 +24,7 @@ def changed(name: str, **values: object) -> Gpu:
 
 
 def single_issue_slots(name: str) -> Gpu:
-    """A chip whose instructions take one issue slot each, as V 4.1 assumes."""
+    """Returns a chip whose instructions take one issue slot each, as V 4.1 assumes."""
     return changed(name, ops__load__issue_slots=1, ops__sfu__issue_slots=1, ops__smem__issue_slots=1)
 
 
@@ -33,5 +33,5 @@ def kernel(*body: Instruction | Loop | Conditional) -> Kernel:
 
 
 def at_exit(gpu: Gpu, program: Kernel, **arguments: object) -> float:
-    """When the exit issues, all loads being back."""
+    """Returns the cycle at which the exit issues, after all loads have completed."""
     return warp_path(gpu, program, **arguments).cycles - gpu.block_launch_cycles

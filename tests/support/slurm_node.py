@@ -1,4 +1,4 @@
-"""A real Slurm cluster of one node, this machine, for as long as a test needs it: munged, slurmctld and slurmd of its own."""
+"""A real Slurm cluster of one node for tests: runs munged, slurmctld and slurmd on this machine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PartitionName=high Nodes={host} PriorityTier=9 PreemptMode=OFF MaxTime=60
 
 
 def missing() -> str:
-    """Why there can be no cluster here, or nothing. Installs Debian's packages where that is possible."""
+    """Returns the reason why a cluster cannot be started, or "". Installs the packages of Debian if possible."""
     if os.geteuid() != 0:
         return "Slurm's daemons are started as root"
     if all(map(shutil.which, DAEMONS)):
@@ -61,10 +61,10 @@ def missing() -> str:
 
 @contextmanager
 def slurm_node(folder: Path) -> Iterator[dict[str, str]]:
-    """Start the daemons, and stop them at the end; yields the environment in which Slurm's commands find them.
+    """Starts the daemons, and stops them at the end. Yields the environment in which the commands of Slurm find them.
 
     Args:
-        folder: for their files; short, since a socket's path is.
+        folder: folder for their files. Its path must be short, because the paths of sockets have a length limit.
     """
     host = socket.gethostname().split(".")[0]
     machine = {"cpus": os.cpu_count() or 1, "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20}
@@ -115,8 +115,8 @@ def _wait(folder: Path, daemons: list[subprocess.Popen[bytes]], ready) -> None:
             return
         for daemon in daemons:
             if daemon.poll() is not None:
-                said = (folder / f"{daemon.args[0]}.out").read_text(errors="replace")
-                raise RuntimeError(f"{daemon.args[0]} ended: {said[-2000:]}")
+                log = (folder / f"{daemon.args[0]}.out").read_text(errors="replace")
+                raise RuntimeError(f"{daemon.args[0]} ended: {log[-2000:]}")
         time.sleep(0.2)
-    said = "\n".join(path.read_text(errors="replace")[-1000:] for path in folder.glob("*.out"))
-    raise RuntimeError(f"Slurm did not start: {said}")
+    logs = "\n".join(path.read_text(errors="replace")[-1000:] for path in folder.glob("*.out"))
+    raise RuntimeError(f"Slurm did not start: {logs}")

@@ -1,4 +1,4 @@
-"""Small plans for the tests of sweeps: one SM and a few hundred cycles, a few milliseconds per point."""
+"""Small plans for the tests of sweeps: one SM and a few hundred cycles, which take a few milliseconds per point."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHORT: dict[str, Any] = {"sms": 1, "warmup": 0, "cycles": 400}
 
 
 def small_plan(**changes: Any) -> Plan:
-    """Returns a plan of 24 points: two chips, two intensities, three occupancies (48 do not fit on g80), two policies."""
+    """Returns a plan of 24 points: two chips, two intensities, three occupancies (48 does not fit on g80), two policies."""
     settings = {
         "gpu": ["g80", "kepler"],
         "kernel": "mix",
@@ -59,6 +59,6 @@ def write_dataset(store: Any, tile: int, results: xr.Dataset, seconds: float = f
 
 
 def at_a_terminal() -> None:
-    """Makes a new process the leader of its own group, in which Ctrl-C interrupts it even if the tests ignore Ctrl-C."""
+    """Prepares a process as a terminal does: it leads a process group, and SIGINT interrupts it even if the tests ignore it."""
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,8 +1,7 @@
 """Random small chips, kernels and launches, for tests that compare two implementations of docs/model.md.
 
-They are small so that the slow twin runs a case in some tens of milliseconds, and contended, so that warps
-meet: short latencies, few units, slow memory. Deterministic cases have the memory model `fixed`, and nothing
-in them is drawn.
+They are small, so that the slow reference runs a case in tens of milliseconds, and cause contention between warps: short
+latencies, few units, slow memory. Deterministic cases have the memory model `fixed` and use no random numbers.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from hypothesis import strategies as st
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop
+from warpsim.simulation.point import POLICIES
 
 REGISTERS = ("r0", "r1", "r2", "r3")
-POLICIES = ("lrr", "gto", "oldest", "random")
 
 
 def examples(number: int) -> settings:
-    """So many random cases, the same ones every time; one that fails is not shrunk."""
+    """Returns settings for a number of reproducible random cases. Failing cases are not shrunk."""
     return settings(
         max_examples=number,
         deadline=None,
@@ -103,9 +102,9 @@ SMALL_GPU: dict[str, Any] = {
 
 
 def small_gpu(**changes: Any) -> Gpu:
-    """Return a chip with one SM, one scheduler and memory that is never short, but for the changes.
+    """Returns a chip with one SM, one scheduler and ample memory bandwidth, with changes.
 
-    A change of a table names only the keys that change, as in `small_gpu(sms=2, memory={"loads_per_sm": 3})`.
+    A change of a table lists only the keys that change, as in `small_gpu(sms=2, memory={"loads_per_sm": 3})`.
     """
     return Gpu.model_validate(_changed(SMALL_GPU, changes))
 
@@ -121,7 +120,7 @@ def _changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 @dataclass(frozen=True)
 class Case:
-    """All that one run needs. `options` are the keyword arguments of the simulation."""
+    """The arguments of one run. `options` are the keyword arguments of the simulation."""
 
     gpu: Gpu
     kernel: Kernel
@@ -147,7 +146,7 @@ _INTERVALS = ("1/3", "1/2", "2/3", 1, 1, 1, "4/3", "3/2", 2, "7/3", 4, 7)
 
 @st.composite
 def ops(draw: st.DrawFn) -> dict[str, Any]:
-    """All operation classes of a chip."""
+    """Generates all operation classes of a chip."""
     often_usual = st.integers(0, 4)
     result = {}
     for name, pipe in _PIPES.items():
@@ -170,7 +169,7 @@ def ops(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def memories(draw: st.DrawFn, measured: bool = False) -> dict[str, Any]:
-    """A memory system. At 1 GHz a GB/s is a byte per cycle, and a coalesced access asks for 128 bytes."""
+    """Generates memory systems. At 1 GHz, 1 GB/s is 1 byte per cycle, and a coalesced access requests 128 bytes."""
     gbs = st.sampled_from([16.0, 37.3, 51.2, 100.0, 128.0, 300.1, 1024.0])
     usual = 150.0 if measured else draw(gbs)
     limits = st.sampled_from([None, None, None, 1, 2, 5])
@@ -201,7 +200,7 @@ def memories(draw: st.DrawFn, measured: bool = False) -> dict[str, Any]:
 
 @st.composite
 def gpus(draw: st.DrawFn, measured: bool = False) -> Gpu:
-    """Chips with 1 to 3 SMs of 1 to 4 schedulers."""
+    """Generates chips with 1 to 3 SMs of 1 to 4 schedulers."""
     return small_gpu(
         sms=draw(st.integers(1, 3)),
         block_launch_cycles=draw(st.sampled_from([0, 1, 2, 7, 30])),
@@ -219,7 +218,7 @@ _PROBABILITIES = (0.0, 0.1, 0.5, 0.9, 1.0)
 
 @st.composite
 def accesses(draw: st.DrawFn, random: bool = True) -> Access:
-    """Accesses of global memory, with up to 32 requests, and cache hits where chance is allowed."""
+    """Generates accesses to global memory with up to 32 requests, and with cache hits if `random`."""
     pattern = draw(st.sampled_from(["coalesced", "coalesced", "stride", "random", "broadcast", "addresses"]))
     size = draw(st.sampled_from([1, 2, 4, 4, 8, 16]))
     fields: dict[str, Any] = {"pattern": pattern, "bytes_per_thread": size}
@@ -238,7 +237,7 @@ def accesses(draw: st.DrawFn, random: bool = True) -> Access:
 
 @st.composite
 def instructions(draw: st.DrawFn, random: bool, barriers: bool) -> Instruction:
-    """One instruction of any class but exit."""
+    """Generates an instruction of any class but exit."""
     register = st.sampled_from(REGISTERS)
     reads = st.lists(register, min_size=draw(st.sampled_from([0, 1])), max_size=2)
     classes = ["load", "alu", "smem", "load", "store", "alu", "sfu", "load", "fp64", "alu", "branch"]
@@ -266,9 +265,9 @@ def bodies(
     room: int = 8,
     diverged: bool = False,
 ) -> tuple:
-    """Statements, nested up to two deep.
+    """Generates statements, nested up to two levels deep.
 
-    `random` allows chance. `barriers`: "none", "even" (where all warps of a block reach them), or "any".
+    `random` allows random numbers. `barriers`: "none", "even" (only where all warps of a block reach them), or "any".
     """
     statements: list[Any] = []
     for _ in range(draw(st.integers(4 if depth == 0 else 1, room))):
@@ -304,7 +303,7 @@ def bodies(
 
 @st.composite
 def kernels(draw: st.DrawFn, random: bool = True, barriers: str = "even", endless: bool = False) -> Kernel:
-    """Kernels, with an endless loop at the end where that is asked for."""
+    """Generates kernels, with an endless loop at the end if `endless`."""
     body = draw(bodies(random, barriers))
     if endless:
         body = (*body[:2], Loop(body=draw(bodies(random, barriers)), trips=None))
@@ -316,7 +315,7 @@ def kernels(draw: st.DrawFn, random: bool = True, barriers: str = "even", endles
 
 @st.composite
 def launches(draw: st.DrawFn, finite: bool) -> Launch:
-    """Launches with up to 8 warps to an SM. A finite one has up to 6 blocks, or is persistent."""
+    """Generates launches with up to 8 warps per SM. A finite launch has up to 6 blocks or is persistent."""
     persistent = finite and draw(st.integers(0, 3)) == 0
     block_warps = draw(st.sampled_from([2, 1, 3, 4]))
     return Launch(
@@ -331,9 +330,9 @@ def launches(draw: st.DrawFn, finite: bool) -> Launch:
 def cases(
     draw: st.DrawFn, random: bool = True, barriers: str | None = None, memory: str | None = None
 ) -> Case:
-    """Whole runs: to the end of a finite grid, or over a window of one or of an endless supply.
+    """Generates the arguments of runs: to the end of a finite grid, or over a window of a finite or an endless grid.
 
-    `random` False: nothing is drawn in them.
+    If `random` is False, the runs use no random numbers.
     """
     if barriers is None:
         barriers = draw(st.sampled_from(["none", "even", "any"]))

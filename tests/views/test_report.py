@@ -1,17 +1,13 @@
-"""The report: its numbers, its notes on what is left out, and errors."""
+"""The page of the report: its numbers, and its notes on what is left out."""
 
-import itertools
 import json
 import re
-import shutil
-import sys
 
 import numpy as np
 import xarray as xr
 
-from tests.support.small_plans import SHORT, small_plan
-from tests.support.traced_result import traced_result
-from warpsim import cli
+from tests.support.report_pages import many_points, page_data
+from tests.support.small_plans import SHORT
 from warpsim.analysis.at_points import bounds
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import mix
@@ -21,15 +17,7 @@ from warpsim.store.zarr_store import open_results
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
 from warpsim.views.report import report_html
-from warpsim.views.report_data import add_binned_occupancy, mean_and_half_width, thin
-
-POINT = "--gpu kepler --kernel mix --warps 8 --sms 1 --warmup 0 --cycles 2000".split()
-
-
-def page_data(text):
-    """Returns the JSON data of a page."""
-    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
-    return json.loads(text)
+from warpsim.views.report_data import thin
 
 
 def test_means_and_intervals_are_those_of_the_store(store):
@@ -96,16 +84,6 @@ def test_the_page_is_self_contained_and_holds_the_provenance(store):
     assert "</script>" not in json.dumps(page_data(text))
 
 
-def many_points(points):
-    """Returns a result with this number of points and a different number at each."""
-    rng = np.random.default_rng(1)
-    shape = (2, points // 2, 1)
-    dims = ("scheduler", "alpha", "replicate")
-    values = rng.random(shape)
-    names = {"scheduler": ["lrr", "gto"], "alpha": np.linspace(0, 99, points // 2)}
-    return xr.Dataset({"peak_fraction": (dims, values), "bandwidth": (dims, 100 * values, {"units": "GB/s"})}, names)
-
-
 def test_a_hundred_thousand_points_are_thinned_and_the_page_states_it():
     results = many_points(100_000)
     thinned = thin(results)
@@ -122,7 +100,6 @@ def test_a_hundred_thousand_points_are_thinned_and_the_page_states_it():
 
 
 def test_few_points_are_not_thinned():
-    assert thin(many_points(100)).thinned_axes == {}
     assert "this page shows" not in report_html(many_points(100))
 
 
@@ -134,124 +111,9 @@ def test_settings_that_change_together_are_shown():
     assert data["variables"]["binds"]["mean"] == [0, 0]
 
 
-def test_axes_of_names_are_thinned_last():
-    results = many_points(8)
-    thinned = thin(results, limit=4)
-    assert thinned.thinned_axes == {"alpha": (2, 4)}
-    assert thin(results, limit=2).results.sizes["scheduler"] == 1
-
-
-def test_changes_of_occupancy_are_binned():
-    results = traced_result()
-    thinned = add_binned_occupancy(results)
-    binned = thinned["occupancy_over_time"].sel(replicate=0)
-    assert binned.dims == ("sm", "occupancy_time")
-    edges = np.append(binned["occupancy_time"].values, 182)
-    widths = np.diff(edges)
-    steps = [2] * 150 + [1] * 31 + [0]  # SM 0 by cycle, from the changes
-    expected = [np.mean(steps[int(a) : int(b)]) for a, b in itertools.pairwise(edges)]
-    np.testing.assert_allclose(binned.sel(sm=0), expected)
-    np.testing.assert_allclose((binned.sel(sm=0) * widths).sum(), sum(steps))
-    np.testing.assert_allclose(binned.sel(sm=1), 1.0)
-    assert "bandwidth_over_time" in thinned
-
-
-def test_existing_bins_are_kept():
-    results = traced_result()
-    results["occupancy_over_time"] = (("replicate", "sm", "time"), np.ones((2, 2, 2)))
-    assert add_binned_occupancy(results) is results
-
-
 def test_one_replicate_can_be_selected(store):
     results = open_results(store)
     data = page_data(report_html(results.isel(replicate=1), model=bounds))
     mean = np.array(data["variables"]["bandwidth"]["mean"], float)
     np.testing.assert_allclose(mean, results["bandwidth"].isel(replicate=1).values.ravel(), rtol=1e-5)
     assert data["variables"]["bandwidth"]["half"] is None
-
-
-def test_missing_replicates_do_not_count():
-    mean, half = mean_and_half_width(np.array([[1.0, np.nan, 3.0], [np.nan] * 3]))
-    assert mean[0] == 2.0
-    assert half is not None
-    np.testing.assert_allclose(half[0], 12.706 * 1.0, rtol=1e-4)  # Student's t, 1 degree of freedom, times sqrt(2 / 2)
-    assert np.isnan(mean[1])
-
-
-def test_an_incomplete_store_is_reported_with_a_note(tmp_path, capsys):
-    sweep(small_plan(), tmp_path / "half.zarr", tiles=[0])
-    output = tmp_path / "half.html"
-    assert cli.main(["report", str(tmp_path / "half.zarr"), "-o", str(output)]) == 0
-    output_text = capsys.readouterr().out
-    missing = r"\d+ of 24 points, 1 of \d+ tiles; \d+ tiles pending, 0 failed\."
-    assert re.search(f"^Incomplete sweep: {missing}", output_text)
-    assert "No point is done for gpu kepler" in output_text
-    assert "No point is done for gpu kepler" in output.read_text()
-    assert {row[0] for row in page_data(output.read_text())["table"]["rows"]} == {"g80"}
-
-
-def test_an_empty_store_is_reported_with_a_note(tmp_path, capsys):
-    from warpsim.store.zarr_store import create_store
-
-    create_store(tmp_path / "empty.zarr", small_plan().layout())
-    assert cli.main(["report", str(tmp_path / "empty.zarr"), "-o", str(tmp_path / "page.html")]) == 0
-    assert "Incomplete sweep: 0 of 24 points" in capsys.readouterr().out
-    text = (tmp_path / "page.html").read_text()
-    assert "Incomplete sweep: 0 of 24 points" in text
-    assert "sweep of 24 points" in text
-    assert page_data(text)["panels"] == page_data(text)["table"]["rows"] == []
-
-
-def test_saved_results_and_a_point(tmp_path, capsys):
-    from warpsim.simulation.api import simulate
-
-    run = simulate(load_gpu("kepler"), mix(alpha=2), warps=8, sms=1, warmup=0, cycles=200, replicates=2)
-    run.to_zarr(tmp_path / "run.zarr", zarr_format=2)
-    run.to_netcdf(tmp_path / "run.nc", engine="scipy")
-    wanted = float(run["bandwidth"].mean())
-    for source in (["run.zarr"], ["run.nc"]):
-        assert cli.main(["report", str(tmp_path / source[0]), "-o", str(tmp_path / "run.html")]) == 0
-        data = page_data((tmp_path / "run.html").read_text())
-        np.testing.assert_allclose(data["variables"]["bandwidth"]["mean"], [wanted], rtol=1e-5)
-    assert cli.main(["report", *POINT, "--set", "alpha=2", "-o", str(tmp_path / "point.html")]) == 0
-    text = (tmp_path / "point.html").read_text()
-    assert "What binds: latency" in text
-    assert "Resource: Memory system" in text
-    rows = page_data(text)["table"]["rows"]
-    assert [row[0] for row in rows if row[1] == "alu"] == ["ipc", "throughput"]
-    assert "±" not in capsys.readouterr().out
-
-
-def test_errors_state_what_is_allowed(store, tmp_path, monkeypatch, capsys):
-    output = str(tmp_path / "page.html")
-
-    def refused(*arguments):
-        assert cli.main(["report", *arguments]) == 2
-        return capsys.readouterr().err
-
-    assert "needs either OUT.zarr, or --gpu and --kernel" in refused("-o", output)
-    assert "needs either OUT.zarr, or --gpu and --kernel" in refused(str(store), *POINT, "-o", output)
-    assert "--block-warps: only with --gpu and --kernel" in refused(str(store), "--block-warps", "4", "-o", output)
-    assert "--set: only with --gpu and --kernel" in refused(str(store), "--set", "alpha=4", "-o", output)
-    assert "needs --kernel as well" in refused("--gpu", "kepler", "-o", output)
-    assert "no such store" in refused(str(tmp_path / "none.zarr"), "-o", output)
-    assert "page.txt: must end in one of .html" in refused(str(store), "-o", str(tmp_path / "page.txt"))
-    assert "must be a file in a folder that exists" in refused(str(store), "-o", str(tmp_path / "none" / "page.html"))
-    assert "warps = 5: must be one of 4, 8, 48" in refused(str(store), "--where", "warps=5", "-o", output)
-    (tmp_path / "text.nc").write_text("no result")
-    assert "a result saved by to_netcdf" in refused(str(tmp_path / "text.nc"), "-o", output)
-    other = tmp_path / "other.zarr"
-    xr.Dataset({"a": 1}, attrs={"provenance": "x"}).to_zarr(other, zarr_format=2)
-    assert "results: must hold peak_fraction" in refused(str(other), "-o", output)
-    shutil.rmtree(other)
-    monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    assert "pip install 'warpsim[report]'" in refused(str(store), "-o", output)
-    assert not (tmp_path / "page.html").exists()
-
-
-def test_a_selection_is_reported(store, tmp_path):
-    arguments = ["--where", "gpu=kepler", "--where", "warps=4,48"]
-    assert cli.main(["report", str(store), *arguments, "-o", str(tmp_path / "page.html")]) == 0
-    data = page_data((tmp_path / "page.html").read_text())
-    assert data["axes"] == ["alpha", "warps", "scheduler"]
-    assert data["dims"]["warps"]["values"] == [4, 48]

@@ -61,8 +61,8 @@ def _run(options: argparse.Namespace) -> int:
         output = options.output or Path(f"compare-{gpu.name}-{kernel.name}.png")
         check_output(output, Figure().canvas.get_supported_filetypes())
         given = {"replicates": _REPLICATES, **given_options(options, _INTEGERS), "threads": options.workers}
-        found = compare(gpu, kernel, warps=_occupancies(options.warps), op=options.op, **given)
-    results = found.results
+        comparison = compare(gpu, kernel, warps=_occupancies(options.warps), op=options.op, **given)
+    results = comparison.results
     with paper():
         figure = Figure(figsize=_SIZE, layout="constrained")
         overlay(results, figure.subplots()).set_title(f"{gpu.title}: {kernel.title or kernel.name}", loc="left")
@@ -72,7 +72,7 @@ def _run(options: argparse.Namespace) -> int:
     print(f"{results.attrs['op']} throughput in {results['throughput'].attrs['units']}, errors against the simulation in %\n")
     print(_by_occupancy(results))
     print(f"\n{_by_model(results)}")
-    for title, texts in (("Not covered", found.not_covered), ("Notes", found.notes)):
+    for title, texts in (("Not covered", comparison.not_covered), ("Notes", comparison.notes)):
         if texts:
             lines = (textwrap.fill(f"{name}: {text}", _LINE_WIDTH, subsequent_indent="    ") for name, text in texts.items())
             print(f"\n{title}:", *lines, sep="\n  ")

@@ -29,7 +29,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     from warpsim.simulation.trace import Trace
 
     add_point_options(parser, replicates="must be 1: a timeline shows one run")
-    parser.add_argument("--issues", metavar="A:B", help="also record each instruction issued in cycles A to B - 1")
+    parser.add_argument("--issues", metavar="A:B", help="also record each instruction issued from cycle A until before cycle B")
     bins = "number of time bins for bandwidth and warp states (default: %(default)s)"
     parser.add_argument("--bins", type=int, default=_BINS, metavar="N", help=bins)
     limit = f"upper limit on the memory of the trace, in bytes (default: {Trace().max_bytes // _MIB} MiB)"

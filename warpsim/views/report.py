@@ -212,14 +212,14 @@ def _point_table(entries: Mapping[str, Any], dims: Mapping[str, Any], thinned: T
         if entry["half"] is not None:
             columns.append({"text": "±", "units": "95 %", "numeric": True})
     rows = []
-    for flat, index in enumerate(np.ndindex(*(thinned.results.sizes[axis] for axis in axes))):
-        if all(entry["mean"][flat] is None for entry in shown.values()):
+    for flat_index, index in enumerate(np.ndindex(*(thinned.results.sizes[axis] for axis in axes))):
+        if all(entry["mean"][flat_index] is None for entry in shown.values()):
             continue
         row: list[Any] = [(dims[axis]["values"] or dims[axis]["texts"])[i] for axis, i in zip(axes, index, strict=True)]
         if binds:
-            row.append("" if binds["mean"][flat] is None else binds["categories"][binds["mean"][flat]])
+            row.append("" if binds["mean"][flat_index] is None else binds["categories"][binds["mean"][flat_index]])
         for entry in shown.values():
-            row += [entry["mean"][flat]] if entry["half"] is None else [entry["mean"][flat], entry["half"][flat]]
+            row += [entry[name][flat_index] for name in ("mean", "half") if entry[name] is not None]
         rows.append(row)
     return {"columns": columns, "rows": rows}
 
@@ -232,10 +232,10 @@ def _run_table(entries: Mapping[str, Any], dims: Mapping[str, Any]) -> dict[str,
         if any(len(indices) > _MAX_ROWS for indices in entry["indices"].values()):
             continue
         labels = [[dims[dim]["texts"][i] for i in entry["indices"][dim]] for dim in entry["dims"]]
-        for flat, index in enumerate(np.ndindex(*map(len, labels))):
+        for flat_index, index in enumerate(np.ndindex(*map(len, labels))):
             of = ", ".join(texts[i] for texts, i in zip(labels, index, strict=True))
-            half, model = (entry[what][flat] if entry.get(what) is not None else None for what in ("half", "model"))
-            rows.append([name, of, entry["mean"][flat], half, model, _unit(entry)])
+            half, model = (entry[what][flat_index] if entry.get(what) is not None else None for what in ("half", "model"))
+            rows.append([name, of, entry["mean"][flat_index], half, model, _unit(entry)])
     return {"columns": [{"text": text, "units": "", "numeric": numeric} for text, numeric in columns], "rows": rows}
 
 
