@@ -1,4 +1,4 @@
-"""The commands that make and read a store."""
+"""The commands that create and read a store."""
 
 import re
 import signal

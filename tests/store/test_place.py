@@ -1,4 +1,4 @@
-"""Stores behind a URL: in fsspec's memory, and in a real S3-compatible server that the tests start."""
+"""Stores at a URL: in the memory of fsspec, and in an S3-compatible server that the tests start."""
 
 import os
 import threading
@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from tests.support.small_plans import small_plan
-from tests.sweeps.test_local import assert_same
+from tests.support.stores import assert_same
 from warpsim import cli
 from warpsim.store.place import Remote, place_of
 from warpsim.store.status import tile_counts

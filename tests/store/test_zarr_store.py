@@ -1,4 +1,4 @@
-"""The store: what is written is what is read, nothing else is touched, and xarray alone can open it."""
+"""The store: reads back what was written, changes nothing else, and can be opened by xarray alone."""
 
 import json
 import socket

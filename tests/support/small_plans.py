@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from warpsim.sweeps.plan import Plan
@@ -41,6 +42,9 @@ cycles = 400
 """
 """The plan of `small_plan()` as a file."""
 
+LONG_TOML = PLAN_TOML.replace("alpha = [1, 8]", f"alpha = {[*range(1, 41)]}")
+"""The same plan with twenty times as many points, for tests that interrupt a sweep."""
+
 
 def tile_dataset(plan: Plan, tile: int) -> xr.Dataset:
     """Returns the results of one tile with labels, as they are in the result of the sweep."""
@@ -56,6 +60,20 @@ def write_dataset(store: Any, tile: int, results: xr.Dataset, seconds: float = f
 
     arrays = {str(name): array.values for name, array in results.data_vars.items()}
     write_tile(store, tile, arrays, {str(name): labels.values for name, labels in results.coords.items()}, seconds)
+
+
+def failing(monkeypatch: Any, fails: Callable[[Any], bool]) -> None:
+    """Makes simulate_point raise for the points for which `fails(point)` holds."""
+    from warpsim.sweeps import tile
+
+    real = tile.simulate_point
+
+    def simulate_point(point: Any, **options: Any) -> Any:
+        if fails(point):
+            raise RuntimeError("broken on purpose")
+        return real(point, **options)
+
+    monkeypatch.setattr(tile, "simulate_point", simulate_point)
 
 
 def at_a_terminal() -> None:

@@ -1,4 +1,4 @@
-"""What a point costs, by its settings; tiles take about a minute whatever the points cost."""
+"""The estimated cost of a point, and the size of tiles that follows from it."""
 
 import math
 import subprocess

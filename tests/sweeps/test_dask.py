@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.small_plans import PLAN_TOML, small_plan
-from tests.sweeps.test_faults import LONG_TOML, data
+from tests.support.small_plans import LONG_TOML, PLAN_TOML, small_plan
+from tests.support.stores import stored_data
 from warpsim.store.status import tile_counts, tile_records
 from warpsim.store.zarr_store import open_store, pending_tiles
 from warpsim.sweeps import tile
@@ -50,7 +50,7 @@ def swept(text, folder):
     (folder / "plan.toml").write_text(text)
     plan = Plan.from_toml(folder / "plan.toml")
     sweep(plan, folder / "here.zarr", workers=2)
-    return plan, data(folder / "here.zarr")
+    return plan, stored_data(folder / "here.zarr")
 
 
 def test_a_worker_is_killed_in_the_middle(client, tmp_path):
@@ -70,7 +70,7 @@ def test_a_worker_is_killed_in_the_middle(client, tmp_path):
     assert killed
     assert [now.done for now in seen] == list(range(len(plan.tiles()) + 1))
     assert pending_tiles(open_store(path)) == [] and verify(path) == []
-    assert data(path) == undisturbed
+    assert stored_data(path) == undisturbed
     client.wait_for_workers(2)
     assert killed[0] not in workers(client).values()
 
@@ -82,7 +82,7 @@ def test_the_command(cluster, tmp_path):
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert f"{len(plan.tiles())} of {len(plan.tiles())} tiles" in ran.stderr
-    assert data(tmp_path / "out.zarr") == undisturbed
+    assert stored_data(tmp_path / "out.zarr") == undisturbed
 
 
 LAST = len(small_plan().tiles()) - 1

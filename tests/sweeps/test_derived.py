@@ -1,4 +1,4 @@
-"""Axes in words."""
+"""Occupancies in words."""
 
 import pytest
 

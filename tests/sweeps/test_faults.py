@@ -1,4 +1,4 @@
-"""What clusters do to a sweep: kill it, run it twice at once, fill its disk. No work is lost, and no number changes."""
+"""Faults of clusters: killed sweeps, two sweeps at once, a full disk. No work is lost, and no number changes."""
 
 import os
 import re
@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.small_plans import PLAN_TOML, at_a_terminal, small_plan
+from tests.support.small_plans import LONG_TOML, at_a_terminal, small_plan
+from tests.support.stores import stored_data
 from warpsim.store.status import tile_counts
 from warpsim.store.zarr_store import open_store, pending_tiles
 from warpsim.sweeps.local import sweep
@@ -19,8 +20,6 @@ from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.repair import verify
 
 ROOT = Path(__file__).resolve().parents[2]
-
-LONG_TOML = PLAN_TOML.replace("alpha = [1, 8]", f"alpha = {[*range(1, 41)]}")
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +33,7 @@ def plan(tmp_path_factory):
 def undisturbed(plan, tmp_path_factory):
     path = tmp_path_factory.mktemp("undisturbed") / "out.zarr"
     sweep(Plan.from_toml(plan), path)
-    return data(path)
-
-
-def data(path):
-    """Every file of a store but the records of its tiles, its root (with the time it was made), and unfinished writes."""
-    files = {file.relative_to(path): file for file in path.rglob("*") if file.is_file() and file.suffix != ".partial"}
-    return {
-        str(name): file.read_bytes() for name, file in files.items() if name.parts[0] not in ("tiles", "zarr.json")
-    }
+    return stored_data(path)
 
 
 def run(*command):
@@ -61,7 +52,7 @@ def test_killed_twenty_times_at_random_moments(plan, undisturbed, tmp_path):
     assert len(pending_tiles(open_store(path))) == total - done[-1]
     assert verify(path) == []
     sweep(Plan.from_toml(plan), path)
-    assert data(path) == undisturbed
+    assert stored_data(path) == undisturbed
     assert verify(path) == []
 
 
@@ -70,7 +61,7 @@ def test_jobs_at_once_on_one_store(plan, undisturbed, tmp_path):
     both = run("tests.support.killed_sweeps", plan, path, "together", 2)
     assert both.stdout.split() == ["0", "0"], both.stderr
     assert pending_tiles(open_store(path)) == []
-    assert data(path) == undisturbed
+    assert stored_data(path) == undisturbed
 
 
 def children(pid):
@@ -108,7 +99,7 @@ def test_processes_that_are_killed(victim, plan, undisturbed, tmp_path):
         time.sleep(0.02)
     assert 0 < len(pending_tiles(open_store(path))) < len(Plan.from_toml(plan).tiles())
     sweep(Plan.from_toml(plan), path)
-    assert data(path) == undisturbed
+    assert stored_data(path) == undisturbed
 
 
 @pytest.mark.parametrize("processes", [False, True], ids=["threads", "processes"])
@@ -136,7 +127,7 @@ def test_ctrl_c(processes, plan, undisturbed, tmp_path):
     assert verify(path) == []
     assert not [*path.rglob("*.partial")]  # a tile is written whole, or not at all
     sweep(Plan.from_toml(plan), path, workers=2)
-    assert data(path) == undisturbed
+    assert stored_data(path) == undisturbed
 
 
 FULL = """
@@ -172,7 +163,7 @@ def test_a_full_disk(plan, undisturbed, tmp_path):
     counts = re.search(r"done (\d+), pending (\d+), failed 0", ran.stdout)
     assert counts and int(counts[1]) > 0 and int(counts[2]) > 0
     assert "no damaged tiles" in shown
-    assert data(tmp_path / "copy") == undisturbed
+    assert stored_data(tmp_path / "copy") == undisturbed
 
 
 def test_a_full_disk_at_the_start_leaves_nothing(tmp_path, monkeypatch):

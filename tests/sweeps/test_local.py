@@ -1,8 +1,6 @@
-"""Sweeps on this machine: same numbers however they are run, and no work lost."""
+"""Sweeps on this machine: the same numbers with any workers, and no lost work."""
 
-import io
 import signal
-import sys
 import threading
 from contextlib import suppress
 
@@ -10,42 +8,19 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from tests.support.small_plans import SHORT, small_plan
+from tests.support.small_plans import SHORT, failing, small_plan
+from tests.support.stores import assert_same
 from warpsim.results import schema
 from warpsim.store.status import tile_counts
 from warpsim.store.zarr_store import StoreError, open_results, open_store, pending_tiles
 from warpsim.sweeps import local, tile
 from warpsim.sweeps.local import SweepError, prepare_store, sweep
 from warpsim.sweeps.plan import Plan
-from warpsim.sweeps.progress import Progress, duration, reporting
 
 
 @pytest.fixture(scope="module")
 def in_memory():
     return sweep(small_plan())
-
-
-def failing(monkeypatch, fails):
-    """Let simulate_point raise for the points for which `fails(point)` holds."""
-    real = tile.simulate_point
-
-    def simulate_point(point, **options):
-        if fails(point):
-            raise RuntimeError("broken on purpose")
-        return real(point, **options)
-
-    monkeypatch.setattr(tile, "simulate_point", simulate_point)
-
-
-def assert_same(first, second):
-    assert set(first.data_vars) == set(second.data_vars)
-    for name in first.data_vars:
-        np.testing.assert_array_equal(first[name], second[name], err_msg=str(name))
-        assert first[name].attrs == second[name].attrs
-    assert set(first.coords) == set(second.coords)
-    for name in first.coords:
-        assert first[name].dims == second[name].dims
-        assert first[name].values.tolist() == second[name].values.tolist()
 
 
 def test_a_sweep_in_memory(in_memory):
@@ -245,51 +220,6 @@ def test_a_chip_of_the_same_name_but_other_values_is_another_plan(tmp_path):
 def test_wrong_arguments(arguments, error, message):
     with pytest.raises(error, match=message):
         sweep(**{"plan": small_plan(), **arguments})
-
-
-def test_progress_is_reported_from_start_to_end(tmp_path):
-    seen: list[Progress] = []
-    plan = small_plan()
-    sweep(plan, tmp_path / "out.zarr", progress=seen.append)
-    assert [progress.done for progress in seen] == list(range(len(plan.tiles()) + 1))
-    assert (seen[0].points_done, seen[-1].points_done, seen[-1].points) == (0, 24, 24)
-    assert seen[0].seconds_left is None and seen[-1].seconds_left == 0.0
-    assert seen[-1].finished
-    seen.clear()
-    sweep(plan, tmp_path / "out.zarr", progress=seen.append)
-    assert [progress.done for progress in seen] == [len(plan.tiles())]
-
-
-def test_a_log_gets_plain_lines(capsys, monkeypatch):
-    failing(monkeypatch, lambda point: point.gpu.name == "kepler" and point.scheduler == "gto")
-    with pytest.raises(SweepError):
-        sweep(small_plan(), progress=True)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("0 of ")
-    assert any("failed: gpu=kepler" in line and "broken on purpose" in line for line in lines)
-    assert "24 of 24 points" in lines[-1]
-    assert not any("\x1b" in line for line in lines)
-
-
-def test_a_terminal_gets_a_bar(monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    with reporting(True) as report:
-        report(Progress(4, 1, 1, 40, 20, 3.0, 3.0, "tile 2 failed: why [not]"))
-        report(Progress(4, 3, 1, 40, 40, 6.0, 0.0))
-    assert "\x1b[" in terminal.getvalue()
-    assert "tile 2 failed: why [not]" in terminal.getvalue()
-    assert "3 of 4 tiles, 1 failed, 40 of 40 points" in terminal.getvalue()
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(7.2, "7 s"), (600, "10 min"), (12_600, "3.5 h")])
-def test_durations(seconds, text):
-    assert duration(seconds) == text
 
 
 def test_results_open_as_a_dataset(tmp_path):

@@ -1,8 +1,7 @@
-"""Plans: what is an axis, which points there are, what is refused before anything runs."""
+"""Plans: their axes and points, their records, and the errors that are reported before anything runs."""
 
 import math
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +11,7 @@ from warpsim.arguments import InvalidPoint
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import mix
 from warpsim.simulation.point import make_point
-from warpsim.store.grid import tile_grid
 from warpsim.sweeps.plan import Plan
-from warpsim.sweeps.resume import differences
 
 
 def test_lists_are_axes_in_the_order_written_and_the_rest_are_scalars():
@@ -50,30 +47,6 @@ def test_tiles_hold_every_point_once():
     positions = [position for tile in plan.tiles() for position in plan.positions(tile)]
     assert len(positions) == len(set(positions)) == plan.grid.points == 2 * 2 * 24 * 2
     assert sum(map(plan.grid.tile_points, plan.tiles())) == plan.grid.points
-
-
-@pytest.mark.parametrize("most", [1, 10, 64, 100_000])
-@pytest.mark.parametrize("sizes", [(), (1,), (7,), (300,), (5, 25, 16, 2), (2, 5, 6, 2, 1), (3, 1000), (11, 13, 17)])
-def test_tiles_are_neither_huge_nor_few(sizes, most):
-    grid = tile_grid([f"axis{i}" for i in range(len(sizes))], sizes, most)
-    assert math.prod(grid.shape) <= most
-    assert all(1 <= part <= size for part, size in zip(grid.shape, sizes, strict=True))
-    assert len(grid) >= min(grid.points // 16, 16)
-    assert math.prod(grid.shape) >= min(most, grid.points, 8) / 4
-
-
-def test_tiles_of_the_cusp_hold_all_occupancies_and_policies():
-    assert tile_grid(("gpu", "alpha", "warps", "scheduler"), (5, 25, 16, 2), 64).shape == (1, 2, 16, 2)
-
-
-def test_regions_follow_the_last_axis_fastest():
-    grid = replace(tile_grid(("a", "b"), (3, 5), 4), shape=(2, 2))
-    assert grid.counts == (2, 3)
-    assert grid.region(1) == {"a": slice(0, 2), "b": slice(2, 4)}
-    assert grid.region(5) == {"a": slice(2, 3), "b": slice(4, 5)}
-    assert grid.tile_points(5) == 1
-    with pytest.raises(ValueError, match="tile = 6: must be from 0 to 5"):
-        grid.region(6)
 
 
 def test_occupancy_by_scheduler_gives_the_warps_of_each_chip():
@@ -163,18 +136,6 @@ def test_a_plan_can_be_sent_to_another_process():
     there = pickle.loads(pickle.dumps(plan))
     assert there.record() == plan.record()
     assert there.point((1, 0, 1, 0)) == plan.point((1, 0, 1, 0))
-
-
-def test_records_differ_where_plans_do():
-    assert differences(small_plan().record(), small_plan().record()) == []
-    lines = differences(small_plan(seed=7).record(), small_plan().record())
-    assert lines == ["settings.seed: 7 here, 2016 in the store"]
-    kepler = load_gpu("kepler")
-    faster = kepler.model_copy(update={"clock_ghz": 2.0})
-    lines = differences(
-        Plan(gpu=faster, kernel="mix", warps=4).record(), Plan(gpu=kepler, kernel="mix", warps=4).record()
-    )
-    assert lines == ["gpus.kepler.clock_ghz: 2.0 here, 1.124 in the store"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A chunk that is truncated, changed or gone is found, and its tile alone is run again, to the same bytes."""
+"""A truncated, changed or missing chunk is found, and only its tile is run again, with the same bytes."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""Replicates until the mean is known well enough: the rule, its coverage on known distributions, and sweeps with it."""
+"""The rule for the number of replicates: its coverage on known distributions, and sweeps with it."""
 
 import numpy as np
 import pytest

@@ -4,11 +4,12 @@ import re
 
 import pytest
 
-from tests.support.small_plans import SHORT
+from tests.support.small_plans import SHORT, small_plan
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import Instruction, Kernel, Loop
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
+from warpsim.sweeps.resume import differences
 
 
 def test_labels_of_chips_and_kernels_may_change(tmp_path):
@@ -35,3 +36,15 @@ def test_labels_of_chips_and_kernels_may_change(tmp_path):
 def test_fields_that_change_nothing_are_refused(settings, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         Plan(gpu="kepler", kernel="mix", warps=8, **SHORT, **settings)
+
+
+def test_records_differ_where_plans_do():
+    assert differences(small_plan().record(), small_plan().record()) == []
+    lines = differences(small_plan(seed=7).record(), small_plan().record())
+    assert lines == ["settings.seed: 7 here, 2016 in the store"]
+    kepler = load_gpu("kepler")
+    faster = kepler.model_copy(update={"clock_ghz": 2.0})
+    lines = differences(
+        Plan(gpu=faster, kernel="mix", warps=4).record(), Plan(gpu=kepler, kernel="mix", warps=4).record()
+    )
+    assert lines == ["gpus.kepler.clock_ghz: 2.0 here, 1.124 in the store"]

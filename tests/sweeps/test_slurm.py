@@ -1,4 +1,4 @@
-"""The array script, run task by task as Slurm would; what is asked of Slurm's commands. The real Slurm: test_slurm_node.py."""
+"""The array script, run task by task as by Slurm, and the calls of Slurm's commands. test_slurm_node.py uses a real Slurm."""
 
 import os
 import signal
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.small_plans import small_plan
-from tests.sweeps.test_faults import LONG_TOML, data
+from tests.support.small_plans import LONG_TOML, small_plan
+from tests.support.stores import stored_data
 from warpsim import cli
 from warpsim.store.status import tile_counts, tile_records
 from warpsim.store.zarr_store import mark_failed, open_store, pending_tiles
@@ -83,7 +83,7 @@ def test_the_tasks_of_the_script_do_the_tiles_that_are_not_done(plan, scratch, t
         assert ran.wait() == 0, ran.stderr.read()
     assert pending_tiles(store) == []
     assert tile_records(store.log)["done"][0] == first
-    assert data(out) == data(whole)
+    assert stored_data(out) == stored_data(whole)
     assert cli.main(["slurm", str(plan), str(out)]) == 0
     assert capsys.readouterr().out.startswith("nothing to submit")
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.slurm_node import missing, slurm_node
 from tests.support.small_plans import PLAN_TOML
-from tests.sweeps.test_faults import data
+from tests.support.stores import stored_data
 from warpsim.store.status import tile_counts, tile_records
 from warpsim.store.zarr_store import mark_failed, open_store, pending_tiles
 from warpsim.sweeps.local import sweep
@@ -55,7 +55,7 @@ def undisturbed(tmp_path_factory):
         folder = tmp_path_factory.mktemp("undisturbed")
         (folder / "plan.toml").write_text(text)
         sweep(Plan.from_toml(folder / "plan.toml"), folder / "out.zarr", workers=2)
-        return data(folder / "out.zarr")
+        return stored_data(folder / "out.zarr")
 
     return {text: swept(text) for text in (PLAN_TOML, SLOW_TOML, LONG_TOML)}
 
@@ -103,7 +103,7 @@ def test_an_array_job_does_the_tiles_that_are_not_done(node, undisturbed, scratc
     assert logs(tmp_path).count("set-up of") == 2
     assert tile_records(store.log)["done"][0] == before[0]  # it was not run again
     assert not tile_counts(store.log).failures
-    assert data(out) == undisturbed[PLAN_TOML]
+    assert stored_data(out) == undisturbed[PLAN_TOML]
     shown = warpsim(node, "status", out)
     assert f"done {len(plan.tiles())}, pending 0, failed 0" in shown and "Slurm" not in shown
 
@@ -128,7 +128,7 @@ def test_a_preempted_job_is_queued_again_and_goes_on(node, undisturbed, scratch,
     (tmp_path / "hold").unlink()
     until(lambda: not queue(node), lambda: queue(node) + logs(tmp_path))
     assert pending_tiles(open_store(out)) == [], logs(tmp_path)
-    assert data(out) == undisturbed[LONG_TOML]
+    assert stored_data(out) == undisturbed[LONG_TOML]
     after = tile_records(open_store(out).log)["done"]
     assert {tile: after[tile] for tile in before} == before  # none was run twice
 
@@ -144,7 +144,7 @@ def test_a_task_near_its_time_limit_is_queued_again(node, undisturbed, scratch, 
     until(lambda: "interrupted" in logs(tmp_path), lambda: queue(node) + logs(tmp_path))
     until(lambda: not queue(node), lambda: queue(node) + logs(tmp_path))
     assert pending_tiles(open_store(out)) == [], logs(tmp_path)
-    assert data(out) == undisturbed[SLOW_TOML]
+    assert stored_data(out) == undisturbed[SLOW_TOML]
     assert (tmp_path / "out.slurm" / f"{job}.sh").exists()
 
 
@@ -165,5 +165,5 @@ def test_dask_jobqueue_as_in_the_docs(node, undisturbed, scratch, tmp_path, monk
             client.wait_for_workers(2)
             assert queue(node).count("low RUNNING") == 2
             sweep(Plan.from_toml(tmp_path / "plan.toml"), tmp_path / "out.zarr", dask=client)
-    assert data(tmp_path / "out.zarr") == undisturbed[SLOW_TOML]
+    assert stored_data(tmp_path / "out.zarr") == undisturbed[SLOW_TOML]
     until(lambda: not queue(node), lambda: queue(node))

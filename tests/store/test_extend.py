@@ -1,4 +1,4 @@
-"""A sweep that grows: what is done is kept, and the result is that of a sweep that was as large from the start."""
+"""Extended sweeps keep what is done, and give the result of a sweep that was as large from the start."""
 
 from collections import Counter
 

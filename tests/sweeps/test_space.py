@@ -1,4 +1,4 @@
-"""Points share random numbers along the axes that the plan names, and along no others."""
+"""The points of a sweep share random numbers along the axes that the plan names, and along no others."""
 
 import numpy as np
 import pytest

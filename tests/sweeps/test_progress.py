@@ -1,0 +1,55 @@
+"""Progress of a sweep: counts, plain lines in a log, a bar on a terminal."""
+
+import io
+import sys
+
+import pytest
+
+from tests.support.small_plans import failing, small_plan
+from warpsim.sweeps.local import SweepError, sweep
+from warpsim.sweeps.progress import Progress, duration, reporting
+
+
+def test_progress_is_reported_from_start_to_end(tmp_path):
+    seen: list[Progress] = []
+    plan = small_plan()
+    sweep(plan, tmp_path / "out.zarr", progress=seen.append)
+    assert [progress.done for progress in seen] == list(range(len(plan.tiles()) + 1))
+    assert (seen[0].points_done, seen[-1].points_done, seen[-1].points) == (0, 24, 24)
+    assert seen[0].seconds_left is None and seen[-1].seconds_left == 0.0
+    assert seen[-1].finished
+    seen.clear()
+    sweep(plan, tmp_path / "out.zarr", progress=seen.append)
+    assert [progress.done for progress in seen] == [len(plan.tiles())]
+
+
+def test_a_log_gets_plain_lines(capsys, monkeypatch):
+    failing(monkeypatch, lambda point: point.gpu.name == "kepler" and point.scheduler == "gto")
+    with pytest.raises(SweepError):
+        sweep(small_plan(), progress=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("0 of ")
+    assert any("failed: gpu=kepler" in line and "broken on purpose" in line for line in lines)
+    assert "24 of 24 points" in lines[-1]
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_a_terminal_gets_a_bar(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with reporting(True) as report:
+        report(Progress(4, 1, 1, 40, 20, 3.0, 3.0, "tile 2 failed: why [not]"))
+        report(Progress(4, 3, 1, 40, 40, 6.0, 0.0))
+    assert "\x1b[" in terminal.getvalue()
+    assert "tile 2 failed: why [not]" in terminal.getvalue()
+    assert "3 of 4 tiles, 1 failed, 40 of 40 points" in terminal.getvalue()
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(7.2, "7 s"), (600, "10 min"), (12_600, "3.5 h")])
+def test_durations(seconds, text):
+    assert duration(seconds) == text
