@@ -117,9 +117,9 @@ def test_it_is_public():
 
 
 def test_wrong_arguments():
-    with pytest.raises(ValueError, match="fraction = 2: above 0 and at most 1"):
+    with pytest.raises(ValueError, match="fraction = 2: must be above 0 and at most 1"):
         advise(FERMI, kernels.mix(8), warps=4, fraction=2, **SMALL)
-    with pytest.raises(ValueError, match="cycles = 3: more, since nothing was issued in them"):
+    with pytest.raises(ValueError, match="cycles = 3: must be larger, since nothing issued in them"):
         advise(FERMI, kernels.mix(0), warps=1, **{**SMALL, "cycles": 3})
     uneven = Conditional(probability=0.5, then=(Instruction("exit"),))
     with pytest.raises(NotCoveredError, match="leave its endless loop"):

@@ -87,7 +87,7 @@ def test_bottleneck():
 
 def test_wrong_arguments():
     gpu = load_gpu("kepler")
-    with pytest.raises(ValueError, match="times = 'both': 'overlap' or 'add'"):
+    with pytest.raises(ValueError, match="times = 'both': must be one of overlap, add"):
         add_or_overlap.throughput(gpu, kernels.mix(1), warps=1, times="both")
     with pytest.raises(NotCoveredError, match="add_or_overlap does not cover barrier"):
         add_or_overlap.throughput(gpu, kernel(ADD, BARRIER), warps=1)

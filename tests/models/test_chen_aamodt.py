@@ -52,7 +52,7 @@ def test_execution_time():
 
 def test_wrong_arguments():
     gpu = load_gpu("fermi")
-    with pytest.raises(ValueError, match="model = 4: 1, 2 or 3"):
+    with pytest.raises(ValueError, match="model = 4: must be 1, 2 or 3"):
         chen_aamodt.throughput(gpu, kernels.mix(1), warps=1, model=4)
     with pytest.raises(NotCoveredError, match="chen_aamodt does not cover barrier"):
         chen_aamodt.throughput(gpu, kernel(ADD, BARRIER), warps=1)

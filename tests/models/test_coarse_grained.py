@@ -77,8 +77,8 @@ def test_prefetch_distance():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"variant": "mowry"}, "variant = 'mowry': 'saavedra_barrera' or 'agarwal'"),
-        ({"switch_cycles": -1}, "switch_cycles = -1: cycles, at least 0"),
+        ({"variant": "mowry"}, "variant = 'mowry': must be one of saavedra_barrera, agarwal"),
+        ({"switch_cycles": -1}, "switch_cycles = -1: must be at least 0"),
         ({"switch_cycles": math.nan}, "switch_cycles = nan"),
         ({"fraction": 0}, "fraction = 0"),
     ],
@@ -94,5 +94,5 @@ def test_what_is_not_covered():
         coarse_grained.throughput(gpu, kernels.chain("alu"), warps=1)
     with pytest.raises(NotCoveredError, match="does not cover barrier"):
         coarse_grained.throughput(gpu, kernel(LOAD, BARRIER), warps=1)
-    with pytest.raises(NotCoveredError, match="nothing to run"):
+    with pytest.raises(NotCoveredError, match="coarse_grained needs instructions to run"):
         coarse_grained.throughput(gpu, kernels.chain("load"), warps=1, arithmetic_latency=True)

@@ -68,9 +68,9 @@ def test_bank_conflicts_are_the_extra_passes():
 
 
 def test_wrong_arguments():
-    with pytest.raises(ValueError, match="block_warps = None: a number, as listing_3_3 tells the warps"):
+    with pytest.raises(ValueError, match="block_warps = None: must be a number, since listing_3_3 treats the warps"):
         counts(KEPLER, kernels.listing_3_3())
-    with pytest.raises(ValueError, match="block_warps = 0: at least 1"):
+    with pytest.raises(ValueError, match="block_warps = 0: must be at least 1"):
         counts(KEPLER, kernels.listing_3_3(), block_warps=0)
     with pytest.raises(ValueError, match="op = 'fp64': kepler has alu"):
         counts(KEPLER, kernel(Instruction("fp64", dst="r1", src=("r1",))))
@@ -105,9 +105,9 @@ def test_algorithm_2_by_hand():
 
 
 def test_wrong_indices():
-    with pytest.raises(ValueError, match="bytes_per_thread = 3: 1, 2, 4, 8 or 16"):
+    with pytest.raises(ValueError, match="bytes_per_thread = 3: must be 1, 2, 4, 8 or 16"):
         mwp_cwp.coalesces(1, [0], 3)
-    with pytest.raises(ValueError, match="starts = \\(\\): at least one index"):
+    with pytest.raises(ValueError, match="starts = \\(\\): must have at least one index"):
         mwp_cwp.half_warp_transactions(1, [], 4)
-    with pytest.raises(ValueError, match="increment = -1: at least 0"):
+    with pytest.raises(ValueError, match="increment = -1: must be at least 0"):
         mwp_cwp.half_warp_transactions(-1, [0], 4)

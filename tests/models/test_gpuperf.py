@@ -125,7 +125,7 @@ def test_amat():
     ds = gpuperf.throughput(C2050, far, warps=48, departure_delay=20)
     assert ds.memory_latency == 440 + 31 * 20
     assert ds.mwp == pytest.approx(min(48, 1060 / 20, 144 / (1.15 * 128 / 1060 * 14)))
-    with pytest.raises(NotCoveredError, match="departure_delay is needed where an access makes several"):
+    with pytest.raises(NotCoveredError, match="departure_delay is needed for accesses of several"):
         gpuperf.throughput(C2050, far, warps=48)
 
 
@@ -211,19 +211,19 @@ def test_bottlenecks():
 
 
 def test_wrong_arguments():
-    with pytest.raises(ValueError, match="bandwidth = 'peak': 'sustained' or 'pin'"):
+    with pytest.raises(ValueError, match="bandwidth = 'peak': must be one of sustained, pin"):
         gpuperf.throughput(FERMI, kernels.mix(1), warps=1, bandwidth="peak")
-    with pytest.raises(ValueError, match=r"ilp = 0\.5: at least 1"):
+    with pytest.raises(ValueError, match=r"ilp = 0\.5: must be at least 1"):
         gpuperf.throughput(FERMI, kernels.mix(1), warps=1, ilp=0.5)
-    with pytest.raises(ValueError, match="departure_delay = -1: at least 0"):
+    with pytest.raises(ValueError, match="departure_delay = -1: must be at least 0"):
         gpuperf.throughput(FERMI, kernels.mix(1), warps=1, departure_delay=-1)
-    with pytest.raises(ValueError, match="fp_insts = 3: from 0 to all instructions, 2"):
+    with pytest.raises(ValueError, match="fp_insts = 3: must be from 0 to the number of instructions, 2"):
         gpuperf.throughput(FERMI, kernels.mix(1), warps=1, fp_insts=3)
-    with pytest.raises(ValueError, match="warps = 0: numbers above 0"):
+    with pytest.raises(ValueError, match="warps = 0: must be above 0"):
         gpuperf.benefits(FERMI, kernels.mix(1), warps=0)
-    with pytest.raises(ValueError, match="kernel = mix: one that ends"):
+    with pytest.raises(ValueError, match="kernel = mix: must end"):
         gpuperf.grid(FERMI, kernels.mix(1), warps=4, blocks=1, block_warps=4)
-    with pytest.raises(ValueError, match="blocks = 0: at least 1"):
+    with pytest.raises(ValueError, match="blocks = 0: must be an integer from 1"):
         gpuperf.grid(FERMI, kernels.vector_add(), warps=4, blocks=0, block_warps=4)
     with pytest.raises(TypeError, match="latency"):
         gpuperf.throughput(FERMI, kernels.mix(1), warps=1, latency=3)

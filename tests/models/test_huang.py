@@ -169,7 +169,7 @@ def test_kernels_that_are_not_covered(program, message):
 
 
 def test_chips_that_are_not_covered():
-    with pytest.raises(NotCoveredError, match=r"gt200: huang covers chips .* not 0\.5"):
+    with pytest.raises(NotCoveredError, match=r"gt200: huang only covers chips .* not 0\.5"):
         huang.throughput(load_gpu("gt200"), kernels.mix(1), warps=8)
 
 
@@ -180,5 +180,5 @@ def test_more_requests_than_registers():
 
 
 def test_unknown_policy():
-    with pytest.raises(ValueError, match="scheduler = 'random': 'lrr' or 'gto'"):
+    with pytest.raises(ValueError, match="scheduler = 'random': must be one of lrr, gto"):
         huang.throughput(load_gpu("fermi"), kernels.mix(1), warps=8, scheduler="random")

@@ -74,7 +74,7 @@ def test_memory_throughput_in_gbs():
 
 
 def test_a_mix_is_not_covered():
-    with pytest.raises(NotCoveredError, match="one kind of instruction"):
+    with pytest.raises(NotCoveredError, match="one class of instructions"):
         littles_law.throughput(load_gpu("kepler"), kernels.mix(4), warps=8)
     with pytest.raises(NotCoveredError, match="vector_add"):
         littles_law.needed_warps(load_gpu("kepler"), kernels.vector_add())
@@ -83,7 +83,7 @@ def test_a_mix_is_not_covered():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"bandwidth": "peak"}, "bandwidth = 'peak': 'sustained' or 'pin'"),
+        ({"bandwidth": "peak"}, "bandwidth = 'peak': must be one of sustained, pin"),
         ({"memory_latency": 0}, "memory_latency = 0"),
     ],
 )
@@ -93,5 +93,5 @@ def test_wrong_arguments(arguments, message):
 
 
 def test_wrong_fraction():
-    with pytest.raises(ValueError, match=r"fraction = 0: above 0"):
+    with pytest.raises(ValueError, match=r"fraction = 0: must be above 0"):
         littles_law.needed_warps(load_gpu("kepler"), kernels.chain("alu"), fraction=0)

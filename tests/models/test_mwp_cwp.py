@@ -221,8 +221,8 @@ def test_no_warps_do_nothing():
 @pytest.mark.parametrize(
     ("program", "why"),
     [
-        (kernels.chain("smem", ways=2), "do not cover bank conflicts"),
-        (kernel(Instruction("load", dst="r1", access=Access(l1_hit=0.5))), "do not cover caches"),
+        (kernels.chain("smem", ways=2), "does not cover bank conflicts"),
+        (kernel(Instruction("load", dst="r1", access=Access(l1_hit=0.5))), "does not cover caches"),
         (kernels.chain("load", pattern="random"), "departure_delays are needed"),
         (kernel(LOAD, Instruction("barrier")), "departure_delays are needed"),
     ],
@@ -241,17 +241,17 @@ def test_departure_delays_can_be_given():
 
 
 def test_wrong_arguments():
-    with pytest.raises(ValueError, match="bandwidth = 'peak': 'pin' or 'sustained'"):
+    with pytest.raises(ValueError, match="bandwidth = 'peak': must be one of sustained, pin"):
         mwp_cwp.throughput(GT200, kernels.mix(1), warps=1, bandwidth="peak")
-    with pytest.raises(ValueError, match="ind_mem_req = 2: from 0 to the memory requests, 1"):
+    with pytest.raises(ValueError, match="ind_mem_req = 2: must be from 0 to the number of memory requests, 1"):
         mwp_cwp.throughput(GT200, kernels.mix(1), warps=1, ind_mem_req=2)
-    with pytest.raises(ValueError, match="block_warps = None: a number, as test has barriers"):
+    with pytest.raises(ValueError, match="block_warps = None: must be a number, since test has barriers"):
         mwp_cwp.parameters(GT200, kernel(Instruction("barrier")), warps=1)
-    with pytest.raises(ValueError, match="kernel = mix: one that ends"):
+    with pytest.raises(ValueError, match="kernel = mix: must end"):
         mwp_cwp.grid(GT200, kernels.mix(1), warps=4, blocks=100, block_warps=4)
-    with pytest.raises(ValueError, match="blocks = 30: at least as many as 30 SMs hold"):
+    with pytest.raises(ValueError, match="blocks = 30: must be at least the blocks that 30 SMs hold"):
         mwp_cwp.grid(GT200, kernels.vector_add(), warps=8, blocks=30, block_warps=4)
-    with pytest.raises(ValueError, match="blocks = 0: at least 1"):
+    with pytest.raises(ValueError, match="blocks = 0: must be an integer from 1"):
         mwp_cwp.grid(GT200, kernels.vector_add(), warps=8, blocks=0, block_warps=4)
     with pytest.raises(ValueError, match="warps"):
         mwp_cwp.throughput(GT200, kernels.mix(1), warps=-1)

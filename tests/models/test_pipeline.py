@@ -61,14 +61,14 @@ def test_equation_1_has_the_shape_of_a_boat_hull():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0, 1), "issue_cycles = 0: above 0"),
-        ((1, -1), "completion_cycles = -1: above 0"),
+        ((0, 1), "issue_cycles = 0: must be above 0"),
+        ((1, -1), "completion_cycles = -1: must be above 0"),
     ],
 )
 def test_equation_1_checks_its_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         pipeline.equation_1(*arguments, warps=1, instructions=1)
-    with pytest.raises(ValueError, match="instructions = 0: at least 1"):
+    with pytest.raises(ValueError, match="instructions = 0: must be at least 1"):
         pipeline.equation_1(1, 1, warps=1, instructions=0)
     with pytest.raises(ValueError, match="warps = 0"):
         pipeline.equation_1(1, 1, warps=0, instructions=1)
@@ -281,7 +281,7 @@ def test_needed_warps_are_where_the_two_lines_of_equation_1_meet(chip):
     assert pipeline.needed_warps(chip, chain("load", ilp=2), fraction=0.5) == pytest.approx(
         0.25 * (chip.ops["load"].completion_cycles + chip.ops["load"].issue_cycles) / chip.ops["load"].issue_cycles, rel=0.05
     )
-    with pytest.raises(ValueError, match="fraction = 0: above 0"):
+    with pytest.raises(ValueError, match="fraction = 0: must be above 0"):
         pipeline.needed_warps(chip, chain("alu"), fraction=0)
 
 
@@ -301,14 +301,14 @@ def test_matrix_multiply_runs_on_any_chip():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"warps": -1}, "warps = -1: numbers, at least 0"),
+        ({"warps": -1}, "warps = -1: must be at least 0"),
         *[
-            ({"warps": warps}, f"warps = {warps}: a whole number, at least 1, since this model runs warps one by one")
+            ({"warps": warps}, f"warps = {warps}: must be a whole number from 1")
             for warps in (0, 0.5, 2.5, np.inf)
         ],
-        ({"warps": 65}, "warps = 65: at most 64"),
-        ({"warps": 8, "block_warps": 3}, "block_warps = 3: a divisor of warps = 8"),
-        ({"warps": 8, "retry_cycles": 0.0}, "retry_cycles = 0.0: at least 1/5040"),
+        ({"warps": 65}, "warps = 65: must be at most 64"),
+        ({"warps": 8, "block_warps": 3}, "block_warps = 3: must divide warps = 8"),
+        ({"warps": 8, "retry_cycles": 0.0}, "retry_cycles = 0.0: must be at least 1/5040"),
     ],
 )
 def test_wrong_arguments(options, message):
@@ -319,11 +319,11 @@ def test_wrong_arguments(options, message):
 def test_what_a_chip_does_not_have_and_what_the_model_does_not_cover(chip):
     with pytest.raises(ValueError, match=f"op = 'fp64': {chip.name} has"):
         pipeline.throughput(chip, chain("fp64"), warps=1)
-    with pytest.raises(ValueError, match="ways = 2: 1 on"):
+    with pytest.raises(ValueError, match="ways = 2: must be 1 on"):
         pipeline.throughput(chip, chain("smem", ways=2), warps=1)
-    with pytest.raises(ValueError, match="kernel = mix: one that ends"):
+    with pytest.raises(ValueError, match="kernel = mix: must end"):
         pipeline.execution_time(chip, mix(4), blocks=1, warps=1)
-    with pytest.raises(ValueError, match="groups = 0: at least 1"):
+    with pytest.raises(ValueError, match="groups = 0: must be at least 1"):
         pipeline.execution_cycles(chip, vector_add(), groups=0, resident_groups=1, group_warps=1)
     with pytest.raises(NotCoveredError, match="trips"):
         pipeline.throughput(chip, kernel(Loop(body=(ADD,), trips=(1, 2))), warps=1)

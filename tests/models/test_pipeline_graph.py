@@ -79,10 +79,10 @@ def test_diverging_sides_follow_each_other_and_a_side_nobody_takes_is_removed():
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        (Loop(body=(ADD,), trips=(1, 3)), "a loop of 1 to 3 trips"),
-        (Conditional(probability=0.5, then=(ADD,)), "different sides of a conditional"),
-        (Conditional(warps=(0,), then=(ADD,)), "different sides of a conditional"),
-        (Loop(body=(Loop(body=(ADD, ADD), trips=10),), trips=10), "more than 150 nodes"),
+        (Loop(body=(ADD,), trips=(1, 3)), "random numbers of trips, here 1 to 3"),
+        (Conditional(probability=0.5, then=(ADD,)), "conditionals that warps take differently"),
+        (Conditional(warps=(0,), then=(ADD,)), "conditionals that warps take differently"),
+        (Loop(body=(Loop(body=(ADD, ADD), trips=10),), trips=10), "at most 150 instructions"),
     ],
 )
 def test_what_is_not_covered(statement, message, monkeypatch):
@@ -92,7 +92,7 @@ def test_what_is_not_covered(statement, message, monkeypatch):
 
 
 def test_repetitions_are_checked():
-    with pytest.raises(ValueError, match="repetitions = 0: at least 1"):
+    with pytest.raises(ValueError, match="repetitions = 0: must be at least 1"):
         dependences(mix(4), repetitions=0)
 
 

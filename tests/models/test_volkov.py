@@ -140,7 +140,7 @@ def test_bottleneck():
 
 def test_warps_of_a_block_are_told_apart_only_with_its_size():
     gpu = load_gpu("fermi")
-    with pytest.raises(ValueError, match="block_warps = None: a number"):
+    with pytest.raises(ValueError, match="block_warps = None: must be a number"):
         volkov.latency_bound(gpu, kernels.listing_3_3())
     ds = volkov.throughput(
         gpu, kernels.listing_3_3(), warps=[2, 8, 48]
@@ -168,27 +168,27 @@ def test_a_barrier_that_some_miss_is_refused():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda gpu, mix: volkov.throughput(gpu, mix, warps=-1), "warps = -1: numbers, at least 0"),
+        (lambda gpu, mix: volkov.throughput(gpu, mix, warps=-1), "warps = -1: must be at least 0"),
         (lambda gpu, mix: volkov.throughput(gpu, mix, warps=[1, math.nan]), "warps = .*nan"),
         (
             lambda gpu, mix: volkov.needed_warps(gpu, mix, fraction=1.5),
-            "fraction = 1.5: above 0 and at most 1",
+            "fraction = 1.5: must be above 0 and at most 1",
         ),
-        (lambda gpu, mix: volkov.mix_needed_warps(gpu, 1, fraction=0), "fraction = 0: above 0"),
-        (lambda gpu, mix: volkov.mix_throughput(gpu, -1, 1), "alpha = -1: numbers, at least 0"),
+        (lambda gpu, mix: volkov.mix_needed_warps(gpu, 1, fraction=0), "fraction = 0: must be above 0"),
+        (lambda gpu, mix: volkov.mix_throughput(gpu, -1, 1), "alpha = -1: must be at least 0"),
         (
             lambda gpu, mix: volkov.mix_throughput(gpu, 1, 1, other="store"),
-            "other = 'store': 'load', 'sfu' or 'smem'",
+            "other = 'store': must be one of load, sfu, smem",
         ),
         (
             lambda gpu, mix: volkov.mix_throughput(gpu, 1, 1, other="sfu", refined=True),
-            "refined = True: only with",
+            "refined = True: must be False with",
         ),
         (
             lambda gpu, mix: volkov.latency_bound(gpu, kernel(Instruction("fp64", dst="r1"))),
             "op = 'fp64': kepler has",
         ),
-        (lambda gpu, mix: volkov.latency_bound(gpu, mix, block_warps=0), "block_warps = 0: at least 1"),
+        (lambda gpu, mix: volkov.latency_bound(gpu, mix, block_warps=0), "block_warps = 0: must be at least 1"),
     ],
 )
 def test_wrong_arguments(call, message):
@@ -197,11 +197,11 @@ def test_wrong_arguments(call, message):
 
 
 def test_text_is_no_number_of_warps():
-    with pytest.raises(TypeError, match="warps = 'all': a number"):
+    with pytest.raises(TypeError, match="warps = 'all': must be a number"):
         volkov.throughput(load_gpu("kepler"), kernels.mix(1), warps="all")
 
 
 def test_an_unknown_cache_latency_is_asked_for():
     program = kernel(Instruction("load", dst="r1", access=Access(l1_hit=0.5)))
-    with pytest.raises(ValueError, match=r"memory\.l1_latency_cycles = None: kepler needs it"):
+    with pytest.raises(ValueError, match=r"memory\.l1_latency_cycles = None: must be set on kepler"):
         volkov.latency_bound(load_gpu("kepler"), program)

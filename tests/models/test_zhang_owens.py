@@ -76,9 +76,9 @@ def test_shared_memory_is_a_third_part():
 
 def test_what_is_missing_is_said():
     gpu = load_gpu("gt200")
-    with pytest.raises(ValueError, match="measured = alu: also load"):
+    with pytest.raises(ValueError, match="measured = alu: must also have load"):
         zhang_owens.throughput(gpu, kernels.mix(16), warps=8, measured={"alu": MEASURED["alu"]})
-    with pytest.raises(ValueError, match=r"measured\['load'\]: no throughput at 4, 5 warps"):
+    with pytest.raises(ValueError, match=r"measured\['load'\]: has no throughput at 4, 5 warps"):
         zhang_owens.throughput(gpu, kernels.mix(16), warps=[4, 5, 8], measured=MEASURED)
     with pytest.raises(ValueError, match="times = 'or'"):
         zhang_owens.throughput(gpu, kernels.mix(16), warps=8, times="or")

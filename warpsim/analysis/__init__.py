@@ -1,1 +1,1 @@
-"""Simulation beside the analytical models: comparison, advice, models at the points of a result, calibration."""
+"""Analysis beyond a single simulation: comparison with models, advice, models at the points of a result, calibration."""

@@ -1,7 +1,7 @@
-"""What limits a kernel on a chip, and what each change would gain: predicted by models, and simulated.
+"""Advice for a kernel on a chip: its limits, and the gain of each possible change, predicted by models and simulated.
 
-S is Sim et al. 2012 (`models.gpuperf`), whose potential benefits say how much time could be saved at most; V is Volkov
-2016 (`models.volkov`), whose bounds say what binds and how many warps are needed.
+S is Sim et al. 2012 (`models.gpuperf`), whose potential benefits are upper limits of the time that could be saved. V is Volkov
+2016 (`models.volkov`), whose bounds give the bottleneck and the needed warps. See docs/bibliography.md.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from warpsim.simulation.api import simulate_point
 from warpsim.simulation.point import Point, make_point
 
 AS_IT_IS = "as it is"
-"""The coordinate `change` of the kernel as it is."""
+"""Label of the original kernel on the dimension `change`."""
 
 REPLICATES = 4
-"""Replicates, unless asked for otherwise: an interval needs several."""
+"""Default number of replicates; an interval needs several."""
 
-_STREAMS = b"advice"  # of the random numbers: the same with every change, so that gains are sharp
+_STREAMS = b"advice"  # common random numbers for all changes, which reduces the variance of the gains
 
 
 def advise(
@@ -42,15 +42,15 @@ def advise(
     threads: int = 1,
     **arguments: Any,
 ) -> xr.Dataset:
-    """Say what limits a kernel on a chip, and simulate what changes would gain.
+    """Reports what limits a kernel on a chip, and simulates what changes would gain.
 
     Args:
         gpu: the chip.
         kernel: any kernel.
-        fraction: of the throughput bound, for the needed occupancy.
-        departure_delay: Δ of S in cycles, which accesses of several transactions need (`models.gpuperf.parameters`).
-        threads: replicates that run at a time.
-        arguments: as for `simulate`; `replicates` is 4 if left out.
+        fraction: fraction of the throughput bound that the needed occupancy attains.
+        departure_delay: Delta of S in cycles; S needs it for accesses of several transactions (`models.gpuperf.parameters`).
+        threads: number of replicates to run at a time.
+        arguments: further arguments of `simulate`; `replicates` defaults to 4.
 
     Returns:
         The Dataset of `advice.advise_point`.
@@ -58,7 +58,7 @@ def advise(
     Raises:
         TypeError: an argument is of the wrong type.
         ValueError: an argument's value is not allowed, or the chip cannot hold the launch.
-        NotCoveredError: some warps of the kernel never reach its endless loop, or leave it alone.
+        NotCoveredError: only some warps of the kernel reach its endless loop, or only some leave it.
     """
     point = make_point(gpu, kernel, **{"replicates": REPLICATES, **arguments})
     return advise_point(point, fraction=fraction, departure_delay=departure_delay, threads=threads)
@@ -67,31 +67,40 @@ def advise(
 def advise_point(
     point: Point, *, fraction: float = 0.9, departure_delay: float | None = None, threads: int = 1
 ) -> xr.Dataset:
-    """Say what limits a point, and simulate what changes would gain.
+    """Reports what limits a point, and simulates what changes would gain.
 
-    A gain is a quotient of work per cycle: changed over as it is, 1 for the original itself. Intervals are Student's t
-    at 95 % over replicates, which share their random numbers; NaN where there is only one.
+    A gain is the work per cycle with a change over that without; the gain of the original is 1. Original and changes use
+    common random numbers. Intervals are 95 % confidence intervals (Student's t over replicates), and NaN for one replicate.
 
     Args:
-        point: what to simulate.
+        point: the point to simulate.
         fraction: as for `advise`.
         departure_delay: as for `advise`.
-        threads: replicates that run at a time.
+        threads: as for `advise`.
 
     Returns:
-        A Dataset over `change` (the first is `AS_IT_IS`): `gain`, `gain_low`, `gain_high` (simulated), `predicted_s`
-        and `predicted_v` (the models' gains), `potential` (S: time over time less benefit) and `benefit`, its name or
-        "". Over `saving_of`, the four benefits of S: `saving`, the share of the time that each could save at most. Over
-        `state`: `warp_share`, where the warps' time goes as it is. Without dimension: `rate`, `rate_low`,
-        `rate_high` (simulated), `rate_s`, `rate_v` in warps or repetitions per cycle and SM; `warps`, `needed_warps`
-        and `most_warps` per SM; `limiter` and `tightest` (V's bound that binds, and that of throughput), `limiter_s`.
-        Attributes: `per` ("warp" or "repetition"), `fraction`, `not_covered`: why S says nothing, and NaN stands for
-        what it does not say; else "".
+        A Dataset. Over `change`, the first of which is `AS_IT_IS`:
+
+        - `gain`, `gain_low`, `gain_high`: simulated gain and its interval;
+        - `predicted_s`, `predicted_v`: gains predicted by S and V;
+        - `potential`: largest gain by S, time over (time - benefit); `benefit`: the name of that benefit, or "".
+
+        Over `saving_of`, the four benefits of S: `saving`, the largest share of the time that each could save. Over `state`:
+        `warp_share`, the warp states of the original. Without dimension:
+
+        - `rate`, `rate_low`, `rate_high`: simulated throughput in warps or repetitions per cycle and SM; `rate_s`, `rate_v`:
+          by S and V;
+        - `warps`, `needed_warps`, `most_warps`: occupancies in warps per SM;
+        - `limiter`, `limiter_s`: the bound that binds by V and by S; `tightest`: the bound that binds by V once latency is
+          hidden.
+
+        Attributes: `per` ("warp" or "repetition"), `fraction`, and `not_covered`, which says why S does not cover the kernel,
+        or is "". Values of S are NaN if it does not cover the kernel.
 
     Raises:
-        ValueError: `fraction` is not above 0 and at most 1, the chip lacks what the kernel needs, or `cycles` are so few
-            that nothing is issued in them.
-        NotCoveredError: some warps of the kernel never reach its endless loop, or leave it alone.
+        ValueError: `fraction` is not above 0 and at most 1, the chip lacks an operation class or a cache latency, or nothing
+            issues in `cycles`.
+        NotCoveredError: only some warps of the kernel reach its endless loop, or only some leave it.
     """
     check_fraction(fraction)
     gpu, kernel, launch = point.gpu, point.kernel, point.launch
@@ -103,7 +112,7 @@ def advise_point(
     work = np.stack([_work(change, arrays["ipc"]) for change, arrays in zip(found, simulated, strict=True)])
     if not (work > 0).all():
         idle = found[int(np.argmin(work.min(axis=1)))].name
-        raise ValueError(f"cycles = {point.cycles}: more, since nothing was issued in them ({idle})")
+        raise ValueError(f"cycles = {point.cycles}: must be larger, since nothing issued in them ({idle})")
     names = np.array([change.name for change in found], dtype=np.dtypes.StringDType())
     rates = xr.DataArray(work, dims=("change", "replicate"), coords={"change": names})
     gains = paired_difference(rates, "change", relative=True) + 1
@@ -122,29 +131,31 @@ def advise_point(
             "gain": over(gains["mean"].values, "simulated gain"),
             "gain_low": over(gains["low"].values, "lower bound of simulated gain"),
             "gain_high": over(gains["high"].values, "upper bound of simulated gain"),
-            "predicted_s": over(by_s / by_s[0], "gain predicted by S"),
-            "predicted_v": over(by_v / by_v[0], "gain predicted by V"),
-            "potential": over(np.array([_potential(costs, change.benefit) for change in found]), "potential gain of S"),
-            "benefit": over(np.array([change.benefit for change in found], dtype=object), "potential benefit of S"),
-            "saving": quantity(_savings(costs), "1", "share of the time that could be saved, by S"),
+            "predicted_s": over(by_s / by_s[0], "gain predicted by Sim et al. (S)"),
+            "predicted_v": over(by_v / by_v[0], "gain predicted by Volkov (V)"),
+            "potential": over(
+                np.array([_potential(costs, change.benefit) for change in found]), "potential gain by Sim et al. (S)"
+            ),
+            "benefit": over(np.array([change.benefit for change in found], dtype=object), "potential benefit by Sim et al. (S)"),
+            "saving": quantity(_savings(costs), "1", "largest share of the time that could be saved, by Sim et al. (S)"),
             "warp_share": quantity(
                 xr.DataArray(cycles / cycles.sum(), dims="state", coords={"state": list(STATES)}), "1", "share of warp-cycles"
             ),
             "rate": quantity(rate["mean"].values, per, "simulated throughput"),
             "rate_low": quantity(rate["low"].values, per, "lower bound of simulated throughput"),
             "rate_high": quantity(rate["high"].values, per, "upper bound of simulated throughput"),
-            "rate_s": quantity(by_s[0], per, "throughput by S"),
-            "rate_v": quantity(by_v[0], per, "throughput by V"),
+            "rate_s": quantity(by_s[0], per, "throughput by Sim et al. (S)"),
+            "rate_v": quantity(by_v[0], per, "throughput by Volkov (V)"),
             "warps": quantity(warps, "warps/SM", "occupancy"),
             "needed_warps": quantity(needed, "warps/SM", "needed occupancy"),
             "most_warps": quantity(most_warps(gpu, kernel, launch), "warps/SM", "largest occupancy"),
             "limiter": quantity(
-                volkov.bottleneck(gpu, kernel, warps=warps, block_warps=launch.block_warps), "1", "bound that binds"
+                volkov.bottleneck(gpu, kernel, warps=warps, block_warps=launch.block_warps), "1", "bound that binds by Volkov (V)"
             ),
             "tightest": quantity(
-                volkov.bottleneck(gpu, kernel, block_warps=launch.block_warps), "1", "tightest bound on throughput"
+                volkov.bottleneck(gpu, kernel, block_warps=launch.block_warps), "1", "tightest bound on throughput by Volkov (V)"
             ),
-            "limiter_s": quantity("" if costs is None else costs.bottleneck.item(), "1", "bound that binds by S"),
+            "limiter_s": quantity("" if costs is None else costs.bottleneck.item(), "1", "bound that binds by Sim et al. (S)"),
         },
         attrs={
             "source": "warpsim.analysis.advice",
@@ -161,7 +172,7 @@ def advise_point(
 
 
 def _work(change: Change, ipc: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the original's warps (repetitions) per cycle and SM, of each replicate or of a model."""
+    """Returns the rate of the original's warps (repetitions) per cycle and SM, of each replicate or of a model."""
     point = change.point
     each = counts(point.gpu, point.kernel, block_warps=point.launch.block_warps).total
     found: NDArray[np.float64] = ipc.sum(axis=-1) / each * change.copies
@@ -177,7 +188,7 @@ def _by_v(change: Change) -> float:
 
 
 def _all_by_s(found: list[Change], departure_delay: float | None) -> tuple[NDArray[np.float64], xr.Dataset | None, str]:
-    """Return the rates by S, the costs and benefits of the original, and why there are none."""
+    """Returns the rates by S, the costs and benefits of the original, and why S does not cover the kernel."""
     rates = np.full(len(found), np.nan)
     costs, why = None, ""
     for number, change in enumerate(found):
@@ -203,7 +214,7 @@ def _savings(costs: xr.Dataset | None) -> xr.DataArray:
 
 
 def _potential(costs: xr.Dataset | None, benefit: str) -> float:
-    """Return the gain if a benefit of S came true in full."""
+    """Returns the gain if a change realized a benefit of S in full."""
     if costs is None or not benefit:
         return float("nan")
     time, saved = float(costs.t_exec), float(costs[benefit])

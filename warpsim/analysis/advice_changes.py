@@ -1,6 +1,6 @@
-"""What could be changed: for each change a chip and a kernel, which models and simulator take as any other.
+"""Changes that `advise` simulates: each is a point with another chip, kernel or launch.
 
-S is Sim et al. 2012, whose potential benefits some of the changes realize.
+Some changes realize a potential benefit of Sim et al. 2012 (S; docs/bibliography.md).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from warpsim.simulation.point import Point
 from warpsim.units import MAX_SCHEDULERS
 
 COPIES = 2
-"""How many warps' work a warp does where it has more ILP."""
+"""Warps whose work one warp does in the change to more ILP."""
 
 _NOT_COMPUTED = ("load", "store", "barrier", "branch", "exit")
-_SHORTEST_MEMORY = 2  # cycles: the queue model draws around it, and its shortest draw is rounded to 1 at least
+_SHORTEST_MEMORY = 2  # cycles: the queue model draws latencies around it, and rounds the shortest to at least 1
 
 
 @dataclass(frozen=True)
 class Change:
-    """A chip and a kernel to compare with the original.
+    """A changed point to compare with the original.
 
     Attributes:
-        name: what is changed.
-        point: what to simulate.
-        copies: how much of the original's work a warp (a repetition) does.
-        benefit: the potential benefit of S that the change realizes, such as "b_memlp"; "": none.
+        name: name of the change.
+        point: the changed point.
+        copies: warps (repetitions) of the original whose work one changed warp (repetition) does.
+        benefit: potential benefit of S that the change realizes, such as "b_memlp"; "" for none.
     """
 
     name: str
@@ -49,17 +49,22 @@ class Change:
 
 
 def changes(point: Point, needed_warps: float) -> list[Change]:
-    """Return the changes that make sense for a point.
+    """Returns the changes that make sense for a point.
 
-    No latency of memory (to 2 cycles; left out where memory is "measured"); no latency of arithmetic (to 1 cycle, as
-    the gaps); twice the ILP; nothing that serializes: bank conflicts, barriers, threads that part, an SFU that is
-    slower than adds, each that occurs, and all of them; no shared memory and jumps, as work that is not essential;
-    twice the resource that V's throughput bound names (memory is left out where it is "measured"); and the needed
-    occupancy, or as much of it as fits.
+    These are
+
+    - no memory latency (2 cycles), except with the memory model "measured";
+    - no arithmetic latency (latencies and gaps of 1 cycle);
+    - twice the ILP;
+    - no serialization: without each of bank conflicts, barriers, divergence, and an SFU slower than adds that occurs, and
+      without all of them;
+    - no shared memory and no jumps, as work that is not essential;
+    - twice the resource that the throughput bound of V names, except memory with the memory model "measured";
+    - the needed occupancy, or the largest that fits.
 
     Args:
         point: the original.
-        needed_warps: warps per SM.
+        needed_warps: needed occupancy in warps per SM.
     """
     gpu, kernel = point.gpu, point.kernel
     counted = counts(gpu, kernel, block_warps=point.launch.block_warps)
@@ -103,7 +108,7 @@ def _without_latency(gpu: Gpu, ops: list[str]) -> Gpu:
 
 
 def _unserialized(point: Point, ops: dict[str, float], conflicts: bool) -> Iterator[Change]:
-    """Yield a change for each cause of serialization (S equation 6), and one for all."""
+    """Yields a change for each cause of serialization (S equation 6), and one for all of them."""
     edits: dict[str, Callable[[Point], Point]] = {}
     if conflicts:
         edits["no bank conflicts"] = lambda p: replace(p, kernel=without_conflicts(p.kernel))
@@ -131,7 +136,7 @@ def _doubled(point: Point) -> Iterator[Change]:
     tightest = volkov.bottleneck(gpu, point.kernel, block_warps=point.launch.block_warps)
     fields: dict[str, Any] = {}
     if tightest == MEMORY and point.memory == "measured":
-        return  # latencies were measured at the loads of this bandwidth
+        return  # the measured latencies hold for this bandwidth only
     if tightest == MEMORY:
         fields = {
             f"memory.{key}": 2 * value
@@ -155,7 +160,7 @@ def _doubled(point: Point) -> Iterator[Change]:
 
 
 def _twice_the_issue(gpu: Gpu) -> dict[str, Any]:
-    """Return the fields of a chip that issues twice as often, by half the interval, or by twice the schedulers."""
+    """Returns the changed fields of a chip with twice the issue rate: half the interval, or twice the schedulers."""
     if gpu.issue.interval_cycles % 2 == 0:
         return {"issue.interval_cycles": gpu.issue.interval_cycles // 2}
     if 2 * gpu.sm.schedulers > min(MAX_SCHEDULERS, gpu.sm.max_warps):
@@ -174,18 +179,18 @@ def _more_warps(point: Point, needed_warps: float) -> Iterator[Change]:
 
 
 def resident_warps(launch: Launch) -> int:
-    """Return the warps per SM of a launch in full."""
+    """Returns the warps per SM of a launch when all its resident blocks are full."""
     assert launch.resident_blocks is not None
     return launch.resident_blocks * launch.block_warps
 
 
 def most_warps(gpu: Gpu, kernel: Kernel, launch: Launch) -> int:
-    """Return the warps per SM that fit: of the launch's blocks where a block's size matters, or else of any."""
+    """Returns the largest occupancy in warps per SM: with the blocks of the launch if their size matters, else with any."""
     return max(_possible(gpu, kernel, launch))
 
 
 def _launch_of(point: Point, needed_warps: float) -> Launch:
-    """Return the smallest launch with the needed warps, or the largest that fits."""
+    """Returns the launch with the fewest warps that suffice, or the largest that fits."""
     possible = _possible(point.gpu, point.kernel, point.launch)
     enough = [warps for warps in possible if warps >= math.ceil(needed_warps)]
     warps = min(enough) if enough else max(possible)
@@ -194,7 +199,7 @@ def _launch_of(point: Point, needed_warps: float) -> Launch:
 
 
 def _possible(gpu: Gpu, kernel: Kernel, launch: Launch) -> dict[int, int]:
-    """Return the occupancies that fit, in warps per SM, with the warps of a block; the present one is among them."""
+    """Returns the occupancies that fit, in warps per SM, each with its warps per block; the present one is among them."""
     size = launch.block_warps
     found = {blocks * size: size for blocks in range(1, occupancy(gpu, kernel, size).blocks + 1)}
     if "barrier" in kernel.ops or names_warps(kernel) or launch.blocks is not None or launch.persistent:

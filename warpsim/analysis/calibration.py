@@ -1,10 +1,11 @@
-"""Fitting the queue model of the memory system to measured latencies.
+"""Calibration of the queue model of the memory system against measured latencies.
 
-The procedure, on V's numbers or on a user's own: pure loads, back-to-back dependent, run at several occupancies (V 6.4). By
-Little's law each occupancy gives one pair of bandwidth and mean latency, in the measurement and in the simulator alike. The
-model's mean unloaded latency and stage rate are fitted by a bounded simplex search, for each number of servers out of a
-few, so that the latencies agree at equal occupancy; where latency percentiles at given bandwidths are known, they
-enter too. All simulations share their random numbers, so that the error is a smooth enough function of the parameters.
+The measurement, of V or of a user, runs dependent loads at several occupancies (V 6.4; V is Volkov 2016,
+docs/bibliography.md). By Little's law each occupancy gives a pair of bandwidth and mean latency, in measurement and
+simulation alike. For each of several numbers of servers, a bounded simplex search fits the mean unloaded latency and the
+stage rate of the queue model, so that the latencies agree at equal occupancy. If latency percentiles at given bandwidths are
+known, they are also fitted. All simulations use common random numbers, so that the error is a sufficiently smooth function of
+the parameters.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ from warpsim.simulation.api import simulate_replicate
 from warpsim.simulation.point import make_point
 
 SERVERS = (8, 12, 16, 20, 24, 32, 48, 64)
-"""Numbers of servers of a stage that are tried."""
+"""Numbers of servers per stage that the fit tries."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Targets:
-    """What a fit is to meet.
+    """Measurements to fit.
 
     Attributes:
-        latency: mean latency in cycles at a bandwidth of the chip in GB/s, rising without bound (V 6.4).
-        occupancies: warps per SM at which latencies are compared.
+        latency: maps a bandwidth of the chip in GB/s to the mean latency in cycles; it must rise without bound (V 6.4).
+        occupancies: warps per SM at which the latencies are compared.
         quantiles: bandwidth in GB/s -> latencies in cycles at the probabilities `levels` (V Table 6.6); may be empty.
-        levels: probabilities, out of those that a run reports.
+        levels: probabilities; each must be one that a run reports.
     """
 
     latency: Callable[[float], float]
@@ -51,19 +52,19 @@ class Targets:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fit: the parameters, and the relative rms error in percent over all targets."""
+    """Fitted parameters, and the relative rms error in percent over all targets."""
 
     queue: Queue
     rms_percent: float
 
 
 def with_queue(gpu: Gpu, queue: Queue) -> Gpu:
-    """The same chip with other parameters of the queue model."""
+    """Returns a chip with other parameters of the queue model."""
     return gpu.model_copy(update={"memory": gpu.memory.model_copy(update={"queue": queue})})
 
 
 def curve(gpu: Gpu, occupancies: Sequence[int], *, cycles: int = 40_000, seed: int = 2016) -> dict[str, Floats]:
-    """Pure loads at several occupancies.
+    """Simulates dependent loads at several occupancies.
 
     Returns:
         `bandwidth` (GB/s) and `memory_latency` (cycles), each of shape (occupancies,), and `memory_latency_quantile`
@@ -73,12 +74,12 @@ def curve(gpu: Gpu, occupancies: Sequence[int], *, cycles: int = 40_000, seed: i
     found = []
     for warps in occupancies:
         point = make_point(gpu, mix(alpha=0), warps=warps, warmup=cycles // 8, cycles=cycles)
-        found.append(simulate_replicate(point, seed))  # not a hash of the parameters: all fits have common random numbers
+        found.append(simulate_replicate(point, seed))  # common random numbers for all parameters, unlike `simulate`
     return {name: np.array([values[name] for values in found]) for name in names}
 
 
 def whole_warps(gpu: Gpu) -> list[int]:
-    """The occupancies, in warps per SM, that are whole numbers of warps per scheduler and that some block size makes."""
+    """Returns the occupancies in warps per SM that are multiples of the schedulers and that some block size attains."""
     found = []
     for warps in range(gpu.sm.schedulers, gpu.sm.max_warps + 1, gpu.sm.schedulers):
         try:
@@ -90,9 +91,9 @@ def whole_warps(gpu: Gpu) -> list[int]:
 
 
 def closed_loop_latency(gpu: Gpu, latency: Callable[[float], float], warps: int) -> float:
-    """The mean latency in cycles that a curve gives when each of `warps` warps per SM has one load under way (V 6.5).
+    """Returns the mean latency in cycles when each of `warps` warps per SM has one load in flight (V 6.5).
 
-    Solves Little's law, warps = rate x latency(bandwidth), for the bandwidth.
+    It solves Little's law, warps = rate x latency(bandwidth), for the bandwidth.
     """
     per_gbs = units.gbs_to_ipc(1.0, gpu.clock_ghz, gpu.sms)
 
@@ -104,7 +105,7 @@ def closed_loop_latency(gpu: Gpu, latency: Callable[[float], float], warps: int)
     while excess(high) < 0:
         high *= 1.5
     low = 0.0
-    while not math.isfinite(excess(high)):  # beyond the curve's pole: walk back to where it is finite
+    while not math.isfinite(excess(high)):  # beyond the pole of the curve: bisect to where it is finite
         middle = (low + high) / 2
         if not math.isfinite(excess(middle)):
             high = middle
@@ -116,9 +117,9 @@ def closed_loop_latency(gpu: Gpu, latency: Callable[[float], float], warps: int)
 
 
 def errors(gpu: Gpu, targets: Targets, *, cycles: int = 40_000, seed: int = 2016) -> Floats:
-    """Relative errors, log(simulated / target): of the mean latency at each occupancy, then of the quantiles.
+    """Returns relative errors, log(simulated / target), of the mean latency at each occupancy, then of the quantiles.
 
-    Quantiles at a target's bandwidth are interpolated between the simulated occupancies around it.
+    Simulated quantiles are interpolated to the bandwidths of the targets.
     """
     found = curve(gpu, targets.occupancies, cycles=cycles, seed=seed)
     wanted = [closed_loop_latency(gpu, targets.latency, warps) for warps in targets.occupancies]
@@ -137,15 +138,15 @@ def fit_queue(
 ) -> Fit:
     """Fits the mean unloaded latency, the stage rate (equal in both stages) and the number of servers of the queue model.
 
-    The sustained rate, `gpu.memory.bandwidth_gbs`, is an input: no more passes, whatever the stages could.
+    The sustained rate, `gpu.memory.bandwidth_gbs`, is not fitted; it limits the throughput whatever the stages allow.
 
     Raises:
-        ValueError: there are fewer than three occupancies, or no number of servers to try.
+        ValueError: there are fewer than three occupancies, or `servers` is empty or has a number below 1.
     """
     if len(targets.occupancies) < 3:
-        raise ValueError(f"targets.occupancies = {list(targets.occupancies)}: at least three, to fit three parameters")
+        raise ValueError(f"targets.occupancies = {list(targets.occupancies)}: must be at least three, to fit three parameters")
     if not servers or min(servers) < 1:
-        raise ValueError(f"servers = {list(servers)}: at least one number from 1")
+        raise ValueError(f"servers = {list(servers)}: must be at least one number from 1")
     base, peak = targets.latency(0.0), gpu.memory.bandwidth_gbs
 
     def queue(parameters: Floats, count: int) -> Queue:

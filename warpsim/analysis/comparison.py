@@ -1,4 +1,4 @@
-"""One kernel on one chip: all analytical models that cover it beside the simulation, over occupancy."""
+"""Comparison of all analytical models with the simulation of one kernel on one chip, over occupancy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from warpsim import models
-from warpsim.arguments import InvalidPoint
+from warpsim.arguments import InvalidPoint, choice
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import resolve_launch
 from warpsim.kernels import Kernel
@@ -29,27 +29,26 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "cuda_guide, refined": ("cuda_guide", {"refined": True}),
     "huang, bandwidth": ("huang", {"bandwidth": True}),
 }
-"""Label -> a model and the arguments of another form of it; each model is there with its defaults too."""
+"""Label of a variant -> a model and its arguments; every model is also compared with its defaults."""
 
 _SHARED = ("scheduler", "block_warps")
-"""Arguments of the simulation that a model gets too, if it takes them."""
+"""Arguments of the simulation that are passed to the models that take them."""
 
 Answer = tuple[np.ndarray, list[str]]
-"""Of a model: throughput, and the bound that binds, at each occupancy."""
+"""Throughput and bottleneck of a model at each occupancy."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` returns.
+    """Result of `compare`.
 
     Attributes:
-        results: `throughput(replicate, warps)` of the simulation and `model_throughput(model, warps)`, both in
-            ops/cycle/SM of the operation class `attrs["op"]`; `error(model, warps)`, a fraction of the
-            simulation's mean; `bottleneck(model, warps)`, the bound that binds in the model's own words, empty
-            where it names none; `provenance(warps)`, from which `from_provenance` repeats a simulation. NaN where a
-            model does not cover an occupancy.
+        results: a Dataset with `throughput(replicate, warps)` of the simulation and `model_throughput(model, warps)`, both in
+            ops/cycle/SM of the operation class `attrs["op"]`; `error(model, warps)`, relative to the mean of the simulation;
+            `bottleneck(model, warps)` in the words of the model, or ""; and `provenance(warps)`, from which
+            `from_provenance` repeats a simulation. Values are NaN where a model does not cover an occupancy.
         not_covered: model -> why it does not cover the kernel or the chip.
-        notes: model -> what it warned of, and the first occupancy that it does not cover.
+        notes: model -> its warnings, and the first occupancy that it does not cover.
     """
 
     results: xr.Dataset
@@ -66,36 +65,36 @@ def compare(
     block_warps: int | None = None,
     **simulated: Any,
 ) -> Comparison:
-    """Simulate a kernel at several occupancies, and ask every model for its throughput there.
+    """Simulates a kernel at several occupancies, and evaluates every model there.
 
     Args:
         gpu: the chip.
         kernel: the program of every warp.
-        warps: occupancies in warps per SM, ascending; left out: every multiple of the schedulers that fits.
-        op: the operation class whose throughput is compared; left out: "load" if the kernel has loads, else the
-            first of its classes in the order of the results.
-        block_warps: warps of a block, for simulation and models; left out: as for `simulate`.
+        warps: occupancies in warps per SM, ascending; left out, every multiple of the schedulers that fits.
+        op: operation class whose throughput is compared; left out, "load" if the kernel has loads, else the first of its
+            classes in the order of the results.
+        block_warps: warps of a block, for simulation and models; left out, as for `simulate`.
         simulated: further arguments of `simulate`, such as `replicates` and `scheduler`.
 
     Raises:
         TypeError: an argument is of the wrong type.
-        ValueError: an occupancy does not fit or is there twice, the kernel does not issue `op`, or an argument is
-            wrong otherwise.
+        ValueError: an occupancy does not fit or occurs twice, the kernel does not issue `op`, or another argument's value is
+            not allowed.
     """
     ops = schema.result_ops([gpu])
     op = _default_op(kernel, ops) if op is None else op
     issued = [name for name in ops if name in kernel.ops and name != "exit"]
-    if op not in issued:
-        raise ValueError(f"op = {op!r}: one of {', '.join(issued)}")
+    choice("op", op, issued)
     occupancies = _occupancies(gpu, kernel, block_warps) if warps is None else list(warps)
     if not occupancies or sorted(set(occupancies)) != occupancies:
-        raise ValueError(f"warps = {occupancies}: at least one, ascending, each once")
+        raise ValueError(f"warps = {occupancies}: must be at least one number, ascending, each once")
     runs = [simulate(gpu, kernel, warps=n, block_warps=block_warps, **simulated) for n in occupancies]
     axis = xr.Variable("warps", np.array(occupancies), schema.coordinate_attrs("warps"))
     throughput = xr.concat([run["throughput"].sel(op=op, drop=True) for run in runs], axis).transpose("replicate", "warps")
     idle = [n for n in occupancies if not bool(throughput.sel(warps=n).all())]
     if idle:
-        raise ValueError(f"cycles: more than {simulated.get('cycles', Point.cycles)}, as no {op} was issued at {idle[0]} warps")
+        cycles = simulated.get("cycles", Point.cycles)
+        raise ValueError(f"cycles = {cycles}: must be larger, since no {op} issued at {idle[0]} warps")
 
     shared = {**simulated, "block_warps": block_warps}
     answers: dict[str, Answer] = {}
@@ -105,7 +104,7 @@ def compare(
         try:
             with warnings.catch_warnings(record=True) as warned:
                 warnings.simplefilter("always")
-                given = {**_taken(name, shared), **arguments}
+                given = {**_shared_arguments(name, shared), **arguments}
                 answers[label], refused = _ask_where_covered(models.load(name), gpu, kernel, occupancies, op, given)
         except ValueError as error:
             not_covered[label] = str(error)
@@ -122,9 +121,9 @@ def compare(
     results = xr.Dataset(
         {
             "throughput": throughput.assign_attrs(runs[0]["throughput"].attrs),
-            "provenance": ("warps", [run.attrs["provenance"] for run in runs], {"long_name": "what repeats a simulation"}),
+            "provenance": ("warps", [run.attrs["provenance"] for run in runs], {"long_name": "provenance of each simulation"}),
             "model_throughput": (dims, rates, {"units": "ops/cycle/SM", "long_name": "throughput by a model"}),
-            "error": (dims, errors, {"units": "1", "long_name": "error of a model against the simulation"}),
+            "error": (dims, errors, {"units": "1", "long_name": "relative error of a model against the simulation"}),
             "bottleneck": (dims, bounds, {"units": "1", "long_name": "bound that binds"}),
         },
         coords={"model": ("model", schema.labels(list(answers)), schema.coordinate_attrs("model"))},
@@ -138,7 +137,7 @@ def _default_op(kernel: Kernel, ops: Sequence[str]) -> str:
 
 
 def _occupancies(gpu: Gpu, kernel: Kernel, block_warps: int | None) -> list[int]:
-    """Return the multiples of the schedulers that the chip can hold of the kernel."""
+    """Returns the multiples of the schedulers that the chip can hold, in warps per SM."""
     found = []
     refused: InvalidPoint | None = None
     for warps in range(gpu.sm.schedulers, gpu.sm.max_warps + 1, gpu.sm.schedulers):
@@ -153,8 +152,8 @@ def _occupancies(gpu: Gpu, kernel: Kernel, block_warps: int | None) -> list[int]
     return found
 
 
-def _taken(name: str, shared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those arguments of the simulation that a model takes."""
+def _shared_arguments(name: str, shared: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of the simulation that a model takes."""
     known = inspect.signature(models.load(name).throughput).parameters
     return {key: shared[key] for key in _SHARED if shared.get(key) is not None and key in known}
 
@@ -162,10 +161,11 @@ def _taken(name: str, shared: Mapping[str, Any]) -> dict[str, Any]:
 def _ask_where_covered(
     model: ModuleType, gpu: Gpu, kernel: Kernel, occupancies: list[int], op: str, arguments: Mapping[str, Any]
 ) -> tuple[Answer, list[str]]:
-    """Return a model's answer, NaN at occupancies that it does not cover, and what it says of these.
+    """Returns the answer of a model, with NaN at occupancies that it does not cover, and its errors there.
 
     Raises:
-        ValueError: it covers none. The simulation has run, so that what a model refuses is what it does not cover.
+        ValueError: the model covers none of the occupancies. Since the simulation has run, the arguments are right, and any
+            ValueError of a model means that it does not cover the kernel.
     """
     try:
         return _ask(model, gpu, kernel, occupancies, op, arguments), []
@@ -186,7 +186,7 @@ def _ask_where_covered(
 def _ask(
     model: ModuleType, gpu: Gpu, kernel: Kernel, occupancies: list[int], op: str, arguments: Mapping[str, Any]
 ) -> Answer:
-    """Return a model's throughput, and the bounds that bind, at each occupancy."""
+    """Returns the throughput and the bottleneck of a model at each occupancy."""
     found = model.throughput(gpu, kernel, warps=occupancies, **arguments)
     values = found["throughput"].sel(op=op).broadcast_like(xr.DataArray(occupancies, dims="warps")).values
     if "bottleneck" in found:

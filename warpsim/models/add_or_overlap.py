@@ -1,19 +1,20 @@
-"""Arithmetic and memory instructions taken alone, their times then added, or the larger one taken (V 4.11, 4.12).
+"""Times of arithmetic and of memory instructions taken alone, which then overlap or add up (V 4.11, 4.12).
 
-V is V. Volkov, Understanding Latency Hiding on GPUs, 2016. The two are half of models such as Zhang and Owens's and
-Sim et al.'s (V 4.11). K. Kothapalli et al., A performance prediction model for the CUDA GPGPU platform, HiPC 2009, has
-both, with times that do not depend on the occupancy (V 4.12).
+Source: V 4.11 and 4.12. Models such as those of Zhang and Owens and of Sim et al. contain this step (V 4.11). K. Kothapalli et
+al., A performance prediction model for the CUDA GPGPU platform, HiPC 2009, has both variants, with times that do not depend
+on the occupancy (V 4.12). V is Volkov 2016 (docs/bibliography.md).
 
     arithmetic time(n) = max(alu_lat / n, 1 / alu_thru)     memory time(n) = max(mem_lat / n, 1 / mem_thru)
     overlap: max(alpha arithmetic time(n), memory time(n))  add: alpha arithmetic time(n) + memory time(n)
 
-in cycles of an SM per repetition. Other kinds of arithmetic add up with the adds, each with its own latency and
-throughput; shared memory is a third part beside the two. Nobody waits for a store.
+Times are cycles of an SM per repetition. Every other class of arithmetic adds its own time to that of the adds, from its own
+latency and throughput. Shared memory is a third part beside arithmetic and memory. Nothing waits for a store.
 
-Assumed: each kind of instruction runs as if the others were not there; throughput saturates sharply. Overlap fails
-where latency binds: it counts an arithmetic and a memory instruction of the same warp at the same time, and gives up to
-twice the throughput. Add fails where throughput binds: it gives down to half. Neither knows a limit of issue
-that the parts share. Barriers are not covered.
+Assumptions: Each class of instructions runs as if the others were absent. Throughput saturates sharply.
+
+Limits: The overlap variant fails where latency binds: it lets a warp execute an arithmetic and a memory instruction at the
+same time, and overestimates throughput by up to a factor of 2. The add variant fails where throughput binds, and
+underestimates it by up to a factor of 2. Neither knows an issue limit that the parts share. Barriers are not covered.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from warpsim.arguments import choice
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
 from warpsim.models.parts.common import axis, check_fraction, quantity
@@ -41,23 +43,23 @@ def throughput(
     times: Times = "overlap",
     at_peak: bool = False,
 ) -> xr.Dataset:
-    """Return the throughput where times overlap (V 4.11) or add (V 4.12).
+    """Returns the throughput if the times overlap (V 4.11) or add up (V 4.12).
 
     Args:
         gpu: the chip.
-        kernel: any without barriers.
+        kernel: any kernel without barriers.
         warps: warps per SM, at least 0.
         times: "overlap" or "add".
-        at_peak: take all times at peak throughput, whatever the occupancy (Kothapalli et al., as V 4.12 has them).
+        at_peak: take all times at peak throughput, at any occupancy (Kothapalli et al. as restated in V 4.12).
 
     Returns:
         A Dataset over `warps` with `ipc(op)`, `throughput(op)`, `bandwidth`, `execution_time`, and `arithmetic_time`,
         `smem_time` and `memory_time` in cycles of an SM per warp or repetition.
 
     Raises:
-        NotCoveredError: the kernel has barriers, or tells the warps of a block apart.
-        TypeError: `warps` are no numbers.
-        ValueError: `warps` is below 0, or `times` is neither.
+        NotCoveredError: the kernel has barriers, or treats the warps of a block differently.
+        TypeError: `warps` is not numeric.
+        ValueError: `warps` is below 0, or `times` is another word.
     """
     of = _covered(gpu, kernel)
     n = axis("warps", warps, at_least=0)
@@ -72,7 +74,7 @@ def throughput(
 
 
 def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0, times: Times = "overlap") -> float:
-    """Return the smallest occupancy that attains a fraction of the largest throughput.
+    """Returns the smallest occupancy that attains a fraction of the largest throughput.
 
     Raises:
         ValueError: `fraction` is not above 0 and at most 1.
@@ -91,18 +93,18 @@ def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0, times: Time
 def execution_time(
     gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, times: Times = "overlap"
 ) -> xr.DataArray:
-    """Return the cycles in which the warps of an SM are executed once, or repeat their endless loop once."""
+    """Returns the cycles in which an SM executes all its warps once, or one repetition of their endless loop."""
     return throughput(gpu, kernel, warps=warps, times=times)["execution_time"]
 
 
 def bottleneck(gpu: Gpu, kernel: Kernel, *, warps: float) -> str:
-    """Return what takes longest at an occupancy: "arithmetic", "smem" or "memory"."""
+    """Returns the part that takes longest at an occupancy: "arithmetic", "smem" or "memory"."""
     parts = part_times(_covered(gpu, kernel), axis("warps", warps, at_least=0))
     return max(parts, key=lambda name: float(parts[name]))
 
 
 def part_times(of: Profile, warps: xr.DataArray, *, at_peak: bool = False) -> dict[str, xr.DataArray]:
-    """Return the cycles of an SM per warp or repetition that arithmetic, shared memory and global memory take alone."""
+    """Returns the cycles of an SM that arithmetic, shared memory and global memory take alone, per warp or repetition."""
     kinds = {
         "arithmetic": [p for p in of.arithmetic if p.op != "smem"],
         "smem": of.of("smem"),
@@ -124,8 +126,7 @@ def _covered(gpu: Gpu, kernel: Kernel) -> Profile:
 
 
 def _together(parts: dict[str, xr.DataArray], times: Times) -> xr.DataArray:
-    if times not in ("overlap", "add"):
-        raise ValueError(f"times = {times!r}: 'overlap' or 'add'")
+    choice("times", times, ("overlap", "add"))
     arithmetic, smem, memory = parts.values()
     if times == "add":
         return arithmetic + smem + memory

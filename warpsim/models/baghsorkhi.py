@@ -1,23 +1,27 @@
-"""The model of Baghsorkhi et al. as V 7.2 restates it.
+"""The model of Baghsorkhi et al.: the longest path through the program graph of one warp (V 7.2).
 
-S. Baghsorkhi, M. Delahaye, S. Patel, W. Gropp, W. Hwu, An adaptive performance modeling tool for GPU architectures, PPoPP
-2010; V is V. Volkov, Understanding Latency Hiding on GPUs, 2016. The "latency" of a warp is the longest path of its program
-graph, and the execution time the sum of all warps' "latencies". With n warps per SM, the weights of the arcs are
+Source: S. Baghsorkhi, M. Delahaye, S. Patel, W. Gropp, W. Hwu, An adaptive performance modeling tool for GPU architectures,
+PPoPP 2010, as restated in V 7.2. V is Volkov 2016 (docs/bibliography.md).
+
+The "latency" of a warp is the longest path through its program graph, and the execution time is the sum of the "latencies" of
+all warps. With n warps per SM, the weights of the arcs are
 
     an arithmetic instruction   max(1 / alu_thru, alu_lat / n)                                       (eq. 3)
     a memory instruction        issue + max(0, CYC_mem - CYC_compute) / NUM_mem                      (eq. 4)
-    a load to what uses it      mem_lat - (n - 1) CYC_compute / (NUM_mem + NUM_sync + 1)             (eq. 5, 6)
+    from a load to its use      mem_lat - (n - 1) CYC_compute / (NUM_mem + NUM_sync + 1)             (eq. 5, 6)
 
-where CYC_compute adds up the weights before eq. 4, with 1 / alu_thru to issue a memory instruction, and CYC_mem is the
-time of the warp's accesses at peak memory throughput. For the mix of V 4.1 it is
-max(CYC_mem, x, mem_lat - issue - (n - 2) x) with x = alpha max(1 / alu_thru, alu_lat / n) + issue. The 1 of eq. 5 counts for
-finite kernels only.
+CYC_compute is the sum of the weights before eq. 4, where a memory instruction takes its issue time. CYC_mem is the time of the
+warp's accesses at peak memory throughput. For the mix of V 4.1 the "latency" is
+max(CYC_mem, x, mem_lat - issue - (n - 2) x) with x = alpha max(1 / alu_thru, alu_lat / n) + issue. The 1 in eq. 5 applies only
+to kernels that end.
 
-Assumed: warps switch at memory accesses only; while one waits the others run at the rate that n warps attain without
-memory. It fails where memory binds, by up to a factor of 8 at alpha = 0 (V Figure 7.2), since n - 1 issue times of a few
-cycles are to hide the whole latency; and where latency binds at intermediate alpha, where it overestimates and need not
-even rise with n. Covered are arithmetic, special functions, loads and stores in a straight line or in loops; V does not
-restate barriers, branches and shared memory.
+Assumptions: Warps switch only at memory accesses. While one warp waits, the others run at the rate that n warps attain without
+memory accesses.
+
+Limits: The model fails where memory binds, by up to a factor of 8 at alpha = 0 (V Figure 7.2), since n - 1 issue times of a
+few cycles have to hide the whole latency. Where latency binds at intermediate alpha it overestimates throughput, which may
+even fall with n. It covers arithmetic, special functions, loads and stores in straight code or in loops. V does not restate
+barriers, branches and shared memory.
 """
 
 from __future__ import annotations
@@ -34,11 +38,11 @@ from warpsim.models.parts.longest_path import longest_path
 from warpsim.models.parts.needed import smallest_warps
 from warpsim.models.parts.profile import Part, busy, count, dataset, part_of, profile, refuse, sequence
 
-_HIDDEN = 1e6  # warps that hide any latency
+_HIDDEN = 1e6  # enough warps to hide any latency
 
 
 def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> xr.Dataset:
-    """Return the throughput: one warp, or repetition, per warp "latency" and SM (V 7.2).
+    """Returns the throughput: one warp, or repetition, per "latency" of a warp and SM (V 7.2).
 
     Args:
         gpu: the chip.
@@ -46,12 +50,12 @@ def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> 
         warps: warps per SM, at least 0.
 
     Returns:
-        A Dataset over `warps` with `ipc(op)`, `throughput(op)`, `bandwidth`, `execution_time`, and in cycles
-        `warp_latency`, the paper's.
+        A Dataset over `warps` with `ipc(op)`, `throughput(op)`, `bandwidth`, `execution_time`, and
+        `warp_latency`, the "latency" of the paper in cycles.
 
     Raises:
         NotCoveredError: the kernel has barriers, conditionals, shared memory accesses or random loops.
-        TypeError: `warps` are no numbers.
+        TypeError: `warps` is not numeric.
         ValueError: `warps` is below 0.
     """
     n = axis("warps", warps, at_least=0)
@@ -61,7 +65,7 @@ def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> 
 
 
 def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0) -> float:
-    """Return the smallest occupancy that attains a fraction of the model's largest throughput.
+    """Returns the smallest occupancy in warps per SM that attains a fraction of the model's largest throughput.
 
     Raises:
         ValueError: `fraction` is not above 0 and at most 1.
@@ -77,12 +81,12 @@ def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0) -> float:
 
 
 def execution_time(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> xr.DataArray:
-    """Return the cycles in which the warps of an SM are executed once, or repeat their endless loop once."""
+    """Returns the cycles in which an SM executes all its warps once, or one repetition of their endless loop."""
     return throughput(gpu, kernel, warps=warps)["execution_time"]
 
 
 class _Model:
-    """The graph of a kernel; its weights depend on the warps."""
+    """The program graph of a kernel, whose weights depend on the number of warps."""
 
     def __init__(self, gpu: Gpu, kernel: Kernel) -> None:
         refuse(kernel, "baghsorkhi", "barrier", "smem")
@@ -93,7 +97,7 @@ class _Model:
         self.parts: dict[Instruction, Part] = {i: part_of(gpu, i) for i in self.code}
 
     def warp_latency(self, warps: np.ndarray) -> np.ndarray:
-        """Return the "latency" in cycles; it is infinite without warps."""
+        """Returns the "latency" of a warp in cycles; infinite without warps."""
         n = np.where(warps > 0, warps, np.nan)
         arithmetic = {i: np.maximum(p.interval, p.latency / n) for i, p in self.parts.items() if i.op not in MEMORY_OPS}
         accesses = count(self.of.accesses)

@@ -1,18 +1,20 @@
-"""Multithreading that switches at memory accesses only, and prefetching (V 4.9).
+"""Coarse-grained multithreading, which switches only at memory accesses, and prefetching (V 4.9).
 
-V is V. Volkov, Understanding Latency Hiding on GPUs, 2016; A. Agarwal, Performance tradeoffs in multithreaded processors,
-1989; R. Saavedra-Barrera, D. Culler, T. von Eicken, Analysis of multithreaded architectures for parallel computing, 1990;
-T. Mowry, M. Lam, A. Gupta, Design and evaluation of a compiler algorithm for prefetching, 1992. A thread runs for R
-cycles, then waits L for memory; a switch to the next takes C:
+Sources, as restated in V 4.9: A. Agarwal, Performance tradeoffs in multithreaded processors, 1989; R. Saavedra-Barrera,
+D. Culler, T. von Eicken, Analysis of multithreaded architectures for parallel computing, 1990; T. Mowry, M. Lam, A. Gupta,
+Design and evaluation of a compiler algorithm for prefetching, 1992. V is Volkov 2016 (docs/bibliography.md).
+
+A thread runs for R cycles and then waits L cycles for memory. A switch to the next thread takes C cycles.
 
     threads needed = (R + L) / (R + C)          Agarwal, section 2
     threads needed = L / (R + C) + 1            Saavedra-Barrera et al., eq. 4
-    prefetch distance = l / s, rounded up       Mowry et al.: memory latency over the instructions of an iteration
+    prefetch distance = ceil(l / s)             Mowry et al.: memory latency l, instructions s of an iteration
 
-Assumed: warps switch at loads and nowhere else; only memory's latency is hidden by other warps, and arithmetic
-instructions take their peak rate, or, with `arithmetic_latency`, stall the processor for their latency; memory has
-no bandwidth limit. On GPUs, which switch at every cycle, it underestimates the needed occupancy like the CUDA guide (V 4.8), and
-still more with `arithmetic_latency` (V 4.9). Barriers are not covered.
+Assumptions: Warps switch at loads and nowhere else. Other warps hide only the latency of memory; arithmetic instructions take
+their peak rate or, with `arithmetic_latency`, stall the processor for their latency. Memory has no bandwidth limit.
+
+Limits: GPUs switch at every cycle. The model underestimates the occupancy that they need, as the CUDA guide does (V 4.8), and
+by more with `arithmetic_latency` (V 4.9). Barriers are not covered.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from typing import Any, Literal
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from warpsim.arguments import choice
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
 from warpsim.models.parts.common import NotCoveredError, axis, check_fraction
@@ -40,20 +43,20 @@ def needed_warps(
     switch_cycles: float = 0.0,
     arithmetic_latency: bool = False,
 ) -> float:
-    """Return the warps per SM that keep the processor busy (V 4.9).
+    """Returns the warps per SM that keep the processor busy (V 4.9).
 
     Args:
         gpu: the chip.
-        kernel: one with loads, and no barriers.
-        fraction: of the throughput of the busy processor, to which it rises in proportion to the warps.
-        variant: "saavedra_barrera" (a wait overlaps with one switch less than there are warps) or "agarwal". Without
-            the cost of a switch they are the same.
-        switch_cycles: cycles of a switch, C; 0 on GPUs.
-        arithmetic_latency: let arithmetic instructions take their latencies in R, and not their peak rate.
+        kernel: a kernel with loads and without barriers.
+        fraction: fraction of the throughput of a busy processor; throughput is proportional to the warps below it.
+        variant: "saavedra_barrera" (a wait overlaps with the switches of all other warps) or "agarwal". The two are equal if a
+            switch costs nothing.
+        switch_cycles: C, cycles of a switch; 0 on GPUs.
+        arithmetic_latency: count the latencies of arithmetic instructions in R, instead of their times at the peak rate.
 
     Raises:
-        NotCoveredError: the kernel has barriers or no loads, or tells the warps of a block apart.
-        ValueError: `fraction` is not above 0 and at most 1, `switch_cycles` is below 0, or there is no such variant.
+        NotCoveredError: the kernel has barriers or no loads, or treats the warps of a block differently.
+        ValueError: `fraction` is not above 0 and at most 1, `switch_cycles` is below 0, or `variant` is another word.
     """
     check_fraction(fraction)
     run, wait, switch = _cycles(gpu, kernel, variant, switch_cycles, arithmetic_latency)[1:]
@@ -69,16 +72,16 @@ def throughput(
     switch_cycles: float = 0.0,
     arithmetic_latency: bool = False,
 ) -> xr.Dataset:
-    """Return the throughput: linear in the warps, then that of the busy processor.
+    """Returns the throughput: proportional to the warps, up to that of a busy processor.
 
-    The busy processor executes a run of R in R + C cycles. Below that each warp runs once in the time R + L of a warp
+    A busy processor executes a run of R cycles in R + C cycles. Below that, each warp runs once in the time R + L of a warp
     alone (Saavedra-Barrera et al.: R + L + C).
 
     Returns:
         A Dataset over `warps` with `ipc(op)`, `throughput(op)`, `bandwidth`, `execution_time`.
 
     Raises:
-        TypeError: `warps` are no numbers.
+        TypeError: `warps` is not numeric.
         ValueError: `warps` is below 0; otherwise as `needed_warps`.
     """
     of, run, wait, switch = _cycles(gpu, kernel, variant, switch_cycles, arithmetic_latency)
@@ -88,7 +91,7 @@ def throughput(
 
 
 def execution_time(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, **arguments: Any) -> xr.DataArray:
-    """Return the cycles in which the warps of an SM are executed once, or repeat their endless loop once.
+    """Returns the cycles in which an SM executes all its warps once, or one repetition of their endless loop.
 
     Arguments and errors are those of `throughput`.
     """
@@ -96,7 +99,7 @@ def execution_time(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray,
 
 
 def prefetch_distance(gpu: Gpu, kernel: Kernel, *, instruction_cycles: float = 1.0) -> int:
-    """Return how many iterations ahead data is prefetched (Mowry et al. 1992, as in V 4.9).
+    """Returns the number of iterations by which data is prefetched (Mowry et al. 1992, as in V 4.9).
 
     Args:
         gpu: the chip.
@@ -104,14 +107,14 @@ def prefetch_distance(gpu: Gpu, kernel: Kernel, *, instruction_cycles: float = 1
         instruction_cycles: cycles of an instruction; 1 in the paper.
 
     Raises:
-        NotCoveredError: the kernel is not endless; otherwise as `needed_warps`.
+        NotCoveredError: the kernel is not endless, or `needed_warps` does not cover it.
         ValueError: `instruction_cycles` is not above 0.
     """
     if not instruction_cycles > 0:
-        raise ValueError(f"instruction_cycles = {instruction_cycles!r}: above 0")
+        raise ValueError(f"instruction_cycles = {instruction_cycles!r}: must be above 0")
     of = _covered(gpu, kernel)
     if not kernel.endless:
-        raise NotCoveredError(f"{kernel.name}: the prefetch distance is that of an endless loop")
+        raise NotCoveredError(f"{kernel.name}: only an endless loop has a prefetch distance")
     return math.ceil(of.memory_latency / (instruction_cycles * of.total))
 
 
@@ -119,18 +122,17 @@ def _covered(gpu: Gpu, kernel: Kernel) -> Profile:
     refuse(kernel, "coarse_grained", "barrier")
     of = profile(gpu, kernel)
     if not of.of("load"):
-        raise NotCoveredError(f"{kernel.name}: coarse_grained covers kernels with loads, at which warps switch")
+        raise NotCoveredError(f"{kernel.name}: coarse_grained only covers kernels with loads, at which warps switch")
     return of
 
 
 def _cycles(
     gpu: Gpu, kernel: Kernel, variant: str, switch_cycles: float, arithmetic_latency: bool
 ) -> tuple[Profile, float, float, float]:
-    """Return the profile, and R, L and C of a whole warp or repetition."""
-    if variant not in ("saavedra_barrera", "agarwal"):
-        raise ValueError(f"variant = {variant!r}: 'saavedra_barrera' or 'agarwal'")
+    """Returns the profile, and the sums of R, L and C over a warp or repetition."""
+    choice("variant", variant, ("saavedra_barrera", "agarwal"))
     if not switch_cycles >= 0:
-        raise ValueError(f"switch_cycles = {switch_cycles!r}: cycles, at least 0")
+        raise ValueError(f"switch_cycles = {switch_cycles!r}: must be at least 0")
     of = _covered(gpu, kernel)
     loads = of.of("load")
     if arithmetic_latency:  # R = alpha x alu_lat
@@ -139,7 +141,7 @@ def _cycles(
         instruction = max(1 / gpu.unit_ipc("alu"), 1 / gpu.issue_ipc)
         run = busy(of.arithmetic) + instruction * count(of.accesses)
     if run + switch_cycles == 0:
-        raise NotCoveredError(f"{kernel.name}: nothing to run while a warp waits")
+        raise NotCoveredError(f"{kernel.name}: coarse_grained needs instructions to run while a warp waits")
     return of, run, sum(p.count * p.latency for p in loads), switch_cycles * count(loads)
 
 

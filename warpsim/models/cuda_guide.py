@@ -1,16 +1,18 @@
-"""The needed occupancy of the CUDA C Programming Guide, chapter 5.2.3, as V 4.8 restates it.
+"""The needed occupancy of the CUDA C Programming Guide (V 4.8).
 
-V is V. Volkov, Understanding Latency Hiding on GPUs, 2016. While one warp waits for memory, the others issue at the peak
-rate, each until it waits too:
+Source: NVIDIA, CUDA C Programming Guide, 5.2.3, as restated in V 4.8. V is Volkov 2016 (docs/bibliography.md). While one warp
+waits for memory the others issue at the peak rate, each until it waits too:
 
     warps needed = mem_lat / (instruction time x alpha)                  alpha: instructions per load
-    refined:       mem_lat / (instruction time x (alpha + 1)) + 1        the load, and the warp that waits
+    refined:       mem_lat / (instruction time x (alpha + 1)) + 1        counts the load, and the warp that waits
 
-Without loads it is the latency of the register dependencies over the instruction time (V 4.8, last paragraph).
+For kernels without loads it is the latency of the register dependencies over the instruction time (V 4.8, last paragraph).
 
-Assumed: only memory has a latency, if there are loads; the kernel is bound by instructions, not by memory. So it
-underestimates the needed occupancy by a factor of about 2 (V Figure 4.10): what hides arithmetic latency is missing; at
-large alpha it goes to 0. It knows no limit of bandwidth: where memory binds, it means nothing. Barriers are not covered.
+Assumptions: If there are loads, only memory has a latency. The kernel is bound by instructions, not by memory.
+
+Limits: The model underestimates the needed occupancy by a factor of about 2 (V Figure 4.10), because it ignores the warps that
+hide arithmetic latency; the result tends to 0 at large alpha. It has no bandwidth limit, so it is meaningless where memory
+binds. Barriers are not covered.
 """
 
 from __future__ import annotations
@@ -25,16 +27,16 @@ from warpsim.models.parts.profile import Profile, busy, dataset, profile, refuse
 
 
 def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0, refined: bool = False) -> float:
-    """Return the warps per SM that attain a fraction of the peak instruction throughput (V 4.8, Table 4.3).
+    """Returns the warps per SM that attain a fraction of the peak instruction throughput (V 4.8, Table 4.3).
 
     Args:
         gpu: the chip.
-        kernel: one with arithmetic instructions, and no barriers.
-        fraction: above 0 and at most 1; throughput is taken to rise in proportion.
-        refined: count the load, and the warp that waits.
+        kernel: a kernel with arithmetic instructions and without barriers.
+        fraction: above 0 and at most 1; throughput is proportional to the warps below the peak.
+        refined: count the load and the warp that waits.
 
     Raises:
-        NotCoveredError: the kernel has barriers or no arithmetic, or tells the warps of a block apart.
+        NotCoveredError: the kernel has barriers or no arithmetic, or treats the warps of a block differently.
         ValueError: `fraction` is not above 0 and at most 1.
     """
     check_fraction(fraction)
@@ -43,17 +45,17 @@ def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0, refined: bo
 
 
 def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, refined: bool = False) -> xr.Dataset:
-    """Return the throughput: in proportion to the warps, up to the peak at the needed number.
+    """Returns the throughput: proportional to the warps, up to the peak at the needed number.
 
-    The guide states the point at which latency is hidden; the straight line to it is what its argument implies: each warp
-    issues its instructions once in the time that it waits.
+    The guide only states the point at which latency is hidden. Its argument implies the straight line to that point: each
+    warp issues its instructions once in the time that it waits.
 
     Returns:
         A Dataset over `warps` with `ipc(op)`, `throughput(op)`, `bandwidth`, `execution_time`.
 
     Raises:
         NotCoveredError: as `needed_warps`.
-        TypeError: `warps` are no numbers.
+        TypeError: `warps` is not numeric.
         ValueError: `warps` is below 0.
     """
     of = _covered(gpu, kernel)
@@ -65,7 +67,7 @@ def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, ref
 def execution_time(
     gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, refined: bool = False
 ) -> xr.DataArray:
-    """Return the cycles in which the warps of an SM are executed once, or repeat their endless loop once."""
+    """Returns the cycles in which an SM executes all its warps once, or one repetition of their endless loop."""
     return throughput(gpu, kernel, warps=warps, refined=refined)["execution_time"]
 
 
@@ -73,21 +75,21 @@ def _covered(gpu: Gpu, kernel: Kernel) -> Profile:
     refuse(kernel, "cuda_guide", "barrier")
     of = profile(gpu, kernel)
     if not of.arithmetic:
-        raise NotCoveredError(f"{kernel.name}: cuda_guide covers kernels that are bound by arithmetic instructions")
+        raise NotCoveredError(f"{kernel.name}: cuda_guide only covers kernels with arithmetic instructions")
     return of
 
 
 def _issue_time(of: Profile, refined: bool) -> float:
-    """Return the cycles that a warp's or repetition's instructions take at the peak rate."""
+    """Returns the cycles that a warp's or repetition's instructions take at the peak rate."""
     if not refined:
         return busy(of.arithmetic)
     slot = of.gpu.issue.interval_cycles / of.gpu.sm.schedulers
-    alu = max(1 / of.gpu.unit_ipc("alu"), slot)  # V's instruction time holds for the load too
+    alu = max(1 / of.gpu.unit_ipc("alu"), slot)  # V uses this instruction time for the load as well
     return busy(of.arithmetic) + alu * sum(part.count for part in of.accesses)
 
 
 def _wait(of: Profile, refined: bool) -> float:
-    """Return the cycles in which a warp issues once all its instructions."""
+    """Returns the cycles in which a warp issues each of its instructions once."""
     loads = of.of("load")
     if not loads:
         return sum(part.count * part.latency for part in of.arithmetic)

@@ -1,9 +1,11 @@
-"""The model of Huang et al. (GPUMech) as V 4.13 and 7.5 to 7.8 restate it.
+"""The model of Huang et al. (GPUMech): intervals of a representative warp (V 4.13, 7.5 to 7.8).
 
-J.-C. Huang, J. H. Lee, H. Kim, H.-H. Lee, GPUMech: GPU performance modeling technique based on interval analysis, MICRO 2014; V
-is V. Volkov, Understanding Latency Hiding on GPUs, 2016, who corrects typographical errors of its equations. A warp alone
-takes total_cycles for its N instructions, in intervals that issue without a stall and end in one; p = N / total_cycles.
-With n warps
+Source: J.-C. Huang, J. H. Lee, H. Kim, H.-H. Lee, GPUMech: GPU performance modeling technique based on interval analysis,
+MICRO 2014, as restated in V 4.13 and 7.5 to 7.8, which corrects typographical errors of the equations. V is Volkov 2016
+(docs/bibliography.md).
+
+A warp alone takes total_cycles for its N instructions. It is divided into intervals of instructions that issue without a stall;
+each interval ends in a stall. With p = N / total_cycles and n warps,
 
     IPC_multithreading = n N / (total_cycles + sum of NO_i)                                    (eq. 7, 9)
     round robin:           NO_i = p (n - 1) (instructions_i - 1)                               (eq. 10, 11)
@@ -12,16 +14,18 @@ With n warps
     Bandwidth_delay_i = min(s^2 lambda_i / (2 (1 - rho_i)), s n requests_i cores / 2)          (eq. 21)
     lambda_i = n requests_i cores / mem_lat,  rho_i = lambda_i s                               (eq. 22, 23)
 
-where m is the mean number of instructions of an interval (1 in V's workload), s the time of a 128-byte transaction at the
-pin bandwidth, and requests_i the transactions of the interval. The second term is meant for accesses that do not
-coalesce; `bandwidth` adds it for all.
+where m is the mean number of instructions of an interval (1 in V's workload), s is the time of a 128-byte transaction at the
+pin bandwidth, and requests_i is the number of transactions of the interval. The paper adds the bandwidth delay to accesses that
+do not coalesce; the argument `bandwidth` adds it to all.
 
-Assumed: a core issues one instruction per cycle. It is the SM on Fermi and a scheduler on Kepler and Maxwell, with its share of
-the warps (V 7.5). It fails where throughput binds: without the second term memory throughput has no limit, nor has
-anything under round robin; with it utilization rho may exceed 1, where the delay, the throughput and the
-execution time turn negative (V 7.7, 7.8). That is returned as the equations give it, with a RuntimeWarning. Not covered:
-barriers, conditionals, chips that issue less than one instruction per cycle and SM (G80, GT200), and with
-`bandwidth` more requests than miss registers.
+Assumptions: A core issues one instruction per cycle. A core is the SM on Fermi, and a scheduler with its share of the warps on
+Kepler and Maxwell (V 7.5).
+
+Limits: The model fails where throughput binds. Without the bandwidth delay memory throughput has no limit, and under round robin
+neither has anything else. With it the utilization rho may exceed 1; the delay, the throughput and the execution time are then
+negative (V 7.7, 7.8). They are returned as the equations give them, with a RuntimeWarning. The model does not cover barriers,
+conditionals, chips that issue less than one instruction per cycle and SM (G80, GT200), and, with `bandwidth`, more requests
+than miss registers.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from warpsim.arguments import choice
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction, Kernel
 from warpsim.models.parts.common import NotCoveredError, axis, quantity
@@ -46,7 +51,7 @@ Policy = Literal["lrr", "gto"]
 
 
 class Interval(NamedTuple):
-    """Instructions that issue without a stall, the stall behind them in cycles, and their memory transactions."""
+    """Number of instructions that issue without a stall, the stall after them in cycles, and their memory transactions."""
 
     instructions: int
     stall: float
@@ -54,9 +59,13 @@ class Interval(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """The representative warp: its intervals, and the cycles and instructions of a warp or repetition.
+    """The representative warp.
 
-    The intervals span `repetitions` of them.
+    Attributes:
+        intervals: intervals of `repetitions` repetitions, or of the whole warp.
+        repetitions: repetitions that the intervals span; 1 for a warp that ends.
+        total_cycles: cycles of a warp or repetition.
+        instructions: instructions of a warp or repetition.
     """
 
     intervals: tuple[Interval, ...]
@@ -74,30 +83,29 @@ def throughput(
     bandwidth: bool = False,
     mshrs: int = 64,
 ) -> xr.Dataset:
-    """Return the throughput (V 7.5 to 7.8).
+    """Returns the throughput (V 7.5 to 7.8).
 
     Args:
         gpu: the chip.
-        kernel: straight code and loops, without barriers.
+        kernel: straight code and loops without barriers.
         warps: warps per SM, at least 0.
         scheduler: "lrr" (round robin) or "gto" (greedy then oldest).
-        bandwidth: add the delay of the memory bus to accesses that coalesce too.
+        bandwidth: add the bandwidth delay to all accesses.
         mshrs: miss registers of an SM; 64 on Fermi (Nugteren et al. 2014, as V 7.7 quotes).
 
     Returns:
         A Dataset over `warps` with `ipc(op)`, `throughput(op)`, `bandwidth`, `execution_time`; `utilization`, the largest
-        rho; `bandwidth_delay` in cycles per warp or repetition, and `cpi`, cycles per instruction of a core.
+        rho; `bandwidth_delay` in cycles per warp or repetition; and `cpi`, cycles per instruction of a core.
 
     Raises:
-        NotCoveredError: as the head of this module says.
-        TypeError: `warps` are no numbers.
-        ValueError: `warps` is below 0, or there is no such policy.
+        NotCoveredError: the model does not cover the kernel or the chip; see the limits above.
+        TypeError: `warps` is not numeric.
+        ValueError: `warps` is below 0, or `scheduler` is another word.
 
     Warns:
         RuntimeWarning: throughput is negative.
     """
-    if scheduler not in ("lrr", "gto"):
-        raise ValueError(f"scheduler = {scheduler!r}: 'lrr' or 'gto'")
+    choice("scheduler", scheduler, ("lrr", "gto"))
     cores_per_sm = _cores(gpu)
     n = axis("warps", warps, at_least=0)
     alone = intervals(gpu, kernel)
@@ -132,16 +140,16 @@ def execution_time(
     bandwidth: bool = False,
     mshrs: int = 64,
 ) -> xr.DataArray:
-    """Return the cycles in which the warps of an SM are executed once, or repeat their endless loop once.
+    """Returns the cycles in which an SM executes all its warps once, or one repetition of their endless loop.
 
-    It may be negative, with a RuntimeWarning (V 7.7). Arguments and errors are those of `throughput`.
+    They may be negative, with a RuntimeWarning (V 7.7). Arguments and errors are those of `throughput`.
     """
     ds = throughput(gpu, kernel, warps=warps, scheduler=scheduler, bandwidth=bandwidth, mshrs=mshrs)
     return ds["execution_time"]
 
 
 def intervals(gpu: Gpu, kernel: Kernel) -> Profile:
-    """Return the interval profile of a warp alone that issues at most one instruction per cycle (V 7.5).
+    """Returns the interval profile of a warp alone that issues at most one instruction per cycle (V 7.5).
 
     Raises:
         NotCoveredError: the kernel has barriers, conditionals or random loops.
@@ -153,7 +161,7 @@ def intervals(gpu: Gpu, kernel: Kernel) -> Profile:
     moved: list[tuple[Instruction, float]] = [(i, parts[i].traffic_bytes / TRANSACTION_BYTES) for i in code]
     moved *= path.repetitions
     gaps = np.diff(path.times)
-    first = int(np.argmax(gaps > 1)) + 1 if kernel.endless else 0  # an interval may span repetitions
+    first = int(np.argmax(gaps > 1)) + 1 if kernel.endless else 0  # an interval may span two repetitions
     found: list[Interval] = []
     instructions, transactions = 0, 0.0
     for k in range(len(gaps)):
@@ -167,17 +175,17 @@ def intervals(gpu: Gpu, kernel: Kernel) -> Profile:
 
 
 def _cores(gpu: Gpu) -> int:
-    """Return the model's cores of an SM, each of which issues one instruction per cycle."""
+    """Returns the number of the model's cores per SM, each of which issues one instruction per cycle."""
     cores = gpu.issue_ipc
     if cores < 1 or cores != int(cores):
         raise NotCoveredError(
-            f"{gpu.name}: huang covers chips whose SMs issue a whole number of instructions per cycle, not {cores:g}"
+            f"{gpu.name}: huang only covers chips whose SMs issue a whole number of instructions per cycle, not {cores:g}"
         )
     return int(cores)
 
 
 def _not_overlapped(alone: Profile, each: xr.DataArray, scheduler: Policy) -> xr.DataArray:
-    """Return the sum of NO_i per warp or repetition."""
+    """Returns the sum of NO_i per warp or repetition."""
     others = (each - 1).clip(min=0)
     p = alone.instructions / alone.total_cycles
     mean = float(np.mean([i.instructions for i in alone.intervals]))
@@ -193,7 +201,7 @@ def _not_overlapped(alone: Profile, each: xr.DataArray, scheduler: Policy) -> xr
 def _bandwidth_delay(
     gpu: Gpu, kernel: Kernel, alone: Profile, warps: xr.DataArray, mshrs: int
 ) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return the bandwidth delay in cycles per warp or repetition, and the largest utilization."""
+    """Returns the bandwidth delay in cycles per warp or repetition, and the largest utilization."""
     service = gpu.clock_ghz * TRANSACTION_BYTES / gpu.memory.pin_bandwidth_gbs
     delay, utilization = 0.0 * warps, 0.0 * warps
     for _, _, transactions in alone.intervals:

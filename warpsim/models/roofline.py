@@ -1,14 +1,14 @@
-"""The roofline: throughput is bound by arithmetic or by memory, whichever is the less.
+"""The roofline model: throughput is bound by arithmetic or by memory, whichever bound is lower.
 
-S. Williams, A. Waterman, D. Patterson, Roofline: An Insightful Visual Performance Model for Multicore Architectures,
-Communications of the ACM 52(4), 2009; V 4.1 (Volkov, Understanding Latency Hiding on GPUs, 2016) names it as the model
-for its workload.
+Source: S. Williams, A. Waterman, D. Patterson, Roofline: An Insightful Visual Performance Model for Multicore Architectures,
+Communications of the ACM 52(4), 2009. V 4.1 names it as the model for its workload; V is Volkov 2016 (docs/bibliography.md).
 
     attainable operations per cycle = min(peak, bandwidth x operational intensity)
 
-Assumed: latency is hidden, whatever the occupancy; operations are those of the CUDA cores, all others are free.
-It fails wherever latency is not hidden, that is at small occupancies, and where something else binds: issue, special
-functions, shared memory, a limit of loads in flight.
+Assumptions: Latency is hidden at any occupancy. Operations are those of the CUDA cores; all others are free.
+
+Limits: The model fails where latency is not hidden, that is at small occupancies, and where another resource binds: issue,
+special functions, shared memory, or a limit of loads in flight.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from warpsim.models.parts.profile import Profile, dataset, profile
 
 
 def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> xr.Dataset:
-    """Return the attainable throughput, the same at every occupancy.
+    """Returns the attainable throughput, the same at every occupancy.
 
     Args:
         gpu: the chip.
-        kernel: one with operations of the CUDA cores, or accesses to global memory.
-        warps: warps per SM, at least 0; they give the result its shape.
+        kernel: a kernel with operations of the CUDA cores or accesses to global memory.
+        warps: warps per SM, at least 0; only the shape of the result depends on them.
 
     Returns:
         A Dataset over `warps` with `ipc(op)`, `throughput(op)`, `bandwidth`, `execution_time`, and
         `operational_intensity` in operations per byte moved (infinite without accesses).
 
     Raises:
-        NotCoveredError: the kernel has neither, or tells the warps of a block apart.
-        TypeError: `warps` are no numbers.
+        NotCoveredError: the kernel has neither of these, or treats the warps of a block differently.
+        TypeError: `warps` is not numeric.
         ValueError: `warps` is below 0.
     """
     found = _covered(gpu, kernel)
@@ -58,18 +58,18 @@ def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> 
 
 
 def execution_time(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> xr.DataArray:
-    """Return the cycles in which the warps of an SM are executed once, or repeat their endless loop once."""
+    """Returns the cycles in which an SM executes all its warps once, or one repetition of their endless loop."""
     return throughput(gpu, kernel, warps=warps)["execution_time"]
 
 
 def bottleneck(gpu: Gpu, kernel: Kernel) -> str:
-    """Return which roof is the lower: "alu" or "memory"."""
+    """Returns the lower roof: "alu" or "memory"."""
     cycles = _cycles(_covered(gpu, kernel))
     return max(cycles, key=lambda resource: cycles[resource])
 
 
 def ridge(gpu: Gpu) -> float:
-    """Return the operational intensity at which the roofs meet, in operations per byte."""
+    """Returns the operational intensity at which the roofs meet, in operations per byte."""
     return units.ipc_to_ops_per_cycle(_peak(gpu)) * gpu.sms / gpu.bandwidth_bytes_per_cycle
 
 
@@ -80,12 +80,12 @@ def _peak(gpu: Gpu) -> float:
 def _covered(gpu: Gpu, kernel: Kernel) -> Profile:
     found = profile(gpu, kernel)
     if not any(_work(found)):
-        raise NotCoveredError(f"{kernel.name}: roofline covers CUDA core operations and accesses to global memory")
+        raise NotCoveredError(f"{kernel.name}: roofline only covers CUDA core operations and accesses to global memory")
     return found
 
 
 def _work(of: Profile) -> tuple[float, float]:
-    """Return operations, and bytes moved."""
+    """Returns the operations and the bytes moved, per warp or repetition."""
     return units.ipc_to_ops_per_cycle(of.instructions.get("alu", 0.0)), sum(p.count * p.traffic_bytes for p in of.parts)
 
 

@@ -1,19 +1,20 @@
-"""The model of Zhang and Owens as V 7.3 restates it.
+"""The model of Zhang and Owens: throughput of a kernel from microbenchmarks of its instructions (V 7.3).
 
-Y. Zhang, J. Owens, A quantitative performance analysis model for GPU architectures, HPCA 2011; V is V. Volkov, Understanding
-Latency Hiding on GPUs, 2016. Each kind of instruction is measured alone at each occupancy, and the largest time counts:
+Source: Y. Zhang, J. Owens, A quantitative performance analysis model for GPU architectures, HPCA 2011, as restated in V 7.3. V is
+Volkov 2016 (docs/bibliography.md). Each class of instructions is measured alone at each occupancy. The largest time counts:
 
     alu_time = alu instructions x 32 / alu(n)      mem_time = memory instructions x 32 / mem(n)
-    Time = max(alu_time, mem_time)                 (a variant that V compares: their sum)
+    Time = max(alu_time, mem_time)                 (V also compares a variant: their sum)
 
-where alu(n) and mem(n) are the measured throughputs in operations per cycle. Times of different arithmetic instructions add
-up; shared memory is a third part. `microbenchmarks` gives the kernels to be measured, for `simulate` or for hardware.
+alu(n) and mem(n) are the measured throughputs in operations per cycle. Times of different arithmetic instructions add up, and
+shared memory is a third part. `microbenchmarks` returns the kernels to measure, by `simulate` or on hardware.
 
-Assumed: what a kind of instruction attains alone at an occupancy, it attains in a mix. So it is exact at alpha = 0 and
-infinity, and fails between: where latency binds, the same warp counts as executing an arithmetic and a memory
-instruction at the same time, and throughput is overestimated by up to a factor of 2 (V Figures 7.5, 7.6). Measured at the same
-occupancy only, not at the same block sizes and counts as in the paper (V 7.3). Stores are taken as loads of the same
-access. Barriers are not covered.
+Assumptions: An instruction class attains in a mix what it attains alone at that occupancy. Measurements are taken at the same
+occupancy, but not at the same block sizes and counts as in the paper (V 7.3). Stores count as loads of the same access.
+
+Limits: The model is exact at alpha = 0 and infinity and fails between. Where latency binds, it lets a warp execute an
+arithmetic and a memory instruction at the same time, and overestimates throughput by up to a factor of 2 (V Figures 7.5, 7.6).
+Barriers are not covered.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from warpsim.arguments import choice
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction, Kernel, Loop
 from warpsim.kernels.statements import MEMORY_OPS
@@ -36,13 +38,13 @@ _FREE = ("branch", "exit")
 
 
 def microbenchmarks(gpu: Gpu, kernel: Kernel) -> dict[str, Kernel]:
-    """Return the kernels whose throughput the model needs: a dependent chain of each kind of instruction.
+    """Returns the kernels whose throughput the model needs: a dependent chain of each class of instructions.
 
-    The keys are those of `measured`: the operation class, with the access or the conflict where it is not the plain
-    one, such as "load, stride 2".
+    The keys are those of `measured`: the operation class, and the access or bank conflict unless it is the default, such as
+    "load, stride 2".
 
     Raises:
-        NotCoveredError: the kernel has barriers, or tells the warps of a block apart.
+        NotCoveredError: the kernel has barriers, or treats the warps of a block differently.
     """
     refuse(kernel, "zhang_owens", "barrier")
     return {_label(part): _chain(part) for part in profile(gpu, kernel).parts if part.op not in _FREE}
@@ -56,27 +58,26 @@ def throughput(
     measured: Mapping[str, xr.DataArray] | None = None,
     times: Literal["overlap", "add"] = "overlap",
 ) -> xr.Dataset:
-    """Return the throughput from those of the kernel's instructions alone (V 7.3).
+    """Returns the throughput from the throughputs of each class of instructions alone (V 7.3).
 
     Args:
         gpu: the chip.
-        kernel: any without barriers; branches and exits are free.
+        kernel: any kernel without barriers; branches and exits are free.
         warps: warps per SM, at least 0.
-        measured: by the keys of `microbenchmarks`: instructions per cycle and SM, over a coordinate `warps` that has all
-            the occupancies asked for (but 0). Left out: the refined model of V 6.5 for each microbenchmark, whose
-            contention curve is V's fit to such measurements.
-        times: "overlap", or "add" for the variant.
+        measured: measured throughput of each key of `microbenchmarks`, in instructions per cycle and SM, over a coordinate
+            `warps` that has every value of `warps` except 0. Left out, the refined model of V 6.5 predicts each
+            microbenchmark; its contention curve is V's fit to such measurements.
+        times: "overlap" (the largest time) or "add" (the sum).
 
     Returns:
         A Dataset over `warps` with `ipc(op)`, `throughput(op)`, `bandwidth`, `execution_time`.
 
     Raises:
-        NotCoveredError: the kernel has barriers, or tells the warps of a block apart.
-        TypeError: `warps` are no numbers.
-        ValueError: `warps` is below 0, `measured` lacks an instruction or an occupancy, or there are no such `times`.
+        NotCoveredError: the kernel has barriers, or treats the warps of a block differently.
+        TypeError: `warps` is not numeric.
+        ValueError: `warps` is below 0, `measured` lacks an instruction or an occupancy, or `times` is another word.
     """
-    if times not in ("overlap", "add"):
-        raise ValueError(f"times = {times!r}: 'overlap' or 'add'")
+    choice("times", times, ("overlap", "add"))
     n = axis("warps", warps, at_least=0)
     needed = microbenchmarks(gpu, kernel)
     of = profile(gpu, kernel)
@@ -88,7 +89,7 @@ def throughput(
         }
     lacking = sorted(needed.keys() - measured.keys())
     if lacking:
-        raise ValueError(f"measured = {', '.join(measured) or 'nothing'}: also {', '.join(lacking)}")
+        raise ValueError(f"measured = {', '.join(measured) or 'nothing'}: must also have {', '.join(lacking)}")
     together: dict[str, xr.DataArray] = {}
     for part in of.parts:
         if part.op not in _FREE:
@@ -96,7 +97,7 @@ def throughput(
             time = part.count / _at(measured[_label(part)], n, _label(part))
             together[name] = together.get(name, 0.0) + time
     if not together:
-        raise NotCoveredError(f"{kernel.name}: nothing but branches and exits, which are free")
+        raise NotCoveredError(f"{kernel.name}: zhang_owens does not cover kernels of branches and exits only")
     parts = xr.concat(list(together.values()), dim="part")
     rate = 1 / (parts.max("part") if times == "overlap" else parts.sum("part", skipna=False))
     return dataset(of, rate.where(n > 0, 0.0), n, source="warpsim.models.zhang_owens, V 7.3")
@@ -109,15 +110,15 @@ def execution_time(
     warps: ArrayLike | xr.DataArray,
     measured: Mapping[str, xr.DataArray] | None = None,
 ) -> xr.DataArray:
-    """Return the cycles in which the warps of an SM are executed once, or repeat their endless loop once."""
+    """Returns the cycles in which an SM executes all its warps once, or one repetition of their endless loop."""
     return throughput(gpu, kernel, warps=warps, measured=measured)["execution_time"]
 
 
 def _at(ipc: xr.DataArray, warps: xr.DataArray, label: str) -> xr.DataArray:
-    """Return the measured throughput at the occupancies; NaN without warps."""
+    """Returns the measured throughput at some occupancies; NaN at 0 warps."""
     missing = sorted(set(warps.values[warps.values > 0].flat) - set(np.atleast_1d(ipc["warps"].values)))
     if missing:
-        raise ValueError(f"measured[{label!r}]: no throughput at {', '.join(f'{m:g}' for m in missing)} warps")
+        raise ValueError(f"measured[{label!r}]: has no throughput at {', '.join(f'{m:g}' for m in missing)} warps")
     by_warps = dict(zip(np.atleast_1d(ipc["warps"].values), np.atleast_1d(ipc.values), strict=True))
     return warps.copy(data=np.array([by_warps.get(w, np.nan) for w in warps.values.flat]).reshape(warps.shape))
 

@@ -1,8 +1,7 @@
-"""Hong and Kim's equations, in the paper's symbols (HK).
+"""Hong and Kim's equations in the symbols of the paper (HK).
 
-HK is S. Hong, H. Kim, An Analytical Model for a GPU Architecture with Memory-level and Thread-level Parallelism
-Awareness, 2009. Equations 1 to 4 are special cases, 20 is N, 21 and 25 are in `mwp_cwp.grid`; `mwp_cwp` says what is
-assumed, and where the paper's equations contradict each other.
+Equations 1 to 4 are special cases, 20 is N, and 21 and 25 are in `mwp_cwp.grid`. `mwp_cwp` states the assumptions and where the
+equations of the paper contradict each other. HK is Hong and Kim 2009 (docs/bibliography.md).
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Parameters:
-    """HK Table 1, by the paper's symbols in lower case; numbers, or arrays that broadcast.
+    """Parameters of HK Table 1, with the paper's symbols in lower case; numbers, or arrays that broadcast.
 
     Attributes:
         n: #Active_warps_per_SM.
         mem_ld: DRAM latency in cycles.
         departure_del_uncoal: cycles between two uncoalesced transactions.
-        departure_del_coal: cycles between two coalesced transactions; with both 0, equation 16 has no bound.
+        departure_del_coal: cycles between two coalesced transactions; if both are 0, equation 16 sets no bound.
         mem_bandwidth: GB/s of the chip.
         freq: GHz.
         active_sms: #Active_SMs.
@@ -35,7 +34,7 @@ class Parameters:
         coal_mem_insts: #Coal_Mem_insts of a warp.
         uncoal_per_mw: transactions of an uncoalesced access.
         load_bytes_per_warp: bytes of an access.
-        synch_insts: #Synch_insts of a warp, which are among `comp_insts` too.
+        synch_insts: #Synch_insts of a warp; `comp_insts` contains them.
         active_warps_per_block: warps of a thread block.
         rep: #Rep (equation 21).
         issue_cycles: #Issue_cycles.
@@ -64,11 +63,11 @@ class Parameters:
 
 
 class Solution(NamedTuple):
-    """What the equations give: arrays of the parameters' common shape, in cycles unless said otherwise.
+    """Results of the equations: arrays of the parameters' common shape.
 
-    `exec_cycles_app` is rep x (`steady_cycles` + `once_cycles`), of which the second part, V's epsilon, does
-    not grow with the number of a warp's memory accesses. `exec_cycles` adds `synch_cost`. `equation` is 22, 23
-    or 24.
+    MWP and CWP are in warps; all other values except `equation` are in cycles. `exec_cycles_app` is
+    rep x (`steady_cycles` + `once_cycles`). `once_cycles`, the epsilon of V, does not grow with the number of memory accesses
+    of a warp. `exec_cycles` adds `synch_cost`. `equation` is the number of the equation that holds: 22, 23 or 24.
     """
 
     mem_l: Numbers
@@ -89,7 +88,7 @@ class Solution(NamedTuple):
 
 
 def parallel_warps(n: ArrayLike, mem_req: ArrayLike, ind_mem_req: ArrayLike) -> Numbers:
-    """Return N_pw, equation 29 as printed: infinite where all requests are independent, 0 where none is."""
+    """Returns N_pw by equation 29 as printed: infinite if all requests are independent, 0 if none is."""
     requests, independent = np.asarray(mem_req, dtype=float), np.asarray(ind_mem_req, dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
         found: Numbers = np.where(
@@ -99,12 +98,12 @@ def parallel_warps(n: ArrayLike, mem_req: ArrayLike, ind_mem_req: ArrayLike) -> 
 
 
 def equations(p: Parameters, *, mwp: ArrayLike | None = None, as_printed: bool = False) -> Solution:
-    """Solve HK's equations 5 to 28, with 29 to 31.
+    """Solves equations 5 to 28 with the extensions 29 to 31.
 
     Args:
         p: the parameters.
-        mwp: MWP, to be used in place of equation 30; HK's example goes on from a rounded one.
-        as_printed: choose equation 23 wherever computation takes longer than memory, as printed.
+        mwp: MWP to use instead of equation 30; the example of HK continues with a rounded MWP.
+        as_printed: use equation 23 wherever computation takes longer than memory, as printed.
     """
     n = np.asarray(p.n, dtype=float)
     uncoal, coal = np.asarray(p.uncoal_mem_insts, dtype=float), np.asarray(p.coal_mem_insts, dtype=float)
@@ -122,10 +121,10 @@ def equations(p: Parameters, *, mwp: ArrayLike | None = None, as_printed: bool =
         bw_per_warp = np.asarray(p.freq) * np.asarray(p.load_bytes_per_warp) / mem_l  # 7
         peak_bw = np.asarray(p.mem_bandwidth) / (bw_per_warp * np.asarray(p.active_sms))  # 6
         n_pw = np.maximum(n, parallel_warps(n, mem_insts, p.ind_mem_req))  # 29
-        bound = np.minimum(np.minimum(without_bw_full, peak_bw), n_pw)  # 30; 5 where n_pw is n
+        bound = np.minimum(np.minimum(without_bw_full, peak_bw), n_pw)  # 30; 5 if n_pw is n
         parallel = bound if mwp is None else np.asarray(mwp, dtype=float)
         mem_cycles = mem_l_uncoal * uncoal + mem_l_coal * coal  # 18
-        comp_cycles = np.asarray(p.issue_cycles) * np.asarray(p.m_factor) * total_insts  # 31; 19 where M_Factor is 1
+        comp_cycles = np.asarray(p.issue_cycles) * np.asarray(p.m_factor) * total_insts  # 31; 19 if M_Factor is 1
         cwp_full = np.where(mem_cycles > 0, (mem_cycles + comp_cycles) / comp_cycles, 1.0)  # 8
         cwp = np.minimum(cwp_full, n)  # 9
         comp_p = np.where(mem_insts > 0, comp_cycles / mem_insts, 0.0)  # 2
@@ -142,7 +141,7 @@ def equations(p: Parameters, *, mwp: ArrayLike | None = None, as_printed: bool =
         )
         once = np.where(few | memory, comp_p * (parallel - 1), np.where(mem_insts > 0, mem_l, 0.0))
         app = (steady + once) * np.asarray(p.rep)
-        npwb = np.maximum(np.minimum(parallel, np.asarray(p.active_warps_per_block)), 1)  # 27; never a gain
+        npwb = np.maximum(np.minimum(parallel, np.asarray(p.active_warps_per_block)), 1)  # 27; never below 1
         blocks = n / np.asarray(p.active_warps_per_block)
         synch = departure_delay * (npwb - 1) * np.asarray(p.synch_insts) * blocks * np.asarray(p.rep)  # 26
     synch = np.where(np.asarray(p.synch_insts, dtype=float) > 0, synch, 0.0)

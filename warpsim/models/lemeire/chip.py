@@ -1,7 +1,7 @@
-"""What the pipeline model knows of a chip: the pipelines of a compute unit, and two latencies of each instruction.
+"""Chips of the pipeline model: the pipelines of a compute unit, and two latencies for each instruction.
 
-L is Lemeire et al., the pipeline performance model. A compute unit is an SM, a group a thread block. The chips of
-L are files in params/pipelines; any other chip is seen as L's micro-benchmarks would find it.
+A compute unit is an SM, and a group is a thread block. The chips of the paper are files in params/pipelines. `timing` derives the
+latencies of any other chip as the paper's micro-benchmarks would measure them. L is Lemeire et al. (docs/bibliography.md).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.models.parts.costs import cost, issue_uses
 
 WITHOUT_RESULT = "store"
-"""The class of which nothing waits for the completion (L III.C: complete as soon as it has been issued)."""
+"""Operation class that completes as soon as it has issued, so that nothing waits for it (L III.C)."""
 
 _GLOBAL_MEMORY = "global memory"
 
 
 class PipelinesFileError(params.ParamsFileError):
-    """All the errors of a file of params/pipelines, a line each."""
+    """All errors of a file of params/pipelines, one per line."""
 
 
 class Op(StrictModel):
-    """An operation class: its pipeline, its issue latency (L: lambda) and its completion latency (L: Lambda)."""
+    """An operation class: pipeline, issue latency (lambda of L) and completion latency (Lambda of L)."""
 
     pipeline: Name
     issue_cycles: Positive
@@ -38,7 +38,7 @@ class Op(StrictModel):
 
 
 class Pipelines(StrictModel):
-    """A chip in the terms of L: Table I, the latencies of Tables II and III, and how many groups a unit holds."""
+    """A chip as L describes it: Table I, the latencies of Tables II and III, and the limits of groups per unit."""
 
     name: Name
     title: Name
@@ -56,10 +56,10 @@ class Pipelines(StrictModel):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], source: str = "pipelines") -> Self:
-        """Validate a description, such as a parsed file.
+        """Validates a chip, such as the content of a file.
 
         Raises:
-            PipelinesFileError: with every error; each line starts with `source`.
+            PipelinesFileError: the data has errors; it lists all of them, and each line starts with `source`.
         """
         try:
             return cls.model_validate(dict(data))
@@ -68,28 +68,28 @@ class Pipelines(StrictModel):
 
 
 Chip = Gpu | Pipelines
-"""What the pipeline model takes as a chip."""
+"""Chips that the pipeline model accepts."""
 
 
 def list_pipelines() -> list[str]:
-    """Return the names of the chips in params/pipelines."""
+    """Returns the names of the chips in params/pipelines."""
     return params.list_names("pipelines")
 
 
 def load_pipelines(name_or_path: str | os.PathLike[str]) -> Pipelines:
-    """Load a chip by its name in params/pipelines, or from a file.
+    """Loads a chip by its name in params/pipelines, or from a file.
 
     Raises:
         TypeError: `name_or_path` is neither a string nor a path.
         ValueError: there is no such chip or file.
-        PipelinesFileError: the file has errors; all of them are listed.
+        PipelinesFileError: the file has errors; it lists all of them.
     """
     path = params.resolve("pipelines", name_or_path)
     return Pipelines.from_dict(params.read_toml(path, PipelinesFileError), source=str(path))
 
 
 class Timing(NamedTuple):
-    """An instruction on a chip: its pipeline, and its issue and completion latencies in cycles."""
+    """Pipeline of an instruction, and its issue and completion latencies in cycles."""
 
     pipeline: str
     issue: float
@@ -97,21 +97,21 @@ class Timing(NamedTuple):
 
 
 def timing(chip: Chip, instruction: Instruction) -> Timing:
-    """Return the two latencies of an instruction (L III.B).
+    """Returns the two latencies of an instruction (L III.B).
 
-    Of a `Gpu` they are those that a benchmark of many such instructions would find: the issue latency is the
-    longest that one holds any resource of the SM (unit, schedulers, share of the memory system), the completion
-    latency that of the chip's file, of a branch its gap.
+    For a `Gpu` they are what a benchmark of many such instructions would measure. The issue latency is the longest time for
+    which an instruction holds any resource of the SM (unit, schedulers, share of the memory system). The completion latency
+    is that of the chip file, or the gap of a branch.
 
     Raises:
-        ValueError: the chip lacks the operation class, or the latency of a cache that is hit.
+        ValueError: the chip lacks the operation class, or the latency of a cache that the kernel hits.
     """
     if isinstance(chip, Pipelines):
         if instruction.op not in chip.ops:
             raise ValueError(f"op = {instruction.op!r}: {chip.name} has {', '.join(chip.ops)}")
         op = chip.ops[instruction.op]
         if instruction.ways > 1:
-            raise ValueError(f"ways = {instruction.ways}: 1 on {chip.name}, whose conflicts are classes of their own")
+            raise ValueError(f"ways = {instruction.ways}: must be 1 on {chip.name}, where bank conflicts are operation classes")
         return Timing(op.pipeline, op.issue_cycles, op.completion_cycles)
     spent = cost(chip, instruction, float(chip.memory.latency_cycles))
     uses = [*spent.uses, *issue_uses(chip, "issue", spent.slots, spent.reissues)]
@@ -127,18 +127,17 @@ def timing(chip: Chip, instruction: Instruction) -> Timing:
 
 
 def unit_limits(chip: Chip) -> tuple[int, int, int]:
-    """Return the warps, the groups and the warps of a group that a compute unit holds at most."""
+    """Returns the largest numbers of warps, of groups, and of warps per group on a compute unit."""
     if isinstance(chip, Pipelines):
         return chip.max_warps, chip.max_groups, chip.max_group_warps
     return chip.sm.max_warps, chip.sm.max_blocks, chip.sm.max_block_warps
 
 
 def configurations(chip: Pipelines) -> list[tuple[int, int]]:
-    """Return the (warps of a group, groups at a time) that L IV.A explores.
+    """Returns the pairs (warps of a group, resident groups) that L IV.A explores.
 
-    Group sizes are powers of two from 32 threads. How many groups are resident is set by the local memory that
-    each takes (assumed; it is what makes the printed numbers of combinations come out), so that numbers which no
-    allocation gives are left out.
+    Group sizes are powers of two from 32 threads. The local memory of a group determines the number of resident groups, and
+    numbers that no allocation gives are left out. This is an assumption; it reproduces the printed numbers of combinations.
     """
     warps, groups, group_warps = unit_limits(chip)
     fit = set(_resident_groups(chip))

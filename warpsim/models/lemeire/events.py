@@ -1,6 +1,6 @@
-"""Algorithm 1 of L (Lemeire et al., the pipeline performance model): issue and completion events of one compute unit.
+"""Algorithm 1 of the pipeline model: issue and completion events of one compute unit, compiled.
 
-It is compiled, and its times are whole ticks, `TICKS` to a cycle, so that nothing is rounded twice.
+Times are whole ticks, `TICKS` per cycle, so that sums are exact. L is Lemeire et al. (docs/bibliography.md).
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 TICKS = 5040
-"""Ticks of a cycle: a multiple of all numbers up to 10, so that fractions such as 7/4 and 1/6 are exact."""
+"""Ticks per cycle: a multiple of all integers up to 10, so that fractions such as 7/4 and 1/6 are exact."""
 
-_COMPLETION, _ISSUE = 0, 1  # at equal times completions come first: a result is there for the issue at X + completion
+_COMPLETION, _ISSUE = 0, 1  # at equal times completions come first, so that an issue at that time can use the result
 
 
 class Program(NamedTuple):
-    """A dependence graph in arrays, of shape (nodes,) but for the last two. Latencies are in ticks.
+    """A dependence graph as arrays of shape (nodes,), except for the last two; latencies are in ticks.
 
-    What waits for node k are the nodes `successors[first[k]:first[k + 1]]`.
+    The nodes `successors[first[k]:first[k + 1]]` wait for node k.
     """
 
     pipeline: NDArray[np.int64]
@@ -36,7 +36,7 @@ class Program(NamedTuple):
 def _make_ready(
     time: Any, task: Any, line: Any, retry: Any, events: Any, head: Any, tail: Any, behind: Any, idle_since: Any
 ) -> None:
-    """Append a task to its pipeline's line; an idle pipeline finds it when it looks next."""
+    """Appends a task to the queue of its pipeline; an idle pipeline finds it at its next retry."""
     behind[task] = -1
     if head[line] < 0:
         head[line] = task
@@ -56,15 +56,15 @@ def _run(
     pipeline: Any, issue: Any, completion: Any, barrier: Any, waits_for: Any, first: Any, successors: Any,
     pipelines: Any, group_warps: Any, resident: Any, groups: Any, retry: Any,
 ) -> Any:  # fmt: skip
-    """Return the time of the last completion, in ticks, and the ticks for which each pipeline was taken."""
+    """Returns the time of the last completion and the busy time of each pipeline, in ticks."""
     nodes = len(pipeline)
     per_group = group_warps * nodes
-    waiting = np.empty(resident * per_group, np.int64)  # for so many completions, by task: (group, warp, node)
+    waiting = np.empty(resident * per_group, np.int64)  # completions that a task (group, warp, node) still waits for
     missing = np.zeros((resident, nodes), np.int64)  # warps that have not completed a barrier, by group and node
-    left = np.zeros(resident, np.int64)  # tasks of a group
+    left = np.zeros(resident, np.int64)  # incomplete tasks of a group
     behind = np.empty(resident * per_group, np.int64)
     head, tail = np.full(pipelines, -1), np.full(pipelines, -1)
-    idle_since = np.full(pipelines, -retry)  # an issue event at 0
+    idle_since = np.full(pipelines, -retry)  # the first retry is at time 0
     taken = np.zeros(pipelines, np.int64)
     events = [(0, _COMPLETION, 0)]
     events.pop()
@@ -101,7 +101,7 @@ def _run(
         end = time
         group, node = what // per_group, what % nodes
         left[group] -= 1
-        one, past = what - node, what - node + nodes  # the tasks of this warp
+        one, past = what - node, what - node + nodes  # tasks of this warp
         if barrier[node]:
             missing[group, node] -= 1
             if missing[group, node] > 0:
@@ -119,28 +119,27 @@ def _run(
 
 
 _make_ready = numba.njit(_make_ready, nogil=True)
-_compiled = numba.njit(_run, nogil=True, cache=True)  # its only callee is in this file, which numba's cache does watch
+_compiled = numba.njit(_run, nogil=True, cache=True)  # numba's cache only watches this file, which holds all callees
 
 
 def run(
     program: Program, *, pipelines: int, group_warps: int, resident: int, groups: int, retry: int
 ) -> tuple[int, NDArray[np.int64]]:
-    """Run groups of warps on one compute unit until all are complete.
+    """Runs groups of warps on one compute unit until all are complete.
 
-    Each pipeline takes the instruction that has been ready for longest; if there is none, it looks again after
-    `retry`. A group that completes is replaced at once. A barrier is complete when all warps of the group have
-    completed it.
+    Each pipeline issues the instruction that has been ready for longest. If there is none, it retries after `retry` ticks. A
+    new group replaces a completed group at once. A barrier completes when all warps of the group have completed it.
 
     Args:
-        program: what each warp executes.
+        program: program of each warp.
         pipelines: number of pipelines.
         group_warps: warps of a group.
-        resident: groups at a time.
-        groups: in all.
-        retry: in ticks.
+        resident: resident groups.
+        groups: groups in total.
+        retry: ticks until an idle pipeline looks again.
 
     Returns:
-        The time of the last completion in ticks, and the ticks for which each pipeline was taken.
+        The time of the last completion in ticks, and the busy time of each pipeline in ticks, of shape (pipelines,).
     """
     end, taken = _compiled(*program, pipelines, group_warps, min(resident, groups), groups, retry)
     return int(end), taken

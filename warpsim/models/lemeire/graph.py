@@ -1,10 +1,9 @@
-"""The instruction dependence graph of a kernel (L III.C): what must be complete before an instruction can issue.
+"""The instruction dependence graph of a kernel: which instructions must complete before another can issue (L III.C).
 
-L is Lemeire et al., the pipeline performance model. Loops are unrolled, and the two sides of a conditional that
-diverges follow each other. An instruction depends on the last writer of each register that it reads; on the last
-branch before it, whose outcome it needs; and on the last barrier. A barrier depends on all since the one before
-it. Registers that are written again do not wait for their readers (the graph is of data, not of names). Program
-order does not count otherwise.
+Loops are unrolled, and the two sides of a divergent conditional follow each other. An instruction depends on the last writer of
+each register that it reads, on the last branch before it, and on the last barrier. A barrier depends on all instructions since
+the previous barrier. Writing a register does not wait for its readers: the graph contains true dependences only. It ignores
+program order otherwise. L is Lemeire et al. (docs/bibliography.md).
 """
 
 from __future__ import annotations
@@ -21,29 +20,29 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_NODES = 1_000_000
-"""Most instructions that a kernel may unroll to."""
+"""Largest number of instructions of an unrolled kernel."""
 
 
 class Node(NamedTuple):
-    """An instruction, and why it waits: pairs (number of an earlier node, register, or "branch", "barrier")."""
+    """An instruction and its dependences: pairs of an earlier node's number and a register, "branch" or "barrier"."""
 
     instruction: Instruction
     after: tuple[tuple[int, str], ...]
 
 
 def dependences(kernel: Kernel, *, repetitions: int = 1) -> list[Node]:
-    """Unroll a kernel into its nodes, in program order; the exit is none of them.
+    """Unrolls a kernel into nodes in program order, without the exit.
 
     Args:
         kernel: any kernel that all warps execute alike.
-        repetitions: of an endless loop.
+        repetitions: repetitions of an endless loop.
 
     Raises:
         ValueError: `repetitions` is below 1.
         NotCoveredError: warps may take different paths, or there are more than `MAX_NODES` nodes.
     """
     if repetitions < 1:
-        raise ValueError(f"repetitions = {repetitions}: at least 1")
+        raise ValueError(f"repetitions = {repetitions}: must be at least 1")
     unrolled = _Unrolled(kernel, repetitions)
     unrolled.add(kernel.body)
     return unrolled.nodes
@@ -52,18 +51,18 @@ def dependences(kernel: Kernel, *, repetitions: int = 1) -> list[Node]:
 def dependence_graph(
     kernel: Kernel, *, repetitions: int = 1, latencies: Callable[[Instruction], tuple[str, float, float]] | None = None
 ) -> nx.DiGraph:
-    """Return the graph as a networkx.DiGraph (needs networkx: `pip install 'warpsim[graph]'`).
+    """Returns the dependence graph as a networkx.DiGraph (requires networkx: `pip install 'warpsim[graph]'`).
 
     Args:
         kernel: any kernel that all warps execute alike.
-        repetitions: of an endless loop.
-        latencies: what gives an instruction its (pipeline, issue latency, completion latency in cycles), such as
-            `functools.partial(timing, chip)`; left out, the nodes bear none.
+        repetitions: repetitions of an endless loop.
+        latencies: maps an instruction to its pipeline, issue latency and completion latency in cycles, such as
+            `functools.partial(timing, chip)`; left out, the nodes have no latencies.
 
     Returns:
         Nodes 0, 1, ... in program order with the attributes `op`, `text` and, with `latencies`, `pipeline`,
         `issue_cycles` and `completion_cycles`; edges with the attribute `through`, a register, "branch" or
-        "barrier" (the first of them where there are several).
+        "barrier" (the first one if there are several).
 
     Raises:
         ImportError: networkx is not installed.
@@ -85,10 +84,10 @@ def dependence_graph(
 
 
 def draw(graph: nx.DiGraph, ax: Axes) -> Axes:
-    """Draw a dependence graph from top to bottom, a row for each step of its longest chain.
+    """Draws a dependence graph from top to bottom, with one row per step of its longest chain.
 
-    Edges that others imply are left out; dashed ones are through a barrier or a branch. With latencies, a node
-    shows them as issue / completion. Readable up to some fifty nodes.
+    Edges that others imply are left out; dashed edges go through a barrier or a branch. Nodes with latencies show them as
+    issue / completion. The drawing is readable up to about fifty nodes.
     """
     import networkx as nx
 
@@ -142,7 +141,7 @@ class _Unrolled:
     def issue(self, instruction: Instruction) -> None:
         number = len(self.nodes)
         if number == MAX_NODES:
-            raise NotCoveredError(f"{self.kernel.name}: the graph has more than {MAX_NODES} nodes")
+            raise NotCoveredError(f"{self.kernel.name}: pipeline covers at most {MAX_NODES} instructions")
         after = [(self.writer[name], name) for name in dict.fromkeys(instruction.src) if name in self.writer]
         if self.branch is not None:
             after.append((self.branch, "branch"))
@@ -161,14 +160,14 @@ class _Unrolled:
         least, most = loop.trip_range
         if least != most:
             raise NotCoveredError(
-                f"{self.kernel.name}: a loop of {least} to {most} trips; L has one graph for all warps, without chance"
+                f"{self.kernel.name}: pipeline does not cover random numbers of trips, here {least} to {most}"
             )
         for _ in range(self.repetitions if loop.trips is None else least):
             self.add(loop.body)
 
     def conditional(self, conditional: Conditional) -> None:
         if conditional.divides_block:
-            raise NotCoveredError(f"{self.kernel.name}: warps take different sides of a conditional; L has one graph for all")
+            raise NotCoveredError(f"{self.kernel.name}: pipeline does not cover conditionals that warps take differently")
         self.issue(Instruction("branch", src=conditional.src))
         if conditional.diverges or conditional.probability == 1.0:
             self.add(conditional.then)

@@ -1,20 +1,24 @@
-"""The pipeline model of Lemeire et al. (L): a compute unit is a few pipelines, an instruction has two latencies.
+"""The pipeline model of Lemeire et al.: a compute unit is a few pipelines, and an instruction has two latencies.
 
-L is Lemeire et al., the pipeline performance model. The issue latency (lambda) is the least time between two
-independent instructions on their pipeline, the completion latency (Lambda) the time until the result can be used.
-A kernel is its instruction dependence graph (`pipeline_graph`), and Algorithm 1 runs it (`pipeline_events`).
+Source: J. G. Cornelis, J. Lemeire, The pipeline performance model: a generic executable performance model for GPUs, PDP 2019 (L).
+V is Volkov 2016. Both are in docs/bibliography.md.
 
-Assumed: an instruction issues as soon as what it depends on is complete, in any order within a warp; pipelines do
-not share anything; both latencies are constants; a group that completes is replaced at once. Where L is silent:
-each pipeline takes the instruction that has been ready for longest; at equal times completions come before issues;
-a barrier is complete when it is for all warps of the group; a branch delays what follows it, a store nobody.
+The issue latency (lambda) is the least time between two independent instructions on their pipeline. The completion latency
+(Lambda) is the time until the result can be used. A kernel is its instruction dependence graph (`lemeire.graph`), which
+Algorithm 1 executes (`lemeire.events`). Equation 1 is the closed form for a chain of dependent instructions.
 
-It fails at low occupancy, where a warp's own time counts: it leaves out the launch of the next block (of the 544 cycles of
-the vector add, V 3.8, it finds 355), ILP latencies and the order of issue (matrix multiplication is 40 % too fast on
-Kepler). It fails where warps are limited by the number of instructions issued per cycle (Algorithm 1 leaves the limit
-out, L IV.A); for memory, whose latency grows with the load, so that the peak is reached too early (L Figure 2: up to 12 %
-on average); and where the several schedulers of an SM matter (L IV.B). A pipeline that finds nothing looks again a cycle
-later, so that where the issue latency is below one cycle it may start late by a part of a cycle.
+Assumptions: An instruction issues as soon as its dependences are complete, in any order within a warp. Pipelines share nothing.
+Both latencies are constant. A new group replaces a completed group at once. The paper leaves some rules open; here each
+pipeline issues the instruction that has been ready for longest, completions come before issues at equal times, a barrier
+completes when all warps of the group have completed it, a branch delays the instructions after it, and nothing waits for a
+store.
+
+Limits: The model fails at low occupancy, where the time of a warp alone matters. It leaves out the launch of the next block (it
+finds 355 of the 544 cycles of the vector add in V 3.8), ILP latencies and the order of issue (matrix multiplication is 40 % too
+fast on Kepler). It fails where the issue rate limits throughput, because Algorithm 1 has no such limit (L IV.A). It reaches the
+peak of memory throughput at too low an occupancy, because memory latency grows with the load (L Figure 2: up to 12 % on
+average). It fails where the several schedulers of an SM matter (L IV.B). A pipeline that finds no instruction retries one cycle
+later, so it may start a fraction of a cycle late if the issue latency is below one cycle.
 """
 
 from __future__ import annotations
@@ -65,20 +69,20 @@ __all__ = [
 ]
 
 LATENCY = "latency"
-"""What `bottleneck` says where no pipeline is taken all the time."""
+"""Value of `bottleneck` if no pipeline is busy all the time."""
 
 RETRY_CYCLES = 1.0
-"""After how many cycles a pipeline that has found no instruction looks again (L Algorithm 1)."""
+"""Cycles after which a pipeline that has found no instruction retries (L Algorithm 1)."""
 
 _BUSY = 0.95
-_ISSUES = 20_000  # that the shorter of two runs aims at
+_ISSUES = 20_000  # issues in the shorter of two runs, roughly
 _MIN_WAVES, _MAX_WAVES = 8, 500
 
 
 def equation_1(
     issue_cycles: float, completion_cycles: float, *, warps: ArrayLike | xr.DataArray, instructions: int
 ) -> xr.DataArray:
-    """Return the time of W warps of N dependent instructions each on one pipeline (L equation 1), in cycles.
+    """Returns the cycles that W warps of N dependent instructions each take on one pipeline (L equation 1).
 
     t = N Lambda + (W - 1) lambda if W < Lambda / lambda, otherwise Lambda + (N W - 1) lambda.
 
@@ -89,14 +93,14 @@ def equation_1(
         instructions: N, at least 1.
 
     Raises:
-        TypeError: `warps` are no numbers.
+        TypeError: `warps` is not numeric.
         ValueError: an argument is out of its range.
     """
     for name, value, least in (("issue_cycles", issue_cycles, 0), ("completion_cycles", completion_cycles, 0)):
         if not value > least:
-            raise ValueError(f"{name} = {value!r}: above {least}")
+            raise ValueError(f"{name} = {value!r}: must be above {least}")
     if instructions < 1:
-        raise ValueError(f"instructions = {instructions!r}: at least 1")
+        raise ValueError(f"instructions = {instructions!r}: must be at least 1")
     w = axis("warps", warps, at_least=1)
     few = instructions * completion_cycles + (w - 1) * issue_cycles
     many = completion_cycles + (instructions * w - 1) * issue_cycles
@@ -113,16 +117,16 @@ def execution_cycles(
     repetitions: int = 1,
     retry_cycles: float = RETRY_CYCLES,
 ) -> float:
-    """Return the cycles that one compute unit takes for groups of warps (L Algorithm 1).
+    """Returns the cycles that one compute unit needs for some groups of warps (L Algorithm 1).
 
     Args:
-        chip: a `Pipelines`, or a `Gpu` (`timing` says how it is seen).
+        chip: a `Pipelines`, or a `Gpu`, whose latencies `timing` derives.
         kernel: any kernel that all warps execute alike.
-        groups: groups that the unit executes (L: N).
-        resident_groups: groups at a time (L: M).
+        groups: groups that the unit executes (N of L).
+        resident_groups: resident groups (M of L).
         group_warps: warps of a group.
-        repetitions: of an endless loop.
-        retry_cycles: after which a pipeline that has found no instruction looks again.
+        repetitions: repetitions of an endless loop.
+        retry_cycles: cycles after which a pipeline that has found no instruction retries.
 
     Raises:
         ValueError: a count is below 1, `retry_cycles` is below 1/5040, or the chip lacks an operation class.
@@ -141,22 +145,22 @@ def execution_time(
     block_warps: int | None = None,
     retry_cycles: float = RETRY_CYCLES,
 ) -> float:
-    """Return the time of a grid, in seconds (L III.D): N = ceil(blocks / units) groups on a unit, by the clock.
+    """Returns the time of a grid in seconds (L III.D), with ceil(blocks / compute units) groups per unit.
 
     Args:
         chip: a `Pipelines` or a `Gpu`.
         kernel: any kernel that all warps execute alike, and that ends.
-        blocks: of the whole grid.
-        warps: occupancy, in warps per unit.
-        block_warps: warps of a block; left out: the smallest that makes `warps` within the chip's limits.
+        blocks: blocks of the whole grid.
+        warps: warps per compute unit.
+        block_warps: warps of a block; left out, the smallest that divides `warps` within the limits of the chip.
         retry_cycles: as for `execution_cycles`.
 
     Raises:
-        ValueError: the kernel ends in an endless loop, or `warps` is no multiple of the block; otherwise as
+        ValueError: the kernel is endless, or `warps` is not a multiple of the block; otherwise as
             `execution_cycles`.
     """
     if kernel.endless:
-        raise ValueError(f"kernel = {kernel.name}: one that ends")
+        raise ValueError(f"kernel = {kernel.name}: must end, but has an endless loop")
     size = _block_warps(chip, warps, block_warps)
     groups = math.ceil(blocks / _compute_units(chip))
     cycles = execution_cycles(
@@ -173,10 +177,10 @@ def throughput(
     block_warps: int | None = None,
     retry_cycles: float = RETRY_CYCLES,
 ) -> xr.Dataset:
-    """Return the throughput at an occupancy, or at an array of them: that of Algorithm 1 in the steady state.
+    """Returns the throughput of Algorithm 1 in the steady state, at one or several occupancies.
 
-    It is the work between the ends of two runs, one twice as long as the other (in groups, or in repetitions of an
-    endless loop), over the difference of their times.
+    It is the difference in work of two runs over the difference of their times. One run is twice as long as the other, in
+    groups or in repetitions of an endless loop.
 
     Args:
         gpu: a `Gpu`, or a `Pipelines`.
@@ -186,12 +190,12 @@ def throughput(
         retry_cycles: as for `execution_cycles`.
 
     Returns:
-        A Dataset over `warps` with `ipc(op)` and `throughput(op)` as from `simulate`, but without the exit;
-        `bandwidth` (of a `Gpu` alone: L's classes do not say bytes); `busy(pipeline)`, the fraction of time for
-        which each pipeline is taken; and `bottleneck`.
+        A Dataset over `warps` with `ipc(op)` and `throughput(op)` as from `simulate`, but without the exit; `bandwidth` (only
+        for a `Gpu`, since the classes of L have no bytes); `busy(pipeline)`, the fraction of time that each pipeline is busy;
+        and `bottleneck`.
 
     Raises:
-        TypeError: `warps` are no numbers.
+        TypeError: `warps` is not numeric.
         ValueError: as `execution_time`.
         NotCoveredError: warps may take different paths.
     """
@@ -206,7 +210,7 @@ def throughput(
     busy = [over([point.busy[line] for point in points]).expand_dims(pipeline=[line]) for line in lines]
     others = {"bottleneck": quantity(over([point.bottleneck for point in points]), "1", "bound that binds")}
     if busy:
-        others["busy"] = quantity(xr.concat(busy, "pipeline"), "1", "fraction of time for which a pipeline is taken")
+        others["busy"] = quantity(xr.concat(busy, "pipeline"), "1", "fraction of time that a pipeline is busy")
     if isinstance(gpu, Gpu):
         gbs = [units.bytes_per_cycle_to_gbs(point.requested_bytes * gpu.sms, gpu.clock_ghz) for point in points]
         others["bandwidth"] = over(gbs)
@@ -216,9 +220,9 @@ def throughput(
 def bottleneck(
     gpu: Chip, kernel: Kernel, *, warps: int, block_warps: int | None = None, retry_cycles: float = RETRY_CYCLES
 ) -> str:
-    """Return the pipeline that is taken for at least 95 % of the time, or "latency" where none is.
+    """Returns the pipeline that is busy for at least 95 % of the time, or "latency" if there is none.
 
-    L IV.C calls it the bottleneck without a number; a pipeline that all warps wait for is idle at times, as groups end.
+    L IV.C has no number. Even a pipeline that all warps wait for is idle at times, when groups end.
 
     Arguments and errors are those of `throughput`.
     """
@@ -226,10 +230,10 @@ def bottleneck(
 
 
 def needed_warps(gpu: Chip, kernel: Kernel, *, fraction: float = 1.0) -> float:
-    """Return the warps per compute unit that attain a fraction of what the busiest pipeline allows.
+    """Returns the warps per compute unit that attain a fraction of the throughput of the busiest pipeline.
 
-    Of a chain it is Lambda / lambda, where the two lines of equation 1 meet; of any kernel, likewise, the time of a
-    warp alone over the time for which it takes the busiest pipeline. Algorithm 1 may need more, as warps collide.
+    For a chain it is Lambda / lambda, where the two lines of equation 1 meet. For other kernels it is the time of a warp alone
+    over its time on the busiest pipeline. Algorithm 1 may need more warps, because they compete for pipelines.
 
     Raises:
         ValueError: `fraction` is not above 0 and at most 1; otherwise as `throughput`.
@@ -238,7 +242,7 @@ def needed_warps(gpu: Chip, kernel: Kernel, *, fraction: float = 1.0) -> float:
     from warpsim.models.lemeire.events import TICKS
 
     check_fraction(fraction)
-    return fraction / max(_steady(gpu, kernel, 1, 1, 1 / TICKS).busy.values())  # as if the pipelines looked at once
+    return fraction / max(_steady(gpu, kernel, 1, 1, 1 / TICKS).busy.values())  # pipelines retry at once
 
 
 @dataclass(frozen=True)
@@ -252,7 +256,7 @@ class _Programmed:
 
 @dataclass(frozen=True)
 class _Steady:
-    """Rates per cycle and unit in the steady state."""
+    """Rates per cycle and compute unit in the steady state."""
 
     ipc: dict[str, float]
     busy: dict[str, float]
@@ -269,7 +273,7 @@ def _steady(chip: Chip, kernel: Kernel, warps: float, block_warps: int | None, r
     resident = int(warps) // size
     once = _programmed(chip, kernel, 1)
     if not once.nodes:
-        raise ValueError(f"kernel = {kernel.name}: at least one instruction")
+        raise ValueError(f"kernel = {kernel.name}: must have at least one instruction")
     waves = min(max(_MIN_WAVES, math.ceil(_ISSUES / (len(once.nodes) * warps))), _MAX_WAVES)
 
     def run(times: int) -> tuple[float, NDArray[np.float64]]:
@@ -279,7 +283,7 @@ def _steady(chip: Chip, kernel: Kernel, warps: float, block_warps: int | None, r
 
     (short, taken_before), (long, taken) = run(waves), run(2 * waves)
     rate = waves * warps / (long - short)  # of warps, or of repetitions
-    if kernel.endless:  # what stands before the loop has happened once, in both
+    if kernel.endless:  # both runs execute the instructions before the loop once
         nodes = _programmed(chip, kernel, 2).nodes[len(once.nodes) :]
     else:
         nodes = once.nodes
@@ -295,7 +299,7 @@ def _steady(chip: Chip, kernel: Kernel, warps: float, block_warps: int | None, r
 
 
 def _programmed(chip: Chip, kernel: Kernel, repetitions: int) -> _Programmed:
-    """Return a kernel that is unrolled for a chip."""
+    """Unrolls a kernel for a chip."""
     from warpsim.models.lemeire.events import TICKS, Program
 
     nodes = dependences(kernel, repetitions=repetitions)
@@ -322,15 +326,15 @@ def _programmed(chip: Chip, kernel: Kernel, repetitions: int) -> _Programmed:
 def _run(
     program: _Programmed, groups: int, resident: int, group_warps: int, retry_cycles: float
 ) -> tuple[float, NDArray[np.float64]]:
-    """Return the cycles of a run, and those for which each pipeline was taken."""
+    """Returns the cycles of a run, and the busy cycles of each pipeline."""
     from warpsim.models.lemeire import events as pipeline_events
 
     for name, value in (("groups", groups), ("resident_groups", resident), ("group_warps", group_warps)):
         if value < 1:
-            raise ValueError(f"{name} = {value!r}: at least 1")
+            raise ValueError(f"{name} = {value!r}: must be at least 1")
     retry = round(retry_cycles * pipeline_events.TICKS)
     if retry < 1:
-        raise ValueError(f"retry_cycles = {retry_cycles!r}: at least 1/{pipeline_events.TICKS}")
+        raise ValueError(f"retry_cycles = {retry_cycles!r}: must be at least 1/{pipeline_events.TICKS}")
     end, taken = pipeline_events.run(
         program.program,
         pipelines=len(program.lines),
@@ -347,17 +351,18 @@ def _compute_units(chip: Chip) -> int:
 
 
 def _block_warps(chip: Chip, warps: float, block_warps: int | None) -> int:
-    """Return the warps of a block: as given, or the smallest of which a whole number makes `warps`."""
+    """Returns the warps of a block: as given, or the smallest number that divides `warps` within the limits of the chip."""
     if not float(warps).is_integer() or warps < 1:
-        raise ValueError(f"warps = {warps:g}: a whole number, at least 1, since this model runs warps one by one")
+        raise ValueError(f"warps = {warps:g}: must be a whole number from 1")
     most_warps, most_groups, most = unit_limits(chip)
     if block_warps is not None:
         if block_warps < 1 or warps % block_warps:
-            raise ValueError(f"block_warps = {block_warps!r}: a divisor of warps = {int(warps)}")
+            raise ValueError(f"block_warps = {block_warps!r}: must divide warps = {int(warps)}")
         return block_warps
     fit = [size for size in range(1, most + 1) if warps % size == 0 and warps // size <= most_groups]
     if not fit or warps > most_warps:
         raise ValueError(
-            f"warps = {int(warps)}: at most {most_warps}, in at most {most_groups} blocks of at most {most} warps, on {chip.name}"
+            f"warps = {int(warps)}: must be at most {most_warps} on {chip.name},"
+            f" in at most {most_groups} blocks of at most {most} warps"
         )
     return fit[0]

@@ -1,1 +1,1 @@
-"""What several models share: operation counts, costs, the path of one warp, needed warps."""
+"""Parts that several models share, such as instruction counts, costs, and the schedule of a warp alone."""

@@ -1,9 +1,8 @@
-"""The parallelism within a warp, from its basic blocks (S 5.3).
+"""Parallelism within a warp, from its basic blocks (S 5.3).
 
-S is J. Sim, A. Dasgupta, H. Kim, R. Vuduc, A Performance Analysis Framework for Identifying Potential Benefits in
-GPGPU Applications, 2012. What overlaps across the end of a block, as the rounds of a loop may, does not count. The
-paper's mean over blocks divides the sum of value x executions by the number of blocks; it is divided by the
-executions here, without which the mean would grow with them.
+Instructions that overlap across the end of a block, such as those of two iterations of a loop, do not count. The paper divides
+the sum of value x executions by the number of blocks; here it is divided by the executions, since the mean would otherwise grow
+with them. S is Sim et al. 2012 (docs/bibliography.md).
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from warpsim.models.parts.counts import Counts
 
 
 def instruction_parallelism(counted: Counts) -> float:
-    """Return ILP: instructions over groups that may issue together, averaged over the blocks' executions.
+    """Returns the ILP of a warp: instructions per group that may issue together, averaged over the executions of the blocks.
 
-    An instruction that reads a register written in its group begins the next one; issue is in order.
+    Issue is in order. An instruction that reads a register written in its group begins the next group.
     """
     return _mean((len(b.instructions) / _groups(b.instructions), b.times) for b in counted.blocks)
 
 
 def memory_parallelism(counted: Counts) -> float:
-    """Return MLP: memory requests from a load to the first use of it, itself included; 1 without loads.
+    """Returns the MLP of a warp: memory requests from a load, including it, to the first use of its result.
 
-    The loads of a block are averaged, then the executions of the blocks that have any.
+    It is averaged over the loads of a block, then over the executions of the blocks with loads. Without loads it is 1.
     """
     found = []
     for block in counted.blocks:
@@ -47,7 +46,7 @@ def _groups(instructions: tuple[Instruction, ...]) -> int:
 
 
 def _requests(instructions: tuple[Instruction, ...]) -> int:
-    """Return the memory requests up to the first use of what the first instruction loads."""
+    """Returns the number of memory requests before the first use of the first instruction's result."""
     found = 0
     for i, instruction in enumerate(instructions):
         if i and instructions[0].dst in instruction.src:

@@ -1,4 +1,4 @@
-"""What the analytical models share: how they say what they do not cover, and the form of their results."""
+"""Arguments and results of the analytical models, and the error that they raise for what they do not cover."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 
 import warpsim.results.accessor  # noqa: F401, registers `ds.warpsim`
 from warpsim import units
+from warpsim.arguments import choice, integer
 from warpsim.hardware.gpu import Gpu
-from warpsim.kernels import mix
+from warpsim.kernels import Kernel, mix
 from warpsim.results import schema
 
 
@@ -21,35 +22,34 @@ class NotCoveredError(ValueError):
 
 
 def axis(name: str, values: ArrayLike | xr.DataArray, *, at_least: float) -> xr.DataArray:
-    """Return an argument as a labelled array: a scalar has no dimension, an array the dimension `name`.
+    """Returns an argument as a labelled array.
 
-    A DataArray keeps its own dimensions.
+    A scalar has no dimension, an array has the dimension `name`, and a DataArray keeps its own dimensions.
 
     Raises:
         TypeError: the values are not numbers.
-        ValueError: a value is NaN or below `at_least`, or an array has more than one dimension and no names
-            for them.
+        ValueError: a value is NaN or below `at_least`, or a plain array has more than one dimension.
     """
     if isinstance(values, xr.DataArray):
         numbers = values.astype(np.float64)
     else:
         array = np.asarray(values)
         if array.dtype.kind not in "iuf":
-            raise TypeError(f"{name} = {values!r}: a number or an array of numbers")
+            raise TypeError(f"{name} = {values!r}: must be a number or an array of numbers")
         if array.ndim > 1:
-            raise ValueError(f"{name} = array of shape {array.shape}: one dimension, or an xarray.DataArray")
+            raise ValueError(f"{name} = array of shape {array.shape}: must have one dimension, or be an xarray.DataArray")
         numbers = xr.DataArray(
             array.astype(np.float64),
             dims=(name,) if array.ndim else (),
             coords={name: ((name,) if array.ndim else (), array, schema.coordinate_attrs(name))},
         )
     if not bool((numbers >= at_least).all()):
-        raise ValueError(f"{name} = {values!r}: numbers, at least {at_least:g}")
+        raise ValueError(f"{name} = {values!r}: must be at least {at_least:g}")
     return numbers
 
 
 def quantity(values: Any, unit: str, long_name: str) -> xr.DataArray:
-    """Return a variable that the simulator does not have, with its `units` and `long_name`."""
+    """Returns a variable that a simulation does not have, with its attributes `units` and `long_name`."""
     return xr.DataArray(values, attrs={"units": unit, "long_name": long_name})
 
 
@@ -60,17 +60,17 @@ def result(
     *,
     source: str,
 ) -> xr.Dataset:
-    """Return a model's result with the simulator's names.
+    """Returns the result of a model with the names of a simulation.
 
     Args:
         gpu: the chip.
-        ipc: operation class -> warp instructions per cycle and SM; classes that are left out are 0.
-        others: further variables; those that the simulator has too get its attributes.
-        source: the model, for the attribute `source`.
+        ipc: operation class -> warp instructions per cycle and SM; missing classes are 0.
+        others: further variables; those that a simulation also has get its attributes.
+        source: name of the model, for the attribute `source`.
 
     Returns:
-        A Dataset with `ipc` and `throughput` (32 operations to an instruction) over the arguments' dimensions
-        and `op`, and `others`.
+        A Dataset with `others`, and with `ipc` and `throughput` (32 operations per instruction) over the dimensions of the
+        arguments and `op`.
     """
     ops = schema.result_ops([gpu])
     shape: xr.DataArray = sum(ipc.values(), xr.DataArray(0.0)) * 0.0
@@ -88,27 +88,50 @@ def result(
 
 
 def check_fraction(fraction: float) -> None:
-    """Check a fraction of a throughput.
+    """Checks a fraction of a throughput.
 
     Raises:
-        ValueError: it is not above 0 and at most 1.
+        ValueError: the fraction is not above 0 and at most 1.
     """
     if not 0 < fraction <= 1:
-        raise ValueError(f"fraction = {fraction!r}: above 0 and at most 1")
+        raise ValueError(f"fraction = {fraction!r}: must be above 0 and at most 1")
+
+
+def peak_bandwidth(gpu: Gpu, bandwidth: str) -> float:
+    """Returns the "sustained" or the "pin" bandwidth of a chip in GB/s.
+
+    Raises:
+        TypeError: `bandwidth` is not a string.
+        ValueError: `bandwidth` is another word.
+    """
+    rates = {"sustained": gpu.memory.bandwidth_gbs, "pin": gpu.memory.pin_bandwidth_gbs}
+    return rates[choice("bandwidth", bandwidth, rates)]
+
+
+def check_grid(kernel: Kernel, blocks: int) -> None:
+    """Checks that a kernel ends, and that its grid has blocks.
+
+    Raises:
+        TypeError: `blocks` is not an integer.
+        ValueError: the kernel is endless, or `blocks` is below 1.
+    """
+    if kernel.endless:
+        raise ValueError(f"kernel = {kernel.name}: must end, but has an endless loop")
+    integer("blocks", blocks)
 
 
 def over_alpha(call: Callable[..., Any], gpu: Gpu, alpha: ArrayLike, *, other: str = "load", **arguments: Any) -> Any:
-    """Apply a model to the mixes of V 4.1, over an array of alpha.
+    """Evaluates a model on the mixes of V 4.1 over an array of alpha.
 
     Args:
         call: `throughput`, `execution_time` or `needed_warps` of a model.
         gpu: the chip.
-        alpha: adds per other instruction, one number or an array of one dimension; infinite is allowed.
+        alpha: adds per other instruction; a number or a one-dimensional array; infinity is allowed.
         other: "load", "sfu" or "smem".
-        arguments: passed on, such as `warps`.
+        arguments: further arguments of `call`, such as `warps`.
 
     Returns:
-        What `call` returns, a number as a DataArray, over the dimension `alpha`.
+        The result of `call` over the dimension `alpha`; numbers become a DataArray.
 
     Raises:
         NotCoveredError: the model does not cover one of the mixes.

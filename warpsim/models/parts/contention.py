@@ -1,6 +1,6 @@
-"""Throughput where the memory's latency depends on it (V 6.4, 6.5).
+"""Throughput if memory latency depends on it (V 6.4, 6.5).
 
-V is Volkov, Understanding Latency Hiding on GPUs, 2016.
+V is Volkov 2016 (docs/bibliography.md).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from warpsim.hardware.latency import contention_latency
 
 
 def memory_latency(gpu: Gpu, bandwidth_gbs: float, *, refined: bool) -> float:
-    """Return the memory latency in cycles at a rate of the chip in GB/s.
+    """Returns the memory latency in cycles at a bandwidth of the chip in GB/s.
 
-    It is constant (V Table 6.2), or with `refined` that of V Table 6.5 (G80: the two terms of V 6.4),
-    infinite from c on.
+    It is constant (V Table 6.2). With `refined` it is that of V Table 6.5 (G80: the two terms of V 6.4), and infinite at
+    bandwidths from c on.
     """
     if not refined:
         return float(gpu.memory.latency_cycles)
@@ -25,10 +25,10 @@ def memory_latency(gpu: Gpu, bandwidth_gbs: float, *, refined: bool) -> float:
 
 
 def solve(attained: Callable[[float], float], most: float) -> float:
-    """Return the throughput x = attained(x), from 0 to `most`, which is attained(0).
+    """Solves x = attained(x) for the throughput x, from 0 to `most` = attained(0).
 
-    `attained` is the throughput that the latencies at the throughput x allow, and does not rise with x. V 6.5
-    solves the equation by bisection; Brent's method brackets the root too.
+    `attained(x)` is the throughput that the latencies at the throughput x allow; it must not increase with x. V 6.5 uses
+    bisection; Brent's method brackets the root as well.
     """
     if most == 0 or attained(most) >= most:
         return most

@@ -1,7 +1,6 @@
-"""What one instruction costs on a chip: its latencies, and for how long it holds each resource of an SM.
+"""Costs of one instruction on a chip: its latencies, and the time for which it holds each resource of an SM.
 
-V is Volkov, Understanding Latency Hiding on GPUs, 2016. The rules are those of docs/model.md, sections 2, 3
-and 5.
+The rules are those of docs/model.md, sections 2, 3 and 5. V is Volkov 2016, S is Sim et al. 2012 (docs/bibliography.md).
 """
 
 from __future__ import annotations
@@ -15,20 +14,20 @@ from warpsim.kernels.access import conflict_ways, transactions
 from warpsim.kernels.statements import MEMORY_OPS
 
 MEMORY = "memory"
-"""The resource that the memory system is (V Table 3.4): the SM's share of the sustained bandwidth."""
+"""Name of the memory resource (V Table 3.4): the share of an SM in the sustained bandwidth."""
 
 ISSUE = "issue"
-"""The resource that the warp schedulers of an SM are."""
+"""Name of the issue resource: the warp schedulers of an SM."""
 
 LOADS_IN_FLIGHT = "loads in flight"
-"""The resource that the SM's limit of loads in flight is, where it has one."""
+"""Name of the resource that limits the loads in flight of an SM, if the chip has such a limit."""
 
 
 class Use(NamedTuple):
-    """A row of V Table 3.4: an instruction holds a resource of the SM, the whole of it, for `cycles` cycles.
+    """A row of V Table 3.4: an instruction holds a resource of the SM exclusively for `cycles` cycles.
 
-    `requested_bytes` are those that the program asks for in global memory; only with the units of loads and
-    stores, whose resource bears the name of the operation class as those of all units do.
+    The resource of a unit has the name of its operation class. `requested_bytes` are the bytes of global memory that the
+    program requests; they are counted with the units of loads and stores only.
     """
 
     resource: str
@@ -39,19 +38,19 @@ class Use(NamedTuple):
 
 @dataclass(frozen=True)
 class Cost:
-    """An instruction on a chip.
+    """Costs of an instruction on a chip.
 
     Attributes:
         op: operation class.
         reads: registers that must be ready: the sources and the destination.
         dst: register written.
-        latency: register dependency latency in cycles by the consumer's class; "" stands for all others.
-        gap: least distance to the warp's next issue, in cycles.
+        latency: consumer's operation class -> latency of a register dependency in cycles; "" is any other class.
+        gap: least distance to the next issue of the warp, in cycles.
         slots: issue slots, without reissues.
         reissues: further issue slots, for bank conflicts and extra transactions (V 3.6).
         twice_a_cycle: whether the unit takes two such instructions in one cycle.
-        uses: (use, expected number) of units and memory; issue is counted apart, since two instructions may
-            share a slot.
+        uses: pairs (use, expected number) for units and memory. Issue is counted separately, since two instructions may share
+            a slot.
     """
 
     op: str
@@ -66,7 +65,7 @@ class Cost:
 
 
 def cost(gpu: Gpu, instruction: Instruction, memory_latency: float) -> Cost:
-    """Return what an instruction costs.
+    """Returns the costs of an instruction.
 
     Args:
         gpu: the chip.
@@ -74,7 +73,7 @@ def cost(gpu: Gpu, instruction: Instruction, memory_latency: float) -> Cost:
         memory_latency: latency in cycles of a coalesced load that misses all caches.
 
     Raises:
-        ValueError: the chip does not have the operation class, or says no latency of a cache that is hit.
+        ValueError: the chip does not have the operation class, or the latency of a cache that the access hits.
     """
     name = instruction.op
     if name not in gpu.ops:
@@ -114,10 +113,10 @@ def cost(gpu: Gpu, instruction: Instruction, memory_latency: float) -> Cost:
 
 
 def access_latency(gpu: Gpu, access: Access, memory_latency: float) -> tuple[float, float]:
-    """Return an access' mean latency over the levels (S eq. 12), and the probability that all caches miss.
+    """Returns the mean latency of an access over the cache levels (S eq. 12), and the probability that it misses all caches.
 
     Raises:
-        ValueError: the chip does not say the latency of a cache that is hit.
+        ValueError: the chip lacks the latency of a cache that the access hits.
     """
     levels = (
         ("l1_latency_cycles", gpu.memory.l1_latency_cycles, access.l1_hit),
@@ -126,15 +125,15 @@ def access_latency(gpu: Gpu, access: Access, memory_latency: float) -> tuple[flo
     mean, missing = 0.0, 1.0
     for key, cycles, probability in levels:
         if probability > 0 and cycles is None:
-            raise ValueError(f"memory.{key} = None: {gpu.name} needs it for an access that hits this cache")
+            raise ValueError(f"memory.{key} = None: must be set on {gpu.name} for an access that hits this cache")
         mean += probability * (cycles or 0.0)
         missing -= probability
-    # An infinite latency, of a memory that is saturated, does not concern accesses that never reach it.
+    # The latency of a saturated memory is infinite, and must not reach accesses that always hit.
     return mean + (missing * memory_latency if missing > 0 else 0.0), missing
 
 
 def issue_uses(gpu: Gpu, kind: str, slots: int, reissues: int) -> list[tuple[Use, float]]:
-    """Return the uses of the warp schedulers by one issue: of `slots` slots, and a slot for each reissue."""
+    """Returns the uses of the warp schedulers by one issue: `slots` slots, and one slot per reissue."""
     slot = gpu.issue.interval_cycles / gpu.sm.schedulers
     uses = [(Use(ISSUE, kind if slots == 1 else f"{kind}, {slots} slots", slots * slot), 1.0)]
     return [*uses, (Use(ISSUE, "reissue", slot), float(reissues))] if reissues else uses

@@ -1,7 +1,7 @@
-"""How often a warp executes each instruction: what the models need that count instructions.
+"""Expected number of executions of each instruction by a warp, for the models that count instructions.
 
-HK is Hong & Kim 2009, S Sim et al. 2012; both count the instructions of a warp, and the transactions of its
-accesses. Counts are expectations over chance: over the sides of conditionals, and the trips of loops.
+Hong and Kim 2009 (HK) and Sim et al. 2012 (S; docs/bibliography.md) count the instructions of a warp and the transactions of its
+accesses. Counts are expected values over the sides of conditionals and the trips of loops.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from warpsim.models.parts.common import NotCoveredError
 from warpsim.models.parts.warp_path import names_warps
 
 _EXIT = Instruction("exit")
-_ALL = 1 - 1e-12  # the share of the warps that counts as all of them
+_ALL = 1 - 1e-12  # share of the warps that counts as all warps
 
 
 class Block(NamedTuple):
-    """A basic block: instructions without a jump, and how many `times` a warp executes them.
+    """A basic block: instructions without a jump, and the number of `times` that a warp executes them.
 
-    `extra` says that a warp executes it only because its threads part: of the two sides, the shorter.
+    `extra` marks the shorter side of a divergent conditional, which a warp executes only because its threads diverge.
     """
 
     instructions: tuple[Instruction, ...]
@@ -36,18 +36,18 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Counts:
-    """What a warp executes.
+    """Instructions that a warp executes.
 
     Attributes:
-        per: "warp", or "repetition" of the kernel's endless loop; what comes before the loop is left out.
-        blocks: the basic blocks, in program order.
+        per: "warp", or "repetition" of an endless loop; instructions before that loop are left out.
+        blocks: basic blocks in program order.
     """
 
     per: str
     blocks: tuple[Block, ...]
 
     def __iter__(self) -> Iterator[tuple[Instruction, float]]:
-        """Yield (instruction, expected number)."""
+        """Yields pairs (instruction, expected number)."""
         for block in self.blocks:
             for instruction in block.instructions:
                 yield instruction, block.times
@@ -66,7 +66,7 @@ class Counts:
         return found
 
     def accesses(self, gpu: Gpu) -> list[tuple[Instruction, Transactions, float]]:
-        """Return the accesses of global memory: (instruction, its transactions on a chip, expected number)."""
+        """Returns the accesses to global memory: tuples (instruction, transactions on the chip, expected number)."""
         return [
             (instruction, transactions(instruction.access, gpu), count)
             for instruction, count in self
@@ -75,24 +75,24 @@ class Counts:
 
 
 def counts(gpu: Gpu, kernel: Kernel, *, block_warps: int | None = None) -> Counts:
-    """Count what a warp of a kernel executes; of an endless kernel, in one repetition.
+    """Counts the instructions that a warp executes, in one repetition if the kernel is endless.
 
-    A warp whose threads part executes both sides (HK 6.3). Warps that a kernel tells apart by their place in
-    the block are averaged. A conditional counts as one branch, the end of a warp as one exit.
+    A warp whose threads diverge executes both sides (HK 6.3). If the kernel treats the warps of a block differently, the
+    counts are means over these warps. A conditional counts as one branch, the end of a warp as one exit.
 
     Args:
         gpu: the chip.
         kernel: any kernel.
-        block_warps: warps of a thread block; only needed where the kernel tells them apart.
+        block_warps: warps of a thread block; only needed if the kernel treats them differently.
 
     Raises:
         ValueError: `block_warps` is missing or below 1, or the chip lacks an operation class.
         NotCoveredError: some warps never reach the endless loop.
     """
     if block_warps is not None and block_warps < 1:
-        raise ValueError(f"block_warps = {block_warps}: at least 1")
+        raise ValueError(f"block_warps = {block_warps}: must be at least 1")
     if block_warps is None and names_warps(kernel):
-        raise ValueError(f"block_warps = None: a number, as {kernel.name} tells the warps of a block apart")
+        raise ValueError(f"block_warps = None: must be a number, since {kernel.name} treats the warps of a block differently")
     missing = sorted(kernel.ops - gpu.ops.keys())
     if missing:
         raise ValueError(f"op = {missing[0]!r}: {gpu.name} has {', '.join(gpu.ops)}")
@@ -106,7 +106,7 @@ def counts(gpu: Gpu, kernel: Kernel, *, block_warps: int | None = None) -> Count
 
 
 def bank_conflicts(gpu: Gpu, counted: Counts) -> float:
-    """Return the expected extra passes through the banks: of a k-way conflict, k - 1 (V 2.6)."""
+    """Returns the expected number of extra passes through shared memory: k - 1 for a k-way bank conflict (V 2.6)."""
     return sum((conflict_ways(instruction, gpu) - 1) * count for instruction, count in counted)
 
 
@@ -126,7 +126,7 @@ def _of_warp(kernel: Kernel, warp: int) -> tuple[str, list[Block]]:
 
 
 def _run(statements: tuple[Statement, ...], warp: int, blocks: list[Block]) -> float:
-    """Append the basic blocks that a warp executes; return the probability that it goes on behind them."""
+    """Appends the basic blocks that a warp executes; returns the probability that the warp continues after them."""
     line: list[Instruction] = []
     alive = 1.0
 
@@ -157,7 +157,7 @@ def _run(statements: tuple[Statement, ...], warp: int, blocks: list[Block]) -> f
 
 
 def _repeated(loop: Loop, stays: float) -> tuple[float, float]:
-    """Return how often a loop's body is executed, and the probability to leave it at its end."""
+    """Returns the expected number of executions of a loop body, and the probability to leave the loop at its end."""
     trips = np.arange(loop.trip_range[0], loop.trip_range[1] + 1)
     if stays >= _ALL:
         return float(trips.mean()), 1.0

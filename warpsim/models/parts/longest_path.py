@@ -1,7 +1,7 @@
-"""Issue times of one warp, as the longest path of its instructions' weights and dependencies.
+"""Issue times of one warp, as the longest path of the weights and dependencies of its instructions.
 
-It is the plain form that models before V use: each instruction follows the one before it by a weight, and the
-instruction that wrote its registers by a latency. `warp_path` has the machine's further rules.
+This is the simple form that models before Volkov's use. Each instruction follows its predecessor by a weight, and the writers of
+its registers by a latency. `warp_path` has the further rules of the machine.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _SAME = 1e-6  # cycles
 
 
 class Path(NamedTuple):
-    """Issue times, and the number of repetitions of the sequence that they span.
+    """Issue times in cycles, and the number of repetitions of the sequence that they span.
 
-    `times` has the shape (repetitions x instructions + 1, ...); the last is when the next repetition starts, or the
-    warp ends. Further dimensions are those of the weights and latencies.
+    `times` has the shape (repetitions x instructions + 1, ...). The last time is the start of the next repetition, or the end
+    of the warp. Further dimensions are those of the weights and latencies.
     """
 
     times: NDArray[np.float64]
@@ -37,14 +37,14 @@ class Path(NamedTuple):
 def longest_path(
     instructions: Sequence[Instruction], weights: Sequence[Any], latencies: Sequence[Mapping[str, Any]], *, endless: bool
 ) -> Path:
-    """Return the issue times of a warp, or of whole periods of its endless loop in the steady state.
+    """Returns the issue times of a warp, or of whole periods of its endless loop in the steady state.
 
     Args:
-        instructions: in program order.
-        weights: of each instruction: least distance to the next, a number or an array of one shape for all.
-        latencies: of each instruction: distance to the first that reads or overwrites its result, by the operation
-            class of that one ("": all others). An instruction without result, or with none here, delays nobody.
-        endless: whether the sequence repeats; otherwise a warp's end waits for all results.
+        instructions: instructions in program order.
+        weights: least distance of each instruction to the next one; a number, or an array of the same shape for all.
+        latencies: distance of each instruction to one that reads or overwrites its result, by the operation class of the
+            latter ("": any other class). An instruction without result, or with an empty mapping, delays no other.
+        endless: whether the sequence repeats; otherwise the end of a warp waits for all results.
     """
     now = np.zeros(np.broadcast_shapes(*(np.shape(weight) for weight in weights)))
     ready: dict[str, Mapping[str, Any]] = {}
@@ -60,7 +60,7 @@ def longest_path(
         if not endless:
             waits = [at[""] for at in ready.values() if at]
             return Path(np.array([*times, np.max([now, *waits], axis=0)]), 1)
-        # All that the future depends on: if it was so before, a period has ended.
+        # The future depends on this state alone: a period ends when the state recurs.
         state = np.array([np.maximum(at[op], now) - now for _, at in sorted(ready.items()) for op in sorted(at)])
         for back, before in enumerate(reversed(seen), start=1):
             if state.shape == before.shape and np.allclose(state, before, rtol=0, atol=_SAME):
@@ -70,7 +70,7 @@ def longest_path(
 
 
 def _issue(instruction: Instruction, now: Any, ready: Mapping[str, Mapping[str, Any]]) -> Any:
-    """Return when an instruction issues: not before `now`, and with its registers ready."""
+    """Returns the issue time of an instruction: at least `now`, and when its registers are ready."""
     for register in (*instruction.src, *((instruction.dst,) if instruction.dst else ())):
         at = ready.get(register, {})
         now = np.maximum(now, at.get(instruction.op, at.get("", 0.0)))

@@ -1,4 +1,4 @@
-"""The smallest occupancy at which a model attains a throughput, where it has no closed form."""
+"""The smallest occupancy at which a model attains a throughput, for models without a closed form."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Callable
 from scipy.optimize import brentq
 
 MOST_WARPS = 1024
-"""Where the search ends, in warps per SM: far above what any chip holds."""
+"""Upper limit of the search in warps per SM, far above what any chip holds."""
 
 _TOLERANCE = 1e-9
 
 
 def smallest_warps(rate: Callable[[float], float], target: float) -> float:
-    """Return the smallest number of warps with rate(warps) >= target, or infinity if `MOST_WARPS` do not attain it.
+    """Returns the smallest number of warps with rate(warps) >= target, or infinity if `MOST_WARPS` do not attain it.
 
-    `rate` need not rise throughout: whole numbers are tried one by one, and the root below the first that attains
-    the target is bracketed. It has to be continuous.
+    `rate` must be continuous, but need not be monotonic: whole numbers are tried one by one, and the root is bracketed below
+    the first one that attains the target.
     """
     target *= 1 - _TOLERANCE
     for warps in range(1, MOST_WARPS + 1):

@@ -1,8 +1,8 @@
-"""What a kernel executes on a chip, for the models that count instructions.
+"""Instructions of a kernel on a chip by class, for the models that add up their times.
 
-Most models before V (Volkov, Understanding Latency Hiding on GPUs, 2016) add up instructions by kind, each with a
-latency and a peak throughput of its own; some follow them in program order. The latencies and throughputs are those
-of `warpsim.models.parts.costs`, so that all models start from the same numbers as the simulator.
+Most models before Volkov's add up instructions by class, each with its own latency and peak throughput; some follow the
+instructions in program order. Latencies and throughputs come from `warpsim.models.parts.costs`, so that all models start from
+the parameters of the simulator.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from warpsim.models.parts.counts import counts
 from warpsim.models.parts.warp_path import names_warps
 
 MOST_INSTRUCTIONS = 200_000
-"""How long a sequence may be that the models follow in program order."""
+"""Largest number of instructions that the models follow in program order."""
 
 _CONTROL = ("barrier", "exit")
 
 
 @dataclass(frozen=True)
 class Part:
-    """Instructions of one kind.
+    """Equal instructions of a kernel.
 
     Attributes:
-        instruction: one of them.
+        instruction: one of the instructions.
         count: expected number per warp or repetition.
-        latencies: cycles until an instruction of a class may use the result; "" stands for all other classes.
-        interval: least cycles of an SM between two of them, its reciprocal throughput if nothing else ran.
-        requested_bytes: bytes of global memory that one asks for.
-        traffic_bytes: bytes that the memory system moves for one; cache hits are left out.
+        latencies: consumer's operation class -> latency of the result in cycles; "" is any other class.
+        interval: least cycles of an SM between two of the instructions: the reciprocal of their peak throughput.
+        requested_bytes: bytes of global memory that one instruction requests.
+        traffic_bytes: bytes that the memory system moves for one instruction, without cache hits.
     """
 
     instruction: Instruction
@@ -62,7 +62,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Profile:
-    """All that a warp executes, or a repetition of its endless loop (`per`)."""
+    """Instructions of a warp, or of one repetition of its endless loop (`per`)."""
 
     gpu: Gpu
     per: str
@@ -82,7 +82,7 @@ class Profile:
         return sum(part.count for part in self.parts)
 
     def of(self, *ops: str) -> tuple[Part, ...]:
-        """Return the parts of some operation classes."""
+        """Returns the parts of some operation classes."""
         return tuple(part for part in self.parts if part.op in ops)
 
     @property
@@ -92,37 +92,37 @@ class Profile:
 
     @property
     def arithmetic(self) -> tuple[Part, ...]:
-        """All that is neither a load nor a store, nor a barrier or an exit."""
+        """All instructions except loads, stores, barriers and exits."""
         return tuple(p for p in self.parts if p.op not in (*MEMORY_OPS, *_CONTROL))
 
     @property
     def memory_latency(self) -> float:
-        """Mean latency of the loads in cycles; NaN where there are none."""
+        """Mean latency of the loads in cycles; NaN without loads."""
         loads = count(self.of("load"))
         return sum(p.count * p.latency for p in self.of("load")) / loads if loads else float("nan")
 
 
 def count(parts: Iterable[Part]) -> float:
-    """Return the number of instructions in some parts."""
+    """Returns the number of instructions in some parts."""
     return sum(part.count for part in parts)
 
 
 def busy(parts: Iterable[Part]) -> float:
-    """Return the cycles of an SM that some parts take at their peak rates, one after the other."""
+    """Returns the cycles of an SM that some parts take one after the other at their peak rates."""
     return sum(part.count * part.interval for part in parts)
 
 
 def profile(gpu: Gpu, kernel: Kernel) -> Profile:
-    """Return what a warp executes; of an endless kernel, what one repetition of its loop does.
+    """Returns the instructions of a warp, or of one repetition if the kernel is endless.
 
-    Chance is taken at its mean; both sides of a divergent conditional count. The end of a warp is an exit.
+    Counts are expected values, and both sides of a divergent conditional count. The end of a warp is an exit.
 
     Raises:
-        NotCoveredError: the kernel tells the warps of a block apart, or not all reach its endless loop.
-        ValueError: the chip lacks an operation class, or the latency of a cache that is hit.
+        NotCoveredError: the kernel treats the warps of a block differently, or not all warps reach its endless loop.
+        ValueError: the chip lacks an operation class, or the latency of a cache that the kernel hits.
     """
     if names_warps(kernel):
-        raise NotCoveredError(f"{kernel.name}: it tells the warps of a block apart; volkov covers that")
+        raise NotCoveredError(f"{kernel.name}: it treats the warps of a block differently; volkov covers that")
     counted = counts(gpu, kernel)
     found: dict[Instruction, float] = defaultdict(float)
     for instruction, number in counted:
@@ -131,16 +131,16 @@ def profile(gpu: Gpu, kernel: Kernel) -> Profile:
 
 
 def part_of(gpu: Gpu, instruction: Instruction) -> Part:
-    """Return one instruction on a chip.
+    """Returns one instruction on a chip.
 
     Raises:
-        ValueError: the chip lacks the operation class, or the latency of a cache that is hit.
+        ValueError: the chip lacks the operation class, or the latency of a cache that the instruction hits.
     """
     return _part(gpu, instruction, 1.0)
 
 
 def sequence(kernel: Kernel, model: str) -> tuple[Instruction, ...]:
-    """Return the instructions in program order: of a warp, or of one repetition of an endless loop.
+    """Returns the instructions of a warp, or of one repetition of an endless loop, in program order.
 
     Raises:
         NotCoveredError: the kernel has conditionals, or loops with a random number of trips, or executes more than
@@ -149,15 +149,15 @@ def sequence(kernel: Kernel, model: str) -> tuple[Instruction, ...]:
     body = _loop(kernel).body if kernel.endless else (*kernel.body, Instruction("exit"))
     found = tuple(islice(_unrolled(kernel, body, model), MOST_INSTRUCTIONS + 1))
     if len(found) > MOST_INSTRUCTIONS:
-        raise NotCoveredError(f"{kernel.name}: {model} covers at most {MOST_INSTRUCTIONS} instructions; or an endless loop")
+        raise NotCoveredError(f"{kernel.name}: {model} covers at most {MOST_INSTRUCTIONS} instructions, or an endless loop")
     return found
 
 
 def refuse(kernel: Kernel, model: str, *ops: str) -> None:
-    """Refuse kernels with some operation classes.
+    """Checks that a kernel has no instruction of some operation classes.
 
     Raises:
-        NotCoveredError: the kernel may issue one.
+        NotCoveredError: the kernel has one.
     """
     for op in ops:
         if op in kernel.ops:
@@ -172,18 +172,18 @@ def dataset(
     source: str,
     **others: xr.DataArray,
 ) -> xr.Dataset:
-    """Return a model's result from its rate.
+    """Returns the result of a model from its rate.
 
     Args:
-        of: what the kernel executes.
+        of: instructions of the kernel.
         rate: warps, or repetitions, per cycle and SM.
         warps: warps per SM.
-        source: model and equations.
+        source: name of the model, and equations.
         others: further variables.
 
     Returns:
         A Dataset with `ipc(op)`, `throughput(op)`, `bandwidth` as from `simulate`, and `execution_time`, the cycles
-        in which each of the SM's warps is executed, or repeats its loop, once.
+        in which an SM executes all its warps once, or one repetition of their endless loop.
     """
     gbs = units.bytes_per_cycle_to_gbs(of.gpu.sms, of.gpu.clock_ghz)
     requested = sum(part.count * part.requested_bytes for part in of.parts)

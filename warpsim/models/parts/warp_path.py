@@ -1,14 +1,12 @@
-"""One warp alone: when its instructions issue, and what they use (V 3.7, 3.8).
+"""Schedule of one warp alone: when its instructions issue, and which resources they use (V 3.7, 3.8).
 
-V is Volkov, Understanding Latency Hiding on GPUs, 2016. The instructions of a warp are scheduled by processor
-latencies alone, without throughput limits and without other warps, except at barriers. The time of the last
-one is a lower bound on the warp's latency: the longest path of V Figure 3.5. What all of them use fills the
-worksheet of V Table 3.4.
+The instructions of a warp are scheduled by latencies alone, without throughput limits and, except at barriers, without other
+warps. The end of the schedule is a lower bound on the latency of a warp: the longest path of V Figure 3.5. The uses of all
+instructions fill the worksheet of V Table 3.4. V is Volkov 2016 (docs/bibliography.md).
 
-Chance is averaged where it falls: both sides of a conditional, and all ends of a loop of random trips, are
-scheduled, and go on as one warp with the mean of their times. A time of issue is a maximum of sums, which is
-convex in earlier times, so that the mean is too early, if anything: the bound stays a bound. It is exact
-where nothing overlaps.
+Random choices are averaged where they occur: both sides of a conditional, and all trip counts of a loop, are scheduled, and
+continue as one warp with their mean times. An issue time is a maximum of sums, hence convex in earlier times, so the mean can
+only be too early: the bound remains a lower bound. It is exact where nothing overlaps.
 """
 
 from __future__ import annotations
@@ -24,18 +22,18 @@ from warpsim.models.parts.costs import Cost, Use, cost, issue_uses
 _EXIT = Instruction("exit")
 _MAX_REPETITIONS = 2000
 _NEGLIGIBLE = 1e-9  # share of the warps
-_DECIMALS = 6  # of cycles, to which times must repeat
+_DECIMALS = 6  # of times in cycles that are compared to find a period
 
 
 @dataclass(frozen=True)
 class WarpPath:
-    """A warp alone.
+    """Schedule of a warp alone.
 
     Attributes:
-        per: "warp", or "repetition" of the kernel's endless loop, in the steady state.
-        cycles: latency bound; that of a warp includes the waits for the block's slowest warp and for the
-            launch of the next block (V 3.7).
-        uses: expected number of uses of each kind.
+        per: "warp", or "repetition" of an endless loop in the steady state.
+        cycles: latency bound; that of a warp includes the waits for the slowest warp of the block and for the launch of the
+            next block (V 3.7).
+        uses: expected number of each use.
     """
 
     per: str
@@ -51,19 +49,19 @@ def warp_path(
     memory_latency: float | None = None,
     ilp_latencies: bool = True,
 ) -> WarpPath:
-    """Schedule a warp alone (V 3.7).
+    """Schedules a warp alone (V 3.7).
 
     Args:
         gpu: the chip.
         kernel: any kernel.
-        block_warps: warps of a thread block; only needed where the kernel tells warps of a block apart.
-        memory_latency: latency in cycles of a coalesced load that misses all caches; left out: the chip's,
-            unloaded.
-        ilp_latencies: whether a warp's issues keep the distance of V's ILP latencies.
+        block_warps: warps of a thread block; only needed if the kernel treats the warps of a block differently.
+        memory_latency: latency in cycles of a coalesced load that misses all caches; left out, the unloaded latency of the
+            chip.
+        ilp_latencies: whether successive issues of a warp keep the distance of the ILP latencies of V.
 
     Raises:
         ValueError: `block_warps` is missing or below 1, a barrier is not reached by all warps of the block,
-            or the chip lacks an operation class or the latency of a cache that is hit.
+            or the chip lacks an operation class or the latency of a cache that the kernel hits.
         NotCoveredError: some warps of a block leave an endless loop, or repeat it faster than others.
     """
     latency = float(gpu.memory.latency_cycles) if memory_latency is None else memory_latency
@@ -71,21 +69,21 @@ def warp_path(
 
 
 def names_warps(kernel: Kernel) -> bool:
-    """Return whether the kernel tells the warps of a block apart."""
+    """Returns whether the kernel treats the warps of a block differently."""
     return any(isinstance(s, Conditional) and s.warps is not None for _, s in walk(kernel.body))
 
 
 def _warp_classes(kernel: Kernel, block_warps: int | None) -> list[list[int]]:
-    """Return the warps of a block in groups that take the same side of every conditional that names warps."""
+    """Groups the warps of a block that take the same side of every conditional that names warps."""
     if block_warps is not None and block_warps < 1:
-        raise ValueError(f"block_warps = {block_warps}: at least 1")
+        raise ValueError(f"block_warps = {block_warps}: must be at least 1")
     uneven = barriers_not_reached_by_all(kernel)
     if uneven and block_warps != 1:
-        raise ValueError(f"block_warps = {block_warps}: 1, as not all warps reach the barrier at {uneven[0]}")
+        raise ValueError(f"block_warps = {block_warps}: must be 1, since not all warps reach the barrier at {uneven[0]}")
     if not names_warps(kernel):
         return [[0]]
     if block_warps is None:
-        raise ValueError(f"block_warps = None: a number, as {kernel.name} tells the warps of a block apart")
+        raise ValueError(f"block_warps = None: must be a number, since {kernel.name} treats the warps of a block differently")
     named = [s.warps for _, s in walk(kernel.body) if isinstance(s, Conditional) and s.warps is not None]
     classes: dict[tuple[bool, ...], list[int]] = defaultdict(list)
     for warp in range(block_warps):
@@ -95,14 +93,14 @@ def _warp_classes(kernel: Kernel, block_warps: int | None) -> list[list[int]]:
 
 @dataclass
 class _State:
-    """Warps that have run alike: how many of the block's they are, and their times."""
+    """Warps with the same schedule so far: their share of the block, and their times."""
 
-    index: int  # of their class
+    index: int  # index of their class
     weight: float  # share of the block's warps
     next: float = 0.0
     ready: dict[str, dict[str, float]] = field(default_factory=dict)  # register -> consumer's class -> time
-    returns: tuple[float, ...] = (0.0,)  # of the loads that return last, descending
-    open: tuple[float, Cost] | None = None  # the latest issue, where a second instruction may join it
+    returns: tuple[float, ...] = (0.0,)  # return times of the latest loads, descending
+    open: tuple[float, Cost] | None = None  # the latest issue, if a second instruction may join it
 
     def part(self, share: float) -> _State:
         return replace(self, weight=self.weight * share, ready={r: dict(t) for r, t in self.ready.items()})
@@ -114,7 +112,7 @@ class _State:
         self.open = (self.open[0] + cycles, self.open[1]) if self.open else None
 
     def seen_from(self, now: float) -> tuple[object, ...]:
-        """Return all that the future depends on, with times relative to `now`."""
+        """Returns the state on which the future depends, with times relative to `now`."""
         past = self.open[0] if self.open else self.next
 
         def ahead(t: float) -> float:
@@ -158,9 +156,7 @@ class _Walk:
             return WarpPath("warp", cycles, self.counted(self.uses))
         cycles = self.rates[0].cycles
         if any(self.ends) or any(abs(rate.cycles - cycles) > 10**-_DECIMALS for rate in self.rates):
-            raise NotCoveredError(
-                f"{kernel.name}: warps of a block leave its endless loop, or are faster in it"
-            )
+            raise NotCoveredError(f"{kernel.name}: some warps of a block leave its endless loop, or are faster in it")
         uses: dict[Use, float] = defaultdict(float)
         for rate in self.rates:
             for use, count in rate.uses.items():
@@ -169,11 +165,11 @@ class _Walk:
 
     @staticmethod
     def counted(uses: dict[Use, float]) -> dict[Use, float]:
-        """Return the uses that occur; a single issue that became part of a pair leaves a zero behind."""
+        """Returns the uses that occur; a single issue that became part of a pair leaves a zero."""
         return {use: count for use, count in uses.items() if count > _NEGLIGIBLE}
 
     def run(self, statements: tuple[Statement, ...], states: list[_State]) -> list[_State]:
-        """Execute statements; return the states of the warps that still run."""
+        """Executes statements; returns the states of the warps that still run."""
         for statement in statements:
             if isinstance(statement, Loop):
                 states = self.loop(statement, states)
@@ -196,7 +192,7 @@ class _Walk:
         return self.costs[id(instruction)]
 
     def issue(self, state: _State, new: Cost, gap: int | None = None) -> float:
-        """Issue an instruction as soon as its registers and the warp's gap allow; return the cycle."""
+        """Issues an instruction as soon as its registers and the gap of the warp allow; returns the cycle."""
         gap = (new.gap if gap is None else gap) if self.gaps else 0
         waits_for = [state.ready[r] for r in new.reads if r in state.ready]
         soonest = max((times.get(new.op, times[""]) for times in waits_for), default=0.0)
@@ -223,12 +219,12 @@ class _Walk:
         return now
 
     def joinable(self, first: Cost) -> bool:
-        """Return whether a second instruction may issue in the same cycle (docs/model.md, section 3)."""
+        """Returns whether a second instruction may issue in the same cycle (docs/model.md, section 3)."""
         return self.gpu.issue.width > 1 and first.op not in ("branch", "barrier", "exit")
 
     @staticmethod
     def pairs(first: Cost, second: Cost) -> bool:
-        """Return whether two ready instructions issue together: no two loads (V 3.8), no unit twice."""
+        """Returns whether two ready instructions issue together: not two loads (V 3.8), and no unit twice."""
         return first.op != second.op or (first.op != "load" and first.twice_a_cycle)
 
     def count(self, uses: list[tuple[Use, float]] | tuple[tuple[Use, float], ...], times: float) -> None:
@@ -236,14 +232,14 @@ class _Walk:
             self.uses[use] += times * number
 
     def barrier(self, instruction: Instruction, states: list[_State]) -> None:
-        """Hold all warps until the last has arrived, or has ended (V 3.7, Listing 3.3)."""
+        """Holds all warps until the last one arrives or has ended (V 3.7, Listing 3.3)."""
         arrivals = [self.issue(state, self.cost(instruction)) for state in states]
         resume = max([*arrivals, self.last_exit]) + self.gpu.ops["barrier"].latency_cycles
         for state in states:
             state.next = max(state.next, resume)
 
     def exit(self, state: _State) -> None:
-        """End warps: their loads must be back."""
+        """Ends warps, once their loads have returned."""
         now = self.issue(state, self.cost(_EXIT))
         self.ends[state.index] += state.weight / self.shares[state.index] * max(now, state.returns[0])
         self.running[state.index] -= state.weight
@@ -270,14 +266,14 @@ class _Walk:
         return _merged([*self.run(statement.then, then), *self.run(statement.orelse, orelse)])
 
     def loop(self, loop: Loop, states: list[_State]) -> list[_State]:
-        """Execute a loop; where no barrier joins the classes of warps, each has a period of its own."""
+        """Executes a loop; without a barrier in it, each class of warps has its own period."""
         joined = any(isinstance(s, Instruction) and s.op == "barrier" for _, s in walk(loop.body))
         execute = self.repeat_endlessly if loop.trips is None else self.repeat
         groups = [states] if joined else [[state] for state in states]
         return [state for group in groups for state in execute(loop, group)]
 
     def repeat(self, loop: Loop, states: list[_State]) -> list[_State]:
-        """Execute a loop that ends. Once its times repeat, whole periods are skipped."""
+        """Executes a loop that ends, and skips whole periods once its times repeat."""
         low, high = loop.trip_range
         trips = 0
         seen: dict[object, _Snapshot] = {}
@@ -300,7 +296,7 @@ class _Walk:
         return _merged([*ended, *states])
 
     def repeat_endlessly(self, loop: Loop, states: list[_State]) -> list[_State]:
-        """Note the steady rate of an endless loop, unless all warps leave it."""
+        """Records the steady rate of an endless loop, unless all warps leave it."""
         weight = sum(state.weight for state in states)
         seen: dict[object, _Snapshot] = {}
         half = None
@@ -319,7 +315,7 @@ class _Walk:
                 uses = {use: count / period for use, count in self.uses_since(before).items()}
                 self.rates.append(WarpPath("repetition", (states[0].next - before.time) / period, uses))
                 return []
-        raise NotCoveredError(f"warps leave an endless loop, but not within {_MAX_REPETITIONS} repetitions")
+        raise NotCoveredError(f"warps must leave an endless loop within {_MAX_REPETITIONS} repetitions, or never")
 
     def snapshot(self, trips: int, states: list[_State]) -> _Snapshot:
         return _Snapshot(trips, states[0].next if states else 0.0, dict(self.uses))
@@ -333,7 +329,7 @@ def _signature(states: list[_State]) -> tuple[object, ...]:
 
 
 def _merged(states: list[_State]) -> list[_State]:
-    """Return one state for each class of warps."""
+    """Returns one state for each class of warps."""
     by_class: dict[int, _State] = {}
     for state in states:
         other = by_class.get(state.index)
@@ -342,7 +338,7 @@ def _merged(states: list[_State]) -> list[_State]:
 
 
 def _mean(a: _State, b: _State) -> _State:
-    """Return warps with the mean times of two groups; times before the next issue matter no longer."""
+    """Returns warps with the mean times of two groups; times before the next issue no longer matter."""
     weight = a.weight + b.weight
     share = a.weight / weight
 

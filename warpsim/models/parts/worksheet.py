@@ -1,6 +1,6 @@
-"""The throughput bound as a table that can be read: V Tables 3.2 to 3.4.
+"""The throughput bound as a readable table (V Tables 3.2 to 3.4).
 
-V is Volkov, Understanding Latency Hiding on GPUs, 2016.
+V is Volkov 2016 (docs/bibliography.md).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ISSUE_KINDS = ("single issue", "dual issue", "reissue")
 
 
 class Row(NamedTuple):
-    """A line of V Table 3.4: what uses a resource of the SM, for how many cycles each, and how often."""
+    """A row of V Table 3.4: the user of a resource of the SM, its cycles per instruction, and the instructions."""
 
     resource: str
     used_by: str
@@ -40,15 +40,14 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Worksheet:
-    """The throughput bound, worked out; `print` shows V Table 3.4.
+    """The throughput bound and its derivation; `print` shows V Table 3.4.
 
     Attributes:
-        rows: resource by resource: units by the name of their operation class, "memory", "loads in flight",
-            "issue".
-        per: "warp", or "repetition" of the kernel's endless loop.
+        rows: rows grouped by resource: units by the name of their operation class, "memory", "loads in flight", "issue".
+        per: "warp", or "repetition" of an endless loop.
         instructions: operation class -> expected instructions per warp or repetition.
-        requested_bytes: bytes of global memory that the program asks for, per warp or repetition.
-        traffic_bytes: bytes that the memory system moves, per warp or repetition; cache hits are left out.
+        requested_bytes: bytes of global memory that the program requests, per warp or repetition.
+        traffic_bytes: bytes that the memory system moves, without cache hits, per warp or repetition.
     """
 
     rows: tuple[Row, ...]
@@ -67,17 +66,17 @@ class Worksheet:
 
     @property
     def tightest(self) -> str:
-        """The resource that bounds throughput."""
+        """Name of the resource that bounds throughput."""
         totals = self.totals
         return max(totals, key=totals.__getitem__)
 
     @property
     def cycles(self) -> float:
-        """Cycles per warp or repetition at the throughput bound, the inverse of that."""
+        """Cycles per warp or repetition: the inverse of the throughput bound."""
         return max(self.totals.values())
 
     def __str__(self) -> str:
-        """Return the table: cycles per instruction, instructions per warp or repetition, cycles."""
+        """Returns the table: cycles per instruction, instructions per warp or repetition, cycles."""
         tightest = self.tightest
         lines = [f"{'Used by':<36}{'CPI':>10}{'per ' + self.per:>16}{'cycles':>12}"]
         for resource, total in self.totals.items():
@@ -94,7 +93,7 @@ class Worksheet:
 
 
 def worksheet(gpu: Gpu, path: WarpPath) -> Worksheet:
-    """Return the worksheet of what a warp uses, in V's order: units, memory system, issue."""
+    """Returns the worksheet of a warp in the order of V: units, memory system, issue."""
     order = [*gpu.ops, MEMORY, LOADS_IN_FLIGHT, ISSUE]
 
     def place(row: Row) -> tuple[int, int, float]:

@@ -1,7 +1,6 @@
-"""The equations of Sim et al., in the paper's symbols (S).
+"""The equations of Sim et al. in the symbols of the paper (S).
 
-S is J. Sim, A. Dasgupta, H. Kim, R. Vuduc, A Performance Analysis Framework for Identifying Potential Benefits in
-GPGPU Applications, 2012. `gpuperf` says what is assumed, and where it fails.
+`gpuperf` states the assumptions and limits. S is Sim et al. 2012 (docs/bibliography.md).
 """
 
 from __future__ import annotations
@@ -19,35 +18,35 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Parameters:
-    """S Table 2, by the paper's symbols in lower case; numbers, or arrays that broadcast.
+    """Parameters of S Table 2, with the paper's symbols in lower case; numbers, or arrays that broadcast.
 
     Attributes:
-        n: warps that run on an SM.
+        n: running warps per SM.
         total_warps: warps of the grid.
         active_sms: SMs in use.
-        insts: #insts of a warp, without those of the SFU and without `cfdiv_insts`.
-        mem_insts: accesses to memory among them.
-        sync_insts: barriers among them.
+        insts: #insts of a warp, without `sfu_insts` and `cfdiv_insts`.
+        mem_insts: memory accesses among `insts`.
+        sync_insts: barriers among `insts`.
         sfu_insts: instructions of the SFU.
         fp_insts: floating-point instructions.
-        cfdiv_insts: instructions of a warp that it executes only because its threads part.
-        bank_conflict_cycles: cycles of the shared memory that a warp's bank conflicts take.
-        avg_inst_lat: cycles.
-        fp_lat: cycles.
-        dram_lat: cycles.
-        departure_delay: Delta in cycles; 0: MWP has no such bound.
-        avg_trans_warp: transactions of an access.
-        miss_ratio: of the accesses.
-        hit_lat: cycles that hits add to the mean access.
+        cfdiv_insts: instructions that a warp executes only because its threads diverge.
+        bank_conflict_cycles: cycles of shared memory that the bank conflicts of a warp take.
+        avg_inst_lat: mean instruction latency in cycles.
+        fp_lat: latency of floating-point instructions in cycles.
+        dram_lat: memory latency in cycles.
+        departure_delay: Delta in cycles; 0 removes this bound of MWP.
+        avg_trans_warp: transactions per access.
+        miss_ratio: fraction of the accesses that miss the caches.
+        hit_lat: cycles that cache hits add to the mean latency of an access.
         ilp: instruction-level parallelism of a warp.
         mlp: memory-level parallelism of a warp.
-        simd_width: lanes of arithmetic of an SM.
-        sfu_width: lanes of the SFU of an SM.
+        simd_width: arithmetic lanes of an SM.
+        sfu_width: SFU lanes of an SM.
         freq: GHz.
         mem_peak_bandwidth: GB/s of the chip.
-        transaction_size: bytes.
-        size_of_data: bytes of the grid that have to be moved.
-        gamma: cost of a barrier, as S fitted it for Fermi.
+        transaction_size: bytes of a transaction.
+        size_of_data: bytes that the grid has to move.
+        gamma: cost of a barrier, fitted for Fermi in S.
     """
 
     n: ArrayLike
@@ -79,9 +78,10 @@ class Parameters:
 
 
 class Solution(NamedTuple):
-    """What the equations give: arrays of the parameters' common shape, in cycles unless said otherwise.
+    """Results of the equations: arrays of the parameters' common shape.
 
-    Costs `t_`, of which `o_` are overheads; parallelism in instructions, requests or warps; benefits `b_`.
+    Costs `t_`, overheads `o_`, benefits `b_`, `amat`, `w_parallel` and `w_serial` are in cycles. `itilp` counts instructions,
+    `itmlp` memory requests, `cwp` and `mwp` warps, all per SM.
     """
 
     itilp: Numbers
@@ -111,7 +111,7 @@ class Solution(NamedTuple):
 
 
 def equations(p: Parameters) -> Solution:
-    """Solve S's equations 1 to 23 and A.1 to A.7."""
+    """Solves equations 1 to 23 and A.1 to A.7."""
     at = {name: np.asarray(value, dtype=float) for name, value in vars(p).items()}
     n, insts, mem_insts, sfu_insts = at["n"], at["insts"], at["mem_insts"], at["sfu_insts"]
     warps_per_sm = at["total_warps"] / at["active_sms"]

@@ -1,21 +1,25 @@
-"""GPUPerf, the model of Sim et al.: computation, memory, their overlap, and what optimizations could gain (S).
+"""GPUPerf, the model of Sim et al.: costs of computation and memory, their overlap, and benefits of optimizations.
 
-S is J. Sim, A. Dasgupta, H. Kim, R. Vuduc, A Performance Analysis Framework for Identifying Potential Benefits in
-GPGPU Applications, 2012; V is Volkov 2016, whose section 7.4 evaluates it. `equations` are S's equations 1 to 23 and
-A.1 to A.7 in the paper's symbols; `throughput`, `benefits` and `grid` feed them with a chip and a kernel, as V 7.4
-does.
+Source: J. Sim, A. Dasgupta, H. Kim, R. Vuduc, A performance analysis framework for identifying potential benefits in GPGPU
+applications, PPoPP 2012 (S). V 7.4 evaluates it; V is Volkov 2016 (docs/bibliography.md). `equations` solves equations 1 to 23
+and A.1 to A.7 of S in the symbols of the paper. `throughput`, `benefits` and `grid` derive the parameters from a chip and a
+kernel, as V 7.4 does.
 
-Assumed: a warp's instructions all have the latency of an add, and N warps hide it together; of memory accesses,
-min(CWP - 1, MWP) warps' overlap; computation and memory overlap fully, but for one warp's share where CWP <= MWP.
-Stores are accesses as loads are. A divergent conditional costs its shorter side as overhead. Γ = 64 and Δ were fitted
-for Fermi; a bank conflict costs the passes of the SM's shared memory. ILP and MLP are those of basic blocks
-(`block_parallelism`), unless given.
+Abbreviations of the paper: MWP and CWP are memory and computation warp parallelism, ILP and MLP instruction-level and
+memory-level parallelism of a warp, ITILP and ITMLP the same of all warps of an SM (inter-thread), FP floating point, AMAT the
+average memory access time.
 
-It fails at intermediate intensities, where throughput at low occupancy is up to 1.8 (Fermi) and 2.0 times (Kepler) too
-high, since a warp's arithmetic and its accesses are taken to overlap with each other; with few warps and mostly
-accesses it is up to 2 times too low, from CWP - 1 in place of CWP (V 7.4, 7.9). Equation 22 can turn negative where
-ITILP is below its maximum, since 20 has the latency of an instruction hidden and 18 has not; it is reported as it is.
-Equation 19 is read with the size of data in transactions of an SM, without which it is no time.
+Assumptions: All instructions of a warp have the latency of an add, and N warps hide it together. The memory accesses of
+min(CWP - 1, MWP) warps overlap. Computation and memory overlap fully, except for the share of one warp if CWP <= MWP. Stores
+count as memory accesses. A divergent conditional costs its shorter side as overhead. Gamma = 64 and Delta were fitted for
+Fermi. A bank conflict costs the extra passes of the shared memory. ILP and MLP are those of basic blocks
+(`parts.block_parallelism`), unless given.
+
+Limits: At intermediate intensities and low occupancy the model overestimates throughput by up to a factor of 1.8 (Fermi) or 2.0
+(Kepler), since it lets the arithmetic and the memory accesses of one warp overlap. With few warps and mostly memory accesses it
+underestimates throughput by up to a factor of 2, because of CWP - 1 in place of CWP (V 7.4, 7.9). Equation 22 can be negative
+if ITILP is below its maximum, since 20 hides the instruction latency and 18 does not; the value is returned as it is. Equation
+19 is read with the size of data in transactions per SM, without which its units are inconsistent.
 """
 
 from __future__ import annotations
@@ -32,10 +36,11 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import default_block_warps
 from warpsim.kernels import Kernel
 from warpsim.models.parts.block_parallelism import instruction_parallelism, memory_parallelism
-from warpsim.models.parts.common import NotCoveredError, axis, check_fraction, quantity, result
+from warpsim.models.parts.common import NotCoveredError, axis, check_fraction, check_grid, peak_bandwidth, quantity
 from warpsim.models.parts.costs import access_latency
 from warpsim.models.parts.counts import Counts, bank_conflicts, counts
 from warpsim.models.parts.needed import smallest_warps
+from warpsim.models.parts.warp_parallelism import counted_result, over_warps, warp_parallelism
 from warpsim.models.parts.warp_path import names_warps
 from warpsim.models.sim_2012.equations import Parameters, Solution, equations
 
@@ -67,7 +72,7 @@ COSTS = {
     "o_cfdiv": "cost of divergence",
     "o_bank": "cost of bank conflicts",
 }
-"""S Table 1 and equation 6, with T'mem as `t_mem_exposed`."""
+"""Costs of S Table 1 and equation 6; `t_mem_exposed` is T'mem of the paper."""
 
 BENEFITS = {
     "b_itilp": "benefit of more inter-thread ILP",
@@ -75,16 +80,14 @@ BENEFITS = {
     "b_fp": "benefit of only essential computation",
     "b_serial": "benefit of no serialization",
 }
-"""S Table 1."""
+"""Potential benefits of S Table 1."""
 
 _OVERHEADS = {"o_sfu": "sfu", "o_bank": "smem", "o_sync": "barrier", "o_cfdiv": "branch"}
-
-
-_TOLERANCE = 1e-9  # Tmem equals Tcomp where ITMLP is CWP - 1
+_TOLERANCE = 1e-9  # Tmem equals Tcomp if ITMLP is CWP - 1
 
 
 class _Fed(NamedTuple):
-    """The parameters of a kernel on a chip at some occupancies."""
+    """The solution for a kernel on a chip at some occupancies."""
 
     occupancy: xr.DataArray
     counted: Counts
@@ -104,42 +107,40 @@ def parameters(
     fp_insts: float | None = None,
     gamma: float = 64,
 ) -> Parameters:
-    """Return S's parameters for N warps of a kernel on each SM, as V 7.4 feeds them; per repetition if it is endless.
+    """Returns the parameters of S for N warps of a kernel on each SM, as in V 7.4; per repetition if the kernel is endless.
 
-    Latencies are the chip's: of adds for avg_inst_lat and FP_lat, of a coalesced load for DRAM_lat, which contains
-    the way through caches that miss; hit_lat is what hits add to the mean. SIMD_width is the peak rate of adds, which
-    issue may limit (Kepler: 128, V Table 7.1).
+    Latencies are those of the chip: of adds for avg_inst_lat and FP_lat, of a coalesced load for DRAM_lat, which contains the
+    caches that miss. hit_lat is the latency that hits add to the mean. SIMD_width is the peak rate of adds, which issue may
+    limit (Kepler: 128, V Table 7.1).
 
     Args:
         gpu: the chip.
         kernel: any kernel.
         warps: N.
-        block_warps: warps of a thread block; only needed where the kernel tells them apart.
+        block_warps: warps of a thread block; only needed if the kernel treats them differently.
         bandwidth: mem_peak_bandwidth: "sustained" (V 7.4) or "pin" (S Table 3).
-        departure_delay: Δ in cycles; S Table 3 has 20 for Tesla C2050. Left out: none, as V 7.4 has it with the
-            sustained bandwidth; accesses of several transactions are then not covered.
-        ilp: left out: that of the basic blocks.
-        mlp: left out: that of the basic blocks.
-        fp_insts: #FP_insts of a warp or repetition; left out: all "alu" instructions, integer ones among them.
-        gamma: Γ; S finds 64.
+        departure_delay: Delta in cycles; 20 for Tesla C2050 in S Table 3. Left out, there is none, as in V 7.4 with the
+            sustained bandwidth, and accesses of several transactions are not covered.
+        ilp: instruction-level parallelism of a warp; left out, that of its basic blocks.
+        mlp: memory-level parallelism of a warp; left out, that of its basic blocks.
+        fp_insts: #FP_insts of a warp or repetition; left out, all "alu" instructions, which include integer ones.
+        gamma: Gamma, cost of a barrier; 64 in S.
 
     Raises:
         ValueError: an argument's value is not allowed, or `block_warps` or the latency of a cache is missing.
-        NotCoveredError: an access makes several transactions, and Δ is left out.
+        NotCoveredError: an access makes several transactions, and `departure_delay` is left out.
     """
-    rates = {"pin": gpu.memory.pin_bandwidth_gbs, "sustained": gpu.memory.bandwidth_gbs}
-    if bandwidth not in rates:
-        raise ValueError(f"bandwidth = {bandwidth!r}: 'sustained' or 'pin'")
+    gbs = peak_bandwidth(gpu, bandwidth)
     for name, value, least in (("departure_delay", departure_delay, 0), ("ilp", ilp, 1), ("mlp", mlp, 1), ("gamma", gamma, 0)):
         if value is not None and not value >= least:
-            raise ValueError(f"{name} = {value!r}: at least {least}")
+            raise ValueError(f"{name} = {value!r}: must be at least {least}")
     counted = counts(gpu, kernel, block_warps=block_warps)
     ops = counted.ops
     if fp_insts is not None and not 0 <= fp_insts <= counted.total:
-        raise ValueError(f"fp_insts = {fp_insts!r}: from 0 to all instructions, {counted.total:g}")
+        raise ValueError(f"fp_insts = {fp_insts!r}: must be from 0 to the number of instructions, {counted.total:g}")
     memory = _memory(gpu, counted)
     if departure_delay is None and memory["avg_trans_warp"] > 1:
-        raise NotCoveredError(f"{kernel.name}: departure_delay is needed where an access makes several transactions")
+        raise NotCoveredError(f"{kernel.name}: departure_delay is needed for accesses of several transactions")
     extra = sum(len(block.instructions) * block.times for block in counted.blocks if block.extra)
     sfu = ops.get("sfu", 0.0)
     n = np.asarray(warps, dtype=float)
@@ -163,7 +164,7 @@ def parameters(
         simd_width=units.ipc_to_ops_per_cycle(min(gpu.unit_ipc("alu"), gpu.issue_ipc)),
         sfu_width=units.ipc_to_ops_per_cycle(gpu.unit_ipc("sfu")),
         freq=gpu.clock_ghz,
-        mem_peak_bandwidth=rates[bandwidth],
+        mem_peak_bandwidth=gbs,
         gamma=gamma,
         size_of_data=memory.pop("bytes_per_warp") * n * gpu.sms,
         **memory,
@@ -173,14 +174,14 @@ def parameters(
 def throughput(
     gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, block_warps: int | None = None, **arguments: Any
 ) -> xr.Dataset:
-    """Return the throughput at an occupancy, or at an array of them (V 7.4).
+    """Returns the throughput at one or several occupancies (V 7.4).
 
     Args:
         gpu: the chip.
         kernel: any kernel; accesses of several transactions need `departure_delay`.
-        warps: N, warps per SM, at least 0; not held against the chip's limits.
-        block_warps: as for `parameters`; where needed and left out, what `simulate` takes for the largest of `warps`.
-        arguments: as for `parameters`.
+        warps: N, warps per SM, at least 0; the limits of the chip are not checked.
+        block_warps: as for `parameters`; if needed and left out, the default of `simulate` for the largest of `warps`.
+        arguments: further arguments of `parameters`.
 
     Returns:
         A Dataset over `warps` with `ipc(op)`, `throughput(op)`, `bandwidth`, `memory_latency` (AMAT) as from
@@ -188,59 +189,49 @@ def throughput(
         the function of this name).
 
     Raises:
-        TypeError: `warps` are no numbers, or there is no such argument.
+        TypeError: `warps` is not numeric, or an argument is unknown.
         ValueError: `warps` is below 0; otherwise as `parameters`.
         NotCoveredError: as `parameters`.
     """
     fed = _feed(gpu, kernel, warps, {**arguments, "block_warps": block_warps})
     occupancy, counted, s = fed
-    rate = occupancy.copy(data=np.where(occupancy.values > 0, occupancy.values / s.t_exec, 0.0))
-    asked = sum(made.requested_bytes * count for _, made, count in counted.accesses(gpu))
-    return result(
-        gpu,
-        {op: rate * count for op, count in counted.ops.items()},
-        {
-            "bandwidth": rate * asked * units.bytes_per_cycle_to_gbs(gpu.sms, gpu.clock_ghz),
-            "memory_latency": _over(occupancy, s.amat),
-            "execution_time": quantity(_over(occupancy, s.t_exec), "cycles", f"time of the SM's warps per {counted.per}"),
-            **_parallelism(fed),
-        },
-        source="warpsim.models.gpuperf, S",
+    return counted_result(
+        gpu, counted, occupancy, cycles=s.t_exec, memory_latency=s.amat, source="warpsim.models.gpuperf, S", **_named(fed)
     )
 
 
 def benefits(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, **arguments: Any) -> xr.Dataset:
-    """Return the costs of S's equations, and what four kinds of optimization could save at most (S 4.2).
+    """Returns the costs of the equations, and the most that four kinds of optimization could save (S 4.2).
 
     Args:
         gpu: the chip.
         kernel: as for `throughput`.
         warps: N, warps per SM, above 0.
-        arguments: as for `parameters`.
+        arguments: further arguments of `parameters`.
 
     Returns:
-        A Dataset over `warps`: the variables of `COSTS` and `BENEFITS`, in cycles in which an SM executes its warps
-        once (repeats their endless loop once), and `mwp`, `cwp`, `mwp_peak_bw`, `itilp`, `itmlp`, `bottleneck`.
+        A Dataset over `warps` with the variables of `COSTS` and `BENEFITS` in cycles, for one execution of the warps of an SM
+        (one repetition of their endless loop), and `mwp`, `cwp`, `mwp_peak_bw`, `itilp`, `itmlp`, `bottleneck`.
         `warpsim.plots.benefit_chart` draws it.
 
     Raises:
-        TypeError: `warps` are no numbers, or there is no such argument.
+        TypeError: `warps` is not numeric, or an argument is unknown.
         ValueError: `warps` is not above 0; otherwise as `parameters`.
         NotCoveredError: as `parameters`.
     """
     if not bool((axis("warps", warps, at_least=0) > 0).all()):
-        raise ValueError(f"warps = {warps!r}: numbers above 0")
+        raise ValueError(f"warps = {warps!r}: must be above 0")
     fed = _feed(gpu, kernel, warps, arguments)
     found = {
-        name: quantity(_over(fed.occupancy, getattr(fed.solution, name)), "cycles", text)
+        name: quantity(over_warps(fed.occupancy, getattr(fed.solution, name)), "cycles", text)
         for name, text in {**COSTS, **BENEFITS}.items()
     }
-    found |= _parallelism(fed)
+    found |= _named(fed)
     return xr.Dataset(found, attrs={"source": "warpsim.models.gpuperf, S", "gpu": gpu.name, "kernel": kernel.name})
 
 
 def execution_time(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, **arguments: Any) -> xr.DataArray:
-    """Return the cycles in which the warps of an SM are executed once, or repeat their endless loop once.
+    """Returns the cycles in which an SM executes all its warps once, or one repetition of their endless loop.
 
     Arguments and errors are those of `throughput`.
     """
@@ -250,45 +241,42 @@ def execution_time(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray,
 def grid(
     gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, blocks: int, block_warps: int, **arguments: Any
 ) -> xr.DataArray:
-    """Return the cycles that a grid takes (equation 1).
+    """Returns the time of a grid in cycles (equation 1).
 
-    A grid of fewer blocks than SMs has that many active SMs.
+    A grid with fewer blocks than SMs has one active SM per block.
 
     Args:
         gpu: the chip.
-        kernel: one that ends; otherwise as for `throughput`.
-        warps: N, at least a block.
-        blocks: of the grid.
+        kernel: a kernel that ends; otherwise as for `throughput`.
+        warps: N, at least the warps of a block.
+        blocks: blocks of the grid.
         block_warps: warps of a thread block.
-        arguments: as for `parameters`.
+        arguments: further arguments of `parameters`.
 
     Raises:
-        TypeError: `warps` are no numbers, or there is no such argument.
+        TypeError: `warps` is not numeric, or an argument is unknown.
         ValueError: `warps` is less than a block, the kernel is endless, or `blocks` is below 1; otherwise as
             `parameters`.
         NotCoveredError: as `parameters`.
     """
     occupancy = axis("warps", warps, at_least=block_warps)
-    if kernel.endless:
-        raise ValueError(f"kernel = {kernel.name}: one that ends")
-    if blocks < 1:
-        raise ValueError(f"blocks = {blocks}: at least 1")
+    check_grid(kernel, blocks)
     p = parameters(gpu, kernel, warps=occupancy.values, block_warps=block_warps, **arguments)
     share = blocks * block_warps / np.asarray(p.total_warps)
     whole = replace(
         p, total_warps=blocks * block_warps, active_sms=min(gpu.sms, blocks), size_of_data=np.asarray(p.size_of_data) * share
     )
-    return quantity(_over(occupancy, equations(whole).t_exec), "cycles", "execution time of the grid").rename("cycles")
+    return quantity(over_warps(occupancy, equations(whole).t_exec), "cycles", "execution time of the grid").rename("cycles")
 
 
 def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0, **arguments: Any) -> float:
-    """Return the smallest number of warps per SM that attains a fraction of the model's peak (V 7.10).
+    """Returns the smallest number of warps per SM that attains a fraction of the model's peak (V 7.10).
 
-    The peak is that of many warps: of computation at the largest ITILP, or of memory at the peak bandwidth. It is
-    approached without being reached where computation binds, so that a fraction of 1 may need infinitely many.
+    The peak is the limit for many warps: of computation at the largest ITILP, or of memory at the peak bandwidth. If
+    computation binds, throughput only approaches the peak, and a fraction of 1 may need infinitely many warps.
 
     Raises:
-        TypeError: there is no such argument.
+        TypeError: an argument is unknown.
         ValueError: `fraction` is not above 0 and at most 1; otherwise as `parameters`.
         NotCoveredError: as `parameters`.
     """
@@ -305,11 +293,11 @@ def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0, **arguments
 
 
 def bottleneck(gpu: Gpu, kernel: Kernel, *, warps: float, **arguments: Any) -> str:
-    """Return what binds at an occupancy; arguments and errors of `throughput`.
+    """Returns the bound that binds at an occupancy.
 
-    Where Tmem is above Tcomp: "memory" if ITMLP is at the peak bandwidth, or else "latency". Otherwise what costs
-    most: "alu" ("latency", if ITILP is below its maximum), "sfu", "smem" (bank conflicts), "barrier" or "branch"
-    (divergence).
+    If Tmem exceeds Tcomp it is "memory" where ITMLP is at the peak bandwidth, and "latency" elsewhere. Otherwise it is the
+    largest part of Tcomp: "alu" ("latency" if ITILP is below its maximum), "sfu", "smem" (bank conflicts), "barrier" or
+    "branch" (divergence). Arguments and errors are those of `throughput`.
     """
     return str(throughput(gpu, kernel, warps=float(axis("warps", warps, at_least=0)), **arguments).bottleneck.item())
 
@@ -324,7 +312,7 @@ def _feed(gpu: Gpu, kernel: Kernel, warps: ArrayLike | xr.DataArray, arguments: 
 
 
 def _memory(gpu: Gpu, counted: Counts) -> dict[str, float]:
-    """Return what the accesses are like, in the mean; and a warp's bytes that the caches do not hold."""
+    """Returns the parameters of the mean memory access, and the bytes of a warp that miss the caches."""
     accesses = counted.accesses(gpu)
     number = sum(count for _, _, count in accesses)
     hits = missing = trans = moved = 0.0
@@ -344,22 +332,15 @@ def _memory(gpu: Gpu, counted: Counts) -> dict[str, float]:
     }
 
 
-def _over(occupancy: xr.DataArray, values: NDArray[Any]) -> xr.DataArray:
-    return occupancy.copy(data=np.broadcast_to(values, occupancy.shape).copy())
-
-
-def _parallelism(fed: _Fed) -> dict[str, xr.DataArray]:
+def _named(fed: _Fed) -> dict[str, xr.DataArray]:
+    """Returns the parallelism and the bottleneck as variables of a result."""
     occupancy, _, s = fed
-    texts = {
-        "mwp": "memory warp parallelism",
-        "cwp": "computation warp parallelism",
-        "mwp_peak_bw": "memory warps at the peak bandwidth",
+    return {
+        **warp_parallelism(occupancy, s),
+        "itilp": quantity(over_warps(occupancy, s.itilp), "instructions/SM", "inter-thread ILP"),
+        "itmlp": quantity(over_warps(occupancy, s.itmlp), "requests/SM", "inter-thread MLP"),
+        "bottleneck": quantity(over_warps(occupancy, _binds(s)), "1", "bound that binds"),
     }
-    found = {name: quantity(_over(occupancy, getattr(s, name)), "warps/SM", text) for name, text in texts.items()}
-    found["itilp"] = quantity(_over(occupancy, s.itilp), "instructions/SM", "inter-thread ILP")
-    found["itmlp"] = quantity(_over(occupancy, s.itmlp), "requests/SM", "inter-thread MLP")
-    found["bottleneck"] = quantity(_over(occupancy, _binds(s)), "1", "bound that binds")
-    return found
 
 
 def _binds(s: Solution) -> NDArray[np.str_]:

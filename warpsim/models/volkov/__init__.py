@@ -1,4 +1,4 @@
-"""Volkov's model of latency hiding (2016): the bounds for any kernel, and closed forms for mixes of two instructions."""
+"""Volkov's model of latency hiding (2016): `bounds` for any kernel, and `mix` with the closed forms for two instructions."""
 
 from warpsim.models.volkov.bounds import (
     LATENCY,

@@ -1,20 +1,21 @@
-"""Volkov's model of latency hiding: the smaller of two bounds, by latencies and by throughput limits.
+"""Volkov's model of latency hiding: the smaller of a latency bound and a throughput bound, for any kernel.
 
-V. Volkov, Understanding Latency Hiding on GPUs, 2016 (V): chapter 3 (the framework, for any kernel), 4.1, 4.5
-and 4.7 (closed forms for mixes of two instructions, in `volkov_mix`), 6.4 and 6.5 (refined by memory
-contention). With n warps per SM
+Source: V. Volkov, Understanding Latency Hiding on GPUs, PhD dissertation, University of California, Berkeley, 2016 (V).
+Chapter 3 has the framework; 6.4 and 6.5 refine it by memory contention. `warpsim.models.volkov.mix` has the closed forms of
+chapter 4. With n warps per SM
 
     warp throughput = min(n / latency bound, throughput bound).          (V 3.5)
 
-Throughput is per cycle and SM, of warps, or of repetitions where the kernel ends in an endless loop;
-latencies are of a warp, or of a repetition.
+Throughput counts warps per cycle and SM, or repetitions if the kernel ends in an endless loop. Latency is that of a warp or
+of a repetition.
 
-Assumed: warps do not interfere, but at barriers; occupancy is constant; memory latency does not depend on the
-load (refined: it has the mean of V Table 6.5 at that load); reads and writes are alike to the memory system;
-caches hit with the probabilities that the kernel states. It fails near the knee between the bounds:
-throughput gradually saturates and is overestimated by up to 28 % (G80: 34 %); refined, by up to 20 % at
-intermediate intensities (V 7.9). It fails too where a loaded warp pairs instructions otherwise than one
-alone, and where hit rates fall with occupancy.
+Assumptions: Warps interfere only at barriers. Occupancy is constant. Memory latency does not depend on the load; in the
+refined model it is the mean latency of V Table 6.5 at that load. The memory system treats reads and writes alike. Caches hit
+with the probabilities that the kernel states.
+
+Limits: Near the knee between the two bounds the throughput of hardware saturates gradually, and the model overestimates it by
+up to 28 % (G80: 34 %); the refined model by up to 20 % at intermediate intensities (V 7.9). The model also fails where a warp
+pairs its instructions differently under load, and where hit rates fall with occupancy.
 """
 
 from __future__ import annotations
@@ -36,35 +37,20 @@ from warpsim.models.parts.contention import memory_latency, solve
 from warpsim.models.parts.costs import LOADS_IN_FLIGHT
 from warpsim.models.parts.warp_path import names_warps, warp_path
 from warpsim.models.parts.worksheet import Worksheet, worksheet
-from warpsim.models.volkov.mix import MixParameters, mix_needed_warps, mix_parameters, mix_throughput
-
-__all__ = [
-    "LATENCY",
-    "MixParameters",
-    "bottleneck",
-    "latency_bound",
-    "mix_needed_warps",
-    "mix_parameters",
-    "mix_throughput",
-    "needed_warps",
-    "throughput",
-    "throughput_bound",
-]
 
 LATENCY = "latency"
-"""What `bottleneck` says where the latency bound binds."""
+"""Value of `bottleneck` where the latency bound binds."""
 
 _TOLERANCE = 1e-9
 
 
 def throughput_bound(gpu: Gpu, kernel: Kernel, *, block_warps: int | None = None) -> Worksheet:
-    """Return the worksheet of the hardware's throughput limits (V 3.6, Tables 3.2 to 3.4).
+    """Returns the throughput bound as a worksheet of the resources of an SM (V 3.6, Tables 3.2 to 3.4).
 
-    Each resource of an SM is held exclusively: a unit for its interval, times the ways of a bank conflict;
-    the memory system, at the SM's share of the sustained bandwidth, for the bytes moved; the schedulers for
-    the issue slots of the chip's description and one for each reissue; a limit of loads in flight, where the
-    SM has one, for a load's latency. Instructions pair as in a warp alone (V 3.8). Counts are expectations
-    over chance.
+    An instruction holds each resource exclusively: a unit for its interval, times the ways of a bank conflict; the memory
+    system for the bytes moved, at the SM's share of the sustained bandwidth; the schedulers for its issue slots and one slot
+    per reissue; and the limit of loads in flight, if the SM has one, for the latency of a load. Instructions pair as in a
+    warp alone (V 3.8). Counts are expected values.
 
     The arguments and errors are those of `latency_bound`.
     """
@@ -72,22 +58,22 @@ def throughput_bound(gpu: Gpu, kernel: Kernel, *, block_warps: int | None = None
 
 
 def latency_bound(gpu: Gpu, kernel: Kernel, *, block_warps: int | None = None) -> float:
-    """Return the lower bound on mean warp latency, in cycles (V 3.7, 3.8).
+    """Returns the lower bound on the mean latency of a warp, in cycles (V 3.7, 3.8).
 
-    It is the longest path of V Figure 3.5, found by scheduling a warp alone: register dependencies, ILP
-    latencies, dual issue, branches, barriers, the limit of a warp's loads in flight; then the waits for the
-    block's slowest warp and for the launch of the next block. Of an endless kernel it is the cycles per
-    repetition in the steady state. Where chance decides it bounds the mean (`warp_path` says how), and warps
-    of a block that differ by chance alone are taken to reach a barrier together.
+    It is the longest path of V Figure 3.5, found by scheduling a warp alone. The schedule respects register dependencies,
+    ILP latencies, dual issue, branches, barriers and the limit of loads in flight per warp, and adds the waits for the
+    slowest warp of the block and for the launch of the next block. For an endless kernel the bound is the number of cycles
+    per repetition in the steady state. For random kernels it bounds the mean (see `warp_path`), and warps of a block that
+    differ only by chance are assumed to reach a barrier together.
 
     Args:
         gpu: the chip.
         kernel: any kernel.
-        block_warps: warps of a thread block; only needed where the kernel tells warps of a block apart.
+        block_warps: warps of a thread block; only needed if the kernel treats the warps of a block differently.
 
     Raises:
         ValueError: `block_warps` is missing or below 1, a barrier is not reached by all warps of the block,
-            or the chip lacks an operation class or the latency of a cache that is hit.
+            or the chip lacks an operation class or the latency of a cache that the kernel hits.
         NotCoveredError: some warps of a block leave an endless loop, or repeat it faster than others.
     """
     return warp_path(gpu, kernel, block_warps=block_warps).cycles
@@ -101,24 +87,23 @@ def throughput(
     refined: bool = False,
     block_warps: int | None = None,
 ) -> xr.Dataset:
-    """Return the throughput at an occupancy, or at an array of them (V 3.5; refined: V 6.5).
+    """Returns the throughput at one or several occupancies (V 3.5; refined: V 6.5).
 
     Args:
         gpu: the chip.
         kernel: any kernel.
-        warps: warps per SM, at least 0; not held against the chip's limits.
-        refined: let memory latency grow with the bytes moved per time, by V Table 6.5 (G80: the two terms of
-            V 6.4). Throughput is then the root of throughput = min(n / latency(throughput), throughput
-            bound).
-        block_warps: as for `latency_bound`; where needed and left out, what `simulate` takes for `warps`.
+        warps: warps per SM, at least 0; the limits of the chip are not checked.
+        refined: let memory latency grow with the bytes moved per time, by V Table 6.5 (G80: the two terms of V 6.4). The
+            throughput then solves throughput = min(n / latency(throughput), throughput bound).
+        block_warps: as for `latency_bound`; if needed and left out, the default of `simulate` for `warps`.
 
     Returns:
-        A Dataset over `warps` with `ipc(op)`, `throughput(op)`, `bandwidth` and `memory_latency` (of a
-        coalesced load that misses the caches) as from `simulate`, and `latency_bound` in cycles,
-        `throughput_bound` in warps or repetitions per cycle and SM, and `bottleneck`.
+        A Dataset over `warps` with `ipc(op)`, `throughput(op)`, `bandwidth` and `memory_latency` (of a coalesced load that
+        misses the caches) as from `simulate`, and `latency_bound` in cycles, `throughput_bound` in warps or repetitions per
+        cycle and SM, and `bottleneck`.
 
     Raises:
-        TypeError: `warps` are no numbers.
+        TypeError: `warps` is not numeric.
         ValueError: `warps` is below 0; otherwise as `latency_bound`.
     """
     occupancy = axis("warps", warps, at_least=0)
@@ -146,10 +131,10 @@ def throughput(
 def needed_warps(
     gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0, refined: bool = False, block_warps: int | None = None
 ) -> float:
-    """Return the warps per SM that attain a fraction of the throughput bound (V 3.10, 4.5).
+    """Returns the warps per SM that attain a fraction of the throughput bound (V 3.10, 4.5).
 
-    It is latency x throughput, not rounded, and may be above what the chip holds. Refined, the latency is
-    that of the memory throughput attained, and the number is infinite where the memory never gives as much.
+    It is latency x throughput. It is not rounded and may exceed what the chip holds. In the refined model the latency is that
+    at the memory throughput attained, and the number is infinite if memory cannot attain that throughput.
 
     Raises:
         ValueError: `fraction` is not above 0 and at most 1; otherwise as `latency_bound`.
@@ -176,7 +161,7 @@ def bottleneck(
     refined: bool = False,
     block_warps: int | None = None,
 ) -> str:
-    """Return what binds at an occupancy: "latency", or a resource of the worksheet, such as "memory".
+    """Returns the bound that binds at an occupancy: "latency", or a resource of the worksheet, such as "memory".
 
     Without `warps` it is the resource that binds once latency is hidden. Errors are those of `throughput`.
     """
@@ -202,7 +187,7 @@ class _Point:
 def _point(gpu: Gpu, kernel: Kernel, warps: float, refined: bool, block_warps: int | None) -> _Point:
     if block_warps is None and names_warps(kernel):
         if warps != int(warps):
-            raise ValueError(f"warps = {warps}: a whole number, where block_warps is left out")
+            raise ValueError(f"warps = {warps}: must be a whole number if block_warps is left out")
         block_warps = default_block_warps(gpu, int(warps))
 
     def at(latency: float) -> _Point:

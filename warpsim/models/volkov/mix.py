@@ -1,7 +1,7 @@
-"""Volkov's closed forms for a mix of adds and one other kind of instruction (V 4.1, 4.5, 4.7, 6.5).
+"""Volkov's closed forms for a mix of adds and one other class of instructions (V 4.1, 4.5, 4.7, 6.5).
 
-V. Volkov, Understanding Latency Hiding on GPUs, 2016 (V). The mix is that of the kernel `mix`: evenly
-interleaved, all dependent, endless. What is assumed, and where it fails, is in `warpsim.models.volkov`.
+The mix is the kernel `kernels.mix`: evenly interleaved, all instructions dependent, endless. `warpsim.models.volkov.bounds`
+states the assumptions and limits. V is Volkov 2016 (docs/bibliography.md).
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from warpsim import units
+from warpsim.arguments import choice
 from warpsim.hardware.gpu import Gpu
 from warpsim.models.parts.common import axis, check_fraction, quantity, result
 from warpsim.models.parts.contention import memory_latency, solve
 
 
 class MixParameters(NamedTuple):
-    """Input of the closed forms for a mix, V Table 4.1: latencies in cycles, throughputs in IPC per SM.
+    """Parameters of the closed forms (V Table 4.1): latencies in cycles, throughputs in instructions per cycle and SM.
 
-    `other` is the instruction that is not an add; `other_to_alu_latency` the latency that an add behind it
-    sees (shorter on Maxwell, V 4.7), `alu_to_other_latency` that of an add to the other. No instruction
-    issues twice a cycle, so that issue limits both throughputs.
+    `other` is the instruction that is not an add. `other_to_alu_latency` is its latency to an add that depends on it
+    (shorter on Maxwell, V 4.7), and `alu_to_other_latency` is the latency from an add to it. The issue rate limits both
+    throughputs.
     """
 
     other_latency: float
@@ -36,13 +37,12 @@ class MixParameters(NamedTuple):
 
 
 def mix_parameters(gpu: Gpu, other: str = "load") -> MixParameters:
-    """Return V Table 4.1 for a chip: adds with coalesced loads, "sfu", or "smem" without conflicts.
+    """Returns V Table 4.1 for a chip: adds with coalesced loads, with "sfu", or with "smem" without bank conflicts.
 
     Raises:
         ValueError: `other` is another operation class.
     """
-    if other not in ("load", "sfu", "smem"):
-        raise ValueError(f"other = {other!r}: 'load', 'sfu' or 'smem'")
+    choice("other", other, ("load", "sfu", "smem"))
     alu = gpu.ops["alu"]
     if other == "load":
         latency = to_alu = float(gpu.memory.latency_cycles)
@@ -69,29 +69,28 @@ def mix_throughput(
     other: str = "load",
     refined: bool = False,
 ) -> xr.Dataset:
-    """Return the throughput of adds and one other instruction, all dependent (V 4.1, Table 4.2, 4.7).
+    """Returns the throughput of a mix of adds and one other class of instructions (V 4.1, Table 4.2, 4.7).
 
         memory throughput =
             min(n / (mem_lat + alpha alu_lat), mem_thru, alu_thru / alpha, issue_thru / (alpha + 1))
 
-    in IPC per SM. Refined (V 6.5), mem_lat is a + b x / (c - x) at the memory throughput x. As in V, an
-    instruction takes one issue slot: on chips whose description says more for loads, SFU or shared memory
-    (Maxwell), `throughput` of the kernel `mix` is lower where issue binds.
+    in instructions per cycle and SM. In the refined model (V 6.5) mem_lat is a + b x / (c - x) at the memory throughput x. As
+    in V, an instruction takes one issue slot. On chips where loads, SFU or shared memory take more (Maxwell), `throughput`
+    of the kernel `mix` is lower where issue binds.
 
     Args:
         gpu: the chip.
-        alpha: adds per other instruction, at least 0; infinite is allowed. An array is the dimension `alpha`.
-        warps: warps per SM, at least 0. An array is the dimension `warps`.
+        alpha: adds per other instruction, at least 0; infinity is allowed. An array becomes the dimension `alpha`.
+        warps: warps per SM, at least 0. An array becomes the dimension `warps`.
         other: "load", "sfu" or "smem".
-        refined: only with loads.
+        refined: let memory latency grow with the load; only with loads.
 
     Returns:
         A Dataset over `alpha` and `warps` with `ipc(op)`, `throughput(op)`, `bandwidth`, `memory_latency`.
 
     Raises:
-        TypeError: `alpha` or `warps` are no numbers.
-        ValueError: `alpha` or `warps` is below 0, `other` is another operation class, or `refined` is without
-            loads.
+        TypeError: `alpha` or `warps` is not numeric.
+        ValueError: `alpha` or `warps` is below 0, `other` is another operation class, or `refined` is set without loads.
     """
     share, n = xr.broadcast(1 / (1 + axis("alpha", alpha, at_least=0)), axis("warps", warps, at_least=0))
     rates = np.empty(share.shape)
@@ -121,13 +120,13 @@ def mix_needed_warps(
     other: str = "load",
     refined: bool = False,
 ) -> xr.DataArray:
-    """Return the warps per SM that attain a fraction of one of the peaks: the cusp (V 4.5, Figures 4.5, 4.6).
+    """Returns the warps per SM that attain a fraction of the peak throughput of a mix (V 4.5, Figures 4.5, 4.6).
 
         n = (mem_lat + alpha alu_lat) fraction min(mem_thru, alu_thru / alpha, issue_thru / (alpha + 1))
 
-    Not rounded, and not held against the chip's limits. Refined, mem_lat is the latency at that memory
-    throughput, infinite where the memory never gives as much. Arguments and assumptions are those of
-    `mix_throughput`.
+    As a function of alpha it has a cusp where the binding peak changes. The number is not rounded, and the limits of the chip
+    are not checked. In the refined model mem_lat is the latency at that memory throughput, and infinite if memory cannot
+    attain it. Arguments are those of `mix_throughput`.
 
     Raises:
         ValueError: `fraction` is not above 0 and at most 1; otherwise as `mix_throughput`.
@@ -143,11 +142,11 @@ def mix_needed_warps(
 
 
 class _Mix:
-    """A mix per instruction, of which a share are others; adds alone are a share of 0."""
+    """A mix, per instruction: `share` of the instructions are not adds."""
 
     def __init__(self, gpu: Gpu, other: str, share: float, refined: bool) -> None:
         if refined and other != "load":
-            raise ValueError(f"refined = True: only with other = 'load', not with {other!r}")
+            raise ValueError(f"refined = True: must be False with other = {other!r}; only loads have a refined model")
         self.gpu, self.share, self.refined = gpu, share, refined
         self.parameters = p = mix_parameters(gpu, other)
         self.is_load = other == "load"
@@ -161,16 +160,16 @@ class _Mix:
         return memory_latency(self.gpu, gbs, refined=self.refined)
 
     def latency(self, rate: float) -> float:
-        """Return the mean latency of an instruction at a rate in instructions per cycle and SM."""
+        """Returns the mean latency of an instruction at a rate in instructions per cycle and SM."""
         p, others, adds = self.parameters, self.share, 1 - self.share
-        meet = min(others, adds)  # evenly interleaved: so often one kind follows the other
+        meet = min(others, adds)  # share of instructions whose predecessor is of the other class
         cycles = meet * p.alu_to_other_latency + (adds - meet) * p.alu_latency
         if not self.is_load:
             return cycles + meet * p.other_to_alu_latency + (others - meet) * p.other_latency
         return cycles + (others * self.load_latency(rate) if others > 0 else 0.0)
 
     def rate(self, warps: float) -> float:
-        """Return the throughput in instructions per cycle and SM."""
+        """Returns the throughput in instructions per cycle and SM."""
 
         def attained(rate: float) -> float:
             return min(warps / self.latency(rate), self.bound)
