@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.small_plans import small_plan
-from warpsim.cli import _parser
+from warpsim.cli import make_parser
 from warpsim.sweeps.local import sweep
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +27,7 @@ def test_commands():
     lines = [re.split(r"\s{3,}(?!-)", line)[0] for line in lines]  # without the explanation beside it
     assert len(lines) >= 8
     for line in lines:
-        assert callable(_parser().parse_args(shlex.split(line)[1:]).run), line
+        assert callable(make_parser().parse_args(shlex.split(line)[1:]).run), line
 
 
 def test_the_records_of_tiles(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ import pytest
 
 import warpsim as ws
 from tests.test_layers import FOUNDATION, MAY_IMPORT
-from warpsim.cli import _parser
+from warpsim.cli import make_parser
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,12 +56,12 @@ def test_commands_exist(page):
     lines = [line for code in blocks(page, "sh") for line in code.replace("\\\n", "").splitlines()]
     for line in lines:
         if line.startswith("warpsim "):
-            assert callable(_parser().parse_args(shlex.split(line)[1:]).run), line
+            assert callable(make_parser().parse_args(shlex.split(line)[1:]).run), line
 
 
 def test_the_page_of_commands_lists_all():
     shown = re.findall(r"^\| `warpsim (\w+)` \|", text("docs/commands.md"), re.MULTILINE)
-    (actions,) = [action for action in _parser()._actions if action.choices]
+    (actions,) = [action for action in make_parser()._actions if action.choices]
     assert shown and sorted(shown) == sorted(actions.choices)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsim.cli import _parser
+from warpsim.cli import make_parser
 from warpsim.sweeps.plan import Plan
 
 PAGE = Path(__file__).parents[2] / "docs" / "sweeps.md"
@@ -38,4 +38,4 @@ def test_commands():
     for line in lines:
         program, *arguments = line.split()
         assert program == "warpsim"
-        assert callable(_parser().parse_args(arguments).run)
+        assert callable(make_parser().parse_args(arguments).run)
