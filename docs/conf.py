@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # The kernels of executed pages import the same warpsim as the API reference does, from any folder.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
 
-# The reference shows the models under their public names, wherever their modules are.
+# The reference shows models and figures under their public names, wherever their modules are.
+sys.modules["warpsim.plots"] = ws.plots
 for model in ws.models.NAMES:
     sys.modules.setdefault(f"warpsim.models.{model}", ws.models.load(model))
 
