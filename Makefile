@@ -1,4 +1,4 @@
-# Every target works from a clean checkout: it makes .venv, installs into it what it needs, and runs.
+# Every target works from a clean checkout: it makes .venv, installs what it needs, and runs.
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -29,7 +29,7 @@ docs: .venv/installed-docs  ## the documentation site, into build/docs; warnings
 	$(BIN)/sphinx-build -W --keep-going -q -c docs -d build/doctrees . build/docs
 	@echo "the site: build/docs/index.html"
 
-clean:  ## everything that a target has made, but for results
+clean:  ## remove everything that the targets made, except results
 	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 
 .venv/installed: WHAT = .

@@ -1,6 +1,7 @@
 """Configuration of the documentation site, which `make docs` builds from the root of the repository."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -11,7 +12,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # The kernels of executed pages import the same warpsim as the API reference does, from any folder.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
 
-# The reference shows the models under their public names, wherever their modules are.
+# The reference shows models and figures under their public names, wherever their modules are.
+sys.modules["warpsim.plots"] = ws.plots
 for model in ws.models.NAMES:
     sys.modules.setdefault(f"warpsim.models.{model}", ws.models.load(model))
 
@@ -47,6 +49,7 @@ nb_merge_streams = True
 
 default_role = "py:obj"  # single backticks link to the API where they name a part of it, and are code elsewhere
 autodoc_member_order = "bysource"
+autodoc_default_options = {"exclude-members": "model_config"}  # pydantic's
 autodoc_type_aliases = {"ArrayLike": "ArrayLike"}  # not spelled out
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
@@ -85,11 +88,11 @@ def prepare_docstring(app, what, name, obj, options, lines):
     lines[:] = result
 
 
-def fields_only(app, what, name, obj, options, signature, return_annotation):
-    """Shows the signature of a pydantic class without annotations, which repeat every check of a field."""
+def tidy_signature(app, what, name, obj, options, signature, return_annotation):
+    """Shows a pydantic class without annotations, which repeat every check of a field, and aliases of types by their names."""
     fields = getattr(obj, "model_fields", None) if what == "class" else None
     if fields is None:
-        return None
+        return signature and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", signature), return_annotation
     defaults = {field: info.get_default(call_default_factory=True) for field, info in fields.items() if not info.is_required()}
     shown = (f"{field}={defaults[field]!r}" if field in defaults else field for field in fields)
     return f"(*, {', '.join(shown)})", None
@@ -97,5 +100,5 @@ def fields_only(app, what, name, obj, options, signature, return_annotation):
 
 def setup(app):
     """Registers the treatment of docstrings, before napoleon's, and of signatures."""
-    app.connect("autodoc-process-signature", fields_only)
+    app.connect("autodoc-process-signature", tidy_signature)
     app.connect("autodoc-process-docstring", prepare_docstring, priority=100)

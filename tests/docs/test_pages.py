@@ -14,7 +14,7 @@ import pytest
 
 import warpsim as ws
 from tests.test_layers import FOUNDATION, MAY_IMPORT
-from warpsim.cli import _parser
+from warpsim.cli import make_parser
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,12 +56,12 @@ def test_commands_exist(page):
     lines = [line for code in blocks(page, "sh") for line in code.replace("\\\n", "").splitlines()]
     for line in lines:
         if line.startswith("warpsim "):
-            assert callable(_parser().parse_args(shlex.split(line)[1:]).run), line
+            assert callable(make_parser().parse_args(shlex.split(line)[1:]).run), line
 
 
 def test_the_page_of_commands_lists_all():
     shown = re.findall(r"^\| `warpsim (\w+)` \|", text("docs/commands.md"), re.MULTILINE)
-    (actions,) = [action for action in _parser()._actions if action.choices]
+    (actions,) = [action for action in make_parser()._actions if action.choices]
     assert shown and sorted(shown) == sorted(actions.choices)
 
 
@@ -78,7 +78,7 @@ def test_the_reference_has_every_public_name():
     public |= {f"warpsim.models.{name}" for name in (*ws.models.__all__, *ws.models.NAMES)}
     public |= {f"warpsim.kernels.{name}" for name in ws.kernels.__all__ if name not in ws.__all__}
     assert public <= documented
-    assert "warpsim.views.plots" in documented and ws.plots.__all__
+    assert "warpsim.plots" in documented and ws.plots.__all__  # it documents all that `__all__` lists
 
 
 def test_the_page_of_results_explains_every_label():
@@ -88,6 +88,14 @@ def test_the_page_of_results_explains_every_label():
     assert [row[0][0] for row in cells("docs/results.md", "Scheduler-cycles")] == list(SLOTS)
     operations = next(row[1] for row in cells("docs/results.md", "Dimensions") if row[0] == ["op"])
     assert operations == list(OPS)
+
+
+def test_the_bibliography_has_every_author_that_the_code_cites():
+    known = text("docs/bibliography.md")
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "warpsim").rglob("*.py")]
+    cited = {name for source in sources for name in re.findall(r"([A-Z][\w-]+) et al\b", source)}
+    cited |= {name for source in sources for name in re.findall(r"(?:&|and) ([A-Z][a-z]+),? (?:19|20)\d\d\b", source)}
+    assert len(cited) >= 10 and not {name for name in cited if name not in known}
 
 
 def test_the_worked_timeline_is_what_the_machine_does():
