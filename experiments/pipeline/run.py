@@ -1,4 +1,4 @@
-"""Does the pipeline model of Lemeire et al. (L), made again from their tables, say what their paper says?"""
+"""Does the pipeline model of Lemeire et al. (L) reproduce its paper?"""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ TABLE_II = {  # mean and standard deviation of the error against hardware, %
 }
 COMBINATIONS = {"fermi_c2050": (34, 18), "pascal_gtx_1060": (78, 43)}  # L IV.A: configurations, warp counts
 WIDTH = 1024  # L IV.C
-INSTRUCTIONS = 512  # of a warp of a micro-benchmark; L: "a great number"
+INSTRUCTIONS = 512  # instructions per warp of a micro-benchmark; "a great number" in L
 TILES = (8, 16)
 HERE = Path(__file__).parent
 
 
 def main(out: Path, *, full: bool, workers: int) -> int:
-    """Makes Tables I and II and Figure 3 again; writes three CSV files, pipeline.png, and the tables of this page."""
+    """Reproduces Tables I and II and Figure 3: writes three CSV files, pipeline.png, and the tables of README.md."""
     out.mkdir(parents=True, exist_ok=True)
     chips = [pipeline.load_pipelines(name) for name in CHIPS]
     first = list(configurations(chips))
@@ -58,7 +58,7 @@ def main(out: Path, *, full: bool, workers: int) -> int:
 
 
 def configurations(chips: list[pipeline.Pipelines]) -> Iterator[dict[str, object]]:
-    """Tables I and II against each other, and the occupancies that L explores."""
+    """Compares Tables I and II, and yields the occupancies that L explores."""
     for chip in chips:
         found = pipeline.configurations(chip)
         counts = (len(found), len({size * groups for size, groups in found}))
@@ -73,14 +73,14 @@ def configurations(chips: list[pipeline.Pipelines]) -> Iterator[dict[str, object
 
 
 def benchmark(name: str) -> Kernel:
-    """A chain of dependent instructions (L III.B); of loops, a chain of loop overheads."""
+    """Returns a chain of dependent instructions (L III.B), or of loop overheads."""
     if BENCHMARKS[name] != "branch":
         return ws.kernels.chain(BENCHMARKS[name], iterations=INSTRUCTIONS)
     return Kernel(name="loop", inputs=("r1",), body=(Loop(body=(Instruction("branch", src=("r1",)),), trips=INSTRUCTIONS),))
 
 
 def against_equation_1(chip: pipeline.Pipelines, name: str) -> dict[str, object]:
-    """A row of Table II: Algorithm 1 against equation 1, in place of L's hardware; errors of performance."""
+    """Returns a row of Table II: performance of Algorithm 1 against equation 1, which replaces hardware."""
     op = chip.ops[BENCHMARKS[name]]
     errors = []
     for size, groups in pipeline.configurations(chip):
@@ -92,7 +92,7 @@ def against_equation_1(chip: pipeline.Pipelines, name: str) -> dict[str, object]
 
 
 def against_simulator(full: bool) -> Iterator[dict[str, object]]:
-    """Rows of Table II on warpsim's own Fermi, a GTX 480: latencies and errors found as L found them on hardware."""
+    """Yields rows of Table II on the simulated Fermi, a GTX 480: latencies and errors measured as L does on hardware."""
     gpu = ws.load_gpu("fermi")
     similar = pipeline.load_pipelines("fermi_c2050")
     counts = sorted({size * groups for size, groups in pipeline.configurations(similar)})
@@ -112,7 +112,7 @@ def against_simulator(full: bool) -> Iterator[dict[str, object]]:
 def row(
     name: str, chip: str, issue: float, completion: float, printed: tuple[float, float], against: str, errors: list[float]
 ) -> dict[str, object]:
-    """A row of Table II."""
+    """Returns a row of Table II."""
     percent = 100 * np.array(errors)
     return {
         "benchmark": name,
@@ -126,7 +126,7 @@ def row(
 
 
 def matrix_multiplication(chips: list[pipeline.Pipelines], width: int, workers: int) -> list[dict[str, object]]:
-    """Performance over all occupancies, with and without bank conflicts (L Figure 3), in Gflop/s.
+    """Returns the performance over all occupancies in Gflop/s, with and without bank conflicts (L Figure 3).
 
     The grid is that of 1024 x 1024. A smaller `width` shortens the loop over tiles, not the number of groups.
     """
@@ -150,7 +150,7 @@ def matrix_multiplication(chips: list[pipeline.Pipelines], width: int, workers: 
 
 
 def bounds(chips: list[pipeline.Pipelines], curves: list[dict[str, object]]) -> Iterator[dict[str, object]]:
-    """The best performance of each kernel, beside what its busiest pipeline allows."""
+    """Yields the best performance of each kernel, and the bound of its busiest pipeline."""
     for chip, tile, conflicts in itertools.product(chips, TILES, (False, True)):
         here = [c for c in curves if (c["chip"], c["tile"], c["conflicts"]) == (chip.name, tile, conflicts)]
         best = max(here, key=lambda c: c["Gflop/s"])
@@ -172,7 +172,7 @@ def bounds(chips: list[pipeline.Pipelines], curves: list[dict[str, object]]) -> 
 
 
 def figure(chips: list[pipeline.Pipelines], curves: list[dict[str, object]]) -> Figure:
-    """L Figure 3, its simulated half: performance against occupancy on both chips."""
+    """Draws the simulated half of L Figure 3: performance against occupancy on both chips."""
     drawn = Figure(figsize=(7.0, 2.9), layout="constrained")
     for ax, chip in zip(drawn.subplots(1, 2), chips, strict=True):
         for number, (tile, conflicts) in enumerate(itertools.product(TILES, (False, True))):

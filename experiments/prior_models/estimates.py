@@ -1,4 +1,4 @@
-"""What the models of V chapter 7 estimate for mixes of adds and loads, and what the simulator gives in the hardware's place."""
+"""Estimates of the models of V chapter 7 for mixes of adds and loads, and the simulations that replace the measurements."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ TITLES = {
 
 
 def simulated(results: xr.Dataset, gpu: ws.Gpu) -> xr.DataArray:
-    """Operations per cycle and SM on a chip, loads included, over (alpha, warps, replicate).
+    """Returns operations per cycle and SM on a chip, including loads, over (alpha, warps, replicate).
 
-    At each point the policy with the larger mean counts, as V takes the largest of his samples.
+    At each point the policy with the larger mean counts, since V takes the largest of several samples.
     """
     of = results.sel(gpu=gpu.name, drop=True)
     total = of.throughput.sum("op", skipna=False).swap_dims(warps_per_scheduler="warps").drop_vars("warps_per_scheduler")
@@ -41,7 +41,7 @@ def simulated(results: xr.Dataset, gpu: ws.Gpu) -> xr.DataArray:
 def estimate(
     name: str, gpu: ws.Gpu, alpha: ArrayLike, warps: ArrayLike, measured: xr.DataArray | None = None
 ) -> xr.DataArray:
-    """Operations per cycle and SM by a model, over (alpha, warps).
+    """Returns operations per cycle and SM by a model, over (alpha, warps).
 
     Args:
         name: a key of TITLES.
@@ -67,26 +67,26 @@ def estimate(
         name if name == "hong_kim" else name.split("_")[0], name
     )
     with warnings.catch_warnings():
-        if name.startswith("huang"):  # negative throughput is what Figure 7.10 shows
+        if name.startswith("huang"):  # Figure 7.10 shows negative throughput
             warnings.simplefilter("ignore", RuntimeWarning)
         ds = models.over_alpha(models.load(module).throughput, gpu, alpha, **arguments)
     return ds.throughput.sum("op").transpose("alpha", "warps")
 
 
 def intensities(found: xr.DataArray) -> np.ndarray:
-    """The intensities from 1 to 512 (V 7.9)."""
+    """Selects the intensities from 1 to 512 (V 7.9)."""
     alpha: np.ndarray = found.alpha.values[(found.alpha.values >= 1) & np.isfinite(found.alpha.values)]
     return alpha
 
 
 def quotients(name: str, gpu: ws.Gpu, found: xr.DataArray, alpha: ArrayLike | None = None) -> xr.DataArray:
-    """Estimate over simulation, over (alpha, warps, replicate); `alpha` left out: 1 to 512."""
+    """Returns estimate over simulation, over (alpha, warps, replicate); `alpha` left out, over 1 to 512."""
     at = found.sel(alpha=intensities(found) if alpha is None else np.atleast_1d(alpha))
     return estimate(name, gpu, at.alpha.values, at.warps.values, found) / at
 
 
 def extreme(ratio: xr.DataArray, which: str) -> np.ndarray:
-    """The largest or the smallest quotient of the means over replicates, at all its other dimensions: its replicates."""
+    """Returns the replicates of the point with the largest or the smallest quotient of the means over replicates."""
     mean = 1 / (1 / ratio).mean("replicate")  # the simulation is in the denominator
     points = mean.stack(point=[d for d in mean.dims])
     place = points.argmax("point") if which == "largest" else points.argmin("point")
@@ -94,13 +94,13 @@ def extreme(ratio: xr.DataArray, which: str) -> np.ndarray:
 
 
 def needed(throughput: xr.DataArray, gpu: ws.Gpu, *, fraction: float = 0.9) -> xr.DataArray:
-    """The smallest occupancy that attains a fraction of one of the chip's peaks, over alpha; NaN where none does."""
+    """Returns the smallest occupancy that attains a fraction of one of the chip's peaks, over alpha; NaN if none does."""
     peak = estimate("basic", gpu, throughput.alpha.values, [1e9]).isel(warps=0)
     return throughput.warps.where(throughput >= fraction * peak).min("warps")
 
 
 def synthetic() -> ws.Gpu:
-    """The GPU of Huang et al. (V 7.6, 7.7): 16 SMs, 1 GHz, 192 GB/s, latencies of 300 and 25 cycles; the rest is Fermi's."""
+    """Returns the GPU of Huang et al. (V 7.6, 7.7): 16 SMs, 1 GHz, 192 GB/s, latencies of 300 and 25 cycles; else as Fermi."""
     data = ws.load_gpu("fermi").to_dict()
     data |= {"name": "synthetic", "sms": 16, "clock_ghz": 1.0}
     data["memory"] |= {"pin_bandwidth_gbs": 192.0, "latency_cycles": 300}

@@ -1,4 +1,4 @@
-"""Why does V's refined model overestimate more on the real Kepler chip than here? What it is not; takes a minute."""
+"""Why does the refined model of V overestimate more on the real Kepler chip than here? Excludes causes; takes a minute."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import warpsim as ws
 from warpsim.models import volkov
 
 POINTS = ((64, 56), (128, 44), (181.019, 44))
-"""Alpha, and the occupancy at which the refined model is farthest from the simulation."""
+"""Alpha -> the occupancy at which the refined model is farthest from the simulation."""
 
 WINDOW = {"replicates": 3, "warmup": 10_000, "cycles": 30_000}
 
 
 def main() -> None:
-    """Prints estimate over simulation, for one change of the simulated machine after the other."""
+    """Prints estimate over simulation for each change of the simulated machine."""
     kepler = ws.load_gpu("kepler")
     data = kepler.to_dict()
     data["ops"]["load"]["issue_slots"] = 8
@@ -26,18 +26,18 @@ def main() -> None:
 
 
 def show(name: str, run) -> None:
-    """One line: the quotients at all points."""
+    """Returns a line with the quotients at all points."""
     print(f"{name:34}", *(f"alpha {alpha:g}, {n} warps: {run(alpha, n):.3f};" for alpha, n in POINTS), flush=True)
 
 
 def endless(gpu: ws.Gpu, alpha: float, warps: int, **settings: str) -> float:
-    """Estimate over simulation, at a constant occupancy."""
+    """Returns estimate over simulation at a constant occupancy."""
     ds = ws.simulate(gpu, ws.kernels.mix(alpha), warps=warps, **WINDOW, **settings)
     return estimate(gpu, alpha, warps) / float(ds.throughput.sum("op").mean())
 
 
 def replaced(gpu: ws.Gpu, alpha: float, warps: int, iterations: int) -> float:
-    """The same with warps that end and are replaced (V 5.9): six generations of blocks of four warps, ends included."""
+    """Returns the same for warps that end and are replaced (V 5.9): six generations of blocks of four warps."""
     resident = warps // 4
     launch = ws.Launch(blocks=6 * resident * gpu.sms, block_warps=4, resident_blocks=resident)
     ds = ws.simulate(gpu, ws.kernels.mix(alpha, iterations=iterations), launch=launch, replicates=2)
@@ -46,7 +46,7 @@ def replaced(gpu: ws.Gpu, alpha: float, warps: int, iterations: int) -> float:
 
 
 def estimate(gpu: ws.Gpu, alpha: float, warps: int) -> float:
-    """V 6.5, in operations per cycle and SM."""
+    """Returns the estimate of V 6.5 in operations per cycle and SM."""
     return float(volkov.mix_throughput(gpu, alpha, warps, refined=True).throughput.sum("op"))
 
 

@@ -1,4 +1,4 @@
-"""V Figures 7.1 to 7.14, the simulator's points in the place of the measured ones."""
+"""V Figures 7.1 to 7.14, with simulated instead of measured points."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ _OURS = {
     "basic": {"color": "black", "linewidth": 1.0, "linestyle": "--"},
     "refined": {"color": "#0072b2", "linewidth": 1.0},
 }
-_MOST = 2.8  # of the largest simulated throughput: the top of a panel
+_MOST = 2.8  # top of a panel, in units of the largest simulated throughput
 
 
 def throughput_page(results: xr.Dataset) -> Figure:
-    """Figures 7.1 to 7.10: throughput against occupancy."""
+    """Draws Figures 7.1 to 7.10: throughput against occupancy."""
     page = Figure(figsize=(13, 15), layout="constrained")
     for ax, (figure, chip, alpha, names) in zip(page.subplots(5, 4).flat, THROUGHPUT, strict=False):
         throughput_panel(results, ax, chip, alpha, names)
@@ -67,9 +67,9 @@ def throughput_page(results: xr.Dataset) -> Figure:
 
 
 def throughput_panel(results: xr.Dataset, ax: Axes, chip: str, alpha: float, names: tuple[str, ...]) -> Axes:
-    """One mix on one chip: models as lines, the simulation as points with 95 % intervals."""
+    """Draws one mix on one chip: models as lines, the simulation as points with 95 % intervals."""
     gpu = synthetic() if chip == "synthetic" else ws.load_gpu(chip)
-    share = 1.0 if alpha == 0 or np.isinf(alpha) else alpha / (1 + alpha)  # of the adds in all operations
+    share = 1.0 if alpha == 0 or np.isinf(alpha) else alpha / (1 + alpha)  # share of adds in all operations
     found = None if chip == "synthetic" else simulated(results, gpu)
     most = gpu.sm.max_warps
     lines = np.linspace(0, most, 8 * most + 1) if "bandwidth" in "".join(names) else np.arange(0, most + 1)
@@ -84,7 +84,7 @@ def throughput_panel(results: xr.Dataset, ax: Axes, chip: str, alpha: float, nam
     for style, name in zip(_PRIOR, names, strict=False):
         warps = found.warps.values if name.startswith("zhang_owens") and found is not None else lines
         values = share * estimate(name, gpu, [alpha], warps, found).isel(alpha=0)
-        finite = values.where(abs(values) < 20 * (top or 32))  # the pole is no line
+        finite = values.where(abs(values) < 20 * (top or 32))  # do not draw the pole
         ax.plot(warps, finite, label=TITLES[name], **style)
         top = max(top, min(float(finite.max()), (_MOST if found is not None else 40) * (top or 1)))
     low = 0.0
@@ -103,7 +103,7 @@ def throughput_panel(results: xr.Dataset, ax: Axes, chip: str, alpha: float, nam
 
 
 def band_page(results: xr.Dataset) -> Figure:
-    """Figures 7.11 to 7.13: the range of estimate over simulation, against alpha."""
+    """Draws Figures 7.11 to 7.13: the range of estimate over simulation, against alpha."""
     page = Figure(figsize=(10, 16), layout="constrained")
     for row, (figure, chip, names) in zip(page.subplots(len(BANDS), 3), BANDS, strict=True):
         for ax, name in zip(row, names, strict=False):
@@ -115,7 +115,7 @@ def band_page(results: xr.Dataset) -> Figure:
 
 
 def band_panel(results: xr.Dataset, ax: Axes, chip: str, name: str) -> Axes:
-    """The smallest and the largest quotient over all occupancies, against alpha."""
+    """Draws the smallest and the largest quotient over all occupancies, against alpha."""
     gpu = ws.load_gpu(chip)
     ratio = quotients(name, gpu, simulated(results, gpu))
     mean = 1 / (1 / ratio).mean("replicate")
@@ -135,7 +135,7 @@ def band_panel(results: xr.Dataset, ax: Axes, chip: str, name: str) -> Axes:
 
 
 def needed_page(results: xr.Dataset) -> Figure:
-    """Figure 7.14: the smallest occupancy that attains 90 % of a peak."""
+    """Draws Figure 7.14: the smallest occupancy that attains 90 % of a peak."""
     page = Figure(figsize=(11, 3.6), layout="constrained")
     for ax, (chip, name) in zip(page.subplots(1, 3), NEEDED, strict=True):
         needed_panel(results, ax, chip, name)
@@ -144,7 +144,7 @@ def needed_page(results: xr.Dataset) -> Figure:
 
 
 def needed_panel(results: xr.Dataset, ax: Axes, chip: str, name: str) -> Axes:
-    """One model on its chip; the dotted line is the most that the chip holds."""
+    """Draws one model on its chip; the dotted line is the largest occupancy of the chip."""
     gpu = ws.load_gpu(chip)
     found = simulated(results, gpu)
     alpha = intensities(found)

@@ -1,4 +1,4 @@
-"""How far are the performance models before V's from the simulator, where V found them far from hardware? V chapter 7."""
+"""How far are earlier performance models from the simulator? (V chapter 7)"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 
 def main(out: Path, *, full: bool, workers: int) -> int:
-    """Sweeps into out/prior_models.zarr (resumable), draws V's figures, and writes the table into this page."""
+    """Sweeps into out/prior_models.zarr (resumable), draws the figures, and writes the table into README.md."""
     out.mkdir(parents=True, exist_ok=True)
     name = "plan_full" if full else "plan"
     store = out / ("prior_models_full.zarr" if full else "prior_models.zarr")
@@ -37,7 +37,7 @@ def main(out: Path, *, full: bool, workers: int) -> int:
 
 
 def printed(results: xr.Dataset) -> Iterator[dict[str, str]]:
-    """What V prints in chapter 7 about models and measurements, beside the same of models and simulation."""
+    """Yields the numbers that V chapter 7 prints about models and measurements, with those of models and simulation."""
     chips = {name: ws.load_gpu(name) for name in ("g80", "gt200", "fermi", "kepler", "maxwell")}
     found = {name: simulated(results, gpu) for name, gpu in chips.items()}
 
@@ -100,7 +100,7 @@ def printed(results: xr.Dataset) -> Iterator[dict[str, str]]:
 
 
 def _bound(row: dict[str, str], words: str) -> dict[str, str]:
-    """A row whose published number is a bound, so that a distance from it says nothing."""
+    """Returns a row whose published number is a bound, without the error, which is meaningless."""
     return row | {"published": f"{words} {row['published']}", "error, %": ""}
 
 
