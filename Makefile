@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN = .venv/bin
 
-.PHONY: run test test-slurm verify bench lint clean
+.PHONY: run test test-slurm verify bench lint docs clean
 
 run: .venv/installed  ## the cusp experiment on all chips: sweep, table and figure
 	$(BIN)/warpsim experiment cusp --workers 2
@@ -25,13 +25,18 @@ lint: .venv/installed-dev  ## style and types
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
+docs: .venv/installed-docs  ## the documentation site, into build/docs; warnings are errors
+	$(BIN)/sphinx-build -W --keep-going -q -c docs -d build/doctrees . build/docs
+	@echo "the site: build/docs/index.html"
+
 clean:  ## everything that a target has made, but for results
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 
 .venv/installed: WHAT = .
 .venv/installed-test: WHAT = .[test]
 .venv/installed-dev: WHAT = .[dev]
-.venv/installed .venv/installed-test .venv/installed-dev: pyproject.toml
+.venv/installed-docs: WHAT = .[docs]
+.venv/installed .venv/installed-test .venv/installed-dev .venv/installed-docs: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "warpsim needs Python 3.11 or newer" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '$(WHAT)'

@@ -42,7 +42,7 @@ def write(points: int, out: str, still: bool) -> dict[str, float]:
 
     found: dict[str, float] = {}
     plan = timed(found, "plan", lambda: plan_of(points))
-    first = tile.simulate_point(plan.point(plan.place(0)))  # compiles, or loads what was compiled
+    first = tile.simulate_point(plan.point(plan.position(0)))  # compiles, or loads what was compiled
     if still:
         tile.simulate_point = lambda *_, **__: first
     timed(found, "sweep", lambda: sweep(plan, out, workers=1))

@@ -1,6 +1,6 @@
-"""What a sweep costs beside the simulation: plan, tiles and store; what a second worker adds; how chunks compress.
+"""The cost of a sweep besides the simulation (plan, tiles, store), the gain from a second worker, and the compression of chunks.
 
-Times of one worker are CPU times of the process, so that they can be read on a machine that does other things too.
+Times of one worker are CPU times of the process, which other work on the machine hardly changes.
 """
 
 import shutil
@@ -19,8 +19,8 @@ from warpsim.store.grid import TileGrid
 from warpsim.store.zarr_store import create_store, open_results, write_tile
 from warpsim.sweeps.local import prepare_store, sweep
 from warpsim.sweeps.plan import Plan
-from warpsim.sweeps.points import Parts
-from warpsim.sweeps.tile import run_tile
+from warpsim.sweeps.space import BuildCache
+from warpsim.sweeps.tile import run_tile, tile_coordinates
 
 pytestmark = pytest.mark.bench
 
@@ -31,13 +31,13 @@ def cusp():
 
 def points(plan, tile):
     """The points of a tile that exist, ready to be simulated."""
-    parts, found = Parts(), []
-    for place in plan.places(tile):
+    cache, existing = BuildCache(), []
+    for position in plan.positions(tile):
         try:
-            found.append((plan.point(place, parts), plan.streams(place)))
+            existing.append((plan.point(position, cache), plan.streams(position)))
         except InvalidPoint:
             continue
-    return found
+    return existing
 
 
 def test_overhead_of_a_sweep(benchmark, tmp_path, monkeypatch):
@@ -115,13 +115,14 @@ def test_two_workers(benchmark, tmp_path, length, processes):
 
 @pytest.fixture(scope="module")
 def tile():
-    """A tile of 64 points on two chips with 8 replicates, and its plan."""
+    """A plan of 64 points on two chips with 8 replicates, and its results as one tile."""
     plan = Plan(
         gpu=["fermi", "kepler"], kernel="mix", alpha=[1, 4, 16, 64], warps=[4, 8, 16, 48], scheduler=["lrr", "gto"],
         replicates=8, sms=2, warmup=5_000, cycles=20_000,
     )  # fmt: skip
-    whole = sweep(plan)
-    return plan, whole
+    results = sweep(plan)
+    arrays = {name: array.values for name, array in results.data_vars.items()}
+    return plan, arrays, {name: labels.values for name, labels in results.coords.items()}
 
 
 CODECS = {
@@ -139,7 +140,7 @@ CODECS = {
 @pytest.mark.parametrize("codec", CODECS)
 def test_compression(benchmark, tmp_path, monkeypatch, codec, tile):
     """Size of a real tile in the store, and the CPU time to write and to read it, with the checksum."""
-    plan, whole = tile
+    plan, arrays, coordinates = tile
     monkeypatch.setattr(zarr_store, "COMPRESSORS", (*CODECS[codec], Crc32cCodec()))
     grid = TileGrid(plan.grid.axes, plan.grid.sizes, plan.grid.sizes)  # one tile
     store = create_store(tmp_path / "out.zarr", replace(plan.layout(), grid=grid))
@@ -147,7 +148,7 @@ def test_compression(benchmark, tmp_path, monkeypatch, codec, tile):
 
     def both():
         start = time.process_time()
-        write_tile(store, 0, whole)
+        write_tile(store, 0, arrays, coordinates)
         middle = time.process_time()
         open_results(tmp_path / "out.zarr").load()
         writing.append(middle - start)
@@ -163,13 +164,13 @@ def test_compression(benchmark, tmp_path, monkeypatch, codec, tile):
 def test_tiles_into_a_local_store(benchmark, tmp_path):
     """Tiles per second that one worker can write, whatever they cost to simulate."""
     plan = alike(1024, 500, 1)
-    results = [run_tile(plan, tile) for tile in plan.tiles()]
+    tiles = [(run_tile(plan, tile), tile_coordinates(plan, tile)) for tile in plan.tiles()]
     _, store = prepare_store(plan, tmp_path / "out.zarr")
 
     def write():
-        for tile, result in enumerate(results):
-            write_tile(store, tile, result)
+        for tile, (arrays, coordinates) in enumerate(tiles):
+            write_tile(store, tile, arrays, coordinates)
 
     benchmark.pedantic(write, rounds=3)
-    benchmark.extra_info["tiles/s"] = len(results) / benchmark.stats.stats.min
+    benchmark.extra_info["tiles/s"] = len(tiles) / benchmark.stats.stats.min
     benchmark.extra_info["points a tile"] = plan.grid.tile_points(0)

@@ -18,19 +18,19 @@ HERE = Path(__file__).parent
 
 
 def main(out: Path, *, full: bool, workers: int) -> int:
-    """Sweeps into out/cusp.zarr (resumable), then writes cusp.png and cusp.csv beside it."""
+    """Runs the sweep into out/cusp.zarr (resumable), and writes cusp.png and cusp.csv."""
     out.mkdir(parents=True, exist_ok=True)
     name = "cusp_full" if full else "cusp"
     plan = ws.Plan.from_toml(HERE / ("plan_full.toml" if full else "plan.toml"))
     results = ws.sweep(plan, out / f"{name}.zarr", workers=workers, progress=True)
     figure(results).savefig(out / f"{name}.png", dpi=150)
     table(results).to_dataframe().to_csv(out / f"{name}.csv")
-    print(f"{out / name}.zarr: the results; {name}.png: the figure; {name}.csv: the needed warps")
+    print(f"{out / name}.zarr: results; {name}.png: figure; {name}.csv: needed warps")
     return 0
 
 
 def models_of(gpu: ws.Gpu, alpha: xr.DataArray) -> dict[str, xr.Dataset]:
-    """Needed warps per SM by V's basic model (4.5) and by the refined one (6.5), as the figure takes them."""
+    """Returns the needed warps per SM by the basic (V 4.5) and the refined model (V 6.5), by name of the model."""
     both = {"basic model": False, "refined model": True}
     return {
         label: volkov.mix_needed_warps(gpu, alpha.values, fraction=FRACTION, refined=refined)
@@ -41,7 +41,7 @@ def models_of(gpu: ws.Gpu, alpha: xr.DataArray) -> dict[str, xr.Dataset]:
 
 
 def figure(results: xr.Dataset) -> Figure:
-    """Needed warps against alpha, one panel per chip; the dotted line is the most that the chip holds."""
+    """Draws needed warps against alpha, one panel per chip; a dotted line shows the occupancy limit of the chip."""
     chips = [ws.load_gpu(str(name)) for name in results.gpu.values]
     page = Figure(figsize=(11, 6.5), layout="constrained")
     axes = page.subplots(2, 3)
@@ -55,7 +55,7 @@ def figure(results: xr.Dataset) -> Figure:
 
 
 def panel(results: xr.Dataset, gpu: ws.Gpu, ax: Axes) -> Axes:
-    """One chip."""
+    """Draws one chip."""
     models = {
         label: model.where(model.needed_warps <= gpu.sm.max_warps) for label, model in models_of(gpu, results.alpha).items()
     }
@@ -69,7 +69,10 @@ def panel(results: xr.Dataset, gpu: ws.Gpu, ax: Axes) -> Axes:
 
 
 def table(results: xr.Dataset) -> xr.Dataset:
-    """Needed warps per SM by chip and alpha: simulated under each policy with interval, and by both models; NaN: never."""
+    """Returns the needed warps per SM by chip and alpha: simulated for each policy with intervals, and by both models.
+
+    NaN: no occupancy attains the fraction.
+    """
     simulated = results.warpsim.needed_warps(fraction=FRACTION)
     if isinstance(simulated, xr.Dataset):
         columns = {

@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 
 import numpy as np
+from _tables import comparison, markdown_table, replace_tables
 from matplotlib.figure import Figure
 
 import warpsim as ws
@@ -14,13 +15,11 @@ from warpsim.hardware.files import params_dir
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.latency import contention_latency, load_distribution
 from warpsim.results.schema import QUANTILES
-from warpsim.views.markdown import replace_block, table
-from warpsim.views.published import comparison
 
 CHIPS = ("g80", "gt200", "fermi", "kepler", "maxwell")
 FITTED_ROWS = (3.8, 30.0, 82.0, 107.0, 144.0)  # GB/s, of V Table 6.6
 PREDICTED_ROWS = (58.0, 129.0)
-TABLE_6_4 = {  # warps per scheduler at 90 %, at 95 %, linear estimate, and % of peak there; None: not in our copy of V
+TABLE_6_4 = {  # warps per scheduler at 90 % and 95 %, linear estimate, % of peak at that; None: not in our copy of V
     "g80": (20, 24, 12, 75),
     "gt200": (16, 18, 12, 84),
     "fermi": (None, None, 15.5, None),
@@ -31,7 +30,7 @@ HERE = Path(__file__).parent
 
 
 def main(out: Path, *, full: bool, workers: int) -> int:
-    """Predicts with the parameters in the chips' files; with `full` fits them first and writes them there."""
+    """Compares predictions with published numbers. With `full`, first fits the parameters and writes them to the chip files."""
     out.mkdir(parents=True, exist_ok=True)
     if full:
         for name in CHIPS:
@@ -42,14 +41,14 @@ def main(out: Path, *, full: bool, workers: int) -> int:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    replace_block(HERE / "README.md", table(rows))
+    replace_tables(HERE / "README.md", markdown_table(rows))
     figure().savefig(out / "memory_contention.png", dpi=150)
-    print(f"{out / 'memory_contention'}.csv: published beside simulated; .png: the figure")
+    print(f"{out / 'memory_contention'}.csv: published and simulated numbers; .png: figure")
     return 0
 
 
 def targets(gpu: Gpu) -> Targets:
-    """V's contention curve at every whole number of warps per scheduler; on Kepler also five rows of his percentiles."""
+    """Returns V's contention curve at every integer number of warps per scheduler; on Kepler also five rows of percentiles."""
     rows = {}
     occupancies = whole_warps(gpu)
     if gpu.memory.measured:
@@ -60,15 +59,15 @@ def targets(gpu: Gpu) -> Targets:
 
 
 def fit(name: str) -> float:
-    """Fits one chip and writes its file; the relative rms error in percent."""
+    """Fits one chip and writes its file. Returns the relative rms error in percent."""
     gpu = ws.load_gpu(name)
-    found = fit_queue(gpu, targets(gpu))
-    ws.write_queue_parameters(params_dir() / "gpus" / f"{name}.toml", found.queue)
-    return found.rms_percent
+    result = fit_queue(gpu, targets(gpu))
+    ws.write_queue_parameters(params_dir() / "gpus" / f"{name}.toml", result.queue)
+    return result.rms_percent
 
 
 def fits() -> list[dict[str, str]]:
-    """The error of each fit, evaluated again on random numbers that the fit has not seen."""
+    """Compares: the error of each fit, evaluated with seeds that the fit did not use."""
     rows = []
     for name in CHIPS:
         gpu = ws.load_gpu(name)
@@ -79,15 +78,15 @@ def fits() -> list[dict[str, str]]:
 
 
 def percentiles(replicates: int) -> list[dict[str, str]]:
-    """The two rows of V Table 6.6 that no parameter has seen."""
+    """Compares: the two rows of V Table 6.6 to which no parameter was fitted."""
     gpu = ws.load_gpu("kepler")
     measured = load_distribution(gpu.memory.distribution)
-    found = [curve(gpu, [1, 2, *whole_warps(gpu)], cycles=60_000, seed=seed) for seed in range(replicates)]
+    curves = [curve(gpu, [1, 2, *whole_warps(gpu)], cycles=60_000, seed=seed) for seed in range(replicates)]
     rows = []
     for gbs in PREDICTED_ROWS:
         for level in (0.05, 0.25, 0.5, 0.75, 0.95):
             column = QUANTILES.index(level)
-            values = [np.interp(gbs, f["bandwidth"], f["memory_latency_quantile"][:, column]) for f in found]
+            values = [np.interp(gbs, c["bandwidth"], c["memory_latency_quantile"][:, column]) for c in curves]
             published = measured.cycles[list(measured.loads_gbs).index(gbs), list(measured.levels).index(level)]
             rows.append(
                 comparison("V Table 6.6", "kepler", f"{level:.0%} of latencies at {gbs:g} GB/s, cycles", float(published),
@@ -97,7 +96,7 @@ def percentiles(replicates: int) -> list[dict[str, str]]:
 
 
 def needed(replicates: int) -> list[dict[str, str]]:
-    """V Table 6.4: warps per scheduler for 90 and 95 % of the peak, interpolated, and what the linear estimate attains."""
+    """Compares V Table 6.4: warps per scheduler for 90 and 95 % of the peak, and the share that the linear estimate attains."""
     rows = []
     for name in CHIPS:
         gpu = ws.load_gpu(name)
@@ -121,7 +120,7 @@ def needed(replicates: int) -> list[dict[str, str]]:
 
 
 def _first(warps: np.ndarray, shares: np.ndarray, share: float) -> float:
-    """The first occupancy, in a straight line between the simulated ones, that attains a share of the peak."""
+    """Returns the first occupancy that attains a share of the peak, interpolated linearly; NaN if none does."""
     above = np.flatnonzero(shares >= share)
     if not len(above):
         return float("nan")
@@ -132,7 +131,7 @@ def _first(warps: np.ndarray, shares: np.ndarray, share: float) -> float:
 
 
 def ilp_for_warps(replicates: int) -> list[dict[str, str]]:
-    """V Figure 6.2: two independent loads per warp do what twice the warps do."""
+    """Compares V Figure 6.2: two independent loads per warp have the same effect as twice the warps."""
     rows = []
     for name in CHIPS:
         gpu = ws.load_gpu(name)
@@ -146,7 +145,7 @@ def ilp_for_warps(replicates: int) -> list[dict[str, str]]:
 
 
 def figure() -> Figure:
-    """Mean latency against bandwidth on each chip, and percentiles on Kepler; V's curves as lines."""
+    """Draws mean latency against bandwidth on each chip, and percentiles on Kepler; V's curves are lines."""
     page = Figure(figsize=(11, 6.5), layout="constrained")
     axes = page.subplots(2, 3)
     for name, ax in zip(CHIPS, axes.flat, strict=False):

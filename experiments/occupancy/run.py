@@ -1,4 +1,4 @@
-"""When does an occupancy that is not constant cost throughput, and how much? V chapter 5, made again."""
+"""When does a varying occupancy cost throughput, and how much? Reproduces V chapter 5."""
 
 from __future__ import annotations
 
@@ -8,25 +8,24 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
+from _tables import comparison, markdown_table, replace_tables
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from turnover import CHIPS, constant, figure_costs, summary, sweep
 
 import warpsim as ws
-from warpsim.views.markdown import replace_block, table
 from warpsim.views.plots import occupancy_over_time, warp_lifelines
-from warpsim.views.published import comparison
 
 HERE = Path(__file__).parent
 KEPLER = ws.load_gpu("kepler")
 POLICIES = ("lrr", "gto")
-SFU_STEPS = 2000  # of a warp in the sfu kernels: 18,000 cycles at the least, 90 times the block launch
-ROUNDS = 100  # blocks of a seat, one after the other, in Figure 5.1
+SFU_STEPS = 2000  # instructions per warp of the sfu kernels: at least 18,000 cycles, 90 times the block launch time
+ROUNDS = 100  # successive blocks per block slot in Figure 5.1
 
 
 def main(out: Path, *, full: bool, workers: int) -> int:
-    """Runs all parts; writes the figures, occupancy.csv (the sweep), and the tables into this experiment's page."""
+    """Runs all parts. Writes the figures, occupancy.csv (the sweep), and the tables of the page."""
     out.mkdir(parents=True, exist_ok=True)
     replicates = 8 if full else 3
     waves, sawtooth, sizes, wave_of_five = start_up(replicates), jigsaw(), block_sizes(replicates), persistent()
@@ -44,38 +43,38 @@ def main(out: Path, *, full: bool, workers: int) -> int:
         writer = csv.DictWriter(file, list(costs[0]))
         writer.writeheader()
         writer.writerows(costs)
-    replace_block(HERE / "README.md", f"{table(statements)}\n{table(summary(costs))}")
-    print(f"{out}: five figures; occupancy.csv: the sweep of {len(costs)} points on {len(CHIPS)} chips")
+    replace_tables(HERE / "README.md", f"{markdown_table(statements)}\n{markdown_table(summary(costs))}")
+    print(f"{out}: five figures; occupancy.csv: sweep of {len(costs)} points on {len(CHIPS)} chips")
     return 0
 
 
 def levels(ds: xr.Dataset, sm: int = 0, begin: float = 0.0, end: float = np.inf) -> tuple[NDArray[np.float64], ...]:
-    """Levels of an SM's occupancy within begin..end, ascending, and for how many cycles each was held."""
-    one = ds.isel(replicate=0).dropna("change")
-    mine = one["occupancy_change_sm"].values == sm
-    edges = np.append(one["occupancy_change_cycle"].values[mine], one["cycles"].item())
+    """Returns the levels of occupancy of an SM from `begin` to `end`, ascending, and the number of cycles at each."""
+    changes = ds.isel(replicate=0).dropna("change")
+    of_sm = changes["occupancy_change_sm"].values == sm
+    edges = np.append(changes["occupancy_change_cycle"].values[of_sm], changes["cycles"].item())
     held = np.diff(np.clip(edges, begin, end))
-    warps = one["occupancy_change_warps"].values[mine]
-    found = np.unique(warps[held > 0])
-    return found, np.array([held[warps == level].sum() for level in found])
+    warps = changes["occupancy_change_warps"].values[of_sm]
+    present = np.unique(warps[held > 0])
+    return present, np.array([held[warps == level].sum() for level in present])
 
 
 def quantile(ds: xr.Dataset, p: float, begin: float = 0.0, end: float = np.inf) -> float:
-    """The occupancy of SM 0 that it holds at or below for a fraction p of the time."""
-    found, held = levels(ds, 0, begin, end)
-    return float(found[np.searchsorted(np.cumsum(held) / held.sum(), p - 1e-12)])
+    """Returns the p-quantile over time of the occupancy of SM 0."""
+    warps, held = levels(ds, 0, begin, end)
+    return float(warps[np.searchsorted(np.cumsum(held) / held.sum(), p - 1e-12)])
 
 
 def ops(ds: xr.Dataset, op: str) -> NDArray[np.float64]:
-    """Throughput in ops/cycle per scheduler, by replicate, on Kepler."""
+    """Returns the throughput on Kepler in ops/cycle per scheduler, one value per replicate."""
     return ds["throughput"].sel(op=op).values / KEPLER.sm.schedulers
 
 
-# Figures 3.3 and 5.1: waves that fall out of step
+# Figures 3.3 and 5.1: waves that lose synchrony
 
 
 def start_up(replicates: int) -> list[xr.Dataset]:
-    """16 blocks of 4 warps on each SM, ROUNDS times over; a Dataset for each seed."""
+    """Runs 16 blocks of 4 warps on each SM, ROUNDS times in succession. Returns one Dataset per seed."""
     launch = ws.Launch(blocks=16 * KEPLER.sms * ROUNDS, block_warps=4)
     trace = ws.Trace(occupancy=True, warps=True)
     return [
@@ -85,14 +84,14 @@ def start_up(replicates: int) -> list[xr.Dataset]:
 
 
 def figure_5_1(runs: list[xr.Dataset]) -> Iterator[dict[str, str]]:
-    """Occupancy in the first waves, and in the second half of the run."""
+    """Compares the occupancy in the first waves and in the second half of the run."""
     lifetime = [ds["warp_latency"].item() for ds in runs]
     early = [levels(ds, 0, 0, 2.5 * life) for ds, life in zip(runs, lifetime, strict=True)]
     late = [(0.5 * ROUNDS * life, 0.9 * ROUNDS * life) for life in lifetime]
     yield comparison("V Figure 5.1", "kepler", "start: occupancy most of the time, warps", 64, [
-        found[np.argmax(held)] for found, held in early], "prediction")  # fmt: skip
+        warps[np.argmax(held)] for warps, held in early], "prediction")  # fmt: skip
     yield comparison("V Figure 5.1", "kepler", "start: least between waves (“nearly half”), warps", 32, [
-        found.min() for found, _ in early], "prediction")  # fmt: skip
+        warps.min() for warps, _ in early], "prediction")  # fmt: skip
     for p, published in ((0.01, 48), (0.99, 64)):
         values = [quantile(ds, p, *span) for ds, span in zip(runs, late, strict=True)]
         what = f"later: {p:.0%} of the time at or below, warps"
@@ -100,7 +99,7 @@ def figure_5_1(runs: list[xr.Dataset]) -> Iterator[dict[str, str]]:
 
 
 def figure_start_up(runs: list[xr.Dataset]) -> Figure:
-    """Lifelines of SM 0 in the first waves, at a transition and later; and its occupancy over the whole run."""
+    """Draws the lifelines of SM 0 in the first waves, at a transition and later, and its occupancy over the whole run."""
     ds = runs[0]
     life = ds["warp_latency"].item()
     page = Figure(figsize=(11, 6), layout="constrained")
@@ -118,7 +117,7 @@ def figure_start_up(runs: list[xr.Dataset]) -> Figure:
 
 
 def sfu(warps: int, block_warps: int | None = None, **options: object) -> xr.Dataset:
-    """A chain of special functions in blocks that replace each other, on one SM of Kepler (no memory: one is all)."""
+    """Runs a chain of sfu instructions in blocks that are replaced, on one SM of Kepler; without memory, SMs are independent."""
     return ws.simulate(
         KEPLER, ws.kernels.chain("sfu", iterations=SFU_STEPS), warps=warps, block_warps=block_warps, sms=1,
         memory="fixed", warmup=100_000, cycles=1_000_000, **options,
@@ -126,7 +125,7 @@ def sfu(warps: int, block_warps: int | None = None, **options: object) -> xr.Dat
 
 
 def jigsaw() -> dict[str, NDArray[np.float64] | xr.Dataset]:
-    """Throughput at 1 to 64 warps: in the fewest blocks, which for a prime number above 32 there are not (NaN)."""
+    """Returns the throughput at 1 to 64 warps in the fewest blocks of equal size; NaN where there is no such block size."""
     found: dict[str, NDArray[np.float64] | xr.Dataset] = {}
     for policy in POLICIES:
         values = []
@@ -139,7 +138,7 @@ def jigsaw() -> dict[str, NDArray[np.float64] | xr.Dataset]:
 
 
 def figure_5_2(found: dict) -> Iterator[dict[str, str]]:
-    """The peak, the loss at 17 warps, and how long only one scheduler works."""
+    """Compares the peak, the loss at 17 warps, and the time for which only one scheduler has warps."""
     lrr = found["lrr"]
     yield comparison("V Figure 5.2", "kepler", "sfu: ops/cycle per scheduler at 12 warps", 8, lrr[11], "prediction")
     for policy in POLICIES:
@@ -155,7 +154,7 @@ def figure_5_2(found: dict) -> Iterator[dict[str, str]]:
 
 
 def figure_imbalance(found: dict) -> Figure:
-    """Throughput against occupancy, and occupancy over time at 17 warps."""
+    """Draws throughput against occupancy, and occupancy over time at 17 warps."""
     page = Figure(figsize=(10, 3.6), layout="constrained")
     left, right = page.subplots(1, 2)
     for policy, marker in zip(POLICIES, "ox", strict=True):
@@ -175,7 +174,7 @@ def figure_imbalance(found: dict) -> Figure:
 
 
 def block_sizes(replicates: int) -> dict[int, xr.Dataset]:
-    """64 warps on each SM of Kepler in blocks of 4 to 32 warps; the mix at alpha = 16, where more warps would help."""
+    """Runs 64 warps per SM of Kepler in blocks of 4 to 32 warps, with a mix that benefits from more warps (alpha = 16)."""
     trace = ws.Trace(occupancy=True)
     return {
         size: ws.simulate(
@@ -187,7 +186,7 @@ def block_sizes(replicates: int) -> dict[int, xr.Dataset]:
 
 
 def figure_5_3(runs: dict[int, xr.Dataset]) -> Iterator[dict[str, str]]:
-    """Throughput and swing of the largest blocks and the smallest."""
+    """Compares throughput and swing of the largest and the smallest blocks."""
     found = {
         f"blocks of {size}: {what}, warps": values
         for size in (4, 32)
@@ -199,13 +198,13 @@ def figure_5_3(runs: dict[int, xr.Dataset]) -> Iterator[dict[str, str]]:
 
 
 def swing(ds: xr.Dataset) -> NDArray[np.float64]:
-    """Standard deviation of occupancy over time, by replicate, warps."""
+    """Returns the standard deviation of the occupancy over time in warps, one value per replicate."""
     fraction, warps = ds["occupancy_fraction"].values, ds["warps"].values
     return np.sqrt(np.maximum(fraction @ warps**2 - (fraction @ warps) ** 2, 0))
 
 
 def figure_block_size(runs: dict[int, xr.Dataset]) -> Figure:
-    """Throughput against block size, and occupancy over time for the smallest and the largest."""
+    """Draws throughput against block size, and occupancy over time for the smallest and the largest blocks."""
     page = Figure(figsize=(10, 3.6), layout="constrained")
     left, *right = page.subplots(1, 3)
     means = [ops(ds, "alu").mean() for ds in runs.values()]
@@ -227,7 +226,7 @@ def figure_block_size(runs: dict[int, xr.Dataset]) -> Figure:
 
 
 def persistent() -> dict[tuple[str, str], xr.Dataset]:
-    """Shared memory on G80, two blocks of 10 warps on an SM: all work in one wave, or a hundredth of it in each of 100."""
+    """Runs shared memory instructions on G80 in two blocks of 10 warps per SM: all work in one wave, or in 100 waves."""
     g80, found = ws.load_gpu("g80"), {}
     for policy in POLICIES:
         for name, steps, blocks in (("persistent", 20_000, 2), ("oversubscribed", 200, 200)):
@@ -239,7 +238,7 @@ def persistent() -> dict[tuple[str, str], xr.Dataset]:
 
 
 def figure_5_4(runs: dict[tuple[str, str], xr.Dataset]) -> Iterator[dict[str, str]]:
-    """When the warps end, the time below the nine warps that hide the latency, and what oversubscription gains."""
+    """Compares when the warps end, the time below the nine warps that hide the latency, and the gain of oversubscription."""
     published = {"half": 66.7, "short": 7.0}
     for policy in POLICIES:
         alone, many = runs[policy, "persistent"], runs[policy, "oversubscribed"]
@@ -260,7 +259,7 @@ def figure_5_4(runs: dict[tuple[str, str], xr.Dataset]) -> Iterator[dict[str, st
 
 
 def figure_persistent(runs: dict[tuple[str, str], xr.Dataset]) -> Figure:
-    """Occupancy over time, each policy and each way of launching."""
+    """Draws occupancy over time for each policy and each kind of launch."""
     page = Figure(figsize=(10, 5.5), layout="constrained")
     for ((policy, name), ds), ax in zip(runs.items(), page.subplots(2, 2).flat, strict=True):
         panel(ds, ax).set_title(f"{policy}, {name}")
@@ -268,7 +267,7 @@ def figure_persistent(runs: dict[tuple[str, str], xr.Dataset]) -> Figure:
 
 
 def panel(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Occupancy of the one SM, with the warps that hide the latency (V Table 6.3)."""
+    """Draws the occupancy of the SM, with the number of warps that hide the latency (V Table 6.3)."""
     occupancy_over_time(ds, ax, sm=0)
     ax.axhline(9, color="grey", linestyle=":", linewidth=1)
     return ax

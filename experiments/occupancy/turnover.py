@@ -1,4 +1,4 @@
-"""What the turnover of blocks costs: a sweep over chips, policies, block sizes, work per warp and block launch cost."""
+"""Measures the cost of block turnover, over chips, policies, block sizes, work per warp and block launch times."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ import warpsim as ws
 CHIPS = ("g80", "gt200", "fermi", "kepler", "maxwell")
 POLICIES = ("lrr", "gto")
 ALPHAS = (2, 16, 64)
-WORK = (64, 256, 1024)  # instructions of a warp
-LAUNCH = (0, 200, 1000)  # cycles between a block's end and the next one's start
-BLOCKS = (2, 4, 8, 16)  # of an SM
-LIVES = (5, 15)  # warp lifetimes before the window and in it
+WORK = (64, 256, 1024)  # instructions per warp
+LAUNCH = (0, 200, 1000)  # cycles between the end of a block and the start of the next
+BLOCKS = (2, 4, 8, 16)  # per SM
+LIFETIMES = (5, 15)  # warm-up and counted cycles, in warp lifetimes
 
 
 def changed(name: str, block_launch: int) -> ws.Gpu:
-    """A chip with another block launch cost."""
+    """Returns a chip with another block launch time."""
     return ws.Gpu.from_dict(ws.load_gpu(name).to_dict() | {"block_launch_cycles": block_launch})
 
 
 @cache
 def constant(name: str, alpha: int, policy: str, warps: int) -> float:
-    """Add throughput, ops/cycle per SM, of warps that never end: at an occupancy that is constant."""
+    """Returns the add throughput, in ops/cycle per SM, at a constant occupancy: the warps never end."""
     ds = ws.simulate(
         ws.load_gpu(name), ws.kernels.mix(alpha), warps=warps, scheduler=policy, sms=1, replicates=2, cycles=50_000
     )
     return float(ds["throughput"].sel(op="alu").mean())
 
 
-def at(name: str, alpha: int, policy: str, warps: float) -> float:
-    """The same at a fractional number of warps, linear between multiples of four."""
+def constant_at(name: str, alpha: int, policy: str, warps: float) -> float:
+    """Returns the same at a fractional number of warps, interpolated linearly between multiples of four."""
     low = int(warps // 4) * 4
     high = min(low + 4, ws.load_gpu(name).sm.max_warps)
     ends = [constant(name, alpha, policy, n) if n else 0.0 for n in (low, high)]
@@ -42,10 +42,10 @@ def at(name: str, alpha: int, policy: str, warps: float) -> float:
 
 
 def sweep(*, replicates: int, threads: int) -> list[dict[str, float | str]]:
-    """One row for each point: occupancy and its swing as fractions of the most; throughput lost, and what explains it.
+    """Returns one row per point: occupancy and its swing as fractions of the limit, the throughput lost, and two explanations.
 
-    `lost_by_mean` is what a constant occupancy as large as the mean would lose; `lost_by_levels` what would be lost if the chip
-    worked at each moment as it does at that occupancy held constant.
+    `lost_by_mean` is the loss at a constant occupancy equal to the mean. `lost_by_levels` is the loss if the chip had, at each
+    moment, the throughput of the present occupancy held constant.
     """
     rows = []
     for name, policy, alpha, blocks, work, launch in product(CHIPS, POLICIES, ALPHAS, BLOCKS, WORK, LAUNCH):
@@ -58,35 +58,36 @@ def sweep(*, replicates: int, threads: int) -> list[dict[str, float | str]]:
         lifetime = int(warps * work * alpha / (alpha + 1) * 32 / best)  # Little's law
         ds = ws.simulate(
             gpu, ws.kernels.mix(alpha, iterations=max(1, round(work / (alpha + 1)))), warps=warps, block_warps=size,
-            scheduler=policy, sms=1, replicates=replicates, threads=threads, warmup=LIVES[0] * lifetime,
-            cycles=LIVES[1] * lifetime,
+            scheduler=policy, sms=1, replicates=replicates, threads=threads, warmup=LIFETIMES[0] * lifetime,
+            cycles=LIFETIMES[1] * lifetime,
         )  # fmt: skip
         fraction, level = ds["occupancy_fraction"].values.mean(axis=0), ds["warps"].values
         mean = float(fraction @ level)
         swing = float(np.sqrt(fraction @ (level - mean) ** 2))
-        found = float(ds["throughput"].sel(op="alu").mean())
+        throughput = float(ds["throughput"].sel(op="alu").mean())
+        at_levels = sum(f * constant_at(name, alpha, policy, n) for f, n in zip(fraction, level, strict=True))
         rows.append(
             {
                 "chip": name, "policy": policy, "alpha": alpha, "blocks": blocks, "work": work, "launch_cycles": launch,
                 "lifetime_cycles": float(ds["warp_latency"].mean()), "occupancy": mean / warps, "swing": swing / warps,
-                "lost": 1 - found / best, "lost_by_mean": 1 - at(name, alpha, policy, mean) / best,
-                "lost_by_levels": 1 - sum(f * at(name, alpha, policy, n) for f, n in zip(fraction, level, strict=True)) / best,
+                "lost": 1 - throughput / best, "lost_by_mean": 1 - constant_at(name, alpha, policy, mean) / best,
+                "lost_by_levels": 1 - at_levels / best,
             }
         )  # fmt: skip
     return rows
 
 
 def figure_costs(rows: list[dict[str, float | str]]) -> Figure:
-    """Throughput lost against occupancy lost, and against what the mean occupancy explains."""
+    """Draws the throughput lost against the occupancy lost, and against both explanations."""
     page = Figure(figsize=(10, 4.6), layout="constrained")
     left, middle, right = page.subplots(1, 3, sharey=True)
     for alpha, marker in zip(ALPHAS, "osx", strict=True):
-        some = [row for row in rows if row["alpha"] == alpha]
-        lost = [100 * float(row["lost"]) for row in some]
+        selected = [row for row in rows if row["alpha"] == alpha]
+        lost = [100 * float(row["lost"]) for row in selected]
         style = {"linestyle": "none", "marker": marker, "markersize": 3, "alpha": 0.6, "label": f"alpha = {alpha}"}
-        left.plot([100 * (1 - float(row["occupancy"])) for row in some], lost, **style)
-        middle.plot([100 * float(row["lost_by_mean"]) for row in some], lost, **style)
-        right.plot([100 * float(row["lost_by_levels"]) for row in some], lost, **style)
+        left.plot([100 * (1 - float(row["occupancy"])) for row in selected], lost, **style)
+        middle.plot([100 * float(row["lost_by_mean"]) for row in selected], lost, **style)
+        right.plot([100 * float(row["lost_by_levels"]) for row in selected], lost, **style)
     labels = ("occupancy lost (%)", "lost at the mean occupancy (%)", "lost at each level in its time (%)")
     for ax, label in zip((left, middle, right), labels, strict=True):
         ax.axline((0, 0), slope=1, color="grey", linewidth=0.8)
@@ -97,12 +98,13 @@ def figure_costs(rows: list[dict[str, float | str]]) -> Figure:
 
 
 def summary(rows: list[dict[str, float | str]]) -> list[dict[str, str]]:
-    """By chip and policy, at a block launch of 200 cycles: occupancy, swing, and what is lost, on average and at most."""
+    """Returns occupancy, swing, and mean and maximum loss by chip, policy and work, at a block launch time of 200 cycles."""
     result = []
     for name, policy in product(CHIPS, POLICIES):
         for work in WORK:
-            mine = [r for r in rows if (r["chip"], r["policy"], r["work"], r["launch_cycles"]) == (name, policy, work, 200)]
-            means = {key: np.mean([float(row[key]) for row in mine]) for key in ("lifetime_cycles", "occupancy", "swing", "lost")}
+            selected = [r for r in rows if (r["chip"], r["policy"], r["work"], r["launch_cycles"]) == (name, policy, work, 200)]
+            columns = ("lifetime_cycles", "occupancy", "swing", "lost")
+            means = {key: np.mean([float(row[key]) for row in selected]) for key in columns}
             result.append(
                 {
                     "chip": name, "policy": policy, "instructions of a warp": str(work),
@@ -110,7 +112,7 @@ def summary(rows: list[dict[str, float | str]]) -> list[dict[str, str]]:
                     "mean occupancy, % of the most": f"{100 * means['occupancy']:.1f}",
                     "swing, %": f"{100 * means['swing']:.1f}",
                     "throughput lost, %": f"{100 * means['lost']:.1f}",
-                    "at most, %": f"{100 * max(float(row['lost']) for row in mine):.1f}",
+                    "at most, %": f"{100 * max(float(row['lost']) for row in selected):.1f}",
                 }
             )  # fmt: skip
     return result

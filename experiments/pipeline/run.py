@@ -1,4 +1,4 @@
-"""Does the pipeline model of Lemeire et al. (L) reproduce its paper?"""
+"""Does the pipeline model of Lemeire et al. (L), implemented from their tables, reproduce the results of their paper?"""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from _tables import markdown_table, replace_tables
 from matplotlib.figure import Figure
 
 import warpsim as ws
 from warpsim.kernels import Instruction, Kernel, Loop
 from warpsim.models.lemeire import pipeline
-from warpsim.views.markdown import replace_block, table
 from warpsim.views.plots import paper
-from warpsim.views.plots.style import COLOURS, LINES, MARKERS, finish
+from warpsim.views.plots.style import COLOURS, LINES, MARKERS, add_grid_and_legend
 
 CHIPS = ("fermi_c2050", "pascal_gtx_1060")
 BENCHMARKS = {"fadd": "alu", "cos": "sfu", "loop": "branch", "memory": "load"}
@@ -32,13 +32,13 @@ TABLE_II = {  # mean and standard deviation of the error against hardware, %
 }
 COMBINATIONS = {"fermi_c2050": (34, 18), "pascal_gtx_1060": (78, 43)}  # L IV.A: configurations, warp counts
 WIDTH = 1024  # L IV.C
-INSTRUCTIONS = 512  # instructions per warp of a micro-benchmark; "a great number" in L
+INSTRUCTIONS = 512  # per warp of a micro-benchmark; L: "a great number"
 TILES = (8, 16)
 HERE = Path(__file__).parent
 
 
 def main(out: Path, *, full: bool, workers: int) -> int:
-    """Reproduces Tables I and II and Figure 3: writes three CSV files, pipeline.png, and the tables of README.md."""
+    """Reproduces Tables I and II and Figure 3. Writes three CSV files, pipeline.png, and the tables of the page."""
     out.mkdir(parents=True, exist_ok=True)
     chips = [pipeline.load_pipelines(name) for name in CHIPS]
     first = list(configurations(chips))
@@ -50,7 +50,7 @@ def main(out: Path, *, full: bool, workers: int) -> int:
             writer = csv.DictWriter(file, list(rows[0]))
             writer.writeheader()
             writer.writerows(rows)
-    replace_block(HERE / "README.md", "\n".join(table(rows) for rows in (first, second, third)))
+    replace_tables(HERE / "README.md", "\n".join(markdown_table(rows) for rows in (first, second, third)))
     with paper():
         figure(chips, curves).savefig(out / "pipeline.png")
     print(f"{out}: configurations.csv, table_ii.csv, matrix_multiply.csv, pipeline.png")
@@ -58,7 +58,7 @@ def main(out: Path, *, full: bool, workers: int) -> int:
 
 
 def configurations(chips: list[pipeline.Pipelines]) -> Iterator[dict[str, object]]:
-    """Compares Tables I and II, and yields the occupancies that L explores."""
+    """Compares Tables I and II with each other, and counts the occupancies that L explores."""
     for chip in chips:
         found = pipeline.configurations(chip)
         counts = (len(found), len({size * groups for size, groups in found}))
@@ -73,14 +73,14 @@ def configurations(chips: list[pipeline.Pipelines]) -> Iterator[dict[str, object
 
 
 def benchmark(name: str) -> Kernel:
-    """Returns a chain of dependent instructions (L III.B), or of loop overheads."""
+    """Returns a chain of dependent instructions (L III.B); for loops, a chain of branches."""
     if BENCHMARKS[name] != "branch":
         return ws.kernels.chain(BENCHMARKS[name], iterations=INSTRUCTIONS)
     return Kernel(name="loop", inputs=("r1",), body=(Loop(body=(Instruction("branch", src=("r1",)),), trips=INSTRUCTIONS),))
 
 
 def against_equation_1(chip: pipeline.Pipelines, name: str) -> dict[str, object]:
-    """Returns a row of Table II: performance of Algorithm 1 against equation 1, which replaces hardware."""
+    """Returns a row of Table II: the error in performance of Algorithm 1, against equation 1 instead of hardware."""
     op = chip.ops[BENCHMARKS[name]]
     errors = []
     for size, groups in pipeline.configurations(chip):
@@ -92,7 +92,7 @@ def against_equation_1(chip: pipeline.Pipelines, name: str) -> dict[str, object]
 
 
 def against_simulator(full: bool) -> Iterator[dict[str, object]]:
-    """Yields rows of Table II on the simulated Fermi, a GTX 480: latencies and errors measured as L does on hardware."""
+    """Yields rows of Table II on the simulated Fermi chip (GTX 480), with latencies and errors measured as L did on hardware."""
     gpu = ws.load_gpu("fermi")
     similar = pipeline.load_pipelines("fermi_c2050")
     counts = sorted({size * groups for size, groups in pipeline.configurations(similar)})
@@ -101,7 +101,7 @@ def against_simulator(full: bool) -> Iterator[dict[str, object]]:
         kernel = ws.kernels.chain(op)
         runs = [ws.simulate(gpu, kernel, warps=n, cycles=100_000 if full else 20_000) for n in counts]
         rates = dict(zip(counts, (float(ds["ipc"].sel(op=op).mean()) for ds in runs), strict=True))
-        issue, completion = 1 / max(rates.values()), counts[0] / rates[counts[0]]  # L III.B: least and greatest run time
+        issue, completion = 1 / max(rates.values()), counts[0] / rates[counts[0]]  # L III.B: shortest and longest run time
         errors = []
         for size, groups in pipeline.configurations(similar):
             ideal = pipeline.equation_1(issue, completion, warps=size * groups, instructions=INSTRUCTIONS)
@@ -126,9 +126,9 @@ def row(
 
 
 def matrix_multiplication(chips: list[pipeline.Pipelines], width: int, workers: int) -> list[dict[str, object]]:
-    """Returns the performance over all occupancies in Gflop/s, with and without bank conflicts (L Figure 3).
+    """Returns the performance in Gflop/s over all occupancies, with and without bank conflicts (L Figure 3).
 
-    The grid is that of 1024 x 1024. A smaller `width` shortens the loop over tiles, not the number of groups.
+    The grid is that of 1024 x 1024. A smaller `width` shortens the loop over tiles but keeps the number of groups.
     """
 
     def point(case: tuple[pipeline.Pipelines, int, bool, int]) -> dict[str, object]:
@@ -150,7 +150,7 @@ def matrix_multiplication(chips: list[pipeline.Pipelines], width: int, workers: 
 
 
 def bounds(chips: list[pipeline.Pipelines], curves: list[dict[str, object]]) -> Iterator[dict[str, object]]:
-    """Yields the best performance of each kernel, and the bound of its busiest pipeline."""
+    """Yields the best performance of each kernel and the bound by its busiest pipeline."""
     for chip, tile, conflicts in itertools.product(chips, TILES, (False, True)):
         here = [c for c in curves if (c["chip"], c["tile"], c["conflicts"]) == (chip.name, tile, conflicts)]
         best = max(here, key=lambda c: c["Gflop/s"])
@@ -187,5 +187,5 @@ def figure(chips: list[pipeline.Pipelines], curves: list[dict[str, object]]) -> 
         ax.set_ylabel("Gflop/s")
         ax.set_xlim(0, None)
         ax.set_ylim(0, None)
-        finish(ax)
+        add_grid_and_legend(ax)
     return drawn

@@ -1,4 +1,4 @@
-"""Estimates of the models of V chapter 7 for mixes of adds and loads, and the simulations that replace the measurements."""
+"""Estimates of the models of V chapter 7 for mixes of adds and loads, and the simulated throughput that replaces hardware."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TITLES = {
 def simulated(results: xr.Dataset, gpu: ws.Gpu) -> xr.DataArray:
     """Returns operations per cycle and SM on a chip, including loads, over (alpha, warps, replicate).
 
-    At each point the policy with the larger mean counts, since V takes the largest of several samples.
+    Each point uses the policy with the larger mean, because V uses the largest of his samples.
     """
     of = results.sel(gpu=gpu.name, drop=True)
     total = of.throughput.sum("op", skipna=False).swap_dims(warps_per_scheduler="warps").drop_vars("warps_per_scheduler")
@@ -48,7 +48,7 @@ def estimate(
         gpu: the chip.
         alpha: an array of intensities.
         warps: an array of occupancies, in warps per SM.
-        measured: for Zhang and Owens, what `simulated` returns: pure loads and pure adds are their measurements.
+        measured: result of `simulated`; Zhang and Owens need measurements of pure loads and pure adds.
     """
     alpha, warps = np.atleast_1d(alpha), np.atleast_1d(warps)
     arguments: dict[str, object] = {"warps": warps}
@@ -73,34 +73,34 @@ def estimate(
     return ds.throughput.sum("op").transpose("alpha", "warps")
 
 
-def intensities(found: xr.DataArray) -> np.ndarray:
-    """Selects the intensities from 1 to 512 (V 7.9)."""
-    alpha: np.ndarray = found.alpha.values[(found.alpha.values >= 1) & np.isfinite(found.alpha.values)]
-    return alpha
+def intensities(throughput: xr.DataArray) -> np.ndarray:
+    """Returns the finite intensities from 1 (V 7.9: 1 to 512)."""
+    alpha: np.ndarray = throughput.alpha.values
+    return alpha[(alpha >= 1) & np.isfinite(alpha)]
 
 
-def quotients(name: str, gpu: ws.Gpu, found: xr.DataArray, alpha: ArrayLike | None = None) -> xr.DataArray:
-    """Returns estimate over simulation, over (alpha, warps, replicate); `alpha` left out, over 1 to 512."""
-    at = found.sel(alpha=intensities(found) if alpha is None else np.atleast_1d(alpha))
-    return estimate(name, gpu, at.alpha.values, at.warps.values, found) / at
+def quotients(name: str, gpu: ws.Gpu, measured: xr.DataArray, alpha: ArrayLike | None = None) -> xr.DataArray:
+    """Returns estimate over simulation, over (alpha, warps, replicate). If `alpha` is None, it is 1 to 512."""
+    selected = measured.sel(alpha=intensities(measured) if alpha is None else np.atleast_1d(alpha))
+    return estimate(name, gpu, selected.alpha.values, selected.warps.values, measured) / selected
 
 
 def extreme(ratio: xr.DataArray, which: str) -> np.ndarray:
-    """Returns the replicates of the point with the largest or the smallest quotient of the means over replicates."""
+    """Returns the replicates of the point with the largest or smallest quotient of means."""
     mean = 1 / (1 / ratio).mean("replicate")  # the simulation is in the denominator
     points = mean.stack(point=[d for d in mean.dims])
-    place = points.argmax("point") if which == "largest" else points.argmin("point")
-    return ratio.stack(point=[d for d in mean.dims]).isel(point=int(place)).values
+    index = points.argmax("point") if which == "largest" else points.argmin("point")
+    return ratio.stack(point=[d for d in mean.dims]).isel(point=int(index)).values
 
 
 def needed(throughput: xr.DataArray, gpu: ws.Gpu, *, fraction: float = 0.9) -> xr.DataArray:
-    """Returns the smallest occupancy that attains a fraction of one of the chip's peaks, over alpha; NaN if none does."""
+    """Returns, over alpha, the smallest occupancy that attains a fraction of a peak of the chip; NaN if none does."""
     peak = estimate("basic", gpu, throughput.alpha.values, [1e9]).isel(warps=0)
     return throughput.warps.where(throughput >= fraction * peak).min("warps")
 
 
 def synthetic() -> ws.Gpu:
-    """Returns the GPU of Huang et al. (V 7.6, 7.7): 16 SMs, 1 GHz, 192 GB/s, latencies of 300 and 25 cycles; else as Fermi."""
+    """Returns the GPU of Huang et al. (V 7.6, 7.7): Fermi with 16 SMs, 1 GHz, 192 GB/s, and latencies of 300 and 25 cycles."""
     data = ws.load_gpu("fermi").to_dict()
     data |= {"name": "synthetic", "sms": 16, "clock_ghz": 1.0}
     data["memory"] |= {"pin_bandwidth_gbs": 192.0, "latency_cycles": 300}

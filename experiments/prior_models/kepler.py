@@ -1,4 +1,4 @@
-"""Why does the refined model of V overestimate more on the real Kepler chip than here? Excludes causes; takes a minute."""
+"""Why does the refined model overestimate more on real Kepler hardware than in the simulator? Rules out causes; runs a minute."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import warpsim as ws
 from warpsim.models import volkov
 
 POINTS = ((64, 56), (128, 44), (181.019, 44))
-"""Alpha -> the occupancy at which the refined model is farthest from the simulation."""
+"""Alpha and the occupancy at which the refined model differs most from the simulation."""
 
 WINDOW = {"replicates": 3, "warmup": 10_000, "cycles": 30_000}
 
 
 def main() -> None:
-    """Prints estimate over simulation for each change of the simulated machine."""
+    """Prints estimate over simulation for several changes of the simulated machine."""
     kepler = ws.load_gpu("kepler")
     data = kepler.to_dict()
     data["ops"]["load"]["issue_slots"] = 8
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def show(name: str, run) -> None:
-    """Returns a line with the quotients at all points."""
+    """Prints one line with the quotients at all points."""
     print(f"{name:34}", *(f"alpha {alpha:g}, {n} warps: {run(alpha, n):.3f};" for alpha, n in POINTS), flush=True)
 
 
@@ -37,7 +37,7 @@ def endless(gpu: ws.Gpu, alpha: float, warps: int, **settings: str) -> float:
 
 
 def replaced(gpu: ws.Gpu, alpha: float, warps: int, iterations: int) -> float:
-    """Returns the same for warps that end and are replaced (V 5.9): six generations of blocks of four warps."""
+    """Returns the same with warps that end and are replaced (V 5.9): six waves of blocks of four warps, from start to end."""
     resident = warps // 4
     launch = ws.Launch(blocks=6 * resident * gpu.sms, block_warps=4, resident_blocks=resident)
     ds = ws.simulate(gpu, ws.kernels.mix(alpha, iterations=iterations), launch=launch, replicates=2)

@@ -1,4 +1,4 @@
-"""V Figures 7.1 to 7.14, with simulated instead of measured points."""
+"""Draws V Figures 7.1 to 7.14 with simulated instead of measured points."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _OURS = {
     "basic": {"color": "black", "linewidth": 1.0, "linestyle": "--"},
     "refined": {"color": "#0072b2", "linewidth": 1.0},
 }
-_MOST = 2.8  # top of a panel, in units of the largest simulated throughput
+_TOP = 2.8  # top of a panel over the largest simulated throughput
 
 
 def throughput_page(results: xr.Dataset) -> Figure:
@@ -69,24 +69,24 @@ def throughput_page(results: xr.Dataset) -> Figure:
 def throughput_panel(results: xr.Dataset, ax: Axes, chip: str, alpha: float, names: tuple[str, ...]) -> Axes:
     """Draws one mix on one chip: models as lines, the simulation as points with 95 % intervals."""
     gpu = synthetic() if chip == "synthetic" else ws.load_gpu(chip)
-    share = 1.0 if alpha == 0 or np.isinf(alpha) else alpha / (1 + alpha)  # share of adds in all operations
-    found = None if chip == "synthetic" else simulated(results, gpu)
+    share = 1.0 if alpha == 0 or np.isinf(alpha) else alpha / (1 + alpha)  # of adds in all operations
+    measured = None if chip == "synthetic" else simulated(results, gpu)
     most = gpu.sm.max_warps
     lines = np.linspace(0, most, 8 * most + 1) if "bandwidth" in "".join(names) else np.arange(0, most + 1)
     top = 0.0
-    if found is not None:
-        points = share * found.sel(alpha=alpha)
+    if measured is not None:
+        points = share * measured.sel(alpha=alpha)
         top = float(points.max())
         ax.errorbar(
             points.warps, points.mean("replicate"), half_width(points.values), fmt="o", markersize=3, color="#009e73",
             label="simulated", zorder=4,
         )  # fmt: skip
     for style, name in zip(_PRIOR, names, strict=False):
-        warps = found.warps.values if name.startswith("zhang_owens") and found is not None else lines
-        values = share * estimate(name, gpu, [alpha], warps, found).isel(alpha=0)
-        finite = values.where(abs(values) < 20 * (top or 32))  # do not draw the pole
+        warps = measured.warps.values if name.startswith("zhang_owens") and measured is not None else lines
+        values = share * estimate(name, gpu, [alpha], warps, measured).isel(alpha=0)
+        finite = values.where(abs(values) < 20 * (top or 32))  # leaves a gap at the pole
         ax.plot(warps, finite, label=TITLES[name], **style)
-        top = max(top, min(float(finite.max()), (_MOST if found is not None else 40) * (top or 1)))
+        top = max(top, min(float(finite.max()), (_TOP if measured is not None else 40) * (top or 1)))
     low = 0.0
     if "bandwidth" in "".join(names):
         ax.axhline(0, color="black", linewidth=0.5)
@@ -103,7 +103,7 @@ def throughput_panel(results: xr.Dataset, ax: Axes, chip: str, alpha: float, nam
 
 
 def band_page(results: xr.Dataset) -> Figure:
-    """Draws Figures 7.11 to 7.13: the range of estimate over simulation, against alpha."""
+    """Draws Figures 7.11 to 7.13: the range of estimate over simulation against alpha."""
     page = Figure(figsize=(10, 16), layout="constrained")
     for row, (figure, chip, names) in zip(page.subplots(len(BANDS), 3), BANDS, strict=True):
         for ax, name in zip(row, names, strict=False):
@@ -115,7 +115,7 @@ def band_page(results: xr.Dataset) -> Figure:
 
 
 def band_panel(results: xr.Dataset, ax: Axes, chip: str, name: str) -> Axes:
-    """Draws the smallest and the largest quotient over all occupancies, against alpha."""
+    """Draws the smallest and the largest quotient over all occupancies against alpha."""
     gpu = ws.load_gpu(chip)
     ratio = quotients(name, gpu, simulated(results, gpu))
     mean = 1 / (1 / ratio).mean("replicate")
@@ -144,16 +144,16 @@ def needed_page(results: xr.Dataset) -> Figure:
 
 
 def needed_panel(results: xr.Dataset, ax: Axes, chip: str, name: str) -> Axes:
-    """Draws one model on its chip; the dotted line is the largest occupancy of the chip."""
+    """Draws one model on its chip; a dotted line shows the occupancy limit of the chip."""
     gpu = ws.load_gpu(chip)
-    found = simulated(results, gpu)
-    alpha = intensities(found)
-    points = needed(found.mean("replicate").sel(alpha=alpha), gpu)
+    measured = simulated(results, gpu)
+    alpha = intensities(measured)
+    points = needed(measured.mean("replicate").sel(alpha=alpha), gpu)
     ax.plot(alpha, points, "o", markersize=4, color="#009e73", label="simulated", zorder=4)
-    warps = found.warps.values if name == "zhang_owens" else np.arange(0.25, 128.1, 0.25)
+    warps = measured.warps.values if name == "zhang_owens" else np.arange(0.25, 128.1, 0.25)
     for which, style in ((name, _PRIOR[0]), ("basic", _OURS["basic"]), ("refined", _OURS["refined"])):
         at = warps if which == name else np.arange(0.25, 128.1, 0.25)
-        ax.plot(alpha, needed(estimate(which, gpu, alpha, at, found), gpu), label=TITLES[which], **style)
+        ax.plot(alpha, needed(estimate(which, gpu, alpha, at, measured), gpu), label=TITLES[which], **style)
     ax.axhline(gpu.sm.max_warps, color="grey", linestyle=":", linewidth=1)
     ax.set_xscale("log", base=2)
     ax.set_ylim(0, 1.25 * gpu.sm.max_warps if name != "baghsorkhi" else 110)

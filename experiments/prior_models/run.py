@@ -1,4 +1,4 @@
-"""How far are earlier performance models from the simulator? (V chapter 7)"""
+"""How far are earlier performance models from the simulator, where V found them far from hardware? V chapter 7."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from pathlib import Path
 import numpy as np
 import pictures
 import xarray as xr
+from _tables import comparison, markdown_table, replace_tables
 from estimates import estimate, extreme, quotients, simulated
 
 import warpsim as ws
-from warpsim.views.markdown import replace_block, table
-from warpsim.views.published import comparison
 
 HERE = Path(__file__).parent
 
 
 def main(out: Path, *, full: bool, workers: int) -> int:
-    """Sweeps into out/prior_models.zarr (resumable), draws the figures, and writes the table into README.md."""
+    """Runs the sweep into out/prior_models.zarr (resumable), draws the figures, and writes the table of the page."""
     out.mkdir(parents=True, exist_ok=True)
     name = "plan_full" if full else "plan"
     store = out / ("prior_models_full.zarr" if full else "prior_models.zarr")
@@ -29,15 +28,15 @@ def main(out: Path, *, full: bool, workers: int) -> int:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    replace_block(HERE / "README.md", table(rows))
+    replace_tables(HERE / "README.md", markdown_table(rows))
     for figure in ("throughput", "band", "needed"):
         getattr(pictures, f"{figure}_page")(results).savefig(out / f"{figure}.png", dpi=110)
-    print(f"{out}: prior_models.csv, the table; throughput.png, band.png, needed.png: Figures 7.1 to 7.14")
+    print(f"{out}: prior_models.csv: table; throughput.png, band.png, needed.png: Figures 7.1 to 7.14")
     return 0
 
 
 def printed(results: xr.Dataset) -> Iterator[dict[str, str]]:
-    """Yields the numbers that V chapter 7 prints about models and measurements, with those of models and simulation."""
+    """Yields the numbers that V chapter 7 states about models and measurements, compared with models and simulation."""
     chips = {name: ws.load_gpu(name) for name in ("g80", "gt200", "fermi", "kepler", "maxwell")}
     found = {name: simulated(results, gpu) for name, gpu in chips.items()}
 
@@ -100,7 +99,7 @@ def printed(results: xr.Dataset) -> Iterator[dict[str, str]]:
 
 
 def _bound(row: dict[str, str], words: str) -> dict[str, str]:
-    """Returns a row whose published number is a bound, without the error, which is meaningless."""
+    """Returns a row whose published number is a bound, so that it has no error."""
     return row | {"published": f"{words} {row['published']}", "error, %": ""}
 
 

@@ -1,4 +1,4 @@
-"""Does the simulated chip measure like the real one? V Tables 6.1 to 6.3 measured again, in the simulator."""
+"""Do measurements on the simulated chip agree with hardware? V Tables 6.1 to 6.3, measured in the simulator."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from _tables import KINDS, comparison, count_within, markdown_table, replace_tables
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -16,8 +17,6 @@ from warpsim.analysis.calibration import whole_warps
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import default_block_warps
 from warpsim.kernels import Kernel
-from warpsim.views.markdown import replace_block, table
-from warpsim.views.published import KINDS, comparison, within
 
 CHIPS = ("g80", "gt200", "fermi", "kepler", "maxwell")
 INSTRUCTIONS = ("add", "sfu", "smem", "smem2", "stream", "random")
@@ -45,13 +44,13 @@ NEEDED = {  # V Table 6.3, warps per scheduler; memory at 90 % of the peak; None
 TABLE_4_3 = {  # V Table 4.3: alpha, and the guide's estimate of needed warps per SM
     "g80": (16, 6.9), "gt200": (16, 6.8), "fermi": (32, 16), "kepler": (32, 38), "maxwell": (64, 23),
 }  # fmt: skip
-# What of it is in the chip's file as such (input), was fitted, or follows (prediction).
+# Whether a latency is an input of the chip file, was fitted, or is a prediction; the others are inputs.
 CLASS_OF_LATENCY = {"stream": "fit", "random": "prediction"}
 HERE = Path(__file__).parent
 
 
 def main(out: Path, *, full: bool, workers: int) -> int:
-    """Measures all chips; writes validation.csv, validation.png, and the table into this experiment's page."""
+    """Measures all chips. Writes validation.csv, validation.png, and the table of the page."""
     out.mkdir(parents=True, exist_ok=True)
     replicates = 8 if full else 4
     rows = [row for name in CHIPS for row in chip(ws.load_gpu(name), replicates=replicates)]
@@ -63,16 +62,16 @@ def main(out: Path, *, full: bool, workers: int) -> int:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    replace_block(HERE / "README.md", table(rows))
+    replace_tables(HERE / "README.md", markdown_table(rows))
     figure(rows).savefig(out / "validation.png", dpi=150)
     for kind in KINDS:
-        (one, count), (five, _) = within(rows, kind, 1), within(rows, kind, 5)
-        print(f"{kind}: {count} numbers, {one} within 1 %, {five} within 5 %")
+        (within_1, count), (within_5, _) = count_within(rows, kind, 1), count_within(rows, kind, 5)
+        print(f"{kind}: {count} numbers, {within_1} within 1 %, {within_5} within 5 %")
     return 0
 
 
 def kernel(kind: str) -> Kernel:
-    """The homogeneous, back-to-back dependent sequences of V 5.2."""
+    """Returns a sequence of dependent instructions of one kind (V 5.2)."""
     if kind == "random":
         return ws.kernels.chain("load", pattern="random")
     if kind == "smem2":
@@ -81,7 +80,7 @@ def kernel(kind: str) -> Kernel:
 
 
 def chip(gpu: Gpu, *, replicates: int) -> Iterator[dict[str, str]]:
-    """The rows of one chip."""
+    """Yields the rows of one chip."""
     for column, kind in enumerate(INSTRUCTIONS):
         op = {"add": "alu", "smem2": "smem", "stream": "load", "random": "load"}.get(kind, kind)
         occupancies = [1, *whole_warps(gpu)] if gpu.sm.schedulers > 1 else whole_warps(gpu)
@@ -90,9 +89,9 @@ def chip(gpu: Gpu, *, replicates: int) -> Iterator[dict[str, str]]:
         rates = {warps: rate(gpu, kernel(kind), op, warps, replicates) for warps in occupancies}
         peak = np.max([values for values in rates.values()], axis=0)
         if kind == "random":  # V 6.7: unloaded latency with one warp per device
-            few = ws.kernels.chain("load", pattern="random", iterations=20)
+            short_chain = ws.kernels.chain("load", pattern="random", iterations=20)
             launch = ws.Launch(blocks=1, block_warps=1, resident_blocks=1)
-            latency = ws.simulate(gpu, few, launch=launch, replicates=replicates).memory_latency.values
+            latency = ws.simulate(gpu, short_chain, launch=launch, replicates=replicates).memory_latency.values
         else:
             latency = 1 / rates[1]
         of_scheduler = 32 * peak / gpu.sm.schedulers
@@ -111,7 +110,7 @@ def chip(gpu: Gpu, *, replicates: int) -> Iterator[dict[str, str]]:
 
 
 def listings() -> Iterator[dict[str, str]]:
-    """Issue cycles of one warp on an idle chip: Listings 3.1 to 3.3."""
+    """Yields the issue cycles of one warp on an idle chip (Listings 3.1 to 3.3)."""
     kepler, fermi = ws.load_gpu("kepler"), ws.load_gpu("fermi")
     cases = [
         ("Listing 3.1", kepler, ws.kernels.listing_3_1(), 1, 0, (0, 301, 325, 334, 343), "input"),
@@ -125,28 +124,28 @@ def listings() -> Iterator[dict[str, str]]:
         launch = ws.Launch(blocks=1, block_warps=warps, resident_blocks=1)
         run = ws.simulate(gpu, of, launch=launch, memory="fixed", trace=ws.Trace(issues=(0, 10_000))).isel(replicate=0)
         cycles = run.issue_cycle.values[run.issue_slot.values == slot]
-        for number, (wanted, found) in enumerate(zip(published, cycles, strict=False)):
-            if number:  # the first is at 0 by definition
-                yield row(source, gpu, f"issue cycle of instruction {number + 1}", wanted, float(found), kind)
+        for number, (expected, cycle) in enumerate(zip(published, cycles, strict=False)):
+            if number:  # the first instruction issues at 0 by definition
+                yield row(source, gpu, f"issue cycle of instruction {number + 1}", expected, float(cycle), kind)
 
 
 def vector_add(replicates: int) -> Iterator[dict[str, str]]:
-    """V 3.8: his model's line at small occupancies, which his measurements meet, and the best that he measured."""
+    """Yields V 3.8: the model at small occupancies, which agrees with the measurements, and the largest measured bandwidth."""
     gpu = ws.load_gpu("kepler")
     for warps, published in ((4, 4 * 6.35), (8, 8 * 6.35), (64, 156.0)):
-        found = ws.simulate(gpu, ws.kernels.vector_add(), warps=warps, replicates=replicates).bandwidth.values
-        yield row("3.8, Figure 3.6", gpu, f"vector add at {warps} warps per SM, GB/s", published, found, "prediction")
+        bandwidth = ws.simulate(gpu, ws.kernels.vector_add(), warps=warps, replicates=replicates).bandwidth.values
+        yield row("3.8, Figure 3.6", gpu, f"vector add at {warps} warps per SM, GB/s", published, bandwidth, "prediction")
 
 
 def stride_two(replicates: int) -> Iterator[dict[str, str]]:
-    """V 4.3: accesses with stride 2 on Maxwell."""
+    """Yields V 4.3: accesses with stride 2 on Maxwell."""
     gpu = ws.load_gpu("maxwell")
     of = ws.kernels.chain("load", pattern="stride", stride=2)
     settings = {"replicates": replicates, "warmup": 5_000, "cycles": 40_000}
     runs = {warps: ws.simulate(gpu, of, warps=warps, **settings) for warps in whole_warps(gpu)}
     rates = {warps: ds.ipc.sel(op="load").values for warps, ds in runs.items()}
-    few = ws.kernels.chain("load", pattern="stride", stride=2, iterations=20)
-    alone = ws.simulate(gpu, few, launch=ws.Launch(blocks=1, block_warps=1, resident_blocks=1), replicates=replicates)
+    short_chain = ws.kernels.chain("load", pattern="stride", stride=2, iterations=20)
+    alone = ws.simulate(gpu, short_chain, launch=ws.Launch(blocks=1, block_warps=1, resident_blocks=1), replicates=replicates)
     yield row("4.3", gpu, "stride 2: latency, cycles", 376, alone.memory_latency.values, "prediction")
     yield row("4.3", gpu, "stride 2: peak, IPC/SM", 0.041, max(rates.values(), key=np.mean), "prediction")
     needed = next(warps for warps, values in rates.items() if values.mean() >= 0.9 * 0.041)
@@ -154,17 +153,17 @@ def stride_two(replicates: int) -> Iterator[dict[str, str]]:
 
 
 def worksheet(replicates: int) -> Iterator[dict[str, str]]:
-    """V Table 3.4: cycles per warp and SM of a mix of everything on Maxwell, bound by memory."""
+    """Yields V Table 3.4: cycles per warp and SM of a mix of all instruction types on Maxwell, bound by memory."""
     gpu = ws.load_gpu("maxwell")
     ds = ws.simulate(gpu, ws.kernels.worksheet_3_2(), warps=64, replicates=replicates)
-    cycles = 10 / ds.ipc.sel(op="load").values  # ten loads a warp
+    cycles = 10 / ds.ipc.sel(op="load").values  # ten loads per warp
     yield row("Table 3.4", gpu, "cycles per warp and SM (a bound in V)", 184.5, cycles, "prediction")
 
 
 def figure_4_7() -> Iterator[dict[str, str]]:
-    """V Figure 4.7 draws 6 warps that sustain 1 add a cycle: alu latency 3, memory latency 12, alpha = 4.
+    """Yields V Figure 4.7: 6 warps sustain 1 add per cycle with alu latency 3, memory latency 12 and alpha = 4.
 
-    The times are doubled, for a unit that takes an add every other cycle, so that loads find free issue slots as drawn.
+    Times are doubled and the unit accepts an add every other cycle, so that loads have free issue slots as in the figure.
     """
     described = ws.load_gpu("kepler").model_dump(mode="json")
     described |= {"name": "figure_4_7", "sms": 1}
@@ -181,7 +180,7 @@ def figure_4_7() -> Iterator[dict[str, str]]:
 
 
 def guide(replicates: int) -> Iterator[dict[str, str]]:
-    """V Table 4.3 and 4.8: the CUDA guide's estimate of needed warps, which V finds too small by a factor of about 2."""
+    """Yields V Table 4.3 and 4.8: the needed warps by the CUDA guide, which V finds too small by a factor of about 2."""
     for name, (alpha, estimate) in TABLE_4_3.items():
         gpu = ws.load_gpu(name)
         of, peak = ws.kernels.mix(alpha=alpha), min(gpu.issue_ipc, gpu.unit_ipc("alu"))
@@ -193,37 +192,37 @@ def guide(replicates: int) -> Iterator[dict[str, str]]:
 
 
 def _possible(gpu: Gpu) -> list[int]:
-    """Occupancies that some block size makes."""
-    found = []
+    """Returns the occupancies that are a multiple of an allowed block size."""
+    occupancies = []
     for warps in range(1, gpu.sm.max_warps + 1):
         try:
             default_block_warps(gpu, warps)
         except ValueError:
             continue
-        found.append(warps)
-    return found
+        occupancies.append(warps)
+    return occupancies
 
 
 def rate(gpu: Gpu, of: Kernel, op: str, warps: int, replicates: int) -> np.ndarray:
-    """Instructions per cycle and SM, one number per replicate."""
+    """Returns instructions per cycle and SM, one number per replicate."""
     memory = op == "load"
     settings = {"replicates": replicates if memory else 2, "warmup": 5_000, "cycles": 40_000 if memory else 10_000}
     return ws.simulate(gpu, of, warps=warps, **settings).ipc.sel(op=op).values
 
 
 def row(source: str, gpu: Gpu, quantity: str, published: float | None, values: ArrayLike, kind: str) -> dict[str, str]:
-    """One line of the table."""
+    """Returns one row of the table."""
     return comparison(f"V {source}", gpu.name, quantity, published, values, kind)
 
 
 def figure(rows: list[dict[str, str]]) -> Figure:
-    """Simulated over published, number by number."""
+    """Draws the error of each number against the published value."""
     page = Figure(figsize=(7, 4), layout="constrained")
     ax = page.subplots()
     for kind, marker in (("input", "o"), ("fit", "s"), ("prediction", "^")):
-        found = [r for r in rows if r["class"] == kind and r["error, %"] != ""]
-        x = [float(r["published"]) for r in found]
-        y = [float(r["error, %"]) for r in found]
+        selected = [r for r in rows if r["class"] == kind and r["error, %"] != ""]
+        x = [float(r["published"]) for r in selected]
+        y = [float(r["error, %"]) for r in selected]
         ax.plot(x, y, marker, fillstyle="none", label=kind)
     ax.set(xscale="log", xlabel="published value (ops/cycle, cycles or warps)", ylabel="simulated against published, %")
     ax.axhline(0, color="0.6", linewidth=1)

@@ -1,4 +1,4 @@
-"""The command line: what it prints, what it writes, its exit codes; no traceback for a wrong request."""
+"""The command line: output, exit codes, and errors without a traceback."""
 
 import json
 import os
@@ -15,8 +15,9 @@ from warpsim.analysis.advice import REPLICATES
 from warpsim.hardware.gpu import list_gpus, load_gpu
 from warpsim.kernels import Instruction, Kernel, list_kernels, mix
 from warpsim.simulation.api import simulate
-from warpsim.simulation.point import from_provenance
+from warpsim.simulation.point import DEFAULTS, from_provenance
 from warpsim.simulation.run import DeadlockError
+from warpsim.views.plots import KINDS
 
 ROOT = Path(cli.__file__).resolve().parents[2]
 
@@ -24,7 +25,7 @@ POINT = "simulate --gpu kepler --kernel mix --warps 8 --sms 1 --warmup 0 --cycle
 
 
 def warpsim(*arguments, **options):
-    """Run the command in a process of its own."""
+    """Runs the command in its own process."""
     command = [sys.executable, "-m", "warpsim.cli", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, **options)
 
@@ -33,23 +34,28 @@ def test_help_lists_the_commands(capsys):
     with pytest.raises(SystemExit) as done:
         cli.main(["--help"])
     assert done.value.code == 0
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
     for command in ("gpus", "kernels", "simulate", "sweep", "status", "plot", "experiment"):
-        assert command in shown
+        assert command in output
 
 
 @pytest.mark.parametrize(
     ("command", "text"),
     [
-        ("advise", f"--replicates N independent repetitions (default: {REPLICATES})"),
-        ("compare", "--replicates N independent repetitions (default: 4)"),
-        ("simulate", "--replicates N independent repetitions (default: 1)"),
-        ("trace", "--replicates N 1: a timeline shows one run"),
-        ("experiment", "NAME cusp, memory_contention, occupancy, pipeline, prior_models, validation"),
-        ("sweep", "PLAN.toml a plan, as docs/sweeps.md shows"),
+        ("advise", f"--replicates N number of replicates (default: {REPLICATES})"),
+        ("compare", "--replicates N number of replicates (default: 4)"),
+        ("simulate", "--replicates N number of replicates (default: 1)"),
+        ("simulate", f"--warmup N cycles before counting starts (default: {DEFAULTS['warmup']})"),
+        ("simulate", "--scheduler SCHEDULER scheduling policy: lrr (default), gto, oldest, random"),
+        ("simulate", "--memory MEMORY memory model: queue (default), fixed, measured"),
+        ("trace", "--replicates N must be 1: a timeline shows one run"),
+        ("trace", "upper limit on the memory of the trace, in bytes (default: 256 MiB)"),
+        ("plot", f"kind of figure: {', '.join(KINDS)} (default: lines)"),
+        ("experiment", "NAME one of cusp, memory_contention, occupancy, pipeline, prior_models, validation"),
+        ("sweep", "PLAN.toml a plan; docs/sweeps.md describes the format"),
     ],
 )
-def test_the_help_of_a_command_says_its_own_defaults_and_names(capsys, command, text):
+def test_the_help_of_a_command_states_its_defaults_and_names(capsys, command, text):
     with pytest.raises(SystemExit):
         cli.main([command, "--help"])
     assert text in " ".join(capsys.readouterr().out.split())
@@ -72,16 +78,16 @@ def test_kernels_is_a_table_with_arguments(capsys):
 
 def test_simulate_prints_a_summary(capsys):
     assert cli.main([*POINT, "--set", "alpha=2", "--scheduler", "gto"]) == 0
-    shown = capsys.readouterr().out
-    assert "NVIDIA GeForce GTX 680: 2 adds and 1 load instructions" in shown
-    assert re.search(r"^ipc alu +[\d.]+ +instructions/cycle/SM$", shown, re.MULTILINE)
-    assert re.search(r"^memory latency, 95% quantile +[\d.]+ +cycles$", shown, re.MULTILINE)
-    shares = [float(share) for share in re.findall(r"^warp_cycles \w+ +([\d.e-]+) +%$", shown, re.MULTILINE)]
+    output = capsys.readouterr().out
+    assert "NVIDIA GeForce GTX 680: 2 adds and 1 load instructions" in output
+    assert re.search(r"^ipc alu +[\d.]+ +instructions/cycle/SM$", output, re.MULTILINE)
+    assert re.search(r"^memory latency, 95% quantile +[\d.]+ +cycles$", output, re.MULTILINE)
+    shares = [float(share) for share in re.findall(r"^warp_cycles \w+ +([\d.e-]+) +%$", output, re.MULTILINE)]
     assert sum(shares) == pytest.approx(100.0, abs=0.01)
-    assert "±" not in shown
+    assert "±" not in output
 
 
-def test_a_cache_that_the_chip_does_not_know_is_a_wrong_request(tmp_path, capsys):
+def test_cache_hits_on_a_chip_without_that_cache_are_a_wrong_request(tmp_path, capsys):
     file = tmp_path / "hits.toml"
     load = '{op = "load", dst = "r0", access = {pattern = "coalesced", l1_hit = 0.5}}'
     file.write_text(f'name = "hits"\ntitle = "hits"\nbody = [{load}]\n')
@@ -92,20 +98,20 @@ def test_a_cache_that_the_chip_does_not_know_is_a_wrong_request(tmp_path, capsys
 def test_simulate_runs_a_grid_to_its_end(capsys):
     grid = "simulate --gpu kepler --kernel vector_add --sms 1 --warps 8 --blocks 12".split()
     assert cli.main(grid) == 0
-    shown = capsys.readouterr().out
-    assert "1 blocks of 8 warps per SM" in shown or "8 blocks of 1 warps per SM" in shown
-    assert "to the end of the grid" in shown
+    output = capsys.readouterr().out
+    assert "1 blocks of 8 warps per SM" in output or "8 blocks of 1 warps per SM" in output
+    assert "to the end of the grid" in output
     assert cli.main([*POINT, "--blocks", "4"]) == 2
     assert "endless loop" in capsys.readouterr().err
 
 
 def test_simulate_with_replicates_prints_intervals(capsys):
     assert cli.main([*POINT, "--replicates", "4"]) == 0
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
     expected = simulate(load_gpu("kepler"), mix(alpha=32), warps=8, sms=1, warmup=0, cycles=400, replicates=4)
     mean = f"{float(expected['bandwidth'].mean()):.5g} ± "
-    assert "means of 4 replicates ± half the width of their 95 % intervals" in shown
-    assert re.search(rf"^bandwidth +{re.escape(mean)}[\d.]+ +GB/s$", shown, re.MULTILINE)
+    assert "means of 4 replicates ± half the width of their 95 % intervals" in output
+    assert re.search(rf"^bandwidth +{re.escape(mean)}[\d.]+ +GB/s$", output, re.MULTILINE)
 
 
 def test_simulate_as_json_can_be_run_again(capsys):
@@ -133,12 +139,12 @@ def test_simulate_as_json_can_be_run_again(capsys):
         (["--memory", "ideal"], "memory = 'ideal'"),
     ],
 )
-def test_wrong_requests_are_said_without_a_traceback(capsys, arguments, message):
+def test_wrong_requests_are_reported_without_a_traceback(capsys, arguments, message):
     assert cli.main([*POINT, *arguments]) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err.startswith("warpsim: ") and message in shown.err
-    assert "Traceback" not in shown.err
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("warpsim: ") and message in captured.err
+    assert "Traceback" not in captured.err
 
 
 def test_a_chip_file_with_errors_is_refused_with_all_of_them(capsys, tmp_path):
@@ -167,7 +173,7 @@ def test_a_deadlock_is_named(capsys, tmp_path):
     assert "deadlock: the barrier at body[0].then[0]" in capsys.readouterr().err
 
 
-def test_a_deadlock_during_the_run_is_a_wrong_request_too(capsys, monkeypatch):
+def test_a_deadlock_during_the_run_is_a_wrong_request(capsys, monkeypatch):
     def stuck(_):
         raise DeadlockError("deadlock at cycle 7")
 
@@ -176,7 +182,7 @@ def test_a_deadlock_during_the_run_is_a_wrong_request_too(capsys, monkeypatch):
     assert "deadlock at cycle 7" in capsys.readouterr().err
 
 
-def test_a_fault_of_the_program_is_not_taken_for_a_wrong_request(monkeypatch):
+def test_a_bug_is_not_reported_as_a_wrong_request(monkeypatch):
     def broken(_):
         raise ValueError("a bug")
 
@@ -201,7 +207,7 @@ def test_unknown_commands_and_options_exit_with_2(capsys):
         (["plot", "none.zarr", "-o", "figure.png"], "none.zarr: no such store"),
     ],
 )
-def test_files_that_are_not_there(capsys, tmp_path, monkeypatch, arguments, message):
+def test_missing_files(capsys, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     assert cli.main(arguments) == 2
     assert message in capsys.readouterr().err
@@ -230,7 +236,7 @@ def test_wrong_blocks_of_a_grid(capsys, options, message):
 
 
 @pytest.mark.parametrize("output", ["none/figure.png", "folder.png", "figure", "figure.txt"])
-def test_where_a_picture_cannot_be_written(capsys, tmp_path, monkeypatch, output):
+def test_a_figure_that_cannot_be_written_is_refused(capsys, tmp_path, monkeypatch, output):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.png").mkdir()
     for command in (["plot", "none.zarr"], ["compare", "--gpu", "g80", "--kernel", "mix"]):
@@ -240,14 +246,15 @@ def test_where_a_picture_cannot_be_written(capsys, tmp_path, monkeypatch, output
 
 def test_short_commands_import_nothing_heavy():
     code = (
-        "import sys\nfrom warpsim.cli import main\nmain(['gpus'])\nmain(['kernels'])\n"
+        "import contextlib, sys\nfrom warpsim.cli import main\nmain(['gpus'])\nmain(['kernels'])\n"
+        "with contextlib.suppress(SystemExit):\n    main(['--help'])\n"
         "heavy = {'numba', 'xarray', 'pandas', 'zarr', 'scipy', 'matplotlib'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
 
 
-def test_simulate_does_without_xarray():
+def test_simulate_does_not_import_xarray():
     code = (
         f"import sys\nfrom warpsim.cli import main\nmain({POINT!r})\n"
         "heavy = {'xarray', 'pandas', 'zarr', 'matplotlib'} & set(sys.modules)\nassert not heavy, heavy"
@@ -262,7 +269,7 @@ def test_the_program_is_a_module_with_exit_codes():
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_reader_that_leaves_is_no_error():
+def test_a_closed_pipe_is_no_error():
     command = f"{sys.executable} -m warpsim.cli kernels | head -1 > /dev/null"
     done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stderr == ""

@@ -1,4 +1,4 @@
-"""warpsim compare: its tables, its figure, and requests that are wrong."""
+"""warpsim compare: tables, figure and errors."""
 
 import re
 
@@ -12,20 +12,20 @@ SHORT = "--gpu kepler --kernel mix --set alpha=8 --sms 1 --warmup 500 --cycles 1
 def test_tables_and_figure(tmp_path, capsys):
     figure = tmp_path / "figure.svg"
     assert cli.main(["compare", *SHORT, "--warps", "4,64", "-o", str(figure)]) == 0
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert figure.read_text().startswith("<?xml")
-    assert "NVIDIA GeForce GTX 680: 8 adds and 1 load instructions" in shown
-    rows = re.findall(r"^(4|64) +[\d.]+ ± [\d.]+ +([-+\d ]+)$", shown, re.MULTILINE)
+    assert "NVIDIA GeForce GTX 680: 8 adds and 1 load instructions" in output
+    rows = re.findall(r"^(4|64) +[\d.]+ ± [\d.]+ +([-+\d ]+)$", output, re.MULTILINE)
     assert [warps for warps, _ in rows] == ["4", "64"]
-    assert re.search(r"^[A-Z]  volkov +[\d.]+ +[-+]\d+ at (4|64) +latency 4, memory 64$", shown, re.MULTILINE)
-    assert re.search(r"^Not covered:\n  littles_law: mix: ", shown, re.MULTILINE)
+    assert re.search(r"^[A-Z]  volkov +[\d.]+ +[-+]\d+ at (4|64) +latency 4, memory 64$", output, re.MULTILINE)
+    assert re.search(r"^Not covered:\n  littles_law: mix: ", output, re.MULTILINE)
     for name in models.NAMES:
-        assert name in shown
-    columns = len(re.search(r"^warps  simulation (.*)$", shown, re.MULTILINE)[1].split())
+        assert name in output
+    columns = len(re.search(r"^warps  simulation (.*)$", output, re.MULTILINE)[1].split())
     assert all(len(errors.split()) == columns for _, errors in rows)
 
 
-def test_the_figure_has_a_name_of_its_own(tmp_path, monkeypatch, capsys):
+def test_default_name_of_the_figure(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["compare", *SHORT, "--warps", "4"]) == 0
     assert (tmp_path / "compare-kepler-mix.png").stat().st_size > 10_000
@@ -37,7 +37,7 @@ def test_the_figure_has_a_name_of_its_own(tmp_path, monkeypatch, capsys):
     [
         (["--gpu", "voodoo"], "'voodoo' is unknown"),
         (["--set", "beta=1"], "beta = 1: unknown"),
-        (["--warps", "4;8"], "--warps 4;8: integers with commas between them"),
+        (["--warps", "4;8"], "--warps 4;8: must be integers separated by commas"),
         (["--warps", "8,4"], "ascending"),
         (["--warps", "99"], "warps = 99"),
         (["--op", "tensor"], "op = 'tensor': must be one of alu, load"),
@@ -49,6 +49,6 @@ def test_the_figure_has_a_name_of_its_own(tmp_path, monkeypatch, capsys):
 )
 def test_wrong_requests(options, message, capsys):
     assert cli.main(["compare", *SHORT, *options]) == 2
-    shown = capsys.readouterr()
-    assert message in shown.err
-    assert not shown.out
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert not captured.out

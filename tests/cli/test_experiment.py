@@ -1,4 +1,4 @@
-"""The command that runs experiments."""
+"""warpsim experiment."""
 
 import sys
 
@@ -12,12 +12,14 @@ from warpsim.cli import experiment
 def experiments(tmp_path, monkeypatch):
     folder = tmp_path / "experiments" / "tiny"
     folder.mkdir(parents=True)
-    (folder / "beside.py").write_text("WORD = 'found'\n")
+    (folder / "own_helper.py").write_text("WORD = 'found'\n")
+    (folder.parent / "_shared_helper.py").write_text("NUMBER = 7\n")
     (folder / "run.py").write_text(
-        "from beside import WORD\n"
+        "from _shared_helper import NUMBER\n"
+        "from own_helper import WORD\n"
         "def main(out, *, full, workers):\n"
         "    out.mkdir(parents=True, exist_ok=True)\n"
-        "    (out / 'table.txt').write_text(f'{WORD} {full} {workers}')\n"
+        "    (out / 'table.txt').write_text(f'{WORD} {NUMBER} {full} {workers}')\n"
         "    return 0\n"
     )
     monkeypatch.setattr(experiment, "experiments_dir", lambda: folder.parent)
@@ -27,10 +29,10 @@ def experiments(tmp_path, monkeypatch):
 def test_an_experiment_is_run(experiments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["experiment", "tiny", "--workers", "3"]) == 0
-    assert (tmp_path / "results/tiny/table.txt").read_text() == "found False 3"
+    assert (tmp_path / "results/tiny/table.txt").read_text() == "found 7 False 3"
     assert cli.main(["experiment", "tiny", "--full", "--out", "elsewhere", "--workers", "1"]) == 0
-    assert (tmp_path / "elsewhere/table.txt").read_text() == "found True 1"
-    assert str(experiments) not in sys.path
+    assert (tmp_path / "elsewhere/table.txt").read_text() == "found 7 True 1"
+    assert not {str(experiments), str(experiments.parent)} & set(sys.path)
 
 
 def test_an_experiment_does_not_write_over_another_store(experiments, tmp_path, capsys):
@@ -43,7 +45,7 @@ def test_an_experiment_does_not_write_over_another_store(experiments, tmp_path, 
     (tmp_path / "a.zarr").mkdir()
     assert cli.main(["experiment", "tiny", "--out", str(tmp_path)]) == 2
     message = capsys.readouterr().err
-    assert "exists, but is not a warpsim store; it was left as it is" in message and "--out DIR" in message
+    assert "exists, but is not a warpsim store; it was not changed" in message and "--out DIR" in message
 
 
 def test_an_experiment_needs_a_folder(experiments, tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""warpsim plot: every kind from a store, and what it says of stores that are not complete."""
+"""warpsim plot: every kind of figure from complete, incomplete and empty stores, and errors."""
 
 import pytest
 from matplotlib import image
@@ -15,7 +15,7 @@ from warpsim.views.plots import KINDS, paper
 
 
 @pytest.mark.parametrize(
-    "request_",
+    "arguments_text",
     [
         "--where alpha=8",
         "--y needed_warps",
@@ -30,27 +30,27 @@ from warpsim.views.plots import KINDS, paper
         "--kind needed-warps --fraction 0.1",
     ],
 )
-def test_every_kind_of_a_sweep(store, tmp_path, capsys, request_):
+def test_every_kind_of_a_sweep(store, tmp_path, capsys, arguments_text):
     figure = tmp_path / "figure.png"
-    assert cli.main(["plot", str(store), "--where", "gpu=kepler", *request_.split(), "-o", str(figure)]) == 0
+    assert cli.main(["plot", str(store), "--where", "gpu=kepler", *arguments_text.split(), "-o", str(figure)]) == 0
     assert capsys.readouterr().err == ""
     width, _ = image.imread(figure).shape[1], image.imread(figure).shape[0]
     assert width == 680  # 3.4 inches
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("occupancy", "lifelines")])
-def test_every_kind_of_an_empty_store_says_that_nothing_is_there(plan, tmp_path, capsys, monkeypatch, kind):
-    out, said = tmp_path / "out.zarr", []
+def test_every_kind_of_an_empty_store_shows_no_data(plan, tmp_path, capsys, monkeypatch, kind):
+    out, texts = tmp_path / "out.zarr", []
     create_store(out, Plan.from_toml(plan).layout())
-    monkeypatch.setattr(Axes, "text", lambda ax, x, y, text, **_: said.append(text))
+    monkeypatch.setattr(Axes, "text", lambda ax, x, y, text, **_: texts.append(text))
     where = ["--where", "gpu=kepler", "--where", "scheduler=gto", "--no-models"]
     where += ["--where", "alpha=8"] if kind in ("lines", "states", "distribution") else []
     assert cli.main(["plot", str(out), "--kind", kind, *where, "-o", str(tmp_path / "figure.png")]) == 0
-    assert said == ["no data"]
+    assert texts == ["no data"]
     assert "0 of 24 points" in capsys.readouterr().err
 
 
-def test_models_that_do_not_cover_a_kernel_are_left_out_with_a_line_that_says_so(tmp_path, capsys):
+def test_models_that_do_not_cover_a_kernel_are_left_out_with_a_warning(tmp_path, capsys):
     out, figure = tmp_path / "out.zarr", tmp_path / "figure.png"
     sweep(small_plan(gpu="kepler", kernel="mix", alpha=[0, 1], warps=[4, 8]), out)
     only_scheduler = ["plot", str(out), "--kind", "needed-warps", "--where", "warps=4", "-o", str(figure)]
@@ -62,14 +62,7 @@ def test_models_that_do_not_cover_a_kernel_are_left_out_with_a_line_that_says_so
     assert "without models: provenance: must be that of a call of sweep" in capsys.readouterr().err
 
 
-def test_the_help_lists_the_kinds_that_there_are(capsys):
-    assert plot.KINDS == tuple(KINDS)
-    with pytest.raises(SystemExit):
-        cli.main(["plot", "--help"])
-    assert ", ".join(KINDS) in " ".join(capsys.readouterr().out.split())
-
-
-def test_a_roofline_is_of_one_chip_and_a_throughput_may_be_of_several(tmp_path, capsys):
+def test_a_roofline_needs_one_chip_but_throughput_may_have_several(tmp_path, capsys):
     out, figure = tmp_path / "out.zarr", tmp_path / "figure.pdf"
     sweep(small_plan(warps=None, warps_per_scheduler=[1, 2], scheduler="gto"), out)
     assert cli.main(["plot", str(out), "--kind", "roofline", "-o", str(figure)]) == 2
@@ -80,20 +73,20 @@ def test_a_roofline_is_of_one_chip_and_a_throughput_may_be_of_several(tmp_path, 
     assert capsys.readouterr().err == ""
 
 
-def test_a_dimension_or_an_option_that_is_not_there_names_those_that_are(store, tmp_path, capsys):
+def test_errors_list_the_dimensions_and_options_that_exist(store, tmp_path, capsys):
     wrong = {
         "--x ilp": "x = 'ilp': must be one of alpha, warps, scheduler",
         "--kind heatmap --where scheduler=gto --hue memory": "hue = 'memory': must be one of alpha",
         "--kind states": "select one value of alpha (1, 8); scheduler (lrr, gto), by .sel, or by --where alpha=1; or make it x",
-        "--kind latency --per share": "per: is no option of kind latency; it has models",
+        "--kind latency --per share": "per: is not an option of kind latency; it has models",
         "--kind occupancy": "must have a trace of occupancy, from simulate(..., trace=ws.Trace(occupancy=True))",
         "--kind lifelines": "must have the variable warp_start; it has cycles, instructions",
         "--kind pie": "--kind pie: must be one of lines, throughput",
         "--where ilp=3": "ilp: must be one of the axes alpha, warps, scheduler",
     }
-    for request_, message in wrong.items():
-        arguments = ["plot", str(store), "--where", "gpu=kepler", *request_.split(), "-o", str(tmp_path / "figure.png")]
-        assert cli.main(arguments) == 2, request_
+    for arguments_text, message in wrong.items():
+        arguments = ["plot", str(store), "--where", "gpu=kepler", *arguments_text.split(), "-o", str(tmp_path / "figure.png")]
+        assert cli.main(arguments) == 2, arguments_text
         assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
@@ -106,8 +99,9 @@ def test_plot_of_a_half_finished_and_of_an_empty_store(plan, tmp_path, capsys, m
     create_store(out, Plan.from_toml(plan).layout())
     tiles = len(small_plan().tiles())
     assert cli.main(request) == 0
-    assert f"out.zarr: Not all is done: 0 of 24 points, 0 of {tiles} tiles; {tiles} tiles pending" in capsys.readouterr().err
-    assert cli.main(["sweep", str(plan), str(out), "--tile", "1/2"]) == 0
+    missing = f"0 of 24 points, 0 of {tiles} tiles; {tiles} tiles pending"
+    assert f"out.zarr: Incomplete sweep: {missing}" in capsys.readouterr().err
+    assert cli.main(["sweep", str(plan), str(out), "--share", "1/2"]) == 0
     capsys.readouterr()
     assert cli.main(request) == 0
     done = tiles - len(pending_tiles(open_store(out)))
@@ -117,14 +111,14 @@ def test_plot_of_a_half_finished_and_of_an_empty_store(plan, tmp_path, capsys, m
 
 
 @pytest.mark.parametrize("kind", ["states --where alpha=1", "roofline"])
-def test_what_is_missing_stands_above_a_legend_outside_the_axes(plan, tmp_path, capsys, kind):
+def test_the_note_on_missing_points_is_above_a_legend_outside_the_axes(plan, tmp_path, capsys, kind):
     out = tmp_path / "out.zarr"
-    assert cli.main(["sweep", str(plan), str(out), "--tile", "1/2"]) == 0
+    assert cli.main(["sweep", str(plan), str(out), "--share", "1/2"]) == 0
     arguments = ["plot", str(out), "--kind", *kind.split(), "--where", "gpu=kepler", "--where", "scheduler=gto", "-o", "f.png"]
     with paper():
-        figure = plot.picture(cli._parser().parse_args(arguments))
+        figure = plot.make_figure(cli.make_parser().parse_args(arguments))
         figure.draw_without_rendering()
     (ax, *_), title = figure.axes, figure.texts[0]
     legend = ax.get_legend().get_window_extent()
-    assert title.get_text().startswith("Not all is done")
+    assert title.get_text().startswith("Incomplete sweep")
     assert ax.get_window_extent().y1 < legend.y0 < legend.y1 <= title.get_window_extent().y0

@@ -20,7 +20,7 @@ ROOT = Path(cli.__file__).resolve().parents[2]
 
 def test_sweep_status_and_plot(plan, tmp_path, capsys):
     out = tmp_path / "out.zarr"
-    assert cli.main(["sweep", str(plan), str(out), "--workers", "2", "--tile", "1/2"]) == 0
+    assert cli.main(["sweep", str(plan), str(out), "--workers", "2", "--share", "1/2"]) == 0
     capsys.readouterr()
     assert cli.main(["status", str(out)]) == 0
     tiles, counts, left = capsys.readouterr().out.splitlines()
@@ -69,7 +69,7 @@ def test_failed_tiles_are_shown_and_the_exit_code_is_1(plan, tmp_path, capsys, m
         patch.setattr(tile, "simulate_point", broken)
         assert cli.main(["sweep", str(plan), str(out)]) == 1
     message = capsys.readouterr().err
-    assert "tiles failed; all others were done" in message and "gpu=kepler, alpha=" in message
+    assert "tiles failed; all others are done" in message and "gpu=kepler, alpha=" in message
     assert cli.main(["status", str(out)]) == 0
     assert "RuntimeError: broken on purpose" in capsys.readouterr().out
     assert cli.main(["sweep", str(plan), str(out)]) == 0
@@ -91,7 +91,7 @@ def test_where_a_store_cannot_be_made(plan, tmp_path, capsys):
     file = tmp_path / "notes.txt"
     file.write_text("kept")
     assert cli.main(["sweep", str(plan), str(file / "out.zarr")]) == 2
-    assert capsys.readouterr().err.startswith(f"warpsim: {file}/out.zarr: no store can be made there")
+    assert capsys.readouterr().err.startswith(f"warpsim: {file}/out.zarr: no store can be created there")
     assert file.read_text() == "kept" and list(tmp_path.iterdir()) == [plan, file]
 
 
@@ -111,17 +111,27 @@ def test_tiles_that_there_are_not(plan, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("line", ["derived = 3", "tile_shape = [3]"])
-def test_what_a_plan_that_is_made_again_has_is_no_setting(plan, tmp_path, capsys, line):
+def test_what_only_the_record_of_a_plan_holds_is_not_a_setting(plan, tmp_path, capsys, line):
     plan.write_text(f"{line}\n{PLAN_TOML}")
     assert cli.main(["sweep", str(plan), str(tmp_path / "out.zarr")]) == 2
-    assert f"{line.split()[0]}: is no setting" in capsys.readouterr().err
+    assert f"{line.split()[0]} = " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("share", ["0/2", "3/2", "1", "a/b", "1/2/3"])
 def test_wrong_shares(plan, tmp_path, capsys, share):
-    assert cli.main(["sweep", str(plan), str(tmp_path / "out.zarr"), "--tile", share]) == 2
-    assert f"--tile {share}: must be K/N" in capsys.readouterr().err
+    assert cli.main(["sweep", str(plan), str(tmp_path / "out.zarr"), "--share", share]) == 2
+    assert f"--share {share}: must be K/N" in capsys.readouterr().err
     assert not (tmp_path / "out.zarr").exists()
+
+
+def test_tile_is_the_name_of_share_in_older_job_scripts(plan, tmp_path, capsys):
+    stores = tmp_path / "share.zarr", tmp_path / "tile.zarr"
+    for option, out in zip(("--share", "--tile"), stores, strict=True):
+        assert cli.main(["sweep", str(plan), str(out), option, "2/3"]) == 0
+    assert pending_tiles(open_store(stores[0])) == pending_tiles(open_store(stores[1]))
+    with pytest.raises(SystemExit):
+        cli.main(["sweep", "--help"])
+    assert "--tile " not in capsys.readouterr().out
 
 
 def test_ctrl_c_leaves_a_store_that_goes_on(tmp_path):
@@ -134,7 +144,7 @@ def test_ctrl_c_leaves_a_store_that_goes_on(tmp_path):
     running.send_signal(signal.SIGINT)
     _, errors = running.communicate()
     assert running.returncode == 1
-    assert "interrupted; the same command goes on where this one stopped" in errors
+    assert "interrupted; run the same command again to continue" in errors
     assert "Traceback" not in errors
     left = tile_counts(open_store(out).log)
     assert 0 < left.pending and 2 <= left.done

@@ -1,4 +1,4 @@
-"""warpsim trace: the file's numbers are the simulator's; wrong requests. The report of a point shows its course."""
+"""warpsim trace: the numbers in the file are those of the simulator; errors. The report of a point shows its trace."""
 
 import json
 import re
@@ -85,7 +85,7 @@ def test_wrong_requests_say_what_is_allowed(tmp_path, monkeypatch, capsys):
         assert cli.main(["trace", *GRID, *arguments]) == 2
         return capsys.readouterr().err
 
-    assert "--issues 9:3: must be A:B, two cycles, A before B" in refused("--issues", "9:3", "-o", output)
+    assert "--issues 9:3: must be A:B, two cycles with A before B" in refused("--issues", "9:3", "-o", output)
     assert "--replicates 2: must be 1" in refused("--replicates", "2", "-o", output)
     assert "must end in one of .perfetto-trace, .pftrace" in refused("-o", str(tmp_path / "run.json"))
     assert "must be a file in a folder that exists" in refused("-o", str(tmp_path / "none" / "run.pftrace"))

@@ -8,7 +8,7 @@ from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import mix
 from warpsim.results import schema
 from warpsim.simulation.api import simulate
-from warpsim.sweeps.plan import DEFAULTS
+from warpsim.sweeps.settings import DEFAULTS
 from warpsim.units import OPS
 
 

@@ -104,7 +104,7 @@ def test_another_plan_is_refused(url):
         open_results(f"{url}.other")
     fs, root = fsspec.core.url_to_fs(url)
     fs.pipe_file(f"{root}.notes/a.txt", b"mine")
-    with pytest.raises(StoreError, match="not a warpsim store; it was left as it is"):
+    with pytest.raises(StoreError, match="not a warpsim store; it was not changed"):
         sweep(small_plan(), f"{url}.notes")
     assert fs.cat_file(f"{root}.notes/a.txt") == b"mine"
 
@@ -140,7 +140,7 @@ def test_a_creation_that_was_killed_is_made_good_by_the_next(url, monkeypatch):
         patch.setattr(Remote, "upload", interrupted)
         with pytest.raises(KeyboardInterrupt):
             sweep(small_plan(), url)
-    with pytest.raises(StoreError, match="another plan is being made here"):
+    with pytest.raises(StoreError, match="another plan is being created here"):
         sweep(small_plan(cycles=500), url)
     _, store = prepare_store(small_plan(), url)
     assert pending_tiles(store) == list(small_plan().tiles())

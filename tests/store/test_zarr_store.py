@@ -11,18 +11,17 @@ import pytest
 import xarray as xr
 import zarr
 
-from tests.support.small_plans import small_plan
+from tests.support.small_plans import small_plan, tile_dataset, write_dataset
 from warpsim.results import schema
 from warpsim.store.status import Status, forget, tile_counts, tile_records, tile_status
-from warpsim.store.zarr_store import StoreError, create_store, mark_failed, open_results, open_store, pending_tiles, write_tile
-from warpsim.sweeps.tile import run_tile
+from warpsim.store.zarr_store import StoreError, create_store, mark_failed, open_results, open_store, pending_tiles
 
 PLAN = small_plan(warps=None, warps_per_scheduler=[1, 2, 12])
 
 
 @pytest.fixture(scope="module")
 def tiles():
-    return [run_tile(PLAN, index) for index in PLAN.tiles()]
+    return [tile_dataset(PLAN, index) for index in PLAN.tiles()]
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def test_a_new_store_is_complete_but_for_the_results(store):
 
 def test_what_is_written_is_read(store, tiles):
     for index, results in enumerate(tiles):
-        write_tile(store, index, results, seconds=1.5)
+        write_dataset(store, index, results, seconds=1.5)
     assert pending_tiles(store) == []
     opened = open_results(store.path)
     assert list(opened.data_vars) == [declared.name for declared in schema.SWEEP_VARIABLES]
@@ -56,14 +55,14 @@ def test_what_is_written_is_read(store, tiles):
 
 
 def test_opening_reads_no_results(store, tiles):
-    write_tile(store, 0, tiles[0])
+    write_dataset(store, 0, tiles[0])
     assert not open_results(store.path)["ipc"].variable._in_memory
 
 
 def test_one_tile_leaves_the_others_alone(store, tiles):
-    write_tile(store, 1, tiles[1])
+    write_dataset(store, 1, tiles[1])
     before = {file: file.read_bytes() for file in store.path.rglob("*") if file.is_file()}
-    write_tile(store, 2, tiles[2])
+    write_dataset(store, 2, tiles[2])
     assert all(file.read_bytes() == data for file, data in before.items())
     np.testing.assert_array_equal(tile_status(store.log)[:3], [Status.PENDING, Status.DONE, Status.DONE])
 
@@ -87,7 +86,7 @@ def test_status_is_written_last(store, tiles, monkeypatch):
         real(array, selection, value)
 
     monkeypatch.setattr(zarr.Array, "__setitem__", record)
-    write_tile(store, 0, tiles[0])
+    write_dataset(store, 0, tiles[0])
     assert written[-1] == "tiles/done"
     assert sorted(written[:-1]) == sorted(declared.name for declared in schema.SWEEP_VARIABLES)
 
@@ -103,9 +102,9 @@ def test_an_interrupted_write_leaves_the_tile_pending(store, tiles, monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr(zarr.Array, "__setitem__", full_disk)
         with pytest.raises(OSError, match="No space left"):
-            write_tile(store, 0, tiles[0])
+            write_dataset(store, 0, tiles[0])
     assert 0 in pending_tiles(store)
-    write_tile(store, 0, tiles[0])
+    write_dataset(store, 0, tiles[0])
     np.testing.assert_array_equal(
         open_results(store.path).isel(PLAN.grid.region(0))["occupancy"], tiles[0]["occupancy"]
     )
@@ -114,38 +113,38 @@ def test_an_interrupted_write_leaves_the_tile_pending(store, tiles, monkeypatch)
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda tile: tile.drop_vars("ipc"), "must hold the variables"),
+        (lambda tile: tile.drop_vars("ipc"), "arrays: must hold the variables"),
         (
             lambda tile: tile.assign(ipc=tile["ipc"].astype("float32")),
-            r"results\['ipc'\].dtype = float32: must be",
+            r"arrays\['ipc'\].dtype = float32: must be",
         ),
-        (lambda tile: tile.transpose("replicate", ...), r"results\['cycles'\].dims = .*: must be"),
-        (lambda tile: tile.isel(alpha=slice(0, 0)), r"results\['alpha'\] = \[\]: must be \[1\]"),
+        (lambda tile: tile.transpose("replicate", ...), r"arrays\['cycles'\].shape = .*: must be"),
+        (lambda tile: tile.isel(alpha=slice(0, 0)), r"arrays\['cycles'\].shape = .*: must be"),
         (
             lambda tile: tile.assign_coords(scheduler=["gto", "lrr"]),
-            r"results\['scheduler'\] = \['gto', 'lrr'\]: must be",
+            r"coordinates\['scheduler'\] = \['gto', 'lrr'\]: must be",
         ),
-        (lambda tile: tile.drop_vars("op"), r"results\['op'\] = None: must be"),
-        (lambda tile: tile.isel(replicate=[1, 0]), r"results\['replicate'\] = \[1, 0\]: must be \[0, 1\]"),
+        (lambda tile: tile.drop_vars("op"), r"coordinates\['op'\] = None: must be"),
+        (lambda tile: tile.isel(replicate=[1, 0]), r"coordinates\['replicate'\] = \[1, 0\]: must be \[0, 1\]"),
     ],
 )
 def test_a_tile_that_does_not_fit_is_refused_before_anything_is_written(store, tiles, spoil, message):
     before = sorted(store.path.rglob("*"))
     with pytest.raises(ValueError, match=message):
-        write_tile(store, 0, spoil(tiles[0]))
+        write_dataset(store, 0, spoil(tiles[0]))
     assert sorted(store.path.rglob("*")) == before
 
 
 def test_the_tile_of_another_place_is_refused(store, tiles):
     with pytest.raises(
-        ValueError, match=r"results\['gpu'\] = \['g80'\]: must be \['kepler'\]|results\['alpha'\]"
+        ValueError, match=r"coordinates\['gpu'\] = \['g80'\]: must be \['kepler'\]|coordinates\['alpha'\]"
     ):
-        write_tile(store, len(tiles) - 1, tiles[0])
+        write_dataset(store, len(tiles) - 1, tiles[0])
 
 
 def test_tiles_are_counted_by_state(store, tiles):
-    write_tile(store, 0, tiles[0], seconds=2.0)
-    write_tile(store, 1, tiles[1], seconds=4.0)
+    write_dataset(store, 0, tiles[0], seconds=2.0)
+    write_dataset(store, 1, tiles[1], seconds=4.0)
     mark_failed(store, 2, "gpu=kepler: a bug", seconds=1.0)
     counts = tile_counts(store.log)
     assert (counts.done, counts.pending, dict(counts.failures)) == (
@@ -164,14 +163,14 @@ def test_tiles_are_counted_by_state(store, tiles):
 
 def test_a_tile_that_failed_and_was_done_later_is_done(store, tiles):
     mark_failed(store, 0, "why")
-    write_tile(store, 0, tiles[0])
+    write_dataset(store, 0, tiles[0])
     assert tile_counts(store.log).done == 1 and not tile_counts(store.log).failures
     forget(store.log, [0])
     assert 0 in pending_tiles(store)
 
 
 def test_other_files_among_the_records_are_no_records(store, tiles):
-    write_tile(store, 0, tiles[0])
+    write_dataset(store, 0, tiles[0])
     for name in ("c.0.0.0.0.8f3a.partial", "c.0", "c.x.0.0.0"):  # as a write that was killed leaves behind
         (store.path / "tiles/done" / name).write_text("")
     assert store.log.tiles("done") == [0]
@@ -181,7 +180,7 @@ def test_a_plan_of_one_point(tmp_path):
     plan = small_plan(gpu="kepler", alpha=1, warps=4, scheduler="lrr")
     store = create_store(tmp_path / "out.zarr", plan.layout())
     assert pending_tiles(store) == [0]
-    write_tile(store, 0, run_tile(plan, 0), 1.0)
+    write_dataset(store, 0, tile_dataset(plan, 0), 1.0)
     assert pending_tiles(store) == []
     assert tile_counts(store.log).seconds == 1.0
     assert xr.open_zarr(store.path, chunks=None)["valid"].item()
@@ -190,7 +189,7 @@ def test_a_plan_of_one_point(tmp_path):
 @pytest.mark.parametrize("options", ["", ", consolidated=False", ", chunks=None"])
 def test_xarray_alone_opens_the_store(store, tiles, options):
     for index, results in enumerate(tiles):
-        write_tile(store, index, results)
+        write_dataset(store, index, results)
     code = (
         "import sys, xarray as xr\n"
         f"ds = xr.open_zarr({str(store.path)!r}{options})\n"
@@ -221,12 +220,12 @@ def test_other_things_are_left_as_they_are(tmp_path):
     xr.Dataset({"a": ("x", [1.0])}).to_zarr(other, consolidated=False)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for path in (file, folder, other):
-        with pytest.raises(StoreError, match="not a warpsim store; it was left as it is"):
+        with pytest.raises(StoreError, match="not a warpsim store; it was not changed"):
             create_store(path, PLAN.layout())
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize(("change", "advice"), [(1, "A newer warpsim is needed"), (-1, "Open it with that version")])
+@pytest.mark.parametrize(("change", "advice"), [(1, "Use a newer version"), (-1, "Open it with that version")])
 def test_another_schema_version_is_said(store, change, advice):
     zarr.open_group(store.path, mode="r+").attrs["warpsim_schema"] = schema.SCHEMA_VERSION + change
     with pytest.raises(
@@ -247,7 +246,7 @@ def test_a_store_appears_complete_or_not_at_all(tmp_path, monkeypatch):
 
 
 def test_of_two_that_make_a_store_at_once_the_first_makes_it(store, tiles):
-    write_tile(store, 0, tiles[0])
+    write_dataset(store, 0, tiles[0])
     again = create_store(store.path, PLAN.layout())
     assert 0 not in pending_tiles(again)
     assert [path.name for path in store.path.parent.iterdir()] == ["out.zarr"]

@@ -65,17 +65,17 @@ def test_a_plan_with_such_axes_can_be_made_again_from_its_provenance():
     [
         ({"zip": {"size": ["alpha", "ways"]}}, ValueError, "zip: ways: must each be a list of values"),
         ({"zip": {"size": ["alpha", "ways"]}, "ways": [1, 2]}, ValueError, "zip: size: .* alpha has 3, ways has 2"),
-        ({"zip": {"a": ["alpha"], "b": ["alpha"]}}, ValueError, "zip: alpha: stands twice"),
-        ({"zip": {"op": ["alpha"]}}, ValueError, "zip: op is the name of something else"),
+        ({"zip": {"a": ["alpha"], "b": ["alpha"]}}, ValueError, "zip: alpha: is given twice"),
+        ({"zip": {"op": ["alpha"]}}, ValueError, "zip: op is the name of a variable or dimension of a result"),
         ({"zip": {"alpha": ["alpha", "ways"]}, "ways": [1, 2, 4]}, ValueError, "zip: alpha is the name of a setting"),
         ({"zip": {"warps": ["alpha", "ways"]}, "ways": [1, 2, 4]}, ValueError, "zip: warps is the name of a setting"),
         ({"zip": {"size": []}}, ValueError, r"zip: size = \[\]"),
         ({"zip": ["alpha", "ways"]}, TypeError, "zip = .*: must be a table"),
-        ({"zip": {"size": ["alpha", "ways"]}, "ways": [1, 2, 1], "alpha": [1, 2, 1]}, ValueError, "size: 1, 1 stands twice"),
+        ({"zip": {"size": ["alpha", "ways"]}, "ways": [1, 2, 1], "alpha": [1, 2, 1]}, ValueError, "size: 1, 1 is given twice"),
         ({"points": []}, TypeError, r"points = \[\]: must be a list of tables"),
         ({"points": [{"warps": 8}, {"sms": 1}]}, ValueError, r"points\[1\]: has sms; must have warps, as the first"),
-        ({"points": [{"alpha": 1}]}, ValueError, "points: alpha: must stand in the points alone"),
-        ({"points": [{"cycles": 1}]}, ValueError, "points: cycles: must stand in the points alone"),
+        ({"points": [{"alpha": 1}]}, ValueError, "points: alpha: must be given in the points only"),
+        ({"points": [{"cycles": 1}]}, ValueError, "points: cycles: must be given in the points only"),
     ],
 )
 def test_wrong_axes(changes, error, message):

@@ -17,7 +17,7 @@ from warpsim.sweeps import tile
 from warpsim.sweeps.local import SweepError, sweep
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.repair import verify
-from warpsim.sweeps.work import do_tile_of
+from warpsim.sweeps.tile import complete_tile_of
 
 distributed = pytest.importorskip("distributed")
 
@@ -97,14 +97,14 @@ def broken(job, index):
     with pytest.MonkeyPatch.context() as patch:
         if index == LAST:
             patch.setattr(tile, "simulate_point", simulate_point)
-        return do_tile_of(job, index)
+        return complete_tile_of(job, index)
 
 
 def deadly(job, index):
     """A tile that kills its worker, as one that needs too much memory does."""
     if index == LAST:
         os.kill(os.getpid(), signal.SIGKILL)
-    return do_tile_of(job, index)
+    return complete_tile_of(job, index)
 
 
 def unlucky(job, index):
@@ -115,13 +115,13 @@ def unlucky(job, index):
         except FileExistsError:
             continue
         raise ConnectionError("lost")
-    return do_tile_of(job, index)
+    return complete_tile_of(job, index)
 
 
 @pytest.mark.parametrize(("way", "message"), [(broken, "RuntimeError: broken on purpose"), (deadly, "its worker died 4 times")])
 def test_a_tile_that_fails_or_kills_is_marked_and_the_rest_go_on(way, message, client, tmp_path, monkeypatch):
     plan, path = small_plan(), tmp_path / "out.zarr"
-    monkeypatch.setattr("warpsim.sweeps.dask.do_tile_of", way)
+    monkeypatch.setattr("warpsim.sweeps.dask.complete_tile_of", way)
     with pytest.raises(SweepError, match=message) as caught:
         sweep(plan, path, dask=client)
     counts = tile_counts(open_store(path).log)
@@ -130,7 +130,7 @@ def test_a_tile_that_fails_or_kills_is_marked_and_the_rest_go_on(way, message, c
 
 
 def test_what_is_unforeseen_is_tried_again(client, tmp_path, monkeypatch):
-    monkeypatch.setattr("warpsim.sweeps.dask.do_tile_of", unlucky)
+    monkeypatch.setattr("warpsim.sweeps.dask.complete_tile_of", unlucky)
     sweep(small_plan(), tmp_path / "out.zarr", dask=client)
     assert len([*tmp_path.glob("out.zarr.*")]) == 2 * (LAST + 1)
 

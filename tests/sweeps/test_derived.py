@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.small_plans import SHORT
 from warpsim.hardware.gpu import load_gpu
-from warpsim.sweeps.derived import derived, derived_on
+from warpsim.sweeps.derived import derived_union, derived_values
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
 
@@ -24,12 +24,12 @@ KEPLER, G80 = load_gpu("kepler"), load_gpu("g80")
     ],
 )
 def test_words(name, words, values):
-    assert derived(name, words, KEPLER) == values
+    assert derived_values(name, words, KEPLER) == values
 
 
 def test_each_chip_has_its_own_values():
     words = "multiples of schedulers up to the chip's limit"
-    assert derived_on("warps", words, [KEPLER, G80]) == [*range(1, 25), *range(28, 65, 4)]
+    assert derived_union("warps", words, [KEPLER, G80]) == [*range(1, 25), *range(28, 65, 4)]
     plan = Plan(gpu=["g80", "kepler"], kernel="mix", alpha=1, warps=words, **SHORT)
     valid = sweep(plan)["valid"]
     # G80 holds at most 8 blocks of at most 16 warps, so that 17, 19 and 23 warps cannot be made of equal blocks
@@ -49,7 +49,7 @@ def test_words_follow_the_fields_that_a_plan_changes():
     ("changes", "message"),
     [
         ({"warps": "multiples of schedulers"}, "warps = 'multiples of schedulers': must be 'all', 'powers of 2', "),
-        ({"warps": "multiples of 100 up to the chip's limit"}, "is not one value on these chips"),
+        ({"warps": "multiples of 100 up to the chip's limit"}, "selects no value on these chips"),
         ({"warps": "all up to 4", "warps_per_scheduler": [1]}, "only one of the two may be given"),
     ],
 )

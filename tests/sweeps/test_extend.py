@@ -143,7 +143,7 @@ def test_a_part_of_a_plan_is_not_extended_unasked(tmp_path):
 def test_another_plan_is_refused_all_the_same(tmp_path, changes, message):
     path = tmp_path / "out.zarr"
     before = sweep(small_plan(), path).load()
-    with pytest.raises(StoreError, match=f"(?s)holds another plan; it was left as it is.*{message}"):
+    with pytest.raises(StoreError, match=f"(?s)holds another plan; it was not changed.*{message}"):
         sweep(small_plan(**changes), path, extend=True)
     xr.testing.assert_identical(sweep(small_plan(), path).load(), before)
 
@@ -161,7 +161,7 @@ def test_a_store_that_holds_more_says_how_the_part_is_read(tmp_path, changes, se
     path = tmp_path / "out.zarr"
     sweep(small_plan(), path)
     for extend in (False, True):
-        with pytest.raises(StoreError, match="holds more than this plan; it was left as it is") as refused:
+        with pytest.raises(StoreError, match="holds more than this plan; it was not changed") as refused:
             sweep(small_plan(**changes), path, extend=extend)
     *_, last = str(refused.value).splitlines()
     assert last == f"  to read this part: warpsim.open_results({str(path)!r}){selection}"

@@ -98,8 +98,8 @@ def test_processes_that_are_killed(victim, plan, undisturbed, tmp_path):
     _, errors = running.communicate()
     assert "Traceback" not in errors
     said = {
-        "worker": (1, "a worker process was killed; the tiles that are done are kept, and the same call goes on"),
-        "interrupted": (1, "interrupted; the same command goes on where this one stopped"),
+        "worker": (1, "a worker process was killed; finished tiles are kept, and the same call resumes the sweep"),
+        "interrupted": (1, "interrupted; run the same command again to continue"),
         "parent": (-9, ""),
     }
     code, message = said[victim]
@@ -128,7 +128,7 @@ def test_ctrl_c(processes, plan, undisturbed, tmp_path):
         os.killpg(running.pid, signal.SIGINT)
         _, errors = running.communicate()
         assert running.returncode == 1, errors
-        assert "interrupted; the same command goes on where this one stopped" in errors
+        assert "interrupted; run the same command again to continue" in errors
         assert "Traceback" not in errors
         counts = tile_counts(open_store(path).log)
         assert counts.done >= done + more and counts.pending and not counts.failures
@@ -167,7 +167,7 @@ def test_a_full_disk(plan, undisturbed, tmp_path):
         pytest.skip(f"cannot mount a small file system here: {ran.stderr.strip()}")
     shown = ran.stdout.splitlines()
     assert (shown[0], shown[-1]) == ("exit 1", "exit 0"), ran.stderr
-    assert "No space left on device; the tiles that are done are kept, and the same call goes on" in ran.stderr
+    assert "No space left on device; finished tiles are kept, and the same call resumes the sweep" in ran.stderr
     assert "Traceback" not in ran.stderr
     counts = re.search(r"done (\d+), pending (\d+), failed 0", ran.stdout)
     assert counts and int(counts[1]) > 0 and int(counts[2]) > 0

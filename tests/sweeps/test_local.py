@@ -14,7 +14,7 @@ from tests.support.small_plans import SHORT, small_plan
 from warpsim.results import schema
 from warpsim.store.status import tile_counts
 from warpsim.store.zarr_store import StoreError, open_results, open_store, pending_tiles
-from warpsim.sweeps import local, tile, work
+from warpsim.sweeps import local, tile
 from warpsim.sweeps.local import SweepError, prepare_store, sweep
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.progress import Progress, duration, reporting
@@ -106,10 +106,8 @@ def test_a_sweep_goes_on_where_it_stopped(tmp_path, monkeypatch, in_memory):
     assert 0 < len(left) < len(plan.tiles())
 
     run = []
-    real = work.run_tile
-    monkeypatch.setattr(
-        work, "run_tile", lambda plan, index, *rest: run.append(index) or real(plan, index, *rest)
-    )
+    real = tile.run_tile
+    monkeypatch.setattr(tile, "run_tile", lambda plan, index, *rest: run.append(index) or real(plan, index, *rest))
     assert_same(sweep(plan, path, workers=2), in_memory)
     assert sorted(run) == left
     run.clear()
@@ -189,14 +187,14 @@ def test_a_tile_that_raises_is_marked_and_the_rest_go_on(tmp_path, monkeypatch, 
 
 def test_a_failure_in_memory_keeps_the_rest(monkeypatch):
     failing(monkeypatch, lambda point: point.gpu.name == "kepler")
-    with pytest.raises(SweepError, match="tiles failed; all others were done") as caught:
+    with pytest.raises(SweepError, match="tiles failed; all others are done") as caught:
         sweep(small_plan())
     assert caught.value.dataset["valid"].sel(gpu="g80", warps=4).all()
 
 
 def test_a_write_that_fails_ends_the_sweep_and_keeps_what_is_done(tmp_path, monkeypatch):
     plan, path = small_plan(), tmp_path / "out.zarr"
-    real, written = work.write_tile, []
+    real, written = tile.write_tile, []
 
     def full(store, index, *rest):
         if written:
@@ -204,7 +202,7 @@ def test_a_write_that_fails_ends_the_sweep_and_keeps_what_is_done(tmp_path, monk
         written.append(index)
         real(store, index, *rest)
 
-    monkeypatch.setattr(work, "write_tile", full)
+    monkeypatch.setattr(tile, "write_tile", full)
     with pytest.raises(OSError, match="No space left"):
         sweep(plan, path)
     assert tile_counts(open_store(path).log).done == 1
@@ -217,7 +215,7 @@ def test_another_plan_is_refused_with_the_difference_and_nothing_is_lost(tmp_pat
     with pytest.raises(StoreError) as caught:
         sweep(small_plan(alpha=[1, 16], cycles=500), path)
     message = str(caught.value)
-    assert "holds another plan; it was left as it is" in message
+    assert "holds another plan; it was not changed" in message
     assert "settings.cycles: 500 here, 400 in the store" in message
     assert "settings.alpha: [1, 16] here, [1, 8] in the store" in message
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
@@ -237,7 +235,7 @@ def test_a_chip_of_the_same_name_but_other_values_is_another_plan(tmp_path):
     ("arguments", "error", "message"),
     [
         ({"plan": {"gpu": "kepler"}}, TypeError, "plan = .*: must be a Plan"),
-        ({"workers": 0}, ValueError, "workers = 0: must be at least 1"),
+        ({"workers": 0}, ValueError, "workers = 0: must be an integer from 1"),
         ({"workers": 1.5}, TypeError, "workers = 1.5: must be an integer"),
         ({"share": (3, 2), "path": "x.zarr"}, ValueError, r"share = \(3, 2\): must be"),
         ({"share": (1, 2)}, ValueError, r"share = \(1, 2\): a share needs a store"),

@@ -14,7 +14,7 @@ from warpsim.kernels import mix
 from warpsim.simulation.point import make_point
 from warpsim.store.grid import tile_grid
 from warpsim.sweeps.plan import Plan
-from warpsim.sweeps.record import difference
+from warpsim.sweeps.resume import differences
 
 
 def test_lists_are_axes_in_the_order_written_and_the_rest_are_scalars():
@@ -32,12 +32,12 @@ def test_lists_are_axes_in_the_order_written_and_the_rest_are_scalars():
 
 def test_points_are_those_of_simulate():
     plan = small_plan()
-    place = (1, 1, 2, 1)
+    position = (1, 1, 2, 1)
     expected = make_point(
         load_gpu("kepler"), mix(alpha=8), warps=48, scheduler="gto", replicates=2, seed=2016, **SHORT
     )
-    assert plan.point(place) == expected
-    assert plan.describe(place) == "gpu=kepler, alpha=8, warps=48, scheduler=gto"
+    assert plan.point(position) == expected
+    assert plan.describe(position) == "gpu=kepler, alpha=8, warps=48, scheduler=gto"
 
 
 def test_a_point_beyond_the_chip_is_invalid():
@@ -47,19 +47,19 @@ def test_a_point_beyond_the_chip_is_invalid():
 
 def test_tiles_hold_every_point_once():
     plan = small_plan(warps=list(range(1, 25)))
-    places = [place for tile in plan.tiles() for place in plan.places(tile)]
-    assert len(places) == len(set(places)) == plan.grid.points == 2 * 2 * 24 * 2
+    positions = [position for tile in plan.tiles() for position in plan.positions(tile)]
+    assert len(positions) == len(set(positions)) == plan.grid.points == 2 * 2 * 24 * 2
     assert sum(map(plan.grid.tile_points, plan.tiles())) == plan.grid.points
 
 
-@pytest.mark.parametrize("room", [1, 10, 64, 100_000])
+@pytest.mark.parametrize("most", [1, 10, 64, 100_000])
 @pytest.mark.parametrize("sizes", [(), (1,), (7,), (300,), (5, 25, 16, 2), (2, 5, 6, 2, 1), (3, 1000), (11, 13, 17)])
-def test_tiles_are_neither_huge_nor_few(sizes, room):
-    grid = tile_grid([f"axis{i}" for i in range(len(sizes))], sizes, room)
-    assert math.prod(grid.shape) <= room
+def test_tiles_are_neither_huge_nor_few(sizes, most):
+    grid = tile_grid([f"axis{i}" for i in range(len(sizes))], sizes, most)
+    assert math.prod(grid.shape) <= most
     assert all(1 <= part <= size for part, size in zip(grid.shape, sizes, strict=True))
     assert len(grid) >= min(grid.points // 16, 16)
-    assert math.prod(grid.shape) >= min(room, grid.points, 8) / 4
+    assert math.prod(grid.shape) >= min(most, grid.points, 8) / 4
 
 
 def test_tiles_of_the_cusp_hold_all_occupancies_and_policies():
@@ -153,7 +153,7 @@ def test_a_kernel_of_a_file_with_arguments_is_not_made_again_and_that_is_said(tm
     file = tmp_path / "mine.toml"
     file.write_text('builder = "mix"\narguments = {alpha = 4}\n')
     text = Plan(gpu="kepler", kernel=str(file), alpha=[1, 2], warps=4, **SHORT).attributes()["provenance"]
-    wanted = "the kernel 'mine' came from a file that is not part of warpsim, with arguments; a result does not hold its programs"
+    wanted = "the kernel 'mine' came from a file with arguments that is not part of warpsim; a result does not hold its programs"
     with pytest.raises(ValueError, match=wanted):
         Plan.from_provenance(text)
 
@@ -166,12 +166,12 @@ def test_a_plan_can_be_sent_to_another_process():
 
 
 def test_records_differ_where_plans_do():
-    assert difference(small_plan().record(), small_plan().record()) == []
-    lines = difference(small_plan(seed=7).record(), small_plan().record())
+    assert differences(small_plan().record(), small_plan().record()) == []
+    lines = differences(small_plan(seed=7).record(), small_plan().record())
     assert lines == ["settings.seed: 7 here, 2016 in the store"]
     kepler = load_gpu("kepler")
     faster = kepler.model_copy(update={"clock_ghz": 2.0})
-    lines = difference(
+    lines = differences(
         Plan(gpu=faster, kernel="mix", warps=4).record(), Plan(gpu=kepler, kernel="mix", warps=4).record()
     )
     assert lines == ["gpus.kepler.clock_ghz: 2.0 here, 1.124 in the store"]
@@ -185,18 +185,18 @@ def test_records_differ_where_plans_do():
         ({"kernel": 3}, TypeError, "kernel = 3: must be a name, a path or a Kernel"),
         ({"alpha": [1, 3e5]}, ValueError, "alpha = 300000"),
         ({"alhpa": 1}, ValueError, "alhpa = 1: unknown; kernel 'mix' takes alpha"),
-        ({"kernel": mix(alpha=1)}, TypeError, "alpha: is no setting of a plan, and a Kernel object takes no"),
-        ({"warps": [4, 0]}, ValueError, "warps = 0: must be at least 1"),
+        ({"kernel": mix(alpha=1)}, TypeError, "alpha: is not a setting of a plan, and a Kernel object takes no"),
+        ({"warps": [4, 0]}, ValueError, "warps = 0: must be an integer from 1"),
         ({"warps": [4, 8.0]}, TypeError, r"warps = 8.0: must be an integer"),
         ({"warps": []}, ValueError, r"warps = \[\]: an axis needs at least one value"),
-        ({"warps": [4, 8, 4]}, ValueError, r"warps = \[4, 8, 4\]: 4 stands twice"),
-        ({"warps": [4, None]}, TypeError, "None cannot stand on an axis"),
+        ({"warps": [4, 8, 4]}, ValueError, r"warps = \[4, 8, 4\]: 4 is given twice"),
+        ({"warps": [4, None]}, TypeError, "None is not allowed on an axis"),
         ({"warps": {"from": 4}}, TypeError, "must be a value or a list of values, not a table"),
         ({"alpha": [1, "2"]}, TypeError, "the values of an axis must be of one kind"),
         ({"alpha": math.nan}, ValueError, "alpha = nan"),
         ({"scheduler": ["lrr", "gtoo"]}, ValueError, "scheduler = 'gtoo'"),
         ({"memory": ["queue", "ideal"]}, ValueError, "memory = 'ideal'"),
-        ({"replicates": 0}, ValueError, "replicates = 0: must be at least 1"),
+        ({"replicates": 0}, ValueError, "replicates = 0: must be an integer from 1"),
         (
             {"replicates": [2, 4]},
             TypeError,
@@ -205,7 +205,7 @@ def test_records_differ_where_plans_do():
         ({"cycles": [100, 200]}, TypeError, "cycles = .*: must be one number"),
         ({"warps_per_scheduler": [1]}, ValueError, "warps, warps_per_scheduler: only one of the two"),
         ({"common": ["cycles"]}, ValueError, r"common = \['cycles'\]: cycles: must be one of warps_per_scheduler, "),
-        ({"tile_points": 0}, ValueError, "tile_points = 0: must be at least 1"),
+        ({"tile_points": 0}, ValueError, "tile_points = 0: must be an integer from 1"),
         ({"tile_points": 2.5}, TypeError, "tile_points = 2.5: must be an integer"),
         ({"common": 3}, TypeError, "common = 3: must be the names of settings"),
     ],

@@ -151,8 +151,8 @@ def test_which_rules_extend_which():
     [
         ({"rtol": 0}, ValueError, r"replicates.rtol = 0: must be a number above 0 and below 1"),
         ({"rtol": "1%"}, ValueError, r"replicates.rtol = '1%'"),
-        ({"least": 1}, ValueError, r"replicates.least = 1: must be at least 2"),
-        ({"least": 8, "most": 4}, ValueError, r"replicates.most = 4: must be at least 8"),
+        ({"least": 1}, ValueError, r"replicates.least = 1: must be an integer from 2"),
+        ({"least": 8, "most": 4}, ValueError, r"replicates.most = 4: must be an integer from 8"),
         ({"most": 8.5}, TypeError, r"replicates.most = 8.5: must be an integer"),
         ({"of": "valid"}, ValueError, r"replicates.of = 'valid': must be one of cycles, instructions, ipc, "),
         ({"atol": 1}, ValueError, r"replicates.atol: unknown; must be one of least, most, rtol, of"),

@@ -15,7 +15,6 @@ from warpsim import cli
 from warpsim.store.status import tile_counts, tile_records
 from warpsim.store.zarr_store import mark_failed, open_store, pending_tiles
 from warpsim.sweeps import slurm
-from warpsim.sweeps.lists import tiles_of, tiles_text
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
 
@@ -57,14 +56,14 @@ def task(script, number, **environment):
     ("tiles", "text"), [([4], "4"), ([0, 1, 2, 12, 14, 15], "0-2,12,14-15"), ([3, 1], "1,3"), (range(1000), "0-999")]
 )
 def test_lists_of_tiles(tiles, text):
-    assert tiles_text(tiles) == text
-    assert tiles_of(f"{text}\n") == sorted(tiles)
+    assert f"<<'TILES' &\n{text}\nTILES\n" in slurm.array_script(Path("plan.toml"), "out.zarr", tiles)
+    assert slurm.parse_tiles(f"{text}\n") == sorted(tiles)
 
 
 @pytest.mark.parametrize("text", ["", "a", "3-1", "1,,2", "-1"])
 def test_lists_that_are_none(text):
     with pytest.raises(ValueError, match="must be numbers and ranges, such as 0-9,12"):
-        tiles_of(text)
+        slurm.parse_tiles(text)
 
 
 def test_the_tasks_of_the_script_do_the_tiles_that_are_not_done(plan, scratch, tmp_path, capsys):
@@ -86,14 +85,14 @@ def test_the_tasks_of_the_script_do_the_tiles_that_are_not_done(plan, scratch, t
     assert tile_records(store.log)["done"][0] == first
     assert data(out) == data(whole)
     assert cli.main(["slurm", str(plan), str(out)]) == 0
-    assert capsys.readouterr().out.startswith("no tile is left to submit")
+    assert capsys.readouterr().out.startswith("nothing to submit")
 
 
 def test_each_tile_is_with_one_task(plan, tmp_path):
     tiles = [0, 2, 3, 4, 7, 11]
     script = slurm.array_script(plan, "s3://bucket/a b.zarr", tiles, tasks=4)
     assert slurm._shares(script) == [(0, 7), (2, 11), (3,), (4,)]
-    assert "sweep " + str(plan) + " 's3://bucket/a b.zarr' --workers 1 --tile \"$SLURM_ARRAY_TASK_ID/4\"" in script
+    assert "sweep " + str(plan) + " 's3://bucket/a b.zarr' --workers 1 --share \"$SLURM_ARRAY_TASK_ID/4\"" in script
     assert "--job-name=warpsim-a_b\n" in script
     assert slurm._shares(slurm.array_script(plan, "x.zarr", [5], tasks=100)) == [(5,)]
 
@@ -132,14 +131,14 @@ def test_submitting_and_what_the_queue_says(plan, tmp_path, commands, capsys):
     sweep(small_plan(), out, tiles=[0])
     cli.main(["status", str(out)])
     shown = capsys.readouterr().out.splitlines()
-    assert f"Slurm job 31: tasks 1 running on node5; {len(theirs) - 1} of the tiles that are not done are theirs" in shown
-    assert f"no task has {ALL // 2} of the tiles that are not done" in shown
+    assert f"Slurm job 31: tasks 1 running on node5; {len(theirs) - 1} of the {ALL - 1} unfinished tiles" in shown
+    assert f"{ALL // 2} of the {ALL - 1} unfinished tiles are not assigned to a task" in shown
     assert slurm.tiles_to_do(small_plan(), out, create=True) == [*range(1, ALL, 2)]  # 2 is with the task that runs
     assert cli.main(["slurm", str(plan), str(out), "--extend"]) == 2
-    assert "extend: tasks of job 31 wait or run for this store" in capsys.readouterr().err
+    assert "extend: tasks of job 31 are waiting or running for this store" in capsys.readouterr().err
     commands("squeue", "", 1, "slurm_load_jobs error: Unable to contact slurm controller")
     assert cli.main(["status", str(out)]) == 0
-    assert "Slurm cannot be asked: squeue: slurm_load_jobs error: Unable to contact" in capsys.readouterr().out
+    assert "Slurm does not answer: squeue: slurm_load_jobs error: Unable to contact" in capsys.readouterr().out
     assert cli.main(["slurm", str(plan), str(out)]) == 1
 
 
@@ -147,12 +146,12 @@ def test_what_sbatch_refuses_is_said(plan, tmp_path, commands, capsys, monkeypat
     out = tmp_path / "out.zarr"
     commands("sbatch", "", 1, "sbatch: error: invalid partition specified: short")
     assert cli.main(["slurm", str(plan), str(out)]) == 1
-    kept = f"nothing was submitted; the store {out} is kept, and the same command goes on with it"
+    kept = f"nothing was submitted; the store {out} is kept, and the same command will use it"
     assert capsys.readouterr().err == f"warpsim: sbatch: error: invalid partition specified: short\n{kept}\n"
     path = os.environ["PATH"]
     monkeypatch.setenv("PATH", "")
     assert cli.main(["slurm", str(plan), str(out)]) == 1
-    assert f"sbatch: not found; there is no Slurm on this machine\n{kept}" in capsys.readouterr().err
+    assert f"sbatch: not found; Slurm is not installed on this machine\n{kept}" in capsys.readouterr().err
     monkeypatch.setenv("PATH", path)
     commands("sbatch", "31")
     assert cli.main(["slurm", str(plan), str(out)]) == 0
@@ -168,9 +167,9 @@ def test_a_dry_run_makes_nothing(plan, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--tasks", "0"], "tasks = 0: must be at least 1"),
+        (["--tasks", "0"], "tasks = 0: must be an integer from 1"),
         (["--extend"], "a dry run changes nothing"),
-        (["--workers", "0"], "workers = 0: must be at least 1"),
+        (["--workers", "0"], "workers = 0: must be an integer from 1"),
         (["--time", "soon"], "time = 'soon': must be a time limit of Slurm"),
         (["--time", "-5"], "time = '-5': must be a time limit of Slurm"),
         (["--sbatch", "partition=short"], "options: 'partition=short' must be an option of sbatch"),

@@ -97,7 +97,7 @@ def test_an_array_job_does_the_tiles_that_are_not_done(node, undisturbed, scratc
     said = warpsim(node, "slurm", file, out, "--tasks", "2", "--scratch", scratch, "--setup", "echo set-up of $SLURM_JOB_ID")
     assert f"{len(plan.tiles()) - 1} tiles in 2 tasks" in said
     again = warpsim(node, "slurm", file, out, "--scratch", scratch)  # while the first job waits or runs
-    assert "no tile is left to submit" in again
+    assert "nothing to submit" in again
     until(lambda: not queue(node), lambda: queue(node) + logs(tmp_path))
     assert pending_tiles(store) == [], logs(tmp_path)
     assert logs(tmp_path).count("set-up of") == 2
@@ -116,12 +116,12 @@ def test_a_preempted_job_is_queued_again_and_goes_on(node, undisturbed, scratch,
     warpsim(node, "slurm", file, out, "--tasks", "2", "--scratch", scratch, "--sbatch=--partition=low")
     until(lambda: tile_counts(open_store(out).log).done >= 2, lambda: queue(node) + logs(tmp_path))
     shown = warpsim(node, "status", out)
-    assert "Slurm job " in shown and " running on " in shown and "of the tiles that are not done are theirs" in shown
+    assert "Slurm job " in shown and " running on " in shown and " unfinished tiles" in shown
     other.write_text("#!/bin/bash\nwhile [ -e hold ]; do sleep 0.2; done\n")
     (tmp_path / "hold").touch()
     run(node, "sbatch", "--partition=high", "--exclusive", f"--chdir={tmp_path}", other)
     until(lambda: "high RUNNING" in queue(node), lambda: queue(node) + logs(tmp_path))
-    assert "interrupted; the same command goes on where this one stopped" in logs(tmp_path)
+    assert "interrupted; run the same command again to continue" in logs(tmp_path)
     before = tile_records(open_store(out).log)["done"]
     assert 2 <= len(before) < len(plan.tiles())
     assert verify(out) == []

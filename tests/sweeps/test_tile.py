@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from tests.support.small_plans import SHORT, small_plan
+from tests.support.small_plans import SHORT, small_plan, tile_dataset
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import mix
 from warpsim.simulation.api import simulate
@@ -15,15 +15,15 @@ from warpsim.sweeps.tile import TileError, run_tile
 
 def test_a_tile_is_the_same_every_time_and_in_any_order():
     plan = small_plan()
-    forwards = {index: run_tile(plan, index) for index in plan.tiles()}
-    backwards = {index: run_tile(small_plan(), index) for index in reversed(plan.tiles())}
+    forwards = {index: tile_dataset(plan, index) for index in plan.tiles()}
+    backwards = {index: tile_dataset(small_plan(), index) for index in reversed(plan.tiles())}
     assert len(plan.tiles()) > 1
     for index in plan.tiles():
         xr.testing.assert_identical(forwards[index], backwards[index])
 
 
 def test_a_point_of_a_tile_is_what_simulate_gives():
-    results = run_tile(small_plan(), 1).sel(gpu="g80", alpha=8, warps=8, scheduler="gto")
+    results = tile_dataset(small_plan(), 1).sel(gpu="g80", alpha=8, warps=8, scheduler="gto")
     alone = simulate(load_gpu("g80"), mix(alpha=8), warps=8, scheduler="gto", replicates=2, **SHORT)
     for name in alone.data_vars:
         if name != "occupancy_fraction":
@@ -31,7 +31,7 @@ def test_a_point_of_a_tile_is_what_simulate_gives():
 
 
 def test_points_beyond_the_chip_are_nan_and_not_valid():
-    results = run_tile(small_plan(), 0)
+    results = tile_dataset(small_plan(), 0)
     assert results["valid"].sel(warps=[4, 8]).all()
     assert not results["valid"].sel(warps=48).any()
     beyond = results.drop_vars("valid").sel(warps=48)
@@ -43,7 +43,7 @@ def test_operation_classes_of_other_chips_are_nan():
     ops = {"fp64": kepler.ops["sfu"], **kepler.ops}
     richer = kepler.model_copy(update={"name": "richer", "ops": ops})
     plan = Plan(gpu=[kepler, richer], kernel="mix", alpha=4, warps=8, **SHORT)
-    ipc = run_tile(plan, 0)["ipc"].isel(replicate=0)
+    ipc = tile_dataset(plan, 0)["ipc"].isel(replicate=0)
     assert ipc["op"].values.tolist()[-1] == "fp64"
     assert np.isnan(ipc.sel(gpu="kepler", op="fp64"))
     assert ipc.sel(gpu="richer", op="fp64") == 0.0
@@ -53,7 +53,7 @@ def test_operation_classes_of_other_chips_are_nan():
 def test_a_plan_without_axes_is_one_tile():
     plan = Plan(gpu="kepler", kernel="mix", warps=8, **SHORT)
     assert len(plan.tiles()) == 1
-    results = run_tile(plan, 0)
+    results = tile_dataset(plan, 0)
     assert results["valid"].shape == ()
     assert results["bandwidth"].dims == ("replicate",)
 

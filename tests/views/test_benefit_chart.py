@@ -1,4 +1,4 @@
-"""The benefit chart: where its points and arrows are."""
+"""The benefit chart: positions of its points and arrows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_marker_for_each_occupancy():
 
 def test_wrong_results():
     results = gpuperf.benefits(FERMI, kernels.mix(32), warps=[4, 16])
-    with pytest.raises(ValueError, match=r"results: has no t_comp; models.gpuperf.benefits"):
+    with pytest.raises(ValueError, match=r"results: must have t_comp, as results of models.gpuperf.benefits do"):
         drawn(results.drop_vars("t_comp"))
-    with pytest.raises(ValueError, match="results: at most one dimension, not warps, alpha"):
+    with pytest.raises(ValueError, match="results: must have at most one dimension, but have warps, alpha"):
         drawn(results.expand_dims(alpha=2).transpose("warps", "alpha"))

@@ -1,4 +1,4 @@
-"""The picture of all models beside the simulation."""
+"""The figure of all models and the simulation."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_each_model_has_a_letter_on_its_curve_and_in_the_legend():
     letters = [text.get_text() for text in made.texts]
     assert sorted(letters) == ["A", "A", "B", "B"]
     places = [text.get_position() for text in made.texts]
-    assert len({x for x, _ in places}) == 4  # curves that coincide are told apart
+    assert len({x for x, _ in places}) == 4  # the letters of coincident curves do not overlap
     for x, y in places:
         assert y == pytest.approx(x / 4)
     assert made.get_ylabel() == "load throughput (ops/cycle/SM)"
@@ -52,5 +52,5 @@ def test_wrong_results():
     with pytest.raises(ValueError, match="must have the variable model_throughput"):
         overlay(results(first=[1, 2, 3]).drop_vars("model_throughput"), Figure().subplots())
     many = results(**{f"m{k}": [1, 2, 3] for k in range(53)})
-    with pytest.raises(ValueError, match="at most 52 models, not 53"):
+    with pytest.raises(ValueError, match="must have at most 52 models, but have 53"):
         overlay(many, Figure().subplots())

@@ -1,4 +1,4 @@
-"""Every picture of docs/pictures.md, drawn by its command and compared with the image on that page."""
+"""The figures of docs/pictures.md: each is drawn by its command and compared with the image on that page."""
 
 import re
 import shlex
@@ -7,32 +7,32 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from tests.support import pictures
+from tests.support import picture_data
 from warpsim import cli
 from warpsim.cli import plot
 from warpsim.views.plots import KINDS
 from warpsim.views.plots.style import SETTINGS
 
-PAGE = pictures.PAGE.read_text(encoding="utf-8")
+PAGE = picture_data.PAGE.read_text(encoding="utf-8")
 COMMANDS = {kind: command for command, kind in re.findall(r"^(warpsim plot .*--kind (\S+).*)", PAGE, re.M) if kind != "KIND"}
 
 TOLERANCE = 1.5
-"""Root mean square difference of two images, from 0 to 255. A curve that is not there makes 2 to 26, a box 4, a single number in
-a heat map 1.8. The images were drawn by matplotlib 3.11 with the fonts and the FreeType that it brings."""
+"""Root mean square difference of two images, from 0 to 255. A missing curve changes it by 2 to 26, a missing box by 4, a missing
+number in a heat map by 1.8. The images were drawn by matplotlib 3.11 with its own fonts and FreeType."""
 
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pictures")
-    pictures.kept().to_netcdf(folder / "example.zarr", engine="scipy")
-    xr.load_dataset(pictures.RUN, engine="scipy").to_netcdf(folder / "run.zarr", engine="scipy")
+    picture_data.stored_sweep().to_netcdf(folder / "example.zarr", engine="scipy")
+    xr.load_dataset(picture_data.RUN, engine="scipy").to_netcdf(folder / "run.zarr", engine="scipy")
     return folder
 
 
 def draw(command, stores):
     _, *words = shlex.split(command)
     words = [str(stores / word) if word.endswith(".zarr") else word for word in words]
-    return plot.picture(cli._parser().parse_args(words))
+    return plot.make_figure(cli.make_parser().parse_args(words))
 
 
 def compared(kind):
@@ -54,13 +54,13 @@ def test_the_page_has_every_kind_and_its_image():
     for kind, command in COMMANDS.items():
         assert command.endswith(f" -o {kind}.png")
         assert f"![{kind}](pictures/{kind}.png)" in PAGE
-    images = list((pictures.ROOT / "docs" / "pictures").glob("*.png"))
+    images = list((picture_data.ROOT / "docs" / "pictures").glob("*.png"))
     assert {image.stem for image in images} == set(KINDS)
     assert sum(image.stat().st_size for image in images) < 400_000
 
 
-def test_the_kept_data_are_what_the_simulator_gives():
-    now, then = pictures.simulated(), pictures.kept()
+def test_the_stored_data_are_what_the_simulator_returns():
+    now, then = picture_data.simulated_sweep(), picture_data.stored_sweep()
     assert dict(now.sizes) == dict(then.sizes)
     for name in ("throughput", "bandwidth", "occupancy", "memory_latency", "peak_fraction"):
         np.testing.assert_allclose(now[name].mean("replicate"), then[name].mean("replicate"), rtol=0.1, err_msg=name)
@@ -68,8 +68,8 @@ def test_the_kept_data_are_what_the_simulator_gives():
         np.testing.assert_array_equal(now[dim], then[dim])
 
 
-def test_the_run_on_the_page_is_drawn_by_its_commands(tmp_path, monkeypatch):
-    now, then = pictures.traced(tmp_path), xr.load_dataset(pictures.RUN, engine="scipy")
+def test_the_commands_on_the_page_draw_the_run_of_the_page(tmp_path, monkeypatch):
+    now, then = picture_data.simulated_run(tmp_path), xr.load_dataset(picture_data.RUN, engine="scipy")
     assert set(now.variables) == set(then.variables)
     assert float(now["cycles"][0]) == pytest.approx(float(then["cycles"][0]), rel=0.1)
     monkeypatch.chdir(tmp_path)

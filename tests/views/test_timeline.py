@@ -1,4 +1,4 @@
-"""The timeline file: read back by Perfetto's own message types, and by Perfetto's own trace processor."""
+"""The timeline file, read by Perfetto's message types and by its trace processor."""
 
 import sys
 
@@ -6,7 +6,7 @@ import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
 from tests.support.trace_processor import trace_processor
-from tests.support.traced import CHANGES, ISSUES, TEXT, WARPS, traced_result
+from tests.support.traced_result import CHANGES, ISSUES, TEXT, WARPS, traced_result
 from warpsim.views.timeline import write_timeline
 
 
@@ -31,13 +31,13 @@ def test_the_file_is_a_stream_of_packets_with_each_track_described_before_its_ev
             assert packet.track_event.track_uuid in known
     kinds = [packet.track_event.type for packet in packets]
     assert kinds.count(TrackEvent.TYPE_SLICE_BEGIN) == len(WARPS) + len(ISSUES)
-    assert kinds.count(TrackEvent.TYPE_SLICE_END) == len(WARPS) + len(ISSUES) - 1  # one warp is resident to the end
+    assert kinds.count(TrackEvent.TYPE_SLICE_END) == len(WARPS) + len(ISSUES) - 1  # one warp is resident at the end
 
 
-def test_the_trace_processor_reads_what_was_written(trace):
-    with trace_processor(trace) as ask:
-        assert ask.query("select name, value from stats where severity = 'error' and value > 0") == []
-        slices = ask.query("""
+def test_the_trace_processor_reads_the_file(trace):
+    with trace_processor(trace) as processor:
+        assert processor.query("select name, value from stats where severity = 'error' and value > 0") == []
+        slices = processor.query("""
             select s.ts, s.dur, s.name, t.name as track, p.name as process, h.name as thread,
                    extract_arg(s.arg_set_id, 'debug.line') as line
             from slice s join track t on s.track_id = t.id
@@ -51,7 +51,7 @@ def test_the_trace_processor_reads_what_was_written(trace):
         issues = [row for row in slices if row["line"] is not None]
         expected = sorted((c, 1, TEXT[line], f"SM {sm}", f"scheduler {s}") for c, sm, s, _, line in ISSUES)
         assert sorted((row["ts"], row["dur"], row["name"], row["process"], row["thread"]) for row in issues) == expected
-        counters = ask.query("""
+        counters = processor.query("""
             select c.ts, c.value, t.name, p.name as process from counter c join track t on c.track_id = t.id
             left join process_counter_track pt on pt.id = t.id left join process p using (upid) order by c.ts
         """)
@@ -61,7 +61,7 @@ def test_the_trace_processor_reads_what_was_written(trace):
         assert [row["value"] for row in counters if row["name"] == "warp state wait"] == [10.0, 20.0]
 
 
-def test_the_second_replicate_has_its_own_warps(tmp_path):
+def test_the_second_replicate(tmp_path):
     write_timeline(traced_result(), tmp_path / "second", replicate=1)
     packets = Trace.FromString((tmp_path / "second").read_bytes()).packet
     assert [p.track_event.name for p in packets if p.track_event.name] == ["block 0, warp 0", "load r0"]
@@ -76,10 +76,10 @@ def test_binned_occupancy_is_a_counter(tmp_path):
     assert values == [2.0, 1.5, 1.0, 0.5]
 
 
-def test_wrong_requests_leave_no_file(tmp_path, monkeypatch):
+def test_errors_leave_no_file(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="results: must hold a trace, one of warp_start, issue_cycle"):
         write_timeline(traced_result()[["line"]], tmp_path / "none")
-    with pytest.raises(ValueError, match="replicate = 2: must be from 0 to 1"):
+    with pytest.raises(ValueError, match="replicate = 2: must be an integer from 0 to 1"):
         write_timeline(traced_result(), tmp_path / "none", replicate=2)
     monkeypatch.setitem(sys.modules, "perfetto.trace_builder.proto_builder", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'warpsim\[trace\]'"):

@@ -33,7 +33,7 @@ from warpsim.models.parts.worksheet import Worksheet
 from warpsim.results.schema import coordinate_attrs, variable
 from warpsim.simulation.point import Point, from_provenance, make_point
 from warpsim.sweeps.plan import Plan
-from warpsim.sweeps.points import Parts
+from warpsim.sweeps.space import BuildCache
 
 MODELS = {"basic model": False, "refined model": True}
 """Label of a model -> the argument `refined` of `models.volkov`."""
@@ -316,7 +316,7 @@ class _Source:
 
     made: Plan | Point
     indices: dict[str, list[int]]
-    parts: Parts
+    parts: BuildCache
 
     def walk(self, order: Sequence[str] | None = None) -> Iterator[_AtPoint]:
         """Yields the points of the result that fit their chip; the last axis of `order` varies fastest."""
@@ -350,4 +350,4 @@ def _source(results: xr.Dataset) -> _Source:
         indices = {} if isinstance(made, Point) else plan_indices(made, results)
     except KeyError as error:
         raise ValueError(f"results: the attribute provenance lacks {error}; is it of another version?") from None
-    return _Source(made, indices, Parts())
+    return _Source(made, indices, BuildCache())

@@ -1,7 +1,7 @@
-"""The command line: a file for each command. A command checks the request, makes one call into the API, and prints.
+"""The command line, one module per command. A command checks the request, makes one call into the API, and prints.
 
-Exit codes: 0 done; 1 the work failed; 2 the request was wrong, with a message on standard error. What a
-command does not need is not imported: most of a short command's time is imports.
+Exit codes: 0: success; 1: the work failed; 2: the request was wrong, with a message on standard error. Modules import the rest
+of the package inside functions, because imports take most of the time of a short command.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from warpsim import __version__
 from warpsim.cli import (
     advise,
     compare,
+    completion,
     experiment,
     gpus,
     kernels,
@@ -28,40 +29,43 @@ from warpsim.cli import (
     trace,
     verify,
 )
-from warpsim.cli.common import FAILED, WRONG, RequestError, WorkError
+from warpsim.cli.common import FAILED, WRONG, CommandParser, RequestError, WorkError
 
-COMMANDS = (gpus, kernels, simulate, trace, advise, compare, plan, sweep, slurm, status, verify, plot, report, experiment)
-"""The commands, in the order of the help page; each module has an `add`."""
+COMMANDS = (
+    gpus, kernels, simulate, trace, advise, compare, plan, sweep, slurm, status, verify, plot, report, experiment, completion,
+)  # fmt: skip
+"""The modules of the commands, in the order of the help page. Each has a function `add`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command, and return its exit code."""
-    options = _parser().parse_args(arguments)
+    """Runs one command and returns its exit code."""
+    options = make_parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         code = run(options)
         sys.stdout.flush()
         return code
     except RequestError as error:
-        return _say(str(error), WRONG)
-    except BrokenPipeError:  # the reader has seen enough, as in `warpsim gpus | head`
+        return _print_error(str(error), WRONG)
+    except BrokenPipeError:  # the reader has closed the pipe, as in `warpsim gpus | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (WorkError, OSError) as error:
-        return _say(str(error), FAILED)
+        return _print_error(str(error), FAILED)
     except KeyboardInterrupt:
-        return _say("interrupted; the same command goes on where this one stopped", FAILED)
+        return _print_error("interrupted; run the same command again to continue", FAILED)
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the whole command line."""
     parser = argparse.ArgumentParser(prog="warpsim", description="A Monte Carlo simulator of GPU warp schedulers.")
     parser.add_argument("--version", action="version", version=f"warpsim {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=CommandParser)
     for command in COMMANDS:
         command.add(commands)
     return parser
 
 
-def _say(message: str, code: int) -> int:
+def _print_error(message: str, code: int) -> int:
     print(f"warpsim: {message}", file=sys.stderr)
     return code

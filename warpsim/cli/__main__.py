@@ -1,4 +1,4 @@
-"""`python -m warpsim.cli`."""
+"""Runs the command line as `python -m warpsim.cli`."""
 
 import sys
 

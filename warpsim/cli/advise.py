@@ -1,4 +1,4 @@
-"""warpsim advise: what limits a kernel on a chip, and what changes would gain."""
+"""warpsim advise: reports what limits a kernel on a chip, and what changes would gain."""
 
 from __future__ import annotations
 
@@ -22,14 +22,21 @@ _STATES_SHOWN = 3
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
-    parser = new_command(commands, "advise", _run, "say what limits a kernel on a chip, and simulate what changes would gain")
-    add_point_options(parser, replicates="independent repetitions (default: 4)")
+    """Adds the command."""
+    text = "report what limits a kernel on a chip, and simulate what changes would gain"
+    new_command(commands, "advise", _run, text, _add_options)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    from warpsim.analysis.advice import REPLICATES
+
+    add_point_options(parser, replicates=f"number of replicates (default: {REPLICATES})")
     parser.add_argument(
-        "--fraction", type=float, default=0.9, metavar="F", help="of the peak, for the needed occupancy (default: %(default)s)"
-    )
+        "--fraction", type=float, default=0.9, metavar="F",
+        help="fraction of the peak that the needed occupancy attains (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument(
-        "--departure-delay", type=float, metavar="N", help="cycles between transactions, for the model of Sim et al."
+        "--departure-delay", type=float, metavar="N", help="cycles between memory transactions, for the model of Sim et al."
     )
     add_workers(parser)
 
@@ -47,10 +54,11 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _page(point: Point, ds: xr.Dataset) -> str:
-    from warpsim.views.summary import table
+    """Returns the text that the command prints."""
+    from warpsim.views.text_table import text_table
 
     launch, per = point.launch, ds.attrs["per"]
-    hidden = "" if ds.limiter == ds.tightest else f"; were latency hidden, {ds.tightest.item()}"
+    hidden = "" if ds.limiter == ds.tightest else f"; with latency hidden: {ds.tightest.item()}"
     by_s = f"{ds.limiter_s.item()} (S)" if ds.limiter_s.item() else f"not covered (S): {ds.attrs['not_covered']}"
     half = float(ds.rate_high - ds.rate)
     shares = sorted(zip(ds.warp_share.values, ds.state.values, strict=True), reverse=True)[:_STATES_SHOWN]
@@ -60,7 +68,7 @@ def _page(point: Point, ds: xr.Dataset) -> str:
          f" {1000 * float(ds.rate_v):.4g} by V, {1000 * float(ds.rate_s):.4g} by S"),
         ("needed warps", f"{float(ds.needed_warps):.1f} per SM for {ds.attrs['fraction']:.0%} of the peak (V);"
          f" there are {int(ds.warps)}, and {int(ds.most_warps)} fit"),
-        *([("could be saved", f"{_savings(ds)} of the time, at most (S)")] if ds.limiter_s.item() else []),
+        *([("could be saved", f"at most {_savings(ds)} of the time (S)")] if ds.limiter_s.item() else []),
         ("warps are", ", ".join(f"{state} {share:.0%}" for share, state in shares if share > 0)),
     ]  # fmt: skip
     rows = []
@@ -75,12 +83,12 @@ def _page(point: Point, ds: xr.Dataset) -> str:
         f"{launch.resident_blocks} blocks of {launch.block_warps} warps per SM, {point.scheduler}, memory {point.memory},"
         f" {point.replicates} replicates",
         "",
-        table(facts),
+        text_table(facts),
         "",
-        table(rows, ("change", "benefit", "potential", "S", "V", "simulated")),
+        text_table(rows, ("change", "benefit", "potential", "S", "V", "simulated")),
         "",
-        "Gains in work per cycle: what S says could be gained at most, what S and V predict for the change, and what the",
-        "simulation gives, with half the width of its 95 % interval.",
+        "Gains are ratios of work per cycle: the potential is the upper bound by S; S and V are predictions for the change;",
+        "the simulated gain has half the width of its 95 % interval.",
         *_below_zero(ds),
         *_LEGEND,
     ])  # fmt: skip
@@ -92,13 +100,13 @@ def _savings(ds: xr.Dataset) -> str:
 
 
 def _below_zero(ds: xr.Dataset) -> list[str]:
-    """Why S's benefit of only essential computation is negative, where it is."""
+    """Explains a negative benefit of only essential computation; no lines if it is not negative."""
     saving = ds.saving.sel(saving_of=["b_fp", "b_itilp"])
     if not float(saving[0]) < 0:
         return []
     return [
-        "FP is below 0 because S's least computation (equation 18) keeps the latency that ITILP (equation 20) counts as saved;",
-        f"only the two together mean something: {float(saving.sum()):.0%} of the time, at most.",
+        "FP is below 0 because the essential computation of S (equation 18) includes the latency that ITILP (equation 20) counts",
+        f"as saved. Only their sum is meaningful: at most {float(saving.sum()):.0%} of the time.",
     ]
 
 

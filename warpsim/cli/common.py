@@ -1,10 +1,10 @@
-"""What the commands share: how they are added, how they fail, and how a point is asked for."""
+"""What the commands share: parsers, options, checks of paths, and errors."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,79 +15,125 @@ if TYPE_CHECKING:
     from warpsim.simulation.point import Point
 
 DONE, FAILED, WRONG = 0, 1, 2
+"""Exit codes: success; the work failed; the request was wrong."""
 
 Commands = Any
 """What `argparse` returns for sub-commands; its type is not public."""
 
 
 class RequestError(Exception):
-    """The request was wrong; the message says what is allowed."""
+    """The request was wrong. The message states what is allowed."""
 
 
 class WorkError(Exception):
-    """The request was right, but the work failed."""
+    """The request was valid, but the work failed."""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """The parser of one command. It adds its options when the command is used, so that `warpsim --help` needs no imports."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.add_options: Callable[[argparse.ArgumentParser], None] | None = None
+
+    def add_pending_options(self) -> None:
+        """Adds the options if they have not been added."""
+        add_options, self.add_options = self.add_options, None
+        if add_options is not None:
+            add_options(self)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Adds the options, then parses."""
+        self.add_pending_options()
+        return super().parse_known_args(args, namespace)
 
 
 def new_command(
-    commands: Commands, name: str, run: Callable[[argparse.Namespace], int], text: str
+    commands: Commands,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    text: str,
+    add_options: Callable[[argparse.ArgumentParser], None] | None = None,
 ) -> argparse.ArgumentParser:
-    """Add a command that `run` carries out; returns its parser."""
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    """Adds a command and returns its parser.
+
+    Args:
+        commands: the sub-commands of the program's parser.
+        name: name of the command.
+        run: carries out the command and returns the exit code.
+        text: a sentence for the help page, without capital letter and full stop.
+        add_options: adds options when the command is used; for options whose help needs imports.
+    """
+    parser: CommandParser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
     parser.set_defaults(run=run)
+    parser.add_options = add_options
     return parser
 
 
-INTEGERS = {
-    "warps": "occupancy, warps per SM (default: as many as fit)",
-    "block_warps": "warps of a thread block",
-    "replicates": "independent repetitions (default: 1)",
-    "seed": "root of all randomness (default: 2016)",
-    "sms": "simulate a slice of N SMs (default: the whole chip)",
-    "warmup": "cycles before counting starts (default: 20000)",
-    "cycles": "cycles that are counted (default: 100000)",
-}
-"""Options that are integers -> help, as for one point."""
+INTEGER_OPTIONS = ("warps", "block_warps", "replicates", "seed", "sms", "warmup", "cycles")
+"""Integer arguments of `simulate` that are options of the command line."""
 
 
-def add_point_options(parser: argparse.ArgumentParser, *, required: bool = True, replicates: str = "") -> None:
-    """Add the options that ask for one point; unless required, no point may be asked for.
+def add_point_options(parser: argparse.ArgumentParser, *, required: bool = True, replicates: str | None = None) -> None:
+    """Adds the options that describe one point.
 
     Args:
-        parser: of the command.
-        required: whether a point must be asked for.
-        replicates: help of that option, where the command has another default.
+        parser: the parser of the command.
+        required: whether `--gpu` and `--kernel` must be given.
+        replicates: help of `--replicates`; None: the default of `simulate`.
     """
     add_kernel_options(parser, required=required)
-    add_run_options(parser, INTEGERS | ({"replicates": replicates} if replicates else {}))
+    add_run_options(parser, INTEGER_OPTIONS, replicates=replicates)
     parser.add_argument(
-        "--blocks", type=_from_1, metavar="N", help="thread blocks of a grid that runs to its end (default: an endless supply)"
+        "--blocks", type=_at_least_1, metavar="N", help="thread blocks of a finite grid (default: an endless supply)"
     )
 
 
 def add_kernel_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """Add the options that name a chip and a kernel."""
-    parser.add_argument("--gpu", required=required, help="a name (warpsim gpus), or a file")
-    parser.add_argument("--kernel", required=required, help="a name (warpsim kernels), or a file")
+    """Adds the options that name a chip and a kernel."""
+    parser.add_argument("--gpu", required=required, help="a chip: a name listed by `warpsim gpus`, or a TOML file")
+    parser.add_argument("--kernel", required=required, help="a kernel: a name listed by `warpsim kernels`, or a TOML file")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="K=V", help="an argument of the kernel, such as alpha=32"
+        "--set", action="append", default=[], metavar="K=V", help="set an argument of the kernel, such as alpha=32 (repeatable)"
     )
 
 
-def add_run_options(parser: argparse.ArgumentParser, integers: Mapping[str, str]) -> None:
-    """Add the options that say how a point is simulated: `integers` with their help, the policy and the memory model."""
-    for name, text in integers.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=text)
-    parser.add_argument("--scheduler", help="lrr (default), gto, oldest, random")
-    parser.add_argument("--memory", help="queue (default), fixed, measured")
+def add_run_options(parser: argparse.ArgumentParser, integers: Iterable[str], *, replicates: str | None = None) -> None:
+    """Adds the options that say how a point is simulated.
+
+    Args:
+        parser: the parser of the command.
+        integers: which of INTEGER_OPTIONS to add.
+        replicates: help of `--replicates`; None: the default of `simulate`.
+    """
+    from warpsim.simulation.point import DEFAULTS, MEMORY_MODELS, POLICIES
+
+    texts = {
+        "warps": "occupancy in warps per SM (default: as many as fit)",
+        "block_warps": "warps per thread block (default: the smallest size that reaches the occupancy)",
+        "replicates": replicates or f"number of replicates (default: {DEFAULTS['replicates']})",
+        "seed": f"root seed of all random numbers (default: {DEFAULTS['seed']})",
+        "sms": "simulate only N SMs with their share of the memory system (default: the whole chip)",
+        "warmup": f"cycles before counting starts (default: {DEFAULTS['warmup']})",
+        "cycles": f"cycles that are counted (default: {DEFAULTS['cycles']})",
+    }
+    for name in integers:
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=texts[name])
+    parser.add_argument("--scheduler", help=f"scheduling policy: {_words(POLICIES, DEFAULTS['scheduler'])}")
+    parser.add_argument("--memory", help=f"memory model: {_words(MEMORY_MODELS, DEFAULTS['memory'])}")
+
+
+def _words(words: Sequence[str], default: str) -> str:
+    return ", ".join(f"{word} (default)" if word == default else word for word in words)
 
 
 def requested_point(options: argparse.Namespace) -> Point:
-    """The point that the options ask for.
+    """Returns the point that the options describe.
 
     Raises:
-        RequestError: the options are wrong.
+        RequestError: an option is wrong.
     """
-    given = given_options(options, INTEGERS)
+    given = given_options(options, INTEGER_OPTIONS)
     with request():
         from warpsim.hardware.residency import Launch, default_block_warps, occupancy
         from warpsim.simulation.point import make_point
@@ -96,80 +142,88 @@ def requested_point(options: argparse.Namespace) -> Point:
         if options.blocks is not None:
             if options.block_warps is None:
                 given["block_warps"] = default_block_warps(gpu, given.get("warps", gpu.sm.max_warps))
-            occupancy(gpu, kernel, given["block_warps"])  # says what is wrong with it
+            occupancy(gpu, kernel, given["block_warps"])  # raises with a message about `block_warps` rather than `launch`
             given["launch"] = Launch(blocks=options.blocks, block_warps=given["block_warps"])
         return make_point(gpu, kernel, **given)
 
 
 def requested_kernel(options: argparse.Namespace) -> tuple[Gpu, Kernel]:
-    """The chip and the kernel that the options name; call it within `request`."""
+    """Returns the chip and the kernel that the options name. Call it within `request`."""
     from warpsim.hardware.gpu import load_gpu
     from warpsim.kernels import load_kernel
 
-    return load_gpu(options.gpu), load_kernel(options.kernel, **pairs("--set", options.set))
+    return load_gpu(options.gpu), load_kernel(options.kernel, **key_values("--set", options.set))
 
 
 def given_options(options: argparse.Namespace, integers: Iterable[str]) -> dict[str, Any]:
-    """The options of `add_run_options` that were given."""
-    found = {name: getattr(options, name) for name in (*integers, "scheduler", "memory")}
-    return {name: value for name, value in found.items() if value is not None}
+    """Returns those options of `add_run_options` that were given."""
+    values = {name: getattr(options, name) for name in (*integers, "scheduler", "memory")}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def add_plan(parser: argparse.ArgumentParser) -> None:
-    """Add the argument that is a plan."""
-    parser.add_argument("plan", type=Path, metavar="PLAN.toml", help="a plan, as docs/sweeps.md shows")
+    """Adds the argument that names the file of a plan."""
+    parser.add_argument("plan", type=Path, metavar="PLAN.toml", help="a plan; docs/sweeps.md describes the format")
+
+
+def add_where(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that selects values of axes."""
+    parser.add_argument(
+        "--where", action="append", default=[], metavar="K=V",
+        help="select a value of an axis, or several as K=V,V (repeatable)",
+    )  # fmt: skip
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
-    """Add the option of how many threads."""
+    """Adds the option for the number of threads."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     parser.add_argument(
-        "--workers", type=_from_1, default=cores, metavar="N", help="threads (default: one per core, %(default)s)"
+        "--workers", type=_at_least_1, default=cores, metavar="N", help="number of threads (default: one per core, %(default)s)"
     )
 
 
-def _from_1(text: str) -> int:
+def _at_least_1(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}: must be an integer, at least 1")
     return int(text)
 
 
 def check_output(path: Path, endings: Iterable[str]) -> None:
-    """Check a file that is to be written, before the work.
+    """Checks, before the work starts, that a file can be written.
 
     Args:
         path: the file.
-        endings: the formats that can be written, without dots.
+        endings: the allowed file name extensions, without dots.
 
     Raises:
-        RequestError: its format cannot be written, its folder is not there, it is a folder itself, or no file can be made there.
+        RequestError: the extension is not allowed, the folder does not exist, the path is a folder, or it is not writable.
     """
-    from warpsim.views.drafts import draft_of
+    from warpsim.views.atomic_file import temporary_path
 
     if path.suffix.removeprefix(".") not in endings:
         raise RequestError(f"-o {path}: must end in one of .{', .'.join(sorted(endings))}")
-    with _writing(f"-o {path}"):
+    with _refusing_paths(f"-o {path}"):
         if not path.parent.is_dir() or path.is_dir():
             raise RequestError(f"-o {path}: must be a file in a folder that exists")
-        _try_file(Path(draft_of(path)))
+        _try_file(Path(temporary_path(path)))
 
 
 def make_output_folder(option: str, path: Path) -> None:
-    """Make a folder that files are to be written to, before the work; it may be there.
+    """Makes a folder for output before the work starts, unless it exists.
 
     Raises:
-        RequestError: it is a file, it cannot be made, or no file can be made in it.
+        RequestError: the path is a file, or it is not writable.
     """
-    with _writing(f"{option} {path}"):
+    with _refusing_paths(f"{option} {path}"):
         if path.exists() and not path.is_dir():
-            raise RequestError(f"{option} {path}: must be a folder, or not there yet")
+            raise RequestError(f"{option} {path}: must be a folder, or not exist yet")
         path.mkdir(parents=True, exist_ok=True)
         _try_file(path / f".warpsim-{os.getpid()}")
 
 
 @contextmanager
-def _writing(what: str) -> Iterator[None]:
-    """A file or folder that cannot be made in here has a wrong path, unless the disk is full or damaged."""
+def _refusing_paths(argument: str) -> Iterator[None]:
+    """Turns an OSError into a RequestError about `argument`, unless the disk is full or damaged."""
     from warpsim.store.place import FULL
 
     try:
@@ -177,11 +231,11 @@ def _writing(what: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in FULL:
             raise
-        raise RequestError(f"{what}: cannot be written: {error.strerror}") from None
+        raise RequestError(f"{argument}: cannot be written: {error.strerror}") from None
 
 
 def _try_file(path: Path) -> None:
-    """Make a file, and remove it; one that is there stays."""
+    """Creates a file and removes it again; leaves an existing file alone."""
     try:
         path.open("xb").close()
     except FileExistsError:
@@ -191,15 +245,19 @@ def _try_file(path: Path) -> None:
 
 @contextmanager
 def request() -> Iterator[None]:
-    """What is wrong in here, the user has asked for."""
+    """Turns TypeError and ValueError into RequestError; for code in which they mean that the user's request is wrong."""
     try:
         yield
     except (TypeError, ValueError) as error:
         raise RequestError(str(error)) from error
 
 
-def pairs(option: str, texts: Sequence[str]) -> dict[str, Any]:
-    """The values of a repeated option K=V; a value is an integer, a number, true, false, or else text."""
+def key_values(option: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Returns the values of a repeated option K=V, parsed by `parse_value`.
+
+    Raises:
+        ValueError: a text is not K=V, or a key is repeated.
+    """
     values = {}
     for text in texts:
         name, separator, value = text.partition("=")
@@ -207,18 +265,18 @@ def pairs(option: str, texts: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"{option} {text}: must be NAME=VALUE")
         if name in values:
             raise ValueError(f"{option} {text}: {name} is set twice")
-        values[name] = parsed(value)
+        values[name] = parse_value(value)
     return values
 
 
-def chosen(where: Sequence[str]) -> dict[str, Any]:
-    """The values of --where: axis -> the value, or a list of values where several are given."""
-    values = pairs("--where", where)
-    return {k: [parsed(one) for one in v.split(",")] if isinstance(v, str) and "," in v else v for k, v in values.items()}
+def selection(where: Sequence[str]) -> dict[str, Any]:
+    """Returns the values of `--where`: axis -> a value, or a list of values if the text has commas."""
+    values = key_values("--where", where)
+    return {k: [parse_value(part) for part in v.split(",")] if isinstance(v, str) and "," in v else v for k, v in values.items()}
 
 
-def parsed(text: str) -> Any:
-    """A value as typed: an integer, a number, true, false, or else text."""
+def parse_value(text: str) -> Any:
+    """Returns the text as a boolean ("true", "false"), an integer or a number if it is one, else unchanged."""
     if text in ("true", "false"):
         return text == "true"
     for kind in (int, float):

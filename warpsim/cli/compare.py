@@ -1,4 +1,4 @@
-"""warpsim compare: all models that cover a kernel beside the simulation, as a figure and tables."""
+"""warpsim compare: compares all models that cover a kernel with the simulation, in a figure and tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from warpsim.cli.common import (
     DONE,
-    INTEGERS,
+    INTEGER_OPTIONS,
     Commands,
     add_kernel_options,
     add_run_options,
@@ -25,23 +25,25 @@ from warpsim.cli.common import (
 if TYPE_CHECKING:
     import xarray as xr
 
-_RUN = {name: text for name, text in INTEGERS.items() if name != "warps"} | {
-    "replicates": "independent repetitions (default: 4)"
-}
+_INTEGERS = tuple(name for name in INTEGER_OPTIONS if name != "warps")  # here `warps` is a list
 _REPLICATES = 4
-_SIZE = (7.0, 4.4)  # inches, for a picture with its legend beside it
-_WIDTH = 100  # letters of a line
+_SIZE = (7.0, 4.4)
+"""Width and height of the figure in inches, with its legend at the side."""
+_LINE_WIDTH = 100
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
-    parser = new_command(commands, "compare", _run, "compare all models with the simulation, over occupancy")
+    """Adds the command."""
+    new_command(commands, "compare", _run, "compare all models with the simulation, over occupancy", _add_options)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
     add_kernel_options(parser)
     parser.add_argument(
-        "--warps", metavar="N,N", help="occupancies, warps per SM (default: every multiple of the schedulers that fits)"
+        "--warps", metavar="N,N", help="occupancies in warps per SM (default: every multiple of the schedulers that fits)"
     )
-    parser.add_argument("--op", help="the operation class whose throughput is compared (default: load, if there is one)")
-    add_run_options(parser, _RUN)
+    parser.add_argument("--op", help="operation class whose throughput is compared (default: load, if the kernel has loads)")
+    add_run_options(parser, _INTEGERS, replicates=f"number of replicates (default: {_REPLICATES})")
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FIGURE", help="a .png, .pdf or .svg file (default: compare-GPU-KERNEL.png)"
     )
@@ -58,7 +60,7 @@ def _run(options: argparse.Namespace) -> int:
         gpu, kernel = requested_kernel(options)
         output = options.output or Path(f"compare-{gpu.name}-{kernel.name}.png")
         check_output(output, Figure().canvas.get_supported_filetypes())
-        given = {"replicates": _REPLICATES, **given_options(options, _RUN), "threads": options.workers}
+        given = {"replicates": _REPLICATES, **given_options(options, _INTEGERS), "threads": options.workers}
         found = compare(gpu, kernel, warps=_occupancies(options.warps), op=options.op, **given)
     results = found.results
     with paper():
@@ -72,7 +74,7 @@ def _run(options: argparse.Namespace) -> int:
     print(f"\n{_by_model(results)}")
     for title, texts in (("Not covered", found.not_covered), ("Notes", found.notes)):
         if texts:
-            lines = (textwrap.fill(f"{name}: {text}", _WIDTH, subsequent_indent="    ") for name, text in texts.items())
+            lines = (textwrap.fill(f"{name}: {text}", _LINE_WIDTH, subsequent_indent="    ") for name, text in texts.items())
             print(f"\n{title}:", *lines, sep="\n  ")
     print(f"\nfigure: {output}")
     return DONE
@@ -84,14 +86,14 @@ def _occupancies(text: str | None) -> list[int] | None:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"--warps {text}: integers with commas between them, such as 4,8,16") from None
+        raise ValueError(f"--warps {text}: must be integers separated by commas, such as 4,8,16") from None
 
 
 def _by_occupancy(results: xr.Dataset) -> str:
-    """A row for each occupancy: the simulation, then the error of each model under its letter."""
+    """Returns a table with a row per occupancy: the simulated throughput and the error of each model."""
     from warpsim.results.statistics import half_width
     from warpsim.views.plots.overlay import LETTERS
-    from warpsim.views.summary import table
+    from warpsim.views.text_table import text_table
 
     rows = []
     for n in results["warps"].values.tolist():
@@ -100,15 +102,15 @@ def _by_occupancy(results: xr.Dataset) -> str:
         interval = f" ± {float(half_width(values)):.2g}" if len(values) > 1 else ""
         errors = ["-" if math.isnan(error) else f"{100 * error:+.0f}" for error in here["error"].values.tolist()]
         rows.append([str(n), f"{values.mean():.4g}{interval}", *errors])
-    return table(rows, ["warps", "simulation", *LETTERS[: results.sizes["model"]]])
+    return text_table(rows, ["warps", "simulation", *LETTERS[: results.sizes["model"]]])
 
 
 def _by_model(results: xr.Dataset) -> str:
-    """A row for each model: its letter, its errors, and which bound binds where."""
+    """Returns a table with a row per model: its letter, its errors, and the bound that binds at each occupancy."""
     import numpy as np
 
     from warpsim.views.plots.overlay import LETTERS
-    from warpsim.views.summary import table
+    from warpsim.views.text_table import text_table
 
     rows = []
     warps = results["warps"].values.tolist()
@@ -119,11 +121,11 @@ def _by_model(results: xr.Dataset) -> str:
         mean = f"{np.nanmean(np.abs(errors)):.1f}"
         bounds = _spans(warps, here["bottleneck"].values.tolist())
         rows.append([letter, name, mean, f"{errors[worst]:+.0f} at {warps[worst]}", bounds])
-    return table(rows, ["", "model", "mean |error|, %", "largest, at warps", "bound that binds, at warps"])
+    return text_table(rows, ["", "model", "mean |error|, %", "largest, at warps", "bound that binds, at warps"])
 
 
 def _spans(warps: list[int], words: list[str]) -> str:
-    """What binds over occupancy, such as: latency 4-28, memory 32-64."""
+    """Joins equal neighbours, such as "latency 4-28, memory 32-64"."""
     spans: list[tuple[str, int, int]] = []
     for n, word in zip(warps, words, strict=True):
         if spans and spans[-1][0] == word:

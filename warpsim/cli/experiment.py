@@ -1,39 +1,34 @@
-"""warpsim experiment: runs a folder of experiments/, which writes its figure and its table."""
+"""warpsim experiment: runs one folder of experiments/, which writes its figures and tables."""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 from warpsim.cli.common import Commands, RequestError, WorkError, add_workers, make_output_folder, new_command
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
-    parser = new_command(commands, "experiment", _run, "run an experiment, and write its figure and table")
-    parser.add_argument("name", metavar="NAME", help=", ".join(_names()))
-    parser.add_argument("--full", action="store_true", help="the whole grid, in place of the quick one")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where results go (default: results/NAME)")
+    """Adds the command."""
+    parser = new_command(commands, "experiment", _run, "run an experiment and write its figures and tables")
+    parser.add_argument("name", metavar="NAME", help=f"one of {', '.join(experiment_names())}")
+    parser.add_argument("--full", action="store_true", help="run the full parameter grid instead of the quick one")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the results (default: results/NAME)")
     add_workers(parser)
 
 
 def _run(options: argparse.Namespace) -> int:
-    folder, names = experiments_dir(), _names()
+    names = experiment_names()
     if options.name not in names:
-        raise RequestError(
-            f"experiment {options.name!r}: must be one of {', '.join(names) or '(none found)'}"
-        )
+        raise RequestError(f"experiment {options.name!r}: must be one of {', '.join(names) or '(none found)'}")
     out = options.out or Path("results") / options.name
     make_output_folder("--out", out)
-    file = folder / options.name / "run.py"
-    spec = importlib.util.spec_from_file_location(f"warpsim_experiment_{options.name}", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(file.parent))  # the files beside it
-    try:
-        spec.loader.exec_module(module)
+    with _loaded(experiments_dir() / options.name) as module:
         from warpsim.store.zarr_store import StoreError
         from warpsim.sweeps.local import SweepError
 
@@ -42,17 +37,32 @@ def _run(options: argparse.Namespace) -> int:
         except SweepError as error:
             raise WorkError(str(error)) from None
         except StoreError as error:
-            raise RequestError(f"{error}\n--out DIR chooses another place") from None
+            raise RequestError(f"{error}\n--out DIR chooses another folder") from None
+
+
+@contextmanager
+def _loaded(folder: Path) -> Iterator[ModuleType]:
+    """Loads `run.py` of a folder. Meanwhile that folder and its parent, which holds `_tables.py`, are on the search path."""
+    spec = importlib.util.spec_from_file_location(f"warpsim_experiment_{folder.name}", folder / "run.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    added = [str(folder), str(folder.parent)]
+    sys.path[:0] = added
+    try:
+        spec.loader.exec_module(module)
+        yield module
     finally:
-        sys.path.remove(str(file.parent))
+        for path in added:
+            sys.path.remove(path)
 
 
-def _names() -> list[str]:
+def experiment_names() -> list[str]:
+    """Returns the names of the experiments, sorted."""
     return sorted(path.parent.name for path in experiments_dir().glob("*/run.py"))
 
 
 def experiments_dir() -> Path:
-    """The folder of the experiments: inside an installed package, beside the package in a checkout."""
+    """Returns the folder of the experiments: inside an installed package, beside the package in a checkout."""
     package = Path(__file__).resolve().parent.parent
     installed = package / "experiments"
     return installed if installed.is_dir() else package.parent / "experiments"

@@ -1,4 +1,4 @@
-"""warpsim gpus: the chips, as a table."""
+"""warpsim gpus: prints a table of the chips."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from warpsim.cli.common import DONE, Commands, new_command
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
+    """Adds the command."""
     new_command(commands, "gpus", _run, "list the chips")
 
 
 def _run(_: argparse.Namespace) -> int:
     from warpsim.hardware.gpu import list_gpus, load_gpu
-    from warpsim.views.summary import table
+    from warpsim.views.text_table import text_table
 
     header = ("name", "chip", "year", "SMs", "GHz", "schedulers/SM", "warps/SM", "GB/s")
     rows = [
@@ -30,5 +30,5 @@ def _run(_: argparse.Namespace) -> int:
         )
         for gpu in sorted(map(load_gpu, list_gpus()), key=lambda gpu: gpu.year)
     ]
-    print(table(rows, header))
+    print(text_table(rows, header))
     return DONE

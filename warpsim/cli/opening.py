@@ -1,4 +1,4 @@
-"""The results that a command is given: a store, or a saved result."""
+"""Opens the results that a command is given: a store or a saved result."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _FAILURES_SHOWN = 5
 
 
 def opened(path: str) -> tuple[xr.Dataset, list[str]]:
-    """Results, and what is missing of them, in sentences.
+    """Opens results; also returns sentences that describe what is missing in them.
 
     Args:
-        path: a store; or what `Dataset.to_zarr` or `Dataset.to_netcdf` made of a result.
+        path: a store, or a result saved by `Dataset.to_zarr` or `Dataset.to_netcdf`.
 
     Raises:
-        RequestError: there is no such thing.
+        RequestError: the path is neither.
     """
     import xarray as xr
 
@@ -44,7 +44,7 @@ def opened(path: str) -> tuple[xr.Dataset, list[str]]:
 
 
 def _saved(path: str) -> xr.Dataset | None:
-    """A result that was saved by `Dataset.to_zarr`, if it is one."""
+    """Opens a result that was saved by `Dataset.to_zarr`; None if the path is something else."""
     import xarray as xr
 
     try:
@@ -55,7 +55,7 @@ def _saved(path: str) -> xr.Dataset | None:
 
 
 def _missing(store: Store) -> list[str]:
-    """What of a store is not done, in sentences; none where all of it is."""
+    """Returns sentences about the unfinished tiles of a store; none if all are done."""
     import numpy as np
 
     from warpsim.store.status import Status, tile_counts, tile_status
@@ -63,20 +63,20 @@ def _missing(store: Store) -> list[str]:
     counts: Any = tile_counts(store.log)
     if counts.done == len(store.grid):
         return []
-    there = np.zeros(store.grid.sizes, bool)
+    done = np.zeros(store.grid.sizes, bool)
     for index in np.flatnonzero(tile_status(store.log) == Status.DONE):
-        there[tuple(store.grid.region(int(index)).values())] = True
+        done[tuple(store.grid.region(int(index)).values())] = True
     notes = [
-        f"Not all is done: {int(there.sum())} of {store.grid.points} points, {counts.done} of {len(store.grid)} tiles; "
-        f"{counts.pending} tiles pending, {len(counts.failures)} failed. What is missing is left out."
+        f"Incomplete sweep: {int(done.sum())} of {store.grid.points} points, {counts.done} of {len(store.grid)} tiles; "
+        f"{counts.pending} tiles pending, {len(counts.failures)} failed. Missing points are left out."
     ]
     absent = []
-    for place, axis in enumerate(store.grid.axes):
-        some = np.moveaxis(there, place, 0).reshape(there.shape[place], -1).any(axis=1)
+    for number, axis in enumerate(store.grid.axes):
+        some = np.moveaxis(done, number, 0).reshape(done.shape[number], -1).any(axis=1)
         values = [str(value) for value in store.coordinates[axis][~some].tolist()]
         absent += [f"{axis} {', '.join(values)}"] if values else []
-    if absent and there.any():
-        notes.append(f"Nothing is there of {'; '.join(absent)}.")
+    if absent and done.any():
+        notes.append(f"No point is done for {'; '.join(absent)}.")
     for index, message in list(counts.failures.items())[:_FAILURES_SHOWN]:
         notes.append(f"Tile {index} failed: {message}")
     return notes

@@ -1,4 +1,4 @@
-"""warpsim plan: what a plan asks for, and what it will take, before anything runs."""
+"""warpsim plan: shows the size of a plan and its estimated cost."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from warpsim.cli.common import DONE, Commands, add_plan, new_command, request
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
-    parser = new_command(commands, "plan", _run, "show what a plan asks for, and what it will take")
+    """Adds the command."""
+    parser = new_command(commands, "plan", _run, "show the points, tiles, core-hours and store size of a plan")
     add_plan(parser)
-    parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="length of the timed sample (default: 5)")
+    parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="duration of the timed sample (default: 5)")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -27,22 +27,22 @@ def _run(options: argparse.Namespace) -> int:
         plan = Plan.from_toml(options.plan)
     axes = " x ".join(f"{len(axis)} {name}" for name, axis in plan.axes.items()) or "no axes"
     print(f"points      {plan.points} ({axes})", flush=True)
-    found = estimate(plan, options.seconds)
-    if found.possible < 1.0:
-        print(f"            the chips can hold about {found.possible:.0%} of them; the others are NaN")
-    if not found.sampled:
-        print("            none of those that were looked at can exist")
+    cost = estimate(plan, options.seconds)
+    if cost.possible < 1.0:
+        print(f"            the chips can hold about {cost.possible:.0%} of them; the others are NaN")
+    if not cost.sampled:
+        print("            no sampled point fits its chip")
         return DONE
     rule = plan.replicates
-    mean = "" if rule.fixed or found.replicates is None else f", about {found.replicates:.3g} by the sample"
+    mean = "" if rule.fixed or cost.replicates is None else f", about {cost.replicates:.3g} in the sample"
     print(f"replicates  {rule.most if rule.fixed else f'{rule.least} to {rule.most}'}{mean}")
     biggest = math.prod(plan.grid.shape)
-    print(f"tiles       {len(plan.grid)} of at most {biggest} points, about {duration(found.tile_seconds)} each on one core")
-    print(f"core-hours  {found.seconds / 3600:.2g} ({duration(found.seconds)} on one core), by {found.sampled} points timed here")
-    print(f"store       about {_size(found.store_bytes)} ({_size(found.raw_bytes)} before compression)")
-    if len(plan.grid) > 1 and found.tile_seconds > 10 * TILE_SECONDS and biggest > 1:
-        wanted = max(1, round(biggest * TILE_SECONDS / found.tile_seconds))
-        print(f"tile_points = {wanted} in the plan makes tiles of about a minute")
+    print(f"tiles       {len(plan.grid)} of at most {biggest} points, about {duration(cost.tile_seconds)} each on one core")
+    print(f"core-hours  {cost.seconds / 3600:.2g} ({duration(cost.seconds)} on one core), from {cost.sampled} points timed here")
+    print(f"store       about {_size(cost.store_bytes)} ({_size(cost.raw_bytes)} before compression)")
+    if len(plan.grid) > 1 and cost.tile_seconds > 10 * TILE_SECONDS and biggest > 1:
+        wanted = max(1, round(biggest * TILE_SECONDS / cost.tile_seconds))
+        print(f"tile_points = {wanted} in the plan gives tiles of about a minute")
     return DONE
 
 

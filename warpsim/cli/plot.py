@@ -1,4 +1,4 @@
-"""warpsim plot: a store as a figure, of one of several kinds."""
+"""warpsim plot: draws a figure of a store or a saved result."""
 
 from __future__ import annotations
 
@@ -7,42 +7,44 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpsim.cli.common import DONE, Commands, RequestError, check_output, chosen, new_command, request
+from warpsim.cli.common import DONE, Commands, RequestError, add_where, check_output, new_command, request, selection
 from warpsim.cli.opening import opened
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-KINDS = (
-    "lines", "throughput", "latency", "distribution", "occupancy", "lifelines", "states", "roofline", "heatmap", "needed-warps",
-)  # fmt: skip
-"""What can be drawn, the default first; known here, since the help needs no matplotlib."""
-
 _OPTIONS: dict[str, tuple[type, str]] = {
-    "x": (str, "an axis; left out: occupancy, or alpha for needed_warps"),
-    "y": (str, "a variable, or needed_warps (left out: peak_fraction)"),
-    "hue": (str, "an axis, one curve for each value (left out: scheduler); of a heat map, the axis that runs up"),
-    "per": (str, "what stacked states add up to: occupancy (left out), instruction or share"),
-    "op": (str, "an operation class (left out: load; of a roofline: alu)"),
-    "fraction": (float, "of the throughput limit (left out: 0.9)"),
-    "replicate": (int, "of a trace (left out: 0)"),
-    "sm": (int, "of a trace (left out: all; of lifelines: 0)"),
-    "start": (float, "first cycle shown of a trace"),
-    "stop": (float, "last cycle shown of a trace"),
+    "x": (str, "the axis that runs to the right (default: occupancy; alpha for needed warps)"),
+    "y": (str, "a variable, or needed_warps (default: peak_fraction)"),
+    "hue": (str, "the axis that has one curve per value (default: scheduler); in a heat map, the axis that runs upwards"),
+    "per": (str, "what stacked states add up to: occupancy (default), instruction or share"),
+    "op": (str, "an operation class (default: load; in a roofline alu)"),
+    "fraction": (float, "fraction of the throughput limit that needed warps attain (default: 0.9)"),
+    "replicate": (int, "the replicate of a trace (default: 0)"),
+    "sm": (int, "the SM of a trace (default: all; for lifelines 0)"),
+    "start": (float, "first cycle of a trace that is shown"),
+    "stop": (float, "last cycle of a trace that is shown"),
 }
-"""Options of the kinds -> type and help; a kind refuses those that it does not have."""
+"""Option of the figures -> type and help. Each kind of figure refuses the options that it does not have."""
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
-    parser = new_command(commands, "plot", _run, "draw a picture of a store")
-    parser.add_argument("out", metavar="OUT.zarr")
-    parser.add_argument("--kind", default=KINDS[0], help=f"what is drawn: {', '.join(KINDS)} (default: %(default)s)")
+    """Adds the command."""
+    new_command(commands, "plot", _run, "draw a figure of a store", _add_options)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    from warpsim.views.plots import KINDS
+
+    parser.add_argument("out", metavar="OUT.zarr", help="a store or a saved result")
+    parser.add_argument(
+        "--kind", default=next(iter(KINDS)), help=f"kind of figure: {', '.join(KINDS)} (default: %(default)s)"
+    )
     for name, (kind, text) in _OPTIONS.items():
         parser.add_argument(f"--{name}", type=kind, help=text)
     parser.add_argument("--no-models", action="store_true", help="leave out the analytical models")
-    parser.add_argument("--where", action="append", default=[], metavar="K=V", help="a value of an axis, or several: K=V,V")
+    add_where(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FIGURE", help="a .png, .pdf or .svg file")
 
 
@@ -53,15 +55,15 @@ def _run(options: argparse.Namespace) -> int:
 
     check_output(options.output, Figure().canvas.get_supported_filetypes())
     with paper():
-        save(picture(options), options.output)
+        save(make_figure(options), options.output)
     return DONE
 
 
-def picture(options: argparse.Namespace) -> Figure:
-    """The figure that the options ask for.
+def make_figure(options: argparse.Namespace) -> Figure:
+    """Draws the figure that the options describe.
 
     Raises:
-        RequestError: the options are wrong.
+        RequestError: an option is wrong.
     """
     from matplotlib.figure import Figure
 
@@ -69,10 +71,10 @@ def picture(options: argparse.Namespace) -> Figure:
 
     given = {name: getattr(options, name) for name in _OPTIONS if getattr(options, name) is not None}
     with request():
-        if options.kind not in KINDS:
-            raise RequestError(f"--kind {options.kind}: must be one of {', '.join(KINDS)}")
+        if options.kind not in plots.KINDS:
+            raise RequestError(f"--kind {options.kind}: must be one of {', '.join(plots.KINDS)}")
         results, notes = opened(options.out)
-        results = plots.select(results, chosen(options.where))
+        results = plots.select(results, selection(options.where))
         if "models" in plots.KINDS[options.kind].options and not options.no_models:
             given["models"] = _models(options, results)
         if options.kind == "roofline":
@@ -83,13 +85,13 @@ def picture(options: argparse.Namespace) -> Figure:
         plots.draw(options.kind, results, figure.subplots(), **given)
     for note in notes:
         print(f"warpsim: {options.out}: {note}", file=sys.stderr)
-    if notes:
-        figure.suptitle(notes[0].partition(";")[0], fontsize="medium", color="#b00000")  # above a legend, which a title is not
+    if notes:  # a suptitle, since the title of the axes would lie under a legend that is above them
+        figure.suptitle(notes[0].partition(";")[0], fontsize="medium", color="#b00000")
     return figure
 
 
 def _models(options: argparse.Namespace, results: xr.Dataset) -> dict[str, xr.Dataset]:
-    """What the models say beside a picture; none where they do not cover the kernel, with a line that says why."""
+    """Returns results of models by name; none, with a warning on standard error, if they do not cover the kernel."""
     from warpsim.analysis import at_points
 
     try:

@@ -1,4 +1,4 @@
-"""warpsim report: a store, a saved result or one point as a page for a browser."""
+"""warpsim report: writes a store, a saved result or one point as a page for a browser."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 from warpsim.cli.common import (
     DONE,
-    INTEGERS,
+    INTEGER_OPTIONS,
     Commands,
     RequestError,
     add_point_options,
+    add_where,
     check_output,
-    chosen,
     new_command,
     request,
     requested_point,
+    selection,
 )
 from warpsim.cli.opening import opened
 
@@ -24,15 +25,21 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _BINS = 200
-"""Of time, for the course of a point."""
+"""Time bins of the trace of a point."""
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
-    parser = new_command(commands, "report", _run, "write a page with interactive figures, the points and the provenance")
-    parser.add_argument("results", nargs="?", metavar="OUT.zarr", help="a store, or a saved result; or ask for a point")
+    """Adds the command."""
+    text = "write an HTML page with interactive figures, a table of the points and the provenance"
+    new_command(commands, "report", _run, text, _add_options)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "results", nargs="?", metavar="OUT.zarr", help="a store or a saved result; left out: simulate the point of the options"
+    )
     add_point_options(parser, required=False)
-    parser.add_argument("--where", action="append", default=[], metavar="K=V", help="a value of an axis, or several: K=V,V")
+    add_where(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html", help="a .html file")
 
 
@@ -41,19 +48,19 @@ def _run(options: argparse.Namespace) -> int:
     from warpsim.views.plots import select
     from warpsim.views.report import write_report
 
-    asked = options.gpu is not None or options.kernel is not None
-    if asked == (options.results is not None):
+    wants_point = options.gpu is not None or options.kernel is not None
+    if wants_point == (options.results is not None):
         raise RequestError("report: needs either OUT.zarr, or --gpu and --kernel")
-    if asked and None in (options.gpu, options.kernel):
-        raise RequestError(f"report: needs --{'gpu' if options.gpu is None else 'kernel'} too")
-    of_a_point = [name for name in (*INTEGERS, "blocks", "scheduler", "memory") if getattr(options, name) is not None]
-    if not asked and (of_a_point or options.set):
-        name = [*of_a_point, "set"][0].replace("_", "-")
+    if wants_point and None in (options.gpu, options.kernel):
+        raise RequestError(f"report: needs --{'gpu' if options.gpu is None else 'kernel'} as well")
+    of_point = [name for name in (*INTEGER_OPTIONS, "blocks", "scheduler", "memory") if getattr(options, name) is not None]
+    if not wants_point and (of_point or options.set):
+        name = [*of_point, "set"][0].replace("_", "-")
         raise RequestError(f"--{name}: only with --gpu and --kernel; --where selects from results")
     check_output(options.output, ["html"])
     with request():
-        results, title, notes = _simulated(options) if asked else _opened(options.results)
-        results = select(results, chosen(options.where))
+        results, title, notes = _simulated(options) if wants_point else _opened(options.results)
+        results = select(results, selection(options.where))
         try:
             write_report(results, options.output, model=bounds, title=title, notes=notes)
         except ModuleNotFoundError as error:
@@ -64,6 +71,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _simulated(options: argparse.Namespace) -> tuple[xr.Dataset, str, list[str]]:
+    """Simulates the point of the options. Returns the results, a title, and no notes."""
     from warpsim.simulation.api import simulate
     from warpsim.simulation.trace import Trace
 
@@ -73,6 +81,6 @@ def _simulated(options: argparse.Namespace) -> tuple[xr.Dataset, str, list[str]]
 
 
 def _opened(path: str) -> tuple[xr.Dataset, str, list[str]]:
-    """Results, the page's title, and what is missing."""
+    """Opens results. Returns them, a title, and notes on what is missing."""
     results, notes = opened(path)
     return results, Path(path).name, notes

@@ -1,4 +1,4 @@
-"""warpsim simulate: one point, as a readable summary or as JSON."""
+"""warpsim simulate: simulates one point and prints a summary or JSON."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from warpsim.cli.common import DONE, Commands, RequestError, add_point_options, 
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
-    parser = new_command(commands, "simulate", _run, "simulate one point")
+    """Adds the command."""
+    new_command(commands, "simulate", _run, "simulate one point and print its results", _add_options)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
     add_point_options(parser)
-    parser.add_argument("--json", action="store_true", help="print everything as JSON, with the provenance")
+    parser.add_argument("--json", action="store_true", help="print every variable and the provenance as JSON")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -31,9 +34,8 @@ def _run(options: argparse.Namespace) -> int:
         raise RequestError(str(error)) from None
     ops = result_ops([point.gpu])
     if options.json:
-        values = {name: array.tolist() for name, array in arrays.items()}
-        made = json.loads(point_provenance(point))
-        print(json.dumps({"ops": ops, "variables": _finite(values), "provenance": made}))
+        variables = {name: _nan_to_null(array.tolist()) for name, array in arrays.items()}
+        print(json.dumps({"ops": ops, "variables": variables, "provenance": json.loads(point_provenance(point))}))
         return DONE
     launch = point.launch
     resident = f"{launch.resident_blocks} blocks of {launch.block_warps} warps per SM"
@@ -47,10 +49,8 @@ def _run(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _finite(value: Any) -> Any:
-    """NaN as null: JSON knows no NaN."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+def _nan_to_null(value: Any) -> Any:
+    """Replaces NaN, which JSON lacks, by None in nested lists."""
     if isinstance(value, list):
-        return [_finite(item) for item in value]
+        return [_nan_to_null(item) for item in value]
     return None if value != value else value

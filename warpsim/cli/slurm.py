@@ -1,4 +1,4 @@
-"""warpsim slurm: the tiles of a plan that are not done, as an array job of Slurm."""
+"""warpsim slurm: submits the unfinished tiles of a plan as an array job of Slurm."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ from warpsim.cli.common import DONE, Commands, WorkError, add_plan, new_command,
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
-    parser = new_command(commands, "slurm", _run, "submit the tiles of a plan that are not done as an array job of Slurm")
+    """Adds the command."""
+    parser = new_command(commands, "slurm", _run, "submit the unfinished tiles of a plan as an array job of Slurm")
     add_plan(parser)
-    parser.add_argument("out", metavar="OUT.zarr", help="a folder that all nodes see, or a URL")
-    parser.add_argument("--tasks", type=int, default=100, metavar="N", help="tasks of the array, at most (default: 100)")
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="cores and threads of a task (default: 1)")
-    parser.add_argument("--time", default="1:00:00", help="time limit of a task, which goes on after it (default: 1:00:00)")
-    parser.add_argument(
-        "--setup", action="append", default=[], metavar="LINE", help='a line that comes first, such as "module load python"'
-    )
-    parser.add_argument(
-        "--sbatch", action="append", default=[], metavar="OPTION", help="an option of sbatch, as in --sbatch=--partition=short"
-    )
+    parser.add_argument("out", metavar="OUT.zarr", help="a folder that all nodes share, or a URL")
+    parser.add_argument("--tasks", type=int, default=100, metavar="N", help="maximum number of tasks of the array (default: 100)")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="threads and cores of each task (default: 1)")
+    parser.add_argument("--time", default="1:00:00", help="time limit of a task, which then requeues itself (default: 1:00:00)")
+    lines = 'first line of the script, such as "module load python"; may be repeated'
+    parser.add_argument("--setup", action="append", default=[], metavar="LINE", help=lines)
+    option = "an option of sbatch, as in --sbatch=--partition=short; may be repeated"
+    parser.add_argument("--sbatch", action="append", default=[], metavar="OPTION", help=option)
     parser.add_argument("--scratch", metavar="DIR", help="folder for compiled code (default: $SCRATCH, $TMPDIR, or /tmp)")
-    parser.add_argument("--extend", action="store_true", help="the store holds a part of the plan: add the rest")
-    parser.add_argument("--dry-run", action="store_true", help="print the script, and make and submit nothing")
+    parser.add_argument("--extend", action="store_true", help="add what the store lacks, if it holds a part of the plan")
+    parser.add_argument("--dry-run", action="store_true", help="print the script; create and submit nothing")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -32,12 +30,12 @@ def _run(options: argparse.Namespace) -> int:
 
     with request():
         if options.dry_run and options.extend:
-            raise ValueError("--dry-run, --extend: a dry run changes nothing; only one of the two may be given")
+            raise ValueError("--dry-run, --extend: a dry run changes nothing; only one of the two is allowed")
         plan = Plan.from_toml(options.plan)
         try:
             tiles = slurm.tiles_to_do(plan, options.out, create=not options.dry_run, extend=options.extend)
             if not tiles:
-                print("no tile is left to submit: all are done, or with a task that waits or runs (warpsim status)")
+                print("nothing to submit: all tiles are done or assigned to a waiting or running task (warpsim status)")
                 return DONE
             script = slurm.array_script(
                 options.plan,
@@ -62,11 +60,11 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _submitted(script: str, out: str) -> str:
-    """The number of the job; the store, which may be new, stays where there is none."""
+    """Submits the script and returns the number of the job; an error message adds that the store is kept."""
     from warpsim.sweeps import slurm
 
     try:
         return slurm.submit(script, out)
     except slurm.SlurmError as error:
-        kept = f"nothing was submitted; the store {out} is kept, and the same command goes on with it"
+        kept = f"nothing was submitted; the store {out} is kept, and the same command will use it"
         raise WorkError(f"{error}\n{kept}") from None

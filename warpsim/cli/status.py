@@ -1,4 +1,4 @@
-"""warpsim status: how far a store is, with the tiles that Slurm has to do."""
+"""warpsim status: shows the state of a store's tiles, and of its Slurm jobs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from warpsim.cli.common import DONE, Commands, new_command, request
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
-    parser = new_command(commands, "status", _run, "show how far a store is")
+    """Adds the command."""
+    parser = new_command(commands, "status", _run, "show how many tiles of a store are done")
     parser.add_argument("out", metavar="OUT.zarr")
 
 
@@ -26,12 +26,12 @@ def _run(options: argparse.Namespace) -> int:
     print(f"{tiles} of {store.grid.points} points")
     print(f"done {counts.done}, pending {counts.pending}, failed {len(counts.failures)}")
     if counts.done and counts.done < len(store.grid):
-        print(f"time left: about {duration(counts.seconds_left)} of one worker")
+        print(f"time left: about {duration(counts.seconds_left)} with one worker")
     for index, message in counts.failures.items():
         print(f"tile {index} failed: {message}")
     try:
         for line in queue_lines(options.out, pending_tiles(store)):
             print(line)
     except SlurmError as error:
-        print(f"Slurm cannot be asked: {error}")
+        print(f"Slurm does not answer: {error}")
     return DONE

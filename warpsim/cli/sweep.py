@@ -1,4 +1,4 @@
-"""warpsim sweep: all points of a plan, into a store; the same command goes on where it stopped."""
+"""warpsim sweep: simulates all points of a plan into a store; the same command resumes it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from contextlib import contextmanager
 from typing import Any
 
 from warpsim.cli.common import DONE, Commands, WorkError, add_plan, add_workers, new_command, request
-from warpsim.sweeps.lists import tiles_of
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
-    parser = new_command(commands, "sweep", _run, "simulate all points of a plan into a store, or go on with it")
+    """Adds the command."""
+    parser = new_command(commands, "sweep", _run, "simulate all points of a plan into a store, or resume an earlier sweep")
     add_plan(parser)
     parser.add_argument("out", metavar="OUT.zarr", help="a folder, or a URL such as s3://bucket/OUT.zarr")
     add_workers(parser)
-    parser.add_argument("--processes", action="store_true", help="workers are processes: faster where points take few ms")
-    parser.add_argument("--extend", action="store_true", help="the store holds a part of the plan: add the rest")
-    parser.add_argument("--dask", metavar="ADDRESS", help="give the tiles to the workers of this Dask scheduler")
-    parser.add_argument("--tile", default="1/1", metavar="K/N", help="only the K-th of N shares of the tiles")
-    parser.add_argument("--tiles", metavar="LIST", help="only these tiles, such as 0-9,12; -: as standard input says")
+    parser.add_argument("--processes", action="store_true", help="use processes, not threads: faster for points of a few ms")
+    parser.add_argument("--extend", action="store_true", help="add what the store lacks, if it holds a part of the plan")
+    parser.add_argument("--dask", metavar="ADDRESS", help="run the tiles on the workers of this Dask scheduler")
+    parser.add_argument("--share", default="1/1", metavar="K/N", help="only the K-th of N shares of the tiles")
+    parser.add_argument("--tile", dest="share", default=argparse.SUPPRESS, help=argparse.SUPPRESS)  # in older job scripts
+    parser.add_argument("--tiles", metavar="LIST", help="only these tiles, such as 0-9,12; - reads the list from standard input")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -32,7 +32,7 @@ def _run(options: argparse.Namespace) -> int:
 
     with request(), _terminable():
         plan = Plan.from_toml(options.plan)
-        chosen: dict[str, Any] = {"share": _share(options.tile), "tiles": _tiles(options.tiles, len(plan.tiles()))}
+        chosen: dict[str, Any] = {"share": _share(options.share), "tiles": _tiles(options.tiles, len(plan.tiles()))}
         how: dict[str, Any] = {"workers": options.workers, "processes": options.processes, "dask": options.dask}
         try:
             sweep(plan, options.out, **how, **chosen, extend=options.extend, progress=True)
@@ -43,7 +43,7 @@ def _run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """SIGTERM, which a batch system sends before it kills, interrupts as Ctrl-C does."""
+    """Handles SIGTERM, which batch systems send before they kill a job, in the same way as Ctrl-C."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -54,11 +54,13 @@ def _terminable() -> Iterator[None]:
 def _share(text: str) -> tuple[int, int]:
     first, _, last = text.partition("/")
     if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
-        raise ValueError(f"--tile {text}: must be K/N with 1 <= K <= N")
+        raise ValueError(f"--share {text}: must be K/N with 1 <= K <= N")
     return int(first), int(last)
 
 
 def _tiles(text: str | None, number: int) -> list[int] | None:
+    from warpsim.sweeps.slurm import parse_tiles
+
     if text is None:
         return None
-    return tiles_of(sys.stdin.read() if text == "-" else text, number)
+    return parse_tiles(sys.stdin.read() if text == "-" else text, number)

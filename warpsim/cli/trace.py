@@ -1,4 +1,4 @@
-"""warpsim trace: the course of one run as a file for the timeline viewer Perfetto."""
+"""warpsim trace: writes one run as a timeline for the viewer Perfetto."""
 
 from __future__ import annotations
 
@@ -17,18 +17,26 @@ from warpsim.cli.common import (
 )
 
 _BINS = 200
+_MIB = 2**20
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
-    parser = new_command(commands, "trace", _run, "write the course of one run as a timeline for ui.perfetto.dev")
-    add_point_options(parser, replicates="1: a timeline shows one run")
-    parser.add_argument("--issues", metavar="A:B", help="record each instruction issued from cycle A on and before cycle B, too")
-    bins = "bins of time of bandwidth and warp states (default: %(default)s)"
+    """Adds the command."""
+    new_command(commands, "trace", _run, "write one run as a timeline for ui.perfetto.dev", _add_options)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    from warpsim.simulation.trace import Trace
+
+    add_point_options(parser, replicates="must be 1: a timeline shows one run")
+    parser.add_argument("--issues", metavar="A:B", help="also record each instruction issued in cycles A to B - 1")
+    bins = "number of time bins for bandwidth and warp states (default: %(default)s)"
     parser.add_argument("--bins", type=int, default=_BINS, metavar="N", help=bins)
-    parser.add_argument("--max-bytes", type=int, metavar="N", help="memory that the trace may take (default: 256 MiB)")
-    written = "a .perfetto-trace or .pftrace file"
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="RUN.perfetto-trace", help=written)
+    limit = f"upper limit on the memory of the trace, in bytes (default: {Trace().max_bytes // _MIB} MiB)"
+    parser.add_argument("--max-bytes", type=int, metavar="N", help=limit)
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="RUN.perfetto-trace", help="a .perfetto-trace or .pftrace file"
+    )
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -42,7 +50,7 @@ def _run(options: argparse.Namespace) -> int:
     point = requested_point(options)
     with request():
         limit = {} if options.max_bytes is None else {"max_bytes": options.max_bytes}
-        trace = Trace(occupancy=True, warps=True, issues=_window(options.issues), states=options.bins, **limit)
+        trace = Trace(occupancy=True, warps=True, issues=_cycles(options.issues), states=options.bins, **limit)
         results = simulate(**vars(point), trace=trace)
         try:
             packets = write_timeline(results, options.output)
@@ -52,10 +60,11 @@ def _run(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _window(text: str | None) -> tuple[int, int] | None:
+def _cycles(text: str | None) -> tuple[int, int] | None:
+    """Parses A:B."""
     if text is None:
         return None
     first, colon, last = text.partition(":")
     if not (colon and first.isdecimal() and last.isdecimal() and int(first) < int(last)):
-        raise RequestError(f"--issues {text}: must be A:B, two cycles, A before B")
+        raise RequestError(f"--issues {text}: must be A:B, two cycles with A before B")
     return int(first), int(last)

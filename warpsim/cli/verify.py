@@ -1,4 +1,4 @@
-"""warpsim verify: whether all that a store counts as done can be read; what cannot is run again on request."""
+"""warpsim verify: finds the damaged tiles of a store, and runs them again on request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from warpsim.cli.common import DONE, FAILED, Commands, WorkError, add_workers, n
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
+    """Adds the command."""
     parser = new_command(commands, "verify", _run, "check the chunks of a store by their checksums")
     parser.add_argument("out", metavar="OUT.zarr")
     parser.add_argument("--repair", action="store_true", help="run damaged tiles again")

@@ -1,8 +1,8 @@
-"""A store grows: more values at the end of its axes, more replicates, more operation classes. What is done is kept.
+"""Extends a store by values at the end of its axes, by replicates, and by operation classes, and keeps what is done.
 
-Chunks keep their shape, so that no chunk moves. Tiles that are done and that grow, at the end of an axis or in replicates, become
-pending; a record in `tiles/kept` says how much of such a tile is there, so that only the rest of it is simulated. The
-metadata of the root is written last: until then the store is as it was, but for these tiles.
+Chunks keep their shape and their keys. A tile that is done becomes pending if it grows, at the end of an axis or by replicates; a
+record in `tiles/kept` holds the size of its finished part, so that only the rest is simulated. The metadata of the root comes
+last. Until it is written, the store still has its previous plan, except that these tiles are pending.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from numpy.typing import NDArray
 
 from warpsim.results.provenance import history
 from warpsim.results.schema import SWEEP_VARIABLES, labels
+from warpsim.store.grid import Layout
 from warpsim.store.status import DONE, FAILED, KEPT, TILES, create_log
 from warpsim.store.verify import has_chunks
-from warpsim.store.zarr_store import Layout, Store, StoreError, open_store
+from warpsim.store.zarr_store import Store, StoreError, open_store
 
 
 def extend_store(store: Store, layout: Layout) -> Store:
-    """Give a store a larger plan, while no sweep runs on it; the labels that it has stay where they are.
+    """Extends a store to a larger plan. Existing labels keep their indices. No sweep may run on the store at the same time.
 
     Args:
-        store: open for writing.
-        layout: of the larger plan, with the axes and the tile shape of the store.
+        store: the store, open for writing.
+        layout: layout of the larger plan, with the axes and the tile shape of the store.
 
     Returns:
         The store, opened again.
 
     Raises:
-        StoreError: the layout does not continue the store's; nothing was changed.
+        StoreError: the layout does not extend that of the store; nothing was changed.
     """
     lengths = {name: len(layout.coordinates[name]) for name in store.coordinates}
     _check(store, layout)
@@ -60,10 +61,10 @@ def extend_store(store: Store, layout: Layout) -> Store:
     return open_store(store.path)
 
 
-def kept_part(store: Store, index: int) -> Mapping[str, NDArray[Any]] | None:
-    """What is there of a tile that was done before the store grew: every variable over that part; None if nothing is.
+def earlier_results(store: Store, index: int) -> Mapping[str, NDArray[Any]] | None:
+    """Returns the results of a tile that was done before the store was extended; None if there are none.
 
-    The part is the first points of the tile along each axis, and of them the first replicates and operation classes.
+    They are every variable over the first points of the tile along each axis, with the first replicates and operation classes.
     """
     if KEPT not in store.log.arrays:
         return None
@@ -73,41 +74,41 @@ def kept_part(store: Store, index: int) -> Mapping[str, NDArray[Any]] | None:
     sizes: dict[str, int] = record["sizes"]
     region = store.grid.region(index)
     part = {axis: slice(where.start, where.start + sizes[axis]) for axis, where in region.items()}
-    found = {}
+    results = {}
     for declared in SWEEP_VARIABLES:
         own = [sizes[dim] for dim in declared.dims]
         if not has_chunks(store, index, declared.name, own):
             return None
         try:
-            found[declared.name] = np.asarray(store.arrays[declared.name][(*part.values(), *map(slice, own))])
-        except Exception:  # damaged, and a codec raises what it likes: the whole tile is simulated
+            results[declared.name] = np.asarray(store.arrays[declared.name][(*part.values(), *map(slice, own))])
+        except Exception:  # codecs raise exceptions of any type; a damaged tile is simulated again from the start
             return None
-    return found
+    return results
 
 
 def _keep(store: Store, layout: Layout, lengths: Mapping[str, int], kept: Any) -> None:
-    """Make the tiles pending that grow, and say what of them is there."""
+    """Makes the tiles pending that grow, and records the size of their finished parts."""
     own = {name: len(labels) for name, labels in store.coordinates.items() if name not in store.grid.axes}
-    deeper = any(lengths[name] > length for name, length in own.items())
+    all_grow = any(lengths[name] > length for name, length in own.items())
     for index in store.log.tiles(DONE):
         sizes = dict(zip(store.grid.axes, store.grid.tile_shape(index), strict=True))
         position = store.log.position(index)
-        there = int(np.ravel_multi_index(position, layout.grid.counts)) if position else 0
-        if deeper or tuple(sizes.values()) != layout.grid.tile_shape(there):
+        new_index = int(np.ravel_multi_index(position, layout.grid.counts)) if position else 0
+        if all_grow or tuple(sizes.values()) != layout.grid.tile_shape(new_index):
             kept[position] = json.dumps({"sizes": sizes | own})
             store.log.remove(DONE, index)
 
 
 def _check(store: Store, layout: Layout) -> None:
     same = layout.grid.axes == store.grid.axes and layout.grid.shape == store.grid.shape
-    for name, there in store.coordinates.items():
-        here = labels(layout.coordinates[name])
-        same = same and len(here) >= len(there) and here[: len(there)].tolist() == there.tolist()
+    for name, old in store.coordinates.items():
+        new = labels(layout.coordinates[name])
+        same = same and len(new) >= len(old) and new[: len(old)].tolist() == old.tolist()
     if not same:
-        raise StoreError(f"{store.path}: the plan does not continue that of the store; it was left as it is")
+        raise StoreError(f"{store.path}: the plan does not extend that of the store; it was not changed")
 
 
 def _array(group: zarr.Group, name: str) -> zarr.Array[Any]:
-    found = group[name]
-    assert isinstance(found, zarr.Array)
-    return found
+    array = group[name]
+    assert isinstance(array, zarr.Array)
+    return array

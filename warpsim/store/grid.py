@@ -1,16 +1,17 @@
-"""How a sweep's points are cut into tiles: a regular grid, one tile to a chunk."""
+"""The tiles of a sweep, a regular grid with one chunk for each tile, and the layout of a store."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 SMALLEST_TILE = 8
-"""Points of a tile at least, where there are so many: writing one takes some 50 ms, whatever its size."""
+"""Minimum number of points in a tile, if the sweep has that many, because writing a tile of any size takes about 30 ms."""
 
 SHARES = 32
-"""A small sweep is cut into about this many tiles, so that it has work for several workers."""
+"""Approximate number of tiles of a small sweep, so that several workers can share it."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class TileGrid:
     Attributes:
         axes: names of the axes, outermost first.
         sizes: number of values on each.
-        shape: points of a tile along each axis (fewer at an axis' end).
+        shape: number of points of a tile along each axis (fewer at the end of an axis).
     """
 
     axes: tuple[str, ...]
@@ -41,40 +42,53 @@ class TileGrid:
         return math.prod(self.counts)
 
     def region(self, index: int) -> dict[str, slice]:
-        """The points of one tile: axis -> slice. Tiles are counted from 0, the last axis running fastest.
+        """Returns the points of one tile: axis -> slice. Tiles are numbered from 0, with the last axis running fastest.
 
         Raises:
-            ValueError: there is no tile of this index.
+            ValueError: there is no tile with this index.
         """
         if not 0 <= index < len(self):
             raise ValueError(f"tile = {index}: must be from 0 to {len(self) - 1}")
         region = {}
         remaining = index
-        for axis, size, step, count in reversed(
-            list(zip(self.axes, self.sizes, self.shape, self.counts, strict=True))
-        ):
+        for axis, size, step, count in reversed([*zip(self.axes, self.sizes, self.shape, self.counts, strict=True)]):
             remaining, position = divmod(remaining, count)
             region[axis] = slice(position * step, min((position + 1) * step, size))
         return {axis: region[axis] for axis in self.axes}
 
     def tile_shape(self, index: int) -> tuple[int, ...]:
-        """Number of points of one tile along each axis."""
+        """Returns the number of points of one tile along each axis."""
         return tuple(part.stop - part.start for part in self.region(index).values())
 
     def tile_points(self, index: int) -> int:
-        """Number of points of one tile."""
+        """Returns the number of points of one tile."""
         return math.prod(self.tile_shape(index))
 
 
-def tile_grid(axes: Sequence[str], sizes: Sequence[int], room: int) -> TileGrid:
-    """Cut a sweep into tiles: inner axes whole while they fit, the next in equal parts, outer ones singly.
+@dataclass(frozen=True)
+class Layout:
+    """The layout of a store.
+
+    Attributes:
+        grid: axes and tiles.
+        coordinates: name -> labels of that dimension, (dimensions, labels), or a scalar.
+        attrs: all attributes of the Dataset.
+    """
+
+    grid: TileGrid
+    coordinates: Mapping[str, Any]
+    attrs: Mapping[str, str]
+
+
+def tile_grid(axes: Sequence[str], sizes: Sequence[int], most: int) -> TileGrid:
+    """Cuts a sweep into tiles of as many whole inner axes as fit, an equal part of the next axis, and one value of each other.
 
     Args:
         axes: names of the axes, outermost first.
         sizes: number of values on each.
-        room: points of a tile at most.
+        most: maximum number of points in a tile.
     """
-    room = min(room, max(SMALLEST_TILE, math.prod(sizes) // SHARES))
+    room = min(most, max(SMALLEST_TILE, math.prod(sizes) // SHARES))
     shape = [1] * len(sizes)
     for i in reversed(range(len(sizes))):
         parts = -(-sizes[i] // room)

@@ -1,6 +1,6 @@
-"""Where a store is: a folder of this machine, or a prefix of an object store that fsspec knows by its URL.
+"""The place of a store: a folder on this machine, or a prefix in an object store that fsspec opens by URL.
 
-Zarr reads and writes arrays by itself; here is what it does not offer: to list, read and claim single keys.
+Zarr reads and writes the arrays. A place adds what Zarr does not offer: listing, reading and claiming single keys.
 """
 
 from __future__ import annotations
@@ -12,48 +12,48 @@ from pathlib import Path
 from typing import Any, Protocol
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
-"""Numbers of errors that have to do with the disk; others in making a file have to do with its path."""
+"""Error numbers that indicate a full or damaged disk; other errors while creating a file indicate a wrong path."""
 
 
 class Place(Protocol):
-    """The keys of one store."""
+    """The location of a store, and its keys."""
 
     @property
     def path(self) -> Path | str:
         """The folder, or the URL."""
 
     def exists(self, key: str = "") -> bool:
-        """Whether there is such a key; without one, whether there is anything at the path."""
+        """Whether a key exists; without a key, whether anything exists at the path."""
 
     def names(self, folder: str) -> list[str]:
-        """Names of the keys directly in a folder; none where there is no such folder."""
+        """Returns the names of the keys directly in a folder; none if the folder does not exist."""
 
     def read(self, keys: Sequence[str]) -> list[bytes]:
-        """The contents of keys; empty where a key is missing."""
+        """Returns the contents of keys; empty for a missing key."""
 
     def remove(self, key: str) -> None:
-        """Remove a key, if it is there."""
+        """Removes a key if it exists."""
 
 
 class Folder:
-    """A folder of a file system that this machine has mounted."""
+    """A folder in a mounted file system."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def exists(self, key: str = "") -> bool:
-        """Whether there is such a key; without one, whether there is anything at the path."""
+        """Whether a key exists; without a key, whether anything exists at the path."""
         return os.path.lexists(self.path / key)
 
     def names(self, folder: str) -> list[str]:
-        """Names of the keys directly in a folder; none where there is no such folder."""
+        """Returns the names of the keys directly in a folder; none if the folder does not exist."""
         try:
             return os.listdir(self.path / folder)
         except FileNotFoundError:
             return []
 
     def read(self, keys: Sequence[str]) -> list[bytes]:
-        """The contents of keys; empty where a key is missing."""
+        """Returns the contents of keys; empty for a missing key."""
         contents = []
         for key in keys:
             try:
@@ -63,12 +63,12 @@ class Folder:
         return contents
 
     def remove(self, key: str) -> None:
-        """Remove a key, if it is there."""
+        """Removes a key if it exists."""
         (self.path / key).unlink(missing_ok=True)
 
 
 class Remote:
-    """A prefix of an object store, by fsspec; what the protocol needs (keys, endpoint) stands in fsspec's settings."""
+    """A prefix in an object store. Access keys and endpoints come from the settings of fsspec."""
 
     def __init__(self, url: str) -> None:
         self.path = url.rstrip("/")
@@ -77,46 +77,46 @@ class Remote:
 
             self._fs, self._root = url_to_fs(self.path)
         except ImportError as error:
-            raise ValueError(f"{url}: {error}; `pip install 'warpsim[remote]'` installs fsspec and s3fs") from None
+            raise ValueError(f"{url}: {error}; install fsspec and s3fs with `pip install 'warpsim[remote]'`") from None
 
     def exists(self, key: str = "") -> bool:
-        """Whether there is such a key; without one, whether there is anything at the path."""
+        """Whether a key exists; without a key, whether anything exists at the path."""
         self._fs.invalidate_cache()
         try:
             return bool(self._fs.exists(self._key(key)))
         except OSError:
             raise
-        except Exception as error:  # what a protocol's library raises, such as botocore without credentials
+        except Exception as error:  # libraries of protocols raise other types, for instance botocore without credentials
             raise OSError(f"{self.path}: {error}") from error
 
     def names(self, folder: str) -> list[str]:
-        """Names of the keys directly in a folder; none where there is no such folder."""
-        self._fs.invalidate_cache()  # other machines write too
+        """Returns the names of the keys directly in a folder; none if the folder does not exist."""
+        self._fs.invalidate_cache()  # other machines write to the store
         try:
             return [str(name).rsplit("/", 1)[-1] for name in self._fs.ls(self._key(folder), detail=False)]
         except FileNotFoundError:
             return []
 
     def read(self, keys: Sequence[str]) -> list[bytes]:
-        """The contents of keys; empty where a key is missing."""
+        """Returns the contents of keys; empty for a missing key."""
         if not keys:
             return []
         paths = [self._key(key) for key in keys]
-        found: dict[str, Any] = self._fs.cat(paths, on_error="return")
-        for error in found.values():
+        contents: dict[str, Any] = self._fs.cat(paths, on_error="return")
+        for error in contents.values():
             if isinstance(error, Exception) and not isinstance(error, FileNotFoundError):
                 raise error
-        return [found[path] if isinstance(found[path], bytes) else b"" for path in paths]
+        return [contents[path] if isinstance(contents[path], bytes) else b"" for path in paths]
 
     def remove(self, key: str) -> None:
-        """Remove a key, if it is there."""
+        """Removes a key if it exists."""
         if self.exists(key):
             self._fs.rm_file(self._key(key))
 
     def claim(self, key: str, content: bytes) -> bytes:
-        """Write a key unless there is one; return what it holds then.
+        """Writes a key unless it exists, and returns its content.
 
-        Two that claim at once get the same answer where the store can write on condition (S3 can).
+        Simultaneous claims get the same answer if the object store supports conditional writes, as S3 does.
         """
         self._fs.invalidate_cache()
         try:
@@ -126,7 +126,7 @@ class Remote:
         return self.read([key])[0]
 
     def upload(self, folder: Path, last: str) -> None:
-        """Copy a folder of files here, one of them last."""
+        """Uploads a folder of files, with the file `last` after all others."""
         files = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
         self._fs.pipe({self._key(key): file.read_bytes() for key, file in files.items() if key != last})
         self._fs.pipe_file(self._key(last), files[last].read_bytes())
@@ -136,10 +136,10 @@ class Remote:
 
 
 def place_of(path: str | os.PathLike[str]) -> Folder | Remote:
-    """The place that a path or a URL (such as s3://bucket/name.zarr) names.
+    """Returns the place of a path or a URL, such as s3://bucket/name.zarr.
 
     Raises:
-        ValueError: what the URL's protocol needs is not installed, or there is no such protocol.
+        ValueError: the URL's protocol is unknown, or its library is not installed.
     """
     text = os.fspath(path)
     if "://" in text:

@@ -1,9 +1,9 @@
-"""What is known of the tiles of a store.
+"""Records of the tiles of a store.
 
-A tile that is done has a cell in the array `tiles/done`, one that has failed in `tiles/failed`: a short JSON text with the
-time, the host, the seconds, and why it failed. Both arrays have one cell for each tile, at its place among the tiles along
-each axis, and each cell is a chunk of its own: no two writers ever share one. The cell of a tile is written after everything
-else of it, and whole or not at all. A list of the chunks says which tiles are done, without reading any.
+A tile that is done has a record in the array `tiles/done`, a tile that failed one in `tiles/failed`: a short JSON text with the
+time, the host, the seconds, and the reason of the failure. Both arrays have one cell for each tile, at the tile's position in the
+grid of tiles, and each cell is a chunk, so that writers never share one. The record of a tile is written after its data, in one
+operation. A listing of the chunks tells which tiles are done without reading any record.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from warpsim.store.place import Place
 
 DONE, FAILED, KEPT = "done", "failed", "kept"
 TILES = "tiles"
-"""Group of the two arrays."""
+"""Group of these arrays. `kept` describes tiles that were done before the plan grew (`warpsim.store.extend`)."""
 
 _SAMPLE = 200
-"""Records read at most for the mean time of a tile."""
+"""Records that are read for the mean time of a tile, at most."""
 
 _HEADER = 8
-"""Bytes before the text in a chunk of one text (codec vlen-utf8): number of texts, length."""
+"""Bytes before the text in a chunk with one text (codec vlen-utf8): the number of texts, and the length."""
 
 
 class Status(IntEnum):
@@ -46,9 +46,9 @@ class TileLog:
     """The records of the tiles of one store.
 
     Attributes:
-        place: where the store is.
+        place: the place of the store.
         grid: axes and tiles.
-        arrays: `done` and `failed`.
+        arrays: `done`, `failed` and, in a store that has grown, `kept`.
     """
 
     place: Place
@@ -56,7 +56,7 @@ class TileLog:
     arrays: Mapping[str, zarr.Array[Any]]
 
     def write(self, kind: str, index: int, seconds: float, message: str = "") -> None:
-        """Write the record of a tile."""
+        """Writes the record of a tile."""
         record: dict[str, Any] = {"finished": datetime.now(UTC).isoformat(timespec="milliseconds")}
         record |= {"seconds": round(seconds, 3) if np.isfinite(seconds) else None, "host": socket.gethostname()}
         if message:
@@ -64,20 +64,20 @@ class TileLog:
         self.arrays[kind][self.position(index)] = json.dumps(record)
 
     def tiles(self, kind: str) -> list[int]:
-        """The tiles that have a record, in order."""
-        places = []
+        """Returns the tiles that have a record, in ascending order."""
+        positions = []
         for name in self.place.names(f"{TILES}/{kind}"):
             first, *numbers = name.split(".")
             if first == "c" and len(numbers) == len(self.grid.counts) and all(map(str.isdecimal, numbers)):
-                places.append([int(number) for number in numbers])
+                positions.append([int(number) for number in numbers])
         if not self.grid.counts:
-            return [0] * len(places)
-        columns = np.array(places, dtype=int).reshape(-1, len(self.grid.counts)).T
+            return [0] * len(positions)
+        columns = np.array(positions, dtype=int).reshape(-1, len(self.grid.counts)).T
         return sorted(np.ravel_multi_index(tuple(columns), self.grid.counts).tolist())
 
     def records(self, kind: str, tiles: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """Tile -> its record; without those that cannot be read."""
-        found = {}
+        """Returns tile -> record, without records that cannot be read."""
+        records = {}
         contents = self.place.read([self.key(kind, index) for index in tiles])
         for index, content in zip(tiles, contents, strict=True):
             try:
@@ -85,32 +85,32 @@ class TileLog:
             except ValueError:
                 continue
             if isinstance(record, dict):
-                found[index] = record
-        return found
+                records[index] = record
+        return records
 
     def remove(self, kind: str, index: int) -> None:
-        """Remove the record of a tile."""
+        """Removes the record of a tile."""
         self.place.remove(self.key(kind, index))
 
     def key(self, kind: str, index: int) -> str:
-        """The key of a tile's record."""
+        """Returns the key of a tile's record."""
         return f"{TILES}/{kind}/" + ".".join(["c", *map(str, self.position(index))])
 
     def position(self, index: int) -> tuple[int, ...]:
-        """The place of a tile among the tiles along each axis."""
+        """Returns the position of a tile in the grid of tiles."""
         return tuple(int(i) for i in np.unravel_index(index, self.grid.counts)) if self.grid.counts else ()
 
 
 @dataclass(frozen=True)
 class TileCounts:
-    """How far a store is.
+    """The tiles of a store, counted by state.
 
     Attributes:
-        done: tiles that are done.
-        failures: tile -> why it failed.
-        pending: tiles that have not run, or were interrupted.
-        seconds: mean time of a tile that is done, of a sample where there are many; NaN before the first.
-        hosts: names of the machines that did the tiles of the sample.
+        done: number of tiles that are done.
+        failures: tile -> the reason for its failure.
+        pending: number of tiles that have not run or were interrupted.
+        seconds: mean time of the tiles that are done, or of a sample of them; NaN before the first one.
+        hosts: names of the machines that ran the tiles of the sample.
     """
 
     done: int
@@ -121,20 +121,20 @@ class TileCounts:
 
     @property
     def seconds_left(self) -> float:
-        """Time that one worker needs for the tiles that are not done; NaN before the first is."""
+        """Estimated time of one worker for the tiles that are not done; NaN before the first one is done."""
         return self.seconds * (self.pending + len(self.failures))
 
 
 def tile_status(log: TileLog) -> np.ndarray[Any, Any]:
-    """State of every tile, as numbers of `Status`; only names of keys are read."""
+    """Returns the state of every tile as numbers of `Status`, uint8[tiles]. It lists keys, and reads no record."""
     status = np.full(len(log.grid), Status.PENDING, "u1")
     status[log.tiles(FAILED)] = Status.FAILED
-    status[log.tiles(DONE)] = Status.DONE  # a tile that failed once and was done later is done
+    status[log.tiles(DONE)] = Status.DONE  # a tile that failed may have been done later
     return status
 
 
 def tile_counts(log: TileLog) -> TileCounts:
-    """Count the tiles of a store by state."""
+    """Counts the tiles of a store by state."""
     status = tile_status(log)
     done, failed = (np.flatnonzero(status == state) for state in (Status.DONE, Status.FAILED))
     sample = done[:: max(1, -(-len(done) // _SAMPLE))].tolist()
@@ -143,7 +143,7 @@ def tile_counts(log: TileLog) -> TileCounts:
     failures = {index: str(record["message"]) for index, record in log.records(FAILED, failed.tolist()).items()}
     return TileCounts(
         done=len(done),
-        failures={index: failures.get(index, "its record cannot be read") for index in failed.tolist()},
+        failures={index: failures.get(index, "the record of its failure cannot be read") for index in failed.tolist()},
         pending=int((status == Status.PENDING).sum()),
         seconds=float(np.mean(seconds)) if seconds else np.nan,
         hosts=tuple(sorted({str(record["host"]) for record in records})),
@@ -151,7 +151,7 @@ def tile_counts(log: TileLog) -> TileCounts:
 
 
 def tile_records(log: TileLog) -> dict[str, dict[int, dict[str, Any]]]:
-    """All records: `done` and `failed`, each tile -> `finished` (UTC), `seconds`, `host`, and `message` of a failure."""
+    """Returns the records of kind `done` and `failed`: tile -> `finished` (UTC), `seconds`, `host`, `message` of a failure."""
     return {kind: log.records(kind, log.tiles(kind)) for kind in (DONE, FAILED)}
 
 
@@ -163,7 +163,7 @@ _LONG_NAMES = {
 
 
 def create_log(group: zarr.Group, grid: TileGrid, *kinds: str) -> None:
-    """Make arrays of records, empty; in a new store those of tiles that are done and failed."""
+    """Creates empty arrays of records, by default those of a new store: `done` and `failed`."""
     tiles = group.require_group(TILES)
     for kind in kinds or (DONE, FAILED):
         tiles.create_array(
@@ -180,7 +180,7 @@ def create_log(group: zarr.Group, grid: TileGrid, *kinds: str) -> None:
 
 
 def forget(log: TileLog, tiles: Iterable[int]) -> None:
-    """Make tiles pending again; nothing of them counts."""
+    """Makes tiles pending again, so that nothing of them is reused."""
     for index in tiles:
         log.remove(DONE, index)
         log.remove(KEPT, index)

@@ -1,4 +1,4 @@
-"""What of a store is damaged: the checksum of every chunk of the tiles that are done."""
+"""Finds damaged tiles of a store by the checksums of their chunks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from warpsim.store.zarr_store import Store
 
 @dataclass(frozen=True)
 class Damage:
-    """A tile that the store counts as done, and that is not whole.
+    """A tile that is recorded as done but cannot be read completely.
 
     Attributes:
         tile: its index.
         variable: the first variable that cannot be read.
-        reason: why.
+        reason: the reason.
     """
 
     tile: int
@@ -30,26 +30,25 @@ class Damage:
 
 
 def damaged_tiles(store: Store) -> list[Damage]:
-    """Read every chunk of every tile that is done, one tile at a time, and list the tiles that are not whole."""
-    done = store.log.tiles(DONE)
-    found = (_damage(store, index) for index in done)
-    return [damage for damage in found if damage is not None]
+    """Reads every chunk of every tile that is done, one tile at a time, and returns the damaged tiles."""
+    damages = (_damage(store, index) for index in store.log.tiles(DONE))
+    return [damage for damage in damages if damage is not None]
 
 
 def has_chunks(store: Store, index: int, name: str, own: Sequence[int]) -> bool:
-    """Whether the chunks of a variable of a tile are there: what is missing would read as if nothing had been simulated.
+    """Whether all chunks of a variable of a tile exist. A missing chunk would be read as the fill value.
 
     Args:
         store: the store.
-        index: the tile.
-        name: of the variable.
-        own: how much of each of its own dimensions.
+        index: index of the tile.
+        name: name of the variable.
+        own: lengths along the variable's own dimensions.
     """
     array = store.arrays[name]
     position = [part.start // step for part, step in zip(store.grid.region(index).values(), store.grid.shape, strict=True)]
-    steps = array.chunks[len(position) :]  # several chunks where replicates were added
-    places = product(*(range(-(-length // step)) for length, step in zip(own, steps, strict=True)))
-    keys = (array.metadata.encode_chunk_key((*position, *place)) for place in places)
+    steps = array.chunks[len(position) :]  # several chunks if replicates were added
+    inner = product(*(range(-(-length // step)) for length, step in zip(own, steps, strict=True)))
+    keys = (array.metadata.encode_chunk_key((*position, *chunk)) for chunk in inner)
     return all(store.place.exists(f"{name}/{key}") for key in keys)
 
 
@@ -63,6 +62,6 @@ def _damage(store: Store, index: int) -> Damage | None:
             return Damage(index, declared.name, "its chunk is missing")
         try:
             array[tuple(region.get(dim, slice(None)) for dim in (*store.grid.axes, *declared.dims))]
-        except Exception as error:  # a codec raises what it likes
+        except Exception as error:  # codecs raise exceptions of any type
             return Damage(index, declared.name, f"{type(error).__name__}: {error}")
     return None

@@ -1,12 +1,12 @@
-"""A sweep's results in a Zarr store, written tile by tile.
+"""The results of a sweep in a Zarr store, written tile by tile.
 
-The store is a Zarr v3 group that xarray opens by itself; its metadata is consolidated, so that this takes one read. A tile
-is one chunk of every data variable, so that tiles never share a chunk and may be written by several threads, processes or
-machines at once. What is done is said by `warpsim.store.status`, after everything else of the tile. Every chunk of a tile
-that is done is there, all-NaN ones too, and has a checksum: `warpsim.store.verify` finds what has been damaged since.
+The store is a Zarr v3 group that xarray can open without warpsim. Its metadata is consolidated, so that opening takes one read.
+A tile is one chunk of every data variable. Tiles therefore never share a chunk, and several threads, processes or machines can
+write at the same time. The record of a finished tile (`warpsim.store.status`) is written after its data. Every chunk of a
+finished tile exists, even if it is all NaN, and has a checksum, so that `warpsim.store.verify` can find damage.
 
-Chunks are compressed by zstd, without shuffling. A real tile of 64 points with 8 replicates (205 kB) becomes 30 kB (`make bench`
-measures it, docs/clusters.md has the table): with shuffled bytes 37 kB, at level 9 28.5 kB, all in much the same time.
+Chunks are compressed by zstd without shuffling. A tile of 64 points with 8 replicates (205 kB) is compressed to 30 kB; with
+shuffled bytes to 37 kB, at level 9 to 28.5 kB, in about the same time (`make bench` measures it; see docs/clusters.md).
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ from typing import Any
 import numpy as np
 import xarray as xr
 import zarr
+from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.metadata import ArrayV3Metadata
 
-import warpsim.results.accessor  # noqa: F401, registers `ds.warpsim`
+import warpsim.results.accessor  # noqa: F401  # registers `ds.warpsim`
 from warpsim.results.provenance import read_call
 from warpsim.results.schema import SCHEMA_VERSION, SWEEP_VARIABLES, VALID, build_dataset
-from warpsim.store.grid import TileGrid
+from warpsim.store.grid import Layout, TileGrid
 from warpsim.store.place import FULL, Folder, Remote, place_of
 from warpsim.store.status import DONE, FAILED, KEPT, TILES, Status, TileLog, create_log, tile_status
 
 _VERSION = "warpsim_schema"
 _ROOT = "zarr.json"
 _CLAIM = f"{TILES}/{DONE}/claim"
-"""In an object store, the digest of the plan that is being made here, written before anything else."""
+"""Key in an object store with the digest of the plan whose store is being created; written before anything else."""
 
 COMPRESSORS = (ZstdCodec(level=3), Crc32cCodec())
-"""Codecs of the chunks; the checksum is taken last, over what is stored."""
+"""Codecs of the chunks. The checksum comes last and covers the stored bytes."""
 
 
 class StoreError(ValueError):
@@ -50,31 +51,16 @@ class StoreError(ValueError):
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What a store is made from.
-
-    Attributes:
-        grid: axes and tiles.
-        coordinates: name -> labels of that dimension, or (dimensions, labels), or a scalar.
-        attrs: attributes of the Dataset, complete.
-    """
-
-    grid: TileGrid
-    coordinates: Mapping[str, Any]
-    attrs: Mapping[str, str]
-
-
-@dataclass(frozen=True)
 class Store:
     """An open store.
 
     Attributes:
-        place: where it is.
+        place: its place.
         grid: axes and tiles.
         coordinates: labels of every dimension.
         attrs: attributes of the Dataset.
         arrays: the data variables, by name.
-        log: what is known of the tiles.
+        log: the records of the tiles.
     """
 
     place: Folder | Remote
@@ -91,14 +77,14 @@ class Store:
 
 
 def create_store(path: str | os.PathLike[str], layout: Layout) -> Store:
-    """Make an empty store: attributes, coordinates, and the arrays without any chunk.
+    """Creates an empty store with attributes, coordinates, and arrays without chunks, or opens the existing one.
 
-    The store appears at `path` complete or not at all, so that two jobs may start at once: the first makes it, the other
-    opens it. In an object store, which cannot move a folder, the root is written last: of two jobs with the same plan both
-    write the same template, and one with another plan is refused.
+    The store appears at `path` completely or not at all, so that two jobs may start at the same time: one creates it, the other
+    opens it. An object store cannot move a folder; there the root is written last, two jobs with the same plan write the same
+    files, and a job with another plan is refused.
 
     Raises:
-        StoreError: something is there already that is not a store of warpsim.
+        StoreError: something else than a warpsim store exists at the path, or the store cannot be created.
     """
     place = place_of(path)
     if isinstance(place, Folder) and place.exists():
@@ -117,7 +103,7 @@ def _create_folder(target: Path, layout: Layout) -> None:
     except OSError as error:
         if error.errno in FULL:
             raise
-        raise StoreError(f"{target}: no store can be made there: {error.strerror}") from None
+        raise StoreError(f"{target}: no store can be created there: {error.strerror}") from None
     try:
         _write_template(draft, layout)
         if not os.path.lexists(target):
@@ -132,13 +118,13 @@ def _create_folder(target: Path, layout: Layout) -> None:
 
 def _create_remote(place: Remote, layout: Layout) -> None:
     if place.exists() and not place.exists(_CLAIM):
-        return  # a store, or something else: opening it says which
+        return  # a store or something else, which opening it will tell
     call = read_call(layout.attrs["provenance"], "sweep")
     digest = hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest().encode()
     if place.claim(_CLAIM, digest) != digest:
         if place.exists(_ROOT):
             return
-        raise StoreError(f"{place.path}: the store of another plan is being made here; it was left as it is")
+        raise StoreError(f"{place.path}: the store of another plan is being created here; it was not changed")
     if not place.exists(_ROOT):
         with tempfile.TemporaryDirectory() as folder:
             _write_template(Path(folder) / "draft", layout)
@@ -146,10 +132,10 @@ def _create_remote(place: Remote, layout: Layout) -> None:
 
 
 def open_store(path: str | os.PathLike[str], *, read_only: bool = False) -> Store:
-    """Open an existing store.
+    """Opens an existing store.
 
     Raises:
-        StoreError: there is none at this path, or it has another schema version.
+        StoreError: there is no warpsim store at this path, or it has another schema version.
     """
     place = place_of(path)
     if not place.exists():
@@ -158,9 +144,7 @@ def open_store(path: str | os.PathLike[str], *, read_only: bool = False) -> Stor
         group = zarr.open_group(place.path, mode="r" if read_only else "r+", zarr_format=3)
         version = group.attrs.get(_VERSION)
     except (OSError, ValueError, zarr.errors.BaseZarrError) as error:
-        raise StoreError(
-            f"{place.path}: exists, but is not a warpsim store; it was left as it is ({error})"
-        ) from None
+        raise StoreError(f"{place.path}: exists, but is not a warpsim store; it was not changed ({error})") from None
     _check_version(place.path, version, group.attrs.get("source"))
     arrays = {
         declared.name: _array(group, declared.name).with_config({"write_empty_chunks": True}) for declared in SWEEP_VARIABLES
@@ -169,7 +153,7 @@ def open_store(path: str | os.PathLike[str], *, read_only: bool = False) -> Stor
     grid = TileGrid(_dims(valid), valid.shape, valid.chunks)
     for declared in SWEEP_VARIABLES:
         array = arrays[declared.name]
-        chunks = array.chunks[: len(grid.axes)]  # a tile is whole chunks, or writes would collide
+        chunks = array.chunks[: len(grid.axes)]  # tiles that share a chunk would overwrite each other
         if _dims(array) != (*grid.axes, *declared.dims) or chunks != grid.shape:
             raise StoreError(f"{place.path}: {declared.name} has chunks {array.chunks}, the tiles {grid.shape}")
     coordinates = {name: np.asarray(_array(group, name)[...]) for name in _dimensions(grid)}
@@ -181,24 +165,22 @@ def open_store(path: str | os.PathLike[str], *, read_only: bool = False) -> Stor
 
 def _check_version(path: Path | str, version: Any, source: Any) -> None:
     if version is None:
-        raise StoreError(
-            f"{path}: exists, but is not a warpsim store; it was left as it is (no attribute {_VERSION})"
-        )
+        raise StoreError(f"{path}: exists, but is not a warpsim store; it was not changed (no attribute {_VERSION})")
     if version != SCHEMA_VERSION:
         older = isinstance(version, int) and version < SCHEMA_VERSION
         raise StoreError(
-            f"{path}: has schema version {version}, written by {source}; this warpsim reads and writes version "
-            f"{SCHEMA_VERSION}. {'Open it with that version, or sweep again' if older else 'A newer warpsim is needed'}"
+            f"{path}: has schema version {version}, written by {source}; this version of warpsim reads and writes schema version "
+            f"{SCHEMA_VERSION}. {'Open it with that version, or repeat the sweep' if older else 'Use a newer version of warpsim'}"
         )
 
 
 def open_results(path: str | os.PathLike[str]) -> xr.Dataset:
-    """Open the results of a sweep lazily; values are read when they are needed.
+    """Opens the results of a sweep lazily; values are read when they are needed.
 
-    Points that cannot exist, and those of tiles that have not been done, are NaN, and `valid` is False there.
+    Points that a chip cannot hold, and points of unfinished tiles, are NaN, and their `valid` is False.
 
     Args:
-        path: a folder, or a URL that fsspec knows, such as s3://bucket/name.zarr.
+        path: a folder, or a URL that fsspec supports, such as s3://bucket/name.zarr.
 
     Raises:
         StoreError: there is no warpsim store at this path.
@@ -208,29 +190,35 @@ def open_results(path: str | os.PathLike[str]) -> xr.Dataset:
     return dataset[[declared.name for declared in SWEEP_VARIABLES]]
 
 
-def write_tile(store: Store, index: int, results: xr.Dataset, seconds: float = np.nan) -> None:
-    """Write the results of one tile, then mark it as done.
+def write_tile(
+    store: Store,
+    index: int,
+    arrays: Mapping[str, NDArray[Any]],
+    coordinates: Mapping[str, Any],
+    seconds: float = np.nan,
+) -> None:
+    """Writes the results of one tile, and then its record.
 
     Args:
-        store: where to.
-        index: the tile.
-        results: every sweep variable, over the points of this tile, with coordinates.
-        seconds: how long the tile took.
+        store: the store.
+        index: index of the tile.
+        arrays: every sweep variable over the points of this tile, of shape (*axes, *own dimensions).
+        coordinates: labels of every dimension of the arrays.
+        seconds: time that the tile took.
 
     Raises:
-        ValueError: variables, dimensions, types, shape or coordinates are not those of the tile; nothing was
-            written.
+        ValueError: names, types, shapes or labels are not those of the tile; nothing was written.
     """
     region = store.grid.region(index)
-    _check(store, region, results)
+    _check(store, region, arrays, coordinates)
     for declared in SWEEP_VARIABLES:
         where = tuple(region.get(dim, slice(None)) for dim in (*store.grid.axes, *declared.dims))
-        store.arrays[declared.name][where] = results[declared.name].values
+        store.arrays[declared.name][where] = arrays[declared.name]
     store.log.write(DONE, index, seconds)
 
 
 def mark_failed(store: Store, index: int, message: str, seconds: float = np.nan) -> None:
-    """Mark a tile as failed, with the reason. It stays among the pending tiles."""
+    """Marks a tile as failed, with the reason. It remains one of the pending tiles."""
     store.log.write(FAILED, index, seconds, message)
 
 
@@ -240,7 +228,7 @@ def is_done(store: Store, index: int) -> bool:
 
 
 def pending_tiles(store: Store) -> list[int]:
-    """Tiles that are not done, in order: those never run or interrupted, and those that failed."""
+    """Returns the tiles that are not done, in ascending order, including those that failed."""
     return [int(i) for i in np.flatnonzero(tile_status(store.log) != Status.DONE)]
 
 
@@ -272,9 +260,9 @@ def _write_template(path: Path, layout: Layout) -> None:
 
 
 def _array(group: zarr.Group, name: str) -> zarr.Array[Any]:
-    found = group[name]
-    assert isinstance(found, zarr.Array)
-    return found
+    array = group[name]
+    assert isinstance(array, zarr.Array)
+    return array
 
 
 def _dims(array: zarr.Array[Any]) -> tuple[str, ...]:
@@ -287,22 +275,23 @@ def _dimensions(grid: TileGrid) -> tuple[str, ...]:
     return (*grid.axes, *own)
 
 
-def _check(store: Store, region: Mapping[str, slice], results: xr.Dataset) -> None:
-    """Check a tile against the store, since Zarr checks nothing."""
+def _check(
+    store: Store, region: Mapping[str, slice], arrays: Mapping[str, NDArray[Any]], coordinates: Mapping[str, Any]
+) -> None:
+    """Checks the results of a tile against the store; Zarr itself would broadcast and cast them silently."""
     expected = [declared.name for declared in SWEEP_VARIABLES]
-    if sorted(map(str, results.data_vars)) != sorted(expected):
-        found = ", ".join(map(str, results.data_vars))
-        raise ValueError(f"results: must hold the variables {', '.join(expected)}; got {found}")
+    if sorted(arrays) != sorted(expected):
+        raise ValueError(f"arrays: must hold the variables {', '.join(expected)}; got {', '.join(arrays)}")
+    lengths = {dim: len(labels[region.get(dim, slice(None))]) for dim, labels in store.coordinates.items()}
     for declared in SWEEP_VARIABLES:
-        array = store.arrays[declared.name]
-        data = results[declared.name]
-        dims = (*store.grid.axes, *declared.dims)
-        if data.dims != dims:
-            raise ValueError(f"results[{declared.name!r}].dims = {data.dims}: must be {dims}")
-        if data.dtype != array.dtype:
-            raise ValueError(f"results[{declared.name!r}].dtype = {data.dtype}: must be {array.dtype}")
+        array, dtype = arrays[declared.name], store.arrays[declared.name].dtype
+        shape = tuple(lengths[dim] for dim in (*store.grid.axes, *declared.dims))
+        if array.shape != shape:
+            raise ValueError(f"arrays[{declared.name!r}].shape = {array.shape}: must be {shape}")
+        if array.dtype != dtype:
+            raise ValueError(f"arrays[{declared.name!r}].dtype = {array.dtype}: must be {dtype}")
     for dim, labels in store.coordinates.items():
         wanted = labels[region.get(dim, slice(None))].tolist()
-        there = results[dim].values.tolist() if dim in results.coords else None
-        if there != wanted:
-            raise ValueError(f"results[{dim!r}] = {there}: must be {wanted}")
+        given = np.asarray(coordinates[dim]).tolist() if dim in coordinates else None
+        if given != wanted:
+            raise ValueError(f"coordinates[{dim!r}] = {given}: must be {wanted}")

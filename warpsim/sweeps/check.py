@@ -1,75 +1,55 @@
-"""What is refused before anything runs: every value of every axis, on every chip; of long axes, some of them."""
+"""Checks the values of every axis on every chip before anything runs. Of long axes it checks an evenly spaced sample."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from warpsim.arguments import InvalidPoint
-from warpsim.sweeps.points import Parts, build_kernel
-from warpsim.sweeps.settings import is_program
-
-if TYPE_CHECKING:
-    from warpsim.sweeps.plan import Plan
+from warpsim.sweeps.axes import evenly_spaced
+from warpsim.sweeps.space import BuildCache, Space, build_kernel
 
 _VALUES = 100
-"""Values of an axis that are tried."""
-
-_KERNELS = 256
-"""Combinations of a kernel's arguments that are built."""
+"""Values of an axis that are checked, at most."""
 
 
-def few(length: int, most: int) -> list[int]:
-    """Indices of a sequence: all, or `most` of them evenly spaced, with the first and the last."""
-    return list(range(length)) if length <= most else [i * (length - 1) // (most - 1) for i in range(most)]
-
-
-def check_points(plan: Plan) -> None:
-    """Build kernels of all arguments, and a point for every value of every other axis on every chip.
+def check_points(space: Space) -> None:
+    """Builds kernels with all arguments, and a point for every value of every other axis on every chip.
 
     Raises:
-        TypeError, ValueError: one is wrong. What some chip cannot do is not: those points are NaN.
+        TypeError, ValueError: a value is wrong, or fits no chip. A value that fits some chips only is allowed.
     """
-    parts = Parts()
-    for place in kernel_places(plan):
-        build_kernel(plan.at(place))
-    for places in _alternatives(plan):
-        refused: list[InvalidPoint] = []
-        for place in places:
+    cache = BuildCache()
+    for position in space.kernel_positions():
+        build_kernel(space.at(position))
+    for positions in _value_by_value(space):
+        refusals: list[InvalidPoint] = []
+        for position in positions:
             try:
-                parts.gpu(plan.at(place))
+                cache.gpu(space.at(position))
             except InvalidPoint as error:
-                refused.append(error)
+                refusals.append(error)
                 continue
             with suppress(InvalidPoint):
-                plan.point(place, parts)
-        if len(refused) == len(places):
-            raise ValueError(str(refused[0]))
+                space.point(position, cache)
+        if len(refusals) == len(positions):
+            raise ValueError(str(refusals[0]))
 
 
-def kernel_places(plan: Plan) -> Iterator[tuple[int, ...]]:
-    """Places on the axes with every combination of what a kernel is made of; of many, some."""
-    axes = list(plan.axes.values())
-    shape = tuple(len(axis) if any(map(is_program, axis.columns)) else 1 for axis in axes)
-    for index in few(math.prod(shape), _KERNELS):
-        yield tuple(int(i) for i in np.unravel_index(index, shape)) if shape else ()
-
-
-def _alternatives(plan: Plan) -> Iterator[list[tuple[int, ...]]]:
-    """Every value of every axis with the first of the others: its places on all chips."""
-    axes = list(plan.axes.values())
+def _value_by_value(space: Space) -> Iterator[list[tuple[int, ...]]]:
+    """Yields, for every value of every axis, its positions on all chips with the first value of all other axes."""
+    axes = list(space.axes.values())
     chips = next((number for number, axis in enumerate(axes) if "gpu" in axis.columns), None)
-    rows = [()] if chips is None else [(chips, i) for i in few(len(axes[chips]), _VALUES)]
-    changed = [(), *((number, i) for number, axis in enumerate(axes) if number != chips for i in few(len(axis), _VALUES))]
-    for change in changed:
-        places = []
+    rows = [()] if chips is None else [(chips, i) for i in evenly_spaced(len(axes[chips]), _VALUES)]
+    changes = [
+        (),
+        *((number, i) for number, axis in enumerate(axes) if number != chips for i in evenly_spaced(len(axis), _VALUES)),
+    ]
+    for change in changes:
+        positions = []
         for row in rows:
-            place = [0] * len(axes)
+            position = [0] * len(axes)
             for number, i in filter(None, (row, change)):
-                place[number] = i
-            places.append(tuple(place))
-        yield places
+                position[number] = i
+            positions.append(tuple(position))
+        yield positions

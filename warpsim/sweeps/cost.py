@@ -1,14 +1,13 @@
-"""What a point costs, estimated from its settings alone: the same on every machine, so that tiles are too.
+"""Estimates the cost of a point from its settings alone, so that every machine cuts a sweep into the same tiles.
 
-The engine's time goes by cycles of SMs and by instructions. Instructions per cycle are bounded here by issue, by the units and
-the memory's bandwidth, and by the latency of one warp's instructions, one after another.
+The time of the engine is proportional to the simulated cycles of SMs and to the issued instructions. Instructions per cycle are
+bounded by the issue rate, the units' throughput, the memory bandwidth, and the latency of one warp's dependent instructions.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,35 +16,31 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel, Loop
 from warpsim.kernels.program import Statement, expected_ops
 from warpsim.results.schema import SWEEP_VARIABLES, result_coordinates
-from warpsim.sweeps.check import few
-from warpsim.sweeps.points import Parts
+from warpsim.simulation.point import Point
+from warpsim.sweeps.space import BuildCache, Space
 from warpsim.units import WARP_LANES
 
-if TYPE_CHECKING:
-    from warpsim.simulation.point import Point
-    from warpsim.sweeps.plan import Plan
-
 TILE_SECONDS = 60.0
-"""What a tile of a large sweep is to cost: little is lost at an interruption, and tens of thousands of tiles are a month."""
+"""Intended time of a tile in a large sweep: short enough to lose little at an interruption, long enough to keep tiles few."""
 
 TILE_BYTES = 16_000_000
-"""Results of a tile at most, in memory and before compression."""
+"""Size of a tile's results in memory, before compression, at most."""
 
 POINT_SECONDS, REPLICATE_SECONDS = 1e-3, 1e-3
-"""To build a point, and to start and read one replicate; these and the next are round figures for one core at about 3 GHz.
+"""Time to build a point, and to start and read one replicate: round figures, as the two below, for one core at about 3 GHz.
 
 The engine alone takes 31 ns for an instruction of the mix at alpha = 32, and 95 ns for a load (`make bench`).
 """
 
 SM_CYCLE_SECONDS, INSTRUCTION_SECONDS = 2e-9, 20e-9
-"""Of the engine: a cycle of an SM, and an instruction."""
+"""Time of the engine for one cycle of one SM, and for one instruction."""
 
 _SAMPLE = 64
-"""Points from which the mean cost is taken."""
+"""Points whose costs are averaged."""
 
 
 def point_seconds(point: Point) -> float:
-    """Estimated time of a point on one core, in seconds."""
+    """Estimates the time of a point on one core, in seconds."""
     cycles = (point.warmup + point.cycles) * (point.sms or point.gpu.sms)
     warps = point.launch.block_warps * (point.launch.resident_blocks or 1)
     engine = cycles * (SM_CYCLE_SECONDS + INSTRUCTION_SECONDS * ipc_bound(point.gpu, point.kernel, warps))
@@ -53,9 +48,9 @@ def point_seconds(point: Point) -> float:
 
 
 def ipc_bound(gpu: Gpu, kernel: Kernel, warps: int) -> float:
-    """About the most instructions per cycle that an SM can issue of a kernel at an occupancy."""
+    """Returns an approximate upper bound on the instructions per cycle and SM of a kernel at an occupancy in warps per SM."""
     weights: dict[str, float] = {}
-    for op, times in expected_ops(_steady(kernel)):
+    for op, times in expected_ops(_steady_part(kernel)):
         weights[op] = weights.get(op, 0.0) + times
     total = sum(weights.values())
     latency, bounds = 0.0, [gpu.issue_ipc * gpu.issue.width]
@@ -71,33 +66,33 @@ def ipc_bound(gpu: Gpu, kernel: Kernel, warps: int) -> float:
     return min([*bounds, warps / max(latency, 1.0)])
 
 
-def tile_room(plan: Plan) -> int:
-    """Points that a tile has room for, by their mean cost and by the size of their results."""
-    seconds = mean_seconds(plan)
+def tile_points(space: Space) -> int:
+    """Returns the largest number of points in a tile, from their mean cost and the size of their results."""
+    seconds = mean_seconds(space)
     by_cost = TILE_SECONDS / seconds if seconds else float("inf")
-    return max(1, int(min(by_cost, TILE_BYTES / point_bytes(plan))))
+    return max(1, int(min(by_cost, TILE_BYTES / point_bytes(space))))
 
 
-def mean_seconds(plan: Plan) -> float:
-    """Estimated mean time of the plan's points on one core, in seconds; points that cannot exist take none."""
-    parts, total = Parts(), 0.0
-    replicates = round(plan.replicates.middle)
-    places = few(plan.points, _SAMPLE)
-    for index in places:
+def mean_seconds(space: Space) -> float:
+    """Estimates the mean time of a point on one core, in seconds; points that do not exist take none."""
+    cache, total = BuildCache(), 0.0
+    replicates = round(space.replicates.expected)
+    positions = space.sample(_SAMPLE)
+    for position in positions:
         with suppress(InvalidPoint):
-            total += point_seconds(replace(plan.point(plan.place(index), parts), replicates=replicates))
-    return total / len(places)
+            total += point_seconds(replace(space.point(position, cache), replicates=replicates))
+    return total / len(positions)
 
 
-def point_bytes(plan: Plan) -> int:
-    """Size of a point's results, all replicates, before compression."""
-    lengths = {name: len(values) for name, values in result_coordinates(plan.replicates.most, plan.ops).items()}
+def point_bytes(space: Space) -> int:
+    """Returns the size of a point's results in bytes, with all replicates, before compression."""
+    lengths = {name: len(values) for name, values in result_coordinates(space.replicates.most, space.ops).items()}
     return sum(
         np.dtype(declared.dtype).itemsize * int(np.prod([lengths[dim] for dim in declared.dims])) for declared in SWEEP_VARIABLES
     )
 
 
-def _steady(kernel: Kernel) -> tuple[Statement, ...]:
-    """What a warp spends its time in: the endless loop, if there is one."""
+def _steady_part(kernel: Kernel) -> tuple[Statement, ...]:
+    """Returns the endless loop in which a warp spends its time; without one, the whole program."""
     last = kernel.body[-1]
     return last.body if isinstance(last, Loop) and last.trips is None else kernel.body

@@ -1,4 +1,4 @@
-"""Derived axes: occupancies in words, such as "multiples of schedulers up to the chip's limit", chip by chip."""
+"""Occupancies given in words, such as "multiples of schedulers up to the chip's limit", which each chip resolves for itself."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from warpsim.hardware.gpu import Gpu
 
-NAMES = ("warps", "warps_per_scheduler", "block_warps")
-"""Settings that may be derived."""
+DERIVABLE = ("warps", "warps_per_scheduler", "block_warps")
+"""Settings that may be given in words."""
 
 _WORDS = re.compile(
     r"(?:all|powers of 2|multiples of (?P<unit>schedulers|[1-9]\d*)) up to (?:the chip's limit|(?P<last>[1-9]\d*))"
@@ -17,20 +17,20 @@ _WORDS = re.compile(
 ALLOWED = "'all', 'powers of 2', 'multiples of schedulers' or 'multiples of N', then 'up to the chip's limit' or 'up to N'"
 
 
-def derived(name: str, words: str, gpu: Gpu) -> list[int]:
-    """The values that the words mean on one chip, ascending.
+def derived_values(name: str, words: str, gpu: Gpu) -> list[int]:
+    """Returns the values that the words select on one chip, in ascending order.
 
     Raises:
-        ValueError: they mean nothing, or not one value.
+        ValueError: the words are not understood.
     """
-    found = _WORDS.fullmatch(words)
-    if not found:
+    match = _WORDS.fullmatch(words)
+    if not match:
         raise ValueError(f"{name} = {words!r}: must be {ALLOWED}")
     last = limit = _limit(name, gpu)
-    if found["last"]:
-        last = min(int(found["last"]), limit)
-    if found["unit"]:
-        step = gpu.sm.schedulers if found["unit"] == "schedulers" else int(found["unit"])
+    if match["last"]:
+        last = min(int(match["last"]), limit)
+    if match["unit"]:
+        step = gpu.sm.schedulers if match["unit"] == "schedulers" else int(match["unit"])
         values = list(range(step, last + 1, step))
     else:
         values = list(range(1, last + 1))
@@ -39,15 +39,15 @@ def derived(name: str, words: str, gpu: Gpu) -> list[int]:
     return values
 
 
-def derived_on(name: str, words: str, gpus: Iterable[Gpu]) -> list[int]:
-    """The values that the words mean on any of the chips, ascending.
+def derived_union(name: str, words: str, gpus: Iterable[Gpu]) -> list[int]:
+    """Returns the values that the words select on at least one of the chips, in ascending order.
 
     Raises:
-        ValueError: they mean nothing, or not one value.
+        ValueError: the words are not understood, or select no value.
     """
-    values = sorted({value for gpu in gpus for value in derived(name, words, gpu)})
+    values = sorted({value for gpu in gpus for value in derived_values(name, words, gpu)})
     if not values:
-        raise ValueError(f"{name} = {words!r}: is not one value on these chips")
+        raise ValueError(f"{name} = {words!r}: selects no value on these chips")
     return values
 
 

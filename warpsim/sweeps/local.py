@@ -1,7 +1,7 @@
-"""Sweeps: the tiles of a plan into memory or a store, by threads or processes of this machine, or by a Dask cluster.
+"""`sweep`: simulates the tiles of a plan into memory or a store, with threads or processes of this machine, or a Dask cluster.
 
-The engine releases the interpreter's lock; what Python does for a point (building it, its results) holds it for some 5 ms. So
-threads keep N cores busy with points that take N times 5 ms or more; with shorter ones processes are faster.
+The engine releases Python's global interpreter lock, but building a point and reading its counters hold it for 1 to 2 ms per
+replicate. Threads therefore keep N cores busy only with points that take N times as long; for shorter points, use processes.
 """
 
 from __future__ import annotations
@@ -14,46 +14,53 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warpsim.arguments import integer
 from warpsim.results.schema import build_dataset
 from warpsim.store.extend import extend_store
 from warpsim.store.place import place_of
 from warpsim.store.zarr_store import Store, StoreError, create_store, open_results, pending_tiles
-from warpsim.sweeps.interrupts import interrupts_held, interrupts_kept
+from warpsim.sweeps.dask import dask_outcomes
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.progress import Meter, Report, reporting
-from warpsim.sweeps.resume import as_stored
-from warpsim.sweeps.settings import integer
-from warpsim.sweeps.tile import TileError, empty_arrays, run_tile
-from warpsim.sweeps.work import Job, Outcome, StoppedError, do_tile, do_tile_of
+from warpsim.sweeps.resume import fit_to_store
+from warpsim.sweeps.tile import (
+    Job,
+    StoppedError,
+    TileError,
+    TileOutcome,
+    complete_tile,
+    complete_tile_of,
+    empty_arrays,
+    run_tile,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
 class SweepError(RuntimeError):
-    """Some tiles failed; all others were done.
+    """Some tiles failed; all others are done.
 
     Attributes:
-        failures: tile -> why it failed.
+        failures: tile -> the reason for its failure.
         dataset: the results, NaN in the tiles that failed.
     """
 
     def __init__(self, failures: dict[int, str], dataset: xr.Dataset) -> None:
-        """Say how many tiles failed, and why the first few did."""
         self.failures = failures
         self.dataset = dataset
         lines = [f"tile {index}: {message}" for index, message in list(failures.items())[:5]]
         more = [f"and {len(failures) - 5} more"] if len(failures) > 5 else []
         number = f"{len(failures)} tiles" if len(failures) > 1 else "1 tile"
-        super().__init__("\n".join([f"{number} failed; all others were done", *lines, *more]))
+        super().__init__("\n".join([f"{number} failed; all others are done", *lines, *more]))
 
 
 class WorkerError(RuntimeError):
-    """A worker ended before its tile was done; the tiles that are done are kept, and the same call goes on."""
+    """A worker died before its tile was done. Finished tiles are kept, and the same call resumes the sweep."""
 
 
 def sweep(
@@ -68,54 +75,50 @@ def sweep(
     extend: bool = False,
     progress: bool | Report = False,
 ) -> xr.Dataset:
-    """Simulate all points of a plan.
+    """Simulates all points of a plan.
 
     Args:
         plan: the sweep.
-        path: Zarr store to write, tile by tile: a folder, or a URL that fsspec knows (s3://bucket/name.zarr). Left out, the
-            results stay in memory. Where it holds a part of this plan already, the sweep goes on from there; tiles
-            that failed are tried again.
-        workers: threads or processes.
-        processes: whether the workers are processes; needs a path. A script that asks for it needs the usual
+        path: Zarr store for the results, a folder or a URL that fsspec supports (s3://bucket/name.zarr). By default the results
+            stay in memory. If the store already holds a part of this plan, the sweep resumes there, and repeats failed tiles.
+        workers: number of threads or processes.
+        processes: whether the workers are processes; requires a path. A script that uses processes needs the usual
             `if __name__ == "__main__":`.
-        dask: address of a Dask scheduler, or a `distributed.Client`, whose workers do the tiles; needs a path that they
-            all reach. `workers` and `processes` do not matter then.
+        dask: address of a Dask scheduler, or a `distributed.Client`, whose workers run the tiles; requires a path that all of
+            them can reach. `workers` and `processes` are then ignored.
         share: (k, n): only the k-th of n shares of the tiles, 1 <= k <= n, so that n jobs can fill one store.
         tiles: only these tiles.
-        extend: where the store holds a part of the plan (fewer replicates, fewer values along its axes), add the rest and
-            keep what is done. Values that are new come last on their axis. No other job may use the store meanwhile.
-        progress: True: a bar on a terminal, plain lines otherwise; or a function that is called with each
-            Progress.
+        extend: if the store holds a part of the plan (fewer replicates, or fewer values along its axes), adds the rest and keeps
+            what is done. New values are appended to their axes. No other job may use the store at the same time.
+        progress: True shows a bar on a terminal and plain lines otherwise; a function is called with each Progress.
 
     Returns:
-        The results over the plan's axes; of a store lazily, as `open_results`. Points that a chip cannot hold
-        are NaN, and `valid` is False there.
+        The results over the plan's axes; those of a store are read lazily, as by `open_results`. Points that a chip cannot hold
+        are NaN, and their `valid` is False.
 
     Raises:
-        StoreError: `path` holds another plan, or is no store; nothing was changed.
-        SweepError: tiles failed, after all others were done.
-        WorkerError: a worker process was killed; the same call goes on.
+        StoreError: `path` holds another plan, or is not a store; it was not changed.
+        SweepError: some tiles failed; all others are done.
+        WorkerError: a worker process was killed; the same call resumes the sweep.
         TypeError, ValueError: an argument is wrong.
     """
-    _check(plan, path, workers, processes or dask is not None, share)
-    with interrupts_kept() as check_interrupts:
+    _check_arguments(plan, path, workers, processes or dask is not None, share)
+    with _remembered_interrupts() as raise_if_interrupted:
         if path is None:
-            return _sweep_memory(plan, workers, progress, check_interrupts)
+            return _sweep_memory(plan, workers, progress, raise_if_interrupted)
         if not place_of(path).exists():
-            _chosen(plan, share, tiles)  # before anything is made
+            _chosen_tiles(plan, share, tiles)  # raises before the store is created
         plan, store = prepare_store(plan, path, extend=extend)
-        chosen = _chosen(plan, share, tiles)
+        chosen = _chosen_tiles(plan, share, tiles)
         pending = sorted({*pending_tiles(store)} & {*chosen})
         if dask is not None:
-            from warpsim.sweeps.dask import dask_outcomes
-
             outcomes = dask_outcomes(dask, Job.of(plan, store), pending)
         elif processes:
             outcomes = _process_outcomes(Job.of(plan, store), pending, workers)
         else:
-            outcomes = _thread_outcomes(lambda index, go_on: do_tile(plan, store, index, go_on), pending, workers)
+            outcomes = _thread_outcomes(lambda tile, before: complete_tile(plan, store, tile, before), pending, workers)
         with reporting(progress) as report:
-            failures = _follow(outcomes, Meter(plan.grid, chosen, pending, report), check_interrupts)
+            failures = _follow(outcomes, Meter(plan.grid, chosen, pending, report), raise_if_interrupted)
     dataset = open_results(store.path)
     if failures:
         raise SweepError(failures, dataset)
@@ -123,61 +126,63 @@ def sweep(
 
 
 def _sweep_memory(
-    plan: Plan, workers: int, progress: bool | Report, check_interrupts: Callable[[], None]
+    plan: Plan, workers: int, progress: bool | Report, raise_if_interrupted: Callable[[], None]
 ) -> xr.Dataset:
     arrays = empty_arrays(plan, plan.grid.sizes)
     dataset = build_dataset(arrays, plan.coordinates(), axes=plan.grid.axes, attrs=plan.attributes())
 
-    def do(index: int, go_on: Callable[[], None]) -> Outcome:
+    def run(tile: int, before_point: Callable[[], None]) -> TileOutcome:
         start = time.perf_counter()
         try:
-            results = run_tile(plan, index, go_on)
+            results = run_tile(plan, tile, before_point)
         except TileError as error:
-            return Outcome(index, time.perf_counter() - start, str(error))
-        region = tuple(plan.grid.region(index).values())
+            return TileOutcome(tile, time.perf_counter() - start, str(error))
+        region = tuple(plan.grid.region(tile).values())
         for name, array in arrays.items():
-            array[region] = results[name].values
-        return Outcome(index, time.perf_counter() - start)
+            array[region] = results[name]
+        return TileOutcome(tile, time.perf_counter() - start)
 
     with reporting(progress) as report:
         meter = Meter(plan.grid, plan.tiles(), plan.tiles(), report)
-        failures = _follow(_thread_outcomes(do, plan.tiles(), workers), meter, check_interrupts)
+        failures = _follow(_thread_outcomes(run, plan.tiles(), workers), meter, raise_if_interrupted)
     if failures:
         raise SweepError(failures, dataset)
     return dataset
 
 
 def prepare_store(plan: Plan, path: str | os.PathLike[str], *, extend: bool = False) -> tuple[Plan, Store]:
-    """Open the store of this plan, or make it where nothing is yet.
+    """Opens the store of a plan, or creates it.
 
     Args:
         plan: the sweep.
         path: its store.
-        extend: where the store holds a part of the plan, add the rest.
+        extend: if the store holds a part of the plan, add the rest.
 
     Returns:
-        The plan as the store has it, with its tiles and its order of the values along an axis; the store.
+        The plan with the tiles and the order of values of the store, and the store.
 
     Raises:
-        StoreError: something else is at `path`, a store of another plan, or of a part of this one that is not to be
-            extended; the message shows the difference, and nothing was changed.
+        StoreError: `path` is not a store, holds another plan, or holds a part of this plan and `extend` is False; the message
+            shows the difference, and nothing was changed.
     """
     store = create_store(path, plan.layout())
-    plan, added = as_stored(plan, store)
+    plan, added = fit_to_store(plan, store)
     if added and not extend:
         what = "; ".join(added)
-        raise StoreError(f"{store.path}: holds a part of this plan: {what}; extend=True (--extend) adds what is missing")
+        raise StoreError(f"{store.path}: holds a part of this plan: {what}; extend=True (--extend) adds the rest")
     return plan, extend_store(store, plan.layout()) if added else store
 
 
-def _follow(outcomes: Iterator[Outcome], meter: Meter, check_interrupts: Callable[[], None]) -> dict[int, str]:
-    """Report outcomes as they come; return why some tiles failed. What interrupts it stops the workers."""
+def _follow(
+    outcomes: Iterator[TileOutcome], meter: Meter, raise_if_interrupted: Callable[[], None]
+) -> dict[int, str]:
+    """Reports outcomes as they arrive, and returns tile -> the reason for its failure. Any exception stops the workers."""
     failures: dict[int, str] = {}
-    check_interrupts()
+    raise_if_interrupted()
     meter.show()
-    with closing(outcomes):  # type: ignore[type-var]  # they are generators
+    with closing(outcomes):  # type: ignore[type-var]  # all of them are generators
         for outcome in outcomes:
-            check_interrupts()
+            raise_if_interrupted()
             if outcome.message:
                 failures[outcome.tile] = outcome.message
             meter.count(outcome.tile, outcome.message)
@@ -185,18 +190,18 @@ def _follow(outcomes: Iterator[Outcome], meter: Meter, check_interrupts: Callabl
 
 
 def _thread_outcomes(
-    do: Callable[[int, Callable[[], None]], Outcome], tiles: Sequence[int], workers: int
-) -> Iterator[Outcome]:
-    """Do tiles in threads. An interruption (Ctrl-C, a full disk) abandons those in work between two points."""
+    run: Callable[[int, Callable[[], None]], TileOutcome], tiles: Sequence[int], workers: int
+) -> Iterator[TileOutcome]:
+    """Runs tiles in threads. An interruption (Ctrl-C, a full disk) abandons the unfinished tiles between two points."""
     stop = threading.Event()
 
-    def go_on() -> None:
+    def raise_if_stopped() -> None:
         if stop.is_set():
             raise StoppedError
 
     pool = ThreadPoolExecutor(workers, thread_name_prefix="warpsim")
     try:
-        for future in as_completed([pool.submit(do, index, go_on) for index in tiles]):
+        for future in as_completed([pool.submit(run, tile, raise_if_stopped) for tile in tiles]):
             yield future.result()
     finally:
         stop.set()
@@ -207,28 +212,28 @@ _stop: Any = None
 """In a worker process: the event that tells it to abandon its tile."""
 
 
-def _process_outcomes(job: Job, tiles: Sequence[int], workers: int) -> Iterator[Outcome]:
-    """Do tiles in processes, which are told of an interruption as threads are."""
+def _process_outcomes(job: Job, tiles: Sequence[int], workers: int) -> Iterator[TileOutcome]:
+    """Runs tiles in processes. An interruption abandons the unfinished tiles between two points."""
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     pool = ProcessPoolExecutor(min(workers, max(1, len(tiles))), context, _start_process, (stop,))
     try:
-        with interrupts_held():  # processes start here, and inherit it: Ctrl-C is their parent's affair
-            futures: list[Future[Outcome]] = [pool.submit(_do_in_process, job, index) for index in tiles]
+        with _blocked_interrupts():  # worker processes start here and inherit the blocked signal; only the parent handles Ctrl-C
+            futures: list[Future[TileOutcome]] = [pool.submit(_run_in_process, job, tile) for tile in tiles]
         for future in as_completed(futures):
             yield future.result()
     except BrokenProcessPool:
-        raise WorkerError("a worker process was killed; the tiles that are done are kept, and the same call goes on") from None
+        raise WorkerError("a worker process was killed; finished tiles are kept, and the same call resumes the sweep") from None
     finally:
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _start_process(stop: Any) -> None:
-    """Set up a worker process, which ends when its parent does."""
+    """Sets up a worker process, which ends when its parent ends."""
     global _stop
     _stop = stop
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where it was not held
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on systems that cannot block signals
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -239,34 +244,75 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _do_in_process(job: Job, index: int) -> Outcome:
-    def go_on() -> None:
+def _run_in_process(job: Job, tile: int) -> TileOutcome:
+    def raise_if_stopped() -> None:
         if _stop.is_set():
             raise StoppedError
 
-    return do_tile_of(job, index, go_on)
+    return complete_tile_of(job, tile, raise_if_stopped)
 
 
-def _chosen(plan: Plan, share: tuple[int, int], tiles: Sequence[int] | None) -> Sequence[int]:
+@contextmanager
+def _remembered_interrupts() -> Iterator[Callable[[], None]]:
+    """Provides a function that raises KeyboardInterrupt after Ctrl-C, even if a library has swallowed the exception.
+
+    pydantic swallows exceptions now and then that are raised while it calls a Python function. Only signals with Python's default
+    handler are remembered, and only in the main thread, where Python handles signals.
+    """
+    interrupted = threading.Event()
+
+    def remember(number: int, frame: object) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    def raise_if_interrupted() -> None:
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+
+    main = threading.current_thread() is threading.main_thread()
+    signals = [name for name in (signal.SIGINT, signal.SIGTERM) if main and signal.getsignal(name) is signal.default_int_handler]
+    for name in signals:
+        signal.signal(name, remember)
+    try:
+        yield raise_if_interrupted
+    finally:
+        for name in signals:
+            signal.signal(name, signal.default_int_handler)
+
+
+@contextmanager
+def _blocked_interrupts() -> Iterator[None]:
+    """Blocks SIGINT until the end, where the system can block signals; processes started meanwhile never receive it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _chosen_tiles(plan: Plan, share: tuple[int, int], tiles: Sequence[int] | None) -> Sequence[int]:
     if tiles is None:
         return plan.tiles()[share[0] - 1 :: share[1]]
-    wrong = [index for index in tiles if index not in plan.tiles()]
+    wrong = [tile for tile in tiles if tile not in plan.tiles()]
     if wrong:
         raise ValueError(f"tiles = {wrong[0]}: must be from 0 to {len(plan.tiles()) - 1}")
     return sorted({*tiles})[share[0] - 1 :: share[1]]
 
 
-def _check(
+def _check_arguments(
     plan: Plan, path: str | os.PathLike[str] | None, workers: int, elsewhere: bool, share: tuple[int, int]
 ) -> None:
     if not isinstance(plan, Plan):
         raise TypeError(f"plan = {plan!r}: must be a Plan")
     if path is not None and not isinstance(path, str | Path | os.PathLike):
-        raise TypeError(f"path = {path!r}: must be the path of a store, or left out")
+        raise TypeError(f"path = {path!r}: must be the path of a store, or None")
     integer("workers", workers)
     if len(share) != 2 or not 1 <= share[0] <= share[1]:
         raise ValueError(f"share = {share}: must be (k, n) with 1 <= k <= n")
     if path is None and share != (1, 1):
-        raise ValueError(f"share = {share}: a share needs a store to write to; path is left out")
+        raise ValueError(f"share = {share}: a share needs a store; give a path")
     if path is None and elsewhere:
-        raise ValueError("processes, dask: other processes need a store to write to; path is left out")
+        raise ValueError("processes, dask: other processes need a store; give a path")

@@ -1,4 +1,4 @@
-"""How a sweep says how far it is: a bar on a terminal, plain lines in a log."""
+"""Reports the progress of a sweep: a bar on a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ SECONDS_BETWEEN_LINES = 10.0
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a sweep is.
+    """The progress of a sweep.
 
     Attributes:
-        tiles: tiles to be done in the end, with those that were done before.
-        done: tiles done.
-        failed: tiles that failed in this run.
-        points: points of all the tiles.
-        points_done: points of the tiles that are done or have failed.
-        seconds: time since the run began.
-        seconds_left: estimate of the time that it still takes; None before the first tile.
-        message: why a tile has just failed, or empty.
+        tiles: number of tiles, including those that were done before this run.
+        done: number of tiles done.
+        failed: number of tiles that failed in this run.
+        points: number of points in all tiles.
+        points_done: number of points in tiles that are done or have failed.
+        seconds: time since this run started.
+        seconds_left: estimated remaining time; None before the first tile.
+        message: the reason why a tile has just failed, or empty.
     """
 
     tiles: int
@@ -43,11 +43,7 @@ class Progress:
         return self.done + self.failed == self.tiles
 
     def __str__(self) -> str:
-        left = (
-            ""
-            if self.seconds_left is None or self.finished
-            else f", about {duration(self.seconds_left)} left"
-        )
+        left = "" if self.seconds_left is None or self.finished else f", about {duration(self.seconds_left)} left"
         failed = f", {self.failed} failed" if self.failed else ""
         return (
             f"{self.done} of {self.tiles} tiles{failed}, {self.points_done} of {self.points} points, "
@@ -59,11 +55,11 @@ Report = Callable[[Progress], None]
 
 
 class Meter:
-    """Counts tiles and points, and reports.
+    """Counts tiles and points, and reports the progress.
 
     Args:
-        grid: the points of each tile.
-        tiles: the tiles to be done in the end.
+        grid: the division of the sweep into tiles.
+        tiles: the tiles of this run, including those that were done before.
         pending: those of them that are not done.
         report: called with each new Progress.
     """
@@ -77,7 +73,7 @@ class Meter:
         self.start = time.perf_counter()
 
     def show(self, message: str = "") -> None:
-        """Report as things stand."""
+        """Reports the current progress."""
         seconds = time.perf_counter() - self.start
         new = self.points_done - self.before
         left = seconds * (self.points - self.points_done) / new if new else None
@@ -85,7 +81,7 @@ class Meter:
         self.report(Progress(*counts, seconds, left, message))
 
     def count(self, tile: int, message: str = "") -> None:
-        """Count a tile that is done, or has failed for the reason of the message, and report."""
+        """Counts a tile that is done, or that failed if there is a message, and reports the progress."""
         self.points_done += self.grid.tile_points(tile)
         self.failed += bool(message)
         self.done += not message
@@ -94,11 +90,11 @@ class Meter:
 
 @contextmanager
 def reporting(progress: bool | Report) -> Iterator[Report]:
-    """What to call with each new Progress.
+    """Provides the function to call with each new Progress.
 
     Args:
-        progress: False: nothing is shown; True: a bar where standard error is a terminal, plain lines on it
-            otherwise; or a function of one's own.
+        progress: False shows nothing; True shows a bar if standard error is a terminal, and writes plain lines to it otherwise;
+            a function is called itself.
     """
     if callable(progress):
         yield progress
@@ -112,14 +108,14 @@ def reporting(progress: bool | Report) -> Iterator[Report]:
 
 
 def duration(seconds: float) -> str:
-    """A time in words, such as "40 s", "12 min" or "3.5 h"."""
+    """Returns a time as text, such as "40 s", "12 min" or "3.5 h"."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 class _Lines:
-    """A line at the start, at the end, at each failure, and every few seconds."""
+    """Writes a line at the start, at the end, at each failure, and every few seconds."""
 
     def __init__(self) -> None:
         self.last = -float("inf")

@@ -1,4 +1,4 @@
-"""Damaged tiles of a store are run again: a tile is a pure function of the plan, which the store holds."""
+"""Verifies the tiles of a store, and runs damaged tiles again from the plan that the store holds."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from warpsim.sweeps.progress import Report
 
 
 def verify(path: str | os.PathLike[str]) -> list[Damage]:
-    """The tiles of a store that count as done but are not whole: a chunk is missing, truncated or changed.
+    """Returns the damaged tiles of a store: those recorded as done with a chunk that is missing, truncated or changed.
 
     Raises:
-        StoreError: there is no store of warpsim at this path.
+        StoreError: there is no warpsim store at this path.
     """
     return damaged_tiles(open_store(path, read_only=True))
 
@@ -25,10 +25,10 @@ def verify(path: str | os.PathLike[str]) -> list[Damage]:
 def repair(
     path: str | os.PathLike[str], damages: Sequence[Damage], *, workers: int = 1, progress: bool | Report = False
 ) -> None:
-    """Run damaged tiles of a store again.
+    """Runs the damaged tiles of a store again.
 
     Raises:
-        StoreError: this warpsim does not make the same plan of what the store says of it; nothing was changed.
+        StoreError: this version of warpsim cannot reconstruct the plan of the store; the store was not changed.
         SweepError: tiles failed.
     """
     plan = Plan.from_provenance(open_store(path).attrs["provenance"])

@@ -1,12 +1,12 @@
-"""How many replicates a point gets: a number, or until its mean is known well enough.
+"""The number of replicates of a point: a fixed number, or as many as a tolerance on the mean requires.
 
-The rule: after `least` replicates, go on until half the width of the 95 % interval of the mean (Student's t) is at most `rtol`
-times the mean, but not before as many replicates as the variance of the first `least` asks for (C. Stein, A two-sample test for a
-linear hypothesis whose power is independent of the variance, Annals of Mathematical Statistics 16, 1945). A rule that
-stops when the interval happens to be narrow stops too early: intervals are narrow where the variance is underestimated. With
-Stein's number the true mean is within `rtol` in at least 95 % of cases, if replicates are normally distributed, since the
-mean does not depend on the variances that decide when to stop. Student's interval of the replicates that were kept covers it in
-93 to 95 % (`make verify` measures both).
+The rule runs `least` replicates, and then adds replicates until the half-width of the 95 % confidence interval of the mean
+(Student's t) is at most `rtol` times the mean. It never stops before the number that the variance of the first `least` replicates
+requires (C. Stein, A two-sample test for a linear hypothesis whose power is independent of the variance, Annals of Mathematical
+Statistics 16, 1945). A rule without this number stops too early, because an interval is narrow where the variance is
+underestimated. With it, the true mean is within `rtol` in at least 95 % of cases if replicates are normally distributed, because
+the mean is independent of the variances that decide when to stop. Student's interval of the replicates covers the true mean in
+93 to 95 % of cases (`make verify` measures both).
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsim.arguments import integer
 from warpsim.results.schema import SWEEP_VARIABLES
-from warpsim.sweeps.settings import integer
 
 LEVEL = 0.95
-"""Confidence of the intervals."""
+"""Confidence level of the intervals."""
 
-_MAY_BE_OF = tuple(declared.name for declared in SWEEP_VARIABLES if declared.dims in (("replicate",), ("replicate", "op")))
+_ALLOWED = tuple(declared.name for declared in SWEEP_VARIABLES if declared.dims in (("replicate",), ("replicate", "op")))
 
 Results = Mapping[str, NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
 class Replicates:
-    """The rule of a plan.
+    """The rule for the number of replicates of a point.
 
     Attributes:
-        least: replicates of every point, at least 2 where there is a tolerance.
-        most: replicates of a point at most; it then stays less sharp.
-        rtol: half the width of the 95 % interval, relative to the mean; infinite for a fixed number.
-        of: the variable whose mean it is; where it has operation classes, their sum.
+        least: minimum number of replicates, at least 2 if there is a tolerance.
+        most: maximum number of replicates; a point that reaches it may miss the tolerance.
+        rtol: tolerance on the half-width of the 95 % confidence interval, relative to the mean; infinite for a fixed number.
+        of: the variable whose mean is meant; a variable with operation classes is summed over them.
     """
 
     least: int
@@ -48,24 +48,24 @@ class Replicates:
 
     @property
     def fixed(self) -> bool:
-        """Whether every point has the same number."""
+        """Whether every point has the same number of replicates."""
         return self.least == self.most
 
     @property
-    def middle(self) -> float:
-        """About how many a point gets, before anything is known of it: the geometric mean of the two."""
+    def expected(self) -> float:
+        """A guess of the number of replicates of a point before it runs: the geometric mean of `least` and `most`."""
         return math.sqrt(self.least * self.most)
 
     def extends(self, other: Replicates) -> bool:
-        """Whether a point never needs fewer replicates than by another rule, of the same variable."""
+        """Whether this rule never requires fewer replicates than the other one, and for the same variable."""
         same = self.of == other.of or other.fixed
         return same and self.least >= other.least and self.most >= other.most and (other.fixed or self.rtol <= other.rtol)
 
     def needed(self, values: NDArray[np.float64]) -> int:
-        """How many replicates there should be, by those that there are; so many as there are: enough.
+        """Returns the number of replicates required, given those run so far. If it equals len(values), no more are needed.
 
         Args:
-            values: of the replicates in order, at least `least` of them.
+            values: the variable in each replicate, in order; at least `least` replicates.
         """
         have = len(values)
         if have >= self.most or math.isinf(self.rtol):
@@ -73,18 +73,20 @@ class Replicates:
         width = self.rtol * abs(float(np.mean(values)))
         if not math.isfinite(width):
             return have
-        first, now = _wanted(values[: self.least], width), _wanted(values, width)
-        return int(min(self.most, max(have, first, now)))
+        stein, student = _required(values[: self.least], width), _required(values, width)
+        return int(min(self.most, max(have, stein, student)))
 
 
 def read_replicates(value: Any) -> Replicates:
-    """The rule from what a plan says: a number, or a table of `rtol`, `least`, `most` and `of`.
+    """Reads the setting `replicates` of a plan: a number, or a table of `rtol`, `least`, `most` and `of`.
 
     Raises:
         TypeError, ValueError: it is neither, or a value is not allowed.
     """
     if isinstance(value, Replicates):
         return value
+    if isinstance(value, list | tuple | range | np.ndarray):
+        raise TypeError(f"replicates = {value!r}: must be one number; it cannot be an axis")
     if not isinstance(value, Mapping):
         number = integer("replicates", value)
         return Replicates(number, number)
@@ -98,31 +100,29 @@ def read_replicates(value: Any) -> Replicates:
     rtol, of = table["rtol"], table["of"]
     if isinstance(rtol, bool) or not isinstance(rtol, int | float) or not 0 < rtol < 1:
         raise ValueError(f"replicates.rtol = {rtol!r}: must be a number above 0 and below 1")
-    if of not in _MAY_BE_OF:
-        raise ValueError(f"replicates.of = {of!r}: must be one of {', '.join(_MAY_BE_OF)}")
+    if of not in _ALLOWED:
+        raise ValueError(f"replicates.of = {of!r}: must be one of {', '.join(_ALLOWED)}")
     return Replicates(least, most, float(rtol), of)
 
 
 def recorded(rule: Replicates) -> int | dict[str, Any]:
-    """What `read_replicates` reads the rule from, in JSON types."""
+    """Returns the rule in JSON types, as `read_replicates` reads it."""
     if rule.fixed and math.isinf(rule.rtol):
         return rule.most
     return {field.name: getattr(rule, field.name) for field in fields(rule)}
 
 
 def replicated(
-    simulate: Callable[[int, int], Results], rule: Replicates, known: Results | None = None
+    simulate: Callable[[int, int], Results], rule: Replicates, earlier: Results | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Run replicates of a point until there are enough.
-
-    The result does not depend on what is known: a number that is known is what a run would give.
+    """Runs replicates of a point until there are as many as the rule requires.
 
     Args:
-        simulate: (first, number) -> results of that many replicates from number `first` on, replicate first.
-        rule: how many.
-        known: results of the first replicates.
+        simulate: (first, number) -> results of `number` replicates from replicate `first` on, with replicates along axis 0.
+        rule: determines the number of replicates.
+        earlier: results of the first replicates from an earlier run. They save time and do not change the result.
     """
-    results = {} if known is None else dict(known)
+    results = {} if earlier is None else dict(earlier)
     number = rule.least
     while True:
         have = len(next(iter(results.values()))) if results else 0
@@ -136,8 +136,8 @@ def replicated(
         number = needed
 
 
-def _wanted(values: NDArray[np.float64], width: float) -> float:
-    """Replicates that bring half the width of the interval to `width`, if the variance is that of the values."""
+def _required(values: NDArray[np.float64], width: float) -> float:
+    """Returns the number of replicates for which the half-width is `width`, if the variance is that of the values."""
     from scipy.special import stdtrit
 
     deviation = float(np.std(values, ddof=1))

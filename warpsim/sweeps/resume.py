@@ -1,7 +1,8 @@
-"""A plan and the plan of a store: the same, a part of it, or another one."""
+"""Compares a plan with the plan of a store, which may be the same, a part of it, larger, or another one."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,93 +10,115 @@ from warpsim.results.provenance import read_call
 from warpsim.store.zarr_store import Store, StoreError
 from warpsim.sweeps.axes import Axis
 from warpsim.sweeps.plan import Plan
-from warpsim.sweeps.record import decoded, difference, encoded
 from warpsim.sweeps.replicates import read_replicates
+from warpsim.sweeps.settings import from_json, to_json
 
 
-def as_stored(plan: Plan, store: Store) -> tuple[Plan, list[str]]:
-    """The plan with the tiles of a store, and its values in the store's order; what the store lacks comes last.
+def fit_to_store(plan: Plan, store: Store) -> tuple[Plan, list[str]]:
+    """Rearranges a plan to a store: the tiles and the order of values of the store, followed by values that it lacks.
 
     Returns:
-        The plan; what it has more than the store, in words, or nothing.
+        The rearranged plan, and a description of each thing that it adds to the store (empty if nothing).
 
     Raises:
-        StoreError: the store holds another plan; the message shows the difference.
+        StoreError: the store holds another plan; the message shows the differences.
     """
     try:
-        theirs = read_call(store.attrs["provenance"], "sweep")
+        stored = read_call(store.attrs["provenance"], "sweep")
     except ValueError as error:
         raise StoreError(f"{store.path}: {error}") from None
-    plan = plan.arranged({name: _continued(axis, theirs) for name, axis in plan.axes.items()}, theirs["tile_shape"])
-    ours = plan.record()
-    lines = difference(_part(ours, theirs), theirs)
-    if lines:
-        lines = difference(ours, theirs)
+    plan = plan.rearranged({name: _in_stored_order(axis, stored) for name, axis in plan.axes.items()}, stored["tile_shape"])
+    record = plan.record()
+    if differences(_stored_part(record, stored), stored):
+        lines = differences(record, stored)
         shown = lines[:10] + [f"and {len(lines) - 10} more"] * (len(lines) > 10)
-        what = "holds more than this plan" if (part := _selection(ours, theirs)) else "holds another plan"
-        read = [f"to read this part: warpsim.open_results({str(store.path)!r}){part}"] if part else []
-        raise StoreError("\n  ".join([f"{store.path}: {what}; it was left as it is", *shown, *read]))
+        selection = _selection(record, stored)
+        what = "holds more than this plan" if selection else "holds another plan"
+        advice = [f"to read this part: warpsim.open_results({str(store.path)!r}){selection}"] if selection else []
+        raise StoreError("\n  ".join([f"{store.path}: {what}; it was not changed", *shown, *advice]))
     sizes = zip(plan.axes, plan.sizes, store.grid.sizes, strict=True)
     added = [f"{there} of {here} values of {axis}" for axis, here, there in sizes if here > there]
-    if ours["settings"]["replicates"] != theirs["settings"]["replicates"]:
-        added.append(f"replicates {theirs['settings']['replicates']} of {ours['settings']['replicates']}")
+    if record["settings"]["replicates"] != stored["settings"]["replicates"]:
+        added.append(f"replicates {stored['settings']['replicates']} of {record['settings']['replicates']}")
     return plan, added
 
 
-def _continued(axis: Axis, theirs: Mapping[str, Any]) -> Axis:
-    """The axis with the store's values first, in its order; as it is where some of these are not on it."""
-    columns = [theirs["settings"].get(name) for name in axis.columns]
+def differences(plan: Any, stored: Any, key: str = "") -> list[str]:
+    """Returns a line "key: A here, B in the store" for each key in which the records of two plans differ."""
+    if isinstance(plan, dict) and isinstance(stored, dict):
+        return [
+            line
+            for name in dict.fromkeys((*plan, *stored))
+            for line in differences(
+                plan.get(name, "nothing"), stored.get(name, "nothing"), f"{key}.{name}" if key else name
+            )
+        ]
+    return [] if plan == stored else [f"{key}: {_shortened(plan)} here, {_shortened(stored)} in the store"]
+
+
+def _shortened(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def _in_stored_order(axis: Axis, stored: Mapping[str, Any]) -> Axis:
+    """Returns the axis with the store's values first, in the store's order; unchanged if it lacks one of them."""
+    columns = [stored["settings"].get(name) for name in axis.columns]
     if not all(isinstance(column, list) for column in columns):
         return axis
-    place = {tuple(map(encoded, row)): index for index, row in enumerate(axis.rows())}
-    first = [place.get(row) for row in zip(*columns, strict=False)]
+    index_of = {tuple(map(to_json, row)): index for index, row in enumerate(axis.rows())}
+    first = [index_of.get(row) for row in zip(*columns, strict=False)]
     if None in first:
         return axis
-    there = {*first}
-    return axis.taken([index for index in first if index is not None] + [i for i in range(len(axis)) if i not in there])
+    rest = sorted({*range(len(axis))} - {*first})
+    return axis.reordered([index for index in first if index is not None] + rest)
 
 
-def _part(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of our plan, cut to what the store's plan has."""
-    settings = dict(ours["settings"])
+def _stored_part(record: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the record of a plan reduced to what the store's plan has."""
+    settings = dict(record["settings"])
     for name, values in settings.items():
-        there = theirs["settings"].get(name)
+        there = stored["settings"].get(name)
         if isinstance(values, list) and isinstance(there, list):
             settings[name] = values[: len(there)]
-    if read_replicates(settings["replicates"]).extends(read_replicates(theirs["settings"]["replicates"])):
-        settings["replicates"] = theirs["settings"]["replicates"]
-    part = {**ours, "settings": settings}
-    part |= {name: {key: value for key, value in ours[name].items() if key in theirs[name]} for name in ("gpus", "programs")}
-    digests = _digests(ours)
-    if all(digests.get(made_of, sha256) == sha256 for made_of, sha256 in _digests(theirs).items()):
-        part["kernels"] = theirs["kernels"]
+    if read_replicates(settings["replicates"]).extends(read_replicates(stored["settings"]["replicates"])):
+        settings["replicates"] = stored["settings"]["replicates"]
+    part = {**record, "settings": settings}
+    part |= {name: {key: value for key, value in record[name].items() if key in stored[name]} for name in ("gpus", "programs")}
+    if _same_kernels(record, stored):
+        part["kernels"] = stored["kernels"]
     return part
 
 
-def _selection(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """The selection that cuts a store's results to our plan, as Python; empty where our plan is no part of the store's."""
-    cut = dict(theirs["settings"])
+def _selection(record: Mapping[str, Any], stored: Mapping[str, Any]) -> str:
+    """Returns the Python expression that selects a plan's part of the store's results; empty if the plan is not a part."""
+    settings = dict(stored["settings"])
     chosen: dict[str, Any] = {}
-    for axis, columns in theirs["axes"].items():
-        values, there = ours["settings"].get(columns[0]), theirs["settings"][columns[0]]
-        ours_listed = values if isinstance(values, list) else [values]
-        if len(columns) == 1 and values != there and isinstance(there, list) and all(value in there for value in ours_listed):
-            cut[columns[0]] = values
-            chosen[axis] = decoded(values)
-    few, many = ours["settings"]["replicates"], theirs["settings"]["replicates"]
-    if few != many and read_replicates(many).extends(read_replicates(few)):
-        cut["replicates"] = few
-    digests = _digests(theirs)
-    same = all(digests.get(made_of, sha256) == sha256 for made_of, sha256 in _digests(ours).items())
-    part = {**theirs, "settings": cut, "tile_shape": ours["tile_shape"], "kernels": ours["kernels"] if same else []}
-    part |= {name: {key: value for key, value in theirs[name].items() if key in ours[name]} for name in ("gpus", "programs")}
-    part["axes"] = {axis: columns for axis, columns in theirs["axes"].items() if isinstance(cut[columns[0]], list)}
-    if difference(ours, part):
+    for axis, columns in stored["axes"].items():
+        values, there = record["settings"].get(columns[0]), stored["settings"][columns[0]]
+        wanted = values if isinstance(values, list) else [values]
+        if len(columns) == 1 and values != there and isinstance(there, list) and all(value in there for value in wanted):
+            settings[columns[0]] = values
+            chosen[axis] = from_json(values)
+    fewer, more = record["settings"]["replicates"], stored["settings"]["replicates"]
+    if fewer != more and read_replicates(more).extends(read_replicates(fewer)):
+        settings["replicates"] = fewer
+    kernels = record["kernels"] if _same_kernels(stored, record) else []
+    part = {**stored, "settings": settings, "tile_shape": record["tile_shape"], "kernels": kernels}
+    part |= {name: {key: value for key, value in stored[name].items() if key in record[name]} for name in ("gpus", "programs")}
+    part["axes"] = {axis: columns for axis, columns in stored["axes"].items() if isinstance(settings[columns[0]], list)}
+    if differences(record, part):
         return ""
-    replicates = f".isel(replicate=slice({few}))" if few != many and isinstance(few, int) else ""
+    replicates = f".isel(replicate=slice({fewer}))" if fewer != more and isinstance(fewer, int) else ""
     return (f".sel({chosen})" if chosen else "") + replicates
 
 
+def _same_kernels(whole: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
+    """Whether the kernels of `part` have the same digests in `whole`, as far as both hold them."""
+    digests = _digests(whole)
+    return all(digests.get(parameters, sha256) == sha256 for parameters, sha256 in _digests(part).items())
+
+
 def _digests(record: Mapping[str, Any]) -> dict[frozenset[tuple[str, Any]], str]:
-    """What kernels are made of -> the digest of their program."""
+    """Returns the parameters of each kernel -> the digest of its program."""
     return {frozenset(item for item in digest.items() if item[0] != "sha256"): digest["sha256"] for digest in record["kernels"]}

@@ -1,4 +1,4 @@
-"""The settings of a plan: their defaults, what a value may be, and the names that they bear in a result."""
+"""Settings of a plan: their defaults, the values they accept, and their names in a result."""
 
 from __future__ import annotations
 
@@ -11,44 +11,48 @@ from typing import Any
 
 import numpy as np
 
+from warpsim.arguments import integer
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.kernels import Kernel
 from warpsim.results.schema import SWEEP_VARIABLES
+from warpsim.simulation.point import DEFAULTS as POINT_DEFAULTS
 
-DEFAULTS: dict[str, Any] = {
-    "warps": None,
-    "warps_per_scheduler": None,
-    "block_warps": None,
-    "scheduler": "lrr",
-    "memory": "queue",
-    "replicates": 1,
-    "seed": 2016,
-    "sms": None,
-    "warmup": 20_000,
-    "cycles": 100_000,
-}
-"""Settings of a plan that may be left out. They are those of `simulate`, but for `warps_per_scheduler`."""
+DEFAULTS: dict[str, Any] = {"warps": None, "warps_per_scheduler": None, "block_warps": None, **POINT_DEFAULTS}
+"""Optional settings of a plan: those of `simulate`, and `warps_per_scheduler`."""
 
-NEVER_AXES = ("replicates", "cycles")
-"""Settings that hold for the whole sweep: its results have one number of replicates and one window."""
+SWEEP_WIDE = ("replicates", "cycles")
+"""Settings that cannot be axes, because all points of a result have the same number of replicates and the same window."""
 
-PARTS = ("gpu", "kernel")
+OBJECTS = ("gpu", "kernel")
 """Settings with fields: "gpu.alu.latency_cycles" changes one field of the chip."""
 
 RESERVED = {name for declared in SWEEP_VARIABLES for name in (declared.name, *declared.dims)}
-"""Names that a result has another use for."""
+"""Names of the variables and dimensions of a result."""
 
 _INTEGERS = ("warps", "warps_per_scheduler", "block_warps", "sms", "cycles")
 
 
+@dataclass(frozen=True)
+class StoredKernel:
+    """A kernel restored from the provenance of a result.
+
+    Attributes:
+        name: label of the kernel in the result; for a kernel from a file, the file's name.
+        kernel: the program, whose own name may differ.
+    """
+
+    name: str
+    kernel: Kernel
+
+
 def is_field(name: str) -> bool:
     """Whether a setting changes one field of the chip or the kernel."""
-    return name.partition(".")[0] in PARTS and "." in name
+    return name.partition(".")[0] in OBJECTS and "." in name
 
 
 def is_argument(name: str) -> bool:
     """Whether a setting is an argument of the kernel's builder."""
-    return name not in (*PARTS, *DEFAULTS) and not is_field(name)
+    return name not in (*OBJECTS, *DEFAULTS) and not is_field(name)
 
 
 def is_program(name: str) -> bool:
@@ -57,34 +61,21 @@ def is_program(name: str) -> bool:
 
 
 def dimension(name: str) -> str:
-    """The dimension of a setting: its name; that of a builder's argument gives way to the names of a result."""
+    """Returns the dimension of a setting: its name, or `kernel_NAME` for a builder's argument whose name a result uses itself."""
     return f"kernel_{name}" if is_argument(name) and name in RESERVED else name
 
 
-@dataclass(frozen=True)
-class HeldKernel:
-    """A kernel of a plan that is made again from a result, which holds its program.
+def flattened(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings with the tables `gpu` and `kernel` expanded into dotted names.
 
-    Attributes:
-        name: its label, which is that of its file, if it came from one.
-        kernel: the program, whose own name may be another.
-    """
-
-    name: str
-    kernel: Kernel
-
-
-def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with the tables `gpu` and `kernel` written out.
-
-    The table gpu = {name = "kepler", clock_ghz = 1.0} is gpu = "kepler" and "gpu.clock_ghz" = 1.0.
+    The table gpu = {name = "kepler", clock_ghz = 1.0} becomes gpu = "kepler" and "gpu.clock_ghz" = 1.0.
 
     Raises:
         ValueError: a setting is given twice.
     """
     result: dict[str, Any] = {}
     for name, value in settings.items():
-        items = _leaves(name, value) if name in PARTS and isinstance(value, Mapping) else [(name, value)]
+        items = _leaves(name, value) if name in OBJECTS and isinstance(value, Mapping) else [(name, value)]
         for key, item in items:
             key = name if key == f"{name}.name" else key
             if key in result:
@@ -101,17 +92,17 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def scalar(name: str, value: Any) -> Any:
-    """One value of a setting, checked.
+def checked_value(name: str, value: Any) -> Any:
+    """Checks one value of a setting; loads chips, and converts NumPy scalars.
 
     Raises:
-        TypeError, ValueError: it is wrong; the message names setting and value.
+        TypeError, ValueError: the value is wrong.
     """
     if isinstance(value, np.generic):
         value = value.item()
     if name == "gpu":
         return value if isinstance(value, Gpu) else load_gpu(value)
-    if name == "kernel" and not isinstance(value, str | os.PathLike | Kernel | HeldKernel):
+    if name == "kernel" and not isinstance(value, str | os.PathLike | Kernel | StoredKernel):
         raise TypeError(f"kernel = {value!r}: must be a name, a path or a Kernel")
     if isinstance(value, Mapping | list | tuple):
         kind = "table" if isinstance(value, Mapping) else "list"
@@ -123,50 +114,47 @@ def scalar(name: str, value: Any) -> Any:
     return value
 
 
-def integer(name: str, value: Any, least: int = 1) -> int:
-    """An integer, checked.
+def checked_values(name: str, values: Any) -> tuple[Any, ...]:
+    """Checks the values of a setting along an axis.
 
     Raises:
-        TypeError, ValueError: it is none, or too small; the message names setting and value.
+        TypeError, ValueError: a value is wrong, there are none, or they are of different kinds.
     """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} = {value!r}: must be an integer")
-    if value < least:
-        raise ValueError(f"{name} = {value!r}: must be at least {least}")
-    return int(value)
-
-
-def column(name: str, values: Any) -> tuple[Any, ...]:
-    """The values of a setting along an axis, checked.
-
-    Raises:
-        TypeError, ValueError: one is wrong, there are none, or they are of several kinds.
-    """
-    found = tuple(scalar(name, item) for item in values)
-    if not found:
+    checked = tuple(checked_value(name, item) for item in values)
+    if not checked:
         raise ValueError(f"{name} = []: an axis needs at least one value")
-    if None in found:
-        raise TypeError(f"{name} = {values!r}: None cannot stand on an axis")
-    kinds = {
-        "number" if isinstance(item, int | float) and not isinstance(item, bool) else type(item) for item in found
-    }
-    if len(kinds) > 1 and name not in PARTS:
+    if None in checked:
+        raise TypeError(f"{name} = {values!r}: None is not allowed on an axis")
+    kinds = {"number" if isinstance(item, int | float) and not isinstance(item, bool) else type(item) for item in checked}
+    if len(kinds) > 1 and name not in OBJECTS:
         raise TypeError(f"{name} = {values!r}: the values of an axis must be of one kind")
-    return found
+    return checked
 
 
 def label(name: str, value: Any) -> Any:
-    """The label of a value on its axis: chips and kernels by name."""
-    if isinstance(value, Gpu | Kernel | HeldKernel):
+    """Returns the label of a value on its axis. Chips and kernels are labelled by name."""
+    if isinstance(value, Gpu | Kernel | StoredKernel):
         return value.name
     return Path(value).stem if name == "kernel" else value
 
 
-def beside(file: Path, value: Any) -> Any:
-    """A path in a plan's file, relative to that file's folder; a name stays a name."""
+def to_json(value: Any) -> Any:
+    """Converts a label to a JSON value. JSON has no infinity, so that it becomes "inf"."""
+    return "inf" if isinstance(value, float) and math.isinf(value) else value
+
+
+def from_json(value: Any) -> Any:
+    """Converts a JSON value of `to_json`, or a list of them, back to labels."""
     if isinstance(value, list):
-        return [beside(file, item) for item in value]
+        return [from_json(item) for item in value]
+    return math.inf if value == "inf" else value
+
+
+def resolve_paths(file: Path, value: Any) -> Any:
+    """Resolves paths in a plan's file, which are relative to the folder of that file. Names of chips and kernels are kept."""
+    if isinstance(value, list):
+        return [resolve_paths(file, item) for item in value]
     if isinstance(value, dict):
-        return {key: beside(file, item) if key == "name" else item for key, item in value.items()}
-    near = file.parent / value if isinstance(value, str) else None
-    return str(near) if near is not None and near.suffix and near.is_file() else value
+        return {key: resolve_paths(file, item) if key == "name" else item for key, item in value.items()}
+    path = file.parent / value if isinstance(value, str) else None
+    return str(path) if path is not None and path.suffix and path.is_file() else value

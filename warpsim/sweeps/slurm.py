@@ -1,7 +1,7 @@
-"""Sweeps under Slurm: an array job over the tiles that are not done, and what Slurm says of it.
+"""Sweeps under Slurm: submits an array job over the tiles that are not done, and reports its tasks.
 
-Each task of the array does its share of a list of tiles that stands in the script, by the same command as a sweep on one
-machine. A task that is preempted, or that nears its time limit, gets a signal; it stops between two points and is queued again.
+The script holds the list of tiles. Each task runs its share of the list with the same command as a sweep on one machine. A task
+that is preempted, or reaches its time limit, receives a signal, stops between two points and requeues itself.
 """
 
 from __future__ import annotations
@@ -17,20 +17,18 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from warpsim.arguments import integer, spans
 from warpsim.store.place import place_of
 from warpsim.store.zarr_store import pending_tiles
-from warpsim.sweeps.lists import tiles_of, tiles_text
-
-if TYPE_CHECKING:
-    from warpsim.sweeps.plan import Plan
+from warpsim.sweeps.local import prepare_store
+from warpsim.sweeps.plan import Plan
 
 SECONDS_TO_STOP = 60
-"""The signal comes so long before the time limit: time for the points in work to end."""
+"""Seconds between the signal and the time limit, in which a task finishes its current points."""
 
 REQUEUES = 20
-"""Times that a task queues itself again at most, so that a tile that outlasts the time limit does not run for ever."""
+"""Times that a task requeues itself, at most, so that a tile that outlasts the time limit does not run forever."""
 
 SCRIPT = """\
 #!/bin/bash
@@ -49,8 +47,8 @@ SCRIPT = """\
 export NUMBA_CACHE_DIR={scratch}
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-# USR1 comes {seconds} s before the time limit, and at a preemption: stop between two points, and queue this task again.
-again() {{
+# Slurm sends USR1 {seconds} s before the time limit and at a preemption: stop between two points, and requeue this task.
+requeue() {{
     kill -TERM "$sweep" 2>/dev/null
     wait "$sweep" && exit 0
     if [ "${{SLURM_RESTART_COUNT:-0}}" -lt {requeues} ]; then
@@ -59,27 +57,27 @@ again() {{
     exit 1
 }}
 
-{python} -m warpsim.cli sweep {plan} {out} --workers {workers} --tile "$SLURM_ARRAY_TASK_ID/{tasks}" --tiles - <<'TILES' &
+{python} -m warpsim.cli sweep {plan} {out} --workers {workers} --share "$SLURM_ARRAY_TASK_ID/{tasks}" --tiles - <<'TILES' &
 {tiles}
 TILES
 sweep=$!
-trap again USR1
+trap requeue USR1
 wait "$sweep"
 """
 
 
 class SlurmError(RuntimeError):
-    """Slurm refused the job, or cannot be asked; the message is Slurm's own."""
+    """Slurm refused the job or did not answer; the message is Slurm's own."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A task of an array job that Slurm knows of: waiting or running.
+    """A waiting or running task of an array job.
 
     Attributes:
         job: number of the array job.
-        state: as Slurm calls it, in lower case, such as "running" or "pending".
-        node: where it runs, or empty.
+        state: its state in Slurm, in lower case, such as "running" or "pending".
+        node: the node on which it runs, or empty.
         tiles: its share of the tiles.
     """
 
@@ -90,30 +88,28 @@ class Task:
 
 
 def tiles_to_do(plan: Plan, path: str | os.PathLike[str], *, create: bool, extend: bool = False) -> list[int]:
-    """The tiles that are neither done nor with a task that waits or runs.
+    """Returns the tiles that are neither done nor assigned to a waiting or running task.
 
     Args:
         plan: the sweep.
         path: its store.
-        create: make the store where there is none.
-        extend: where the store holds a part of the plan, add the rest.
+        create: whether to create the store if it does not exist.
+        extend: if the store holds a part of the plan, add the rest.
 
     Raises:
-        StoreError: `path` holds another plan, or is no store.
-        ValueError: the store is to be extended while tasks wait or run for it.
-        SlurmError: Slurm cannot be asked.
+        StoreError: `path` holds another plan, or is not a store.
+        ValueError: tasks for the store are waiting or running, so that it cannot be extended.
+        SlurmError: Slurm does not answer.
     """
-    from warpsim.sweeps.local import prepare_store
-
     if not create and not place_of(path).exists():
         return list(plan.tiles())
     queued = tasks(path)
     if extend and queued:
         jobs = ", ".join(dict.fromkeys(task.job for task in queued))
-        raise ValueError(f"extend: tasks of job {jobs} wait or run for this store; let them end, or scancel them")
-    taken = {tile for task in queued for tile in task.tiles}
+        raise ValueError(f"extend: tasks of job {jobs} are waiting or running for this store; let them end, or scancel them")
+    assigned = {tile for task in queued for tile in task.tiles}
     _, store = prepare_store(plan, path, extend=extend)
-    return [tile for tile in pending_tiles(store) if tile not in taken]
+    return [tile for tile in pending_tiles(store) if tile not in assigned]
 
 
 def array_script(
@@ -128,28 +124,27 @@ def array_script(
     setup: Sequence[str] = (),
     options: Sequence[str] = (),
 ) -> str:
-    """The script of an array job.
+    """Returns the script of an array job.
 
     Args:
-        plan: file of the plan, which every node must see.
-        path: store, a folder that every node sees, or a URL.
-        tiles: the tiles to be done.
-        tasks: tasks of the array, at most.
-        workers: threads of each task, and cores that it asks for.
-        time: time limit of a task, as Slurm writes times.
-        scratch: folder on fast local disk for compiled code; left out: $SCRATCH, else $TMPDIR, else /tmp.
-        setup: lines that come first, such as "module load python". A virtual environment that this call runs in is activated
-            after them.
+        plan: file of the plan, on a file system that every node shares.
+        path: store: a folder that every node shares, or a URL.
+        tiles: the tiles to run.
+        tasks: number of tasks of the array, at most.
+        workers: number of threads, and of requested cores, of each task.
+        time: time limit of a task in Slurm's format.
+        scratch: folder on a fast local disk for compiled code; by default $SCRATCH, $TMPDIR or /tmp.
+        setup: first lines of the script, such as "module load python". If this call runs in a virtual environment, the script
+            activates it after these lines.
         options: further options of sbatch, such as "--partition=short".
 
     Raises:
         ValueError: an argument is wrong.
     """
     if not tiles:
-        raise ValueError("tiles = []: must be at least one")
-    for name, value in (("tasks", tasks), ("workers", workers)):
-        if value < 1:
-            raise ValueError(f"{name} = {value}: must be at least 1")
+        raise ValueError("tiles = []: must be at least one tile")
+    integer("tasks", tasks)
+    integer("workers", workers)
     for option in options:
         if not option.startswith("-") or "\n" in option:
             raise ValueError(f"options: {option!r} must be an option of sbatch, such as --partition=short")
@@ -173,85 +168,107 @@ def array_script(
         python="python" if active else shlex.quote(sys.executable),
         plan=shlex.quote(str(plan.resolve())),
         out=shlex.quote(_full(path)),
-        tiles=tiles_text(tiles),
+        tiles=spans(sorted(tiles), ","),
     )
 
 
 def submit(script: str, path: str) -> str:
-    """Submit a script; returns the job's number. Script and logs go to the folder beside the store.
+    """Submits a script and returns the job's number. Script and logs are stored in a folder beside the store.
 
     Raises:
         SlurmError: there is no sbatch, or it refused the script.
     """
     folder = folder_of(path)
     folder.mkdir(parents=True, exist_ok=True)
-    job = _said_by(["sbatch", "--parsable"], script).strip().partition(";")[0]  # job;cluster
+    job = _output_of(["sbatch", "--parsable"], script).strip().partition(";")[0]  # job;cluster
     (folder / f"{job}.sh").write_text(script)
     return job
 
 
 def tasks(path: str | os.PathLike[str]) -> list[Task]:
-    """The tasks for a store that wait or run; none where there is no Slurm.
+    """Returns the waiting and running tasks for a store; none on a machine without Slurm.
 
     Raises:
-        SlurmError: Slurm cannot be asked.
+        SlurmError: Slurm does not answer.
     """
     scripts = {file.stem: file for file in folder_of(path).glob("*.sh")}
     if not scripts or shutil.which("squeue") is None:
         return []
-    shown = _said_by(["squeue", "--me", "--array", "--noheader", "--format=%F|%K|%T|%N"])
-    found = []
-    for line in shown.splitlines():
+    queue = _output_of(["squeue", "--me", "--array", "--noheader", "--format=%F|%K|%T|%N"])
+    queued = []
+    for line in queue.splitlines():
         job, number, state, node = line.strip().split("|")
         if job in scripts and number.isdecimal():
             shares = _shares(scripts[job].read_text())
-            found.append(Task(job, state.lower(), node, shares[int(number) - 1]))
-    return found
+            queued.append(Task(job, state.lower(), node, shares[int(number) - 1]))
+    return queued
 
 
 def queue_lines(path: str | os.PathLike[str], not_done: Collection[int]) -> list[str]:
-    """What Slurm has to do for a store, in words: a line for each job, and one for what no task has.
+    """Returns a line of text for each job of a store, and one for tiles that no task will run.
 
     Args:
         path: the store.
         not_done: its tiles that are not done.
 
     Raises:
-        SlurmError: Slurm cannot be asked.
+        SlurmError: Slurm does not answer.
     """
-    rest = frozenset(not_done)
-    lines, left = [], set(rest)
-    found = tasks(path)
-    for job in dict.fromkeys(task.job for task in found):
-        own = [task for task in found if task.job == job]
+    unfinished = frozenset(not_done)
+    lines, unassigned = [], set(unfinished)
+    queued = tasks(path)
+    for job in dict.fromkeys(task.job for task in queued):
+        own = [task for task in queued if task.job == job]
         states = Counter(task.state for task in own)
-        shown = ", ".join(f"{number} {state}" for state, number in states.items())
+        counts = ", ".join(f"{number} {state}" for state, number in states.items())
         nodes = ", ".join(dict.fromkeys(task.node for task in own if task.node))
-        theirs = {tile for task in own for tile in task.tiles if tile in rest}
+        assigned = {tile for task in own for tile in task.tiles if tile in unfinished}
         where = f" on {nodes}" if nodes else ""
-        lines.append(f"Slurm job {job}: tasks {shown}{where}; {len(theirs)} of the tiles that are not done are theirs")
-        left -= theirs
-    if found and left:
-        lines.append(f"no task has {len(left)} of the tiles that are not done")
+        lines.append(f"Slurm job {job}: tasks {counts}{where}; {len(assigned)} of the {len(unfinished)} unfinished tiles")
+        unassigned -= assigned
+    if queued and unassigned:
+        lines.append(f"{len(unassigned)} of the {len(unfinished)} unfinished tiles are not assigned to a task")
     return lines
 
 
 def folder_of(path: str | os.PathLike[str]) -> Path:
-    """The folder of a store's scripts and logs: out.slurm beside out.zarr; of a URL's, in the working folder."""
+    """Returns the folder of a store's scripts and logs: out.slurm beside out.zarr; for a URL, in the working folder."""
     place = Path(os.fspath(path).rstrip("/").rsplit("/", 1)[-1]) if _is_url(path) else Path(path)
     return place.resolve().with_name(place.name.removesuffix(".zarr") + ".slurm")
 
 
 def job_name(path: str | os.PathLike[str]) -> str:
-    """The name of a store's jobs."""
+    """Returns the name of a store's jobs."""
     return "warpsim-" + re.sub(r"[^\w.-]", "_", folder_of(path).stem)
 
 
+def parse_tiles(text: str, number: int | None = None) -> list[int]:
+    """Parses a list of tiles such as "0-9,12".
+
+    Args:
+        text: numbers and ranges.
+        number: number of tiles, if it is known.
+
+    Raises:
+        ValueError: the text is not such a list, or names a tile that does not exist.
+    """
+    tiles: list[int] = []
+    for part in text.strip().split(","):
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+            raise ValueError(f"tiles {text.strip()[:60]}: must be numbers and ranges, such as 0-9,12")
+        if number is not None and int(last) >= number:
+            raise ValueError(f"tiles {part}: must be from 0 to {number - 1}")
+        tiles += range(int(first), int(last) + 1)
+    return tiles
+
+
 def _shares(script: str) -> list[tuple[int, ...]]:
-    """Task - 1 -> the tiles that the script gives it."""
-    found = re.search(r"--array=1-(\d+)\n.*<<'TILES' &\n(\S+)\nTILES\n", script, re.DOTALL)
-    assert found is not None
-    number, tiles = int(found[1]), tiles_of(found[2])
+    """Returns the tiles that a script assigns to each task."""
+    match = re.search(r"--array=1-(\d+)\n.*<<'TILES' &\n(\S+)\nTILES\n", script, re.DOTALL)
+    assert match is not None
+    number, tiles = int(match[1]), parse_tiles(match[2])
     return [tuple(tiles[k::number]) for k in range(number)]
 
 
@@ -263,11 +280,11 @@ def _full(path: str) -> str:
     return path if _is_url(path) else str(Path(path).resolve())
 
 
-def _said_by(command: Sequence[str], text: str = "") -> str:
+def _output_of(command: Sequence[str], text: str = "") -> str:
     try:
         return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
     except FileNotFoundError:
-        raise SlurmError(f"{command[0]}: not found; there is no Slurm on this machine") from None
+        raise SlurmError(f"{command[0]}: not found; Slurm is not installed on this machine") from None
     except subprocess.CalledProcessError as error:
-        said = error.stderr.strip().removeprefix(f"{command[0]}: ")
-        raise SlurmError(f"{command[0]}: {said or f'exit code {error.returncode}'}") from None
+        message = error.stderr.strip().removeprefix(f"{command[0]}: ")
+        raise SlurmError(f"{command[0]}: {message or f'exit code {error.returncode}'}") from None

@@ -1,26 +1,27 @@
-"""One tile of a sweep: a pure function of the plan and the tile's index."""
+"""A tile of a sweep: a pure function of the plan and the tile's index, simulated into arrays or into a store."""
 
 from __future__ import annotations
 
+import pickle
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.arguments import InvalidPoint
-from warpsim.results.schema import SWEEP_VARIABLES, VALID, build_dataset, result_ops
+from warpsim.results.schema import SWEEP_VARIABLES, VALID, result_ops
 from warpsim.simulation.api import simulate_point
-from warpsim.sweeps.points import Parts
+from warpsim.simulation.point import Point
+from warpsim.store.extend import earlier_results
+from warpsim.store.zarr_store import Store, is_done, mark_failed, open_store, write_tile
+from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.replicates import replicated
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from warpsim.simulation.point import Point
-    from warpsim.sweeps.plan import Plan
+from warpsim.sweeps.space import BuildCache, Space
 
 Arrays = Mapping[str, NDArray[Any]]
 """Sweep variables by name."""
@@ -30,58 +31,162 @@ class TileError(RuntimeError):
     """A point of a tile could not be simulated; the message names the point and the reason."""
 
 
-def run_tile(
-    plan: Plan, index: int, before_point: Callable[[], None] | None = None, known: Arrays | None = None
-) -> xr.Dataset:
-    """Simulate all points of one tile.
+class StoppedError(Exception):
+    """The sweep was interrupted before the tile was done; nothing of the tile is kept."""
 
-    The result depends on the plan and the index alone, whatever the process, threads or order of tiles, and whatever is known.
+
+@dataclass(frozen=True)
+class TileOutcome:
+    """What became of a tile.
+
+    Attributes:
+        tile: its index.
+        seconds: the time it took.
+        message: the reason for its failure, or empty.
+    """
+
+    tile: int
+    seconds: float
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A sweep in a form that can be sent to other processes and machines.
+
+    Attributes:
+        plan: the pickled plan.
+        path: folder or URL of its store, which exists.
+    """
+
+    plan: bytes
+    path: str
+
+    @classmethod
+    def of(cls, plan: Plan, store: Store) -> Job:
+        """Makes the job of a plan and its store."""
+        path = store.path.resolve() if isinstance(store.path, Path) else store.path  # workers may have another working folder
+        return cls(pickle.dumps(plan), str(path))
+
+
+def run_tile(
+    plan: Plan, tile: int, before_point: Callable[[], None] | None = None, earlier: Arrays | None = None
+) -> dict[str, NDArray[Any]]:
+    """Simulates all points of one tile.
+
+    The result depends on the plan and the index only; process, thread, order of tiles and earlier results do not change it.
 
     Args:
         plan: the sweep.
-        index: the tile, from 0.
-        before_point: called before each point; what it raises abandons the tile.
-        known: every sweep variable over a part of the tile that was done before the plan grew: the first points along each
-            axis, and of them the first replicates and operation classes.
+        tile: index of the tile, from 0.
+        before_point: called before each point; an exception that it raises abandons the tile.
+        earlier: every sweep variable over a part of the tile that was done before the plan grew: the first points along each
+            axis, with their first replicates and operation classes.
 
     Returns:
-        Every sweep variable over the tile's part of the axes, with coordinates. A point that the chip cannot
+        Every sweep variable over the tile's part of the axes, of shape (*axes, *own dimensions). A point that the chip cannot
         hold is NaN, and its `valid` is False.
 
     Raises:
         TileError: a point could not be simulated.
     """
-    region = plan.grid.region(index)
-    arrays = empty_arrays(plan, plan.grid.tile_shape(index))
-    parts = Parts()
-    for place in plan.places(index):
+    region = plan.grid.region(tile).values()
+    arrays = empty_arrays(plan, plan.grid.tile_shape(tile))
+    cache = BuildCache()
+    columns_of: dict[tuple[str, ...], list[int]] = {}
+    for position in plan.positions(tile):
         if before_point is not None:
             before_point()
-        inside = tuple(i - part.start for i, part in zip(place, region.values(), strict=True))
+        inside = tuple(i - part.start for i, part in zip(position, region, strict=True))
         try:
-            point = plan.point(place, parts)
-            columns = [plan.ops.index(op) for op in result_ops([point.gpu])]
-            before = None if known is None else _known(known, inside, columns)
-            run = partial(simulate_replicates, point, plan.streams(place))
-            _put(arrays, inside, replicated(run, plan.replicates, before), columns)
+            point = plan.point(position, cache)
+            ops = tuple(point.gpu.ops)
+            if ops not in columns_of:
+                columns_of[ops] = [plan.ops.index(op) for op in result_ops([point.gpu])]
+            columns = columns_of[ops]
+            before = None if earlier is None else _earlier_replicates(earlier, inside, columns)
+            simulate = partial(simulate_replicates, point, plan.streams(position))
+            _insert(arrays, inside, replicated(simulate, plan.replicates, before), columns)
         except InvalidPoint:
             continue
         except Exception as error:
-            raise TileError(f"{plan.describe(place)}: {type(error).__name__}: {error}") from error
-    return build_dataset(arrays, tile_coordinates(plan, index), axes=plan.grid.axes)
+            raise TileError(f"{plan.describe(position)}: {type(error).__name__}: {error}") from error
+    return arrays
 
 
 def simulate_replicates(point: Point, streams: bytes | None, first: int, number: int) -> Arrays:
-    """Simulate so many replicates of a point, from number `first` on, by its random streams."""
+    """Simulates `number` replicates of a point from replicate `first` on; `streams` is what the seeds are hashed from."""
     return simulate_point(replace(point, replicates=number), streams=streams, first=first)
 
 
-def _known(known: Arrays, place: tuple[int, ...], columns: Sequence[int]) -> Arrays | None:
-    """What is known of one point, with the chip's own operation classes: its first replicates, at least one."""
-    valid = known[VALID.name]
-    if not all(i < size for i, size in zip(place, valid.shape, strict=True)) or not valid[place]:
+def complete_tile(plan: Plan, store: Store, tile: int, before_point: Callable[[], None] | None = None) -> TileOutcome:
+    """Simulates one tile and writes it to the store. A tile that raises is marked as failed.
+
+    Args:
+        plan: the sweep.
+        store: its store.
+        tile: index of the tile.
+        before_point: called before each point; an exception that it raises abandons the tile.
+
+    Raises:
+        OSError: the store cannot be written.
+    """
+    start = time.perf_counter()
+    if is_done(store, tile):  # another job may have done it in the meantime
+        return TileOutcome(tile, 0.0)
+    try:
+        arrays = run_tile(plan, tile, before_point, earlier_results(store, tile))
+    except TileError as error:
+        seconds = time.perf_counter() - start
+        mark_failed(store, tile, str(error), seconds)
+        return TileOutcome(tile, seconds, str(error))
+    seconds = time.perf_counter() - start
+    try:
+        write_tile(store, tile, arrays, tile_coordinates(plan, tile), seconds)
+    except OSError as error:  # a full disk, a lost connection
+        reason = f"{error.strerror or error}; finished tiles are kept, and the same call resumes the sweep"
+        raise OSError(error.errno, reason, str(store.path)) from error
+    return TileOutcome(tile, seconds)
+
+
+def complete_tile_of(job: Job, tile: int, before_point: Callable[[], None] | None = None) -> TileOutcome:
+    """Runs `complete_tile` in another process, which keeps the plan and the store open between tiles."""
+    plan, store = _opened(job)
+    return complete_tile(plan, store, tile, before_point)
+
+
+@lru_cache(maxsize=1)
+def _opened(job: Job) -> tuple[Plan, Store]:
+    plan: Plan = pickle.loads(job.plan)
+    return plan, open_store(job.path)
+
+
+def tile_coordinates(plan: Plan, tile: int) -> dict[str, Any]:
+    """Returns the labels of every dimension of one tile's results."""
+    region = plan.grid.region(tile)
+    return {name: labels[region.get(name, slice(None))] for name, labels in _labels(plan).items()}
+
+
+def empty_arrays(space: Space, shape: tuple[int, ...]) -> dict[str, NDArray[Any]]:
+    """Returns arrays of every sweep variable over `shape` points, filled with the values of points that do not exist."""
+    labels = _labels(space)
+    return {
+        declared.name: np.full((*shape, *(len(labels[dim]) for dim in declared.dims)), declared.fill, declared.dtype)
+        for declared in SWEEP_VARIABLES
+    }
+
+
+def _labels(space: Space) -> dict[str, Any]:
+    """Returns the labels of every dimension of the result."""
+    return {name: value for name, value in space.coordinates().items() if isinstance(value, list | np.ndarray)}
+
+
+def _earlier_replicates(earlier: Arrays, position: tuple[int, ...], columns: Sequence[int]) -> Arrays | None:
+    """Returns the earlier replicates of one point, with the operation classes of its chip only; None if there are none."""
+    valid = earlier[VALID.name]
+    if not all(i < size for i, size in zip(position, valid.shape, strict=True)) or not valid[position]:
         return None
-    results = {declared.name: known[declared.name][place] for declared in SWEEP_VARIABLES if declared is not VALID}
+    results = {declared.name: earlier[declared.name][position] for declared in SWEEP_VARIABLES if declared is not VALID}
     for declared in SWEEP_VARIABLES:
         if declared.dims and declared.dims[-1] == "op":
             results[declared.name] = results[declared.name][..., columns]
@@ -89,34 +194,14 @@ def _known(known: Arrays, place: tuple[int, ...], columns: Sequence[int]) -> Arr
     return {name: values[:number] for name, values in results.items()}
 
 
-def tile_coordinates(plan: Plan, index: int) -> dict[str, Any]:
-    """Labels of the dimensions of one tile."""
-    region = plan.grid.region(index)
-    return {name: labels[region.get(name, slice(None))] for name, labels in _labels(plan).items()}
-
-
-def empty_arrays(plan: Plan, shape: tuple[int, ...]) -> dict[str, NDArray[Any]]:
-    """Arrays of every sweep variable over so many points, holding what stands where nothing was simulated."""
-    labels = _labels(plan)
-    return {
-        declared.name: np.full((*shape, *(len(labels[dim]) for dim in declared.dims)), declared.fill, declared.dtype)
-        for declared in SWEEP_VARIABLES
-    }
-
-
-def _labels(plan: Plan) -> dict[str, Any]:
-    """Labels of every dimension of the result."""
-    return {name: value for name, value in plan.coordinates().items() if isinstance(value, list | np.ndarray)}
-
-
-def _put(arrays: Arrays, place: tuple[int, ...], results: Arrays, columns: Sequence[int]) -> None:
-    """Enter one point's replicates; the chip's operation classes go to their places among those of all chips."""
-    arrays[VALID.name][place] = True
+def _insert(arrays: Arrays, position: tuple[int, ...], results: Arrays, columns: Sequence[int]) -> None:
+    """Enters one point's replicates; `columns` are the chip's operation classes among those of all chips."""
+    arrays[VALID.name][position] = True
     for declared in SWEEP_VARIABLES:
         if declared is VALID:
             continue
         values = results[declared.name]
-        target = arrays[declared.name][place][: len(values)]
+        target = arrays[declared.name][position][: len(values)]
         if declared.dims[-1] == "op":
             target[..., columns] = values
         else:

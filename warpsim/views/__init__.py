@@ -1,4 +1,4 @@
-"""Results for people: figures, the HTML report, timelines, text tables."""
+"""Presents results: figures, the HTML report, timelines and text tables."""
 
 import lazy_loader
 

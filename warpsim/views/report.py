@@ -1,8 +1,8 @@
-"""A result as one page of HTML that needs no network: figures to hover over and to change, the points, the provenance.
+"""Writes a result as one HTML page that works offline: interactive figures, a table of the points, and the provenance.
 
-plotly draws the figures; its program (4.8 MB) is part of the page, compressed to 2 MB. Of the libraries that draw in a browser it
-brings the least along: to embed vega-lite, altair needs a package of 33 MB, and bokeh, whose program has 1.3 MB, needs tornado,
-pillow and seven more.
+Plotly draws the figures. The page includes the JavaScript of plotly (4.8 MB), compressed to 2 MB. Of the libraries that draw in a
+browser, plotly has the smallest dependencies: altair needs a package of 33 MB to embed vega-lite, and bokeh (1.3 MB of
+JavaScript) needs nine packages, among them tornado and pillow.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import numpy as np
 
 from warpsim.results.statistics import OCCUPANCY_AXES
 from warpsim.views import report_data
-from warpsim.views.drafts import draft
-from warpsim.views.report_data import MAX_POINTS, Reduced, numbers, reduce
+from warpsim.views.atomic_file import atomic_write
+from warpsim.views.report_data import MAX_POINTS, Thinned, json_numbers, thin
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     Model = Callable[[xr.Dataset, tuple[str, ...]], Bounds]
 
 _BINDS = "binds"
-_TABLE = ("peak_fraction", "bandwidth", "memory_latency", "warp_latency", "occupancy")
-_MOST_ROWS = 24
+_TABLE_VARIABLES = ("peak_fraction", "bandwidth", "memory_latency", "warp_latency", "occupancy")
+_MAX_ROWS = 24
+"""Variables of a run with a longer dimension are not listed in the table."""
 _RUN_PANELS = (
     ("Warp states", "warp_cycles"),
     ("Occupancy over time", "occupancy_over_time"),
@@ -53,26 +54,27 @@ def write_report(
     notes: Sequence[str] = (),
     limit: int = MAX_POINTS,
 ) -> None:
-    """Write a result as a page.
+    """Writes a result as an HTML page.
 
     Args:
-        results: of `simulate`, `sweep` or `open_results`, or a selection of their points.
-        path: the file; it appears complete or not at all.
-        model: says what binds at the points of a result, `warpsim.analysis.at_points.bounds`; left out, the page does not.
-        title: of the page.
-        notes: sentences that stand at its top, such as what of a store is missing.
-        limit: points of the page at most; of more, every k-th value of the longest axes is taken, and the page says so.
+        results: results of `simulate`, `sweep` or `open_results`, or a selection of their points.
+        path: the file, which is written atomically.
+        model: determines what binds at each point, such as `warpsim.analysis.at_points.bounds`; None: the page does not show it.
+        title: title of the page.
+        notes: sentences at the top of the page, such as a note that a store is incomplete.
+        limit: upper limit on the points of the page. If there are more, the page shows every k-th value of the longest axes,
+            and states this.
 
     Raises:
         ValueError: these are not results of warpsim.
         ModuleNotFoundError: the package plotly is not installed.
     """
-    text = page(results, model=model, title=title, notes=notes, limit=limit)
-    with draft(path) as name, open(name, "w", encoding="utf-8") as file:
+    text = report_html(results, model=model, title=title, notes=notes, limit=limit)
+    with atomic_write(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write(text)
 
 
-def page(
+def report_html(
     results: xr.Dataset,
     *,
     model: Model | None = None,
@@ -80,34 +82,34 @@ def page(
     notes: Sequence[str] = (),
     limit: int = MAX_POINTS,
 ) -> str:
-    """The page's text; arguments and errors are those of `write_report`."""
-    plotly = _plotly()
-    reduced = reduce(results, limit)
-    there = int(np.isfinite(reduced.results["peak_fraction"].mean("replicate")).sum())
-    entries = report_data.variables(reduced)
-    dims = report_data.dimensions(reduced, entries)
-    bounds = None if model is None else model(reduced.results, reduced.axes)
+    """Returns the text of the page. Arguments and errors are those of `write_report`."""
+    plotly = _packed_plotly()
+    thinned = thin(results, limit)
+    simulated = int(np.isfinite(thinned.results["peak_fraction"].mean("replicate")).sum())
+    entries = report_data.drawable_variables(thinned)
+    dims = report_data.dimensions(thinned, entries)
+    bounds = None if model is None else model(thinned.results, thinned.axes)
     if bounds is not None and bounds.kinds:
-        _add_model(entries, bounds, reduced)
-    data = {"axes": reduced.axes, "dims": dims, "variables": entries, "binds": _BINDS if _BINDS in entries else None,
-            "panels": _panels(entries, reduced), "table": _table(entries, dims, reduced)}  # fmt: skip
+        _add_model_numbers(entries, bounds, thinned)
+    data = {"axes": thinned.axes, "dims": dims, "variables": entries, "binds": _BINDS if _BINDS in entries else None,
+            "panels": _panels(entries, thinned), "table": _table(entries, dims, thinned)}  # fmt: skip
     values = {
         "title": html.escape(title),
-        "lead": html.escape(_lead(reduced, there)),
-        "notes": "\n".join(f'<p class="note">{html.escape(note)}</p>' for note in [*notes, *_thinned(reduced)]),
-        "bounds": "" if bounds is None else _bounds_section(bounds, reduced),
-        "table_title": "Points" if reduced.axes else "All numbers",
+        "lead": html.escape(_summary_line(thinned, simulated)),
+        "notes": "\n".join(f'<p class="note">{html.escape(note)}</p>' for note in [*notes, *_thinning_note(thinned)]),
+        "bounds": "" if bounds is None else _bounds_section(bounds, thinned),
+        "table_title": "Points" if thinned.axes else "All numbers",
         "provenance": _provenance(results.attrs),
         "data": json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
         "plotly": plotly,
-        "style": _file("report.css"),
-        "script": _file("report.js"),
+        "style": _page_file("report.css"),
+        "script": _page_file("report.js"),
     }
-    return Template(_file("report.html")).substitute(values)
+    return Template(_page_file("report.html")).substitute(values)
 
 
-def _plotly() -> str:
-    """Plotly's program as the page unpacks it."""
+def _packed_plotly() -> str:
+    """Returns the JavaScript of plotly, compressed by gzip and encoded in base64."""
     try:
         from plotly.offline import get_plotlyjs
     except ModuleNotFoundError as error:
@@ -116,100 +118,104 @@ def _plotly() -> str:
     return base64.b64encode(packed).decode("ascii")
 
 
-def _file(name: str) -> str:
+def _page_file(name: str) -> str:
     return (resources.files("warpsim.views") / "page" / name).read_text(encoding="utf-8")
 
 
-def _lead(reduced: Reduced, there: int) -> str:
-    there_are = reduced.results["peak_fraction"].notnull().sum("replicate")
-    most = int(there_are.max())
-    least = int(there_are.where(there_are > 0).min()) if most else 0
+def _summary_line(thinned: Thinned, simulated: int) -> str:
+    """Returns a sentence on the number of points and replicates."""
+    counts = thinned.results["peak_fraction"].notnull().sum("replicate")
+    most = int(counts.max())
+    least = int(counts.where(counts > 0).min()) if most else 0
     replicates = str(most) if least == most else f"{least} to {most}"
     each = f"{replicates} replicates; means with 95 % intervals" if most > 1 else "one replicate, so without intervals"
-    if not reduced.axes:
+    if not thinned.axes:
         return f"A single run: {each}."
-    sizes = " × ".join(f"{reduced.results.sizes[axis]} {axis}" for axis in reduced.axes)
-    return f"{there} simulated points ({sizes}), each with {each}."
+    sizes = " × ".join(f"{thinned.results.sizes[axis]} {axis}" for axis in thinned.axes)
+    return f"{simulated} simulated points ({sizes}), each with {each}."
 
 
-def _thinned(reduced: Reduced) -> list[str]:
-    if not reduced.kept:
+def _thinning_note(thinned: Thinned) -> list[str]:
+    """Returns a note on the points that are left out, if any."""
+    if not thinned.thinned_axes:
         return []
-    shown = int(np.prod([reduced.results.sizes[axis] for axis in reduced.axes]))
-    parts = ", ".join(f"{kept} of {there} values of {axis}" for axis, (kept, there) in reduced.kept.items())
+    shown = int(np.prod([thinned.results.sizes[axis] for axis in thinned.axes]))
+    axes = ", ".join(f"{kept} of {total} values of {axis}" for axis, (kept, total) in thinned.thinned_axes.items())
     return [
-        f"The result has {reduced.points} points; this page shows {shown} of them: {parts}. Each number is that of its point; "
-        "none is averaged over points. A selection (--where AXIS=VALUE) shows the rest."
+        f"The result has {thinned.total_points} points; this page shows {shown} of them: {axes}. Each number belongs to one "
+        "point; nothing is averaged over points. A selection (--where AXIS=VALUE) shows the rest."
     ]
 
 
-def _add_model(entries: dict[str, dict[str, Any]], model: Bounds, reduced: Reduced) -> None:
-    """Give variables the model's numbers, and add the variable that says what binds."""
+def _add_model_numbers(entries: dict[str, dict[str, Any]], model: Bounds, thinned: Thinned) -> None:
+    """Adds the model's numbers to the variables, and a variable for what binds."""
     for name, by_op in (("throughput", model.throughput), ("ipc", model.ipc)):
         if name in entries:
-            ops = reduced.results["op"].values[entries[name]["keep"]["op"]]
-            nothing = np.where(model.binds < 0, np.nan, 0.0)
-            entries[name]["model"] = numbers(np.stack([by_op.get(op, nothing) for op in ops], axis=-1))
+            ops = thinned.results["op"].values[entries[name]["indices"]["op"]]
+            zero = np.where(model.binds < 0, np.nan, 0.0)
+            entries[name]["model"] = json_numbers(np.stack([by_op.get(op, zero) for op in ops], axis=-1))
     for name, values in (("bandwidth", model.bandwidth), ("peak_fraction", model.peak_fraction)):
         if name in entries:
-            entries[name]["model"] = numbers(values)
+            entries[name]["model"] = json_numbers(values)
     if "needed_warps" in entries:
-        along = next(i for i, axis in enumerate(reduced.axes) if axis in OCCUPANCY_AXES)
-        entries["needed_warps"]["model"] = numbers(np.fmax.reduce(report_data.NEEDED * model.full_warps, axis=along))
-    if reduced.axes:
-        binds = [place if place >= 0 else None for place in model.binds.ravel().tolist()]
-        entries[_BINDS] = {"label": "what binds", "units": "1", "dims": list(reduced.axes), "keep": {}, "mean": binds,
+        along = next(i for i, axis in enumerate(thinned.axes) if axis in OCCUPANCY_AXES)
+        needed = np.fmax.reduce(report_data.NEEDED_FRACTION * model.full_warps, axis=along)
+        entries["needed_warps"]["model"] = json_numbers(needed)
+    if thinned.axes:
+        binds = [kind if kind >= 0 else None for kind in model.binds.ravel().tolist()]
+        entries[_BINDS] = {"label": "what binds", "units": "1", "dims": list(thinned.axes), "indices": {}, "mean": binds,
                            "half": None, "categories": model.kinds}  # fmt: skip
 
 
-def _panels(entries: Mapping[str, Any], reduced: Reduced) -> list[dict[str, Any]]:
+def _panels(entries: Mapping[str, Any], thinned: Thinned) -> list[dict[str, Any]]:
+    """Returns the figures of the page: title, kind, variable and hint of each."""
     if "peak_fraction" not in entries:  # nothing has been simulated yet
         return []
 
     def panel(title: str, kind: str, y: str, hint: str = "") -> dict[str, Any]:
         return {"title": title, "kind": kind, "y": y, "hint": hint}
 
-    if not reduced.axes:
+    if not thinned.axes:
         stacked = ("warp_cycles", "warp_cycles_over_time", "line_warp_cycles")
         panels = [panel(title, "stacked" if y in stacked else "curves", y) for title, y in _RUN_PANELS if y in entries]
-        lines = reduced.results.sizes.get("line", 0)
-        for one in panels:
-            if one["y"] == "line_warp_cycles" and lines > report_data.MAX_LINES:
-                one["hint"] = f"The {report_data.MAX_LINES} of {lines} lines with the most cycles."
+        lines = thinned.results.sizes.get("line", 0)
+        for shown in panels:
+            if shown["y"] == "line_warp_cycles" and lines > report_data.MAX_LINES:
+                shown["hint"] = f"The {report_data.MAX_LINES} of {lines} lines with the most cycles."
         return panels
     panels = [panel("Curves", "curves", "peak_fraction")]
     if "warp_cycles" in entries:
         panels.append(panel("Warp states", "stacked", "warp_cycles"))
     if entries.get("needed_warps", {}).get("dims"):
-        hint = "The smallest of the occupancies that are shown at which 90 % of a throughput limit is attained."
+        hint = "The smallest occupancy shown that attains 90 % of a throughput limit."
         panels.append(panel("Warps needed", "curves", "needed_warps", hint))
-    if _BINDS in entries and sum(size > 1 for size in reduced.results["peak_fraction"].sizes.values()) > 1:
-        hint = "By Volkov's model; choose any other variable to see it as a map."
+    if _BINDS in entries and sum(size > 1 for size in thinned.results["peak_fraction"].sizes.values()) > 1:
+        hint = "By Volkov's model. Any other variable can be selected and shown as a map."
         panels.append(panel("What binds where", "map", _BINDS, hint))
     return panels
 
 
-def _table(entries: Mapping[str, Any], dims: Mapping[str, Any], reduced: Reduced) -> dict[str, Any]:
-    return _point_table(entries, dims, reduced) if reduced.axes else _run_table(entries, dims)
+def _table(entries: Mapping[str, Any], dims: Mapping[str, Any], thinned: Thinned) -> dict[str, Any]:
+    return _point_table(entries, dims, thinned) if thinned.axes else _run_table(entries, dims)
 
 
-def _point_table(entries: Mapping[str, Any], dims: Mapping[str, Any], reduced: Reduced) -> dict[str, Any]:
-    """A row for each point that was simulated: its place on the axes, what binds, and its numbers."""
-    axes = list(reduced.axes)
+def _point_table(entries: Mapping[str, Any], dims: Mapping[str, Any], thinned: Thinned) -> dict[str, Any]:
+    """Returns a table with a row per simulated point: its values on the axes, what binds, and its numbers."""
+    axes = list(thinned.axes)
     columns = [_column(axis, dims[axis], bool(dims[axis]["values"])) for axis in axes]
     binds = entries.get(_BINDS)
     if binds:
         columns.append(_column(_BINDS, binds, False))
-    shown = {name: entries[name] for name in _TABLE if name in entries}
+    shown = {name: entries[name] for name in _TABLE_VARIABLES if name in entries}
     for name, entry in shown.items():
         columns.append(_column(name, entry, True))
         if entry["half"] is not None:
             columns.append({"text": "±", "units": "95 %", "numeric": True})
     rows = []
-    for flat, place in enumerate(np.ndindex(*(reduced.results.sizes[axis] for axis in axes))):
+    for flat, index in enumerate(np.ndindex(*(thinned.results.sizes[axis] for axis in axes))):
         if all(entry["mean"][flat] is None for entry in shown.values()):
             continue
-        row: list[Any] = [(dims[axis]["values"] or dims[axis]["texts"])[i] for axis, i in zip(axes, place, strict=True)]
+        row: list[Any] = [(dims[axis]["values"] or dims[axis]["texts"])[i] for axis, i in zip(axes, index, strict=True)]
         if binds:
             row.append("" if binds["mean"][flat] is None else binds["categories"][binds["mean"][flat]])
         for entry in shown.values():
@@ -219,18 +225,18 @@ def _point_table(entries: Mapping[str, Any], dims: Mapping[str, Any], reduced: R
 
 
 def _run_table(entries: Mapping[str, Any], dims: Mapping[str, Any]) -> dict[str, Any]:
-    """A row for each number of the run, but for long lists of them."""
-    heads = (("variable", False), ("of", False), ("mean", True), ("± 95 %", True), ("model", True), ("units", False))
+    """Returns a table with a row per number of a run, without variables that have a long dimension."""
+    columns = (("variable", False), ("of", False), ("mean", True), ("± 95 %", True), ("model", True), ("units", False))
     rows = []
     for name, entry in entries.items():
-        if any(len(places) > _MOST_ROWS for places in entry["keep"].values()):
+        if any(len(indices) > _MAX_ROWS for indices in entry["indices"].values()):
             continue
-        kept = [[dims[dim]["texts"][i] for i in entry["keep"][dim]] for dim in entry["dims"]]
-        for flat, place in enumerate(np.ndindex(*map(len, kept))):
-            of = ", ".join(texts[i] for texts, i in zip(kept, place, strict=True))
+        labels = [[dims[dim]["texts"][i] for i in entry["indices"][dim]] for dim in entry["dims"]]
+        for flat, index in enumerate(np.ndindex(*map(len, labels))):
+            of = ", ".join(texts[i] for texts, i in zip(labels, index, strict=True))
             half, model = (entry[what][flat] if entry.get(what) is not None else None for what in ("half", "model"))
             rows.append([name, of, entry["mean"][flat], half, model, _unit(entry)])
-    return {"columns": [{"text": text, "units": "", "numeric": numeric} for text, numeric in heads], "rows": rows}
+    return {"columns": [{"text": text, "units": "", "numeric": numeric} for text, numeric in columns], "rows": rows}
 
 
 def _column(name: str, of: Mapping[str, Any], numeric: bool) -> dict[str, Any]:
@@ -241,54 +247,54 @@ def _unit(thing: Mapping[str, Any]) -> str:
     return "" if thing["units"] == "1" else str(thing["units"])
 
 
-def _bounds_section(model: Bounds, reduced: Reduced) -> str:
-    """What binds, in a table: over the points of a sweep, or the worksheet of a run."""
+def _bounds_section(model: Bounds, thinned: Thinned) -> str:
+    """Returns a section on what binds: a table over the points of a sweep, or the worksheet of a run."""
     if not model.kinds:
-        why = html.escape(model.missing or "the chip can hold no point")
-        return f"<section><h2>What binds</h2><p>Not known: {why}.</p></section>"
-    told = (
-        "By V. Volkov's model (<i>Understanding Latency Hiding on GPUs</i>, 2016, 3.5 to 3.7): throughput is the smaller of "
-        "occupancy / latency bound and the throughput bound, which is that of a unit, of the bandwidth, or of issue."
+        reason = html.escape(model.missing or "the chip can hold no point")
+        return f"<section><h2>What binds</h2><p>Unknown: {reason}.</p></section>"
+    explanation = (
+        "By the model of V. Volkov (<i>Understanding Latency Hiding on GPUs</i>, 2016, sections 3.5 to 3.7): throughput is the "
+        "smaller of occupancy / latency bound and the throughput bound, which is that of a unit, of the bandwidth, or of issue."
     )
-    if not reduced.axes:
+    if not thinned.axes:
         sheet = "" if model.worksheet is None else f"<pre>{html.escape(str(model.worksheet))}</pre>"
         per = "" if model.worksheet is None else f" Its latency bound is {model.latency:.6g} cycles per {model.worksheet.per}."
         binds = html.escape(model.kinds[0])
-        return f'<section><h2>What binds: {binds}</h2><p class="hint">{told}{per}</p>{sheet}</section>'
-    done = np.isfinite(reduced.results["peak_fraction"].mean("replicate").values)
-    attained = reduced.results["peak_fraction"].mean("replicate").values
+        return f'<section><h2>What binds: {binds}</h2><p class="hint">{explanation}{per}</p>{sheet}</section>'
+    done = np.isfinite(thinned.results["peak_fraction"].mean("replicate").values)
+    attained = thinned.results["peak_fraction"].mean("replicate").values
     counted = Counter(model.binds[done & (model.binds >= 0)].tolist())
     rows = []
-    for place, count in counted.most_common():
-        here = attained[done & (model.binds == place)]
-        cells = (html.escape(model.kinds[place]), str(count), f"{here.min():.3g} to {here.max():.3g}")
+    for kind, count in counted.most_common():
+        fractions = attained[done & (model.binds == kind)]
+        cells = (html.escape(model.kinds[kind]), str(count), f"{fractions.min():.3g} to {fractions.max():.3g}")
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     head = "<tr><th>binds</th><th>points</th><th>simulated fraction of the tightest limit</th></tr>"
-    return f'<section><h2>What binds</h2><p class="hint">{told}</p><table>{head}{"".join(rows)}</table></section>'
+    return f'<section><h2>What binds</h2><p class="hint">{explanation}</p><table>{head}{"".join(rows)}</table></section>'
 
 
 def _provenance(attrs: Mapping[str, Any]) -> str:
-    """Program, history, settings, and the whole record to unfold."""
-    rows = [("program", str(attrs.get("source", "not known"))), ("history", str(attrs.get("history", "not known")))]
+    """Returns a table of program, history and settings, and the complete record in a section that can be unfolded."""
+    rows = [("program", str(attrs.get("source", "unknown"))), ("history", str(attrs.get("history", "unknown")))]
     text = str(attrs.get("provenance", ""))
     try:
         record = json.loads(text)
         rows += [("software", ", ".join(f"{name} {version}" for name, version in record["software"].items()))]
         settings = record["call"].get("settings", record["call"])
-        rows += [(name, _said(value)) for name, value in settings.items() if value is not None]
+        rows += [(name, _setting_text(value)) for name, value in settings.items() if value is not None]
         text = json.dumps(record, indent=1)
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
     lines = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>" for name, value in rows)
-    record_text = f"<details><summary>the whole record</summary><pre>{html.escape(text)}</pre></details>" if text else ""
+    record_text = f"<details><summary>complete record</summary><pre>{html.escape(text)}</pre></details>" if text else ""
     return f'<div class="scroll"><table>{lines}</table></div>{record_text}'
 
 
-def _said(value: Any) -> str:
-    """A setting in a line: an object by its name, a long list by its ends."""
+def _setting_text(value: Any) -> str:
+    """Returns a setting on one line: an object by its name, a long list by its first and last values."""
     if isinstance(value, dict):
         return str(value.get("name") or ", ".join(f"{key} {item}" for key, item in value.items() if item is not None))
     if isinstance(value, list):
-        items = [_said(item) for item in value]
+        items = [_setting_text(item) for item in value]
         return ", ".join(items if len(items) <= 12 else [*items[:5], "…", *items[-5:]])
     return str(value)

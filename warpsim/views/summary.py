@@ -1,4 +1,4 @@
-"""One point's results as a page of text."""
+"""Summarizes the results of one point as a text table."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from warpsim.results.schema import QUANTILES, SLOTS, STATES, variable
 from warpsim.results.statistics import half_width
+from warpsim.views.text_table import text_table
 
 _BY_OP = ("ipc", "throughput")
 _SCALARS = (
@@ -25,11 +26,11 @@ _SHARES = {"warp_cycles": STATES, "scheduler_cycles": SLOTS}
 
 
 def summary(arrays: Mapping[str, NDArray[Any]], ops: Sequence[str]) -> str:
-    """A table of the means over replicates, with half-widths of their 95 % intervals where there are several.
+    """Returns a table of means over replicates, with half the width of their 95 % intervals if there are several replicates.
 
     Args:
-        arrays: what `simulate_point` returned.
-        ops: labels of the operation classes; those that were never issued are left out.
+        arrays: the arrays that `simulate_point` returns, replicates first.
+        ops: labels of the operation classes. Classes of which no instruction was issued are left out.
     """
     rows: list[tuple[str, str, str]] = []
     issued = arrays["instructions"].sum(axis=0) > 0
@@ -49,17 +50,7 @@ def summary(arrays: Mapping[str, NDArray[Any]], ops: Sequence[str]) -> str:
         for label, values in zip(labels, shares.T, strict=True):
             if values.any():
                 rows.append((f"{name} {label}", _number(values), "%"))
-    return table(rows)
-
-
-def table(rows: Sequence[Sequence[str]], header: Sequence[str] = ()) -> str:
-    """Rows of text in columns as wide as their widest entry."""
-    every = [tuple(header), *rows] if header else list(rows)
-    widths = [max(len(row[column]) for row in every) for column in range(len(every[0]))]
-    return "\n".join(
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in every
-    )
+    return text_table(rows)
 
 
 def _number(values: NDArray[Any]) -> str:

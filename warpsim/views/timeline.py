@@ -1,12 +1,12 @@
-"""A traced run as a file for the timeline viewer Perfetto (ui.perfetto.dev).
+"""Writes a traced run as a file for the timeline viewer Perfetto (ui.perfetto.dev).
 
-The format is Perfetto's own, a stream of TrackEvent messages: its documentation recommends it for data from elsewhere, over
-Chrome's JSON, which is legacy (perfetto.dev/docs, "Converting arbitrary timestamped data to Perfetto", "Visualizing external
-trace formats"). The viewer counts nanoseconds, so 1 ns there is 1 cycle here.
+The format is a stream of Perfetto's TrackEvent messages. Perfetto's documentation recommends it for converted data, and calls the
+JSON format of Chrome legacy (perfetto.dev/docs, "Converting arbitrary timestamped data to Perfetto", "Visualizing external trace
+formats"). The viewer counts nanoseconds; 1 ns stands for 1 cycle.
 
-A process is an SM, and a thread one of its warp schedulers. Under it, each warp slot has a track, with a slice for each warp
-from its start up to and including its last resident cycle; the scheduler's own track has a slice of one cycle for each
-recorded issue. Occupancy is a counter of each SM; bandwidth, instructions issued and warp states are counters of the chip.
+A process is an SM, and a thread is one of its warp schedulers. Each warp slot is a track below its scheduler, with a slice per
+warp from its start to its last resident cycle, inclusive. The track of the scheduler has a slice of one cycle per recorded issue.
+Occupancy is a counter of each SM; bandwidth, issued instructions and warp states are counters of the chip.
 """
 
 from __future__ import annotations
@@ -17,40 +17,38 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warpsim.views.drafts import draft
+from warpsim.arguments import integer
+from warpsim.views.atomic_file import atomic_write
 
 if TYPE_CHECKING:
     import xarray as xr
 
 SOURCES = ("warp_start", "issue_cycle", "occupancy_change_cycle", "occupancy_over_time", "bandwidth_over_time",
            "instructions_over_time", "warp_cycles_over_time")  # fmt: skip
-"""Variables of a traced result that become tracks."""
+"""Variables of a trace that become tracks."""
 
-_SEQUENCE = 1  # one writer, so one sequence of packets
+_SEQUENCE = 1  # identifies the writer of the packets, of which there is one
 _UNITS = {"warps/SM": "warps", "warp cycles": "warp-cycles"}
 
 
 def write_timeline(results: xr.Dataset, path: str | os.PathLike[str], *, replicate: int = 0) -> int:
-    """Write one replicate of a traced run as a Perfetto trace.
+    """Writes one replicate of a traced run as a Perfetto trace.
 
     Args:
-        results: what `simulate(..., trace=...)` returned. Whatever of the trace is there becomes tracks.
-        path: the file; it appears complete or not at all.
+        results: what `simulate(..., trace=...)` returned. Every recorded part of the trace becomes tracks.
+        path: the file, which is written atomically.
         replicate: index of the replicate.
 
     Returns:
         The number of packets written.
 
     Raises:
-        ValueError: the results hold no trace, or have no such replicate.
+        ValueError: the results hold no trace, or do not have this replicate.
         ModuleNotFoundError: the package perfetto is not installed.
     """
-    found = [name for name in SOURCES if name in results.data_vars]
-    if not found:
+    if not any(name in results.data_vars for name in SOURCES):
         raise ValueError(f"results: must hold a trace, one of {', '.join(SOURCES)}; simulate with trace=Trace(...)")
-    replicates = results.sizes.get("replicate", 1)
-    if not 0 <= replicate < replicates:
-        raise ValueError(f"replicate = {replicate}: must be from 0 to {replicates - 1}")
+    integer("replicate", replicate, 0, results.sizes.get("replicate", 1) - 1)
     if "replicate" in results.dims:
         results = results.isel(replicate=replicate)
     try:
@@ -58,7 +56,7 @@ def write_timeline(results: xr.Dataset, path: str | os.PathLike[str], *, replica
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"a timeline needs the package {error.name}: pip install 'warpsim[trace]'") from None
     count = 0
-    with draft(path) as name, open(name, "wb") as file:
+    with atomic_write(path) as temporary, open(temporary, "wb") as file:
         builder = StreamingTraceProtoBuilder(file)
         for packet in _Tracks(builder.create_packet, results).packets():
             packet.trusted_packet_sequence_id = _SEQUENCE
@@ -68,7 +66,7 @@ def write_timeline(results: xr.Dataset, path: str | os.PathLike[str], *, replica
 
 
 class _Tracks:
-    """The packets of one run. A track is described before its first event."""
+    """Generates the packets of one run. A track is described before its first event."""
 
     def __init__(self, create_packet: Any, results: xr.Dataset) -> None:
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as protos
@@ -77,10 +75,10 @@ class _Tracks:
         self._event: Any = protos.TrackEvent
         self._descriptor: Any = protos.TrackDescriptor
         self._results = results
-        self._known: dict[tuple[Any, ...], int] = {}
+        self._uuids: dict[tuple[Any, ...], int] = {}
 
     def packets(self) -> Iterator[Any]:
-        """Every packet, first those that describe the SMs and schedulers, in order of their numbers."""
+        """Yields every packet, starting with those that describe the SMs and schedulers in numerical order."""
         for sm, scheduler in sorted(self._schedulers()):
             yield from self._thread(sm, scheduler)
         if "occupancy_change_cycle" in self._results:
@@ -94,48 +92,49 @@ class _Tracks:
             yield from self._issues()
 
     def _rows(self, by: str, *names: str) -> list[tuple[Any, ...]]:
-        """Rows of some variables along their one dimension, as numbers, without the padding where `by` is NaN."""
-        there = ~np.isnan(self._results[by].values.astype(float))
-        return list(zip(*(self._results[name].values[there].tolist() for name in names), strict=True))
+        """Returns the rows of some variables as numbers, without the padding, which is where `by` is NaN."""
+        present = ~np.isnan(self._results[by].values.astype(float))
+        return list(zip(*(self._results[name].values[present].tolist() for name in names), strict=True))
 
     def _schedulers(self) -> set[tuple[int, int]]:
-        found: set[tuple[int, int]] = set()
+        """Returns SM and number of every scheduler in the trace."""
+        schedulers: set[tuple[int, int]] = set()
         for by, kind in (("warp_start", "warp"), ("issue_cycle", "issue")):
             if by in self._results:
                 rows = self._rows(by, f"{kind}_sm", f"{kind}_scheduler")
-                found |= {(int(sm), int(scheduler)) for sm, scheduler in rows}
-        return found
+                schedulers |= {(int(sm), int(scheduler)) for sm, scheduler in rows}
+        return schedulers
 
     def _track(self, key: tuple[Any, ...], parent: int = 0, **fields: Any) -> Iterator[Any]:
-        """Describe a track, once. Its identity is the place at which it was first met, from 1."""
-        if key in self._known:
+        """Yields the description of a track unless it has been described. Tracks are numbered from 1."""
+        if key in self._uuids:
             return
-        self._known[key] = len(self._known) + 1
+        self._uuids[key] = len(self._uuids) + 1
         packet = self._create()
         track = packet.track_descriptor
-        track.uuid = self._known[key]
+        track.uuid = self._uuids[key]
         if parent:
             track.parent_uuid = parent
         track.child_ordering = self._descriptor.EXPLICIT
         for name, value in fields.items():
             if isinstance(value, dict):
-                part = getattr(track, name)
-                part.SetInParent()
+                message = getattr(track, name)
+                message.SetInParent()
                 for inner, text in value.items():
-                    setattr(part, inner, text)
+                    setattr(message, inner, text)
             else:
                 setattr(track, name, value)
         yield packet
 
     def _process(self, sm: int) -> Iterator[Any]:
-        process = {"pid": sm + 1, "process_name": f"SM {sm}"}  # a viewer takes process 0 for its own
+        process = {"pid": sm + 1, "process_name": f"SM {sm}"}  # the viewer reserves process 0
         yield from self._track(("sm", sm), process=process, sibling_order_rank=sm)
 
     def _thread(self, sm: int, scheduler: int) -> Iterator[Any]:
         yield from self._process(sm)
         thread = {"pid": sm + 1, "tid": 1000 * (sm + 1) + scheduler, "thread_name": f"scheduler {scheduler}"}
         key = ("scheduler", sm, scheduler)
-        yield from self._track(key, self._known["sm", sm], thread=thread, sibling_order_rank=scheduler)
+        yield from self._track(key, self._uuids["sm", sm], thread=thread, sibling_order_rank=scheduler)
 
     def _counter(self, key: tuple[Any, ...], name: str, unit: str, parent: int = 0) -> Iterator[Any]:
         counter = {"unit_name": _UNITS.get(unit, unit)}
@@ -145,7 +144,7 @@ class _Tracks:
         packet = self._create()
         packet.timestamp = int(cycle)
         packet.track_event.type = kind
-        packet.track_event.track_uuid = self._known[key]
+        packet.track_event.track_uuid = self._uuids[key]
         return packet
 
     def _value(self, cycle: float, key: tuple[Any, ...], value: float) -> Any:
@@ -166,9 +165,9 @@ class _Tracks:
 
     def _occupancy(self, cycle: float, sm: int, warps: float) -> Iterator[Any]:
         key = ("occupancy", sm)
-        if key not in self._known:
+        if key not in self._uuids:
             yield from self._process(sm)
-            yield from self._counter(key, "occupancy", "warps", self._known["sm", sm])
+            yield from self._counter(key, "occupancy", "warps", self._uuids["sm", sm])
         yield self._value(cycle, key, warps)
 
     def _chip_counters(self) -> Iterator[Any]:
@@ -183,25 +182,25 @@ class _Tracks:
 
     def _series(self, name: str, series: xr.DataArray) -> Iterator[Any]:
         yield from self._track(("chip",), name="chip")
-        yield from self._counter(("chip", name), name, str(series.attrs.get("units", "")), self._known["chip",])
+        yield from self._counter(("chip", name), name, str(series.attrs.get("units", "")), self._uuids["chip",])
         for cycle, value in zip(series["time"].values, series.values.tolist(), strict=True):
             if value == value:
                 yield self._value(cycle, ("chip", name), value)
 
     def _warps(self) -> Iterator[Any]:
-        """Slices of a slot in order of time: of two events in one cycle, the viewer takes them as they come."""
+        """Yields the slices of each slot in order of time, because the viewer keeps the order of events in one cycle."""
         names = ("start", "end", "sm", "scheduler", "slot", "block")
         rows = self._rows("warp_start", *(f"warp_{name}" for name in names), "warp")
-        width = len(str(int(max((row[4] for row in rows), default=0))))  # the viewer sorts tracks as text
+        width = len(str(int(max((row[4] for row in rows), default=0))))  # the viewer sorts tracks by name
         for start, end, sm, scheduler, slot, block, warp in sorted(rows):
             key = ("slot", int(sm), int(slot))
-            thread = self._known["scheduler", int(sm), int(scheduler)]
+            thread = self._uuids["scheduler", int(sm), int(scheduler)]
             yield from self._track(key, thread, name=f"slot {int(slot):0{width}}", sibling_order_rank=int(slot))
             begin = self._at(start, key, self._event.TYPE_SLICE_BEGIN)
             begin.track_event.name = f"block {int(block)}, warp {int(warp)}"
             _annotate(begin, block=block, warp=warp)
             yield begin
-            if end == end:  # NaN: it was resident to the end
+            if end == end:  # NaN: resident at the end of the run
                 yield self._at(end + 1, key, self._event.TYPE_SLICE_END)
 
     def _issues(self) -> Iterator[Any]:
@@ -220,7 +219,7 @@ class _Tracks:
 
 
 def _annotate(packet: Any, **values: float) -> None:
-    """Add what the viewer shows beside a slice."""
+    """Adds values that the viewer shows with a slice."""
     for name, value in values.items():
         note = packet.track_event.debug_annotations.add()
         note.name = name

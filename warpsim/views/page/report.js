@@ -1,7 +1,7 @@
 "use strict";
-// The page's figures and its table. All numbers stand in the JSON text of the element #data:
-//   dims      {name: {label, units, values (null where not finite numbers), texts}}
-//   variables {name: {label, units, dims, keep {dim: places kept}, mean, half, model, categories}}, numbers flat, last dim fastest
+// Draws the figures and the table of the page. The element #data holds all numbers as JSON:
+//   dims      {name: {label, units, values (null unless all are finite numbers), texts}}
+//   variables {name: {label, units, dims, indices {dim: indices shown}, mean, half, model, categories}}, flat, last dim fastest
 //   panels    [{title, hint, kind, y, x, hue}], table {columns: [{text, label, units, numeric}], rows}, axes, binds
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -11,31 +11,31 @@ const DASHES = ["solid", "dash", "dashdot", "dot", "longdash", "longdashdot"];
 const PATTERNS = ["", "/", "\\", "x", "-", "|", "+", ".", ""];
 const KINDS = { curves: "curves", stacked: "stacked bars", map: "map" };
 const NONE = "(none)";
-const MOST_CURVES = 14;
+const MAX_CURVES = 14;
 const KNOWN_X = ["warps", "warps_per_scheduler", "time", "occupancy_time", "line", "alpha"];
 const KNOWN_HUE = ["state", "slot", "scheduler", "op", "gpu"];
 
 const label = (thing) => thing.label + (thing.units === "1" ? "" : ` (${thing.units})`);
 const short = (value) => (value === null ? "–" : String(Number(value.toPrecision(6))));
-const places = (variable, dim) => variable.keep?.[dim] ?? data.dims[dim].texts.map((_, i) => i);
-const long = (variable) => variable.dims.filter((dim) => places(variable, dim).length > 1);
-const text = (variable, dim, i) => data.dims[dim].texts[places(variable, dim)[i]];
+const shownIndices = (variable, dim) => variable.indices?.[dim] ?? data.dims[dim].texts.map((_, i) => i);
+const variedDims = (variable) => variable.dims.filter((dim) => shownIndices(variable, dim).length > 1);
+const text = (variable, dim, i) => data.dims[dim].texts[shownIndices(variable, dim)[i]];
 
-function flat(variable, at) { // the place of a cell in the flat numbers; `at`: dim -> index
-  return variable.dims.reduce((sum, dim) => sum * places(variable, dim).length + (at[dim] ?? 0), 0);
+function cellIndex(variable, at) { // index of a cell in the flat numbers; `at`: dim -> index
+  return variable.dims.reduce((sum, dim) => sum * shownIndices(variable, dim).length + (at[dim] ?? 0), 0);
 }
 
-function described(variable, at) { // what a hover says of one cell
-  const i = flat(variable, at);
+function describe(variable, at) { // text of the hover label of one cell
+  const i = cellIndex(variable, at);
   const value = variable.categories ? variable.categories[variable.mean[i]] ?? "–" : short(variable.mean[i]);
   const half = variable.half?.[i] ?? null;
   const unit = variable.units === "1" ? "" : ` ${variable.units}`;
   const lines = [`<b>${variable.label}: ${value}${half === null ? "" : ` ± ${short(half)}`}${unit}</b>`];
   if (variable.model?.[i] != null) lines.push(`model: ${short(variable.model[i])}${unit}`);
-  for (const dim of long(variable)) lines.push(`${data.dims[dim].label}: ${text(variable, dim, at[dim])}`);
+  for (const dim of variedDims(variable)) lines.push(`${data.dims[dim].label}: ${text(variable, dim, at[dim])}`);
   const binds = data.variables[data.binds];
   if (binds && binds !== variable && data.axes.every((axis) => variable.dims.includes(axis))) {
-    lines.push(`binds: ${binds.categories[binds.mean[flat(binds, at)]] ?? "–"}`);
+    lines.push(`binds: ${binds.categories[binds.mean[cellIndex(binds, at)]] ?? "–"}`);
   }
   return lines.join("<br>");
 }
@@ -54,7 +54,7 @@ class Panel {
     section.innerHTML = '<h2></h2><p class="hint"></p><div class="controls"></div><div class="figure"></div>';
     section.querySelector("h2").textContent = chosen.title;
     this.hint = section.querySelector(".hint");
-    this.said = chosen.hint ?? "";
+    this.staticHint = chosen.hint ?? "";
     this.controls = section.querySelector(".controls");
     this.figure = section.querySelector(".figure");
     document.getElementById("panels").append(section);
@@ -65,9 +65,9 @@ class Panel {
     return data.variables[this.y];
   }
 
-  settle() { // x, hue and the fixed values, made to fit the variable
+  fitToVariable() { // adapts x, hue and the fixed values to the variable
     if (this.variable.categories) this.kind = "map";
-    const dims = long(this.variable);
+    const dims = variedDims(this.variable);
     const free = dims.length ? dims : this.variable.dims;
     const first = (known, others) => known.find((dim) => others.includes(dim)) ?? others[0] ?? null;
     const up = this.kind === "map" ? ["alpha"] : KNOWN_HUE;
@@ -76,7 +76,7 @@ class Panel {
     if (this.hue !== NONE && !others.includes(this.hue)) this.hue = first(up, others) ?? NONE;
     if (this.kind !== "curves" && this.hue === NONE) this.hue = first(up, others) ?? NONE;
     for (const dim of others) {
-      const count = places(this.variable, dim).length;
+      const count = shownIndices(this.variable, dim).length;
       if (!(this.fixed[dim] < count)) this.fixed[dim] = data.dims[dim].values ? count >> 1 : 0;
     }
     const values = this.numericX() ?? [];
@@ -86,7 +86,7 @@ class Panel {
 
   numericX() {
     const values = this.x === null ? null : data.dims[this.x].values;
-    return values ? places(this.variable, this.x).map((i) => values[i]) : null;
+    return values ? shownIndices(this.variable, this.x).map((i) => values[i]) : null;
   }
 
   select(name, text, options, chosen, change) {
@@ -100,8 +100,8 @@ class Panel {
     this.controls.append(box);
   }
 
-  control() {
-    const dims = long(this.variable);
+  drawControls() {
+    const dims = variedDims(this.variable);
     const named = (dim) => [dim, dim];
     this.controls.replaceChildren();
     const all = Object.entries(data.variables).map(([name, variable]) => [name, name + (variable.units === "1" ? "" : ` (${variable.units})`)]);
@@ -117,15 +117,15 @@ class Panel {
     const others = dims.filter((dim) => dim !== this.x);
     const options = this.kind === "curves" ? [[NONE, NONE], ...others.map(named)] : others.map(named);
     if (others.length) {
-      const called = { curves: "one curve for each", stacked: "stacked by", map: "up" }[this.kind];
-      this.select("hue", called, options, this.hue, (dim) => { this.hue = dim; });
+      const title = { curves: "one curve per", stacked: "stacked by", map: "upwards" }[this.kind];
+      this.select("hue", title, options, this.hue, (dim) => { this.hue = dim; });
     }
     if (this.kind === "curves") {
       const scales = this.numericX() ? ["linear", "log", "even"] : ["even"];
       this.select("scale", "scale", scales.map((name) => [name, name]), this.scale, (name) => { this.scale = name; });
     }
     for (const dim of others.filter((dim) => dim !== this.hue)) {
-      const values = places(this.variable, dim).map((_, i) => [i, text(this.variable, dim, i)]);
+      const values = shownIndices(this.variable, dim).map((_, i) => [i, text(this.variable, dim, i)]);
       this.select(`at-${dim}`, dim, values, this.fixed[dim], (i) => { this.fixed[dim] = Number(i); });
     }
     if (this.variable.model && this.kind === "curves") {
@@ -139,11 +139,11 @@ class Panel {
   }
 
   draw() {
-    this.settle();
-    this.control();
+    this.fitToVariable();
+    this.drawControls();
     this.extra = "";
     const [traces, layout] = this.kind === "map" && this.hue !== NONE ? this.map() : this.curves();
-    this.hint.textContent = [this.said, this.extra].filter(Boolean).join(" ");
+    this.hint.textContent = [this.staticHint, this.extra].filter(Boolean).join(" ");
     const common = {
       font: { family: "system-ui, Helvetica Neue, Arial, sans-serif", size: 13, color: "#1d2329" },
       margin: { l: 70, r: 20, t: 30, b: 55 }, hoverlabel: { align: "left", bgcolor: "#fff", font: { color: "#1d2329" } }, hovermode: "closest",
@@ -155,28 +155,28 @@ class Panel {
 
   curves() {
     const variable = this.variable;
-    const count = this.x === null ? 1 : places(variable, this.x).length;
+    const count = this.x === null ? 1 : shownIndices(variable, this.x).length;
     const stacked = this.kind === "stacked";
-    const texts = this.x === null ? [""] : places(variable, this.x).map((_, i) => text(variable, this.x, i));
+    const texts = this.x === null ? [""] : shownIndices(variable, this.x).map((_, i) => text(variable, this.x, i));
     const even = stacked ? !(this.numericX() && count > 40) : this.scale === "even";
     const xs = even ? texts : this.numericX();
     const sideways = stacked && even && Math.max(...texts.map((t) => t.length)) > 12;
     this.figure.style.height = sideways ? `${Math.max(430, 24 * count + 90)}px` : "";
-    const hues = this.hue === NONE ? [0] : places(variable, this.hue).map((_, i) => i);
+    const hues = this.hue === NONE ? [0] : shownIndices(variable, this.hue).map((_, i) => i);
     let drawn = hues;
-    if (hues.length > MOST_CURVES) {
-      drawn = [...new Set(Array.from({ length: MOST_CURVES }, (_, i) => Math.round((i * (hues.length - 1)) / (MOST_CURVES - 1))))];
+    if (hues.length > MAX_CURVES) {
+      drawn = [...new Set(Array.from({ length: MAX_CURVES }, (_, i) => Math.round((i * (hues.length - 1)) / (MAX_CURVES - 1))))];
       this.extra = `${drawn.length} of ${hues.length} values of ${data.dims[this.hue].label} are drawn.`;
     }
     const traces = [];
     drawn.forEach((hue, order) => {
-      const n = this.hue === NONE || this.ordered() ? order : places(variable, this.hue)[hue]; // a name keeps its colour
+      const n = this.hue === NONE || this.ordered() ? order : shownIndices(variable, this.hue)[hue]; // a category keeps its colour
       const cells = texts.map((_, i) => ({ ...this.fixed, ...(this.hue === NONE ? {} : { [this.hue]: hue }), [this.x]: i }));
-      const at = cells.map((cell) => flat(variable, cell));
+      const at = cells.map((cell) => cellIndex(variable, cell));
       const values = at.map((i) => variable.mean[i]);
       const name = this.hue === NONE ? variable.label : text(variable, this.hue, hue);
       const colour = drawn.length > COLOURS.length && this.ordered() ? shade(order / (drawn.length - 1)) : COLOURS[n % COLOURS.length];
-      const common = { name, legendgroup: name, text: cells.map((cell) => described(variable, cell)), hovertemplate: "%{text}<extra></extra>" };
+      const common = { name, legendgroup: name, text: cells.map((cell) => describe(variable, cell)), hovertemplate: "%{text}<extra></extra>" };
       if (stacked) {
         const pattern = { shape: PATTERNS[n % PATTERNS.length], fillmode: "overlay", size: 9, solidity: 0.12, fgcolor: "#fff" };
         const marker = { color: colour, line: { width: 0 }, pattern: count > 40 ? {} : pattern };
@@ -213,12 +213,12 @@ class Panel {
 
   map() {
     const variable = this.variable;
-    const xs = places(variable, this.x).map((_, i) => text(variable, this.x, i));
-    const ys = places(variable, this.hue).map((_, i) => text(variable, this.hue, i));
+    const xs = shownIndices(variable, this.x).map((_, i) => text(variable, this.x, i));
+    const ys = shownIndices(variable, this.hue).map((_, i) => text(variable, this.hue, i));
     const cells = ys.map((_, j) => xs.map((_, i) => ({ ...this.fixed, [this.x]: i, [this.hue]: j })));
-    const z = cells.map((row) => row.map((cell) => variable.mean[flat(variable, cell)]));
-    const said = cells.map((row) => row.map((cell) => described(variable, cell)));
-    const trace = { type: "heatmap", x: xs, y: ys, z, text: said, hovertemplate: "%{text}<extra></extra>", xgap: 1, ygap: 1, hoverongaps: false };
+    const z = cells.map((row) => row.map((cell) => variable.mean[cellIndex(variable, cell)]));
+    const texts = cells.map((row) => row.map((cell) => describe(variable, cell)));
+    const trace = { type: "heatmap", x: xs, y: ys, z, text: texts, hovertemplate: "%{text}<extra></extra>", xgap: 1, ygap: 1, hoverongaps: false };
     if (variable.categories) {
       const n = variable.categories.length;
       const steps = variable.categories.flatMap((_, k) => [[k / n, COLOURS[k % COLOURS.length]], [(k + 1) / n, COLOURS[k % COLOURS.length]]]);
@@ -237,7 +237,7 @@ class Panel {
 
 const grid = { gridcolor: "#e4e8ec", zerolinecolor: "#c3cad1", linecolor: "#8a949e", ticks: "outside", showline: true };
 
-function shade(share) { // dark blue to yellow, so that order is seen without hue
+function shade(share) { // dark blue to yellow: the order is visible in black and white
   const ends = [[0, 32, 96], [120, 110, 110], [235, 190, 40]];
   const [from, to] = share < 0.5 ? [ends[0], ends[1]] : [ends[1], ends[2]];
   const part = share < 0.5 ? 2 * share : 2 * share - 1;

@@ -1,7 +1,7 @@
-"""Figures of results, one picture to a file.
+"""Figures of results, one kind per module.
 
-Each takes a Dataset and an `ax`, draws means over replicates with 95 % intervals, and returns the Axes.
-Curves differ by marker and line style as well as by colour, areas by hatches. Models are lines without markers.
+Each function takes a Dataset and an `ax`, draws means over replicates with 95 % confidence intervals, and returns the Axes.
+Curves differ in marker and line style as well as in colour, areas in hatches. Models are lines without markers.
 """
 
 from warpsim.views.plots.benefit_chart import benefit_chart

@@ -1,4 +1,4 @@
-"""The benefit chart of Sim et al.: costs of computation and memory, and what optimizations could save (S Figure 4)."""
+"""Benefit chart of Sim et al.: costs of computation and memory, and what optimizations could save (S Figure 4)."""
 
 from __future__ import annotations
 
@@ -7,52 +7,51 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from warpsim.views.plots.style import COLOURS, LINES, MARKERS, finish, legend
+from warpsim.views.plots.style import COLOURS, LINES, MARKERS, add_grid_and_legend, add_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_DOWN = {"b_itilp": 0, "b_serial": 1, "b_fp": 2}
+_COMPUTATION_BENEFITS = {"b_itilp": 0, "b_serial": 1, "b_fp": 2}
 _LABELS = ("more ILP", "no serialization", "essential work only", "more MLP")
-_NEEDED = ("t_comp", "t_mem", "t_mem_exposed", "b_itilp", "b_serial", "b_fp", "b_memlp")
+_VARIABLES = ("t_comp", "t_mem", "t_mem_exposed", "b_itilp", "b_serial", "b_fp", "b_memlp")
 
 
 def benefit_chart(results: xr.Dataset, ax: Axes) -> Axes:
-    """Costs of memory (x) and computation (y), with arrows for what could be saved at most (S Figures 4, 14).
+    """Draws the costs of memory (x) and computation (y), with arrows for upper bounds of the savings (S Figures 4, 14).
 
-    An open marker is the cost before computation and memory overlap, a filled one after. Arrows go down from there by
-    the benefits of computation, one after the other, and to the left by that of memory. Below the diagonal memory
-    binds.
+    An open marker shows the costs before computation and memory overlap, a filled marker those after. From the filled marker,
+    arrows lead down by each benefit of computation in turn, and left by the benefit of memory. Memory binds below the diagonal.
 
     Args:
-        results: from `models.gpuperf.benefits`, over at most one dimension; a marker for each of its values.
+        results: what `models.gpuperf.benefits` returns, with at most one dimension; one pair of markers per value.
         ax: where to draw.
 
     Raises:
         ValueError: `results` lacks a variable, or has more than one dimension.
     """
-    missing = [name for name in _NEEDED if name not in results]
+    missing = [name for name in _VARIABLES if name not in results]
     if missing:
-        raise ValueError(f"results: has no {', '.join(missing)}; models.gpuperf.benefits gives them")
+        raise ValueError(f"results: must have {', '.join(missing)}, as results of models.gpuperf.benefits do")
     if len(results.dims) > 1:
-        raise ValueError(f"results: at most one dimension, not {', '.join(map(str, results.dims))}; select one")
+        raise ValueError(f"results: must have at most one dimension, but have {', '.join(map(str, results.dims))}")
     dim = next(iter(results.dims), None)
     points = [results] if dim is None else [results.isel({dim: i}) for i in range(results.sizes[dim])]
     used: set[int] = set()
     for number, point in enumerate(points):
-        at = {name: float(point[name]) for name in _NEEDED}
+        costs = {name: float(point[name]) for name in _VARIABLES}
         style: Any = {"marker": MARKERS[number % len(MARKERS)], "color": "black", "linestyle": "none", "clip_on": False}
-        ax.plot(at["t_mem"], at["t_comp"], markerfacecolor="none", **style)
+        ax.plot(costs["t_mem"], costs["t_comp"], markerfacecolor="none", **style)
         text = None if dim is None else f"{dim} = {point[dim].item()}"
-        ax.plot(at["t_mem_exposed"], at["t_comp"], label=text, **style)
-        height = at["t_comp"]
-        for name, kind in _DOWN.items():
-            if at[name] > 0:
-                _arrow(ax, (at["t_mem_exposed"], height), (at["t_mem_exposed"], height - at[name]), kind)
+        ax.plot(costs["t_mem_exposed"], costs["t_comp"], label=text, **style)
+        height = costs["t_comp"]
+        for name, kind in _COMPUTATION_BENEFITS.items():
+            if costs[name] > 0:
+                _arrow(ax, (costs["t_mem_exposed"], height), (costs["t_mem_exposed"], height - costs[name]), kind)
                 used.add(kind)
-            height -= max(at[name], 0.0)
-        if at["b_memlp"] > 0:
-            _arrow(ax, (at["t_mem_exposed"], at["t_comp"]), (at["t_mem_exposed"] - at["b_memlp"], at["t_comp"]), 3)
+            height -= max(costs[name], 0.0)
+        if costs["b_memlp"] > 0:
+            _arrow(ax, (costs["t_mem_exposed"], costs["t_comp"]), (costs["t_mem_exposed"] - costs["b_memlp"], costs["t_comp"]), 3)
             used.add(3)
     for kind in sorted(used):
         ax.plot([], [], color=COLOURS[kind], linestyle=LINES[kind], label=_LABELS[kind])
@@ -62,9 +61,9 @@ def benefit_chart(results: xr.Dataset, ax: Axes) -> Axes:
     ax.set_ylim(0, end)
     ax.set_xlabel("cost of memory operations (cycles)")
     ax.set_ylabel("cost of computation (cycles)")
-    finish(ax)
+    add_grid_and_legend(ax)
     if ax.get_legend():
-        legend(ax, loc="upper right", frameon=True, edgecolor="none")
+        add_legend(ax, loc="upper right", frameon=True, edgecolor="none")
     return ax
 
 

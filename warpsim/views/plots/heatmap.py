@@ -1,4 +1,4 @@
-"""Any variable over two axes, as a heat map."""
+"""Heat map of any variable over two axes."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ import numpy as np
 import xarray as xr
 
 from warpsim.results.statistics import mean
-from warpsim.views.plots.selection import hue_axis, need, only, x_axis
-from warpsim.views.plots.style import label, say, ticks, wrapped
+from warpsim.views.plots.selection import choose_hue_axis, choose_x_axis, keep_axes, require_variables
+from warpsim.views.plots.style import axis_label, centre_text, mark_values, wrap_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST_COLUMNS, _MOST_ROWS = 10, 14
-"""Cells in which a number is readable, in a column of a paper."""
+_MAX_COLUMNS, _MAX_ROWS = 10, 14
+"""Upper limits on the number of cells in which numbers are readable."""
 
 
 def heatmap(
     results: xr.Dataset, ax: Axes, *, x: str | None = None, hue: str | None = None, y: str = "peak_fraction"
 ) -> Axes:
-    """Any variable as a heat map over two axes, with numbers in the cells.
+    """Draws any variable as a heat map over two axes, with numbers in the cells.
 
-    The colours run from dark to light, so that they are read without colour too. Points that are not there are crossed out.
+    The colours run from dark to light and are readable in black and white. Missing points are crossed out.
 
     Args:
-        results: a result; all axes but the two must have been reduced to one value.
+        results: a result; select one value of every axis but the two first.
         ax: where to draw.
-        x: the axis that runs to the right; left out: occupancy.
-        hue: the axis that runs up; left out: the first other one.
-        y: a variable; the mean over replicates is shown.
+        x: the axis that runs to the right; None: occupancy.
+        hue: the axis that runs upwards; None: the first other axis.
+        y: a variable, which is averaged over replicates.
 
     Raises:
-        ValueError: no such variable or axis, or another axis is left over.
+        ValueError: there is no such variable or axis, or another axis has several values.
     """
-    need(results, y)
+    require_variables(results, y)
     data = mean(results[y])
-    x = x_axis(data, x, apart=[hue])
-    up = x_axis(data, hue, apart=[x], first=()) if hue is None else hue_axis(data, hue, x)
+    x = choose_x_axis(data, x, exclude=[hue])
+    up = choose_x_axis(data, hue, exclude=[x], preferred=()) if hue is None else choose_hue_axis(data, hue, x)
     if x is None or up is None or x == up:
         several = ", ".join(f"{dim}: {size}" for dim, size in data.sizes.items()) or "a single point"
         raise ValueError(f"results: {y} must have two axes with several values for a heat map; it has {several}")
-    data = only(data, x, up).transpose(up, x)
+    data = keep_axes(data, x, up).transpose(up, x)
     values = data.values.astype(float)
     cells = np.ma.masked_invalid(values)
     mesh = ax.pcolormesh(
@@ -50,18 +50,18 @@ def heatmap(
     )
     ax.patch.set(hatch="xxxx", edgecolor="#bbbbbb", facecolor="white")
     if cells.count() == 0:
-        say(ax, "no data")
+        centre_text(ax, "no data")
     else:
-        ax.figure.colorbar(mesh, ax=ax, label=wrapped(label(results[y])), pad=0.02)
-        if values.shape[1] <= _MOST_COLUMNS and values.shape[0] <= _MOST_ROWS:
-            _numbers(ax, cells)
-    ticks(ax, "x", data[x])
-    ticks(ax, "y", data[up])
+        ax.figure.colorbar(mesh, ax=ax, label=wrap_label(axis_label(results[y])), pad=0.02)
+        if values.shape[1] <= _MAX_COLUMNS and values.shape[0] <= _MAX_ROWS:
+            _write_numbers(ax, cells)
+    mark_values(ax, "x", data[x])
+    mark_values(ax, "y", data[up])
     return ax
 
 
-def _numbers(ax: Axes, cells: np.ma.MaskedArray) -> None:
-    """Write into each cell its value, with as many digits as fit."""
+def _write_numbers(ax: Axes, cells: np.ma.MaskedArray) -> None:
+    """Writes the value into each cell, with as many digits as fit."""
     middle = (cells.min() + cells.max()) / 2
     most = float(np.abs(cells).max())
     digits = 2 if most < 10 else 1 if most < 100 else 0

@@ -1,4 +1,4 @@
-"""The kinds of pictures, by the name that the command line knows them by."""
+"""The kinds of figures and their names on the command line."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
+from warpsim.arguments import choice
 from warpsim.views.plots.distribution import latency_distribution
 from warpsim.views.plots.heatmap import heatmap
 from warpsim.views.plots.latency import latency_vs_bandwidth
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of picture.
+    """One kind of figure.
 
     Attributes:
-        draw: the function of (Dataset, ax) and options by keyword.
-        height: of the figure, in inches; its width is a column of a paper.
+        draw: the function, which takes a Dataset, an `ax`, and options by keyword.
+        height: height of the figure in inches; its width is a column of a paper.
     """
 
     draw: Callable[..., Axes]
@@ -39,12 +40,12 @@ class Kind:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Names of the options."""
+        """The names of the options."""
         return tuple(inspect.signature(self.draw).parameters)[2:]
 
     @property
     def text(self) -> str:
-        """What it shows, in a line."""
+        """The first line of the docstring of `draw`."""
         return (inspect.getdoc(self.draw) or "").partition("\n")[0]
 
     @property
@@ -65,18 +66,17 @@ KINDS = {
     "heatmap": Kind(heatmap),
     "needed-warps": Kind(needed_warps_vs_alpha),
 }
+"""Name on the command line -> kind; the first is the default."""
 
 
 def draw(kind: str, results: xr.Dataset, ax: Axes, **options: Any) -> Axes:
-    """Draw a picture of a kind.
+    """Draws one kind of figure.
 
     Raises:
-        ValueError: there is no such kind, or it has no such option; the message lists what there is.
+        ValueError: there is no such kind, or it has no such option. The message lists those that exist.
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind = {kind!r}: must be one of {', '.join(KINDS)}")
-    known = KINDS[kind].options
+    known = KINDS[choice("kind", kind, KINDS)].options
     for name in options:
         if name not in known:
-            raise ValueError(f"{name}: is no option of kind {kind}; it has {', '.join(known) or 'none'}")
+            raise ValueError(f"{name}: is not an option of kind {kind}; it has {', '.join(known) or 'none'}")
     return KINDS[kind].draw(results, ax, **options)

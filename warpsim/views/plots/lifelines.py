@@ -1,4 +1,4 @@
-"""Lifelines of warps."""
+"""Lifelines of the warps of an SM."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from warpsim.views.plots.selection import need, single_run
-from warpsim.views.plots.style import DARK, LIGHT, finish, say
+from warpsim.views.plots.selection import require_variables, select_replicate
+from warpsim.views.plots.style import DARK, LIGHT, add_grid_and_legend, centre_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,28 +25,28 @@ def warp_lifelines(
     start: float | None = None,
     stop: float | None = None,
 ) -> Axes:
-    """Life of each warp of an SM, a line in its slot, coloured by thread block (V Figures 3.3, 5.1).
+    """Draws the lifetime of each warp of an SM as a bar in its warp slot, coloured by thread block (V Figures 3.3, 5.1).
 
-    The blocks that follow each other in the same slots are dark and light in turn, so that they differ without colour, and a
-    block has another colour than those beside it. A warp that is still there has a line to the end of the run.
+    Successive blocks in the same slots alternate between dark and light colours, and adjacent blocks differ in colour. The bar
+    of a warp that has not ended reaches to the end of the run.
 
     Args:
         results: a run with a trace of warps: `warp_start`, `warp_end`, `warp_sm`, `warp_slot`, `warp_block` over `warp`.
         ax: where to draw.
-        replicate: which one.
-        sm: which one.
-        start: first cycle shown; left out, that of the first warp.
-        stop: last cycle shown; left out, that of the last warp.
+        replicate: index of the replicate.
+        sm: number of the SM.
+        start: first cycle shown; None: the start of the first warp.
+        stop: last cycle shown; None: the end of the last warp.
 
     Raises:
         ValueError: there is no such trace, replicate or SM, or `stop` is not after `start`.
     """
-    need(results, "warp_start", "warp_end", "warp_sm", "warp_slot", "warp_block")
-    run = single_run(results, replicate)
+    require_variables(results, "warp_start", "warp_end", "warp_sm", "warp_slot", "warp_block")
+    run = select_replicate(results, replicate)
     warps = run[["warp_start", "warp_end", "warp_sm", "warp_slot", "warp_block"]].dropna("warp", subset=["warp_start"])
     numbers = sorted({int(n) for n in warps["warp_sm"].values})
-    known = np.array([*warps["warp_start"].values, *warps["warp_end"].values, _last_cycle(results)]) + 1
-    end = known[np.isfinite(known)].max(initial=0.0)
+    last_cycles = np.array([*warps["warp_start"].values, *warps["warp_end"].values, _last_counted_cycle(results)]) + 1
+    end = last_cycles[np.isfinite(last_cycles)].max(initial=0.0)
     if numbers and sm not in numbers:
         raise ValueError(f"sm = {sm}: must be one of {', '.join(map(str, numbers))}")
     warps = warps.isel(warp=np.flatnonzero(warps["warp_sm"].values == sm))
@@ -58,24 +58,24 @@ def warp_lifelines(
         raise ValueError(f"stop = {stop}: must be after start = {first:g}")
     shown = (begins < last) & (ends > first)
     if shown.any():
-        _lines(ax, begins, ends, slots, blocks, shown)
+        _draw_bars(ax, begins, ends, slots, blocks, shown)
         ax.set_xlim(first, last)
         ax.set_ylim(-0.5, slots[shown].max() + 0.5)
     else:
-        say(ax, "no data")
+        centre_text(ax, "no data")
     ax.set_xlabel("time (cycles)")
     ax.set_ylabel(f"warp slot of SM {sm}")
-    return finish(ax, grid=False)
+    return add_grid_and_legend(ax, grid=False)
 
 
-def _last_cycle(results: xr.Dataset) -> float:
-    """The last cycle that is counted of a run without an end, by its provenance; 0 where there is none."""
+def _last_counted_cycle(results: xr.Dataset) -> float:
+    """Returns the last counted cycle of a run of fixed length, from its provenance; 0 if the length is not fixed or unknown."""
     call = json.loads(results.attrs.get("provenance", "{}")).get("call", {})
     ends = call.get("launch", {}).get("blocks") is not None or call.get("launch", {}).get("persistent")
     return 0.0 if ends or "cycles" not in call else float(call["warmup"] + call["cycles"] - 1)
 
 
-def _lines(
+def _draw_bars(
     ax: Axes,
     begins: NDArray[np.float64],
     ends: NDArray[np.float64],
@@ -83,10 +83,10 @@ def _lines(
     blocks: NDArray[np.int64],
     shown: NDArray[np.bool_],
 ) -> None:
-    """Draw the warps that are shown, as bars from begin to end."""
+    """Draws the shown warps as bars from begin to end."""
     from matplotlib.collections import PolyCollection
 
-    colour = _colours(begins, ends, slots, blocks)
+    colour = _block_colours(begins, ends, slots, blocks)
     corners = [
         [(begin, slot - 0.4), (end, slot - 0.4), (end, slot + 0.4), (begin, slot + 0.4)]
         for begin, end, slot in zip(begins[shown], ends[shown], slots[shown], strict=True)
@@ -95,23 +95,24 @@ def _lines(
     ax.add_collection(PolyCollection(corners, facecolors=colours, edgecolors="white", linewidths=0.25))
 
 
-def _colours(
+def _block_colours(
     begins: NDArray[np.float64], ends: NDArray[np.float64], slots: NDArray[np.float64], blocks: NDArray[np.int64]
 ) -> dict[int, str]:
-    """Block -> its colour: by its number, unless a block beside it has that colour."""
-    lives: dict[int, tuple[float, float, float]] = {}
+    """Returns a colour per block: chosen by its number, unless an adjacent block has that colour."""
+    blocks_seen: dict[int, tuple[float, float, float]] = {}  # block -> start, end, lowest slot
     for block, begin, end, slot in zip(blocks.tolist(), begins.tolist(), ends.tolist(), slots.tolist(), strict=True):
-        first, last, lowest = lives.get(block, (begin, end, slot))
-        lives[block] = (min(first, begin), max(last, end), min(lowest, slot))
-    size = max(np.bincount(blocks - blocks.min()))  # warps of a block
-    latest: dict[int, tuple[bool, str, float]] = {}  # seat -> whether its last block is dark, that block's colour and end
+        first, last, lowest = blocks_seen.get(block, (begin, end, slot))
+        blocks_seen[block] = (min(first, begin), max(last, end), min(lowest, slot))
+    size = max(np.bincount(blocks - blocks.min()))  # warps per block
+    latest: dict[int, tuple[bool, str, float]] = {}  # block slot -> whether its last block is dark, its colour, its end
     colours = {}
-    for block, (begin, end, slot) in sorted(lives.items(), key=lambda item: item[1]):
-        seat = int(slot // size)
-        dark = not latest[seat][0] if seat in latest else seat % 2 == 0
-        beside = {latest[other][1] for other in (seat - 1, seat + 1) if other in latest and latest[other][2] > begin}
+    for block, (begin, end, slot) in sorted(blocks_seen.items(), key=lambda item: item[1]):
+        block_slot = int(slot // size)
+        dark = not latest[block_slot][0] if block_slot in latest else block_slot % 2 == 0
+        neighbours = (latest[other] for other in (block_slot - 1, block_slot + 1) if other in latest)
+        taken = {shade for _, shade, last in neighbours if last > begin}
         shades = DARK if dark else LIGHT
-        free = [shade for number in range(len(shades)) if (shade := shades[(block + number) % len(shades)]) not in beside]
+        free = [shade for number in range(len(shades)) if (shade := shades[(block + number) % len(shades)]) not in taken]
         colours[block] = free[0]
-        latest[seat] = (dark, free[0], end)
+        latest[block_slot] = (dark, free[0], end)
     return colours

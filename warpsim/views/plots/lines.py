@@ -1,4 +1,4 @@
-"""Any variable against any axis."""
+"""Curves of any variable against any axis."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import xarray as xr
 
 from warpsim.results.statistics import OCCUPANCY_AXES
 from warpsim.views.plots.curves import draw_curves
-from warpsim.views.plots.needed_warps import gaps, needed, needed_label
-from warpsim.views.plots.selection import hue_axis, only, x_axis
-from warpsim.views.plots.style import label, wrapped
+from warpsim.views.plots.needed_warps import gap_note, needed_label, needed_with_interval
+from warpsim.views.plots.selection import choose_hue_axis, choose_x_axis, keep_axes
+from warpsim.views.plots.style import axis_label, wrap_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,30 +19,29 @@ if TYPE_CHECKING:
 def plot(
     results: xr.Dataset, ax: Axes, *, x: str | None = None, y: str = "peak_fraction", hue: str | None = None
 ) -> Axes:
-    """Any variable against any axis.
+    """Draws any variable against any axis.
 
     Args:
-        results: a result; all axes but `x` and `hue` must have been reduced to one value
-            (`results.sel(...)`).
+        results: a result; select one value of every axis but `x` and `hue` first (`results.sel(...)`).
         ax: where to draw.
-        x: an axis; left out: occupancy, or "alpha" for needed warps, or the first axis.
+        x: an axis; None: occupancy, or "alpha" for needed warps, or the first axis.
         y: a variable, or "needed_warps".
-        hue: a dimension, one curve for each of its values; left out: "scheduler", if it is an axis.
+        hue: a dimension that has one curve per value; None: "scheduler" if it has several values.
 
     Raises:
-        ValueError: no such variable or axis, or an axis is left over; the message lists what there is.
+        ValueError: there is no such variable or axis, or another axis has several values. The message lists those that exist.
     """
     if y == "needed_warps":
-        data: xr.Dataset | xr.DataArray = needed(results, 0.9)
+        data: xr.Dataset | xr.DataArray = needed_with_interval(results, 0.9)
     elif y in results.data_vars:
         data = results[y]
     else:
         raise ValueError(f"y = {y!r}: must be needed_warps or one of {', '.join(map(str, results.data_vars))}")
-    x = x_axis(data, x, apart=[hue], first=["alpha", *OCCUPANCY_AXES] if y == "needed_warps" else OCCUPANCY_AXES)
+    x = choose_x_axis(data, x, exclude=[hue], preferred=["alpha", *OCCUPANCY_AXES] if y == "needed_warps" else OCCUPANCY_AXES)
     if x is None:
-        raise ValueError("x = None: there is a single point, which `warpsim simulate` shows as text")
-    hue = hue_axis(data, hue, x)
-    note = gaps(results, data, 0.9) if isinstance(data, xr.Dataset) else ""
-    draw_curves(ax, only(data, x, hue), x, note=note)
-    ax.set_ylabel(wrapped(needed_label(0.9) if y == "needed_warps" else label(results[y])))
+        raise ValueError("results: must have an axis with several values; `warpsim simulate` prints a single point as text")
+    hue = choose_hue_axis(data, hue, x)
+    note = gap_note(results, data, 0.9) if isinstance(data, xr.Dataset) else ""
+    draw_curves(ax, keep_axes(data, x, hue), x, note=note)
+    ax.set_ylabel(wrap_label(needed_label(0.9) if y == "needed_warps" else axis_label(results[y])))
     return ax

@@ -1,4 +1,4 @@
-"""The cusp: needed occupancy against arithmetic intensity."""
+"""Needed occupancy against arithmetic intensity: the cusp."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import xarray as xr
 
 from warpsim.results.statistics import needed_warps
 from warpsim.views.plots.curves import Models, draw_curves
-from warpsim.views.plots.style import wrapped
+from warpsim.views.plots.style import wrap_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,49 +17,47 @@ if TYPE_CHECKING:
 def needed_warps_vs_alpha(
     results: xr.Dataset, ax: Axes, *, fraction: float = 0.9, models: Models | None = None
 ) -> Axes:
-    """The cusp: occupancy needed for a fraction of a throughput limit against alpha (V Figures 4.5, 4.6).
+    """Draws the occupancy needed to attain a fraction of a throughput limit against alpha (V Figures 4.5, 4.6).
 
-    The axis of alpha is logarithmic to base 2; alpha = 0 (only the others) and infinity (only adds) stand at
-    its two ends. Where no occupancy attains the fraction curves have gaps, and the legend says so.
+    The axis of alpha is logarithmic to base 2, with alpha = 0 (no arithmetic) and infinity (only arithmetic) at its two ends.
+    Curves have gaps where no occupancy attains the fraction; the legend mentions the gaps.
 
     Args:
-        results: `peak_fraction` over `alpha` and an axis of occupancies; one curve for each combination of
-            its other axes.
+        results: `peak_fraction` over `alpha` and an axis of occupancies; one curve per combination of the other axes.
         ax: where to draw.
-        fraction: of the throughput limit.
-        models: by name, results with `needed_warps` over `alpha`, or with `peak_fraction` as the simulator's;
-            drawn as lines.
+        fraction: fraction of the throughput limit.
+        models: name -> results with `needed_warps` over `alpha`, or with `peak_fraction` as in `results`; drawn as lines.
 
     Raises:
         ValueError: there is no axis of occupancies or of alpha, or there are too many curves.
     """
-    lines = {name: needed(model, fraction)["mean"] for name, model in (models or {}).items()}
-    found = needed(results, fraction)
-    draw_curves(ax, found, "alpha", models=lines, note=gaps(results, found, fraction, *lines.values()))
+    lines = {name: needed_with_interval(model, fraction)["mean"] for name, model in (models or {}).items()}
+    simulated = needed_with_interval(results, fraction)
+    draw_curves(ax, simulated, "alpha", models=lines, note=gap_note(results, simulated, fraction, *lines.values()))
     ax.set_ylim(bottom=0)
-    ax.set_ylabel(wrapped(needed_label(fraction)))
+    ax.set_ylabel(wrap_label(needed_label(fraction)))
     return ax
 
 
-def needed(results: xr.Dataset, fraction: float) -> xr.Dataset:
-    """Needed warps as `mean`, with `low` and `high`; those that the result has already, or computed."""
-    has = "needed_warps" in results.data_vars
-    found = results[["needed_warps"]] if has else needed_warps(results, fraction)
-    found = found.rename(needed_warps="mean")
-    return found if "low" in found else found.assign(low=found["mean"], high=found["mean"])
+def needed_with_interval(results: xr.Dataset, fraction: float) -> xr.Dataset:
+    """Returns the needed warps as `mean`, `low` and `high`. They are computed unless the results hold `needed_warps`."""
+    given = "needed_warps" in results.data_vars
+    needed = results[["needed_warps"]] if given else needed_warps(results, fraction)
+    needed = needed.rename(needed_warps="mean")
+    return needed if "low" in needed else needed.assign(low=needed["mean"], high=needed["mean"])
 
 
-def gaps(results: xr.Dataset, found: xr.Dataset, fraction: float, *models: xr.DataArray) -> str:
-    """What the gaps of curves are, where there are any: points that are done, but none attains the fraction."""
-    missing = found["mean"].isnull()
+def gap_note(results: xr.Dataset, needed: xr.Dataset, fraction: float, *models: xr.DataArray) -> str:
+    """Returns a note on the gaps of curves at which no simulated point attains the fraction; "" if there are none."""
+    missing = needed["mean"].isnull()
     if "peak_fraction" in results:
         attained = results["peak_fraction"].notnull()
         missing = missing & attained.any([dim for dim in attained.dims if dim not in missing.dims])
-    if any(bool(part.any()) for part in (missing, *(model.isnull() for model in models))):
+    if any(bool(gaps.any()) for gaps in (missing, *(model.isnull() for model in models))):
         return f"gap: nothing attains {fraction:.0%}"
     return ""
 
 
 def needed_label(fraction: float) -> str:
-    """What the axis of needed warps says."""
+    """Returns the label of the axis of needed warps."""
     return f"warps per SM needed for {fraction:.0%} of a peak"

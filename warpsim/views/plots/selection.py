@@ -1,4 +1,4 @@
-"""What of a result is drawn: its variables, its axes, and the values chosen on them."""
+"""Chooses what a figure shows of a result: its variables, its axes, and values on them."""
 
 from __future__ import annotations
 
@@ -8,52 +8,53 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from warpsim.arguments import choice, integer
 from warpsim.results.statistics import OCCUPANCY_AXES
 
 
-def need(results: xr.Dataset, *names: str) -> None:
-    """Check that a result has these variables.
+def require_variables(results: xr.Dataset, *names: str) -> None:
+    """Checks that a result has these variables.
 
     Raises:
-        ValueError: it lacks one; the message lists those that it has.
+        ValueError: a variable is missing. The message lists those that exist.
     """
     for name in names:
         if name not in results.data_vars:
-            there = ", ".join(map(str, results.data_vars)) or "none"
-            raise ValueError(f"results: must have the variable {name}; it has {there}")
+            existing = ", ".join(map(str, results.data_vars)) or "none"
+            raise ValueError(f"results: must have the variable {name}; it has {existing}")
 
 
-def one_op(results: xr.Dataset, op: str) -> xr.DataArray:
-    """Throughput of one operation class.
+def throughput_of(results: xr.Dataset, op: str) -> xr.DataArray:
+    """Returns the throughput of one operation class.
 
     Raises:
-        ValueError: there is no such class; the message lists those that are.
+        ValueError: the results have no such class. The message lists those that exist.
     """
-    if op not in results["op"].values.tolist():
-        raise ValueError(f"op = {op!r}: must be one of {', '.join(results['op'].values.tolist())}")
-    return results["throughput"].sel(op=op)
+    return results["throughput"].sel(op=choice("op", op, results["op"].values.tolist()))
 
 
-def single_run(results: xr.Dataset, replicate: int) -> xr.Dataset:
-    """One replicate of a result.
+def select_replicate(results: xr.Dataset, replicate: int) -> xr.Dataset:
+    """Returns one replicate of a result.
 
     Raises:
         ValueError: there is no such replicate.
     """
-    most = results.sizes.get("replicate", 1) - 1
-    if not 0 <= replicate <= most:
-        raise ValueError(f"replicate = {replicate}: must be from 0 to {most}")
+    integer("replicate", replicate, 0, results.sizes.get("replicate", 1) - 1)
     return results.isel(replicate=replicate) if "replicate" in results.dims else results
 
 
 def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
-    """The part of a result at these values of its axes; where several are listed, the axis stays, in that order.
+    """Selects values of axes. An axis stays, in the given order, if its values are a list.
 
-    Axes of numbers ascend; in a store that has grown they need not. Occupancies at which the part has nothing are left out: an
-    axis over several chips has those of all.
+    Numeric axes are sorted; those of a store that has grown may be unsorted. A selection drops occupancies at which it has no
+    valid point, because an axis over several chips has the occupancies of all of them.
+
+    Args:
+        results: a result.
+        values: axis -> value, or a list of values.
 
     Raises:
-        ValueError: no such axis, or no such value on it; the message lists what there is.
+        ValueError: there is no such axis, or no such value on it. The message lists those that exist.
     """
     for name in results.dims:
         numbers = results[name].values
@@ -62,88 +63,93 @@ def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
     for name, value in values.items():
         if name not in results.dims:
             raise ValueError(f"{name}: must be one of the axes {', '.join(map(str, results.dims))}")
-        there = results[name].values.tolist()
-        for one in value if isinstance(value, list) else [value]:
-            if one not in there:
-                raise ValueError(f"{name} = {one!r}: must be one of {', '.join(map(str, there))}")
-        places = [there.index(one) for one in value] if isinstance(value, list) else there.index(value)
-        results = results.isel({name: places})
+        existing = results[name].values.tolist()
+        for wanted in value if isinstance(value, list) else [value]:
+            if wanted not in existing:
+                raise ValueError(f"{name} = {wanted!r}: must be one of {', '.join(map(str, existing))}")
+        indices = [existing.index(wanted) for wanted in value] if isinstance(value, list) else existing.index(value)
+        results = results.isel({name: indices})
     return _without_empty_occupancies(results, values) if values else results
 
 
-def _without_empty_occupancies(results: xr.Dataset, chosen: Mapping[str, Any]) -> xr.Dataset:
-    """A part of a result without the occupancies at which it has nothing, such as those that other chips have."""
+def _without_empty_occupancies(results: xr.Dataset, selected: Mapping[str, Any]) -> xr.Dataset:
+    """Drops occupancies without a valid point, unless the occupancies were selected themselves."""
     for axis in OCCUPANCY_AXES:
-        if axis in results.dims and axis not in chosen and "valid" in results:
-            there = results["valid"].any([dim for dim in results["valid"].dims if dim != axis])
-            if there.any():
-                results = results.isel({axis: np.flatnonzero(there.values)})
+        if axis in results.dims and axis not in selected and "valid" in results:
+            valid = results["valid"].any([dim for dim in results["valid"].dims if dim != axis])
+            if valid.any():
+                results = results.isel({axis: np.flatnonzero(valid.values)})
     return results
 
 
-def x_axis(
-    data: xr.DataArray | xr.Dataset, x: str | None, *, apart: Sequence[str | None] = (), first: Sequence[str] = OCCUPANCY_AXES
+def choose_x_axis(
+    data: xr.DataArray | xr.Dataset,
+    x: str | None,
+    *,
+    exclude: Sequence[str | None] = (),
+    preferred: Sequence[str] = OCCUPANCY_AXES,
 ) -> str | None:
-    """The axis that a picture runs along; None where there is a single point.
+    """Returns the axis that runs to the right; None if the data are a single point.
 
     Args:
         data: what is drawn.
-        x: the axis asked for; left out, one of `first`, or else the first that has several values.
-        apart: dimensions that are no candidates, beside the replicates.
-        first: what is preferred.
+        x: the requested axis; None: the first of `preferred`, else the first axis with several values.
+        exclude: dimensions that are not candidates, in addition to `replicate`.
+        preferred: preferred axes.
 
     Raises:
-        ValueError: there is no such axis; the message lists those that are.
+        ValueError: there is no such axis. The message lists those that exist.
     """
-    there = _axes(data, x, apart)
-    _check("x", x, there)
-    return x or next((name for name in (*first, *there) if name in there), None)
+    candidates = _candidates(data, x, exclude)
+    _check_axis("x", x, candidates)
+    return x or next((name for name in (*preferred, *candidates) if name in candidates), None)
 
 
-def hue_axis(
-    data: xr.DataArray | xr.Dataset, hue: str | None, x: str | None, *, apart: Sequence[str | None] = ()
+def choose_hue_axis(
+    data: xr.DataArray | xr.Dataset, hue: str | None, x: str | None, *, exclude: Sequence[str | None] = ()
 ) -> str | None:
-    """The axis of which each value is drawn on its own; left out, "scheduler", where it has several values.
+    """Returns the axis that has one curve per value; by default "scheduler" if it has several values.
 
     Raises:
-        ValueError: there is no such axis; the message lists those that are.
+        ValueError: there is no such axis. The message lists those that exist.
     """
-    there = _axes(data, hue, apart)
-    _check("hue", hue, there)
-    return hue or ("scheduler" if "scheduler" in there and x != "scheduler" else None)
+    candidates = _candidates(data, hue, exclude)
+    _check_axis("hue", hue, candidates)
+    return hue or ("scheduler" if "scheduler" in candidates and x != "scheduler" else None)
 
 
-def by_selecting(axis: object, values: Sequence[Any]) -> str:
-    """How values of an axis are selected, in Python and on the command line, in words."""
+def how_to_select(axis: object, values: Sequence[Any]) -> str:
+    """Describes, for an error message, how to select values of an axis in Python and on the command line."""
     return f"by .sel, or by --where {axis}={','.join(map(str, values))}"
 
 
-def only(data: Any, *kept: str | None, drawn: Sequence[str] = ("x", "hue")) -> Any:
-    """A DataArray or Dataset over these dimensions and the replicates; other dimensions, of one value each, are dropped.
+def keep_axes(data: Any, *kept: str | None, alternatives: Sequence[str] = ("x", "hue")) -> Any:
+    """Drops all dimensions but `kept` and `replicate`. Each dropped dimension must have a single value.
 
     Args:
-        data: what is drawn.
-        kept: the dimensions.
-        drawn: what an axis may be made instead; for the message.
+        data: a DataArray or Dataset.
+        kept: the dimensions to keep.
+        alternatives: arguments that could take a dimension instead, for the message.
 
     Raises:
-        ValueError: another dimension has several values.
+        ValueError: a dimension to drop has several values.
     """
     kept = (*kept, "replicate")
     others = {str(dim): size for dim, size in data.sizes.items() if dim not in kept}
-    left = {dim: data[dim].values.tolist() for dim, size in others.items() if size > 1}
-    if left:
-        several = "; ".join(f"{dim} ({', '.join(map(str, values))})" for dim, values in left.items())
-        how = by_selecting(*next((dim, values[:1]) for dim, values in left.items()))
-        raise ValueError(f"select one value of {several}, {how}; or make it {' or '.join(drawn)}")
+    several = {dim: data[dim].values.tolist() for dim, size in others.items() if size > 1}
+    if several:
+        axes = "; ".join(f"{dim} ({', '.join(map(str, values))})" for dim, values in several.items())
+        how = how_to_select(*next((dim, values[:1]) for dim, values in several.items()))
+        raise ValueError(f"select one value of {axes}, {how}; or make it {' or '.join(alternatives)}")
     return data.squeeze(list(others), drop=True)
 
 
-def _axes(data: xr.DataArray | xr.Dataset, asked: str | None, apart: Sequence[str | None]) -> list[str]:
-    apart = (*apart, "replicate")
-    return [str(dim) for dim, size in data.sizes.items() if dim not in apart and (size > 1 or dim == asked)]
+def _candidates(data: xr.DataArray | xr.Dataset, requested: str | None, exclude: Sequence[str | None]) -> list[str]:
+    exclude = (*exclude, "replicate")
+    return [str(dim) for dim, size in data.sizes.items() if dim not in exclude and (size > 1 or dim == requested)]
 
 
-def _check(argument: str, asked: str | None, there: Sequence[str]) -> None:
-    if asked is not None and asked not in there:
-        raise ValueError(f"{argument} = {asked!r}: must be one of {', '.join(there) or '(none: there is a single point)'}")
+def _check_axis(argument: str, requested: str | None, candidates: Sequence[str]) -> None:
+    if requested is not None and requested not in candidates:
+        allowed = ", ".join(candidates) or "(none: there is a single point)"
+        raise ValueError(f"{argument} = {requested!r}: must be one of {allowed}")

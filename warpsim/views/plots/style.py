@@ -1,4 +1,4 @@
-"""How the figures look: readable in black and white, in a column of a paper, with the fonts that matplotlib brings."""
+"""Style of the figures: readable in black and white, sized for a column of a paper, with the fonts of matplotlib."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import xarray as xr
 
-from warpsim.views.drafts import draft
+from warpsim.views.atomic_file import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
     from matplotlib.legend import Legend
 
 COLUMN_INCHES = 3.4
-"""Width of a column of a paper with two."""
+"""Width of a column of a paper with two columns."""
 
 DPI = 200
-"""Dots per inch of a figure of pixels."""
+"""Dots per inch of raster images."""
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Colours that colour-blind readers tell apart (Okabe & Ito 2008)."""
+"""Colours that colour-blind readers can distinguish (Okabe & Ito 2008)."""
 
 DARK = ("#004c78", "#8c3d00", "#00573f", "#7a3d61", "#333333")
 LIGHT = ("#9fd3f2", "#ffbf87", "#8fd9c0", "#eac3d9", "#cccccc")
-"""The first of those colours, darker and lighter, so that neighbours of the two kinds differ without colour."""
+"""Darker and lighter versions of COLOURS; a dark and a light area differ even without colour."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 3)))
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "||||", "oooo")
-LINE_LETTERS = 38
-"""Letters of a line of text beside the y axis."""
+Y_LABEL_WIDTH = 38
+"""Characters per line of the label of the y axis."""
 
-TICK_LETTERS = 50
-"""Letters of the marks of the x axis."""
+X_TICKS_WIDTH = 50
+"""Characters that fit along the x axis."""
 
-MOST_TICKS = 16
-"""Values of an axis that are marked at most; of more numbers, every second, third, ... one."""
+MAX_TICKS = 16
+"""Upper limit on the number of marked values of a numeric axis."""
 
 GREYS = ("#555555", "#999999", "#bbbbbb")
 
 SETTINGS: Any = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib: a figure looks the same on every machine
+    "font.family": "DejaVu Sans",  # part of matplotlib, so that a figure looks the same on every machine
     "font.size": 7.5,
     "axes.titlesize": 7.5,
     "axes.linewidth": 0.6,
@@ -54,15 +54,15 @@ SETTINGS: Any = {
     "hatch.linewidth": 0.5,
     "legend.handlelength": 3.0,
     "savefig.dpi": DPI,
-    "pdf.fonttype": 42,  # text stays text
-    "svg.hashsalt": "warpsim",  # names that do not change from run to run
+    "pdf.fonttype": 42,  # embed text as text
+    "svg.hashsalt": "warpsim",  # makes identifiers reproducible
 }
-"""Settings of matplotlib for a column of a paper, on top of its own defaults."""
+"""Settings of matplotlib for a column of a paper, in addition to its defaults."""
 
 
 @contextmanager
 def paper() -> Iterator[None]:
-    """Sizes and fonts for a column of a paper; make, draw and save a figure inside."""
+    """Sets sizes and fonts for a column of a paper. Create, draw and save a figure inside this context."""
     import matplotlib as mpl
 
     with mpl.rc_context():
@@ -72,26 +72,26 @@ def paper() -> Iterator[None]:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure, in the format that the path's ending names; the file appears complete or not at all."""
-    with draft(path) as name:
-        figure.savefig(name, format=path.suffix.removeprefix("."))
+    """Writes a figure atomically, in the format of the file name extension."""
+    with atomic_write(path) as temporary:
+        figure.savefig(temporary, format=path.suffix.removeprefix("."))
 
 
 def curve_style(number: int) -> dict[str, Any]:
-    """Colour, marker and line of the curve of this number."""
+    """Returns colour, marker and line of the curve with this number."""
     return {
         "color": COLOURS[number],
         "marker": MARKERS[number],
         "linestyle": LINES[number],
         "linewidth": 1.0,
         "markersize": 4.0 + number % 2,
-        "markerfacecolor": "none" if number % 2 else COLOURS[number],  # open over filled: where two curves meet, both show
+        "markerfacecolor": "none" if number % 2 else COLOURS[number],  # an open marker shows the one below it
         "capsize": 2.0,
     }
 
 
 def model_style(number: int) -> dict[str, Any]:
-    """Colour and line of the model of this number."""
+    """Returns colour and line of the model with this number."""
     return {
         "color": GREYS[number % len(GREYS)],
         "linestyle": LINES[number % len(LINES)],
@@ -100,60 +100,68 @@ def model_style(number: int) -> dict[str, Any]:
     }
 
 
-def label(data: xr.DataArray, text: str | None = None) -> str:
-    """What an axis says: `text`, else the attribute `long_name`, with `units` behind."""
+def axis_label(data: xr.DataArray, text: str | None = None) -> str:
+    """Returns a label of an axis: `text`, by default the attribute `long_name`, followed by the units."""
     units = data.attrs.get("units", "1")
     name = text or data.attrs.get("long_name", data.name)
     return f"{name} ({units})" if units != "1" else str(name)
 
 
-def wrapped(text: str) -> str:
-    """A text in lines that fit the height of a figure."""
-    return textwrap.fill(text, LINE_LETTERS)
+def wrap_label(text: str) -> str:
+    """Breaks a label into lines that fit the height of a figure."""
+    return textwrap.fill(text, Y_LABEL_WIDTH)
 
 
-def shown(value: object) -> str:
-    """A value of an axis, as text."""
+def value_text(value: object) -> str:
+    """Returns a value of an axis as text."""
     return f"{value:g}".replace("inf", "∞") if isinstance(value, float) else str(value)
 
 
-def ticks(ax: Axes, which: Literal["x", "y"], values: xr.DataArray | None) -> None:
-    """Mark each value of an axis at 0, 1, 2, ..., and say what they are; None is a single point without a name."""
-    texts = [""] if values is None else [shown(value) for value in values.values.tolist()]
+def mark_values(ax: Axes, which: Literal["x", "y"], values: xr.DataArray | None) -> None:
+    """Marks the values of an axis at positions 0, 1, 2, ..., and labels the axis.
+
+    Of a long numeric axis, only every k-th value is marked.
+
+    Args:
+        ax: where to draw.
+        which: the axis of the figure.
+        values: the coordinate; None: a single point, without text.
+    """
+    texts = [""] if values is None else [value_text(value) for value in values.values.tolist()]
     step = 1
     if values is not None and values.dtype.kind in "iuf":
-        room = TICK_LETTERS // (max(map(len, texts)) + 1) if which == "x" else MOST_TICKS
-        step = -(-len(texts) // max(1, min(room, MOST_TICKS)))
-    places, texts = list(range(0, len(texts), step)), texts[::step]
-    name = "" if values is None else label(values)
+        room = X_TICKS_WIDTH // (max(map(len, texts)) + 1) if which == "x" else MAX_TICKS
+        step = -(-len(texts) // max(1, min(room, MAX_TICKS)))
+    positions, texts = list(range(0, len(texts), step)), texts[::step]
+    name = "" if values is None else axis_label(values)
     if which == "x":
-        ax.set_xticks(places, texts)
+        ax.set_xticks(positions, texts)
         ax.set_xlabel(name)
     else:
-        ax.set_yticks(places, texts)
-        ax.set_ylabel(wrapped(name))
+        ax.set_yticks(positions, texts)
+        ax.set_ylabel(wrap_label(name))
 
 
-def finish(ax: Axes, *, grid: bool = True) -> Axes:
-    """Add the grid, and the legend where something has a label."""
+def add_grid_and_legend(ax: Axes, *, grid: bool = True) -> Axes:
+    """Adds the grid, and a legend if any artist has a label."""
     if grid:
         ax.grid(True, color="#dddddd", linewidth=0.5)
         ax.set_axisbelow(True)
     if ax.get_legend_handles_labels()[0]:
-        legend(ax)
+        add_legend(ax)
     return ax
 
 
-def legend(ax: Axes, **settings: Any) -> Legend:
-    """Add the legend of what has a label."""
+def add_legend(ax: Axes, **settings: Any) -> Legend:
+    """Adds the legend of all artists that have a label; `settings` are those of `Axes.legend`."""
     from matplotlib.lines import Line2D
 
     handles, labels = ax.get_legend_handles_labels()
-    order = sorted(range(len(labels)), key=lambda i: isinstance(handles[i], Line2D))  # what is simulated, then the models
+    order = sorted(range(len(labels)), key=lambda i: isinstance(handles[i], Line2D))  # the simulation before the models
     settings = {"frameon": False, "fontsize": "small", **settings}
     return ax.legend([handles[i] for i in order], [labels[i] for i in order], **settings)
 
 
-def say(ax: Axes, text: str) -> None:
-    """Say something in the middle of an empty picture."""
+def centre_text(ax: Axes, text: str) -> None:
+    """Writes a text in the centre of an empty figure."""
     ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", color="#555555", wrap=True)

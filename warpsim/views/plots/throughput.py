@@ -1,4 +1,4 @@
-"""Throughput against occupancy, with intervals and the bounds of models."""
+"""Throughput against occupancy, with intervals and models."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import xarray as xr
 
 from warpsim.results.statistics import occupancy_axis
 from warpsim.views.plots.curves import Models, draw_curves
-from warpsim.views.plots.selection import need, one_op
-from warpsim.views.plots.style import label, wrapped
+from warpsim.views.plots.selection import require_variables, throughput_of
+from warpsim.views.plots.style import axis_label, wrap_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 def throughput_vs_warps(results: xr.Dataset, ax: Axes, *, op: str = "load", models: Models | None = None) -> Axes:
-    """Throughput of one operation class, in operations per cycle and SM, against occupancy.
+    """Draws the throughput of one operation class, in operations per cycle and SM, against occupancy.
 
     Args:
-        results: `throughput` over an axis of occupancies; one curve for each combination of its other axes.
+        results: `throughput` over an axis of occupancies; one curve per combination of the other axes.
         ax: where to draw.
         op: the operation class.
-        models: results of models by name, drawn as lines.
+        models: name -> results of a model, drawn as lines.
 
     Raises:
         ValueError: there is no axis of occupancies, or there are too many curves.
     """
-    need(results, "throughput")
+    require_variables(results, "throughput")
     x = occupancy_axis(results)
-    lines = {name: one_op(model, op) for name, model in (models or {}).items()}
-    draw_curves(ax, one_op(results, op), x, models=lines)
+    lines = {name: throughput_of(model, op) for name, model in (models or {}).items()}
+    draw_curves(ax, throughput_of(results, op), x, models=lines)
     ax.set_ylim(bottom=0)
-    ax.set_ylabel(wrapped(label(results["throughput"], f"{op} throughput")))
+    ax.set_ylabel(wrap_label(axis_label(results["throughput"], f"{op} throughput")))
     return ax

@@ -1,4 +1,4 @@
-"""A small traced result made by hand: two SMs, two schedulers each, and numbers that can be told apart."""
+"""A small traced result made by hand: two SMs with two schedulers each, and distinct numbers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ TEXT = ["load r0", "alu r1 r0", "alu r2"]
 
 
 def traced_result() -> xr.Dataset:
-    """What a traced run of two replicates returns, in part; the second has one warp only, and is padded."""
+    """Returns some variables of a traced run of two replicates. The second replicate has one row of each kind, then padding."""
 
     def columns(prefix: str, names: str, rows: list[tuple[float, ...]], dim: str) -> dict[str, tuple[tuple[str, str], object]]:
-        found = {}
+        arrays = {}
         for name, column in zip(names.split(), np.array(rows, float).T, strict=True):
             second = np.full_like(column, NAN)
             second[0] = column[0]
-            found[f"{prefix}_{name}"] = (("replicate", dim), np.stack([column, second]))
-        return found
+            arrays[f"{prefix}_{name}"] = (("replicate", dim), np.stack([column, second]))
+        return arrays
 
     variables = columns("warp", "start end sm scheduler slot block", WARPS, "warp")
     variables |= columns("issue", "cycle sm scheduler slot line", ISSUES, "issue")

@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all; the command line refuses those that cannot be written before the work."""
+"""Output files: those that cannot be written are refused before the work starts."""
 
 import errno
 import os
@@ -7,45 +7,22 @@ from pathlib import Path
 import pytest
 
 from warpsim import cli
-from warpsim.analysis import comparison as side_by_side
+from warpsim.analysis import comparison
 from warpsim.cli import experiment, plot
-from warpsim.simulation import api as simulation
-from warpsim.views.drafts import draft
+from warpsim.simulation import api
 
 LONG = "a" * 300
-"""Longer than a file's name may be."""
+"""Longer than the name of a file may be."""
 
 TRACE = "trace --gpu kepler --kernel vector_add --warps 16 --blocks 8 --sms 1".split()
 COMPARE = "compare --gpu kepler --kernel mix --warps 4 --cycles 400 --sms 1".split()
 REPORT = "report --gpu kepler --kernel mix --cycles 400 --sms 1".split()
 
 
-def test_a_file_is_whole_or_as_it_was(tmp_path):
-    file = tmp_path / "file.txt"
-    file.write_text("before")
-    with pytest.raises(OSError, match="full"), draft(file) as name:
-        Path(name).write_text("a part")
-        raise OSError(errno.ENOSPC, "full")
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"file.txt": "before"}
-    with draft(file) as name:
-        Path(name).write_text("after")
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"file.txt": "after"}
-
-
-def test_a_link_stays_a_link(tmp_path):
-    (tmp_path / "elsewhere").mkdir()
-    link = tmp_path / "link.txt"
-    link.symlink_to(tmp_path / "elsewhere" / "file.txt")
-    with draft(link) as name:
-        Path(name).write_text("text")
-    assert link.is_symlink()
-    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["file.txt"]
-
-
 @pytest.fixture
 def no_work(monkeypatch):
-    """Whatever would take long is not there."""
-    for module, name in ((side_by_side, "compare"), (simulation, "simulate"), (plot, "opened"), (experiment, "importlib")):
+    """Removes the functions that do the work, so that a test fails if they are called."""
+    for module, name in ((comparison, "compare"), (api, "simulate"), (plot, "opened"), (experiment, "importlib")):
         monkeypatch.setattr(module, name, None)
 
 
@@ -71,7 +48,7 @@ def test_an_output_that_cannot_be_written_is_a_wrong_request(tmp_path, monkeypat
     assert os.listdir() == ["file"]
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder in which nobody can make a file")
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that is never writable")
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -82,7 +59,7 @@ def test_an_output_that_cannot_be_written_is_a_wrong_request(tmp_path, monkeypat
     ],
 )
 @pytest.mark.usefixtures("no_work")
-def test_a_folder_in_which_no_file_can_be_made(capsys, arguments):
+def test_a_folder_that_is_not_writable(capsys, arguments):
     assert cli.main(arguments) == 2
     assert "cannot be written: " in capsys.readouterr().err
 
@@ -97,9 +74,9 @@ def test_a_full_disk_is_no_wrong_request(tmp_path, monkeypatch, capsys):
     assert "No space left on device" in capsys.readouterr().err
 
 
-def test_a_picture_on_a_full_disk_leaves_nothing(tmp_path, monkeypatch, capsys):
+def test_a_figure_on_a_full_disk_leaves_no_file(tmp_path, monkeypatch, capsys):
     def full(self, name, **_):
-        Path(name).write_text("a part")
+        Path(name).write_text("incomplete")
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)

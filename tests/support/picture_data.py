@@ -1,6 +1,6 @@
-"""The data of the pictures in docs/pictures.md, kept so that a picture changes only with what draws it.
+"""The data of the figures in docs/pictures.md, stored so that a figure changes only with the code that draws it.
 
-`python -m tests.support.pictures` simulates them again.
+`python -m tests.support.picture_data` simulates them again.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ PLAN = ROOT / "docs" / "pictures" / "example.toml"
 SWEEP = ROOT / "tests" / "data" / "pictures_sweep.nc"
 RUN = ROOT / "tests" / "data" / "pictures_run.nc"
 
-DRAWN = (
+VARIABLES = (
     "throughput", "bandwidth", "memory_latency", "memory_latency_quantile", "warp_cycles", "occupancy", "instructions",
     "peak_fraction",
 )  # fmt: skip
 OPS = ["alu", "load"]
 
 
-def simulated() -> xr.Dataset:
-    """What is drawn of the sweep, simulated now."""
-    return sweep(Plan.from_toml(PLAN))[list(DRAWN)].sel(op=OPS)
+def simulated_sweep() -> xr.Dataset:
+    """Simulates the sweep, and returns the variables that are drawn."""
+    return sweep(Plan.from_toml(PLAN))[list(VARIABLES)].sel(op=OPS)
 
 
-def kept() -> xr.Dataset:
-    """What is drawn of the sweep, as it was simulated once; with the provenance that it would have now."""
+def stored_sweep() -> xr.Dataset:
+    """Returns the stored results of the sweep, with the provenance that they would have now."""
     results = xr.load_dataset(SWEEP, engine="scipy").astype(float)
     return results.assign_attrs(Plan.from_toml(PLAN).attributes())
 
 
-def traced(folder: Path) -> xr.Dataset:
-    """What is drawn of the run over time: the code on the page, which saves it in a folder, and what it saved."""
+def simulated_run(folder: Path) -> xr.Dataset:
+    """Runs the code of the page in a folder, where it saves a traced run, and returns the variables that are drawn."""
     (code,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
     with contextlib.chdir(folder):
         exec(compile(code, str(PAGE), "exec"), {})
@@ -52,9 +52,9 @@ def traced(folder: Path) -> xr.Dataset:
 
 
 def main() -> None:
-    """Write the files."""
+    """Writes the files."""
     with tempfile.TemporaryDirectory() as folder:
-        made = {SWEEP: simulated(), RUN: traced(Path(folder))}
+        made = {SWEEP: simulated_sweep(), RUN: simulated_run(Path(folder))}
     for path, results in made.items():
         for name in results.data_vars:
             results[name] = results[name].astype(np.float32)

@@ -1,4 +1,4 @@
-"""The report in a browser: it loads from disk, alone; a hover tells the store's value; a selector changes the figure."""
+"""The report in a browser: it works offline; hover labels show the values of the store; selectors change the figures."""
 
 import re
 
@@ -33,23 +33,23 @@ def browser():
 
 @pytest.fixture(scope="module")
 def opened(results, browser, tmp_path_factory):
-    """The page, with what it has said on the console and asked for."""
+    """Yields the page, its console messages, its requests, and its address."""
     file = tmp_path_factory.mktemp("page") / "report.html"
     write_report(results, file, model=bounds, title="small sweep")
-    page, heard, asked = load(browser, file)
+    page, messages, requests = load(browser, file)
     page.wait_for_selector(".panel .main-svg")
-    return page, heard, asked, file.as_uri()
+    return page, messages, requests, file.as_uri()
 
 
 def load(browser, file):
     page = browser.new_page(viewport={"width": 1200, "height": 1000})
-    heard: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: heard.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: heard.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
+    messages: list[str] = []
+    requests: list[str] = []
+    page.on("console", lambda message: messages.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("request", lambda request: requests.append(request.url))
     page.goto(file.as_uri())
-    return page, heard, asked
+    return page, messages, requests
 
 
 def panel(page, title):
@@ -57,7 +57,7 @@ def panel(page, title):
 
 
 def hover(page, figure, selector, n):
-    """What is shown when the mouse is over the n-th mark."""
+    """Returns the hover label of the n-th mark."""
     figure.locator(selector).first.scroll_into_view_if_needed()
     box = figure.locator(selector).nth(n).bounding_box()
     page.mouse.move(0, 0)
@@ -66,15 +66,15 @@ def hover(page, figure, selector, n):
     return figure.locator(".hoverlayer .hovertext").first.text_content()
 
 
-def test_it_loads_from_disk_without_a_word_and_without_a_request(opened):
-    page, heard, asked, address = opened
+def test_it_loads_without_console_messages_and_requests(opened):
+    page, messages, requests, address = opened
     assert page.title() == "small sweep"
     assert page.locator(".panel .main-svg").count() >= 3
-    assert heard == []
-    assert asked == [address]
+    assert messages == []
+    assert requests == [address]
 
 
-def test_a_hover_tells_the_value_of_the_store(opened, results):
+def test_a_hover_label_shows_the_value_of_the_store(opened, results):
     page, *_ = opened
     figure = panel(page, "Curves")
     figure.locator("select[name=y]").select_option("bandwidth")
@@ -84,12 +84,12 @@ def test_a_hover_tells_the_value_of_the_store(opened, results):
     figure.locator("select[name=at-scheduler]").select_option(label="gto")
     expected = results["bandwidth"].sel(gpu="kepler", alpha=8, scheduler="gto").mean("replicate").values
     for n, warps in enumerate((4, 8, 16)):
-        told = hover(page, figure, ".trace.scatter .points path", n)
-        (value,) = re.findall(r"memory bandwidth of the chip: ([\d.]+) ± [\d.e-]+ GB/s", told)
+        label = hover(page, figure, ".trace.scatter .points path", n)
+        (value,) = re.findall(r"memory bandwidth of the chip: ([\d.]+) ± [\d.e-]+ GB/s", label)
         np.testing.assert_allclose(float(value), expected[n], rtol=1e-5)
-        assert f"occupancy: {warps}" in told
-        assert "scheduling policy: gto" in told
-        assert "binds: latency" in told
+        assert f"occupancy: {warps}" in label
+        assert "scheduling policy: gto" in label
+        assert "binds: latency" in label
 
 
 def test_a_selector_changes_the_figure(opened, results):
@@ -113,30 +113,30 @@ def test_a_selector_changes_the_figure(opened, results):
     expected = results["bandwidth"].mean("replicate").sel(scheduler="lrr", alpha=8)
     name, x, y = drawn()[1]
     assert (name, x) == ("8", ["fermi", "kepler"])
-    place = int(figure.locator("select[name=at-warps]").input_value())
-    np.testing.assert_allclose(y, expected.isel(warps=place), rtol=1e-5)
+    index = int(figure.locator("select[name=at-warps]").input_value())
+    np.testing.assert_allclose(y, expected.isel(warps=index), rtol=1e-5)
 
 
 def test_every_variable_can_be_drawn_in_every_way(opened):
-    page, heard, *_ = opened
+    page, messages, *_ = opened
     figure = panel(page, "Curves")
     for name in figure.locator("select[name=y] option").evaluate_all("all => all.map(o => o.value)"):
         figure.locator("select[name=y]").select_option(name)
         for kind in figure.locator("select[name=kind] option").evaluate_all("all => all.map(o => o.value)"):
             figure.locator("select[name=kind]").select_option(kind)
             assert figure.locator(".main-svg").count()
-    assert heard == []
+    assert messages == []
 
 
-def test_the_map_says_what_binds(opened):
+def test_the_map_shows_what_binds(opened):
     page, *_ = opened
     figure = panel(page, "What binds where")
     figure.locator(".heatmaplayer image, .heatmaplayer .hm").first.wait_for()
-    told = figure.locator(".figure").evaluate("f => f.data[0].text[0][0]")
-    assert re.search(r"what binds: (latency|bandwidth|issue|unit: \w+)", told)
+    label = figure.locator(".figure").evaluate("f => f.data[0].text[0][0]")
+    assert re.search(r"what binds: (latency|bandwidth|issue|unit: \w+)", label)
 
 
-def test_a_zoom_is_part_of_the_figure(opened):
+def test_dragging_zooms_into_the_figure(opened):
     page, *_ = opened
     figure = panel(page, "Warp states")
     plot = figure.locator(".nsewdrag").first
@@ -162,23 +162,23 @@ def test_the_table_is_sorted_by_a_click(opened, results):
     np.testing.assert_allclose(first[0], results["bandwidth"].mean("replicate").min(), rtol=1e-5)
 
 
-def test_a_run_is_drawn_with_its_course(browser, tmp_path):
+def test_the_trace_of_a_run_is_drawn(browser, tmp_path):
     kept = Trace(occupancy=True, states=20)
     launch = Launch(blocks=12, block_warps=2)
     run = simulate(load_gpu("kepler"), load_kernel("vector_add"), launch=launch, warps=8, sms=1, replicates=2, trace=kept)
     write_report(run, tmp_path / "run.html", model=bounds)
-    page, heard, _ = load(browser, tmp_path / "run.html")
+    page, messages, _ = load(browser, tmp_path / "run.html")
     panel(page, "Occupancy over time").locator(".trace.scatter").first.wait_for()
     lines = panel(page, "Where the cycles go, line by line").locator(".figure")
     drawn = lines.evaluate("f => f.data.flatMap(t => t.x).reduce((a, b) => a + b)")
     np.testing.assert_allclose(drawn, run["line_warp_cycles"].mean("replicate").sum(), rtol=1e-5)
-    assert heard == []
+    assert messages == []
 
 
-def test_a_page_without_points_is_a_page(browser, tmp_path):
+def test_a_page_without_points(browser, tmp_path):
     create_store(tmp_path / "empty.zarr", small_plan().layout())
     write_report(open_results(tmp_path / "empty.zarr"), tmp_path / "empty.html", model=bounds)
-    page, heard, _ = load(browser, tmp_path / "empty.html")
+    page, messages, _ = load(browser, tmp_path / "empty.html")
     assert page.locator(".panel").count() == 0
     assert page.get_by_role("heading", name="Provenance").count() == 1
-    assert heard == []
+    assert messages == []

@@ -1,4 +1,4 @@
-"""Pictures of one run over time, from traces by hand."""
+"""Figures of one run over time, from traces that the tests make by hand."""
 
 import numpy as np
 import pytest
@@ -19,23 +19,23 @@ def ax():
     return Figure().subplots()
 
 
-def changes(*rows, cycles=100):
-    """A trace of occupancy: rows of cycle, SM, warps from then on; padded at the end."""
+def occupancy_trace(*rows, cycles=100):
+    """Returns a trace of occupancy from rows of cycle, SM and number of warps, with padding at the end."""
     table = np.array([*rows, (np.nan, np.nan, np.nan)], float)[None]
     attrs = {"cycle": CYCLE, "sm": {"units": "1"}, "warps": {"units": "warps/SM"}}
     data = {f"occupancy_change_{name}": (("replicate", "change"), table[..., i], attrs[name]) for i, name in enumerate(attrs)}
     return xr.Dataset({**data, "cycles": ("replicate", [float(cycles)])})
 
 
-def lives(*rows):
-    """A trace of warps: rows of start, last cycle, SM, slot, block."""
+def warp_trace(*rows):
+    """Returns a trace of warps from rows of start, last cycle, SM, slot and block, with padding at the end."""
     table = np.array([*rows, [np.nan] * 5], float)[None]
     names = ("start", "end", "sm", "slot", "block")
     return xr.Dataset({f"warp_{name}": (("replicate", "warp"), table[..., i]) for i, name in enumerate(names)})
 
 
 def test_exact_occupancy_is_a_line_of_steps(ax):
-    run = changes((10, 0, 8), (40, 0, 4), (50, 0, 8))
+    run = occupancy_trace((10, 0, 8), (40, 0, 4), (50, 0, 8))
     assert plots.occupancy_over_time(run, ax) is ax
     steps = ax.patches[0].get_data()
     assert steps.edges.tolist() == [10, 40, 50, 110]
@@ -45,8 +45,8 @@ def test_exact_occupancy_is_a_line_of_steps(ax):
     assert set(texts) == {"SM 0", "mean over time: 7.6"}
 
 
-def test_several_sms_are_a_mean_within_the_lowest_and_the_highest(ax):
-    run = changes((0, 0, 8), (0, 1, 6), (20, 1, 2), (60, 0, 4))
+def test_several_sms_have_a_mean_between_minimum_and_maximum(ax):
+    run = occupancy_trace((0, 0, 8), (0, 1, 6), (20, 1, 2), (60, 0, 4))
     plots.occupancy_over_time(run, ax)
     steps = ax.patches[0].get_data()
     assert steps.edges.tolist() == [0, 20, 60, 100]
@@ -71,29 +71,29 @@ def test_binned_occupancy(ax):
     assert steps.values.tolist() == [6, 4, 5]
 
 
-def test_what_a_trace_does_not_have(ax):
+def test_errors_for_missing_traces_and_wrong_values(ax):
     with pytest.raises(ValueError, match=r"trace=ws.Trace\(occupancy=True\).*it has cycles$"):
         plots.occupancy_over_time(xr.Dataset({"cycles": ("replicate", [1.0])}), ax)
     with pytest.raises(ValueError, match=r"must have the variable warp_start; it has cycles$"):
         plots.warp_lifelines(xr.Dataset({"cycles": ("replicate", [1.0])}), ax)
     with pytest.raises(ValueError, match="sm = 3: must be one of 0"):
-        plots.occupancy_over_time(changes((0, 0, 8)), ax, sm=3)
+        plots.occupancy_over_time(occupancy_trace((0, 0, 8)), ax, sm=3)
     with pytest.raises(ValueError, match="sm = 3: must be one of 0, 2"):
-        plots.warp_lifelines(lives((0, 9, 0, 0, 0), (0, 9, 2, 0, 1)), ax, sm=3)
-    with pytest.raises(ValueError, match="replicate = 1: must be from 0 to 0"):
-        plots.warp_lifelines(lives((0, 9, 0, 0, 0)), ax, replicate=1)
+        plots.warp_lifelines(warp_trace((0, 9, 0, 0, 0), (0, 9, 2, 0, 1)), ax, sm=3)
+    with pytest.raises(ValueError, match="replicate = 1: must be an integer from 0 to 0"):
+        plots.warp_lifelines(warp_trace((0, 9, 0, 0, 0)), ax, replicate=1)
     with pytest.raises(ValueError, match=r"stop = 0.0: must be after start = 5"):
-        plots.warp_lifelines(lives((0, 9, 0, 0, 0)), ax, start=5.0, stop=0.0)
+        plots.warp_lifelines(warp_trace((0, 9, 0, 0, 0)), ax, start=5.0, stop=0.0)
 
 
-def test_an_empty_trace_says_so():
-    for draw, run in ((plots.occupancy_over_time, changes()), (plots.warp_lifelines, lives())):
+def test_an_empty_trace_has_a_note():
+    for draw, run in ((plots.occupancy_over_time, occupancy_trace()), (plots.warp_lifelines, warp_trace())):
         drawn = draw(run, Figure().subplots())
         assert [text.get_text() for text in drawn.texts] == ["no data"]
 
 
 def test_lifelines_are_bars_from_the_first_to_the_last_cycle_in_the_warps_slots(ax):
-    run = lives((0, 9, 0, 0, 0), (0, 19, 0, 1, 0), (5, 9, 1, 0, 1), (30, 39, 0, 0, 2))
+    run = warp_trace((0, 9, 0, 0, 0), (0, 19, 0, 1, 0), (5, 9, 1, 0, 1), (30, 39, 0, 0, 2))
     assert plots.warp_lifelines(run, ax) is ax
     boxes = [path.get_extents() for path in ax.collections[0].get_paths()]
     assert [(box.x0, box.x1) for box in boxes] == [(0, 10), (0, 20), (30, 40)]
@@ -104,22 +104,22 @@ def test_lifelines_are_bars_from_the_first_to_the_last_cycle_in_the_warps_slots(
     assert part.get_xlim() == (15, 25)
 
 
-def test_a_warp_that_is_still_there_reaches_to_the_end_of_the_trace(ax):
-    plots.warp_lifelines(lives((0, 9, 0, 0, 0), (4, np.nan, 0, 1, 1), (8, 29, 0, 0, 2)), ax)
+def test_the_bar_of_a_warp_without_an_end_reaches_to_the_end_of_the_trace(ax):
+    plots.warp_lifelines(warp_trace((0, 9, 0, 0, 0), (4, np.nan, 0, 1, 1), (8, 29, 0, 0, 2)), ax)
     assert [path.get_extents().x1 for path in ax.collections[0].get_paths()] == [10, 30, 30]
 
 
-def test_warps_without_an_end_live_to_the_end_of_the_run(ax):
+def test_warps_without_an_end_reach_to_the_end_of_the_run(ax):
     plots.warp_lifelines(
         simulate(load_gpu("kepler"), mix(8), warps=8, sms=1, warmup=100, cycles=400, trace=Trace(warps=True)), ax
     )
     assert ax.get_xlim() == (0, 500)
 
 
-def test_blocks_that_follow_each_other_are_dark_and_light_in_turn(ax):
-    places = [(turn, seat, warp) for turn in range(3) for seat in range(4) for warp in range(2)]
-    rows = [(100 * turn, 100 * turn + 90, 0, 2 * seat + warp, 7 * turn + seat) for turn, seat, warp in places]
-    plots.warp_lifelines(lives(*rows), ax)
+def test_successive_blocks_alternate_between_dark_and_light(ax):
+    order = [(turn, block_slot, warp) for turn in range(3) for block_slot in range(4) for warp in range(2)]
+    rows = [(100 * turn, 100 * turn + 90, 0, 2 * block_slot + warp, 7 * turn + block_slot) for turn, block_slot, warp in order]
+    plots.warp_lifelines(warp_trace(*rows), ax)
     brightness = ax.collections[0].get_facecolor()[:, :3].mean(axis=1).reshape(3, 4, 2)
     assert (brightness[..., 0] == brightness[..., 1]).all()
     dark = brightness[..., 0] < 0.45
@@ -127,14 +127,14 @@ def test_blocks_that_follow_each_other_are_dark_and_light_in_turn(ax):
     assert (dark[:, 1:] != dark[:, :-1]).all()
 
 
-def test_blocks_beside_each_other_have_different_colours(ax):
-    places = [(turn, seat, 30 * turn + 10 * seat) for turn in range(6) for seat in range(3)]
-    rows = [(begin, begin + 25, 0, seat, 5 * (6 * seat + turn)) for turn, seat, begin in places]
-    plots.warp_lifelines(lives(*rows), ax)
+def test_adjacent_blocks_have_different_colours(ax):
+    order = [(turn, block_slot, 30 * turn + 10 * block_slot) for turn in range(6) for block_slot in range(3)]
+    rows = [(begin, begin + 25, 0, block_slot, 5 * (6 * block_slot + turn)) for turn, block_slot, begin in order]
+    plots.warp_lifelines(warp_trace(*rows), ax)
     colours = ax.collections[0].get_facecolor()
-    for a, (begin, end, _, seat, _) in enumerate(rows):
+    for a, (begin, end, _, block_slot, _) in enumerate(rows):
         for b, (other, _, _, beside, _) in enumerate(rows):
-            if abs(seat - beside) == 1 and begin <= other <= end:
+            if abs(block_slot - beside) == 1 and begin <= other <= end:
                 assert tuple(colours[a]) != tuple(colours[b])
 
 

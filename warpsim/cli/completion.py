@@ -1,0 +1,62 @@
+"""warpsim completion: prints a script that completes commands, options and names in a shell."""
+
+from __future__ import annotations
+
+import argparse
+
+from warpsim.cli.common import DONE, CommandParser, Commands, new_command
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+def add(commands: Commands) -> None:
+    """Adds the command."""
+    parser = new_command(commands, "completion", _run, "print a script that completes warpsim's commands in a shell")
+    parser.add_argument("shell", choices=SHELLS, help="the shell")
+    parser.epilog = 'bash, zsh: eval "$(warpsim completion bash)"; fish: warpsim completion fish | source'
+
+
+def _run(options: argparse.Namespace) -> int:
+    from warpsim.cli import make_parser
+
+    print(script(make_parser(), options.shell))
+    return DONE
+
+
+def script(parser: argparse.ArgumentParser, shell: str) -> str:
+    """Returns the completion script of a parser for one of SHELLS."""
+    import shtab
+
+    words, paths = _words(), {"plan": shtab.FILE, "output": shtab.FILE, "out": shtab.DIRECTORY, "scratch": shtab.DIRECTORY}
+    for command in _commands(parser):
+        command.add_pending_options()
+        for action in command._actions:
+            if action.dest in words:
+                action.choices = words[action.dest]
+            elif action.dest in paths:
+                action.complete = paths[action.dest]  # type: ignore[attr-defined] # read by shtab
+    return str(shtab.complete(parser, shell))
+
+
+def _words() -> dict[str, list[str]]:
+    """Returns the possible words of arguments: destination of the argument -> words."""
+    from warpsim.cli.experiment import experiment_names
+    from warpsim.hardware.gpu import list_gpus
+    from warpsim.kernels import list_kernels
+    from warpsim.simulation.point import MEMORY_MODELS, POLICIES
+    from warpsim.views.plots import KINDS
+
+    return {
+        "gpu": list_gpus(),
+        "kernel": list_kernels(),
+        "scheduler": list(POLICIES),
+        "memory": list(MEMORY_MODELS),
+        "kind": list(KINDS),
+        "name": experiment_names(),
+    }
+
+
+def _commands(parser: argparse.ArgumentParser) -> list[CommandParser]:
+    """Returns the parsers of the commands."""
+    subparsers = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return [command for action in subparsers for command in action.choices.values()]
