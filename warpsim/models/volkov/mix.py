@@ -1,6 +1,6 @@
 """Volkov's closed forms for a mix of adds and one other class of instructions (V 4.1, 4.5, 4.7, 6.5).
 
-The mix is the kernel `kernels.mix`: evenly interleaved, all instructions dependent, endless. `warpsim.models.volkov.bounds`
+The mix is the kernel `kernels.mix`: evenly interleaved, all instructions dependent, endless. `warpsim.models.volkov`
 states the assumptions and limits. V is Volkov 2016 (docs/bibliography.md).
 """
 
