@@ -2,7 +2,7 @@
 
 Source: V. Volkov, Understanding Latency Hiding on GPUs, PhD dissertation, University of California, Berkeley, 2016 (V).
 Chapter 3 has the framework for any kernel (`volkov.bounds`); 6.4 and 6.5 refine it by memory contention; chapter 4 has closed
-forms for mixes of adds and one other class of instructions (`volkov.mix`). With n warps per SM
+forms for mixes of adds and one other class of instructions (`volkov.mix`). With n warps per SM::
 
     warp throughput = min(n / latency bound, throughput bound).          (V 3.5)
 
