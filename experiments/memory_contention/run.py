@@ -13,7 +13,7 @@ import warpsim as ws
 from warpsim.analysis.calibration import Targets, curve, errors, fit_queue, whole_warps
 from warpsim.hardware.files import params_dir
 from warpsim.hardware.gpu import Gpu
-from warpsim.hardware.latency import contention_latency, load_distribution
+from warpsim.hardware.latency import load_distribution
 from warpsim.results.schema import QUANTILES
 
 CHIPS = ("g80", "gt200", "fermi", "kepler", "maxwell")
@@ -55,7 +55,7 @@ def targets(gpu: Gpu) -> Targets:
         measured = load_distribution(gpu.memory.distribution)
         rows = {gbs: measured.cycles[list(measured.loads_gbs).index(gbs), 1:-1] for gbs in FITTED_ROWS}
         occupancies = [1, 2, *occupancies]
-    return Targets(lambda gbs: float(contention_latency(gpu.memory.contention, gbs)), occupancies, rows)
+    return Targets(lambda gbs: float(gpu.memory.contention.latency(gbs)), occupancies, rows)
 
 
 def fit(name: str) -> float:
@@ -152,7 +152,7 @@ def figure() -> Figure:
         gpu = ws.load_gpu(name)
         found = curve(gpu, whole_warps(gpu), cycles=60_000)
         x = np.linspace(0, found["bandwidth"].max(), 200)
-        ax.plot(x, contention_latency(gpu.memory.contention, x), color="0.4", label="V Table 6.5")
+        ax.plot(x, gpu.memory.contention.latency(x), color="0.4", label="V Table 6.5")
         ax.plot(found["bandwidth"], found["memory_latency"], "o", label="simulated")
         ax.set(title=gpu.generation, xlabel="bandwidth, GB/s", ylabel="mean latency, cycles")
         ax.set_ylim(0, 1.1 * found["memory_latency"].max())

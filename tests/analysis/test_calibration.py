@@ -7,7 +7,6 @@ import pytest
 
 from warpsim.analysis.calibration import Targets, closed_loop_latency, curve, errors, fit_queue, whole_warps, with_queue
 from warpsim.hardware.gpu import load_gpu
-from warpsim.hardware.latency import contention_latency
 
 KEPLER = load_gpu("kepler")
 OCCUPANCIES = (8, 24, 40, 56)
@@ -34,7 +33,7 @@ def test_recovers_known_parameters():
 
 def test_closed_loop_is_littles_law():
     def latency(gbs: float) -> float:
-        return float(contention_latency(KEPLER.memory.contention, gbs))
+        return float(KEPLER.memory.contention.latency(gbs))
 
     found = closed_loop_latency(KEPLER, latency, 64)
     gbs = 64 / found * 128 * KEPLER.sms * KEPLER.clock_ghz
@@ -45,7 +44,7 @@ def test_parameters_of_the_files_meet_their_targets():
     """V Table 6.5, on random numbers that the fit has not seen: each chip's latencies within 3 % at every occupancy."""
     for name in ("g80", "gt200", "fermi", "kepler", "maxwell"):
         gpu = load_gpu(name)
-        targets = Targets(lambda gbs, gpu=gpu: float(contention_latency(gpu.memory.contention, gbs)), whole_warps(gpu)[::3])
+        targets = Targets(lambda gbs, gpu=gpu: float(gpu.memory.contention.latency(gbs)), whole_warps(gpu)[::3])
         limit = 0.06 if gpu.memory.measured else 0.03  # Kepler's fit meets percentiles, too
         assert np.abs(errors(gpu, targets, seed=99)).max() < limit, name
 

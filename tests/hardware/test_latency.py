@@ -14,7 +14,6 @@ from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.latency import (
     BINS,
     LatencyDistribution,
-    contention_latency,
     deterministic,
     load_contention,
     load_distribution,
@@ -54,7 +53,7 @@ def test_means_agree_with_v(kepler: LatencyDistribution) -> None:
     """V 6.6 prints two of the means; the curve of V Table 6.5 is the mean of all of them."""
     assert kepler.mean(0) == pytest.approx(303, rel=0.002)
     assert kepler.mean(6) == pytest.approx(501, rel=0.01)
-    curve = contention_latency(load_gpu("kepler").memory.contention, kepler.loads_gbs)
+    curve = load_gpu("kepler").memory.contention.latency(kepler.loads_gbs)
     np.testing.assert_allclose([kepler.mean(row) for row in range(7)], curve, rtol=0.06)
 
 
@@ -174,16 +173,16 @@ def test_contention_of_kepler() -> None:
     gbs_per_ipc = 128 * 8 * 1.124
     x = np.array([0.0, 0.05, 0.1, 0.1338])
     expected = 300 + 32 * x / (0.1477 - x)
-    np.testing.assert_allclose(contention_latency(contention, x * gbs_per_ipc), expected, rtol=2e-3)
-    assert contention_latency(contention, [170, 200]).tolist() == [np.inf, np.inf]
+    np.testing.assert_allclose(contention.latency(x * gbs_per_ipc), expected, rtol=2e-3)
+    assert contention.latency([170, 200]).tolist() == [np.inf, np.inf]
 
 
 def test_refined_contention_of_g80() -> None:
     contention = load_gpu("g80").memory.contention
-    assert contention_latency(contention, 40, refined=True) == pytest.approx(
+    assert contention.latency(40, refined=True) == pytest.approx(
         441 + 4 * 40 / 31 + 156 * 40 / 81
     )
-    assert contention_latency(contention, 40) == pytest.approx(453 + 61 * 40 / 41)
-    assert contention_latency(contention, 75, refined=True) == np.inf
+    assert contention.latency(40) == pytest.approx(453 + 61 * 40 / 41)
+    assert contention.latency(75, refined=True) == np.inf
     kepler = load_gpu("kepler").memory.contention
-    assert contention_latency(kepler, 40, refined=True) == contention_latency(kepler, 40)
+    assert kepler.latency(40, refined=True) == kepler.latency(40)

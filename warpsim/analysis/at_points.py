@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from warpsim import units
 from warpsim.arguments import InvalidPoint
 from warpsim.hardware.gpu import Gpu
-from warpsim.hardware.latency import contention_latency
 from warpsim.kernels import Kernel
 from warpsim.models import volkov
 from warpsim.models.parts.common import quantity
@@ -85,7 +84,7 @@ def contention(results: xr.Dataset) -> dict[str, xr.Dataset]:
 
     def curve(gpu: Gpu, kernel: Kernel, block_warps: int | None) -> xr.Dataset:
         rates = np.linspace(0.0, gpu.memory.bandwidth_gbs, 200)
-        latency = contention_latency(gpu.memory.contention, rates, refined=True)
+        latency = gpu.memory.contention.latency(rates, refined=True)
         values = {"bandwidth": rates, "memory_latency": np.where(np.isfinite(latency), latency, np.nan)}
         return xr.Dataset({name: ("step", array, variable(name).attrs) for name, array in values.items()})
 

@@ -33,7 +33,7 @@ class ParamsFileError(ValueError):
     """
 
     def __init__(self, source: str, problems: Iterable[Problem]) -> None:
-        """Format the problems found in `source`."""
+        """Formats the problems of the file `source`."""
         self.source = source
         self.errors = tuple(f"{source}: {_dotted(place)}{text}" for place, text in problems)
         super().__init__("\n".join(self.errors))
@@ -96,24 +96,24 @@ def read_toml(path: Path, error_type: type[ParamsFileError] = ParamsFileError) -
 def problems(model: type[BaseModel], error: ValidationError) -> list[Problem]:
     """Returns the errors that pydantic found in a file, each with its location and what is allowed.
 
-    The messages are pydantic's own, in the words of a TOML file. For a missing key the allowed values are added, and
-    for an unknown key the known keys. The message of a model's validator is a line "key = value: what is allowed"
-    for each error, and its keys are relative to the model.
+    The messages are those of pydantic, with TOML terms for Python types. For a missing key they also name the allowed
+    values, and for an unknown key the known keys. A validator of a model must raise a ValueError with a line "key =
+    value: what is allowed" for each error, with keys relative to the model.
     """
-    found: list[Problem] = []
+    result: list[Problem] = []
     for item in error.errors(include_url=False):
         kind, place = _type_at(model, item["loc"])
         value = format_value(item["input"])
         if item["type"] == "missing":
-            found.append((place, f" is missing: {_allowed(kind)}"))
+            result.append((place, f" is missing: {_allowed(kind)}"))
         elif item["type"] == "extra_forbidden":
             keys = _keys(_type_at(model, item["loc"][:-1])[0])
-            found.append((place, f" = {value}: unknown key{_hint(str(place[-1]), keys)}; allowed here: {', '.join(keys)}"))
+            result.append((place, f" = {value}: unknown key{_hint(str(place[-1]), keys)}; allowed here: {', '.join(keys)}"))
         elif item["type"] == "value_error":
-            found += [(place, f".{line}" if place else line) for line in str(item["ctx"]["error"]).splitlines()]
+            result += [(place, f".{line}" if place else line) for line in str(item["ctx"]["error"]).splitlines()]
         else:
-            found.append((place, f" = {value}: {_message(item, kind)}"))
-    return found
+            result.append((place, f" = {value}: {_message(item, kind)}"))
+    return result
 
 
 def format_value(value: object) -> str:
@@ -123,7 +123,7 @@ def format_value(value: object) -> str:
 
 
 def _message(item: ErrorDetails, kind: Any) -> str:
-    """Returns pydantic's message, with the words of TOML for what it calls by the words of Python."""
+    """Returns the message of pydantic, with TOML terms for Python types."""
     if item["type"] in ("model_type", "dict_type"):
         keys = ", ".join(_keys(kind))
         return f"must be a table of {keys}" if keys else "must be a table"
@@ -156,7 +156,7 @@ def _dotted(place: Location) -> str:
 
 
 def _type_at(model: type[BaseModel], loc: Location) -> tuple[Any, Location]:
-    """Returns the type at a location of pydantic's, and the location without the tags of unions."""
+    """Returns the type at a location given by pydantic, and the location without the tags of unions."""
     kind: Any = model
     place: Location = ()
     for part in loc:

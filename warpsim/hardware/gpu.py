@@ -15,6 +15,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from pydantic import (
     BeforeValidator,
     Field,
@@ -28,6 +30,9 @@ from warpsim import units
 from warpsim.hardware import files as params
 from warpsim.hardware.fields import Between, Bytes, Count, Cycles, Finite, MustBe, Name, NotNegative, Positive, StrictModel
 from warpsim.hardware.latency import load_distribution
+
+GPU_LABELS = ("name", "title", "generation", "year")
+"""Fields of a chip that are only for people."""
 
 _FITTED = "fitted: experiments/memory_contention"
 
@@ -162,6 +167,23 @@ class Contention(StrictModel):
     refined_a_cycles: Positive | None = None
     refined: Terms | None = None
 
+    def latency(self, bandwidth_gbs: ArrayLike, refined: bool = False) -> NDArray[np.float64]:
+        """Returns the mean latency in cycles at throughputs of the chip in GB/s.
+
+        If `refined`, and if the chip has one, V's fit of several terms is used. At and above the smallest c the latency is
+        infinite.
+        """
+        x = np.asarray(bandwidth_gbs, dtype=np.float64)
+        base: float = self.a_cycles
+        terms: tuple[tuple[float, float], ...] = ((self.b_cycles, self.c_gbs),)
+        if refined and self.refined is not None and self.refined_a_cycles is not None:
+            base, terms = self.refined_a_cycles, self.refined
+        latency = np.full(x.shape, float(base))
+        for b, c in terms:
+            room = np.maximum(c - x, 0.0)
+            latency += np.divide(b * x, room, out=np.full(x.shape, np.inf), where=room > 0)
+        return latency
+
 
 class Memory(StrictModel):
     """The memory system, of the whole chip.
@@ -267,7 +289,7 @@ class Gpu(StrictModel):
         The table of latency quantiles is given by its numbers.
         """
         parts = self.to_dict()
-        for label in ("name", "title", "generation", "year"):
+        for label in GPU_LABELS:
             del parts[label]
         del parts["memory"]["measured"], parts["memory"]["queue"]["fit_rms_percent"]
         parts["memory"]["distribution"] = load_distribution(self.memory.distribution).identity()

@@ -9,15 +9,12 @@ import csv
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from warpsim.hardware import files as params
-
-if TYPE_CHECKING:
-    from warpsim.hardware.gpu import Contention
 
 BINS = 4096
 """Default number of bins of a quantile table, which is that of the engine."""
@@ -164,24 +161,6 @@ def load_contention(name_or_path: str | os.PathLike[str] = "contention") -> dict
     if problems:
         raise params.ParamsFileError(str(path), problems)
     return curves
-
-
-def contention_latency(contention: Contention, bandwidth_gbs: ArrayLike, refined: bool = False) -> Floats:
-    """Returns the mean latency in cycles at a throughput of the chip in GB/s (V 6.4, Table 6.5).
-
-    The latency is a + b x / (c - x). If `refined`, and if the chip has one, it is V's fit of several such terms. At
-    and above the smallest c it is infinite.
-    """
-    x = np.asarray(bandwidth_gbs, dtype=np.float64)
-    base: float = contention.a_cycles
-    terms: tuple[tuple[float, float], ...] = ((contention.b_cycles, contention.c_gbs),)
-    if refined and contention.refined is not None and contention.refined_a_cycles is not None:
-        base, terms = contention.refined_a_cycles, contention.refined
-    latency = np.full(x.shape, float(base))
-    for b, c in terms:
-        room = np.maximum(c - x, 0.0)
-        latency += np.divide(b * x, room, out=np.full(x.shape, np.inf), where=room > 0)
-    return latency
 
 
 def _read_csv(path: Path) -> list[tuple[int, list[str]]]:

@@ -14,13 +14,12 @@ from collections.abc import Callable
 from warpsim.kernels.arguments import Arguments
 from warpsim.kernels.matrix_multiply import matrix_multiply
 from warpsim.kernels.program import Access, Conditional, Instruction, Kernel, Loop, Statement
-from warpsim.kernels.statements import OP_PATTERN
+from warpsim.kernels.statements import OP_PATTERN, OPS_WITHOUT_RESULT
 
 MAX_ILP = 64
 MAX_REGISTERS = 255
 
 _FEW_REGISTERS = 8
-_WITHOUT_RESULT = ("store", "barrier", "branch", "exit")
 
 
 def mix(
@@ -84,7 +83,7 @@ def chain(
         iterations: number of instructions of each chain that a warp executes; None: endless.
     """
     check = Arguments()
-    if not isinstance(op, str) or op in _WITHOUT_RESULT or not re.match(OP_PATTERN, op):
+    if not isinstance(op, str) or op in OPS_WITHOUT_RESULT or not re.match(OP_PATTERN, op):
         check.wrong("op", op, "an operation class that writes a register, such as alu, sfu, smem, load")
     op = str(op)
     ilp = check.integer("ilp", ilp, 1, MAX_ILP)

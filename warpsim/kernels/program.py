@@ -38,6 +38,10 @@ __all__ = [
 ]
 
 
+KERNEL_LABELS = ("name", "title", "source")
+"""Fields of a kernel that are only for people; so are the comments of its instructions."""
+
+
 class Kernel(StrictModel):
     """The program of a warp, and the resources it needs on an SM. An implicit "exit" ends every program.
 
@@ -92,7 +96,7 @@ class Kernel(StrictModel):
         The labels are `name`, `title`, `source` and the comments of instructions. Two kernels that differ in
         nothing else have equal identities, and the same seeds and digests.
         """
-        parts: dict[str, Any] = _without_comments(self.model_dump(mode="json", exclude={"name", "title", "source"}))
+        parts: dict[str, Any] = _without_comments(self.model_dump(mode="json", exclude=set(KERNEL_LABELS)))
         return parts
 
 

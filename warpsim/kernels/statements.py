@@ -19,6 +19,7 @@ from warpsim.units import MAX_WARPS, WARP_LANES
 
 __all__ = [
     "MEMORY_OPS",
+    "OPS_WITHOUT_RESULT",
     "OP_PATTERN",
     "Access",
     "Conditional",
@@ -36,8 +37,10 @@ __all__ = [
 MEMORY_OPS = ("load", "store")
 """Operation classes that access global memory."""
 
+OPS_WITHOUT_RESULT = ("store", "barrier", "branch", "exit")
+"""Operation classes that write no register."""
+
 _ACCESSING_OPS = (*MEMORY_OPS, "smem")
-_WITHOUT_RESULT = ("store", "barrier", "branch", "exit")
 _WITHOUT_OPERANDS = ("barrier", "exit")
 
 ENDLESS = "endless"
@@ -154,7 +157,7 @@ class Instruction(StrictModel):
     @model_validator(mode="after")
     def _fields_agree(self) -> Instruction:
         problems = []
-        if self.dst is not None and self.op in _WITHOUT_RESULT:
+        if self.dst is not None and self.op in OPS_WITHOUT_RESULT:
             problems.append(f"dst = {self.dst!r}: must be left out, since {self.op} writes no register")
         if self.src and self.op in _WITHOUT_OPERANDS:
             problems.append(f"src = {list(self.src)}: must be left out, since {self.op} reads no register")

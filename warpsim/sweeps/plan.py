@@ -192,7 +192,7 @@ class Plan(Space):
         digests = []
         for position in self.kernel_positions():
             values = self.at(position)
-            program = json.dumps(dump(build_kernel(values)), sort_keys=True).encode()
+            program = json.dumps(build_kernel(values).identity(), sort_keys=True).encode()
             parameters = {name: to_json(label(name, value)) for name, value in values.items() if is_program(name)}
             digests.append({**parameters, "sha256": hashlib.sha256(program).hexdigest()})
         return digests

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from warpsim.hardware.gpu import GPU_LABELS
+from warpsim.kernels.program import KERNEL_LABELS
 from warpsim.results.provenance import read_call
 from warpsim.store.zarr_store import Store, StoreError
 from warpsim.sweeps.axes import Axis
@@ -28,7 +30,7 @@ def fit_to_store(plan: Plan, store: Store) -> tuple[Plan, list[str]]:
     except ValueError as error:
         raise StoreError(f"{store.path}: {error}") from None
     plan = plan.rearranged({name: _in_stored_order(axis, stored) for name, axis in plan.axes.items()}, stored["tile_shape"])
-    record = plan.record()
+    record, stored = _without_labels(plan.record()), _without_labels(stored)
     if differences(_stored_part(record, stored), stored):
         lines = differences(record, stored)
         shown = lines[:10] + [f"and {len(lines) - 10} more"] * (len(lines) > 10)
@@ -41,6 +43,19 @@ def fit_to_store(plan: Plan, store: Store) -> tuple[Plan, list[str]]:
     if record["settings"]["replicates"] != stored["settings"]["replicates"]:
         added.append(f"replicates {stored['settings']['replicates']} of {record['settings']['replicates']}")
     return plan, added
+
+
+def _without_labels(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the record of a plan without what is only for people in its chips and kernels."""
+    labels = {*GPU_LABELS, *KERNEL_LABELS, "comment", "fit_rms_percent"}
+
+    def cleaned(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: cleaned(inner) for key, inner in value.items() if key not in labels}
+        return [cleaned(item) for item in value] if isinstance(value, list) else value
+
+    parts = {part: {name: cleaned(described) for name, described in record[part].items()} for part in ("gpus", "programs")}
+    return {**record, **parts}
 
 
 def differences(plan: Any, stored: Any, key: str = "") -> list[str]:

@@ -14,10 +14,9 @@ import numpy as np
 
 from warpsim.arguments import InvalidPoint
 from warpsim.hardware.gpu import Gpu
-from warpsim.hardware.whatif import changed_gpu
+from warpsim.hardware.whatif import changed_gpu, check_fields_act
 from warpsim.kernels import Kernel, load_kernel
 from warpsim.kernels.whatif import changed_kernel
-from warpsim.results.provenance import dump
 from warpsim.results.schema import result_coordinates, result_ops
 from warpsim.simulation.point import DEFAULTS as POINT_DEFAULTS
 from warpsim.simulation.point import Point, make_point
@@ -59,6 +58,7 @@ class BuildCache:
         """Returns the chip of a point, with the fields that its settings change."""
         fields = {name.removeprefix("gpu."): values[name] for name in values if name.startswith("gpu.")}
         base: Gpu = values["gpu"]
+        check_fields_act(fields, values["memory"])
         gpu: Gpu = self._get((base.name, *fields.items()), lambda: changed_gpu(base, fields))
         return gpu
 
@@ -225,7 +225,7 @@ class Space:
         if self.common == COMMON:
             return None
         values = {name: value for name, value in self.at(position).items() if name not in (*self.common, "replicates")}
-        by_value = {n: dump(value) if isinstance(value, Gpu) else to_json(label(n, value)) for n, value in values.items()}
+        by_value = {n: value.identity() if isinstance(value, Gpu) else to_json(label(n, value)) for n, value in values.items()}
         return json.dumps(by_value, sort_keys=True).encode()
 
     def describe(self, position: tuple[int, ...]) -> str:

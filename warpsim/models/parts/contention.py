@@ -10,7 +10,6 @@ from collections.abc import Callable
 from scipy.optimize import brentq
 
 from warpsim.hardware.gpu import Gpu
-from warpsim.hardware.latency import contention_latency
 
 
 def memory_latency(gpu: Gpu, bandwidth_gbs: float, *, refined: bool) -> float:
@@ -21,7 +20,7 @@ def memory_latency(gpu: Gpu, bandwidth_gbs: float, *, refined: bool) -> float:
     """
     if not refined:
         return float(gpu.memory.latency_cycles)
-    return float(contention_latency(gpu.memory.contention, bandwidth_gbs, refined=True))
+    return float(gpu.memory.contention.latency(bandwidth_gbs, refined=True))
 
 
 def solve(attained: Callable[[float], float], most: float) -> float:

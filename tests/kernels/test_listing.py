@@ -1,0 +1,26 @@
+"""The listing of a program."""
+
+from warpsim.kernels import Conditional, Instruction, Kernel, Loop
+from warpsim.kernels.listing import listing
+from warpsim.kernels.steps import flatten
+
+
+def test_a_listing_has_one_line_for_each_step():
+    add = Instruction("alu", dst="r1", src=["r1", "r2"])
+    either = Conditional(then=[add], orelse=[Instruction("store", src=["r2"])], probability=0.5, src=["r2"])
+    inner = Loop(body=[either], trips=(2, 3))
+    kernel = Kernel(name="x", inputs=("r1", "r2"), body=(Loop(body=[add], trips=4), Loop(body=[inner], trips=None)))
+    assert listing(flatten(kernel)) == [
+        "loop 4 times",
+        "  alu r1 <- r1, r2",
+        "end of loop",
+        "loop endless",
+        "  loop 2 to 3 times",
+        "    branch <- r2 else go to 8",
+        "    alu r1 <- r1, r2",
+        "    go to 9",
+        "    store <- r2",
+        "  end of loop",
+        "end of loop",
+        "exit",
+    ]
