@@ -1,4 +1,4 @@
-"""Advice: predicted and simulated gains beside what they must be."""
+"""Advice: predicted and simulated gains against exact values."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_potentials_are_those_of_s(mix):
         assert mix.saving.sel(saving_of=name) == pytest.approx(float(costs[name] / costs.t_exec))
 
 
-def test_conflicts_cost_their_ways():
+def test_bank_conflicts_cost_their_ways():
     # Eight passes for each access, and latency that many warps hide.
     ds = advise(FERMI, kernels.chain("smem", ways=8), warps=48, **SMALL)
     assert ds.limiter == "smem"
@@ -102,7 +102,7 @@ def test_one_replicate_has_no_interval():
     assert not np.isnan(ds.gain).any()
 
 
-def test_what_s_does_not_cover_is_said():
+def test_a_kernel_that_s_does_not_cover_is_reported():
     far = kernels.chain("load", pattern="random")
     ds = advise(FERMI, far, warps=8, **SMALL)
     assert "departure_delay is needed" in ds.attrs["not_covered"]

@@ -1,4 +1,4 @@
-"""The changes that advice simulates: each is what it says, and only those that make sense are there."""
+"""Changes of advice: their effects, and which changes a kernel gets."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_single_cause_of_serialization_is_its_benefit():
     assert "no shared memory, no jumps" not in found  # nothing would be left
 
 
-def test_what_does_not_occur_is_not_changed():
+def test_changes_without_effect_are_left_out():
     _, found = changed("fermi", kernels.chain("alu"), needed=8)
     assert list(found) == ["no arithmetic latency", "twice the ILP", "twice the alu units"]
     _, found = changed("kepler", kernels.chain("load"), memory="measured")
@@ -59,7 +59,7 @@ def test_what_does_not_occur_is_not_changed():
     assert "twice the memory bandwidth" in changed("kepler", kernels.chain("load"))[1]
 
 
-def test_latencies_go():
+def test_changes_remove_latencies():
     point, found = changed("maxwell", kernels.worksheet_3_2())
     gpu = found["no memory latency"].point.gpu
     assert (gpu.memory.latency_cycles, gpu.memory.queue_latency_cycles, gpu.memory.transaction_latency_cycles) == (2, 2, 0)
@@ -69,7 +69,7 @@ def test_latencies_go():
     assert gpu.unit_ipc("sfu") == point.gpu.unit_ipc("sfu")
 
 
-def test_serialization_goes():
+def test_changes_remove_serialization():
     point, found = changed("kepler", kernel(LOAD, CONFLICT, SFU, BARRIER))
     every = found["no serialization"].point
     counted = counts(every.gpu, every.kernel)
@@ -89,7 +89,7 @@ def test_serialization_goes():
         ("kepler", kernels.mix(32), "twice the issue rate"),
     ],
 )
-def test_doubling_doubles_what_is_tightest(chip, program, name):
+def test_doubling_doubles_the_tightest_resource(chip, program, name):
     point, found = changed(chip, program)
     gpu = found[name].point.gpu
     tightest = volkov.bottleneck(point.gpu, program)
@@ -105,7 +105,7 @@ def test_schedulers_are_doubled_where_they_issue_every_cycle():
     assert gpu.ops["alu"].interval_cycles == 2 * Fraction(load_gpu("kepler").ops["alu"].interval_cycles)
 
 
-def test_needed_warps_are_the_fewest_that_do():
+def test_needed_warps_are_the_fewest_that_suffice():
     _, found = changed("fermi", kernels.mix(32), needed=29.3)
     launch = found["30 warps per SM"].point.launch
     assert launch.resident_blocks * launch.block_warps == 30
@@ -115,7 +115,7 @@ def test_needed_warps_are_the_fewest_that_do():
     assert not [name for name in found if "warps" in name]
 
 
-def test_blocks_stay_where_they_meet_at_barriers():
+def test_blocks_with_barriers_keep_their_size():
     _, found = changed("fermi", kernel(LOAD, BARRIER), needed=1000)
     launch = found["16 warps per SM, as many as fit"].point.launch
     assert (launch.resident_blocks, launch.block_warps) == (8, 2)

@@ -91,7 +91,7 @@ def test_occupancies_per_scheduler_and_warps_of_a_block():
     np.testing.assert_allclose(curve, alone)
 
 
-def test_what_cannot_be_compared(results):
+def test_results_without_models_are_errors(results):
     with pytest.raises(ValueError, match="must have one of the dimensions warps, warps_per_scheduler"):
         at_points.throughput(results.isel(warps=0))
     with pytest.raises(ValueError, match="must have the attribute provenance"):
@@ -174,7 +174,7 @@ def test_bounds_without_provenance_say_why(short_results):
     assert bounds(other, axes).missing.startswith("results: the attribute provenance lacks 'settings'")
     unknown = short_results.assign_attrs(provenance="")
     assert bounds(unknown, axes).missing.startswith("results: must have the attribute provenance")
-    assert "but is of 'other'" in bounds(short_results.assign_attrs(provenance='{"function": "other"}'), axes).missing
+    assert "not of 'other'" in bounds(short_results.assign_attrs(provenance='{"function": "other"}'), axes).missing
 
 
 def empty(plan):
@@ -211,5 +211,5 @@ def test_a_run_comes_from_its_point(trace):
 def test_other_provenances_are_refused():
     with pytest.raises(KeyError, match="settings"):
         plan_or_point(provenance("sweep", {}))
-    with pytest.raises(ValueError, match="must be that of a call of sweep, but is of 'other'"):
+    with pytest.raises(ValueError, match="must be that of a call of sweep, not of 'other'"):
         plan_or_point(provenance("other", {}))

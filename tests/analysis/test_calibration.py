@@ -1,4 +1,4 @@
-"""The calibration finds parameters that it was not told, and refuses what it cannot fit."""
+"""Calibration recovers known parameters, and rejects targets that it cannot fit."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def test_parameters_of_the_files_meet_their_targets():
 
 
 @pytest.mark.parametrize(("occupancies", "servers", "named"), [((8, 16), (8,), "occupancies"), ((8, 16, 24), (), "servers")])
-def test_refuses_what_it_cannot_fit(occupancies, servers, named):
+def test_too_few_targets_are_errors(occupancies, servers, named):
     with pytest.raises(ValueError, match=named):
         fit_queue(KEPLER, Targets(lambda gbs: 300.0 + gbs, occupancies), servers=servers)

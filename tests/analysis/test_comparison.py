@@ -1,4 +1,4 @@
-"""All models beside the simulation: what is asked, where, and what is said of those that do not cover the kernel."""
+"""Comparison of all models with simulations: results, errors, and models that do not cover the kernel."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def found(kepler):
     return compare(kepler, mix(8), warps=[4, 64], replicates=2, memory="fixed", **SHORT)
 
 
-def test_every_model_is_there_or_says_why_not(found):
+def test_every_model_has_results_or_a_reason(found):
     shown = set(found.results["model"].values)
     assert shown | set(found.not_covered) == EVERY
     assert not shown & set(found.not_covered)
@@ -57,7 +57,7 @@ def test_bounds_are_those_that_the_models_name(found):
     assert set(found.results["bottleneck"].sel(model="baghsorkhi").values) == {""}
 
 
-def test_the_policy_reaches_the_models_that_know_it(kepler):
+def test_the_policy_reaches_the_models_that_take_it(kepler):
     def huang(scheduler):
         ds = compare(kepler, mix(8), warps=[32], scheduler=scheduler, **SHORT).results
         return float(ds["model_throughput"].sel(model="huang", warps=32))
@@ -68,7 +68,7 @@ def test_the_policy_reaches_the_models_that_know_it(kepler):
     assert "must be one of lrr, gto" in compare(kepler, mix(8), warps=[4], scheduler="oldest", **SHORT).not_covered["huang"]
 
 
-def test_what_is_not_covered_at_some_occupancies_is_nan_there():
+def test_occupancies_that_a_model_does_not_cover_are_nan():
     ds = compare(load_gpu("fermi"), vector_add(), warps=[4, 48], **SHORT)
     rates = ds.results["model_throughput"].sel(model="huang, bandwidth").values
     assert np.isfinite(rates).tolist() == [True, False]
@@ -82,7 +82,7 @@ def test_barriers_leave_few_models(kepler):
     assert "barrier" in found.not_covered["huang"]
 
 
-def test_warps_of_a_block_that_are_told_apart_reach_the_models(kepler):
+def test_kernels_that_name_warps_reach_the_models(kepler):
     for block_warps in (None, 2):
         found = compare(kepler, listing_3_3(), warps=[8], block_warps=block_warps, sms=1, replicates=1, warmup=0, cycles=4000)
         assert {"volkov", "gpuperf"} <= set(found.results["model"].values)

@@ -1,4 +1,4 @@
-"""Times that overlap or add, against V 4.11 and 4.12."""
+"""Times that overlap or add up, against V 4.11 and 4.12."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Baghsorkhi et al. against V 7.2, and the longest path of a warp."""
+"""The model of Baghsorkhi et al. against V 7.2."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from warpsim import kernels, models
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import Conditional, Instruction, Loop
 from warpsim.models import NotCoveredError, baghsorkhi
-from warpsim.models.parts.longest_path import longest_path
 
 N = np.arange(1, 25)
 
@@ -46,7 +45,7 @@ def test_adds_alone_are_exact():
     assert baghsorkhi.needed_warps(load_gpu("g80"), kernels.mix(math.inf)) == pytest.approx(5)
 
 
-def test_it_need_not_rise_with_the_warps():
+def test_throughput_may_fall_with_the_warps():
     ds = baghsorkhi.throughput(load_gpu("g80"), kernels.mix(11), warps=N)
     slopes = np.diff(ds.throughput.sel(op="alu"), n=2)
     assert (slopes > 0.1).any() and (slopes < -0.1).any()  # V 7.2: neither linear nor sublinear
@@ -88,26 +87,3 @@ def test_over_alpha_and_time():
 def test_what_is_not_covered(program, message):
     with pytest.raises(NotCoveredError, match=f"baghsorkhi {message}"):
         baghsorkhi.throughput(load_gpu("g80"), program, warps=1)
-
-
-# The longest path
-
-
-def test_a_period_of_several_repetitions():
-    # r1 and r2 take turns only every second time: each repetition moves r1 to r2 with 3 cycles, and r2 to r1 with 8.
-    to_2 = Instruction("alu", dst="r2", src=("r1",))
-    to_1 = Instruction("alu", dst="r1", src=("r2",))
-    path = longest_path([to_2, to_1], [1.0, 1.0], [{"": 3.0}, {"": 8.0}], endless=True)
-    assert path.cycles == pytest.approx(11)
-    assert len(path.times) == 2 * path.repetitions + 1
-
-
-def test_consumers_of_a_class_may_see_another_latency():
-    root, add = Instruction("sfu", dst="r1", src=("r1",)), ADD
-    path = longest_path([root, add], [1.0, 1.0], [{"": 13.0, "alu": 9.0}, {"": 6.0}], endless=True)
-    assert path.cycles == pytest.approx(9 + 6)
-
-
-def test_a_warp_ends_with_its_last_result():
-    path = longest_path([LOAD], [1.0], [{"": 400.0}], endless=False)
-    np.testing.assert_allclose(path.times, [0, 400])

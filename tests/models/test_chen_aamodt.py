@@ -1,4 +1,4 @@
-"""The closed models of Chen and Aamodt, against V 4.13."""
+"""The closed models of Chen and Aamodt against V 4.13."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of coarse-grained multithreading and of prefetching, against V 4.9."""
+"""Coarse-grained multithreading and prefetching against V 4.9."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CUDA guide's needed occupancy against V 4.8 and Table 4.3."""
+"""The needed occupancy of the CUDA guide against V 4.8 and Table 4.3."""
 
 from __future__ import annotations
 

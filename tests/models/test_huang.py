@@ -1,4 +1,4 @@
-"""Huang et al. against V 7.5 to 7.8."""
+"""The model of Huang et al. against V 7.5 to 7.8."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Little's law against V Table 3.1, V 3.2, 4.2, Table 6.4 and VT's tables."""
+"""Little's law against V Table 3.1, V 3.2, 4.2, Table 6.4 and the tables of VT."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zhang and Owens against V 7.3."""
+"""The model of Zhang and Owens against V 7.3."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MEASURED = {"alu": over_warps(0.04, 0.25, 0.25), "load": over_warps(0.0023, 0.01
 
 
 @pytest.mark.parametrize("alpha", [0, 0.25, 1, 16, 512, math.inf])
-def test_min_of_what_was_measured(alpha):
+def test_minimum_of_the_measurements(alpha):
     gpu = load_gpu("gt200")
     ds = zhang_owens.throughput(gpu, kernels.mix(alpha), warps=[1, 8, 32], measured=MEASURED)
     alu, mem = 32 * MEASURED["alu"], 32 * MEASURED["load"]  # operations per cycle
@@ -40,7 +40,7 @@ def test_times_that_add():
     assert 1 / ds.ipc.sel(op="load").item() == pytest.approx(16 / 0.25 + 1 / 0.017)
 
 
-def test_without_measurements_the_refined_model_stands_in():
+def test_without_measurements_the_refined_model_predicts_them():
     gpu = load_gpu("gt200")
     n = [0, 2, 16, 32]
     ds = zhang_owens.throughput(gpu, kernels.mix(16), warps=n)
@@ -74,7 +74,7 @@ def test_shared_memory_is_a_third_part():
     assert ds.execution_time[1].item() == pytest.approx(8 / 0.3)
 
 
-def test_what_is_missing_is_said():
+def test_missing_measurements_are_errors():
     gpu = load_gpu("gt200")
     with pytest.raises(ValueError, match="measured = alu: must also have load"):
         zhang_owens.throughput(gpu, kernels.mix(16), warps=8, measured={"alu": MEASURED["alu"]})

@@ -315,7 +315,7 @@ class _Source:
 
     made: Plan | Point
     indices: dict[str, list[int]]
-    parts: BuildCache
+    cache: BuildCache
 
     def walk(self, order: Sequence[str] | None = None) -> Iterator[_AtPoint]:
         """Yields the points of the result that fit their chip; the last axis of `order` varies fastest."""
@@ -327,7 +327,7 @@ class _Source:
             at = dict(zip(order, position, strict=True))
             index = tuple(chosen[at[axis]] for axis, chosen in self.indices.items())
             with suppress(InvalidPoint):
-                yield _AtPoint(at, self.made.point(index, self.parts), self.made.at(index)["block_warps"])
+                yield _AtPoint(at, self.made.point(index, self.cache), self.made.at(index)["block_warps"])
 
     def describe(self, indices: dict[str, list[int]]) -> str:
         """Returns the first of some points in words."""

@@ -4,6 +4,8 @@ Source: V 4.11 and 4.12. Models such as those of Zhang and Owens and of Sim et a
 al., A performance prediction model for the CUDA GPGPU platform, HiPC 2009, has both variants, with times that do not depend
 on the occupancy (V 4.12). V is Volkov 2016 (docs/bibliography.md).
 
+With n warps per SM, for a mix of alpha adds per load::
+
     arithmetic time(n) = max(alu_lat / n, 1 / alu_thru)     memory time(n) = max(mem_lat / n, 1 / mem_thru)
     overlap: max(alpha arithmetic time(n), memory time(n))  add: alpha arithmetic time(n) + memory time(n)
 

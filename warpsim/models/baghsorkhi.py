@@ -4,7 +4,7 @@ Source: S. Baghsorkhi, M. Delahaye, S. Patel, W. Gropp, W. Hwu, An adaptive perf
 PPoPP 2010, as restated in V 7.2. V is Volkov 2016 (docs/bibliography.md).
 
 The "latency" of a warp is the longest path through its program graph, and the execution time is the sum of the "latencies" of
-all warps. With n warps per SM, the weights of the arcs are
+all warps. With n warps per SM, the weights of the arcs are::
 
     an arithmetic instruction   max(1 / alu_thru, alu_lat / n)                                       (eq. 3)
     a memory instruction        issue + max(0, CYC_mem - CYC_compute) / NUM_mem                      (eq. 4)

@@ -1,7 +1,7 @@
 """Three closed models of fine-grained multithreading without a memory system (V 4.13).
 
 Source: X. Chen, T. Aamodt, A first-order fine-grained multithreaded throughput model, HPCA 2009, as restated in V 4.13. V is
-Volkov 2016 (docs/bibliography.md). If tau is the throughput of one thread alone, n threads attain
+Volkov 2016 (docs/bibliography.md). If tau is the throughput of one thread alone, n threads attain::
 
     model 1: tau            model 2: n tau            model 3: 1 - (1 - tau)^n
 

@@ -4,7 +4,7 @@ Sources, as restated in V 4.9: A. Agarwal, Performance tradeoffs in multithreade
 D. Culler, T. von Eicken, Analysis of multithreaded architectures for parallel computing, 1990; T. Mowry, M. Lam, A. Gupta,
 Design and evaluation of a compiler algorithm for prefetching, 1992. V is Volkov 2016 (docs/bibliography.md).
 
-A thread runs for R cycles and then waits L cycles for memory. A switch to the next thread takes C cycles.
+A thread runs for R cycles and then waits L cycles for memory. A switch to the next thread takes C cycles. Then::
 
     threads needed = (R + L) / (R + C)          Agarwal, section 2
     threads needed = L / (R + C) + 1            Saavedra-Barrera et al., eq. 4

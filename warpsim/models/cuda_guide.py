@@ -1,7 +1,7 @@
 """The needed occupancy of the CUDA C Programming Guide (V 4.8).
 
 Source: NVIDIA, CUDA C Programming Guide, 5.2.3, as restated in V 4.8. V is Volkov 2016 (docs/bibliography.md). While one warp
-waits for memory the others issue at the peak rate, each until it waits too:
+waits for memory the others issue at the peak rate, each until it waits too::
 
     warps needed = mem_lat / (instruction time x alpha)                  alpha: instructions per load
     refined:       mem_lat / (instruction time x (alpha + 1)) + 1        counts the load, and the warp that waits

@@ -5,7 +5,7 @@ MICRO 2014, as restated in V 4.13 and 7.5 to 7.8, which corrects typographical e
 (docs/bibliography.md).
 
 A warp alone takes total_cycles for its N instructions. It is divided into intervals of instructions that issue without a stall;
-each interval ends in a stall. With p = N / total_cycles and n warps,
+each interval ends in a stall. With p = N / total_cycles and n warps::
 
     IPC_multithreading = n N / (total_cycles + sum of NO_i)                                    (eq. 7, 9)
     round robin:           NO_i = p (n - 1) (instructions_i - 1)                               (eq. 10, 11)

@@ -3,6 +3,8 @@
 Source: S. Williams, A. Waterman, D. Patterson, Roofline: An Insightful Visual Performance Model for Multicore Architectures,
 Communications of the ACM 52(4), 2009. V 4.1 names it as the model for its workload; V is Volkov 2016 (docs/bibliography.md).
 
+The model is::
+
     attainable operations per cycle = min(peak, bandwidth x operational intensity)
 
 Assumptions: Latency is hidden at any occupancy. Operations are those of the CUDA cores; all others are free.

@@ -1,7 +1,7 @@
 """The model of Zhang and Owens: throughput of a kernel from microbenchmarks of its instructions (V 7.3).
 
 Source: Y. Zhang, J. Owens, A quantitative performance analysis model for GPU architectures, HPCA 2011, as restated in V 7.3. V is
-Volkov 2016 (docs/bibliography.md). Each class of instructions is measured alone at each occupancy. The largest time counts:
+Volkov 2016 (docs/bibliography.md). Each class of instructions is measured alone at each occupancy. The largest time counts::
 
     alu_time = alu instructions x 32 / alu(n)      mem_time = memory instructions x 32 / mem(n)
     Time = max(alu_time, mem_time)                 (V also compares a variant: their sum)

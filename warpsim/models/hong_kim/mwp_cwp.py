@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 LATENCY, MEMORY, ALU = "latency", "memory", "alu"
-"""Bounds that bind: equation 22, 23 or 24."""
+"""Values of `bottleneck`, for equations 22, 23 and 24."""
 
 
 class DepartureDelays(NamedTuple):
@@ -78,7 +78,7 @@ class DepartureDelays(NamedTuple):
 
 
 DEPARTURE_DELAYS = {"G80": DepartureDelays(10, 4), "GT200": DepartureDelays(40, 4)}
-"""HK Table 6 by generation: FX5600, which also represents 8800GTX and 8800GT (HK 5.1), and GTX280."""
+"""HK Table 6 by generation. G80 is the FX5600, which also represents 8800GTX and 8800GT (HK 5.1); GT200 is the GTX280."""
 
 
 def parameters(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 TICKS = 5040
-"""Ticks per cycle: a multiple of all integers up to 10, so that fractions such as 7/4 and 1/6 are exact."""
+"""Ticks per cycle, a multiple of all integers up to 10, so that fractions such as 7/4 and 1/6 are exact."""
 
 _COMPLETION, _ISSUE = 0, 1  # at equal times completions come first, so that an issue at that time can use the result
 

@@ -14,10 +14,10 @@ from warpsim.kernels.access import conflict_ways, transactions
 from warpsim.kernels.statements import MEMORY_OPS
 
 MEMORY = "memory"
-"""Name of the memory resource (V Table 3.4): the share of an SM in the sustained bandwidth."""
+"""Name of the memory resource (V Table 3.4), the share of an SM in the sustained bandwidth."""
 
 ISSUE = "issue"
-"""Name of the issue resource: the warp schedulers of an SM."""
+"""Name of the issue resource, the warp schedulers of an SM."""
 
 LOADS_IN_FLIGHT = "loads in flight"
 """Name of the resource that limits the loads in flight of an SM, if the chip has such a limit."""

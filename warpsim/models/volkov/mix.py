@@ -1,6 +1,6 @@
 """Volkov's closed forms for a mix of adds and one other class of instructions (V 4.1, 4.5, 4.7, 6.5).
 
-The mix is the kernel `kernels.mix`: evenly interleaved, all instructions dependent, endless. `warpsim.models.volkov.bounds`
+The mix is the kernel `kernels.mix`: evenly interleaved, all instructions dependent, endless. `warpsim.models.volkov`
 states the assumptions and limits. V is Volkov 2016 (docs/bibliography.md).
 """
 
@@ -71,6 +71,8 @@ def mix_throughput(
 ) -> xr.Dataset:
     """Returns the throughput of a mix of adds and one other class of instructions (V 4.1, Table 4.2, 4.7).
 
+    It is::
+
         memory throughput =
             min(n / (mem_lat + alpha alu_lat), mem_thru, alu_thru / alpha, issue_thru / (alpha + 1))
 
@@ -121,6 +123,8 @@ def mix_needed_warps(
     refined: bool = False,
 ) -> xr.DataArray:
     """Returns the warps per SM that attain a fraction of the peak throughput of a mix (V 4.5, Figures 4.5, 4.6).
+
+    It is::
 
         n = (mem_lat + alpha alu_lat) fraction min(mem_thru, alu_thru / alpha, issue_thru / (alpha + 1))
 

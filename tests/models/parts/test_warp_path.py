@@ -1,4 +1,4 @@
-"""A warp alone, against V's listings and the twin, and by hand where chance decides."""
+"""A warp alone against the listings of V and the reference simulator, and by hand for random choices."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_warp_that_has_ended_is_the_last_to_reach_the_barrier():
     ],
     ids=lambda value: value.name,
 )
-def test_the_twin_agrees_on_one_warp(name, program):
+def test_the_reference_agrees_on_one_warp(name, program):
     gpu = load_gpu(name)
     launch = Launch(blocks=1, block_warps=1, resident_blocks=1)
     run = reference_simulator.simulate(gpu, program, launch, memory="fixed", seed=1, cycles=None)
@@ -106,7 +106,7 @@ PLAIN_KERNELS = KERNELS.map(lambda k: k.model_copy(update={"body": plain(k.body)
 
 @settings(max_examples=60, deadline=None)
 @given(uncontended_chips(), PLAIN_KERNELS | PLAIN_KERNELS | KERNELS, st.integers(1, 4))
-def test_the_twin_agrees_where_nothing_is_contended(gpu, program, block_warps):
+def test_the_reference_agrees_where_nothing_is_contended(gpu, program, block_warps):
     launch = Launch(blocks=1, block_warps=block_warps, resident_blocks=1)
     run = reference_simulator.simulate(gpu, program, launch, memory="fixed", seed=1, cycles=None)
     last = max(retired for _, _, _, retired in run.retired)
@@ -120,7 +120,7 @@ def test_the_twin_agrees_where_nothing_is_contended(gpu, program, block_warps):
         assert issued == pytest.approx({op: n / block_warps for op, n in run.instructions.items()})
 
 
-def test_block_of_unlike_warps_waits_for_the_slowest():
+def test_a_block_of_different_warps_waits_for_the_slowest():
     gpu = load_gpu("fermi")
     program = kernel(Conditional(warps=(1,), then=(ADD,) * 4))
     assert at_exit(gpu, program, block_warps=1) == 32  # the branch is taken
@@ -147,7 +147,7 @@ def test_a_barrier_in_a_loop_joins_the_warps(trips):
     assert path.cycles == cycles + (0 if trips is None else gpu.block_launch_cycles)
 
 
-def test_chance_is_averaged():
+def test_random_conditionals_are_averaged():
     gpu = load_gpu("fermi")
     program = kernel(ADD, Conditional(probability=0.25, then=(ADD, ADD)), ADD)
     # Taken: add 0, branch 6, add 38. Not taken: add 0, branch 6, adds 34, 52, 70.

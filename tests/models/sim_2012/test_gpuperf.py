@@ -1,4 +1,4 @@
-"""Sim et al. 2012 against V 7.4 and Table 7.1, the figures that S's text describes, and S's own equations."""
+"""The model of Sim et al. against V 7.4 and Table 7.1, and against the figures and equations of the paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hong and Kim 2009 against the paper's Table 2, V 7.1, and what the text says of its cases."""
+"""The model of Hong and Kim against Table 2 and the cases of the paper, and against V 7.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volkov's framework: the worksheet, the bounds of the vector add, and what a call returns or refuses."""
+"""Volkov's framework: the worksheet, the bounds of the vector add, results and errors."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_bottleneck():
     assert volkov.bottleneck(load_gpu("g80"), kernels.mix(512), warps=24) == "alu"
 
 
-def test_warps_of_a_block_are_told_apart_only_with_its_size():
+def test_kernels_that_name_warps_need_block_warps():
     gpu = load_gpu("fermi")
     with pytest.raises(ValueError, match="block_warps = None: must be a number"):
         volkov.latency_bound(gpu, kernels.listing_3_3())
@@ -149,7 +149,7 @@ def test_warps_of_a_block_are_told_apart_only_with_its_size():
     np.testing.assert_allclose(share, [1, 1, 1 / 6])
 
 
-def test_unlike_rates_are_not_covered():
+def test_different_rates_are_not_covered():
     gpu = load_gpu("fermi")
     uneven = Loop(body=(Conditional(warps=(0,), then=(ADD,)),), trips=None)
     leaving = Loop(body=(Conditional(warps=(0,), then=(Instruction("exit"),)),), trips=None)
@@ -158,7 +158,7 @@ def test_unlike_rates_are_not_covered():
             volkov.latency_bound(gpu, kernel(loop), block_warps=2)
 
 
-def test_a_barrier_that_some_miss_is_refused():
+def test_a_barrier_that_some_warps_miss_is_an_error():
     program = kernel(Conditional(probability=0.5, then=(BARRIER,)))
     with pytest.raises(ValueError, match=r"not all warps reach the barrier at body\[0\]\.then\[0\]"):
         volkov.latency_bound(load_gpu("fermi"), program, block_warps=2)
@@ -196,12 +196,12 @@ def test_wrong_arguments(call, message):
         call(load_gpu("kepler"), kernels.mix(1))
 
 
-def test_text_is_no_number_of_warps():
+def test_warps_must_be_numeric():
     with pytest.raises(TypeError, match="warps = 'all': must be a number"):
         volkov.throughput(load_gpu("kepler"), kernels.mix(1), warps="all")
 
 
-def test_an_unknown_cache_latency_is_asked_for():
+def test_an_unknown_cache_latency_is_an_error():
     program = kernel(Instruction("load", dst="r1", access=Access(l1_hit=0.5)))
     with pytest.raises(ValueError, match=r"memory\.l1_latency_cycles = None: must be set on kepler"):
         volkov.latency_bound(load_gpu("kepler"), program)

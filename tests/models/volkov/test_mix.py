@@ -1,4 +1,4 @@
-"""Volkov's closed forms for mixes, against V's tables, its equation, and the general framework."""
+"""Volkov's closed forms for mixes against the tables of V and the general framework."""
 
 from __future__ import annotations
 

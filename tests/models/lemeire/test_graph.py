@@ -1,4 +1,4 @@
-"""The instruction dependence graph of L III.C: what waits for what, what is not covered, and the picture."""
+"""The instruction dependence graph of L III.C: dependences, kernels that are not covered, and the drawing."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def test_the_graph_of_matrix_multiply():
     assert following.after == ((trip - 1, "branch"), (trip - 2, "barrier"))
 
 
-def test_a_register_that_is_written_again_waits_for_nobody():
+def test_a_register_that_is_written_again_waits_for_no_reader():
     other = Instruction("alu", dst="r1", src=("r2",))
     assert dependences(kernel(LOAD, other))[1].after == ()
 
 
-def test_diverging_sides_follow_each_other_and_a_side_nobody_takes_is_removed():
+def test_divergent_sides_follow_each_other_and_unused_sides_are_removed():
     both = Conditional(diverges=True, then=(ADD,), orelse=(LOAD,))
     assert [node.instruction.op for node in dependences(kernel(both))] == ["branch", "alu", "load"]
     for probability, op in ((1.0, "alu"), (0.0, "load")):

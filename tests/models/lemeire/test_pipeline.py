@@ -1,4 +1,4 @@
-"""The pipeline model: L equation 1, Algorithm 1 against a literal copy of it, Tables I to III, and any other chip."""
+"""The pipeline model: equation 1, Algorithm 1 against a literal copy, Tables I to III, and other chips."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def literally(chip, program, group_warps, resident, groups):
         (matrix_multiply(16, width=32, ways=8, table_iii=True), 8, 2, 3),
     ],
 )
-def test_skipping_what_cannot_happen_changes_nothing(chip, program, group_warps, resident, groups):
+def test_skipping_idle_retries_changes_nothing(chip, program, group_warps, resident, groups):
     arguments = {"group_warps": group_warps, "groups": groups}
     made = pipeline.execution_cycles(chip, program, resident_groups=resident, **arguments)
     assert made == literally(chip, program, resident=resident, **arguments)
@@ -316,7 +316,7 @@ def test_wrong_arguments(options, message):
         pipeline.throughput(load_gpu("kepler"), mix(4), **options)
 
 
-def test_what_a_chip_does_not_have_and_what_the_model_does_not_cover(chip):
+def test_missing_classes_and_kernels_that_are_not_covered(chip):
     with pytest.raises(ValueError, match=f"op = 'fp64': {chip.name} has"):
         pipeline.throughput(chip, chain("fp64"), warps=1)
     with pytest.raises(ValueError, match="ways = 2: must be 1 on"):
@@ -338,7 +338,7 @@ def test_the_chips_that_come_with_the_package():
         pipeline.load_pipelines("pascal")
 
 
-def test_all_errors_of_a_file_are_said(chip):
+def test_all_errors_of_a_file_are_reported(chip):
     data = chip.model_dump()
     data["ops"]["alu"]["issue_cycles"] = 0
     data["clock"] = 1.0
