@@ -24,13 +24,14 @@ def report(machine: Machine, state: State, gpu: Gpu, warmup: int) -> dict[str, N
     sm_cycles = sms * cycles
     scheduler_cycles = sm_cycles * int(chip.schedulers)
     ops = schema.result_ops([gpu])
-    issued = dict(zip(gpu.ops, _by_class(machine, state.issued), strict=False))
+    by_step = steps_issued(machine, state)
+    issued = dict(zip(gpu.ops, _by_class(machine, by_step), strict=False))
     instructions = np.array([issued[op] for op in ops], float)
     occupancy = tally.occupancy[: int(chip.seats * chip.block_warps) + 1] / sm_cycles
     levels = np.arange(len(occupancy))
     issue_cycles, busy = _scheduler_cycles(machine, state)
-    asked_bytes = float(state.issued @ machine.details.asked_bytes)
-    used = _by_class(machine, state.issued * machine.program.unit_ticks) / (sm_cycles * chip.tick)
+    asked_bytes = float(by_step @ machine.details.asked_bytes)
+    used = _by_class(machine, by_step * machine.program.unit_ticks) / (sm_cycles * chip.tick)
     used = used / np.where(chip.own_unit, chip.schedulers, 1)
     moved = tally.moved_bytes / cycles / chip.peak_rate
     clock, share = gpu.clock_ghz, sms / gpu.sms
@@ -46,7 +47,7 @@ def report(machine: Machine, state: State, gpu: Gpu, warmup: int) -> dict[str, N
         "occupancy": levels @ occupancy,
         "occupancy_max": levels[occupancy > 0].max(initial=0),
         "occupancy_fraction": occupancy,
-        "warp_cycles": [issue_cycles, *tally.states[1 : len(schema.STATES)]],
+        "warp_cycles": line_accounts(machine, state).sum(axis=(0, 1)),
         "scheduler_cycles": np.array([issue_cycles, busy, scheduler_cycles - issue_cycles - busy]),
         "peak_fraction": max(moved, (issue_cycles + busy) / scheduler_cycles, *used),
     }
@@ -55,9 +56,25 @@ def report(machine: Machine, state: State, gpu: Gpu, warmup: int) -> dict[str, N
 
 def _scheduler_cycles(machine: Machine, state: State) -> tuple[int, int]:
     """Scheduler-cycles in which instructions issued, and in which the scheduler was still busy with them."""
-    tally = state.tally[0]
-    issue_cycles = int(state.issued.sum() - tally.pairs)
-    return issue_cycles, int(state.issued @ machine.program.busy - tally.pair_busy - issue_cycles + tally.carried)
+    tally, issued = state.tally[0], steps_issued(machine, state)
+    issue_cycles = int(issued.sum() - state.counts.seconds.sum())
+    return issue_cycles, int(issued @ machine.program.busy - tally.pair_busy - issue_cycles + tally.carried)
+
+
+def steps_issued(machine: Machine, state: State) -> NDArray[np.int64]:
+    """Warp instructions by program line; int64[lines]."""
+    from warpsim.engine.attribution import instructions
+
+    found: NDArray[np.int64] = instructions(machine, state)
+    return found
+
+
+def issues(machine: Machine, state: State) -> NDArray[np.int64]:
+    """Instructions issued that were kept: (cycle, SM, slot, line), by cycle, then SM, then scheduler; int64[n, 4]."""
+    kept: NDArray[np.int64] = state.trace[: state.tally[0].traced]
+    cycle, sm, slot, _ = kept.T
+    schedulers = int(machine.chip[0].schedulers)
+    return kept[np.argsort((cycle * len(state.sms) + sm) * schedulers + slot % schedulers, kind="stable")]
 
 
 def _by_class(machine: Machine, of_steps: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -89,7 +106,7 @@ def occupancy_changes(state: State, end: int) -> NDArray[np.int64]:
 
     The first rows are what each SM held at the begin of the window.
     """
-    cycle, sm, warps = np.ascontiguousarray(state.changes[: state.tally[0].changes].T)
+    cycle, sm, warps = np.ascontiguousarray(state.changes[: state.tally[0].n_changes].T)
     key = cycle * len(state.sms) + sm
     order = np.argsort(key, kind="stable")  # fast, since they are nearly in order
     key = key[order]
@@ -108,31 +125,31 @@ def warps_seen(machine: Machine, state: State) -> NDArray[np.int64]:
 
     The last cycle is -1 where a warp is still resident.
     """
-    from warpsim.engine.state import WARPS, Life
+    from warpsim.engine.state import MAX_WARPS, Life
 
     chip = machine.chip[0]
     left = state.lives[: state.tally[0].retired, [0, 1, 4, 2, 3]]
-    sms, slots = np.nonzero(state.warps.life.reshape(-1, WARPS) != Life.EMPTY)
+    sms, slots = np.nonzero(state.warps.life.reshape(-1, MAX_WARPS) != Life.EMPTY)
     blocks = state.seats.block[sms * chip.seats + slots // chip.block_warps]
-    numbers, starts = blocks * chip.block_warps + slots % chip.block_warps, state.warps.start[sms * WARPS + slots]
+    numbers, starts = blocks * chip.block_warps + slots % chip.block_warps, state.warps.start[sms * MAX_WARPS + slots]
     rows = np.concatenate([left, np.stack([numbers, sms, slots, starts, np.full(len(sms), -1)], axis=1)])
     return rows[np.argsort(rows[:, 0])]
 
 
 def line_accounts(machine: Machine, state: State) -> NDArray[np.int64]:
     """Warp-cycles by scheduler, program line and state (`schema.STATES`), summed over SMs."""
-    from warpsim.engine.state import LABEL_BITS
+    from warpsim.engine import attribution
 
-    found: NDArray[np.int64] = state.lines.reshape(-1, len(machine.program), 1 << LABEL_BITS)
-    return found[: int(machine.chip[0].schedulers), :, : len(schema.STATES)]
+    found: NDArray[np.int64] = attribution.line_accounts(machine, state)
+    return found
 
 
 def caused_accounts(machine: Machine, state: State) -> NDArray[np.int64]:
     """Warp-cycles by the program line that caused them and by state, summed over SMs and schedulers."""
-    from warpsim.engine.state import LABEL_BITS
+    from warpsim.engine import attribution
 
-    found: NDArray[np.int64] = state.caused.reshape(-1, 1 << LABEL_BITS)
-    return found[:, : len(schema.STATES)]
+    found: NDArray[np.int64] = attribution.caused_accounts(machine, state)
+    return found
 
 
 @dataclass(frozen=True)
@@ -140,7 +157,7 @@ class TraceRun:
     """Everything that one run did, for tests and for looking closely.
 
     Attributes:
-        issues: (cycle, sm, slot, operation class) in the machine's order, from cycle 0 on.
+        issues: (cycle, sm, slot, operation class) by cycle, SM and scheduler, from cycle 0 on.
         warp_cycles: warp-cycles by state, in the window.
         line_cycles: warp-cycles by (scheduler, program line, state), in the window.
         caused_cycles: warp-cycles by (program line that caused them, state), in the window.
@@ -175,8 +192,8 @@ def traced(machine: Machine, state: State, classes: Sequence[str], warmup: int) 
     issued, busy = _scheduler_cycles(machine, state)
     accounts, caused = line_accounts(machine, state), caused_accounts(machine, state)
     return TraceRun(
-        issues=[(int(t), int(sm), int(slot), classes[machine.program[i].op]) for t, sm, slot, i in state.trace[: tally.traced]],
-        warp_cycles=dict(zip(schema.STATES, [issued, *tally.states[1:].tolist()], strict=False)),
+        issues=[(int(t), int(sm), int(slot), classes[machine.program[i].op]) for t, sm, slot, i in issues(machine, state)],
+        warp_cycles=dict(zip(schema.STATES, accounts.sum(axis=(0, 1)).tolist(), strict=True)),
         line_cycles={
             (int(s), int(line), schema.STATES[name]): int(accounts[s, line, name])
             for s, line, name in zip(*np.nonzero(accounts), strict=True)
@@ -190,7 +207,7 @@ def traced(machine: Machine, state: State, classes: Sequence[str], warmup: int) 
         warps=_tuples(warps_seen(machine, state)),
         retired=sorted(_tuples(state.lives[: tally.retired, :4])),
         load_latencies=np.repeat(np.arange(len(tally.histogram)), tally.histogram).tolist(),
-        instructions={op: int(n) for op, n in zip(classes, _by_class(machine, state.issued), strict=False) if n},
+        instructions={op: int(n) for op, n in zip(classes, _by_class(machine, steps_issued(machine, state)), strict=False) if n},
         end=end,
     )
 
