@@ -4,7 +4,7 @@ import numpy as np
 
 from warpsim.engine.bits import at, cause_of, end_of, wait_until
 from warpsim.engine.jit import inline
-from warpsim.engine.state import CLASSES, UNKNOWN, Kind, WarpState
+from warpsim.engine.state import CLASSES, MAX_WARPS, UNKNOWN, Kind, WarpState
 
 _LOAD, _LG_THROTTLE = int(Kind.LOAD), int(WarpState.LG_THROTTLE)
 
@@ -36,10 +36,21 @@ def wait_of(machine, state, index, step, wait):
             wait = wait_until(ready, writer, chip.dependency[at(op)])
         i += 1
     if ins.kind == _LOAD and chip.loads_per_warp > 0:
-        room = state.returns[at(index), soonest_return(state, index)]
+        room = room_for_load(machine, state, index)
         if room > until:
             wait = wait_until(room, step, _LG_THROTTLE)
     return wait
+
+
+@inline
+def room_for_load(machine, state, index):
+    """Returns the cycle from which the warp's limit of loads in flight leaves room for one more.
+
+    Loads that have not been served return after this window, and perhaps sooner than those of which the return is known.
+    """
+    room = state.returns[at(index), soonest_return(state, index)]
+    this_window = state.sms[at(index // MAX_WARPS)].begin + machine.chip[0].window
+    return room if room <= this_window or state.warps[at(index)].requested == 0 else np.int64(UNKNOWN)
 
 
 @inline
