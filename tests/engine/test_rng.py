@@ -16,7 +16,7 @@ def words(state: int, count: int) -> list[int]:
     found = []
     with np.errstate(over="ignore"):  # where nothing is compiled
         for _ in range(count):
-            state = rng.step(np.uint64(state))
+            state = rng.advance(np.uint64(state))
             found.append(int(rng.mix(np.uint64(state))))
     return found
 

@@ -271,7 +271,7 @@ def test_inconsistent_chips_cannot_be_made(kepler: dict[str, Any]) -> None:
 
 
 def test_the_limits_of_a_chip_are_those_of_the_engine() -> None:
-    assert (MAX_SCHEDULERS, MAX_WARPS) == (state.SCHEDULERS, state.WARPS)
+    assert (MAX_SCHEDULERS, MAX_WARPS) == (state.MAX_SCHEDULERS, state.MAX_WARPS)
 
 
 def test_chips_are_frozen() -> None:

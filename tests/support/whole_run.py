@@ -14,9 +14,11 @@ from warpsim.results import schema
 from warpsim.simulation.counters import (
     by_class,
     caused_accounts,
+    issues,
     line_accounts,
     occupancy_changes,
     scheduler_cycles,
+    steps_issued,
     warps_seen,
 )
 from warpsim.simulation.encode import encode, with_seed
@@ -28,7 +30,7 @@ class WholeRun:
     """Everything that one run did.
 
     Attributes:
-        issues: (cycle, sm, slot, operation class) in the machine's order, from cycle 0 on.
+        issues: (cycle, sm, slot, operation class) by cycle, SM and scheduler, from cycle 0 on.
         warp_cycles: warp-cycles by state, in the window.
         line_cycles: warp-cycles by (scheduler, program line, state), in the window.
         caused_cycles: warp-cycles by (program line that caused them, state), in the window.
@@ -88,8 +90,8 @@ def whole_run(
     issued, busy = scheduler_cycles(machine, state)
     accounts, caused = line_accounts(machine, state), caused_accounts(machine, state)
     return WholeRun(
-        issues=[(int(t), int(sm), int(slot), classes[machine.program[i].op]) for t, sm, slot, i in state.trace[: tally.traced]],
-        warp_cycles=dict(zip(schema.STATES, [issued, *tally.states[1:].tolist()], strict=False)),
+        issues=[(int(t), int(sm), int(slot), classes[machine.program[i].op]) for t, sm, slot, i in issues(machine, state)],
+        warp_cycles=dict(zip(schema.STATES, accounts.sum(axis=(0, 1)).tolist(), strict=True)),
         line_cycles={
             (int(s), int(line), schema.STATES[name]): int(accounts[s, line, name])
             for s, line, name in zip(*np.nonzero(accounts), strict=True)
@@ -103,7 +105,7 @@ def whole_run(
         warps=_tuples(warps_seen(machine, state)),
         retired=sorted(_tuples(state.lives[: tally.retired, :4])),
         load_latencies=np.repeat(np.arange(len(tally.histogram)), tally.histogram).tolist(),
-        instructions={op: int(n) for op, n in zip(classes, by_class(machine, state.issued), strict=False) if n},
+        instructions={op: int(n) for op, n in zip(classes, by_class(machine, steps_issued(machine, state)), strict=False) if n},
         end=end,
     )
 

@@ -1,38 +1,43 @@
-"""Sets of up to 64 warps, or SMs, as one uint64; a cycle with a label as one int64.
+"""Sets of up to 64 members as one uint64, and the two kinds of words that hold a cycle together with a step.
 
-LLVM turns each of these into a few machine instructions.
+LLVM turns each of these functions into a few machine instructions.
 """
 
 import numpy as np
 
 from warpsim.engine.jit import inline
-from warpsim.engine.state import LABEL_BITS
+from warpsim.engine.state import CAUSE_BITS, REASON_BITS
 
 ONE = np.uint64(1)
 NONE = np.uint64(0)
+ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _PAIRS = np.uint64(0x5555555555555555)
 _NIBBLES = np.uint64(0x3333333333333333)
 _BYTES = np.uint64(0x0F0F0F0F0F0F0F0F)
 _SUM = np.uint64(0x0101010101010101)
 _1, _2, _4, _56 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
-_LABEL = (1 << LABEL_BITS) - 1
+_CYCLE_SHIFT = CAUSE_BITS + REASON_BITS
+_CAUSE_MASK, _REASON_MASK = (1 << CAUSE_BITS) - 1, (1 << REASON_BITS) - 1
 
 
 @inline
 def at(index):
-    """An index that is not negative, said to the compiler: it leaves out Python's counting from the end."""
+    """Returns an index as an unsigned integer.
+
+    Numba then leaves out the code that counts a negative index from the end of the array.
+    """
     return np.uintp(index)
 
 
 @inline
 def bit(member):
-    """The set {member}, 0 <= member < 64."""
+    """Returns the set {member}, 0 <= member < 64."""
     return ONE << np.uint64(member)
 
 
 @inline
 def size(members):
-    """How many members a set has."""
+    """Returns the number of members of a set."""
     x = members - ((members >> _1) & _PAIRS)
     x = (x & _NIBBLES) + ((x >> _2) & _NIBBLES)
     x = (x + (x >> _4)) & _BYTES
@@ -41,35 +46,44 @@ def size(members):
 
 @inline
 def first(members):
-    """The smallest member of a set that is not empty."""
+    """Returns the smallest member of a set that is not empty."""
     return size((members & (~members + ONE)) - ONE)
 
 
 @inline
 def rest(members):
-    """The set without its smallest member."""
+    """Returns the set without its smallest member."""
     return members & (members - ONE)
 
 
 @inline
-def after(members, member):
-    """Those members that are larger than `member`; -1 <= member < 64."""
-    return members & ~((ONE << np.uint64(member + 1)) - ONE) if member < 63 else NONE
+def below(count):
+    """Returns the set {0, ..., count - 1}, 0 <= count <= 64."""
+    return ALL if count >= 64 else bit(count) - ONE
 
 
 @inline
-def labelled(cycle, label):
-    """A cycle and a label in one word; 0 <= label < 1 << LABEL_BITS."""
-    return (cycle << LABEL_BITS) | label
+def wait_until(cycle, cause, reason):
+    """Returns a wait as one word: the cycle in which it ends, the step that causes it, and its WarpState.
+
+    The time at which a register can be read and the step that wrote it form such a word, too, with reason 0.
+    """
+    return (np.int64(cycle) << _CYCLE_SHIFT) | (np.int64(cause) << REASON_BITS) | np.int64(reason)
 
 
 @inline
-def cycle_of(word):
-    """The cycle of a word that holds a label, too."""
-    return word >> LABEL_BITS
+def end_of(wait):
+    """Returns the cycle in which a wait ends: the first one in which the warp is eligible."""
+    return wait >> _CYCLE_SHIFT
 
 
 @inline
-def label_of(word):
-    """The label of such a word."""
-    return word & _LABEL
+def cause_of(wait):
+    """Returns the step that causes a wait, or that wrote a register."""
+    return (wait >> REASON_BITS) & _CAUSE_MASK
+
+
+@inline
+def reason_of(wait):
+    """Returns the WarpState of a wait."""
+    return wait & _REASON_MASK

@@ -2,26 +2,45 @@
 
 import numpy as np
 
-from warpsim.engine.bits import NONE, bit, first, labelled, rest
+from warpsim.engine.attribution import count_barrier, waits
+from warpsim.engine.bits import NONE, at, bit, end_of, first, rest, wait_until
 from warpsim.engine.control import next_instruction
-from warpsim.engine.jit import inline, rare
-from warpsim.engine.lines import begin_wait, count, detailed, stall
-from warpsim.engine.pipelines import cause_of, ready_cycle
+from warpsim.engine.jit import inline
+from warpsim.engine.registers import is_known, wait_of
 from warpsim.engine.rng import stream_of
-from warpsim.engine.state import NEVER_WRITTEN, WARPS, WHEEL, Life, WarpState
-from warpsim.engine.wheel import call_sm, sleep_until
+from warpsim.engine.schedulers import make_youngest
+from warpsim.engine.state import MAX_WARPS, NEVER_WRITTEN, Life, WarpState
+from warpsim.engine.timetable import set_alarm
 
 _EMPTY, _RUNNING, _AT_BARRIER, _DRAINING = int(Life.EMPTY), int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
-_WAIT, _BARRIER, _LONG = np.int64(WarpState.WAIT), np.int64(WarpState.BARRIER), np.int64(WarpState.LONG_SCOREBOARD)
+_WAIT, _BARRIER, _LONG = int(WarpState.WAIT), int(WarpState.BARRIER), int(WarpState.LONG_SCOREBOARD)
 _NO_BARRIER, _DIFFERENT = -1, -2  # of a seat: nobody waits; warps wait at different barriers
-_NOT_DUE = -1
+_NONE = -1  # of a seat: no block is to start
 
 
 @inline
-def integrate_residents(state, sm, cycle):
+def seat_of(machine, state, sm, slot):
+    """Returns the seat to which a warp slot belongs."""
+    chip = machine.chip[0]
+    return state.seats[at(sm.index * chip.seats + slot // chip.block_warps)]
+
+
+# Occupancy
+
+
+@inline
+def change_population(state, sm, change, cycle):
+    """The number of an SM's resident warps changes at a cycle of its window, or at the first one after it."""
+    scratch = state.scratch[0]
+    scratch.population[at(cycle - sm.begin)] += change
+    scratch.populated = 1
+
+
+@inline
+def count_residents(state, sm, cycle):
     """Counts the resident warps of an SM up to a cycle, exclusive."""
     cycles = cycle - sm.resident_since
-    state.tally[0].occupancy[sm.resident] += cycles
+    state.tally[0].occupancy[at(sm.resident)] += cycles
     sm.warp_cycles += sm.resident * cycles
     sm.resident_since = cycle
 
@@ -30,156 +49,184 @@ def integrate_residents(state, sm, cycle):
 def note_change(state, sm, cycle):
     """Keeps the number of an SM's resident warps from a cycle on, while there is room; counts the changes."""
     tally = state.tally[0]
-    if tally.changes < len(state.changes):
-        row = state.changes[tally.changes]
+    if tally.n_changes < len(state.changes):
+        row = state.changes[tally.n_changes]
         row[0], row[1], row[2] = cycle, sm.index, sm.resident
-    tally.changes += 1
+    tally.n_changes += 1
 
 
 @inline
-def set_residents(state, sm, change, cycle):
-    """Changes the number of an SM's resident warps from a cycle on."""
-    integrate_residents(state, sm, cycle)
-    sm.resident += change
-    note_change(state, sm, cycle)
-
-
-@rare
-def start_block(machine, state, sm, seat_in_sm, now):
-    """Puts the next block of the supply, if there is one, into a seat; its warps can issue at once."""
-    chip, clock = machine.chip[0], state.clock[0]
-    seat = state.seats[sm.index * chip.seats + seat_in_sm]
-    seat.due = _NOT_DUE
-    if chip.blocks >= 0 and clock.next_block >= chip.blocks:
+def count_population(state, sm, end):
+    """Counts the resident warps of an SM up to the last change of a window."""
+    scratch = state.scratch[0]
+    if scratch.populated == 0:
         return
-    seat.block = clock.next_block
-    clock.next_block += 1
-    seat.live, seat.waiting, seat.barrier, seat.retire = chip.block_warps, 0, _NO_BARRIER, now
-    set_residents(state, sm, chip.block_warps, now)
-    if sm.launched >= chip.seats * chip.block_warps:
-        sm.reused = 1
+    scratch.populated = 0
+    for relative in range(end - sm.begin + 1):
+        change = scratch.population[at(relative)]
+        if change != 0:
+            scratch.population[at(relative)] = 0
+            count_residents(state, sm, sm.begin + relative)
+            sm.resident += change
+            note_change(state, sm, sm.begin + relative)
+
+
+# Launch
+
+
+@inline
+def start_blocks(machine, state, sm, end):
+    """Starts the blocks that are to start before the end of the window, in seat order."""
+    chip = machine.chip[0]
+    for seat_number in range(chip.seats):
+        seat = state.seats[at(sm.index * chip.seats + seat_number)]
+        if 0 <= seat.next_start < end:
+            start_block(machine, state, sm, seat, seat_number)
+
+
+@inline
+def start_block(machine, state, sm, seat, seat_number):
+    """Starts the block that has been assigned to a seat; its warps can issue at once."""
+    chip, now = machine.chip[0], seat.next_start
+    seat.block = seat.next_block
+    seat.next_start, seat.next_block = _NONE, _NONE
+    seat.live, seat.unresolved, seat.waiting, seat.barrier, seat.retire = chip.block_warps, 0, 0, _NO_BARRIER, now
+    change_population(state, sm, chip.block_warps, now)
     for warp_in_block in range(chip.block_warps):
-        slot = seat_in_sm * chip.block_warps + warp_in_block
-        index = sm.index * WARPS + slot
-        warp = state.warps[index]
-        warp.life, warp.start, warp.last_return = _RUNNING, now, now
-        warp.age = sm.launched
-        sm.launched += 1
+        slot = seat_number * chip.block_warps + warp_in_block
+        index = sm.index * MAX_WARPS + slot
+        warp = state.warps[at(index)]
+        warp.life, warp.start, warp.requested = _RUNNING, now, 0
+        warp.last_return, warp.last_load_issue = now, now
         warp.stream = stream_of(chip.seed, seat.block * chip.block_warps + warp_in_block)
         for register in range(chip.registers):
-            state.registers[index * chip.registers + register] = NEVER_WRITTEN
+            state.registers[at(index * chip.registers + register)] = wait_until(NEVER_WRITTEN, 0, 0)
         for i in range(state.returns.shape[1]):
-            state.returns[index, i] = now
-        sm.wake[slot] = labelled(now, _WAIT)
-        sm.step[slot] = next_instruction(machine, state, index, np.int64(0))
-        sm.op[slot] = machine.program[sm.step[slot]].op
-        sm.next_op[sm.op[slot]] |= bit(slot)
-        sm.ready |= bit(slot)
-        if detailed(state):
-            begin_wait(machine, state, sm, slot)
+            state.returns[at(index), at(i)] = now
+        step = next_instruction(machine, state, index, np.int64(0))
+        warp.step = step
+        warp.wait = wait_until(now, step, _WAIT)
+        scheduler = state.schedulers[at(sm.index * chip.schedulers + slot % chip.schedulers)]
+        lane = at(slot // chip.schedulers)
+        scheduler.ops[lane] = machine.program[at(step)].op
+        make_youngest(chip.policy, scheduler, lane)
+        set_alarm(machine, state, sm, slot, warp.wait)
 
 
-@rare
-def start_due_blocks(machine, state, sm, now):
-    """Starts the blocks whose launch ends now, in seat order; has the SM looked at again for those ahead."""
-    chip = machine.chip[0]
-    sm.due = 0
-    for seat_in_sm in range(chip.seats):
-        due = state.seats[sm.index * chip.seats + seat_in_sm].due
-        if due == now:
-            start_block(machine, state, sm, seat_in_sm, now)
-        elif due > now:
-            sm.due += 1
-            call_sm(state, sm, min(due, now + WHEEL - 1))
+# Retirement
 
 
 @inline
-def vacate(machine, state, sm, slot, now):
-    """A warp's last resident cycle is now: empties its slot."""
-    chip, tally, warp = machine.chip[0], state.tally[0], state.warps[sm.index * WARPS + slot]
-    if tally.retired < len(state.lives):
-        block = state.seats[sm.index * chip.seats + slot // chip.block_warps].block
-        row = state.lives[tally.retired]
-        row[0], row[1], row[2], row[3] = block * chip.block_warps + slot % chip.block_warps, sm.index, warp.start, now
-        row[4] = slot
-    tally.retired += 1
-    tally.lifetime_sum += now - warp.start + 1
-    warp.life = _EMPTY
-    set_residents(state, sm, np.int64(-1), now + 1)
-    sm.next_op[sm.op[slot]] &= ~bit(slot)
-
-
-@rare
-def vacate_drained(machine, state, sm, drained, now):
-    """Empties the slots of the warps whose last loads are back."""
-    sm.draining &= ~drained
-    while drained != NONE:
-        vacate(machine, state, sm, first(drained), now)
-        drained = rest(drained)
-
-
-@rare
-def exit_warp(machine, state, sm, slot, now):
+def exit_warp(machine, state, sm, slot, warp, now, end):
     """`exit` has issued: the warp leaves when its loads are back, the block with its last warp. False: a deadlock."""
-    chip, clock, warp = machine.chip[0], state.clock[0], state.warps[sm.index * WARPS + slot]
-    seat = state.seats[sm.index * chip.seats + slot // chip.block_warps]
-    last = max(now, warp.last_return)
+    seat = seat_of(machine, state, sm, slot)
     seat.live -= 1
-    seat.retire = max(seat.retire, last)
-    if last == now:
-        vacate(machine, state, sm, slot, now)
+    seat.unresolved += 1
+    warp.life, warp.since = _DRAINING, now
+    if warp.requested > 0:
+        sm.pending |= bit(slot)
     else:
-        warp.life = _DRAINING
-        cause = state.last_loads[sm.index * WARPS + slot] if detailed(state) else np.int64(0)
-        stall(machine, state, sm, slot, cause, _LONG, last - now)
+        retire_warp(machine, state, sm, slot, warp, max(now, warp.last_return), end)
+    return seat.live == 0 or release_if_complete(machine, state, sm, slot, now)
+
+
+@inline
+def retire_warp(machine, state, sm, slot, warp, last, end):
+    """The last cycle of a warp that has issued `exit` is known; `end` is that of the window."""
+    chip, clock, seat = machine.chip[0], state.clock[0], seat_of(machine, state, sm, slot)
+    if last > warp.since:
+        warp.wait = wait_until(last, warp.last_load, _LONG)
+        waits(machine, state, slot % chip.schedulers, np.int64(warp.step), warp.since - 1, warp.wait)
+    seat.retire = max(seat.retire, last)
+    seat.unresolved -= 1
+    if last < end:
+        vacate(machine, state, sm, slot, warp, seat.block, last)
+    else:
         sm.draining |= bit(slot)
-        sleep_until(state, sm, slot, now, last, _LONG)
-    if seat.live > 0:
-        return release_if_complete(machine, state, sm, slot // chip.block_warps, now)
-    clock.last_retire = max(clock.last_retire, seat.retire)
-    if chip.blocks < 0 or clock.next_block < chip.blocks:
-        seat.due = max(seat.retire + chip.block_launch, seat.retire + 1)
-        sm.due += 1
-        call_sm(state, sm, min(seat.due, now + WHEEL - 1))
-    return True
+        sm.next_event = min(sm.next_event, last)
+    if seat.live == 0 and seat.unresolved == 0:
+        clock.last_retire = max(clock.last_retire, seat.retire)
+        if chip.blocks < 0 or clock.next_block < chip.blocks:
+            seat.next_start = max(seat.retire + chip.block_launch, seat.retire + 1)
+            sm.next_event = min(sm.next_event, seat.next_start)
 
 
-@rare
-def arrive(machine, state, sm, slot, barrier, gap, now):
+@inline
+def vacate(machine, state, sm, slot, warp, block, last):
+    """Empties the slot of a warp after its last cycle, which lies in the window."""
+    chip, tally = machine.chip[0], state.tally[0]
+    if tally.retired < len(state.lives):
+        row = state.lives[tally.retired]
+        row[0], row[1] = block * chip.block_warps + slot % chip.block_warps, sm.index
+        row[2], row[3], row[4] = warp.start, last, slot
+    tally.retired += 1
+    tally.lifetime_sum += last - warp.start + 1
+    warp.life = _EMPTY
+    change_population(state, sm, np.int64(-1), last + 1)
+
+
+@inline
+def vacate_drained(machine, state, sm, end):
+    """Empties the slots of the warps whose last loads return before the end of the window."""
+    draining = sm.draining
+    while draining != NONE:
+        slot = first(draining)
+        draining = rest(draining)
+        warp = state.warps[at(sm.index * MAX_WARPS + slot)]
+        last = end_of(warp.wait)
+        if last < end:
+            sm.draining &= ~bit(slot)
+            vacate(machine, state, sm, slot, warp, seat_of(machine, state, sm, slot).block, last)
+
+
+# Barriers
+
+
+@inline
+def arrive(machine, state, sm, slot, warp, barrier, gap, now):
     """A warp has issued a barrier instruction. False: a deadlock."""
-    chip, warp = machine.chip[0], state.warps[sm.index * WARPS + slot]
-    seat = state.seats[sm.index * chip.seats + slot // chip.block_warps]
-    warp.life, warp.held, warp.free_from, warp.barrier = _AT_BARRIER, now, now + gap, barrier
+    seat = seat_of(machine, state, sm, slot)
+    warp.life, warp.since, warp.barrier = _AT_BARRIER, now, barrier
+    warp.wait = wait_until(now + gap, barrier, _WAIT)
     seat.barrier = barrier if seat.waiting == 0 or seat.barrier == barrier else _DIFFERENT
     seat.waiting += 1
-    return release_if_complete(machine, state, sm, slot // chip.block_warps, now)
+    return release_if_complete(machine, state, sm, slot, now)
 
 
-@rare
-def release_if_complete(machine, state, sm, seat_in_sm, now):
-    """Lets a block's warps go if all live ones wait at one barrier. False: they wait at different ones, a deadlock."""
-    chip = machine.chip[0]
-    seat = state.seats[sm.index * chip.seats + seat_in_sm]
+@inline
+def release_if_complete(machine, state, sm, slot, now):
+    """Lets the warps of a slot's block go if all live ones wait at one barrier. False: at different ones, a deadlock."""
+    chip, seat = machine.chip[0], seat_of(machine, state, sm, slot)
     if seat.waiting < seat.live:
         return True
     if seat.barrier == _DIFFERENT:
-        state.clock[0].stuck_sm, state.clock[0].stuck_seat = sm.index, seat_in_sm
+        clock = state.clock[0]
+        clock.stuck_sm, clock.stuck_seat, clock.stuck_cycle = sm.index, slot // chip.block_warps, now
         return False
-    released = now + max(machine.program[seat.barrier].latency, 1)
+    released = wait_until(now + max(machine.program[at(seat.barrier)].latency, 1), seat.barrier, _BARRIER)
     seat.waiting, seat.barrier = 0, _NO_BARRIER
-    for warp_in_block in range(chip.block_warps):
-        slot = seat_in_sm * chip.block_warps + warp_in_block
-        index = sm.index * WARPS + slot
-        warp = state.warps[index]
+    first_slot = slot - slot % chip.block_warps
+    for held in range(first_slot, first_slot + chip.block_warps):
+        index = sm.index * MAX_WARPS + held
+        warp = state.warps[at(index)]
         if warp.life != _AT_BARRIER:
             continue
         warp.life = _RUNNING
-        count(machine, state, sm, slot, warp.barrier, warp.barrier, _BARRIER, now - warp.held)
-        free, reason = warp.free_from, _WAIT
-        if released > free:
-            free, reason = released, np.int64(_BARRIER)
-        cycle, reason = ready_cycle(machine, state, index, machine.program[sm.step[slot]], free, reason)
-        cause = warp.barrier if cycle == free else cause_of(machine, state, index, sm.step[slot], cycle)
-        stall(machine, state, sm, slot, cause, reason, cycle - now - 1)
-        sleep_until(state, sm, slot, now, cycle, reason)
+        count_barrier(machine, state, held % chip.schedulers, warp, now)
+        if end_of(released) > end_of(warp.wait):
+            warp.wait = released
+        wait_for_next(machine, state, sm, held, index, warp)
     return True
+
+
+@inline
+def wait_for_next(machine, state, sm, slot, index, warp):
+    """Has a warp wait for its next step: until the end of its wait, and until its registers are ready."""
+    step = np.int64(warp.step)
+    wait = wait_of(machine, state, index, step, warp.wait)
+    if is_known(wait):
+        waits(machine, state, slot % machine.chip[0].schedulers, step, warp.since, wait)
+        warp.wait = wait
+        set_alarm(machine, state, sm, slot, wait)
+    else:
+        sm.pending |= bit(slot)

@@ -4,7 +4,7 @@ import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit
 from warpsim.engine.jit import inline
-from warpsim.engine.rng import mix, step, uniform
+from warpsim.engine.rng import advance, mix, uniform
 from warpsim.engine.state import Kind
 
 _LOOP_BEGIN, _LOOP_END = int(Kind.LOOP_BEGIN), int(Kind.LOOP_END)
@@ -12,32 +12,32 @@ _LOOP_BEGIN, _LOOP_END = int(Kind.LOOP_BEGIN), int(Kind.LOOP_END)
 
 @inline
 def falls_through(warp, detail, warp_in_block):
-    """Whether a warp executes the first body of a conditional; draws where chance decides."""
+    """Returns whether a warp executes the first body of a conditional; draws where chance decides."""
     if detail.by_index:
         return (detail.takers & bit(warp_in_block)) != NONE
     if not detail.draws:
         return True
-    warp.stream = step(warp.stream)
+    warp.stream = advance(warp.stream)
     return uniform(mix(warp.stream)) < detail.probability
 
 
 @inline
-def next_instruction(machine, state, index, step_index):
-    """The first instruction at or after a step: follows loops and jumps, which cost nothing."""
-    while machine.program[at(step_index)].kind >= _LOOP_BEGIN:
-        kind, detail = machine.program[at(step_index)].kind, machine.details[at(step_index)]
+def next_instruction(machine, state, index, step):
+    """Returns the first instruction at or after a step: follows loops and jumps, which cost nothing."""
+    while machine.program[at(step)].kind >= _LOOP_BEGIN:
+        kind, detail = machine.program[at(step)].kind, machine.details[at(step)]
         if kind == _LOOP_END:
             left = state.loops[at(index), at(detail.loop)] - 1
             state.loops[at(index), at(detail.loop)] = max(left, -1)
-            step_index = np.int64(step_index + 1) if left == 0 else detail.target
+            step = np.int64(step + 1) if left == 0 else detail.target
         elif kind == _LOOP_BEGIN:
             trips = detail.low
             if detail.draws:
                 warp = state.warps[at(index)]
-                warp.stream = step(warp.stream)
+                warp.stream = advance(warp.stream)
                 trips += np.int64(uniform(mix(warp.stream)) * (detail.high - detail.low + 1))
             state.loops[at(index), at(detail.loop)] = trips
-            step_index = np.int64(step_index + 1)
+            step = np.int64(step + 1)
         else:
-            step_index = detail.target
-    return step_index
+            step = detail.target
+    return step

@@ -4,12 +4,18 @@ import numpy as np
 
 from warpsim.engine.bits import at
 from warpsim.engine.jit import inline
-from warpsim.engine.rng import choose, choose_low, mix, skip, step, uniform
-from warpsim.engine.state import BINS, BUCKET_CYCLES, COARSE_BINS, COARSE_WIDTH, FINE_BINS, WINDOW_BUCKETS, Kind, MemoryModel
+from warpsim.engine.rng import advance, choose, choose_low, mix, skip, uniform
+from warpsim.engine.state import (
+    BINS,
+    BUCKET_CYCLES,
+    COARSE_BINS,
+    COARSE_WIDTH,
+    FINE_BINS,
+    WINDOW_BUCKETS,
+    MemoryModel,
+)
 
 _FIXED, _MEASURED, _QUEUE = int(MemoryModel.FIXED), int(MemoryModel.MEASURED), int(MemoryModel.QUEUE)
-_LOAD = int(Kind.LOAD)
-_MISS, _L2_HIT, _L1_HIT = 0, 1, 2
 
 
 @inline
@@ -80,24 +86,54 @@ def measured_latency(machine, load, u):
 
 
 @inline
-def access(machine, state, warp, now, ins):
-    """Sends one access of a warp to memory at cycle `now`; returns the cycle at which its data is back."""
+def hits_l1(stream, detail):
+    """Returns whether an access hits L1; `stream` is that of the warp before the access."""
+    return detail.l1_hit > 0.0 and uniform(mix(skip(stream, 2))) < detail.l1_hit
+
+
+@inline
+def after_access(stream, detail):
+    """Returns a warp's stream after an access."""
+    return skip(stream, 1 + (detail.l2_hit > 0.0) + detail.requests)
+
+
+@inline
+def latency_in_l1(machine, detail):
+    """Returns after how many cycles the data of an access that hits L1 is back."""
+    chip = machine.chip[0]
+    added = 0.0
+    for request in range(detail.requests):
+        added = max(added, delay_of(chip, detail, request))
+    return whole(chip.l1_latency + added)
+
+
+@inline
+def delay_of(chip, detail, request):
+    """Returns the delay of issuing one of the requests of an access, in cycles."""
+    if detail.extra == 0 or detail.requests == 1:
+        return 0.0
+    return np.float64(request * detail.extra) / np.float64(detail.requests - 1) * chip.transaction_latency
+
+
+@inline
+def whole(latency):
+    """Returns a latency in whole cycles."""
+    return np.int64(np.floor(latency + 0.5))
+
+
+@inline
+def latency(machine, state, stream, now, detail):
+    """Serves an access that issued at cycle `now` and does not hit L1; returns after how many cycles its data is back."""
     chip = machine.chip[0]
     model = chip.memory
-    stream = step(warp.stream)
+    stream = advance(stream)
     u = uniform(mix(stream))
-    level = _MISS
-    if ins.l2_hit > 0.0:
-        stream = step(stream)
-        hit = uniform(mix(stream))
-        if hit < ins.l1_hit:
-            level = _L1_HIT
-        elif hit < ins.l2_hit:
-            level = _L2_HIT
+    in_l2 = False
+    if detail.l2_hit > 0.0:
+        stream = advance(stream)
+        in_l2 = uniform(mix(stream)) < detail.l2_hit
 
-    if level == _L1_HIT:
-        base = chip.l1_latency
-    elif level == _L2_HIT:
+    if in_l2:
         base = chip.l2_latency
     elif model == _QUEUE:
         base = quantile(machine.quantiles, 0, u)
@@ -106,86 +142,22 @@ def access(machine, state, warp, now, ins):
     elif model == _MEASURED:
         roll_window(state, now)
         base = measured_latency(machine, present_load(state, now), u)
-        state.window[now // BUCKET_CYCLES % WINDOW_BUCKETS] += ins.requests * ins.request_bytes
+        state.window[now // BUCKET_CYCLES % WINDOW_BUCKETS] += detail.requests * detail.request_bytes
     else:
         raise ValueError("unknown memory model")
 
-    if level == _MISS:
-        state.tally[0].moved_bytes += ins.requests * ins.request_bytes
+    if not in_l2:
+        state.tally[0].moved_bytes += detail.requests * detail.request_bytes
     added = 0.0
-    for request in range(ins.requests):
+    for request in range(detail.requests):
         wait = 0.0
         if model == _QUEUE:
-            stream = step(stream)
-            if level != _L1_HIT:
-                wait = two_stages(chip, state, now, mix(stream), ins.request_bytes, 2 if level == _MISS else 1)
-        if level == _MISS:
-            wait = max(wait, sustained(state, now, ins.request_bytes / chip.peak_rate))
-        added = max(added, wait)
-        if ins.extra > 0 and ins.requests > 1:
-            delay = np.float64(request * ins.extra) / np.float64(ins.requests - 1) * chip.transaction_latency
-            added = max(added, delay)
-    if model != _QUEUE:
-        stream = skip(stream, ins.requests)
-    warp.stream = stream
-    return now + np.int64(np.floor(base + added + 0.5))
-
-
-@inline
-def row_of(sm, kind):
-    """The place in `State.flights` of the heap of an SM's loads, or of its stores."""
-    return at(2 * sm.index + kind - _LOAD)
-
-
-@inline
-def soonest_landing(state, sm, kind):
-    """When the first of an SM's loads, or of its stores, that are in flight returns."""
-    return state.flights[row_of(sm, kind), 0]
-
-
-@inline
-def admits(machine, state, sm, kind, now):
-    """Whether the SM's limit of loads, or of stores, in flight leaves room for one more."""
-    limit = machine.chip[0].per_sm[at(kind - _LOAD)]
-    if limit == 0:
-        return True
-    heap = state.flights[row_of(sm, kind)]
-    while sm.in_flight[at(kind - _LOAD)] > 0 and heap[0] <= now:
-        _pop(heap, sm.in_flight, at(kind - _LOAD))
-    return sm.in_flight[at(kind - _LOAD)] < limit
-
-
-@inline
-def note_flight(machine, state, sm, kind, returns):
-    """Counts a load, or a store, of an SM as in flight until it returns."""
-    if machine.chip[0].per_sm[at(kind - _LOAD)] > 0:
-        _push(state.flights[row_of(sm, kind)], sm.in_flight, at(kind - _LOAD), returns)
-
-
-@inline
-def _push(heap, sizes, which, value):
-    i = sizes[which]
-    sizes[which] += 1
-    heap[i] = value
-    while i > 0 and heap[(i - 1) // 2] > heap[i]:
-        heap[(i - 1) // 2], heap[i] = heap[i], heap[(i - 1) // 2]
-        i = (i - 1) // 2
-
-
-@inline
-def _pop(heap, sizes, which):
-    sizes[which] -= 1
-    n = sizes[which]
-    heap[0] = heap[n]
-    i = 0
-    while 2 * i + 1 < n:
-        child = 2 * i + 1
-        if child + 1 < n and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[i] <= heap[child]:
-            break
-        heap[child], heap[i] = heap[i], heap[child]
-        i = child
+            stream = advance(stream)
+            wait = two_stages(chip, state, now, mix(stream), detail.request_bytes, 1 if in_l2 else 2)
+        if not in_l2:
+            wait = max(wait, sustained(state, now, detail.request_bytes / chip.peak_rate))
+        added = max(added, max(wait, delay_of(chip, detail, request)))
+    return whole(base + added)
 
 
 @inline

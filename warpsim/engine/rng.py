@@ -19,15 +19,15 @@ def mix(state):
 
 
 @inline
-def step(state):
+def advance(stream):
     """The next state of a stream; its word is `mix` of it."""
-    return state + GOLDEN
+    return stream + GOLDEN
 
 
 @inline
-def skip(state, draws):
+def skip(stream, draws):
     """The state after so many draws that nobody looks at."""
-    return state + GOLDEN * np.uint64(draws)
+    return stream + GOLDEN * np.uint64(draws)
 
 
 @inline

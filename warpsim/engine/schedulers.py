@@ -1,64 +1,69 @@
-"""Scheduling policies: each picks one warp of a set that is not empty. docs/model.md, section 3."""
+"""Scheduling policies. docs/model.md, section 3.
+
+A policy is a rule for the ranks of a scheduler's warps: of the warps that can issue in a cycle the one with the lowest rank goes
+first. Only `random` draws instead.
+"""
 
 import numpy as np
 
-from warpsim.engine.bits import NONE, after, at, bit, first, rest, size
+from warpsim.engine.bits import at, first, rest, size
 from warpsim.engine.jit import inline
-from warpsim.engine.rng import mix, step, uniform
-from warpsim.engine.state import WARPS, Policy
+from warpsim.engine.lanes import lanes_equal, load, one_more_below, replaced, rotated, store
+from warpsim.engine.rng import advance, mix, uniform
+from warpsim.engine.state import Policy
 
-_LRR, _GTO, _OLDEST, _RANDOM = int(Policy.LRR), int(Policy.GTO), int(Policy.OLDEST), int(Policy.RANDOM)
-
-
-@inline
-def loose_round_robin(issuable, sm, s):
-    """The first in circular slot order after the warp that issued last."""
-    later = after(issuable, sm.last[at(s)])
-    return first(later if later != NONE else issuable)
+_LRR, _GTO, _OLDEST = int(Policy.LRR), int(Policy.GTO), int(Policy.OLDEST)
 
 
 @inline
-def oldest(issuable, sm, warps):
-    """The warp that was launched first on this SM."""
-    pick = first(issuable)
-    if sm.reused == 0:  # slots were filled in order, so that slot order is age
-        return pick
-    others = rest(issuable)
-    while others != NONE:
-        slot = first(others)
-        others = rest(others)
-        if warps[at(sm.index * WARPS + slot)].age < warps[at(sm.index * WARPS + pick)].age:
-            pick = slot
-    return pick
+def loose_round_robin(ranks, rank):
+    """Circular slot order, beginning after the warp that issued last, which had a rank."""
+    return rotated(ranks, rank + np.int64(1))
 
 
 @inline
-def greedy_then_oldest(issuable, sm, s, warps):
-    """The warp that issued last, if it can; otherwise the oldest (Rogers, O'Connor & Aamodt 2012)."""
-    greedy = sm.greedy[at(s)]
-    if greedy >= 0 and (issuable & bit(greedy)) != NONE:
-        return np.int64(greedy)
-    return oldest(issuable, sm, warps)
+def greedy_then_oldest(scheduler, lane):
+    """The warp that issued last, in a lane, then the others by age (Rogers, O'Connor & Aamodt 2012)."""
+    ages = load(scheduler.ages)
+    return replaced(one_more_below(ages, np.int64(scheduler.ages[at(lane)])), lane, np.int64(0))
 
 
 @inline
-def random_warp(issuable, sm, s):
-    """Any of them, equally likely; one draw from the scheduler's own stream."""
-    sm.stream[at(s)] = step(sm.stream[at(s)])
-    for _ in range(np.int64(uniform(mix(sm.stream[at(s)])) * size(issuable))):
-        issuable = rest(issuable)
-    return first(issuable)
-
-
-@inline
-def pick(policy, issuable, sm, s, warps):
-    """The slot of the warp that scheduler s of an SM issues, out of a set that is not empty."""
+def ranks_after(policy, scheduler, ranks, lane, rank):
+    """Returns the ranks of a scheduler's warps after the one in a lane, which had a rank, has issued."""
     if policy == _LRR:
-        return loose_round_robin(issuable, sm, s)
+        return loose_round_robin(ranks, rank)
     if policy == _GTO:
-        return greedy_then_oldest(issuable, sm, s, warps)
-    if policy == _OLDEST:
-        return oldest(issuable, sm, warps)
-    if policy == _RANDOM:
-        return random_warp(issuable, sm, s)
-    raise ValueError("unknown scheduling policy")
+        return greedy_then_oldest(scheduler, lane)
+    return ranks
+
+
+@inline
+def end_greed(policy, scheduler):
+    """The warp that issued last has left."""
+    if policy == _GTO:
+        store(scheduler.ranks, load(scheduler.ages))
+
+
+@inline
+def drawn(scheduler, lanes):
+    """Returns any lane of a set, equally likely; takes one draw from the scheduler's own stream."""
+    scheduler.stream = advance(scheduler.stream)
+    for _ in range(np.int64(uniform(mix(scheduler.stream)) * size(lanes))):
+        lanes = rest(lanes)
+    return first(lanes)
+
+
+@inline
+def make_youngest(policy, scheduler, lane):
+    """A warp has been launched into a lane: it is younger than all others."""
+    age = scheduler.ages[lane]
+    for other in range(len(scheduler.ages)):
+        if scheduler.ages[other] > age:
+            scheduler.ages[other] -= 1
+    scheduler.ages[lane] = len(scheduler.ages) - 1
+    foremost = first(lanes_equal(load(scheduler.ranks), np.int64(0)))  # the greedy warp, or the oldest
+    if policy == _GTO and foremost != lane:
+        store(scheduler.ranks, greedy_then_oldest(scheduler, foremost))
+    elif policy == _GTO or policy == _OLDEST:
+        store(scheduler.ranks, load(scheduler.ages))

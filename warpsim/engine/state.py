@@ -1,6 +1,7 @@
-"""What is configured (Machine, never changes in a run) and what changes (State), as a few record arrays.
+"""The data of the engine: what is configured (Machine) and what changes (State), as a few arrays of records.
 
-`warpsim.simulation.encode` fills a Machine; `allocate` makes the State that belongs to it.
+`warpsim.simulation.encode` fills a Machine; `allocate` makes the State that belongs to it. A record has one field a line, with its
+unit and range. An array inside a record has a fixed place in it, so that an access is one machine instruction.
 """
 
 from enum import IntEnum
@@ -55,9 +56,9 @@ class WarpState(IntEnum):
 
 
 class Life(IntEnum):
-    """Where a warp slot stands."""
+    """What the warp in a slot does."""
 
-    EMPTY = 0
+    EMPTY = 0  # there is none
     RUNNING = 1
     AT_BARRIER = 2
     DRAINING = 3  # `exit` has issued, loads are not back yet
@@ -66,7 +67,7 @@ class Life(IntEnum):
 class Outcome(IntEnum):
     """Why a run returned."""
 
-    STOPPED = 0  # the cycle asked for is reached
+    STOPPED = 0  # the cycle asked for is reached, or there is no row left for counters
     FINISHED = 1  # every block of the grid has retired
     DEADLOCK = 2
 
@@ -74,109 +75,251 @@ class Outcome(IntEnum):
 Records = np.recarray[Any, Any]
 Array = np.ndarray[Any, Any]
 
-WARPS = 64  # slots of an SM, at most: a set of warps is one uint64
-SCHEDULERS = 8  # of an SM, at most
+MAX_WARPS = 64  # warp slots of an SM, at most: a set of warps is one uint64
+MAX_SCHEDULERS = 8  # of an SM, at most
 CLASSES = 16  # operation classes of a chip, at most
-WHEEL = 1024  # cycles that the timing wheel spans; a power of two
+STATES = len(WarpState)
+
+RANK_BITS = 6  # of a lane: a rank takes the lowest bits, a time the others (lanes.py)
+NEVER = 0xFFFF >> RANK_BITS << RANK_BITS  # the time of a lane that is not known, or later than a lane can say
+
+LONGEST_WINDOW = 256  # cycles that an SM runs alone, at most
+LONGEST_KNOWN_WAIT = 512  # cycles: a longer delay is not encoded as known
+
+CAUSE_BITS, REASON_BITS = 17, 4  # of a wait in one word (bits.py); the other 43 hold the cycle
+MOST_STEPS = 1 << CAUSE_BITS  # of a program
+UNKNOWN = 1 << 41  # cycle: not before the requests of this window have been served
+NEVER_WRITTEN = -(1 << 40)  # cycle at which a register was ready that the warp has not written
+
 BINS = 4096  # bins of equal probability in a table of quantiles
 FINE_BINS, COARSE_BINS, COARSE_WIDTH = 4096, 4096, 64  # of the latency histogram, in cycles
 WINDOW_BUCKETS, BUCKET_CYCLES = 8, 512  # of the sliding window in which the present load is measured
-NEVER_WRITTEN = -(1 << 50)  # a register at the start of a warp: ready long ago
-LABEL_BITS = 4  # a cycle and a label share a word: a register's writer (its class), a sleeper's reason (its WarpState)
-
-# Arrays inside a record have a fixed place in it, so that an access is one machine instruction.
 
 CHIP = np.dtype(
     [
-        ("sms", "i8"), ("schedulers", "i8"), ("seats", "i8"), ("block_warps", "i8"),
-        ("issue_width", "i8"), ("tick", "i8"),  # tick: ticks per cycle, for exact fractions
-        ("policy", "i8"), ("memory", "i8"), ("block_launch", "i8"), ("blocks", "i8"),  # blocks < 0: endless supply
-        ("loads_per_warp", "i8"), ("per_sm", "i8", 2),  # limits of loads and of stores in flight; 0: none
-        ("latency", "f8"), ("l1_latency", "f8"), ("l2_latency", "f8"), ("transaction_latency", "f8"),  # cycles
-        ("crossbar_servers", "i8"), ("dram_servers", "i8"),
-        ("crossbar_rate", "f8"), ("dram_rate", "f8"), ("peak_rate", "f8"),  # bytes per cycle: of one server, one server, the chip
-        ("seed", "u8"), ("registers", "i8"),  # registers that the program names
-        # by operation class: names of its stalls (WarpState); a unit for each scheduler (-1, a mask) or one for the SM
-        # (0); LOAD or STORE (Kind) where it accesses memory, else 0
-        ("dependency", "i8", CLASSES), ("throttle", "i8", CLASSES), ("own_unit", "i8", CLASSES), ("access", "i8", CLASSES),
-        ("latency_to", "i8", CLASSES * CLASSES),  # what a consumer of a class sees more or less than the writer's latency
+        # Size
+        ("sms", "i8"),  # SMs that are simulated
+        ("schedulers", "i8"),  # of an SM, 1..MAX_SCHEDULERS
+        ("seats", "i8"),  # resident blocks of an SM
+        ("block_warps", "i8"),  # warps of a block
+        ("registers", "i8"),  # registers that the program names
+        # Issue
+        ("issue_width", "i8"),  # instructions that a warp can issue in one cycle, 1 or 2
+        ("tick", "i8"),  # ticks per cycle, such that every interval is a whole number of them
+        ("policy", "i8"),  # Policy
+        # Blocks
+        ("block_launch", "i8"),  # cycles from the retirement of a block to the start of the next one
+        ("blocks", "i8"),  # blocks of the grid; negative: an endless supply
+        # Lookahead, from `known_waits`
+        ("window", "i8"),  # cycles for which no SM can affect another, 1..LONGEST_WINDOW
+        ("span", "i8"),  # cycles for which schedulers of an SM affect each other through shared classes only, 1..window
+        # Memory
+        ("memory", "i8"),  # MemoryModel
+        ("loads_per_warp", "i8"),  # loads of a warp in flight, at most; 0: any number
+        ("per_sm", "i8", 2),  # loads, and stores, of an SM in flight, at most; 0: any number
+        ("latency", "f8"),  # cycles, of the model `fixed`
+        ("l1_latency", "f8"),  # cycles
+        ("l2_latency", "f8"),  # cycles
+        ("transaction_latency", "f8"),  # cycles by which each extra transaction of an access delays it
+        ("crossbar_servers", "i8"),
+        ("dram_servers", "i8"),
+        ("crossbar_rate", "f8"),  # bytes per cycle of one server
+        ("dram_rate", "f8"),  # bytes per cycle of one server
+        ("peak_rate", "f8"),  # bytes per cycle of the chip, the sustained rate
+        # Chance
+        ("seed", "u8"),  # of the replicate
+        # By operation class
+        ("dependency", "i8", CLASSES),  # WarpState of a wait for a result
+        ("throttle", "i8", CLASSES),  # WarpState of a wait for the unit
+        ("own_unit", "i8", CLASSES),  # -1 (a mask): each scheduler has such a unit; 0: the SM has one
+        ("access", "i8", CLASSES),  # Kind.LOAD or Kind.STORE; else 0
+        ("shared", "i8", CLASSES),  # 1: the unit belongs to the SM, or the class accesses memory
+        ("refusable", "i8", CLASSES),  # 1: the unit, or a limit of the SM, can refuse an instruction of the program
+        ("latency_to", "i8", CLASSES * CLASSES),  # cycles that a consumer of a class sees more than the writer's latency
+        ("refusing_classes", "i8", CLASSES),  # the classes that are refusable
+        ("n_refusing_classes", "i8"),
     ]
-)  # fmt: skip
+)
 
 STEP = np.dtype(
     [
-        ("kind", "i4"), ("op", "i4"), ("dst", "i4"),  # dst < 0: none
-        ("operands", "i4"), ("operands_end", "i4"),  # where the step's registers stand in `Machine.operands`
-        ("gap", "i4"), ("latency", "i8"),
-        ("unit_ticks", "i8"), ("busy", "i8"),  # time of the unit, ticks; of the scheduler, cycles
-        # where the next instruction is known and waits for this one alone: for how long, and why (WarpState); else 0
-        ("delay", "i8"), ("reason", "i4"),
-        ("foreseen_dst", "i4"),  # then: the register written, unless the next instruction writes it before anyone else reads it
+        ("kind", "i4"),  # Kind
+        ("op", "i4"),  # operation class
+        ("dst", "i4"),  # register that is written; negative: none
+        ("operands", "i4"),  # where the step's registers begin in `Machine.operands`
+        ("operands_end", "i4"),  # and where they end
+        ("gap", "i4"),  # cycles to the warp's next issue, at least
+        ("latency", "i8"),  # cycles from issue to result
+        ("unit_ticks", "i8"),  # ticks for which the unit is occupied
+        ("busy", "i8"),  # cycles for which the scheduler is occupied, at least 1
+        # Known waits: where the next instruction is the following step and waits for this one alone
+        ("delay", "i8"),  # cycles from this issue until the next step is eligible; 0: not known
+        ("reason", "i4"),  # WarpState of that wait
+        ("known_dst", "i4"),  # as dst; negative, too, if the next step overwrites the register before anyone else reads it
+        # What the step needs
+        ("ordered", "i4"),  # 1: it uses something that the schedulers of an SM share, a barrier or the block supply
+        ("plain", "i4"),  # 1: its wait is known, its unit never refuses, and it is not ordered
     ]
-)  # fmt: skip
+)
 
 DETAIL = np.dtype(
     [
-        ("requests", "i8"), ("extra", "i8"), ("request_bytes", "f8"), ("asked_bytes", "f8"),
-        ("l1_hit", "f8"), ("l2_hit", "f8"),  # probabilities; l2_hit: in L1 or L2
-        ("taken_gap", "i8"), ("target", "i8"),  # of a branch; of a loop's end or a jump, too
-        ("probability", "f8"), ("draws", "i8"), ("by_index", "i8"), ("takers", "u8"),  # of falling through; or who does
-        ("loop", "i8"), ("low", "i8"), ("high", "i8"),  # trips; low < 0: endless
+        # Of a load or a store
+        ("requests", "i8"),
+        ("extra", "i8"),  # transactions beyond those of a coalesced access
+        ("request_bytes", "f8"),
+        ("asked_bytes", "f8"),  # bytes that the threads asked for
+        ("l1_hit", "f8"),  # probability of a hit in L1
+        ("l2_hit", "f8"),  # probability of a hit in L1 or L2
+        # Of a branch, of a loop's end, of a jump
+        ("taken_gap", "i8"),  # cycles
+        ("target", "i8"),  # step
+        ("probability", "f8"),  # of falling through
+        ("draws", "i8"),  # 1: chance decides
+        ("by_index", "i8"),  # 1: the warp's number in its block decides
+        ("takers", "u8"),  # set of the warps in a block that fall through
+        # Of a loop
+        ("loop", "i8"),  # its number
+        ("low", "i8"),  # trips, at least; negative: endless
+        ("high", "i8"),  # trips, at most
     ]
-)  # fmt: skip
+)
 
 WARP = np.dtype(
     [
-        ("stream", "u8"), ("life", "i8"), ("age", "i8"), ("start", "i8"),
-        ("last_return", "i8"), ("held", "i8"), ("free_from", "i8"),  # at a barrier since; not before, by its own gap
-        ("barrier", "i8"),  # the step of the barrier that held it last
+        ("wait", "i8"),  # a wait in one word (bits.py): until when the warp is not eligible, and why
+        ("stream", "u8"),  # random stream
+        ("since", "i8"),  # cycle: the present wait is counted from the cycle after it, where it is not counted yet
+        ("start", "i8"),  # first cycle
+        ("last_return", "i8"),  # cycle at which its last load is back, of the loads whose return is known
+        ("last_load_issue", "i8"),  # cycle in which that load issued
+        ("last_load", "i4"),  # step of that load
+        ("step", "i4"),  # its next step
+        ("barrier", "i4"),  # step of the barrier that held it last
+        ("life", "i2"),  # Life
+        ("requested", "i2"),  # loads whose return is not known yet
     ]
-)  # fmt: skip
+)
 
 SM = np.dtype(
     [
-        ("index", "i8"), ("calls", "i8"), ("me", "u8"),  # where in `State.calls` its word begins, and its bit there
-        ("ready", "u8"), ("sleeping_long", "u8"), ("draining", "u8"),  # sets of warps: eligible; beyond the wheel's span; exited
-        ("visited", "i8"), ("due", "i8"),  # last cycle looked at; seats with a launch ahead
-        ("launched", "i8"), ("reused", "i8"),  # warps so far; whether a slot has had a second one
-        ("resident", "i8"), ("resident_since", "i8"), ("in_flight", "i8", 2), ("warp_cycles", "i8"),  # resident warps, integrated
-        # by scheduler: its warps, when it can issue again, the slot that issued last, the same until its warp exits, its stream
-        ("mine", "u8", SCHEDULERS), ("next_issue", "i8", SCHEDULERS), ("last", "i8", SCHEDULERS), ("greedy", "i8", SCHEDULERS),
-        ("stream", "u8", SCHEDULERS),
-        ("next_op", "u8", CLASSES),  # the warps whose next instruction is of a class
-        ("free", "i8", CLASSES * SCHEDULERS),  # from which tick on a unit is free; one for the SM stands at scheduler 0
-        # by warp slot: its next step, the class of that, (from when on it is eligible << LABEL_BITS) | why not before
-        ("step", "i4", WARPS), ("op", "i4", WARPS), ("wake", "i8", WARPS),
-        ("wheel", "u8", WHEEL),  # the warps that wake at a cycle
+        ("index", "i8"),
+        ("begin", "i8"),  # cycle from which its lanes count: the begin of its window
+        ("next_event", "i8"),  # cycle before which nothing happens on it
+        ("position", "i8", MAX_SCHEDULERS),  # cycle before which a scheduler does nothing more
+        ("free", "i8", CLASSES * MAX_SCHEDULERS),  # tick from which a unit is free; a unit of the SM stands at scheduler 0
+        ("last_issue", "i8", CLASSES * MAX_SCHEDULERS),  # by class, scheduler: value of `shared_issues` at its last issue
+        ("shared_issues", "i8"),  # instructions of shared classes that have issued
+        # Sets of warps, by slot
+        ("pending", "u8"),  # they wait for requests that have not been served
+        ("far", "u8"),  # they wake later than a lane can hold
+        ("draining", "u8"),  # `exit` has issued; the return of the last load is known
+        # Memory
+        ("in_flight", "i8", 2),  # loads, and stores, whose returns are in `State.flights`
+        ("sent", "i8", 2),  # loads, and stores, that have not been served
+        # Occupancy
+        ("resident", "i8"),  # resident warps
+        ("resident_since", "i8"),  # cycle up to which they have been counted
+        ("warp_cycles", "i8"),  # resident warps, summed over cycles
     ]
-)  # fmt: skip
+)
 
 SEAT = np.dtype(
     [
-        ("block", "i8"), ("live", "i8"),  # warps that have not issued `exit`
-        ("waiting", "i8"), ("barrier", "i8"),  # warps at a barrier, and its step
-        ("retire", "i8"), ("due", "i8"),  # last return of the warps that have issued `exit`; when the next block starts
+        ("block", "i8"),  # number of the block
+        ("live", "i8"),  # warps that have not issued `exit`
+        ("unresolved", "i8"),  # warps that have, and whose retirement is not known yet
+        ("waiting", "i8"),  # warps at a barrier
+        ("barrier", "i8"),  # its step; -1: none waits; -2: they wait at different ones
+        ("retire", "i8"),  # cycle: latest retirement so far
+        ("next_start", "i8"),  # cycle in which the next block is to start; negative: none is
+        ("next_block", "i8"),  # its number; negative: not assigned yet
+        ("next_seat", "i8"),  # of a list of seats in which a block starts in the same cycle; negative: the end
     ]
-)  # fmt: skip
+)
+
+REQUEST = np.dtype(
+    [
+        ("cycle", "i8"),  # of its issue
+        ("stream", "u8"),  # the warp's stream at that issue
+        ("warp", "i8"),  # its place among the warp slots of the chip
+        ("step", "i4"),
+        ("next", "i4"),  # next request of the same cycle; negative: none
+    ]
+)
 
 CLOCK = np.dtype(
     [
-        ("cycle", "i8"), ("next_block", "i8"), ("last_retire", "i8"),  # of all blocks
-        ("stuck_sm", "i8"), ("stuck_seat", "i8"),  # of a deadlock
+        ("cycle", "i8"),  # the first cycle that has not been simulated
+        ("next_block", "i8"),  # of the supply
+        ("last_retire", "i8"),  # cycle: latest retirement of all blocks
+        ("stuck_sm", "i8"),  # of a deadlock
+        ("stuck_seat", "i8"),
+        ("stuck_cycle", "i8"),
+        ("requests", "i8"),  # of this window
     ]
-)  # fmt: skip
+)
+
+COUNT = np.dtype(
+    [
+        ("issued", "i8"),  # warp instructions
+        ("seconds", "i8"),  # of these, the second ones of pairs
+        ("waited", "i8"),  # warp-cycles from eligible to issue, or to now
+        ("throttled", "i8"),  # of these, those in which the unit refused
+    ]
+)
 
 TALLY = np.dtype(
     [
-        ("states", "i8", 1 << LABEL_BITS),  # warp-cycles, by WarpState; SELECTED follows from what was issued
-        # instruction pairs issued in one cycle, the smaller `busy` of each, and scheduler-cycles busy from outside the window
-        ("pairs", "i8"), ("pair_busy", "i8"), ("carried", "i8"),
-        ("latency_sum", "i8"), ("moved_bytes", "f8"), ("retired", "i8"), ("lifetime_sum", "i8"),
-        ("tracing", "i8"), ("traced", "i8"), ("changes", "i8"),  # whether issues are kept; how many were; changes of occupancy
+        ("pair_busy", "i8"),  # scheduler-cycles: the smaller `busy` of each pair
+        ("carried", "i8"),  # scheduler-cycles busy because of issues before the window, less those after it
+        ("latency_sum", "i8"),  # cycles, over loads
+        ("moved_bytes", "f8"),
+        ("retired", "i8"),  # warps
+        ("lifetime_sum", "i8"),  # cycles, over retired warps
+        ("tracing", "i8"),  # 1: issues are kept
+        ("traced", "i8"),  # issues kept, or for which there was no room
+        ("n_changes", "i8"),  # changes of occupancy kept, or for which there was no room
         ("histogram", "i8", FINE_BINS + COARSE_BINS),  # loads by latency
-        ("occupancy", "i8", WARPS + 1),  # SM-cycles with so many resident warps
+        ("occupancy", "i8", MAX_WARPS + 1),  # SM-cycles with so many resident warps
     ]
-)  # fmt: skip
+)
+
+BITMAP = LONGEST_WINDOW // 64  # words of a set of cycles of a window
+
+SCRATCH = np.dtype(
+    [
+        ("refused", "u8", (CLASSES, BITMAP)),  # by class: cycles in which its unit refuses every scheduler
+        ("refused_one", "u8", (MAX_SCHEDULERS, CLASSES, BITMAP)),  # by scheduler and class: the same for one of them
+        ("busy", "u8", (MAX_SCHEDULERS, BITMAP)),  # by scheduler: cycles in which it cannot issue
+        ("population", "i8", LONGEST_WINDOW + 1),  # by cycle: warps that start, less those that have left
+        ("populated", "i8"),  # 1: some of these are not 0
+    ]
+)
+
+
+def scheduler_record(lanes: int) -> np.dtype[Any]:
+    """The record of a scheduler of up to so many warps: 16, 32 or 64.
+
+    Lane i stands for the warp in slot i * schedulers + s. The engine is compiled for each number of lanes that is used.
+    """
+    return np.dtype(
+        [
+            # By lane; lanes.py explains the format of times and ranks
+            ("wakes", "u2", lanes),  # time before which the warp does not issue, and NEVER where that is not known
+            ("ranks", "u2", lanes),  # the lowest one goes first, of warps that can issue in the same cycle
+            ("ages", "u2", lanes),  # 0: the oldest
+            ("ops", "u2", lanes),  # class of the warp's next instruction
+            ("next_issue", "i8"),  # first cycle in which it can issue again
+            ("stream", "u8"),  # random stream, for the policy `random`
+            # Of a warp that has issued the first instruction of a cycle and may issue a second one
+            ("lane", "i8"),
+            ("gap", "i8"),  # cycles, of the first instruction
+            ("busy", "i8"),  # cycles, of the first instruction
+            ("first", "i8"),  # step of the first instruction
+        ],
+        align=True,
+    )
 
 
 class Machine(NamedTuple):
@@ -192,74 +335,89 @@ class Machine(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that changes. Shapes: M SMs, B = M * seats, W = M * WARPS warp slots."""
+    """All that changes. Shapes: M SMs, K schedulers of each, S steps, B = M * seats, W = M * MAX_WARPS warp slots."""
 
+    # The machine
     clock: Records  # CLOCK[1]
-    tally: Records  # TALLY[1]
-    issued: Array  # int64[S]: warp instructions, by step
     sms: Records  # SM[M]
-    calls: Array  # uint64[words * WHEEL]: the SMs that have something to do at a cycle, 64 to a word
+    schedulers: Records  # scheduler_record[M * K]
     seats: Records  # SEAT[B]
-    warps: Records  # WARP[W]: of a warp what is not needed at every issue
-    registers: Array  # int64[W * registers]: (ready cycle << LABEL_BITS) | class of the last writer
+    warps: Records  # WARP[W]
+    registers: Array  # int64[W * registers]: when a register can be read, and the step that wrote it, in one word
     loops: Array  # int64[W, loops]: trips left; negative: endless
-    returns: Array  # int64[W, loads_per_warp]: when the warp's latest loads return
+    returns: Array  # int64[W, loads_per_warp]: cycles at which the warp's latest loads return
     flights: Array  # int64[2 * M, most of per_sm]: for each SM a heap of return times of loads, and one of stores
+    first_seat: Array  # int64[LONGEST_WINDOW]: by cycle of the window, a seat in which a block starts; negative: none
+    # The memory system
+    requests: Records  # REQUEST[n]: of this window
+    first_request: Array  # int64[LONGEST_WINDOW]: by cycle of the window; negative: none
+    last_request: Array  # int64[LONGEST_WINDOW]
     servers: Array  # float64[3, most servers]: when a server of the crossbar, of DRAM, or the one of the sustained rate is free
     window: Array  # float64[WINDOW_BUCKETS + 1]: bytes requested; then the number of the newest bucket
+    # Counters
+    tally: Records  # TALLY[1]
+    counts: Records  # COUNT[K * S]: by scheduler and step
+    stalls: Array  # int64[K * S * STATES]: warp-cycles by scheduler, step and WarpState, without known waits
+    caused: Array  # int64[S * STATES]: the same by the step that caused them
+    scratch: Records  # SCRATCH[1]: what belongs to the window of the SM that runs
+    # What is kept of a run's course
     trace: Array  # int64[n, 4]: cycle, SM, slot, step of the first n issues that are kept
     lives: Array  # int64[n, 5]: launch number, SM, start, last cycle, slot of the first n warps that retired
     changes: Array  # int64[n, 3]: cycle, SM, resident warps from then on: the first n changes of occupancy
-    lines: Array  # int64[SCHEDULERS * S << LABEL_BITS]: warp-cycles by scheduler, step and WarpState
-    caused: Array  # int64[S << LABEL_BITS]: warp-cycles by the step that caused them and WarpState
-    causes: Array  # int64[W]: the step that caused a warp's present stall
-    writers: Array  # int64[W * registers]: the step that wrote a register last
-    last_loads: Array  # int64[W]: the load of a warp that returns last
-    refused: Array  # int64[M * SCHEDULERS * CLASSES]: cycles in which a unit refused eligible warps, by scheduler and class
-    refused_before: Array  # int64[W]: the same for a warp's scheduler and class when it woke
-    detail: Array  # empty, of two dimensions where lines are counted and issues are kept: the compiler leaves that out otherwise
 
 
-def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int = 0, by_line: bool = False) -> State:
+def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int = 0) -> State:
     """An idle machine at cycle 0, with so many rows for issues, retired warps and changes of occupancy."""
     chip = machine.chip[0]
-    sms, schedulers = int(chip.sms), int(chip.schedulers)
-    detail = by_line or issues > 0
-    slots, warps = int(chip.seats * chip.block_warps), sms * WARPS
+    sms, schedulers, steps = int(chip.sms), int(chip.schedulers), len(machine.program)
+    slots, warps = int(chip.seats * chip.block_warps), sms * MAX_WARPS
+    lanes = next(lanes for lanes in (16, 32, 64) if lanes * schedulers >= slots)
 
     def records(count: int, dtype: np.dtype[Any]) -> Records:
         return np.zeros(count, dtype).view(np.recarray)
 
     state = State(
         clock=records(1, CLOCK),
-        tally=records(1, TALLY),
-        issued=np.zeros(len(machine.program), np.int64),
         sms=records(sms, SM),
-        calls=np.zeros((sms + 63) // 64 * WHEEL, np.uint64),
+        schedulers=records(sms * schedulers, scheduler_record(lanes)),
         seats=records(sms * int(chip.seats), SEAT),
         warps=records(warps, WARP),
         registers=np.zeros(warps * int(chip.registers), np.int64),
         loops=np.zeros((warps, max(1, machine.loops)), np.int64),
         returns=np.zeros((warps, max(1, int(chip.loads_per_warp))), np.int64),
         flights=np.zeros((2 * sms, max(1, int(chip.per_sm.max()))), np.int64),
+        first_seat=np.full(LONGEST_WINDOW, -1),
+        requests=np.empty(2 * sms * schedulers * int(chip.window), REQUEST).view(np.recarray),
+        first_request=np.full(LONGEST_WINDOW, -1),
+        last_request=np.zeros(LONGEST_WINDOW, np.int64),
         servers=np.zeros((3, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
         window=np.zeros(WINDOW_BUCKETS + 1, np.float64),
+        tally=records(1, TALLY),
+        counts=records(schedulers * steps, COUNT),
+        stalls=np.zeros(schedulers * steps * STATES, np.int64),
+        caused=np.zeros(steps * STATES, np.int64),
+        scratch=records(1, SCRATCH),
         trace=np.empty((issues, 4), np.int64),
         lives=np.empty((lives, 5), np.int64),
         changes=np.empty((changes, 3), np.int64),
-        lines=np.zeros((SCHEDULERS * len(machine.program) << LABEL_BITS) if detail else 0, np.int64),
-        caused=np.zeros(len(machine.program) << LABEL_BITS if detail else 0, np.int64),
-        causes=np.zeros(warps if detail else 0, np.int64),
-        writers=np.zeros(warps * int(chip.registers) if detail else 0, np.int64),
-        last_loads=np.zeros(warps if detail else 0, np.int64),
-        refused=np.zeros(sms * SCHEDULERS * CLASSES if detail else 0, np.int64),
-        refused_before=np.zeros(warps if detail else 0, np.int64),
-        detail=np.zeros((0, 0) if detail else 0, np.int64),
     )
-    state.sms.index[:] = indices = np.arange(sms)
-    state.sms.calls[:] = indices // 64 * WHEEL
-    state.sms.me[:] = np.uint64(1) << (indices % 64).astype(np.uint64)
-    state.sms.visited[:] = -1
-    for s in range(schedulers):
-        state.sms.mine[:, s] = sum(1 << slot for slot in range(s, slots, schedulers))
+    state.sms.index[:] = np.arange(sms)
+    state.sms.last_issue[:] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, CLASSES)
+    dealt = np.arange(len(state.seats)).reshape(-1, sms).T  # blocks go to SMs in turn, seat by seat
+    state.seats.next_start[:], state.seats.next_block[:] = 0, dealt.ravel()
+    if chip.blocks >= 0:
+        state.seats.next_start[state.seats.next_block >= chip.blocks] = -1
+    state.clock[0].next_block = np.count_nonzero(state.seats.next_start >= 0)
+    state.schedulers.wakes[:] = NEVER
+    state.schedulers.ages[:] = state.schedulers.ranks[:] = 0 if chip.policy == Policy.RANDOM else np.arange(lanes)
+    if chip.policy == Policy.RANDOM:
+        state.schedulers.stream[:] = streams_of_schedulers(int(chip.seed), sms * schedulers)
     return state
+
+
+def streams_of_schedulers(seed: int, count: int) -> list[int]:
+    """The streams of the schedulers of a chip, for the policy `random` (docs/model.md, section 6)."""
+    from warpsim.engine.rng import stream_of
+
+    with np.errstate(over="ignore"):
+        return [int(stream_of(np.uint64(seed), np.int64(-2 - number))) for number in range(count)]

@@ -49,7 +49,7 @@ class Result:
     """What a run gives: its trace from cycle 0 on, and what is counted in its window (7)."""
 
     issues: list[tuple[int, int, int, str]] = field(default_factory=list)
-    """(cycle, SM, slot, op) of every instruction, in the order of issue, warm-up included."""
+    """(cycle, SM, slot, op) of every instruction by cycle, SM and scheduler, warm-up included."""
     warp_cycles: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STATES, 0))
     scheduler_cycles: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SLOTS, 0))
     occupancy_cycles: Counter[int] = field(default_factory=Counter)
@@ -76,6 +76,22 @@ class Result:
     """Bytes that the program asked for, and that passed the memory's sustained rate."""
     end: int = 0
     """The first cycle that is not counted."""
+
+
+@dataclass
+class Turn:
+    """One scheduler in one cycle: its warps, what it picked, and what issued (3, 7)."""
+
+    scheduler: Scheduler
+    busy: bool
+    eligible: list[Warp]
+    states: dict[Warp, str]
+    lines: dict[Warp, str]
+    causes: dict[Warp, str]
+    picked: Warp | None = None
+    first: Step | None = None
+    """The picked warp's instruction, once it has issued."""
+    slots: int = 0
 
 
 class Machine:
@@ -121,6 +137,8 @@ class Machine:
         if t <= self.window.start:
             raise ValueError(f"the grid ends at {t}, within the warmup")
         self.result.end = t
+        n = self.gpu.sm.schedulers
+        self.result.issues.sort(key=lambda issue: (issue[0], issue[1], issue[2] % n))
         self.result.warps = [
             (warp.number, sm.index, warp.slot, warp.start, warp.retired if warp.retired in range(t) else -1)
             for sm, warp in self.launched
@@ -138,14 +156,15 @@ class Machine:
         return self.next_block == self.blocks and not any(warp.resident(t) for _, warp in self.launched)
 
     def cycle(self, t: int) -> None:
-        n = self.gpu.sm.schedulers
         for sm in self.sms:
             for seat in sm.seats:
                 if seat.due == t:
                     self.start_block(sm, seat, t)
-            for k in range(n):
-                self.turn(sm, sm.schedulers[(t + k) % n], t)
+            turns = [self.turn(sm, scheduler, t) for scheduler in sm.schedulers]
+            self.issue_picks(sm, turns, t)
             if t in self.window:
+                for turn in turns:
+                    self.account(turn, t)
                 resident = len(sm.warps(t))
                 self.result.occupancy_cycles[resident] += 1
                 if resident != sm.last_resident or t == self.window.start:
@@ -173,34 +192,73 @@ class Machine:
         self.launched += [(sm, warp) for warp in seat.block]
         self.next_block += 1
 
-    # One scheduler in one cycle (3)
+    # One cycle of one SM (3)
 
-    def turn(self, sm: Sm, scheduler: Scheduler, t: int) -> None:
-        """Pick, issue and account for one scheduler in cycle t."""
+    def turn(self, sm: Sm, scheduler: Scheduler, t: int) -> Turn:
+        """Return what one scheduler has before it in cycle t, its pick made."""
         n = self.gpu.sm.schedulers
         warps = [warp for warp in sm.warps(t) if warp.slot % n == scheduler.index]
         eligible = [warp for warp in warps if warp.eligible(t, self.gpu)]
-        refusals = {warp: self.refusal(sm, scheduler, warp.next, t) for warp in eligible}
-        busy = t < scheduler.next_issue
-        issuable = [] if busy else [warp for warp in eligible if refusals[warp] is None]
-        states = {warp: self.stall_state(warp, t) for warp in warps}
         lines = {warp: warp.line(t) for warp in warps}
-        causes = {warp: lines[warp] if warp in eligible else warp.cause(t, self.gpu) for warp in warps}
-        for warp in eligible:
-            states[warp] = "not_selected" if busy or refusals[warp] is None else refusals[warp]
-        slot = "busy" if busy else "idle"
-        if issuable:
-            chosen = self.policy(scheduler, issuable)
-            self.issue(sm, scheduler, chosen, t)
-            states[chosen] = "selected"
-            slot = "issued"
-        if t in self.window:
-            self.result.scheduler_cycles[slot] += 1
-            for warp, state in states.items():
-                self.result.warp_cycles[state] += 1
-                self.result.line_cycles[scheduler.index, lines[warp], state] += 1
-                self.result.caused_cycles[causes[warp], state] += 1
-                self.result.state_moments[t, state] += 1
+        turn = Turn(
+            scheduler=scheduler,
+            busy=t < scheduler.next_issue,
+            eligible=eligible,
+            states={warp: self.stall_state(warp, t) for warp in warps},
+            lines=lines,
+            causes={warp: lines[warp] if warp in eligible else warp.cause(t, self.gpu) for warp in warps},
+        )
+        self.pick(sm, turn, t)
+        return turn
+
+    def pick(self, sm: Sm, turn: Turn, t: int) -> None:
+        """Let the scheduler pick one of the warps that are issuable now, if it can issue."""
+        refusals = {warp: self.refusal(sm, turn.scheduler, warp.next, t) for warp in turn.eligible}
+        issuable = [] if turn.busy else [warp for warp in turn.eligible if refusals[warp] is None]
+        for warp in turn.eligible:
+            turn.states[warp] = "not_selected" if turn.busy or refusals[warp] is None else refusals[warp]
+        turn.picked = self.policy(turn.scheduler, issuable) if issuable else None
+
+    def issue_picks(self, sm: Sm, turns: list[Turn], t: int) -> None:
+        """Issue what the schedulers of an SM picked, then what issues together with it."""
+        issued: list[Turn] = []
+        waiting = [turn for turn in turns if turn.picked is not None]
+        while waiting:
+            turn = min(waiting, key=lambda turn: sm.precedence(turn.scheduler, turn.picked.next.op))
+            if self.refusal(sm, turn.scheduler, turn.picked.next, t) is None:
+                turn.first = turn.picked.next
+                turn.slots = self.issue_step(sm, turn.scheduler, turn.picked, t)
+                turn.scheduler.last = turn.picked
+                issued.append(turn)
+            else:
+                self.pick(sm, turn, t)
+            waiting = [turn for turn in waiting if turn.picked is not None and turn.first is None]
+        if self.gpu.issue.width == 2:
+            pairs = [turn for turn in issued if self.may_pair(turn.picked, turn.first, t)]
+            for turn in sorted(pairs, key=lambda turn: sm.precedence(turn.scheduler, turn.picked.next.op)):
+                if self.refusal(sm, turn.scheduler, turn.picked.next, t) is None:
+                    turn.slots = max(turn.slots, self.issue_step(sm, turn.scheduler, turn.picked, t))
+        for turn in issued:
+            turn.states[turn.picked] = "selected"
+            turn.scheduler.next_issue = t + self.gpu.issue.interval_cycles * turn.slots
+
+    def may_pair(self, warp: Warp, first: Step, t: int) -> bool:
+        """Return whether the warp's next step is eligible in the cycle in which `first` just issued."""
+        return (
+            first.op not in ("branch", "barrier", "exit")
+            and not (first.op == "load" and warp.next.op == "load")
+            and warp.stall(self.gpu, t)[0] <= t
+        )
+
+    def account(self, turn: Turn, t: int) -> None:
+        """Count a scheduler's cycle t, and its warps'."""
+        slot = "issued" if turn.first is not None else "busy" if turn.busy else "idle"
+        self.result.scheduler_cycles[slot] += 1
+        for warp, state in turn.states.items():
+            self.result.warp_cycles[state] += 1
+            self.result.line_cycles[turn.scheduler.index, turn.lines[warp], state] += 1
+            self.result.caused_cycles[turn.causes[warp], state] += 1
+            self.result.state_moments[t, state] += 1
 
     def refusal(self, sm: Sm, scheduler: Scheduler, step: Step, t: int) -> str | None:
         """Return the name of the cycle of an eligible warp that is not issuable, and None for one that is."""
@@ -224,24 +282,6 @@ class Machine:
             return "barrier"
         return warp.stall(self.gpu, warp.gap_end)[1]
 
-    def issue(self, sm: Sm, scheduler: Scheduler, warp: Warp, t: int) -> None:
-        """Issue the warp's next step, and with it the following one where both fit in one cycle."""
-        first = warp.next
-        slots = self.issue_step(sm, scheduler, warp, t)
-        if self.gpu.issue.width == 2 and self.pairs(sm, scheduler, warp, first, t):
-            slots = max(slots, self.issue_step(sm, scheduler, warp, t))
-        scheduler.next_issue = t + self.gpu.issue.interval_cycles * slots
-        scheduler.last = warp
-
-    def pairs(self, sm: Sm, scheduler: Scheduler, warp: Warp, first: Step, t: int) -> bool:
-        """Return whether the warp's next step can issue in the cycle in which `first` just issued."""
-        return (
-            first.op not in ("branch", "barrier", "exit")
-            and not (first.op == "load" and warp.next.op == "load")
-            and warp.stall(self.gpu, t)[0] <= t
-            and self.refusal(sm, scheduler, warp.next, t) is None
-        )
-
     def issue_step(self, sm: Sm, scheduler: Scheduler, warp: Warp, t: int) -> int:
         """Issue one step at t, and return the issue slots that it takes."""
         step, op = warp.next, self.gpu.ops[warp.next.op]
@@ -254,6 +294,7 @@ class Machine:
         self.unit(sm, scheduler, step).occupy(t, ways)
         if t in self.window:
             self.result.unit_cycles[step.op] += op.interval_cycles * ways
+        sm.note_issue(scheduler, step.op)
         slots = op.issue_slots + ways - 1
         returns = None
         if step.op in ("load", "store"):

@@ -86,9 +86,24 @@ class Sm:
             for op, facts in gpu.ops.items()
             for s in (range(n) if facts.scope == "scheduler" else [None])
         }
+        self.shared = [op for op, facts in gpu.ops.items() if facts.scope == "sm" or op in ("load", "store")]
+        self.issued = 0  # instructions of shared classes
+        self.last_issue = {(op, s): s - n for op in self.shared for s in range(n)}  # as `issued` counts
         self.seats = [Seat(r) for r in range(seats)]
         self.returns: dict[str, list[int]] = {"load": [], "store": []}
         self.last_resident = 0  # warps in the last cycle
+
+    def precedence(self, scheduler: Scheduler, op: str) -> tuple[int, int]:
+        """Return a key that sorts picks in the order in which they issue (3)."""
+        if op not in self.shared:
+            return -1, scheduler.index
+        return self.shared.index(op), self.last_issue[op, scheduler.index]
+
+    def note_issue(self, scheduler: Scheduler, op: str) -> None:
+        """Note that a scheduler has issued an instruction of a class."""
+        if op in self.shared:
+            self.issued += 1
+            self.last_issue[op, scheduler.index] = self.issued
 
     def warps(self, t: int) -> list[Warp]:
         """Return the resident warps in the order of their slots."""

@@ -87,14 +87,15 @@ def engine_counts(machine: Machine, state: State, gpu: Gpu, warmup: int) -> Coun
     chip, tally = machine.chip[0], state.tally[0]
     cycles = int(state.clock[0].cycle) - warmup
     issued, busy = scheduler_cycles(machine, state)
-    use = by_class(machine, state.issued * machine.program.unit_ticks) / (int(chip.sms) * cycles * chip.tick)
+    by_step = steps_issued(machine, state)
+    use = by_class(machine, by_step * machine.program.unit_ticks) / (int(chip.sms) * cycles * chip.tick)
     return Counts(
         cycles=cycles,
-        instructions=dict(zip(gpu.ops, by_class(machine, state.issued).tolist(), strict=False)),
-        asked_bytes=float(state.issued @ machine.details.asked_bytes),
+        instructions=dict(zip(gpu.ops, by_class(machine, by_step).tolist(), strict=False)),
+        asked_bytes=float(by_step @ machine.details.asked_bytes),
         moved_bytes=float(tally.moved_bytes),
         unit_use=(use / np.where(chip.own_unit, chip.schedulers, 1)).tolist(),
-        warp_cycles=np.array([issued, *tally.states[1 : len(schema.STATES)]]),
+        warp_cycles=line_accounts(machine, state).sum(axis=(0, 1)),
         issue_cycles=issued,
         busy_cycles=busy,
         occupancy=tally.occupancy[: int(chip.seats * chip.block_warps) + 1],
@@ -136,9 +137,25 @@ def reference_counts(result: Result, gpu: Gpu, launch: Launch, sms: int, warmup:
 
 def scheduler_cycles(machine: Machine, state: State) -> tuple[int, int]:
     """Scheduler-cycles in which instructions issued, and in which the scheduler was still busy with them."""
-    tally = state.tally[0]
-    issue_cycles = int(state.issued.sum() - tally.pairs)
-    return issue_cycles, int(state.issued @ machine.program.busy - tally.pair_busy - issue_cycles + tally.carried)
+    tally, issued = state.tally[0], steps_issued(machine, state)
+    issue_cycles = int(issued.sum() - state.counts.seconds.sum())
+    return issue_cycles, int(issued @ machine.program.busy - tally.pair_busy - issue_cycles + tally.carried)
+
+
+def steps_issued(machine: Machine, state: State) -> NDArray[np.int64]:
+    """Returns the warp instructions issued by program line; int64[lines]."""
+    from warpsim.engine.attribution import instructions
+
+    found: NDArray[np.int64] = instructions(machine, state)
+    return found
+
+
+def issues(machine: Machine, state: State) -> NDArray[np.int64]:
+    """Returns the recorded issues: (cycle, SM, slot, line), by cycle, then SM, then scheduler; int64[n, 4]."""
+    recorded: NDArray[np.int64] = state.trace[: state.tally[0].traced]
+    cycle, sm, slot, _ = recorded.T
+    schedulers = int(machine.chip[0].schedulers)
+    return recorded[np.argsort((cycle * len(state.sms) + sm) * schedulers + slot % schedulers, kind="stable")]
 
 
 def by_class(machine: Machine, of_steps: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -170,7 +187,7 @@ def occupancy_changes(state: State, end: int) -> NDArray[np.int64]:
 
     The first rows are what each SM held at the begin of the window.
     """
-    cycle, sm, warps = np.ascontiguousarray(state.changes[: state.tally[0].changes].T)
+    cycle, sm, warps = np.ascontiguousarray(state.changes[: state.tally[0].n_changes].T)
     key = cycle * len(state.sms) + sm
     order = np.argsort(key, kind="stable")  # fast, since they are nearly in order
     key = key[order]
@@ -189,28 +206,28 @@ def warps_seen(machine: Machine, state: State) -> NDArray[np.int64]:
 
     The last cycle is -1 where a warp is still resident.
     """
-    from warpsim.engine.state import WARPS, Life
+    from warpsim.engine.state import MAX_WARPS, Life
 
     chip = machine.chip[0]
     left = state.lives[: state.tally[0].retired, [0, 1, 4, 2, 3]]
-    sms, slots = np.nonzero(state.warps.life.reshape(-1, WARPS) != Life.EMPTY)
+    sms, slots = np.nonzero(state.warps.life.reshape(-1, MAX_WARPS) != Life.EMPTY)
     blocks = state.seats.block[sms * chip.seats + slots // chip.block_warps]
-    numbers, starts = blocks * chip.block_warps + slots % chip.block_warps, state.warps.start[sms * WARPS + slots]
+    numbers, starts = blocks * chip.block_warps + slots % chip.block_warps, state.warps.start[sms * MAX_WARPS + slots]
     rows = np.concatenate([left, np.stack([numbers, sms, slots, starts, np.full(len(sms), -1)], axis=1)])
     return rows[np.argsort(rows[:, 0])]
 
 
 def line_accounts(machine: Machine, state: State) -> NDArray[np.int64]:
     """Warp-cycles by scheduler, program line and state (`schema.STATES`), summed over SMs."""
-    from warpsim.engine.state import LABEL_BITS
+    from warpsim.engine import attribution
 
-    found: NDArray[np.int64] = state.lines.reshape(-1, len(machine.program), 1 << LABEL_BITS)
-    return found[: int(machine.chip[0].schedulers), :, : len(schema.STATES)]
+    found: NDArray[np.int64] = attribution.line_accounts(machine, state)
+    return found
 
 
 def caused_accounts(machine: Machine, state: State) -> NDArray[np.int64]:
     """Warp-cycles by the program line that caused them and by state, summed over SMs and schedulers."""
-    from warpsim.engine.state import LABEL_BITS
+    from warpsim.engine import attribution
 
-    found: NDArray[np.int64] = state.caused.reshape(-1, 1 << LABEL_BITS)
-    return found[:, : len(schema.STATES)]
+    found: NDArray[np.int64] = attribution.caused_accounts(machine, state)
+    return found

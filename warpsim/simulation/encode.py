@@ -10,14 +10,14 @@ import numpy as np
 
 from warpsim import units
 from warpsim.arguments import InvalidPoint
-from warpsim.engine.state import CHIP, CLASSES, DETAIL, STEP, Kind, Machine, MemoryModel, Policy, WarpState
+from warpsim.engine.state import CHIP, CLASSES, DETAIL, MOST_STEPS, STEP, Kind, Machine, MemoryModel, Policy, WarpState
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.latency import deterministic, load_distribution
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.access import conflict_ways, transactions
 from warpsim.kernels.program import Access, Instruction, Kernel
 from warpsim.kernels.steps import flatten
-from warpsim.simulation.known_waits import foresee
+from warpsim.simulation.known_waits import foresee, look_ahead
 
 SCHEDULERS = {policy.name.lower(): policy for policy in Policy}
 MEMORY_MODELS = {model.name.lower(): model for model in MemoryModel}
@@ -57,6 +57,8 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         ValueError: the chip has more operation classes than the engine has room for.
     """
     program = flatten(kernel)
+    if len(program.steps) > MOST_STEPS:
+        raise ValueError(f"kernel {kernel.name}: {len(program.steps)} lines: must be at most {MOST_STEPS}")
     missing = sorted(kernel.ops - gpu.ops.keys())
     if missing:
         raise InvalidPoint(f"kernel: operation class {missing[0]!r} of {kernel.name}: {gpu.name} has {', '.join(gpu.ops)}")
@@ -77,7 +79,7 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         (kind, op, *timing), access = cost
         first = len(operands)
         operands += [r for r in dict.fromkeys((*step.src, step.dst)) if r in program.written]
-        steps.append((kind, op, step.dst, first, len(operands), *timing, 0, 0, step.dst))
+        steps.append((kind, op, step.dst, first, len(operands), *timing, 0, 0, step.dst, 0, 0))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((*access, *branch, step.loop, *step.trips))
@@ -92,6 +94,7 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         loops=program.loops,
     )
     foresee(machine, {step.target for step in program.steps})
+    look_ahead(machine)
     return machine
 
 
@@ -150,6 +153,7 @@ def _encode_chip(
         record.dependency[number], record.throttle[number] = _DEPENDENCY[op.pipe], _THROTTLE[op.pipe]
         record.own_unit[number] = -(op.scope == "scheduler")
         record.access[number] = _KINDS[name] if name in ("load", "store") else 0
+        record.shared[number] = op.scope == "sm" or record.access[number] > 0
         for consumer, cycles in op.latency_to.items():
             record.latency_to[number * CLASSES + classes.index(consumer)] = cycles - op.latency_cycles
     return chip

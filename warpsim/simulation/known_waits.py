@@ -1,19 +1,24 @@
-"""Waits that are known before the run: most instructions are followed by one that waits for them alone, or for nothing.
+"""What is known before the run: waits, and for how long parts of the machine cannot affect each other.
+
+Most instructions are followed by one that waits for them alone, or for nothing.
 
 The engine then skips the comparison of registers. What is foreseen is what it would have found (docs/model.md, section 3).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
-from warpsim.engine.state import CLASSES, WHEEL, Kind, Machine, WarpState
+import numpy as np
+
+from warpsim.engine.state import CLASSES, LONGEST_KNOWN_WAIT, LONGEST_WINDOW, Kind, Machine, MemoryModel, WarpState
 
 NOTHING = -1
 
 
 def foresee(machine: Machine, targets: Collection[int]) -> None:
-    """Fills in `delay`, `reason` and `foreseen_dst` of the steps of a program where the wait for the next step is known.
+    """Fills in `delay`, `reason` and `known_dst` of the steps of a program where the wait for the next step is known.
 
     Args:
         machine: everything else of it is encoded.
@@ -47,12 +52,81 @@ def foresee(machine: Machine, targets: Collection[int]) -> None:
         if kind[i] != Kind.COMPUTE or kind[i + 1] >= Kind.LOOP_BEGIN or (kind[i + 1] == Kind.LOAD and few_loads):
             continue
         own = latency[i] + extra[op[i]][op[i + 1]] if dst[i] in registers[i + 1] else 0
-        if (own <= 0 and pairs) or max(own, gap[i]) >= WHEEL:
-            continue  # they may issue together; or the wheel does not reach so far
+        if (own <= 0 and pairs) or max(own, gap[i]) > LONGEST_KNOWN_WAIT:
+            continue  # they may issue together; or a lane of the engine does not reach so far
         delay[i], reason[i] = (own, dependency[op[i]]) if own > gap[i] else (gap[i], int(WarpState.WAIT))
         if not all(is_ready(register, i) for register in registers[i + 1] if register != dst[i]):
             delay[i], reason[i] = 0, 0
 
     program.delay[:], program.reason[:] = delay, reason
     overwritten = (program.delay[:-1] > 0) & (program.dst[:-1] == program.dst[1:])
-    program.foreseen_dst[:-1][overwritten] = NOTHING
+    program.known_dst[:-1][overwritten] = NOTHING
+
+
+def look_ahead(machine: Machine) -> None:
+    """Fills in for how long parts of the machine cannot affect each other, and which steps may be refused or need an order.
+
+    Args:
+        machine: all else of it is encoded, and `foresee` has filled in the waits that are known.
+    """
+    chip, program = machine.chip[0], machine.program
+    launch = max(int(chip.block_launch), 1)
+    chip.window = max(1, min(LONGEST_WINDOW, launch, _least_latency(machine)))
+    barriers = program.latency[program.kind == Kind.BARRIER]
+    chip.span = min(int(chip.window), max(int(barriers.min()), 1)) if len(barriers) else chip.window
+
+    for op in range(CLASSES):
+        limited = chip.access[op] > 0 and chip.per_sm[chip.access[op] - 1] > 0
+        chip.refusable[op] = limited or _unit_may_refuse(machine, op)
+    refusing = np.flatnonzero(chip.refusable)
+    chip.refusing_classes[: len(refusing)], chip.n_refusing_classes = refusing, len(refusing)
+
+    ends = (program.kind == Kind.BARRIER) | (program.kind == Kind.EXIT)
+    contended = (chip.shared[program.op] > 0) & (program.kind < Kind.LOOP_BEGIN)
+    program.ordered[:] = ends | contended
+    computes = (program.kind == Kind.COMPUTE) & (program.delay > 0)
+    program.plain[:] = computes & (program.ordered == 0) & (chip.refusable[program.op] == 0)
+
+
+def _least_latency(machine: Machine) -> int:
+    """The least number of cycles after which an access that does not hit L1 is back."""
+    chip, accesses = machine.chip[0], machine.details[machine.details.requests > 0]
+    bases = {
+        MemoryModel.FIXED: float(chip.latency),
+        MemoryModel.QUEUE: float(machine.quantiles[0].min()),
+        MemoryModel.MEASURED: float(machine.quantiles.min()),
+    }
+    least = bases[MemoryModel(int(chip.memory))]
+    if (accesses.l2_hit > accesses.l1_hit).any():
+        least = min(least, float(chip.l2_latency))
+    return math.floor(least + 0.5)
+
+
+def _unit_may_refuse(machine: Machine, op: int) -> bool:
+    """Whether the unit of a class may still be occupied when a scheduler can issue to it."""
+    chip, program = machine.chip[0], machine.program
+    steps = np.flatnonzero((program.op == op) & (program.kind < Kind.LOOP_BEGIN))
+    if len(steps) == 0:
+        return False
+    if chip.own_unit[op] == 0 and chip.schedulers > 1:
+        return True
+    if (program.unit_ticks[steps] > program.busy[steps] * chip.tick).any():
+        return True
+    unknown = steps[(program.delay[steps] == 0) & (program.kind[steps] <= Kind.STORE)]
+    return bool(chip.issue_width == 2 and any(op in _classes_after(machine, int(step)) for step in unknown))
+
+
+def _classes_after(machine: Machine, step: int) -> set[int]:
+    """The operation classes that may follow a step that is not a branch."""
+    program, found, seen, ahead = machine.program, set(), set(), [step + 1]
+    while ahead:
+        i = ahead.pop()
+        if i in seen or i >= len(program):
+            continue
+        seen.add(i)
+        if program.kind[i] < Kind.LOOP_BEGIN:
+            found.add(int(program.op[i]))
+            continue
+        ahead += [int(machine.details.target[i])] if program.kind[i] != Kind.LOOP_BEGIN else []
+        ahead += [i + 1] if program.kind[i] != Kind.JUMP else []
+    return found

@@ -52,7 +52,7 @@ class Bins:
     Attributes:
         width: cycles of a span.
         edges: cycles.
-        totals: for each edge what was counted up to it, as `engine.samples.read` writes it.
+        totals: for each edge what was counted up to it, as `engine.chip.read` writes it.
     """
 
     def __init__(self, most: int, begin: int, cycles: int | None) -> None:
@@ -63,7 +63,7 @@ class Bins:
 
     def run(self, machine: Machine, state: State, stop: int) -> int:
         """Runs the machine to cycle `stop`, or to the end of the grid, and reads its counters; returns an Outcome."""
-        from warpsim.engine.samples import OTHERS, STATES, run_and_read
+        from warpsim.engine.chip import run
         from warpsim.engine.state import Outcome
 
         while True:
@@ -71,8 +71,8 @@ class Bins:
                 self.width *= 2
                 self.edges, self.totals = self.edges[::2], self.totals[1::2]
             following = self.edges[0] + len(self.edges) * self.width
-            totals = np.zeros((self._most + 1 - len(self.edges), STATES + OTHERS + len(state.sms)))
-            rows, outcome = run_and_read(machine, state, following, self.width, stop, totals)
+            totals = _totals(self._most + 1 - len(self.edges), state)
+            rows, outcome = run(machine, state, stop, following, self.width, totals)
             self.edges += [following + i * self.width for i in range(rows)]
             self.totals += list(totals[:rows])
             if outcome != Outcome.STOPPED or state.clock[0].cycle == stop:
@@ -80,12 +80,20 @@ class Bins:
 
     def close(self, machine: Machine, state: State, end: int) -> None:
         """Reads the counters at the end of the run, unless that was an edge."""
-        from warpsim.engine.samples import OTHERS, STATES, read
+        from warpsim.engine.chip import read
 
         if self.edges[-1] < end:
-            self.totals.append(np.zeros(STATES + OTHERS + len(state.sms)))
+            self.totals.append(_totals(1, state)[0])
             self.edges.append(end)
             read(machine, state, end, self.totals[-1])
+
+
+def _totals(rows: int, state: State) -> NDArray[np.float64]:
+    """Room for counters at so many edges."""
+    from warpsim.engine.chip import OTHERS
+    from warpsim.engine.state import STATES
+
+    return np.zeros((rows, STATES + OTHERS + len(state.sms)))
 
 
 def drive(
@@ -103,27 +111,28 @@ def drive(
         TraceLimitError: there was no room for what is kept.
         ValueError: the grid ends within `warmup`.
     """
-    from warpsim.engine.accounting import begin_window, pause
-    from warpsim.engine.chip import run, start
+    from warpsim.engine.chip import begin_counting, end_counting, run
     from warpsim.engine.state import Outcome, allocate
 
     keep = keep or Keep()
-    state = allocate(machine, issues=keep.issues, lives=keep.lives, changes=keep.changes, by_line=keep.by_line)
+    state = allocate(machine, issues=keep.issues, lives=keep.lives, changes=keep.changes)
     bins = Bins(keep.bins, warmup, cycles) if keep.bins else None
     end = NO_END if cycles is None else warmup + cycles
     marks = {warmup, end, *(keep.issue_window if keep.issues else ())}
     now, outcome = 0, int(Outcome.STOPPED)
     with np.errstate(over="ignore"):  # 64-bit arithmetic wraps around on purpose, also where nothing is compiled
-        start(machine, state)
         while outcome == Outcome.STOPPED and now < end:
             if now == warmup:
-                begin_window(machine, state, now)
+                begin_counting(machine, state, now)
             if keep.issues and now in keep.issue_window:
                 state.tally[0].tracing = now == keep.issue_window[0]
             stop = min(mark for mark in marks if mark > now)
             if keep.issues or keep.lives or keep.changes:
                 stop = min(stop, now + _CHECKED_EVERY)
-            outcome = bins.run(machine, state, stop) if bins and now >= warmup else run(machine, state, stop)
+            if bins and now >= warmup:
+                outcome = bins.run(machine, state, stop)
+            else:
+                _, outcome = run(machine, state, stop, 0, 1, _totals(0, state))
             now = int(state.clock[0].cycle)
             if outcome == Outcome.DEADLOCK:
                 raise DeadlockError(f"kernel {kernel}: {_deadlock(machine, state)}")
@@ -132,7 +141,7 @@ def drive(
             raise ValueError(f"warmup = {warmup}: less than {now}, after so many cycles the grid is at its end")
         if bins:
             bins.close(machine, state, now)
-        pause(machine, state, now)
+        end_counting(machine, state, now)
     return state, bins
 
 
@@ -148,7 +157,7 @@ def _check_room(state: State, keep: Keep, now: int, warmup: int) -> None:
             f"warps: more than the {keep.lives} for which there is room had retired by cycle {now}: "
             "fewer cycles, a slice of the chip (sms), or a larger max_bytes"
         )
-    if keep.changes and now > warmup and tally.changes > keep.changes:
+    if keep.changes and now > warmup and tally.n_changes > keep.changes:
         raise TraceLimitError(
             f"occupancy: more than the {keep.changes} changes for which there is room had happened by cycle {now}: "
             "a number of bins in place of True, fewer cycles, a slice of the chip (sms), or a larger max_bytes"
@@ -156,14 +165,14 @@ def _check_room(state: State, keep: Keep, now: int, warmup: int) -> None:
 
 
 def _deadlock(machine: Machine, state: State) -> str:
-    from warpsim.engine.state import WARPS, Life
+    from warpsim.engine.state import MAX_WARPS, Life
 
     chip, clock = machine.chip[0], state.clock[0]
-    sm, first = state.sms[clock.stuck_sm], clock.stuck_seat * chip.block_warps
+    first = clock.stuck_sm * MAX_WARPS + clock.stuck_seat * chip.block_warps
     waiting = [
-        f"warp {i} before step {sm.step[first + i]}"
-        for i in range(chip.block_warps)
-        if state.warps[clock.stuck_sm * WARPS + first + i].life == Life.AT_BARRIER
+        f"warp {i} before step {warp.step}"
+        for i, warp in enumerate(state.warps[first : first + chip.block_warps])
+        if warp.life == Life.AT_BARRIER
     ]
     block = state.seats[clock.stuck_sm * chip.seats + clock.stuck_seat].block
     return f"deadlock at cycle {clock.cycle}: the warps of block {block} wait at different barriers: " + ", ".join(waiting)

@@ -15,7 +15,7 @@ from warpsim.kernels import Kernel
 from warpsim.kernels.listing import listing
 from warpsim.kernels.steps import flatten
 from warpsim.results import schema
-from warpsim.simulation.counters import caused_accounts, line_accounts, occupancy_changes, warps_seen
+from warpsim.simulation.counters import caused_accounts, issues, line_accounts, occupancy_changes, steps_issued, warps_seen
 from warpsim.simulation.run import Bins
 from warpsim.simulation.trace import Trace
 
@@ -53,12 +53,12 @@ def recording(machine: Machine, state: State, bins: Bins | None, trace: Trace) -
     """Copies the events that one run recorded."""
     none = np.zeros((0, 5), np.int64)
     return Recording(
-        issues=state.trace[: state.tally[0].traced].copy() if trace.issues is not None else none,
+        issues=issues(machine, state) if trace.issues is not None else none,
         warps=warps_seen(machine, state) if trace.warps else none,
         changes=occupancy_changes(state, int(state.clock[0].cycle)) if trace.occupancy is True else none,
-        accounts=line_accounts(machine, state).copy() if trace.states else none,
-        caused=caused_accounts(machine, state).copy() if trace.states else none,
-        instructions=state.issued.copy(),
+        accounts=line_accounts(machine, state) if trace.states else none,
+        caused=caused_accounts(machine, state) if trace.states else none,
+        instructions=steps_issued(machine, state),
         bins=bins,
     )
 

@@ -1,0 +1,258 @@
+"""Where every warp-cycle goes: states, program lines, causes, and the edges of what is counted. docs/model.md, section 7.
+
+The timing code reports here, with one call each, that a warp waits (`waits`), that it issues (`issues`), and that a unit refuses
+instructions for some cycles (`refuses`). It needs nothing back.
+
+A wait is counted as a whole when it begins, since its end is known then. What of it lies beyond an edge is put right at the edge
+(`settle`). Waits that are known before the run are not even counted one by one: their sum follows from the number of issues.
+How long an eligible warp waited is known when it issues. How much of that it was refused follows from two sets of cycles of the
+window: those in which the unit refused, and those in which the scheduler could not issue anyway. So what an eligible warp waited
+is counted up to the end of each window (`close_window`), for classes that can be refused.
+"""
+
+import numpy as np
+
+from warpsim.engine.bits import NONE, at, below, bit, cause_of, end_of, reason_of, size, wait_until
+from warpsim.engine.jit import inline, rare
+from warpsim.engine.state import BITMAP, LONGEST_WINDOW, MAX_WARPS, STATES, Life, WarpState
+
+_RUNNING, _AT_BARRIER, _DRAINING = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
+_SELECTED, _NOT_SELECTED = int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
+_BARRIER = int(WarpState.BARRIER)
+
+
+# Events
+
+
+@inline
+def waits(machine, state, s, step, since, wait):
+    """A warp of scheduler s waits for a step, from the cycle after `since` on; says until when and why."""
+    count(machine, state, s, step, cause_of(wait), reason_of(wait), end_of(wait) - since - 1)
+
+
+@inline
+def count(machine, state, s, step, cause, reason, cycles):
+    """Counts warp-cycles under a WarpState: to a step at scheduler s, and to the step that caused them."""
+    state.stalls[at((s * len(machine.program) + step) * STATES + reason)] += cycles
+    state.caused[at(cause * STATES + reason)] += cycles
+
+
+@inline
+def issues(machine, state, sm, s, slot, warp, step, cycle):
+    """A warp issues a step, not as the second one of a pair; it has been eligible since the end of its wait."""
+    counted = state.counts[at(s * len(machine.program) + step)]
+    counted.issued += 1
+    counted.waited += cycle - end_of(warp.wait)
+    if state.tally[0].tracing:
+        trace(state, sm, slot, step, cycle)
+
+
+@inline
+def issues_after_refusals(machine, state, sm, s, warp, step, cycle):
+    """Of the cycles that a warp waited before it issues a step now, counts those in which its unit refused."""
+    op = machine.program[at(step)].op
+    if machine.chip[0].refusable[at(op)]:
+        state.counts[at(s * len(machine.program) + step)].throttled += refused_cycles(state, sm, s, op, end_of(warp.wait), cycle)
+
+
+@inline
+def issues_second(machine, state, sm, s, slot, step, cycle, busy):
+    """A warp issues a step as the second one of a pair, of which the smaller `busy` is given."""
+    counted = state.counts[at(s * len(machine.program) + step)]
+    counted.issued += 1
+    counted.seconds += 1
+    state.tally[0].pair_busy += busy
+    if state.tally[0].tracing:
+        trace(state, sm, slot, step, cycle)
+
+
+@rare
+def trace(state, sm, slot, step, cycle):
+    """Keeps one issue, while there is room; counts it."""
+    if state.tally[0].traced < len(state.trace):
+        row = state.trace[state.tally[0].traced]
+        row[0], row[1], row[2], row[3] = cycle, sm.index, slot, step
+    state.tally[0].traced += 1
+
+
+# Refusals, as sets of cycles of the present window
+
+
+@inline
+def refuses(state, sm, s, op, begin, end):
+    """A class refuses scheduler s, or with s < 0 all schedulers of the SM, from `begin` on and before `end`."""
+    scratch = state.scratch[0]
+    begin, end = begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW)
+    for word in range(begin >> 6, (end + 63) >> 6):
+        if s < 0:
+            scratch.refused[at(op), at(word)] |= _cycles_of_word(word, begin, end)
+        else:
+            scratch.refused_one[at(s), at(op), at(word)] |= _cycles_of_word(word, begin, end)
+
+
+@inline
+def refuses_one(state, sm, s, op, cycle):
+    """A class refuses scheduler s in a cycle."""
+    relative = cycle - sm.begin
+    state.scratch[0].refused_one[at(s), at(op), at(relative >> 6)] |= bit(relative & 63)
+
+
+@inline
+def is_busy(machine, state, sm, s, begin, end):
+    """Scheduler s cannot issue from `begin` on and before `end`."""
+    if machine.chip[0].n_refusing_classes > 0:
+        begin, end = begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW)
+        for word in range(begin >> 6, (end + 63) >> 6):
+            state.scratch[0].busy[at(s), at(word)] |= _cycles_of_word(word, begin, end)
+
+
+@inline
+def _cycles_of_word(word, begin, end):
+    """Returns the set of those of the 64 cycles of a word that lie in begin..end-1, which has some."""
+    return below(min(end - 64 * word, 64)) & ~below(max(begin - 64 * word, 0))
+
+
+@inline
+def refused_cycles(state, sm, s, op, begin, end):
+    """Returns the number of cycles in begin..end-1 in which scheduler s could issue, but a class was refused."""
+    scratch = state.scratch[0]
+    begin, end = max(begin - sm.begin, 0), end - sm.begin
+    cycles = 0
+    for word in range(begin >> 6, (end + 63) >> 6):
+        refused = scratch.refused[at(op), at(word)] | scratch.refused_one[at(s), at(op), at(word)]
+        cycles += size(refused & ~scratch.busy[at(s), at(word)] & _cycles_of_word(word, begin, end))
+    return cycles
+
+
+@inline
+def open_window(machine, state):
+    """Forgets the refusals of another window."""
+    chip, scratch = machine.chip[0], state.scratch[0]
+    for i in range(chip.n_refusing_classes):
+        op = at(chip.refusing_classes[at(i)])
+        for word in range(BITMAP):
+            scratch.refused[op, at(word)] = NONE
+            for s in range(chip.schedulers):
+                scratch.refused_one[at(s), op, at(word)] = NONE
+    if chip.n_refusing_classes > 0:
+        for s in range(chip.schedulers):
+            for word in range(BITMAP):
+                scratch.busy[at(s), at(word)] = NONE
+
+
+@inline
+def close_window(machine, state, sm, end):
+    """Counts what eligible warps have waited for units that refuse, up to the end of a window, exclusive."""
+    chip = machine.chip[0]
+    if chip.n_refusing_classes == 0:
+        return
+    for slot in range(chip.seats * chip.block_warps):
+        warp = state.warps[at(sm.index * MAX_WARPS + slot)]
+        if warp.life == _RUNNING and end_of(warp.wait) < end and (sm.pending & bit(slot)) == NONE:
+            count_eligible(machine, state, sm, slot, warp, end)
+
+
+@inline
+def count_eligible(machine, state, sm, slot, warp, now):
+    """Counts what an eligible warp has waited up to `now`, exclusive; it is counted from there on."""
+    s, step = slot % machine.chip[0].schedulers, np.int64(warp.step)
+    issues_after_refusals(machine, state, sm, s, warp, step, now)
+    state.counts[at(s * len(machine.program) + step)].waited += now - end_of(warp.wait)
+    warp.wait = wait_until(now, cause_of(warp.wait), reason_of(warp.wait))
+
+
+# Edges of what is counted
+
+
+@inline
+def settle(machine, state, edge, sign):
+    """Adds (+1) or takes off (-1) what of the waits that have begun lies at or beyond an edge.
+
+    All windows have ended at the edge, so that every wait but that at a barrier has an end that is known.
+    """
+    chip, tally = machine.chip[0], state.tally[0]
+    for sm in state.sms:
+        for slot in range(chip.seats * chip.block_warps):
+            warp, s = state.warps[at(sm.index * MAX_WARPS + slot)], slot % chip.schedulers
+            until, step = end_of(warp.wait), np.int64(warp.step)
+            cause, reason = cause_of(warp.wait), reason_of(warp.wait)
+            if warp.life == _RUNNING:
+                if until > edge:
+                    count(machine, state, s, step, cause, reason, sign * (until - edge))
+                else:
+                    state.counts[at(s * len(machine.program) + step)].waited += edge - until
+                    warp.wait = wait_until(edge, cause, reason)
+            elif warp.life == _DRAINING:
+                count(machine, state, s, step, cause, reason, sign * (until + 1 - edge))
+            elif warp.life == _AT_BARRIER:
+                count_barrier(machine, state, s, warp, edge - 1)
+        for s in range(chip.schedulers):
+            next_issue = state.schedulers[at(sm.index * chip.schedulers + s)].next_issue
+            tally.carried += sign * max(next_issue - edge, 0)
+
+
+@inline
+def count_barrier(machine, state, s, warp, now):
+    """Counts what a warp has waited at a barrier up to `now`, inclusive; it is counted from there on."""
+    barrier = np.int64(warp.barrier)
+    count(machine, state, s, barrier, barrier, _BARRIER, now - warp.since)
+    warp.since = now
+
+
+@inline
+def total(machine, state, states):
+    """Writes the warp-cycles by WarpState; returns the number of instructions, and the bytes that their threads asked for."""
+    steps = len(machine.program)
+    issued, asked = 0, 0.0
+    for state_number in range(STATES):
+        states[state_number] = 0
+    for place in range(len(state.counts)):
+        counted, ins = state.counts[at(place)], machine.program[at(place % steps)]
+        issued += counted.issued
+        asked += counted.issued * machine.details[at(place % steps)].asked_bytes
+        states[at(_SELECTED)] += counted.issued - counted.seconds
+        states[at(_NOT_SELECTED)] += counted.waited - counted.throttled
+        states[at(machine.chip[0].throttle[at(ins.op)])] += counted.throttled
+        if ins.delay > 0:
+            states[at(ins.reason)] += (counted.issued - counted.seconds) * (ins.delay - 1)
+        for state_number in range(STATES):
+            states[state_number] += state.stalls[at(place * STATES + state_number)]
+    return issued, asked
+
+
+def instructions(machine, state):
+    """Returns the warp instructions by step; int64[steps]."""
+    return state.counts.issued.reshape(-1, len(machine.program)).sum(axis=0)
+
+
+def selected(machine, state):
+    """Returns the warp-cycles in which warps issued, by scheduler and step; int64[schedulers, steps]."""
+    return (state.counts.issued - state.counts.seconds).reshape(-1, len(machine.program))
+
+
+def line_accounts(machine, state):
+    """Returns the warp-cycles by scheduler, step and WarpState; int64[schedulers, steps, states]."""
+    steps, program = len(machine.program), machine.program
+    accounts = state.stalls.reshape(-1, steps, STATES).copy()
+    waited, throttled = (state.counts[name].reshape(-1, steps) for name in ("waited", "throttled"))
+    issued, each = selected(machine, state), np.arange(steps)
+    accounts[:, :, _SELECTED] += issued
+    accounts[:, :, _NOT_SELECTED] += waited - throttled
+    accounts[:, each, machine.chip[0].throttle[program.op]] += throttled
+    known = np.flatnonzero(program.delay)
+    accounts[:, known + 1, program.reason[known]] += (issued * (program.delay - 1))[:, known]
+    return accounts
+
+
+def caused_accounts(machine, state):
+    """Returns the warp-cycles by the step that caused them and by WarpState; int64[steps, states]."""
+    steps, program = len(machine.program), machine.program
+    accounts = state.caused.reshape(steps, STATES).copy()
+    waited, throttled = (state.counts[name].reshape(-1, steps).sum(axis=0) for name in ("waited", "throttled"))
+    issued, each = selected(machine, state).sum(axis=0), np.arange(steps)
+    accounts[:, _SELECTED] += issued
+    accounts[:, _NOT_SELECTED] += waited - throttled
+    accounts[each, machine.chip[0].throttle[program.op]] += throttled
+    known = np.flatnonzero(program.delay)
+    accounts[known, program.reason[known]] += (issued * (program.delay - 1))[known]
+    return accounts

@@ -1,0 +1,70 @@
+"""Accesses in flight of an SM: heaps of the cycles at which loads and stores return. docs/model.md, section 5.
+
+An access that has not been served yet counts as in flight; it returns in a later window.
+"""
+
+from warpsim.engine.bits import at
+from warpsim.engine.jit import inline
+from warpsim.engine.state import UNKNOWN, Kind
+
+_LOAD = int(Kind.LOAD)
+
+
+@inline
+def _heap_of(sm, kind):
+    """Returns the place in `State.flights` of the heap of an SM's loads, or of its stores."""
+    return at(2 * sm.index + kind - _LOAD)
+
+
+@inline
+def admits(machine, state, sm, kind, cycle):
+    """Returns whether the SM's limit of loads, or of stores, leaves room for one more; forgets those that are back."""
+    which = at(kind - _LOAD)
+    limit = machine.chip[0].per_sm[which]
+    if limit == 0:
+        return True
+    if sm.in_flight[which] + sm.sent[which] < limit:
+        return True
+    heap = state.flights[_heap_of(sm, kind)]
+    while sm.in_flight[which] > 0 and heap[0] <= cycle:
+        _pop(heap, sm.in_flight, which)
+    return sm.in_flight[which] + sm.sent[which] < limit
+
+
+@inline
+def soonest_landing(state, sm, kind):
+    """Returns the cycle at which the first of an SM's loads, or of its stores, returns; UNKNOWN if none has been served."""
+    return state.flights[_heap_of(sm, kind), 0] if sm.in_flight[at(kind - _LOAD)] > 0 else UNKNOWN
+
+
+@inline
+def note_flight(machine, state, sm, kind, returns):
+    """Counts a load, or a store, as in flight until it returns."""
+    if machine.chip[0].per_sm[at(kind - _LOAD)] > 0:
+        _push(state.flights[_heap_of(sm, kind)], sm.in_flight, at(kind - _LOAD), returns)
+
+
+@inline
+def _push(heap, sizes, which, value):
+    i = sizes[which]
+    sizes[which] += 1
+    heap[i] = value
+    while i > 0 and heap[(i - 1) // 2] > heap[i]:
+        heap[(i - 1) // 2], heap[i] = heap[i], heap[(i - 1) // 2]
+        i = (i - 1) // 2
+
+
+@inline
+def _pop(heap, sizes, which):
+    sizes[which] -= 1
+    n = sizes[which]
+    heap[0] = heap[n]
+    i = 0
+    while 2 * i + 1 < n:
+        child = 2 * i + 1
+        if child + 1 < n and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[i] <= heap[child]:
+            break
+        heap[child], heap[i] = heap[i], heap[child]
+        i = child

@@ -1,0 +1,256 @@
+"""Lanes: one number for each warp of a scheduler, all in one vector register, as a Numba type.
+
+A lane holds 16 bits. A time is a cycle counted from the begin of the window, 0..1022, shifted left by RANK_BITS; NEVER stands
+for a time that is not known or does not fit. A rank takes the lowest RANK_BITS bits. So the smallest of `either(times, ranks)`
+says at once when the next warp can issue and which one that is.
+
+Each function exists twice: as LLVM's generic vector instructions, which fit any processor, and in the words of numpy, which is
+used with NUMBA_DISABLE_JIT=1 and says what the instructions do.
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, config, types
+from numba.extending import intrinsic, models, register_model
+
+from warpsim.engine.state import NEVER, RANK_BITS
+
+RANKS = (1 << RANK_BITS) - 1  # a mask, and the largest rank
+FARTHEST = (NEVER >> RANK_BITS) - 1  # the largest cycle that a time can say
+
+_I16, _I32, _I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
+
+
+class Lanes(types.Type):
+    """The Numba type of a vector of `count` lanes."""
+
+    def __init__(self, count):
+        self.count = count
+        super().__init__(name=f"Lanes({count})")
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager, lanes):
+        super().__init__(manager, lanes, ir.VectorType(_I16, lanes.count))
+
+
+def _compiled_as(rule):
+    """Replaces a plain function by an intrinsic, unless nothing is compiled.
+
+    `rule` takes the Numba types of the arguments, and returns the signature and the code generator.
+    """
+
+    def replace(plain):
+        if config.DISABLE_JIT:
+            return plain
+
+        # numba reads the names of the parameters
+        names = ", ".join(plain.__code__.co_varnames[: plain.__code__.co_argcount])
+        scope = {"rule": rule}
+        exec(f"def {plain.__name__}(context, {names}): return rule({names})", scope)
+        return intrinsic(scope[plain.__name__])
+
+    return replace
+
+
+def _filled(builder, value, count):
+    vector = ir.VectorType(_I16, count)
+    narrow = builder.trunc(value, _I16) if value.type != _I16 else value
+    one = builder.insert_element(ir.Constant(vector, ir.Undefined), narrow, _I32(0))
+    return builder.shuffle_vector(
+        one, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(_I32, count), [0] * count)
+    )
+
+
+def _called(builder, name, result, *arguments):
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(result, [argument.type for argument in arguments]), name
+    )
+    return builder.call(function, arguments)
+
+
+def _as_set(builder, mask):
+    """A mask with one bit a lane as an integer."""
+    count = mask.type.count
+    return builder.zext(builder.bitcast(mask, ir.IntType(count)), _I64) if count < 64 else builder.bitcast(mask, _I64)
+
+
+def _lane_numbers(count):
+    return ir.Constant(ir.VectorType(_I16, count), list(range(count)))
+
+
+def _pointer(context, builder, array_type, array):
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(data, ir.VectorType(_I16, array_type.shape[-1]).as_pointer())
+
+
+def _load(array):
+    def generate(context, builder, signature, arguments):
+        value = builder.load(_pointer(context, builder, signature.args[0], arguments[0]))
+        value.align = 2
+        return value
+
+    return Lanes(array.shape[-1])(array), generate
+
+
+def _store(array, vector):
+    def generate(context, builder, signature, arguments):
+        store = builder.store(arguments[1], _pointer(context, builder, signature.args[0], arguments[0]))
+        store.align = 2
+        return context.get_dummy_value()
+
+    return types.void(array, vector), generate
+
+
+def _of_two(operation):
+    """The rule of an operation on two vectors."""
+
+    def rule(a, b):
+        def generate(context, builder, signature, arguments):
+            return operation(builder, *arguments)
+
+        return a(a, b), generate
+
+    return rule
+
+
+def _with_number(operation):
+    """The rule of an operation on a vector and one number for all lanes."""
+
+    def rule(vector, number):
+        def generate(context, builder, signature, arguments):
+            return operation(builder, arguments[0], _filled(builder, arguments[1], vector.count))
+
+        return vector(vector, types.int64), generate
+
+    return rule
+
+
+def _vector_call(name):
+    return lambda builder, a, b: _called(builder, f"llvm.{name}.v{a.type.count}i16", a.type, a, b)
+
+
+@_compiled_as(_load)
+def load(lanes):
+    """Returns a field of lanes as a vector."""
+    return np.array(lanes)
+
+
+@_compiled_as(_store)
+def store(lanes, vector):
+    """Writes a vector to a field of lanes."""
+    lanes[:] = vector
+
+
+@_compiled_as(_of_two(_vector_call("umax")))
+def later(a, b):
+    """Returns the larger one of each lane."""
+    return np.maximum(a, b)
+
+
+@_compiled_as(_of_two(lambda builder, a, b: builder.or_(a, b)))
+def either(a, b):
+    """Returns the bits of both, such as a time with a rank."""
+    return a | b
+
+
+@_compiled_as(_with_number(_vector_call("umax")))
+def not_before(vector, time):
+    """Returns the lanes, but at least `time`."""
+    return np.maximum(vector, np.uint16(time))
+
+
+@_compiled_as(_with_number(_vector_call("usub.sat")))
+def earlier_by(vector, time):
+    """Returns the lanes less `time`, but at least 0."""
+    return vector - np.minimum(vector, np.uint16(time))
+
+
+@_compiled_as(_with_number(lambda builder, a, b: builder.and_(builder.sub(a, b), _filled(builder, _I16(RANKS), a.type.count))))
+def rotated(ranks, distance):
+    """Returns the ranks less a distance, modulo RANKS + 1."""
+    return (ranks - np.uint16(distance & 0xFFFF)) & np.uint16(RANKS)
+
+
+def _smallest(vector):
+    def generate(context, builder, signature, arguments):
+        name = f"llvm.vector.reduce.umin.v{vector.count}i16"
+        return builder.zext(_called(builder, name, _I16, arguments[0]), _I64)
+
+    return types.int64(vector), generate
+
+
+@_compiled_as(_smallest)
+def smallest(vector):
+    """Returns the smallest lane."""
+    return np.int64(vector.min())
+
+
+def _set_where(comparison):
+    """The rule that compares each lane with a number, and returns a set of lanes."""
+
+    def rule(vector, number):
+        def generate(context, builder, signature, arguments):
+            number = _filled(builder, arguments[1], vector.count)
+            return _as_set(builder, builder.icmp_unsigned(comparison, arguments[0], number))
+
+        return types.uint64(vector, types.int64), generate
+
+    return rule
+
+
+@_compiled_as(_set_where("=="))
+def lanes_equal(vector, number):
+    """Returns the set of the lanes that are equal to a number."""
+    return np.uint64(sum(1 << i for i, lane in enumerate(vector.tolist()) if lane == number))
+
+
+@_compiled_as(_set_where("<="))
+def lanes_at_most(vector, number):
+    """Returns the set of the lanes that are not larger than a number."""
+    return np.uint64(sum(1 << i for i, lane in enumerate(vector.tolist()) if lane <= number))
+
+
+def _replaced(vector, lane, number):
+    def generate(context, builder, signature, arguments):
+        here = builder.icmp_unsigned("==", _lane_numbers(vector.count), _filled(builder, arguments[1], vector.count))
+        return builder.select(here, _filled(builder, arguments[2], vector.count), arguments[0])
+
+    return vector(vector, types.int64, types.int64), generate
+
+
+@_compiled_as(_replaced)
+def replaced(vector, lane, number):
+    """Returns the vector with one lane replaced."""
+    vector = vector.copy()
+    vector[lane] = number
+    return vector
+
+
+def _where_equal(vector, number, then, otherwise):
+    def generate(context, builder, signature, arguments):
+        here = builder.icmp_unsigned("==", arguments[0], _filled(builder, arguments[1], vector.count))
+        return builder.select(here, arguments[2], arguments[3])
+
+    return vector(vector, types.int64, vector, vector), generate
+
+
+@_compiled_as(_where_equal)
+def where_equal(vector, number, then, otherwise):
+    """Returns `then` in the lanes in which `vector` is a number, and `otherwise` in the others."""
+    return np.where(vector == number, then, otherwise)
+
+
+def _one_more_below(vector, number):
+    def generate(context, builder, signature, arguments):
+        below = builder.icmp_unsigned("<", arguments[0], _filled(builder, arguments[1], vector.count))
+        return builder.add(arguments[0], builder.zext(below, arguments[0].type))
+
+    return vector(vector, types.int64), generate
+
+
+@_compiled_as(_one_more_below)
+def one_more_below(vector, number):
+    """Returns the lanes, those below a number increased by one."""
+    return vector + (vector < number).astype(np.uint16)

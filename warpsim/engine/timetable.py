@@ -1,0 +1,77 @@
+"""When the warps of an SM can issue: lanes for the cycles of the window and a little beyond, sets of warps for the rest."""
+
+import numpy as np
+
+from warpsim.engine.bits import NONE, at, bit, end_of, first, rest
+from warpsim.engine.jit import inline
+from warpsim.engine.lanes import FARTHEST, earlier_by, load, not_before, smallest, store, where_equal
+from warpsim.engine.state import MAX_WARPS, NEVER, RANK_BITS
+
+FOREVER = 1 << 60
+
+
+@inline
+def time_of(sm, cycle):
+    """Returns a cycle as a time of a lane, no later than the farthest that a lane can say."""
+    return min(max(cycle - sm.begin, 0), FARTHEST) << RANK_BITS
+
+
+@inline
+def alarm(sm, scheduler, slot, wait):
+    """Returns the time of the lane of a warp whose wait is known."""
+    cycle = max(end_of(wait), scheduler.next_issue)
+    if cycle - sm.begin <= FARTHEST:
+        return time_of(sm, cycle)
+    sm.far |= bit(slot)
+    return np.int64(NEVER)
+
+
+@inline
+def set_alarm(machine, state, sm, slot, wait):
+    """Has a warp take part in the picks of its scheduler once its wait is over."""
+    schedulers = machine.chip[0].schedulers
+    scheduler = state.schedulers[at(sm.index * schedulers + slot % schedulers)]
+    scheduler.wakes[at(slot // schedulers)] = alarm(sm, scheduler, slot, wait)
+    sm.next_event = min(sm.next_event, end_of(wait))
+
+
+@inline
+def move_on(machine, state, sm, begin):
+    """Has the lanes of an SM count from cycle `begin` on."""
+    chip = machine.chip[0]
+    distance = min(begin - sm.begin, FARTHEST + 1) << RANK_BITS
+    sm.begin = begin
+    for s in range(chip.schedulers):
+        scheduler = state.schedulers[at(sm.index * chip.schedulers + s)]
+        wakes = load(scheduler.wakes)
+        moved = not_before(earlier_by(wakes, distance), time_of(sm, scheduler.next_issue))
+        store(scheduler.wakes, where_equal(wakes, np.int64(NEVER), wakes, moved))
+    far = sm.far
+    sm.far = NONE
+    while far != NONE:
+        slot = first(far)
+        far = rest(far)
+        set_alarm(machine, state, sm, slot, state.warps[at(sm.index * MAX_WARPS + slot)].wait)
+
+
+@inline
+def next_event(machine, state, sm):
+    """Returns the cycle before which nothing happens on an SM until its requests are served."""
+    chip = machine.chip[0]
+    soonest = np.int64(NEVER)
+    for s in range(chip.schedulers):
+        soonest = min(soonest, smallest(load(state.schedulers[at(sm.index * chip.schedulers + s)].wakes)))
+    event = np.int64(FOREVER)
+    if soonest < NEVER:
+        event = sm.begin + (soonest >> RANK_BITS)
+    elif sm.far != NONE:
+        event = sm.begin + FARTHEST
+    draining = sm.draining
+    while draining != NONE:
+        event = min(event, end_of(state.warps[at(sm.index * MAX_WARPS + first(draining))].wait))
+        draining = rest(draining)
+    for seat in range(chip.seats):
+        start = state.seats[at(sm.index * chip.seats + seat)].next_start
+        if start >= 0:
+            event = min(event, start)
+    return event

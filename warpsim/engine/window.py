@@ -1,0 +1,244 @@
+"""An SM runs alone for a window. docs/model.md, section 3.
+
+Inside a window the schedulers of an SM affect each other only through shared classes, and from one *span* to the next through
+barriers and through blocks that start. So each scheduler runs ahead by itself; what the vector of its lanes holds says in which
+cycle it issues next, and which warp. A scheduler whose pick is of a shared class stops, and asks. Once no other scheduler can do
+anything before that cycle, the shared classes of the cycle are granted.
+"""
+
+import numpy as np
+
+from warpsim.engine.attribution import (
+    close_window,
+    issues,
+    issues_after_refusals,
+    issues_second,
+    open_window,
+    refuses_one,
+)
+from warpsim.engine.bits import NONE, at, below, bit, first, rest
+from warpsim.engine.blocks import count_population, start_blocks, vacate_drained
+from warpsim.engine.issue import complete, execute, issue_plain, may_pair
+from warpsim.engine.jit import inline
+from warpsim.engine.lanes import RANKS, either, lanes_at_most, lanes_equal, load, not_before, smallest, store, where_equal
+from warpsim.engine.schedulers import drawn
+from warpsim.engine.state import MAX_WARPS, RANK_BITS, Policy
+from warpsim.engine.timetable import move_on, next_event, time_of
+from warpsim.engine.units import accepts, carry_over, precedence, retry_cycle
+
+_RANDOM = int(Policy.RANDOM)
+_NOBODY = -1
+
+
+@inline
+def scheduler_of(machine, state, sm, s):
+    """Returns scheduler s of an SM."""
+    return state.schedulers[at(sm.index * machine.chip[0].schedulers + s)]
+
+
+@inline
+def warp_in(machine, state, sm, s, lane):
+    """Returns the warp in a lane of scheduler s."""
+    return state.warps[at(sm.index * MAX_WARPS + lane * machine.chip[0].schedulers + s)]
+
+
+@inline
+def run_alone(machine, state, sm, begin, end):
+    """Runs one SM from cycle `begin` up to cycle `end`, exclusive, a window. False: a deadlock."""
+    chip = machine.chip[0]
+    if sm.begin != begin:
+        move_on(machine, state, sm, begin)
+    open_window(machine, state)
+    carry_over(machine, state, sm, begin)
+    vacate_drained(machine, state, sm, end)
+    start_blocks(machine, state, sm, end)
+    until, runs = begin, True
+    while until < end and runs:
+        until = min(until + chip.span, end)
+        runs = take_turns(machine, state, sm, until, end)
+    count_population(state, sm, end)
+    close_window(machine, state, sm, end)
+    move_on(machine, state, sm, end)
+    sm.next_event = next_event(machine, state, sm)
+    return runs
+
+
+@inline
+def take_turns(machine, state, sm, until, end):
+    """Has the schedulers of an SM issue all that they can before cycle `until`, in a window that ends at `end`. False: a deadlock.
+
+    There are these sets of schedulers. Those that are `resting` have nothing to do before `until`. Those that are `asking` have
+    picked a warp, `scheduler.lane`, which is not plain, and go on when it has issued. Of these, those that are `contending` use
+    something shared, those that have `agreed` chose their pick knowing all that issued before this cycle, and those in `second`
+    have issued, and ask for the second instruction of a pair.
+    """
+    chip = machine.chip[0]
+    everybody = below(chip.schedulers)
+    no_more = time_of(sm, until)
+    resting, asking, contending, agreed, second = NONE, NONE, NONE, NONE, NONE
+    while resting != everybody:
+        # Schedulers run ahead with plain instructions.
+        for s in range(chip.schedulers):
+            if ((resting | asking) & bit(s)) != NONE:
+                continue
+            scheduler = scheduler_of(machine, state, sm, s)
+            wakes, ranks = load(scheduler.wakes), load(scheduler.ranks)
+            keys = either(wakes, ranks)
+            key = smallest(keys)
+            if key >= no_more:
+                resting |= bit(s)
+                sm.position[at(s)] = until
+                continue
+            lane, cycle = first(lanes_equal(keys, key)), sm.begin + (key >> RANK_BITS)
+            ins = machine.program[at(warp_in(machine, state, sm, s, lane).step)]
+            if ins.plain and chip.policy != _RANDOM:
+                issue_plain(machine, state, sm, s, scheduler, wakes, ranks, lane, key & RANKS, cycle)
+                continue
+            sm.position[at(s)] = cycle
+            asking |= bit(s)
+            scheduler.lane = lane
+            if ins.ordered or chip.policy == _RANDOM:
+                contending |= bit(s)
+
+        # Of the others, one issues: any that uses nothing shared, or the one that comes first in the earliest cycle.
+        if asking == NONE:
+            continue
+        s = np.int64(_NOBODY)
+        if (asking & ~contending) != NONE:
+            s = first(asking & ~contending)
+        else:
+            here = schedulers_at_earliest(machine, sm)
+            if (here & ~asking) != NONE:
+                continue  # they may pick something else in that cycle
+            unsure = here & ~(agreed | second)
+            while unsure != NONE:
+                s = first(unsure)
+                unsure = rest(unsure)
+                if agrees(machine, state, sm, s, sm.position[at(s)], end):
+                    agreed |= bit(s)
+                else:
+                    asking, contending = asking & ~bit(s), contending & ~bit(s)
+            if (here & ~asking) != NONE:
+                continue
+            s = next_in_turn(machine, state, sm, here & ~second if (here & ~second) != NONE else here)
+
+        scheduler, cycle = scheduler_of(machine, state, sm, s), sm.position[at(s)]
+        lane = scheduler.lane
+        slot = lane * chip.schedulers + s
+        warp = warp_in(machine, state, sm, s, lane)
+        step = np.int64(warp.step)
+        ins = machine.program[at(step)]
+        pair = (second & bit(s)) != NONE
+        gap, busy, last = np.int64(0), np.int64(0), step
+        if accepts(machine, state, sm, s, np.int64(ins.op), cycle):
+            if pair:
+                issues_second(machine, state, sm, s, slot, step, cycle, min(scheduler.busy, ins.busy))
+            else:
+                issues(machine, state, sm, s, slot, warp, step, cycle)
+                issues_after_refusals(machine, state, sm, s, warp, step, cycle)
+            gap, busy = execute(machine, state, sm, s, slot, warp, step, cycle), ins.busy
+            if not pair and may_pair(machine, state, sm, slot, warp, step, cycle):
+                scheduler.gap, scheduler.busy, scheduler.first = gap, busy, step
+                second |= bit(s)
+                contending &= ~bit(s)
+                if machine.program[at(warp.step)].ordered:
+                    contending |= bit(s)
+                continue
+            if pair:
+                gap, busy = max(gap, scheduler.gap), max(busy, scheduler.busy)
+        elif pair:
+            gap, busy, last = scheduler.gap, scheduler.busy, scheduler.first
+            pair = False
+        else:
+            if (agreed & bit(s)) != NONE:
+                note_refusals(machine, state, sm, s, cycle)
+            postpone(machine, state, sm, s, np.int64(ins.op), cycle, end)
+            asking, contending, agreed = asking & ~bit(s), contending & ~bit(s), agreed & ~bit(s)
+            continue
+        asking, contending, agreed, second = asking & ~bit(s), contending & ~bit(s), agreed & ~bit(s), second & ~bit(s)
+        if not complete(machine, state, sm, s, scheduler, lane, slot, warp, last, gap, busy, pair, cycle, end):
+            return False
+    return True
+
+
+@inline
+def schedulers_at_earliest(machine, sm):
+    """Returns the set of the schedulers whose next cycle is the earliest one of their SM."""
+    schedulers = machine.chip[0].schedulers
+    earliest = sm.position[at(0)]
+    for s in range(1, schedulers):
+        earliest = min(earliest, sm.position[at(s)])
+    here = NONE
+    for s in range(schedulers):
+        if sm.position[at(s)] == earliest:
+            here |= bit(s)
+    return here
+
+
+@inline
+def next_in_turn(machine, state, sm, asking):
+    """Returns the scheduler whose pick issues next, of several that ask in the same cycle."""
+    chosen = first(asking)
+    asking = rest(asking)
+    while asking != NONE:
+        s = first(asking)
+        asking = rest(asking)
+        if turn_of(machine, state, sm, s) < turn_of(machine, state, sm, chosen):
+            chosen = s
+    return chosen
+
+
+@inline
+def turn_of(machine, state, sm, s):
+    """Returns a number by which the picks of one cycle are ordered."""
+    warp = warp_in(machine, state, sm, s, scheduler_of(machine, state, sm, s).lane)
+    return precedence(machine, sm, s, np.int64(machine.program[at(warp.step)].op))
+
+
+@inline
+def agrees(machine, state, sm, s, cycle, end):
+    """Returns whether the pick of scheduler s can issue, for all that issued before this cycle. If not, it has to pick again."""
+    scheduler = scheduler_of(machine, state, sm, s)
+    if machine.chip[0].policy == _RANDOM:
+        return draw_pick(machine, state, sm, s, scheduler, cycle, end)
+    op = np.int64(machine.program[at(warp_in(machine, state, sm, s, scheduler.lane).step)].op)
+    if accepts(machine, state, sm, s, op, cycle):
+        return True
+    postpone(machine, state, sm, s, op, cycle, end)
+    return False
+
+
+@inline
+def draw_pick(machine, state, sm, s, scheduler, cycle, end):
+    """Draws one of the issuable warps of scheduler s. False: there is none."""
+    lanes = lanes_at_most(load(scheduler.wakes), time_of(sm, cycle))
+    looked_at = NONE
+    while (lanes & ~looked_at) != NONE:
+        op = np.int64(scheduler.ops[at(first(lanes & ~looked_at))])
+        alike = lanes & lanes_equal(load(scheduler.ops), op)
+        looked_at |= alike
+        if not accepts(machine, state, sm, s, op, cycle):
+            postpone(machine, state, sm, s, op, cycle, end)
+            lanes &= ~alike
+    if lanes == NONE:
+        return False
+    scheduler.lane = drawn(scheduler, lanes)
+    return True
+
+
+@inline
+def postpone(machine, state, sm, s, op, cycle, end):
+    """The unit of a class refuses: scheduler s does not pick warps of that class before it may accept, or the window ends."""
+    scheduler = scheduler_of(machine, state, sm, s)
+    wakes, retry = load(scheduler.wakes), min(retry_cycle(machine, state, sm, s, op, cycle), end)
+    store(scheduler.wakes, where_equal(load(scheduler.ops), op, not_before(wakes, time_of(sm, retry)), wakes))
+
+
+@inline
+def note_refusals(machine, state, sm, s, cycle):
+    """Scheduler s has to pick again, since others have taken what it picked: notes what is refused by now."""
+    chip = machine.chip[0]
+    for i in range(chip.n_refusing_classes):
+        op = chip.refusing_classes[at(i)]
+        if not accepts(machine, state, sm, s, op, cycle):
+            refuses_one(state, sm, s, op, cycle)
