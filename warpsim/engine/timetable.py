@@ -4,7 +4,7 @@ import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest
 from warpsim.engine.jit import inline
-from warpsim.engine.lanes import FARTHEST, earlier_by, load, not_before, smallest, store, where_equal
+from warpsim.engine.lanes import FARTHEST, earlier_by, foremost, load, not_before, number, store, where_equal
 from warpsim.engine.state import MAX_WARPS, NEVER, RANK_BITS
 
 FOREVER = 1 << 60
@@ -60,7 +60,7 @@ def next_event(machine, state, sm):
     chip = machine.chip[0]
     soonest = np.int64(NEVER)
     for s in range(chip.schedulers):
-        soonest = min(soonest, smallest(load(state.schedulers[at(sm.index * chip.schedulers + s)].wakes)))
+        soonest = min(soonest, number(foremost(load(state.schedulers[at(sm.index * chip.schedulers + s)].wakes))))
     event = np.int64(FOREVER)
     if soonest < NEVER:
         event = sm.begin + (soonest >> RANK_BITS)
