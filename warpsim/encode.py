@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from warpsim import units
-from warpsim.engine.state import CHIP, CLASSES, DETAIL, MOST_STEPS, STEP, Kind, Machine, MemoryModel, Policy, WarpState
+from warpsim.engine.state import CHIP, CLASSES, DETAIL, MAX_WARPS, MOST_STEPS, STEP, Kind, Machine, MemoryModel, Policy, WarpState
 from warpsim.foresight import foresee, look_ahead
 from warpsim.gpu import Gpu
 from warpsim.kernels.access import conflict_ways, transactions
@@ -119,6 +119,9 @@ def _encode_chip(
     record.block_launch = gpu.block_launch_cycles
     assert launch.resident_blocks is not None
     supply = simulated * launch.resident_blocks if launch.persistent else launch.blocks
+    slots = np.arange(MAX_WARPS)
+    record.scheduler_of[:], record.lane_of[:] = slots % record.schedulers, slots // record.schedulers
+    record.seat_of[:] = slots // record.block_warps
     record.blocks = -1 if supply is None else supply
     record.loads_per_warp = gpu.memory.loads_per_warp or 0
     record.per_sm[:] = gpu.memory.loads_per_sm or 0, gpu.memory.stores_per_sm or 0

@@ -12,8 +12,9 @@ is counted up to the end of each window (`close_window`), for classes that can b
 
 import numpy as np
 
-from warpsim.engine.bits import NONE, at, below, bit, cause_of, end_of, reason_of, size, wait_until
+from warpsim.engine.bits import NONE, at, below, cause_of, end_of, first, reason_of, rest, size, wait_until
 from warpsim.engine.jit import inline, rare
+from warpsim.engine.lanes import lanes_at_most, load, time_of
 from warpsim.engine.state import BITMAP, LONGEST_WINDOW, MAX_WARPS, STATES, Life, WarpState
 
 _RUNNING, _AT_BARRIER, _DRAINING = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
@@ -147,16 +148,21 @@ def close_window(machine, state, sm, end):
     chip = machine.chip[0]
     if not state.scratch[0].some_refused:
         return
-    for slot in range(chip.seats * chip.block_warps):
-        warp = state.warps[at(sm.index * MAX_WARPS + slot)]
-        if warp.life == _RUNNING and end_of(warp.wait) < end and (sm.pending & bit(slot)) == NONE:
-            count_eligible(machine, state, sm, slot, warp, end)
+    for s in range(chip.schedulers):
+        scheduler = state.schedulers[at(sm.index * chip.schedulers + s)]
+        lanes = lanes_at_most(load(scheduler.wakes), time_of(sm, max(end, scheduler.next_issue)))
+        while lanes != NONE:
+            slot = first(lanes) * chip.schedulers + s
+            lanes = rest(lanes)
+            warp = state.warps[at(sm.index * MAX_WARPS + slot)]
+            if end_of(warp.wait) < end:
+                count_eligible(machine, state, sm, slot, warp, end)
 
 
 @inline
 def count_eligible(machine, state, sm, slot, warp, now):
     """Counts what an eligible warp has waited up to `now`, exclusive; it is counted from there on."""
-    s, step = slot % machine.chip[0].schedulers, np.int64(warp.step)
+    s, step = machine.chip[0].scheduler_of[at(slot)], np.int64(warp.step)
     issues_after_refusals(machine, state, sm, s, warp, step, now)
     state.counts[at(s * len(machine.program) + step)].waited += now - end_of(warp.wait)
     warp.wait = wait_until(now, cause_of(warp.wait), reason_of(warp.wait))
@@ -174,7 +180,7 @@ def settle(machine, state, edge, sign):
     chip, tally = machine.chip[0], state.tally[0]
     for sm in state.sms:
         for slot in range(chip.seats * chip.block_warps):
-            warp, s = state.warps[at(sm.index * MAX_WARPS + slot)], slot % chip.schedulers
+            warp, s = state.warps[at(sm.index * MAX_WARPS + slot)], chip.scheduler_of[at(slot)]
             until, step = end_of(warp.wait), np.int64(warp.step)
             cause, reason = cause_of(warp.wait), reason_of(warp.wait)
             if warp.life == _RUNNING:

@@ -14,11 +14,11 @@ from warpsim.engine.blocks import arrive, exit_warp
 from warpsim.engine.control import falls_through, next_instruction
 from warpsim.engine.exchange import access
 from warpsim.engine.jit import inline
-from warpsim.engine.lanes import RANKS, load, not_before, replaced, store
+from warpsim.engine.lanes import RANKS, load, not_before, replaced, store, time_of
 from warpsim.engine.registers import is_known, wait_of, write
 from warpsim.engine.schedulers import end_greed, ranks_after
 from warpsim.engine.state import MAX_WARPS, NEVER, RANK_BITS, Kind, WarpState
-from warpsim.engine.timetable import alarm, time_of
+from warpsim.engine.timetable import alarm
 from warpsim.engine.units import close_if_full, note_shared_issue, occupy
 
 _LOAD, _STORE = int(Kind.LOAD), int(Kind.STORE)

@@ -16,6 +16,7 @@ from llvmlite.binding import get_host_cpu_features
 from numba.core import cgutils, config, types
 from numba.extending import intrinsic, models, register_model
 
+from warpsim.engine.jit import inline
 from warpsim.engine.state import NEVER, RANK_BITS
 
 RANKS = (1 << RANK_BITS) - 1  # a mask, and the largest rank
@@ -306,3 +307,9 @@ def _one_more_below(vector, number):
 def one_more_below(vector, number):
     """Returns the lanes, those below a number increased by one."""
     return vector + (vector < number).astype(np.uint16)
+
+
+@inline
+def time_of(sm, cycle):
+    """Returns a cycle as a time of a lane, no later than the farthest that a lane can say."""
+    return min(max(cycle - sm.begin, 0), FARTHEST) << RANK_BITS

@@ -105,6 +105,10 @@ CHIP = np.dtype(
         ("seats", "i8"),  # resident blocks of an SM
         ("block_warps", "i8"),  # warps of a block
         ("registers", "i8"),  # registers that the program names
+        # Places of a warp slot
+        ("scheduler_of", "i8", MAX_WARPS),  # its scheduler
+        ("lane_of", "i8", MAX_WARPS),  # its lane at that scheduler
+        ("seat_of", "i8", MAX_WARPS),  # its seat
         # Issue
         ("issue_width", "i8"),  # instructions that a warp can issue in one cycle, 1 or 2
         ("tick", "i8"),  # ticks per cycle, such that every interval is a whole number of them
@@ -248,7 +252,6 @@ REQUEST = np.dtype(
         ("stream", "u8"),  # the warp's stream at that issue
         ("warp", "i8"),  # its place among the warp slots of the chip
         ("step", "i4"),
-        ("next", "i4"),  # next request of the same cycle; negative: none
     ]
 )
 
@@ -356,8 +359,8 @@ class State(NamedTuple):
     first_seat: Array  # int64[LONGEST_WINDOW]: by cycle of the window, a seat in which a block starts; negative: none
     # The memory system
     requests: Records  # REQUEST[n]: of this window
-    first_request: Array  # int64[LONGEST_WINDOW]: by cycle of the window; negative: none
-    last_request: Array  # int64[LONGEST_WINDOW]
+    in_cycle: Array  # int64[LONGEST_WINDOW]: requests by cycle of the window
+    order: Array  # int64[n]: the order in which they are served
     servers: Array  # float64[3, most servers]: when a server of the crossbar, of DRAM, or the one of the sustained rate is free
     window: Array  # float64[WINDOW_BUCKETS + 1]: bytes requested; then the number of the newest bucket
     # Counters
@@ -396,8 +399,8 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         flights=np.zeros((2 * sms, max(1, int(chip.per_sm.max()))), np.int64),
         first_seat=np.full(LONGEST_WINDOW, -1),
         requests=np.empty(2 * sms * schedulers * int(chip.window), REQUEST).view(np.recarray),
-        first_request=np.full(LONGEST_WINDOW, -1),
-        last_request=np.zeros(LONGEST_WINDOW, np.int64),
+        in_cycle=np.zeros(LONGEST_WINDOW, np.int64),
+        order=np.empty(2 * sms * schedulers * int(chip.window), np.int64),
         servers=np.zeros((3, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
         window=np.zeros(WINDOW_BUCKETS + 1, np.float64),
         tally=records(1, TALLY),

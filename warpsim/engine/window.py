@@ -30,11 +30,12 @@ from warpsim.engine.lanes import (
     not_before,
     number,
     store,
+    time_of,
     where_equal,
 )
 from warpsim.engine.schedulers import drawn
 from warpsim.engine.state import MAX_WARPS, RANK_BITS, Policy
-from warpsim.engine.timetable import move_on, next_event, time_of
+from warpsim.engine.timetable import move_on, next_event
 from warpsim.engine.units import accepts, carry_over, precedence, retry_cycle
 
 _RANDOM = int(Policy.RANDOM)
@@ -91,10 +92,10 @@ def take_turns(machine, state, sm, until, end):
     resting, asking, contending, agreed, second = NONE, NONE, NONE, NONE, NONE
     while resting != everybody:
         # Schedulers run ahead with plain instructions.
-        waiting = resting | asking
-        for s in range(schedulers):
-            if (waiting & bit(s)) != NONE:
-                continue
+        active = everybody & ~(resting | asking)
+        while active != NONE:
+            s = first(active)
+            active = rest(active)
             scheduler = state.schedulers[at(first_scheduler + s)]
             wakes, ranks = load(scheduler.wakes), load(scheduler.ranks)
             keys = either(wakes, ranks)
@@ -118,64 +119,66 @@ def take_turns(machine, state, sm, until, end):
             if ins.ordered or at_random:
                 contending |= bit(s)
 
-        # Of the others, one issues: any that uses nothing shared, or the one that comes first in the earliest cycle.
-        if asking == NONE:
-            continue
-        s = np.int64(_NOBODY)
-        if (asking & ~contending) != NONE:
-            s = first(asking & ~contending)
-        else:
-            here = schedulers_at_earliest(machine, sm)
-            if (here & ~asking) != NONE:
-                continue  # they may pick something else in that cycle
-            unsure = here & ~(agreed | second)
-            while unsure != NONE:
-                s = first(unsure)
-                unsure = rest(unsure)
-                if agrees(machine, state, sm, s, sm.position[at(s)], end):
-                    agreed |= bit(s)
-                else:
-                    asking, contending = asking & ~bit(s), contending & ~bit(s)
-            if (here & ~asking) != NONE:
-                continue
-            s = next_in_turn(machine, state, sm, here & ~second if (here & ~second) != NONE else here)
-
-        scheduler, cycle = scheduler_of(machine, state, sm, s), sm.position[at(s)]
-        lane = scheduler.lane
-        slot = lane * schedulers + s
-        warp = state.warps[at(first_warp + slot)]
-        step = np.int64(warp.step)
-        ins = machine.program[at(step)]
-        pair = (second & bit(s)) != NONE
-        gap, busy, last = np.int64(0), np.int64(0), step
-        if accepts(machine, state, sm, s, np.int64(ins.op), cycle):
-            if pair:
-                issues_second(machine, state, sm, s, first_warp + slot, step, cycle, min(scheduler.busy, ins.busy))
+        # The others issue one after another: those that use nothing shared, and then those that come first in the earliest cycle.
+        while asking != NONE:
+            s = np.int64(_NOBODY)
+            if (asking & ~contending) != NONE:
+                s = first(asking & ~contending)
             else:
-                issues(machine, state, sm, s, first_warp + slot, warp, step, cycle)
-                issues_after_refusals(machine, state, sm, s, warp, step, cycle)
-            gap, busy = execute(machine, state, sm, s, slot, warp, step, cycle), ins.busy
-            if not pair and may_pair(machine, state, sm, slot, warp, step, cycle):
-                scheduler.gap, scheduler.busy, scheduler.first = gap, busy, step
-                second |= bit(s)
-                contending &= ~bit(s)
-                if machine.program[at(warp.step)].ordered:
-                    contending |= bit(s)
+                here = schedulers_at_earliest(machine, sm)
+                if (here & ~asking) != NONE:
+                    break  # they may pick something in that cycle
+                alone = rest(here) == NONE and not at_random
+                unsure = NONE if alone else here & ~(agreed | second)
+                while unsure != NONE:
+                    s = first(unsure)
+                    unsure = rest(unsure)
+                    if agrees(machine, state, sm, s, sm.position[at(s)], end):
+                        agreed |= bit(s)
+                    else:
+                        asking, contending = asking & ~bit(s), contending & ~bit(s)
+                if (here & ~asking) != NONE:
+                    break
+                s = first(here)
+                if not alone:
+                    s = next_in_turn(machine, state, sm, here & ~second if (here & ~second) != NONE else here)
+
+            scheduler, cycle = scheduler_of(machine, state, sm, s), sm.position[at(s)]
+            lane = scheduler.lane
+            slot = lane * schedulers + s
+            warp = state.warps[at(first_warp + slot)]
+            step = np.int64(warp.step)
+            ins = machine.program[at(step)]
+            pair = (second & bit(s)) != NONE
+            gap, busy, last = np.int64(0), np.int64(0), step
+            if accepts(machine, state, sm, s, np.int64(ins.op), cycle):
+                if pair:
+                    issues_second(machine, state, sm, s, first_warp + slot, step, cycle, min(scheduler.busy, ins.busy))
+                else:
+                    issues(machine, state, sm, s, first_warp + slot, warp, step, cycle)
+                    issues_after_refusals(machine, state, sm, s, warp, step, cycle)
+                gap, busy = execute(machine, state, sm, s, slot, warp, step, cycle), ins.busy
+                if not pair and may_pair(machine, state, sm, slot, warp, step, cycle):
+                    scheduler.gap, scheduler.busy, scheduler.first = gap, busy, step
+                    second |= bit(s)
+                    contending &= ~bit(s)
+                    if machine.program[at(warp.step)].ordered:
+                        contending |= bit(s)
+                    continue
+                if pair:
+                    gap, busy = max(gap, scheduler.gap), max(busy, scheduler.busy)
+            elif pair:
+                gap, busy, last = scheduler.gap, scheduler.busy, scheduler.first
+                pair = False
+            else:
+                if (agreed & bit(s)) != NONE:
+                    note_refusals(machine, state, sm, s, cycle)
+                postpone(machine, state, sm, s, np.int64(ins.op), cycle, end)
+                asking, contending, agreed = asking & ~bit(s), contending & ~bit(s), agreed & ~bit(s)
                 continue
-            if pair:
-                gap, busy = max(gap, scheduler.gap), max(busy, scheduler.busy)
-        elif pair:
-            gap, busy, last = scheduler.gap, scheduler.busy, scheduler.first
-            pair = False
-        else:
-            if (agreed & bit(s)) != NONE:
-                note_refusals(machine, state, sm, s, cycle)
-            postpone(machine, state, sm, s, np.int64(ins.op), cycle, end)
-            asking, contending, agreed = asking & ~bit(s), contending & ~bit(s), agreed & ~bit(s)
-            continue
-        asking, contending, agreed, second = asking & ~bit(s), contending & ~bit(s), agreed & ~bit(s), second & ~bit(s)
-        if not complete(machine, state, sm, s, scheduler, lane, slot, warp, last, gap, busy, pair, cycle, end):
-            return False
+            asking, contending, agreed, second = asking & ~bit(s), contending & ~bit(s), agreed & ~bit(s), second & ~bit(s)
+            if not complete(machine, state, sm, s, scheduler, lane, slot, warp, last, gap, busy, pair, cycle, end):
+                return False
     return True
 
 
