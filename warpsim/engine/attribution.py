@@ -12,8 +12,9 @@ is counted up to the end of each window (`close_window`), for classes that can b
 
 import numpy as np
 
-from warpsim.engine.bits import NONE, at, below, bit, cause_of, end_of, reason_of, size, wait_until
+from warpsim.engine.bits import NONE, at, below, cause_of, end_of, first, reason_of, rest, size, wait_until
 from warpsim.engine.jit import inline, rare
+from warpsim.engine.lanes import lanes_at_most, load, time_of
 from warpsim.engine.state import BITMAP, LONGEST_WINDOW, MAX_WARPS, STATES, Life, WarpState
 
 _RUNNING, _AT_BARRIER, _DRAINING = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
@@ -38,41 +39,43 @@ def count(machine, state, s, step, cause, reason, cycles):
 
 
 @inline
-def issues(machine, state, sm, s, slot, warp, step, cycle):
+def issues(machine, state, sm, s, index, warp, step, cycle):
     """A warp issues a step, not as the second one of a pair; it has been eligible since the end of its wait."""
     counted = state.counts[at(s * len(machine.program) + step)]
     counted.issued += 1
     counted.waited += cycle - end_of(warp.wait)
     if state.tally[0].tracing:
-        trace(state, sm, slot, step, cycle)
+        trace(state.tally[0], state.trace, index, step, cycle)
 
 
 @inline
 def issues_after_refusals(machine, state, sm, s, warp, step, cycle):
     """Of the cycles that a warp waited before it issues a step now, counts those in which its unit refused."""
     op = machine.program[at(step)].op
-    if machine.chip[0].refusable[at(op)]:
-        state.counts[at(s * len(machine.program) + step)].throttled += refused_cycles(state, sm, s, op, end_of(warp.wait), cycle)
+    eligible = end_of(warp.wait)
+    if state.scratch[0].some_refused and machine.chip[0].refusable[at(op)] and eligible < cycle:
+        cycles = refused_cycles(state.scratch[0], s, np.int64(op), max(eligible - sm.begin, 0), cycle - sm.begin)
+        state.counts[at(s * len(machine.program) + step)].throttled += cycles
 
 
 @inline
-def issues_second(machine, state, sm, s, slot, step, cycle, busy):
+def issues_second(machine, state, sm, s, index, step, cycle, busy):
     """A warp issues a step as the second one of a pair, of which the smaller `busy` is given."""
     counted = state.counts[at(s * len(machine.program) + step)]
     counted.issued += 1
     counted.seconds += 1
     state.tally[0].pair_busy += busy
     if state.tally[0].tracing:
-        trace(state, sm, slot, step, cycle)
+        trace(state.tally[0], state.trace, index, step, cycle)
 
 
 @rare
-def trace(state, sm, slot, step, cycle):
+def trace(tally, rows, index, step, cycle):
     """Keeps one issue, while there is room; counts it."""
-    if state.tally[0].traced < len(state.trace):
-        row = state.trace[state.tally[0].traced]
-        row[0], row[1], row[2], row[3] = cycle, sm.index, slot, step
-    state.tally[0].traced += 1
+    if tally.traced < len(rows):
+        row = rows[tally.traced]
+        row[0], row[1], row[2], row[3] = cycle, index // MAX_WARPS, index % MAX_WARPS, step
+    tally.traced += 1
 
 
 # Refusals, as sets of cycles of the present window
@@ -81,29 +84,33 @@ def trace(state, sm, slot, step, cycle):
 @inline
 def refuses(state, sm, s, op, begin, end):
     """A class refuses scheduler s, or with s < 0 all schedulers of the SM, from `begin` on and before `end`."""
-    scratch = state.scratch[0]
-    begin, end = begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW)
-    for word in range(begin >> 6, (end + 63) >> 6):
-        if s < 0:
-            scratch.refused[at(op), at(word)] |= _cycles_of_word(word, begin, end)
-        else:
-            scratch.refused_one[at(s), at(op), at(word)] |= _cycles_of_word(word, begin, end)
-
-
-@inline
-def refuses_one(state, sm, s, op, cycle):
-    """A class refuses scheduler s in a cycle."""
-    relative = cycle - sm.begin
-    state.scratch[0].refused_one[at(s), at(op), at(relative >> 6)] |= bit(relative & 63)
+    mark_refused(state.scratch[0], np.int64(s), np.int64(op), begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
 
 
 @inline
 def is_busy(machine, state, sm, s, begin, end):
     """Scheduler s cannot issue from `begin` on and before `end`."""
     if machine.chip[0].n_refusing_classes > 0:
-        begin, end = begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW)
-        for word in range(begin >> 6, (end + 63) >> 6):
-            state.scratch[0].busy[at(s), at(word)] |= _cycles_of_word(word, begin, end)
+        mark_busy(state.scratch[0], s, begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
+
+
+@rare
+def mark_refused(scratch, s, op, begin, end):
+    """Enters cycles in which a class refuses; they count from the begin of the window."""
+    for word in range(begin >> 6, (end + 63) >> 6):
+        if s < 0:
+            scratch.refused[at(op), at(word)] |= _cycles_of_word(word, begin, end)
+        else:
+            scratch.refused_one[at(s), at(op), at(word)] |= _cycles_of_word(word, begin, end)
+    scratch.some_refused = 1
+
+
+@rare
+def mark_busy(scratch, s, begin, end):
+    """Enters cycles in which a scheduler is busy."""
+    for word in range(begin >> 6, (end + 63) >> 6):
+        scratch.busy[at(s), at(word)] |= _cycles_of_word(word, begin, end)
+    scratch.some_busy = 1
 
 
 @inline
@@ -112,11 +119,9 @@ def _cycles_of_word(word, begin, end):
     return below(min(end - 64 * word, 64)) & ~below(max(begin - 64 * word, 0))
 
 
-@inline
-def refused_cycles(state, sm, s, op, begin, end):
+@rare
+def refused_cycles(scratch, s, op, begin, end):
     """Returns the number of cycles in begin..end-1 in which scheduler s could issue, but a class was refused."""
-    scratch = state.scratch[0]
-    begin, end = max(begin - sm.begin, 0), end - sm.begin
     cycles = 0
     for word in range(begin >> 6, (end + 63) >> 6):
         refused = scratch.refused[at(op), at(word)] | scratch.refused_one[at(s), at(op), at(word)]
@@ -125,37 +130,39 @@ def refused_cycles(state, sm, s, op, begin, end):
 
 
 @inline
-def open_window(machine, state):
+def open_window(state):
     """Forgets the refusals of another window."""
-    chip, scratch = machine.chip[0], state.scratch[0]
-    for i in range(chip.n_refusing_classes):
-        op = at(chip.refusing_classes[at(i)])
-        for word in range(BITMAP):
-            scratch.refused[op, at(word)] = NONE
-            for s in range(chip.schedulers):
-                scratch.refused_one[at(s), op, at(word)] = NONE
-    if chip.n_refusing_classes > 0:
-        for s in range(chip.schedulers):
-            for word in range(BITMAP):
-                scratch.busy[at(s), at(word)] = NONE
+    scratch = state.scratch[0]
+    if scratch.some_refused:
+        scratch.refused[:] = NONE
+        scratch.refused_one[:] = NONE
+        scratch.some_refused = 0
+    if scratch.some_busy:
+        scratch.busy[:] = NONE
+        scratch.some_busy = 0
 
 
 @inline
 def close_window(machine, state, sm, end):
     """Counts what eligible warps have waited for units that refuse, up to the end of a window, exclusive."""
     chip = machine.chip[0]
-    if chip.n_refusing_classes == 0:
+    if not state.scratch[0].some_refused:
         return
-    for slot in range(chip.seats * chip.block_warps):
-        warp = state.warps[at(sm.index * MAX_WARPS + slot)]
-        if warp.life == _RUNNING and end_of(warp.wait) < end and (sm.pending & bit(slot)) == NONE:
-            count_eligible(machine, state, sm, slot, warp, end)
+    for s in range(chip.schedulers):
+        scheduler = state.schedulers[at(sm.index * chip.schedulers + s)]
+        lanes = lanes_at_most(load(scheduler.wakes), time_of(sm, max(end, scheduler.next_issue)))
+        while lanes != NONE:
+            slot = first(lanes) * chip.schedulers + s
+            lanes = rest(lanes)
+            warp = state.warps[at(sm.index * MAX_WARPS + slot)]
+            if end_of(warp.wait) < end:
+                count_eligible(machine, state, sm, slot, warp, end)
 
 
 @inline
 def count_eligible(machine, state, sm, slot, warp, now):
     """Counts what an eligible warp has waited up to `now`, exclusive; it is counted from there on."""
-    s, step = slot % machine.chip[0].schedulers, np.int64(warp.step)
+    s, step = machine.chip[0].scheduler_of[at(slot)], np.int64(warp.step)
     issues_after_refusals(machine, state, sm, s, warp, step, now)
     state.counts[at(s * len(machine.program) + step)].waited += now - end_of(warp.wait)
     warp.wait = wait_until(now, cause_of(warp.wait), reason_of(warp.wait))
@@ -173,7 +180,7 @@ def settle(machine, state, edge, sign):
     chip, tally = machine.chip[0], state.tally[0]
     for sm in state.sms:
         for slot in range(chip.seats * chip.block_warps):
-            warp, s = state.warps[at(sm.index * MAX_WARPS + slot)], slot % chip.schedulers
+            warp, s = state.warps[at(sm.index * MAX_WARPS + slot)], chip.scheduler_of[at(slot)]
             until, step = end_of(warp.wait), np.int64(warp.step)
             cause, reason = cause_of(warp.wait), reason_of(warp.wait)
             if warp.life == _RUNNING:

@@ -72,6 +72,12 @@ def wait_until(cycle, cause, reason):
 
 
 @inline
+def known_wait_from(cycle, ins):
+    """Returns the wait that follows the issue of a step at a cycle, if it is known before the run."""
+    return (cycle << _CYCLE_SHIFT) + ins.known_wait
+
+
+@inline
 def end_of(wait):
     """Returns the cycle in which a wait ends: the first one in which the warp is eligible."""
     return wait >> _CYCLE_SHIFT

@@ -22,7 +22,7 @@ _NONE = -1  # of a seat: no block is to start
 def seat_of(machine, state, sm, slot):
     """Returns the seat to which a warp slot belongs."""
     chip = machine.chip[0]
-    return state.seats[at(sm.index * chip.seats + slot // chip.block_warps)]
+    return state.seats[at(sm.index * chip.seats + chip.seat_of[at(slot)])]
 
 
 # Occupancy
@@ -106,8 +106,8 @@ def start_block(machine, state, sm, seat, seat_number):
         step = next_instruction(machine, state, index, np.int64(0))
         warp.step = step
         warp.wait = wait_until(now, step, _WAIT)
-        scheduler = state.schedulers[at(sm.index * chip.schedulers + slot % chip.schedulers)]
-        lane = at(slot // chip.schedulers)
+        scheduler = state.schedulers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
+        lane = at(chip.lane_of[at(slot)])
         scheduler.ops[lane] = machine.program[at(step)].op
         make_youngest(chip.policy, scheduler, lane)
         set_alarm(machine, state, sm, slot, warp.wait)
@@ -136,7 +136,7 @@ def retire_warp(machine, state, sm, slot, warp, last, end):
     chip, clock, seat = machine.chip[0], state.clock[0], seat_of(machine, state, sm, slot)
     if last > warp.since:
         warp.wait = wait_until(last, warp.last_load, _LONG)
-        waits(machine, state, slot % chip.schedulers, np.int64(warp.step), warp.since - 1, warp.wait)
+        waits(machine, state, chip.scheduler_of[at(slot)], np.int64(warp.step), warp.since - 1, warp.wait)
     seat.retire = max(seat.retire, last)
     seat.unresolved -= 1
     if last < end:
@@ -201,7 +201,7 @@ def release_if_complete(machine, state, sm, slot, now):
         return True
     if seat.barrier == _DIFFERENT:
         clock = state.clock[0]
-        clock.stuck_sm, clock.stuck_seat, clock.stuck_cycle = sm.index, slot // chip.block_warps, now
+        clock.stuck_sm, clock.stuck_seat, clock.stuck_cycle = sm.index, chip.seat_of[at(slot)], now
         return False
     released = wait_until(now + max(machine.program[at(seat.barrier)].latency, 1), seat.barrier, _BARRIER)
     seat.waiting, seat.barrier = 0, _NO_BARRIER
@@ -212,7 +212,7 @@ def release_if_complete(machine, state, sm, slot, now):
         if warp.life != _AT_BARRIER:
             continue
         warp.life = _RUNNING
-        count_barrier(machine, state, held % chip.schedulers, warp, now)
+        count_barrier(machine, state, chip.scheduler_of[at(held)], warp, now)
         if end_of(released) > end_of(warp.wait):
             warp.wait = released
         wait_for_next(machine, state, sm, held, index, warp)
@@ -225,7 +225,7 @@ def wait_for_next(machine, state, sm, slot, index, warp):
     step = np.int64(warp.step)
     wait = wait_of(machine, state, index, step, warp.wait)
     if is_known(wait):
-        waits(machine, state, slot % machine.chip[0].schedulers, step, warp.since, wait)
+        waits(machine, state, machine.chip[0].scheduler_of[at(slot)], step, warp.since, wait)
         warp.wait = wait
         set_alarm(machine, state, sm, slot, wait)
     else:

@@ -43,17 +43,28 @@ def access(machine, state, sm, index, warp, step, cycle):
 
 @inline
 def leave_request(state, sm, index, stream, step, cycle):
-    """Appends a request to those of its cycle."""
-    clock, relative = state.clock[0], at(cycle - sm.begin)
-    number = clock.requests
-    clock.requests = number + 1
-    request = state.requests[at(number)]
-    request.cycle, request.stream, request.warp, request.step, request.next = cycle, stream, index, step, -1
-    if state.first_request[relative] < 0:
-        state.first_request[relative] = number
-    else:
-        state.requests[at(state.last_request[relative])].next = number
-    state.last_request[relative] = number
+    """Appends a request to those of the window."""
+    clock = state.clock[0]
+    request = state.requests[at(clock.requests)]
+    clock.requests += 1
+    request.cycle, request.stream, request.warp, request.step = cycle, stream, index, step
+    state.in_cycle[at(cycle - sm.begin)] += 1
+
+
+@inline
+def sort_requests(state, begin, end):
+    """Writes the numbers of the requests to `state.order`, by cycle; those of one cycle stay in the order of SM and issue."""
+    place = 0
+    for relative in range(end - begin):
+        here = state.in_cycle[at(relative)]
+        state.in_cycle[at(relative)] = place
+        place += here
+    for number in range(state.clock[0].requests):
+        relative = at(state.requests[at(number)].cycle - begin)
+        state.order[at(state.in_cycle[relative])] = number
+        state.in_cycle[relative] += 1
+    for relative in range(end - begin):
+        state.in_cycle[at(relative)] = 0
 
 
 @inline
@@ -84,18 +95,15 @@ def serve(machine, state, begin, end):
     """Serves the requests of a window."""
     if state.clock[0].requests == 0:
         return
-    for relative in range(end - begin):
-        number = state.first_request[at(relative)]
-        state.first_request[at(relative)] = -1
-        while number >= 0:
-            request = state.requests[at(number)]
-            number = np.int64(request.next)
-            index, step, cycle = request.warp, np.int64(request.step), request.cycle
-            kind = np.int64(machine.program[at(step)].kind)
-            returns = cycle + memory.latency(machine, state, request.stream, cycle, machine.details[at(step)])
-            if kind == _LOAD:
-                note_served(machine, state, index, state.warps[at(index)], step, cycle, returns)
-            note_flight(machine, state, state.sms[at(index // MAX_WARPS)], kind, returns)
+    sort_requests(state, begin, end)
+    for place in range(state.clock[0].requests):
+        request = state.requests[at(state.order[at(place)])]
+        index, step, cycle = request.warp, np.int64(request.step), request.cycle
+        kind = np.int64(machine.program[at(step)].kind)
+        returns = cycle + memory.latency(machine, state, request.stream, cycle, machine.details[at(step)])
+        if kind == _LOAD:
+            note_served(machine, state, index, state.warps[at(index)], step, cycle, returns)
+        note_flight(machine, state, state.sms[at(index // MAX_WARPS)], kind, returns)
     state.clock[0].requests = 0
     for sm in state.sms:
         sm.sent[at(0)], sm.sent[at(1)] = 0, 0
@@ -109,7 +117,7 @@ def serve(machine, state, begin, end):
 def resolve(machine, state, sm, slot, now):
     """A warp has waited for requests, and they have been served by cycle `now`: says until when it waits."""
     index = sm.index * MAX_WARPS + slot
-    warp, s = state.warps[at(index)], slot % machine.chip[0].schedulers
+    warp, s = state.warps[at(index)], machine.chip[0].scheduler_of[at(slot)]
     if warp.life == _DRAINING:
         retire_warp(machine, state, sm, slot, warp, max(warp.since, warp.last_return), now)
         return

@@ -9,16 +9,16 @@ needs a quarter of the time.
 import numpy as np
 
 from warpsim.engine.attribution import is_busy, issues, waits
-from warpsim.engine.bits import at, bit, end_of, wait_until
+from warpsim.engine.bits import at, bit, end_of, known_wait_from, wait_until
 from warpsim.engine.blocks import arrive, exit_warp
 from warpsim.engine.control import falls_through, next_instruction
 from warpsim.engine.exchange import access
 from warpsim.engine.jit import inline
-from warpsim.engine.lanes import load, not_before, replaced, store
+from warpsim.engine.lanes import RANKS, load, not_before, replaced, store, time_of
 from warpsim.engine.registers import is_known, wait_of, write
 from warpsim.engine.schedulers import end_greed, ranks_after
 from warpsim.engine.state import MAX_WARPS, NEVER, RANK_BITS, Kind, WarpState
-from warpsim.engine.timetable import alarm, time_of
+from warpsim.engine.timetable import alarm
 from warpsim.engine.units import close_if_full, note_shared_issue, occupy
 
 _LOAD, _STORE = int(Kind.LOAD), int(Kind.STORE)
@@ -27,25 +27,20 @@ _WAIT = int(WarpState.WAIT)
 
 
 @inline
-def issue_plain(machine, state, sm, s, scheduler, wakes, ranks, lane, rank, cycle):
-    """Issues a plain step of the warp in a lane. `wakes` and `ranks` are the scheduler's lanes, `rank` is that of the lane."""
-    chip = machine.chip[0]
-    slot = lane * chip.schedulers + s
-    index = sm.index * MAX_WARPS + slot
-    warp = state.warps[at(index)]
-    step = np.int64(warp.step)
-    ins = machine.program[at(step)]
-    issues(machine, state, sm, s, slot, warp, step, cycle)
-    write(machine, state, index, np.int64(ins.known_dst), cycle + ins.latency, step)
+def issue_plain(machine, state, sm, s, scheduler, wakes, ranks, key, lane, index, warp, step, ins, cycle):
+    """Issues a plain step of the warp in a lane. `wakes` and `ranks` are the scheduler's lanes, `key` that lane of both."""
+    issues(machine, state, sm, s, index, warp, step, cycle)
+    if ins.known_dst >= 0:
+        write(machine, state, index, np.int64(ins.known_dst), cycle + ins.latency, step)
     warp.step = step + 1
-    warp.wait = wait_until(cycle + ins.delay, step, ins.reason)
-    op = np.int64(machine.program[at(step + 1)].op)
-    if op != ins.op:
-        store(scheduler.ops, replaced(load(scheduler.ops), lane, op))
+    warp.wait = known_wait_from(cycle, ins)
+    if ins.next_op != ins.op:
+        store(scheduler.ops, replaced(load(scheduler.ops), lane, np.int64(ins.next_op)))
     occupy_scheduler(machine, state, sm, s, scheduler, cycle, ins.busy)
-    woken = replaced(wakes, lane, (cycle + ins.delay - sm.begin) << RANK_BITS)
-    store(scheduler.wakes, not_before(woken, (cycle + ins.busy - sm.begin) << RANK_BITS))
-    store(scheduler.ranks, ranks_after(chip.policy, scheduler, ranks, lane, rank))
+    now = key & ~RANKS
+    woken = replaced(wakes, lane, now + (ins.delay << RANK_BITS))
+    store(scheduler.wakes, not_before(woken, now + (ins.busy << RANK_BITS)))
+    store(scheduler.ranks, ranks_after(machine.chip[0].policy, scheduler, ranks, lane, key & RANKS))
 
 
 @inline
@@ -105,7 +100,7 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
     time = np.int64(NEVER)
     if kind != _EXIT and kind != _BARRIER:
         if ins.delay > 0 and not paired:
-            warp.wait = wait_until(cycle + ins.delay, step, ins.reason)
+            warp.wait = known_wait_from(cycle, ins)
             time = alarm(sm, scheduler, slot, warp.wait)
         else:
             warp.wait = wait_until(cycle + gap, step, _WAIT)

@@ -8,15 +8,22 @@ Each function exists twice: as LLVM's generic vector instructions, which fit any
 used with NUMBA_DISABLE_JIT=1 and says what the instructions do.
 """
 
+import platform
+
 import numpy as np
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba.core import cgutils, config, types
 from numba.extending import intrinsic, models, register_model
 
+from warpsim.engine.jit import inline
 from warpsim.engine.state import NEVER, RANK_BITS
 
 RANKS = (1 << RANK_BITS) - 1  # a mask, and the largest rank
 FARTHEST = (NEVER >> RANK_BITS) - 1  # the largest cycle that a time can say
+
+# One instruction of x86 finds the minimum of 8 lanes.
+_HAS_PHMINPOSUW = platform.machine() in ("x86_64", "AMD64") and get_host_cpu_features().get("sse4.1", False)
 
 _I16, _I32, _I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
 
@@ -173,18 +180,64 @@ def rotated(ranks, distance):
     return (ranks - np.uint16(distance & 0xFFFF)) & np.uint16(RANKS)
 
 
-def _smallest(vector):
+def _foremost(vector):
     def generate(context, builder, signature, arguments):
-        name = f"llvm.vector.reduce.umin.v{vector.count}i16"
-        return builder.zext(_called(builder, name, _I16, arguments[0]), _I64)
+        best, undefined = arguments[0], ir.Undefined
+        if not _HAS_PHMINPOSUW:
+            best = _filled(builder, _called(builder, f"llvm.vector.reduce.umin.v{vector.count}i16", _I16, best), 8)
+            return best
+        while best.type.count > 8:
+            half = best.type.count // 2
+            halves = [
+                builder.shuffle_vector(
+                    best,
+                    ir.Constant(best.type, undefined),
+                    ir.Constant(ir.VectorType(_I32, half), list(range(begin, begin + half))),
+                )
+                for begin in (0, half)
+            ]
+            best = _vector_call("umin")(builder, *halves)
+        return _called(builder, "llvm.x86.sse41.phminposuw", best.type, best)
+
+    return Lanes(8)(vector), generate
+
+
+@_compiled_as(_foremost)
+def foremost(vector):
+    """Returns the smallest lane as the first lane of a vector.
+
+    LLVM computes the minimum twice if it is needed both as a number and in each lane of a vector; so it stays a vector.
+    """
+    return np.array([vector.min()])
+
+
+def _number(vector):
+    def generate(context, builder, signature, arguments):
+        return builder.zext(builder.extract_element(arguments[0], _I32(0)), _I64)
 
     return types.int64(vector), generate
 
 
-@_compiled_as(_smallest)
-def smallest(vector):
-    """Returns the smallest lane."""
-    return np.int64(vector.min())
+@_compiled_as(_number)
+def number(vector):
+    """Returns the first lane of a vector as a number."""
+    return np.int64(vector[0])
+
+
+def _lane_of(vector, least):
+    def generate(context, builder, signature, arguments):
+        zeros = ir.Constant(ir.VectorType(_I32, vector.count), [0] * vector.count)
+        everywhere = builder.shuffle_vector(arguments[1], ir.Constant(arguments[1].type, ir.Undefined), zeros)
+        lanes = _as_set(builder, builder.icmp_unsigned("==", arguments[0], everywhere))
+        return builder.cttz(lanes, ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(vector, least), generate
+
+
+@_compiled_as(_lane_of)
+def lane_of(vector, least):
+    """Returns the first lane of a vector that is equal to its foremost one."""
+    return np.int64(np.flatnonzero(vector == least[0])[0])
 
 
 def _set_where(comparison):
@@ -254,3 +307,9 @@ def _one_more_below(vector, number):
 def one_more_below(vector, number):
     """Returns the lanes, those below a number increased by one."""
     return vector + (vector < number).astype(np.uint16)
+
+
+@inline
+def time_of(sm, cycle):
+    """Returns a cycle as a time of a lane, no later than the farthest that a lane can say."""
+    return min(max(cycle - sm.begin, 0), FARTHEST) << RANK_BITS

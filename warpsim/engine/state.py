@@ -75,6 +75,8 @@ class Outcome(IntEnum):
 Records = np.recarray[Any, Any]
 Array = np.ndarray[Any, Any]
 
+CACHE_LINE = 64  # bytes
+
 MAX_WARPS = 64  # warp slots of an SM, at most: a set of warps is one uint64
 MAX_SCHEDULERS = 8  # of an SM, at most
 CLASSES = 16  # operation classes of a chip, at most
@@ -103,6 +105,10 @@ CHIP = np.dtype(
         ("seats", "i8"),  # resident blocks of an SM
         ("block_warps", "i8"),  # warps of a block
         ("registers", "i8"),  # registers that the program names
+        # Places of a warp slot
+        ("scheduler_of", "i8", MAX_WARPS),  # its scheduler
+        ("lane_of", "i8", MAX_WARPS),  # its lane at that scheduler
+        ("seat_of", "i8", MAX_WARPS),  # its seat
         # Issue
         ("issue_width", "i8"),  # instructions that a warp can issue in one cycle, 1 or 2
         ("tick", "i8"),  # ticks per cycle, such that every interval is a whole number of them
@@ -154,7 +160,9 @@ STEP = np.dtype(
         ("busy", "i8"),  # cycles for which the scheduler is occupied, at least 1
         # Known waits: where the next instruction is the following step and waits for this one alone
         ("delay", "i8"),  # cycles from this issue until the next step is eligible; 0: not known
+        ("known_wait", "i8"),  # what turns the cycle of an issue, shifted, into that wait (bits.py)
         ("reason", "i4"),  # WarpState of that wait
+        ("next_op", "i4"),  # operation class of the next step
         ("known_dst", "i4"),  # as dst; negative, too, if the next step overwrites the register before anyone else reads it
         # What the step needs
         ("ordered", "i4"),  # 1: it uses something that the schedulers of an SM share, a barrier or the block supply
@@ -244,7 +252,6 @@ REQUEST = np.dtype(
         ("stream", "u8"),  # the warp's stream at that issue
         ("warp", "i8"),  # its place among the warp slots of the chip
         ("step", "i4"),
-        ("next", "i4"),  # next request of the same cycle; negative: none
     ]
 )
 
@@ -291,7 +298,9 @@ SCRATCH = np.dtype(
     [
         ("refused", "u8", (CLASSES, BITMAP)),  # by class: cycles in which its unit refuses every scheduler
         ("refused_one", "u8", (MAX_SCHEDULERS, CLASSES, BITMAP)),  # by scheduler and class: the same for one of them
+        ("some_refused", "i8"),  # 1: one of these sets is not empty
         ("busy", "u8", (MAX_SCHEDULERS, BITMAP)),  # by scheduler: cycles in which it cannot issue
+        ("some_busy", "i8"),  # 1: one of these is not empty
         ("population", "i8", LONGEST_WINDOW + 1),  # by cycle: warps that start, less those that have left
         ("populated", "i8"),  # 1: some of these are not 0
     ]
@@ -302,24 +311,24 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
     """The record of a scheduler of up to so many warps: 16, 32 or 64.
 
     Lane i stands for the warp in slot i * schedulers + s. The engine is compiled for each number of lanes that is used.
+    A record fills whole lines of the cache, so that no vector of lanes lies on two of them.
     """
-    return np.dtype(
-        [
-            # By lane; lanes.py explains the format of times and ranks
-            ("wakes", "u2", lanes),  # time before which the warp does not issue, and NEVER where that is not known
-            ("ranks", "u2", lanes),  # the lowest one goes first, of warps that can issue in the same cycle
-            ("ages", "u2", lanes),  # 0: the oldest
-            ("ops", "u2", lanes),  # class of the warp's next instruction
-            ("next_issue", "i8"),  # first cycle in which it can issue again
-            ("stream", "u8"),  # random stream, for the policy `random`
-            # Of a warp that has issued the first instruction of a cycle and may issue a second one
-            ("lane", "i8"),
-            ("gap", "i8"),  # cycles, of the first instruction
-            ("busy", "i8"),  # cycles, of the first instruction
-            ("first", "i8"),  # step of the first instruction
-        ],
-        align=True,
-    )
+    fields = [
+        # By lane; lanes.py explains the format of times and ranks
+        ("wakes", "u2", lanes),  # time before which the warp does not issue, and NEVER where that is not known
+        ("ranks", "u2", lanes),  # the lowest one goes first, of warps that can issue in the same cycle
+        ("ages", "u2", lanes),  # 0: the oldest
+        ("ops", "u2", lanes),  # class of the warp's next instruction
+        ("next_issue", "i8"),  # first cycle in which it can issue again
+        ("stream", "u8"),  # random stream, for the policy `random`
+        # Of a warp that has issued the first instruction of a cycle and may issue a second one
+        ("lane", "i8"),
+        ("gap", "i8"),  # cycles, of the first instruction
+        ("busy", "i8"),  # cycles, of the first instruction
+        ("first", "i8"),  # step of the first instruction
+    ]
+    used = np.dtype(fields).itemsize
+    return np.dtype([*fields, ("unused", "u1", -used % CACHE_LINE)])
 
 
 class Machine(NamedTuple):
@@ -350,8 +359,8 @@ class State(NamedTuple):
     first_seat: Array  # int64[LONGEST_WINDOW]: by cycle of the window, a seat in which a block starts; negative: none
     # The memory system
     requests: Records  # REQUEST[n]: of this window
-    first_request: Array  # int64[LONGEST_WINDOW]: by cycle of the window; negative: none
-    last_request: Array  # int64[LONGEST_WINDOW]
+    in_cycle: Array  # int64[LONGEST_WINDOW]: requests by cycle of the window
+    order: Array  # int64[n]: the order in which they are served
     servers: Array  # float64[3, most servers]: when a server of the crossbar, of DRAM, or the one of the sustained rate is free
     window: Array  # float64[WINDOW_BUCKETS + 1]: bytes requested; then the number of the newest bucket
     # Counters
@@ -374,7 +383,9 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     lanes = next(lanes for lanes in (16, 32, 64) if lanes * schedulers >= slots)
 
     def records(count: int, dtype: np.dtype[Any]) -> Records:
-        return np.zeros(count, dtype).view(np.recarray)
+        room = np.zeros(count * dtype.itemsize + CACHE_LINE, np.uint8)
+        begin = -room.ctypes.data % CACHE_LINE
+        return room[begin : begin + count * dtype.itemsize].view(dtype).view(np.recarray)
 
     state = State(
         clock=records(1, CLOCK),
@@ -388,8 +399,8 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         flights=np.zeros((2 * sms, max(1, int(chip.per_sm.max()))), np.int64),
         first_seat=np.full(LONGEST_WINDOW, -1),
         requests=np.empty(2 * sms * schedulers * int(chip.window), REQUEST).view(np.recarray),
-        first_request=np.full(LONGEST_WINDOW, -1),
-        last_request=np.zeros(LONGEST_WINDOW, np.int64),
+        in_cycle=np.zeros(LONGEST_WINDOW, np.int64),
+        order=np.empty(2 * sms * schedulers * int(chip.window), np.int64),
         servers=np.zeros((3, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
         window=np.zeros(WINDOW_BUCKETS + 1, np.float64),
         tally=records(1, TALLY),

@@ -4,16 +4,10 @@ import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest
 from warpsim.engine.jit import inline
-from warpsim.engine.lanes import FARTHEST, earlier_by, load, not_before, smallest, store, where_equal
+from warpsim.engine.lanes import FARTHEST, earlier_by, foremost, load, not_before, number, store, time_of, where_equal
 from warpsim.engine.state import MAX_WARPS, NEVER, RANK_BITS
 
 FOREVER = 1 << 60
-
-
-@inline
-def time_of(sm, cycle):
-    """Returns a cycle as a time of a lane, no later than the farthest that a lane can say."""
-    return min(max(cycle - sm.begin, 0), FARTHEST) << RANK_BITS
 
 
 @inline
@@ -29,9 +23,9 @@ def alarm(sm, scheduler, slot, wait):
 @inline
 def set_alarm(machine, state, sm, slot, wait):
     """Has a warp take part in the picks of its scheduler once its wait is over."""
-    schedulers = machine.chip[0].schedulers
-    scheduler = state.schedulers[at(sm.index * schedulers + slot % schedulers)]
-    scheduler.wakes[at(slot // schedulers)] = alarm(sm, scheduler, slot, wait)
+    chip = machine.chip[0]
+    scheduler = state.schedulers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
+    scheduler.wakes[at(chip.lane_of[at(slot)])] = alarm(sm, scheduler, slot, wait)
     sm.next_event = min(sm.next_event, end_of(wait))
 
 
@@ -60,7 +54,7 @@ def next_event(machine, state, sm):
     chip = machine.chip[0]
     soonest = np.int64(NEVER)
     for s in range(chip.schedulers):
-        soonest = min(soonest, smallest(load(state.schedulers[at(sm.index * chip.schedulers + s)].wakes)))
+        soonest = min(soonest, number(foremost(load(state.schedulers[at(sm.index * chip.schedulers + s)].wakes))))
     event = np.int64(FOREVER)
     if soonest < NEVER:
         event = sm.begin + (soonest >> RANK_BITS)

@@ -19,6 +19,8 @@ def unit_of(chip, s, op):
 def accepts(machine, state, sm, s, op, cycle):
     """Returns whether the unit of a class, and the SM's limit of accesses in flight, take one more instruction."""
     chip = machine.chip[0]
+    if not chip.refusable[at(op)]:
+        return True
     if sm.free[unit_of(chip, s, op)] >= (cycle + 1) * chip.tick:
         return False
     return chip.access[at(op)] == 0 or admits(machine, state, sm, chip.access[at(op)], cycle)
@@ -36,12 +38,14 @@ def retry_cycle(machine, state, sm, s, op, cycle):
 
 @inline
 def occupy(machine, state, sm, s, ins, cycle):
-    """Issues an instruction to its unit."""
+    """Issues an instruction to its unit; of a unit that never refuses nothing has to be noted."""
     chip = machine.chip[0]
+    if not chip.refusable[at(ins.op)]:
+        return
     unit = unit_of(chip, s, ins.op)
     free = max(sm.free[unit], cycle * chip.tick) + ins.unit_ticks
     sm.free[unit] = free
-    if chip.refusable[at(ins.op)] and free >= (cycle + 2) * chip.tick:
+    if free >= (cycle + 2) * chip.tick:
         whom = s if chip.own_unit[at(ins.op)] else np.int64(-1)
         refuses(state, sm, whom, ins.op, cycle + 1, free // chip.tick)
 

@@ -14,16 +14,28 @@ from warpsim.engine.attribution import (
     issues_after_refusals,
     issues_second,
     open_window,
-    refuses_one,
+    refuses,
 )
 from warpsim.engine.bits import NONE, at, below, bit, first, rest
 from warpsim.engine.blocks import count_population, start_blocks, vacate_drained
 from warpsim.engine.issue import complete, execute, issue_plain, may_pair
 from warpsim.engine.jit import inline
-from warpsim.engine.lanes import RANKS, either, lanes_at_most, lanes_equal, load, not_before, smallest, store, where_equal
+from warpsim.engine.lanes import (
+    either,
+    foremost,
+    lane_of,
+    lanes_at_most,
+    lanes_equal,
+    load,
+    not_before,
+    number,
+    store,
+    time_of,
+    where_equal,
+)
 from warpsim.engine.schedulers import drawn
 from warpsim.engine.state import MAX_WARPS, RANK_BITS, Policy
-from warpsim.engine.timetable import move_on, next_event, time_of
+from warpsim.engine.timetable import move_on, next_event
 from warpsim.engine.units import accepts, carry_over, precedence, retry_cycle
 
 _RANDOM = int(Policy.RANDOM)
@@ -48,7 +60,7 @@ def run_alone(machine, state, sm, begin, end):
     chip = machine.chip[0]
     if sm.begin != begin:
         move_on(machine, state, sm, begin)
-    open_window(machine, state)
+    open_window(state)
     carry_over(machine, state, sm, begin)
     vacate_drained(machine, state, sm, end)
     start_blocks(machine, state, sm, end)
@@ -73,91 +85,100 @@ def take_turns(machine, state, sm, until, end):
     have issued, and ask for the second instruction of a pair.
     """
     chip = machine.chip[0]
-    everybody = below(chip.schedulers)
+    schedulers, at_random, begin = chip.schedulers, chip.policy == _RANDOM, sm.begin
+    first_scheduler, first_warp = sm.index * schedulers, sm.index * MAX_WARPS
+    everybody = below(schedulers)
     no_more = time_of(sm, until)
     resting, asking, contending, agreed, second = NONE, NONE, NONE, NONE, NONE
     while resting != everybody:
         # Schedulers run ahead with plain instructions.
-        for s in range(chip.schedulers):
-            if ((resting | asking) & bit(s)) != NONE:
-                continue
-            scheduler = scheduler_of(machine, state, sm, s)
+        active = everybody & ~(resting | asking)
+        while active != NONE:
+            s = first(active)
+            active = rest(active)
+            scheduler = state.schedulers[at(first_scheduler + s)]
             wakes, ranks = load(scheduler.wakes), load(scheduler.ranks)
             keys = either(wakes, ranks)
-            key = smallest(keys)
+            least = foremost(keys)
+            key = number(least)
             if key >= no_more:
                 resting |= bit(s)
                 sm.position[at(s)] = until
                 continue
-            lane, cycle = first(lanes_equal(keys, key)), sm.begin + (key >> RANK_BITS)
-            ins = machine.program[at(warp_in(machine, state, sm, s, lane).step)]
-            if ins.plain and chip.policy != _RANDOM:
-                issue_plain(machine, state, sm, s, scheduler, wakes, ranks, lane, key & RANKS, cycle)
+            lane, cycle = lane_of(keys, least), begin + (key >> RANK_BITS)
+            index = first_warp + lane * schedulers + s
+            warp = state.warps[at(index)]
+            step = np.int64(warp.step)
+            ins = machine.program[at(step)]
+            if ins.plain and not at_random:
+                issue_plain(machine, state, sm, s, scheduler, wakes, ranks, key, lane, index, warp, step, ins, cycle)
                 continue
             sm.position[at(s)] = cycle
             asking |= bit(s)
             scheduler.lane = lane
-            if ins.ordered or chip.policy == _RANDOM:
+            if ins.ordered or at_random:
                 contending |= bit(s)
 
-        # Of the others, one issues: any that uses nothing shared, or the one that comes first in the earliest cycle.
-        if asking == NONE:
-            continue
-        s = np.int64(_NOBODY)
-        if (asking & ~contending) != NONE:
-            s = first(asking & ~contending)
-        else:
-            here = schedulers_at_earliest(machine, sm)
-            if (here & ~asking) != NONE:
-                continue  # they may pick something else in that cycle
-            unsure = here & ~(agreed | second)
-            while unsure != NONE:
-                s = first(unsure)
-                unsure = rest(unsure)
-                if agrees(machine, state, sm, s, sm.position[at(s)], end):
-                    agreed |= bit(s)
-                else:
-                    asking, contending = asking & ~bit(s), contending & ~bit(s)
-            if (here & ~asking) != NONE:
-                continue
-            s = next_in_turn(machine, state, sm, here & ~second if (here & ~second) != NONE else here)
-
-        scheduler, cycle = scheduler_of(machine, state, sm, s), sm.position[at(s)]
-        lane = scheduler.lane
-        slot = lane * chip.schedulers + s
-        warp = warp_in(machine, state, sm, s, lane)
-        step = np.int64(warp.step)
-        ins = machine.program[at(step)]
-        pair = (second & bit(s)) != NONE
-        gap, busy, last = np.int64(0), np.int64(0), step
-        if accepts(machine, state, sm, s, np.int64(ins.op), cycle):
-            if pair:
-                issues_second(machine, state, sm, s, slot, step, cycle, min(scheduler.busy, ins.busy))
+        # The others issue one after another: those that use nothing shared, and then those that come first in the earliest cycle.
+        while asking != NONE:
+            s = np.int64(_NOBODY)
+            if (asking & ~contending) != NONE:
+                s = first(asking & ~contending)
             else:
-                issues(machine, state, sm, s, slot, warp, step, cycle)
-                issues_after_refusals(machine, state, sm, s, warp, step, cycle)
-            gap, busy = execute(machine, state, sm, s, slot, warp, step, cycle), ins.busy
-            if not pair and may_pair(machine, state, sm, slot, warp, step, cycle):
-                scheduler.gap, scheduler.busy, scheduler.first = gap, busy, step
-                second |= bit(s)
-                contending &= ~bit(s)
-                if machine.program[at(warp.step)].ordered:
-                    contending |= bit(s)
+                here = schedulers_at_earliest(machine, sm)
+                if (here & ~asking) != NONE:
+                    break  # they may pick something in that cycle
+                alone = rest(here) == NONE and not at_random
+                unsure = NONE if alone else here & ~(agreed | second)
+                while unsure != NONE:
+                    s = first(unsure)
+                    unsure = rest(unsure)
+                    if agrees(machine, state, sm, s, sm.position[at(s)], end):
+                        agreed |= bit(s)
+                    else:
+                        asking, contending = asking & ~bit(s), contending & ~bit(s)
+                if (here & ~asking) != NONE:
+                    break
+                s = first(here)
+                if not alone:
+                    s = next_in_turn(machine, state, sm, here & ~second if (here & ~second) != NONE else here)
+
+            scheduler, cycle = scheduler_of(machine, state, sm, s), sm.position[at(s)]
+            lane = scheduler.lane
+            slot = lane * schedulers + s
+            warp = state.warps[at(first_warp + slot)]
+            step = np.int64(warp.step)
+            ins = machine.program[at(step)]
+            pair = (second & bit(s)) != NONE
+            gap, busy, last = np.int64(0), np.int64(0), step
+            if accepts(machine, state, sm, s, np.int64(ins.op), cycle):
+                if pair:
+                    issues_second(machine, state, sm, s, first_warp + slot, step, cycle, min(scheduler.busy, ins.busy))
+                else:
+                    issues(machine, state, sm, s, first_warp + slot, warp, step, cycle)
+                    issues_after_refusals(machine, state, sm, s, warp, step, cycle)
+                gap, busy = execute(machine, state, sm, s, slot, warp, step, cycle), ins.busy
+                if not pair and may_pair(machine, state, sm, slot, warp, step, cycle):
+                    scheduler.gap, scheduler.busy, scheduler.first = gap, busy, step
+                    second |= bit(s)
+                    contending &= ~bit(s)
+                    if machine.program[at(warp.step)].ordered:
+                        contending |= bit(s)
+                    continue
+                if pair:
+                    gap, busy = max(gap, scheduler.gap), max(busy, scheduler.busy)
+            elif pair:
+                gap, busy, last = scheduler.gap, scheduler.busy, scheduler.first
+                pair = False
+            else:
+                if (agreed & bit(s)) != NONE:
+                    note_refusals(machine, state, sm, s, cycle)
+                postpone(machine, state, sm, s, np.int64(ins.op), cycle, end)
+                asking, contending, agreed = asking & ~bit(s), contending & ~bit(s), agreed & ~bit(s)
                 continue
-            if pair:
-                gap, busy = max(gap, scheduler.gap), max(busy, scheduler.busy)
-        elif pair:
-            gap, busy, last = scheduler.gap, scheduler.busy, scheduler.first
-            pair = False
-        else:
-            if (agreed & bit(s)) != NONE:
-                note_refusals(machine, state, sm, s, cycle)
-            postpone(machine, state, sm, s, np.int64(ins.op), cycle, end)
-            asking, contending, agreed = asking & ~bit(s), contending & ~bit(s), agreed & ~bit(s)
-            continue
-        asking, contending, agreed, second = asking & ~bit(s), contending & ~bit(s), agreed & ~bit(s), second & ~bit(s)
-        if not complete(machine, state, sm, s, scheduler, lane, slot, warp, last, gap, busy, pair, cycle, end):
-            return False
+            asking, contending, agreed, second = asking & ~bit(s), contending & ~bit(s), agreed & ~bit(s), second & ~bit(s)
+            if not complete(machine, state, sm, s, scheduler, lane, slot, warp, last, gap, busy, pair, cycle, end):
+                return False
     return True
 
 
@@ -241,4 +262,4 @@ def note_refusals(machine, state, sm, s, cycle):
     for i in range(chip.n_refusing_classes):
         op = chip.refusing_classes[at(i)]
         if not accepts(machine, state, sm, s, op, cycle):
-            refuses_one(state, sm, s, op, cycle)
+            refuses(state, sm, s, op, cycle, cycle + 1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from warpsim import units
 from warpsim.arguments import InvalidPoint
-from warpsim.engine.state import CHIP, CLASSES, DETAIL, MOST_STEPS, STEP, Kind, Machine, MemoryModel, Policy, WarpState
+from warpsim.engine.state import CHIP, CLASSES, DETAIL, MAX_WARPS, MOST_STEPS, STEP, Kind, Machine, MemoryModel, Policy, WarpState
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.latency import deterministic, load_distribution
 from warpsim.hardware.residency import Launch
@@ -79,7 +79,7 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         (kind, op, *timing), access = cost
         first = len(operands)
         operands += [r for r in dict.fromkeys((*step.src, step.dst)) if r in program.written]
-        steps.append((kind, op, step.dst, first, len(operands), *timing, 0, 0, step.dst, 0, 0))
+        steps.append((kind, op, step.dst, first, len(operands), *timing, 0, 0, 0, 0, step.dst, 0, 0))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((*access, *branch, step.loop, *step.trips))
@@ -136,6 +136,9 @@ def _encode_chip(
     record.block_launch = gpu.block_launch_cycles
     assert launch.resident_blocks is not None
     supply = simulated * launch.resident_blocks if launch.persistent else launch.blocks
+    slots = np.arange(MAX_WARPS)
+    record.scheduler_of[:], record.lane_of[:] = slots % record.schedulers, slots // record.schedulers
+    record.seat_of[:] = slots // record.block_warps
     record.blocks = -1 if supply is None else supply
     record.loads_per_warp = gpu.memory.loads_per_warp or 0
     record.per_sm[:] = gpu.memory.loads_per_sm or 0, gpu.memory.stores_per_sm or 0

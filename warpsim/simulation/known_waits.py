@@ -12,7 +12,17 @@ from collections.abc import Collection
 
 import numpy as np
 
-from warpsim.engine.state import CLASSES, LONGEST_KNOWN_WAIT, LONGEST_WINDOW, Kind, Machine, MemoryModel, WarpState
+from warpsim.engine.state import (
+    CAUSE_BITS,
+    CLASSES,
+    LONGEST_KNOWN_WAIT,
+    LONGEST_WINDOW,
+    REASON_BITS,
+    Kind,
+    Machine,
+    MemoryModel,
+    WarpState,
+)
 
 NOTHING = -1
 
@@ -61,6 +71,9 @@ def foresee(machine: Machine, targets: Collection[int]) -> None:
     program.delay[:], program.reason[:] = delay, reason
     overwritten = (program.delay[:-1] > 0) & (program.dst[:-1] == program.dst[1:])
     program.known_dst[:-1][overwritten] = NOTHING
+    cause = np.arange(len(program)) << REASON_BITS
+    program.known_wait[:] = (program.delay << CAUSE_BITS + REASON_BITS) | cause | program.reason
+    program.next_op[:-1] = program.op[1:]
 
 
 def look_ahead(machine: Machine) -> None:
