@@ -7,7 +7,6 @@ S is Sim et al. 2012 (`models.gpuperf`), whose potential benefits are upper limi
 from __future__ import annotations
 
 import os
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
