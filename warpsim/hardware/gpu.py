@@ -132,7 +132,7 @@ class Op(StrictModel):
     scope: Literal["scheduler", "sm"]
     gap_cycles: Count
     pipe: Literal["math", "mio", "lg", "none"]
-    issue_slots: Annotated[int, Between(1, 1000)] = 1
+    issue_slots: Annotated[int, Between(1, 10_000)] = 1
     latency_to: dict[str, Cycles] = Field(default_factory=dict)
     conflict_latency_cycles: Cycles = 0
     taken_gap_cycles: Count | None = None
