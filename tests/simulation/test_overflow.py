@@ -36,7 +36,7 @@ def test_too_many_different_denominators_are_refused_before_the_run():
 def extreme(data: dict) -> dict:
     """The chip with the largest latencies, gaps and intervals that a file may hold."""
     for op in data["ops"].values():
-        op |= {"interval_cycles": "1000000", "gap_cycles": 10**6, "issue_slots": 1000, "latency_to": {}}
+        op |= {"interval_cycles": "1000000", "gap_cycles": 10**6, "issue_slots": 10_000, "latency_to": {}}
         if op["pipe"] != "lg":
             op["latency_cycles"] = 10**6
     data["ops"]["smem"]["conflict_latency_cycles"] = 10**6

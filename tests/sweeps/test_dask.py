@@ -158,5 +158,5 @@ def test_an_interruption_leaves_the_rest_pending(client, tmp_path):
 
 
 def test_dask_needs_a_store(client):
-    with pytest.raises(ValueError, match="dask: other processes need a store to write to"):
+    with pytest.raises(ValueError, match="dask: other processes need a store; give a path"):
         sweep(small_plan(), dask=client)

@@ -112,7 +112,7 @@ def test_a_signal_stops_the_task_and_queues_it_again(tmp_path, scratch, commands
             time.sleep(0.02)
         running.send_signal(signal.SIGUSR1)
         assert running.wait() == 1
-        assert "interrupted; the same command goes on" in running.stderr.read()
+        assert "interrupted; run the same command again to continue" in running.stderr.read()
         assert asked.read_text() == requeued
         assert before < tile_counts(open_store(out).log).done < len(tiles)
 

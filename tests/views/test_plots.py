@@ -95,7 +95,9 @@ def test_needed_warps_vs_alpha(results, ax):
 
 
 def test_the_legend_mentions_gaps_of_needed_warps_once(results, ax):
-    most = results["peak_fraction"].mean("replicate").max("warps")
+    peak = results["peak_fraction"]  # of alpha = 8 no occupancy attains the peak
+    results = results.assign(peak_fraction=xr.where(results.alpha == 8, 0.9, 1.0) * peak / peak.max("warps"))
+    most = results["peak_fraction"].mean("replicate").max("warps").round(9)
     assert (most < 1).all("scheduler").values.tolist() == [False, False, True, False]
     plots.needed_warps_vs_alpha(results, ax, fraction=1.0)
     texts = [text.get_text() for text in ax.get_legend().get_texts()]

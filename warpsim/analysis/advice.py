@@ -6,6 +6,7 @@ S is Sim et al. 2012 (`models.gpuperf`), whose potential benefits are upper limi
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,8 @@ _STREAMS = b"advice"  # common random numbers for all changes, which reduces the
 
 
 def advise(
-    gpu: Gpu,
-    kernel: Kernel,
+    gpu: Gpu | str | os.PathLike[str],
+    kernel: Kernel | str | os.PathLike[str],
     *,
     fraction: float = 0.9,
     departure_delay: float | None = None,
@@ -45,8 +46,8 @@ def advise(
     """Reports what limits a kernel on a chip, and simulates what changes would gain.
 
     Args:
-        gpu: the chip.
-        kernel: any kernel.
+        gpu: the chip, or its name or file.
+        kernel: any kernel, or its name or file.
         fraction: fraction of the throughput bound that the needed occupancy attains.
         departure_delay: Delta of S in cycles; S needs it for accesses of several transactions (`models.gpuperf.parameters`).
         threads: number of replicates to run at a time.

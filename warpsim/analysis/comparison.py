@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,9 +15,10 @@ import xarray as xr
 
 from warpsim import models
 from warpsim.arguments import InvalidPoint, choice
-from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.gpu import Gpu, as_gpu
 from warpsim.hardware.residency import resolve_launch
 from warpsim.kernels import Kernel
+from warpsim.kernels.files import as_kernel
 from warpsim.results import schema
 from warpsim.simulation.api import simulate
 from warpsim.simulation.point import Point
@@ -57,8 +59,8 @@ class Comparison:
 
 
 def compare(
-    gpu: Gpu,
-    kernel: Kernel,
+    gpu: Gpu | str | os.PathLike[str],
+    kernel: Kernel | str | os.PathLike[str],
     *,
     warps: Sequence[int] | None = None,
     op: str | None = None,
@@ -68,8 +70,8 @@ def compare(
     """Simulates a kernel at several occupancies, and evaluates every model there.
 
     Args:
-        gpu: the chip.
-        kernel: the program of every warp.
+        gpu: the chip, or its name or file.
+        kernel: the program of every warp, or its name or file.
         warps: occupancies in warps per SM, ascending; left out, every multiple of the schedulers that fits.
         op: operation class whose throughput is compared; left out, "load" if the kernel has loads, else the first of its
             classes in the order of the results.
@@ -81,6 +83,7 @@ def compare(
         ValueError: an occupancy does not fit or occurs twice, the kernel does not issue `op`, or another argument's value is
             not allowed.
     """
+    gpu, kernel = as_gpu(gpu), as_kernel(kernel)
     ops = schema.result_ops([gpu])
     op = _default_op(kernel, ops) if op is None else op
     issued = [name for name in ops if name in kernel.ops and name != "exit"]

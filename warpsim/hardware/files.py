@@ -60,7 +60,7 @@ def list_names(kind: str) -> list[str]:
 def resolve(kind: str, name_or_path: str | os.PathLike[str]) -> Path:
     """Returns the file with a name, or the path as given.
 
-    A string with a folder separator or with the kind's suffix is a path; any other string is a name.
+    A string with a folder separator or with the kind's suffix is a path; any other string is a name, in any case.
 
     Raises:
         TypeError: `name_or_path` is neither a string nor a path.
@@ -74,9 +74,10 @@ def resolve(kind: str, name_or_path: str | os.PathLike[str]) -> Path:
         if path.is_file():
             return path
         raise ValueError(f"{kind}: there is no file {text}")
+    file = params_dir() / kind / (text.lower() + _SUFFIX[kind])
+    if file.is_file():
+        return file
     names = list_names(kind)
-    if text in names:
-        return params_dir() / kind / (text + _SUFFIX[kind])
     allowed = ", ".join(names)
     raise ValueError(f"{kind}: {text!r} is unknown{_hint(text, names)}; allowed: {allowed}, or a path")
 

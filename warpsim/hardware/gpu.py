@@ -132,7 +132,7 @@ class Op(StrictModel):
     scope: Literal["scheduler", "sm"]
     gap_cycles: Count
     pipe: Literal["math", "mio", "lg", "none"]
-    issue_slots: Annotated[int, Between(1, 1000)] = 1
+    issue_slots: Annotated[int, Between(1, 10_000)] = 1
     latency_to: dict[str, Cycles] = Field(default_factory=dict)
     conflict_latency_cycles: Cycles = 0
     taken_gap_cycles: Count | None = None
@@ -293,13 +293,13 @@ class Gpu(StrictModel):
     def identity(self) -> dict[str, Any]:
         """Returns what a simulation depends on, in JSON types: no names, titles, years, or errors of fits.
 
-        The table of latency quantiles is given by its numbers.
+        The table of latency quantiles is represented by a hash of its numbers.
         """
         parts = self.to_dict()
         for label in GPU_LABELS:
             del parts[label]
         del parts["memory"]["measured"], parts["memory"]["queue"]["fit_rms_percent"]
-        parts["memory"]["distribution"] = load_distribution(self.memory.distribution).identity()
+        parts["memory"]["distribution"] = load_distribution(self.memory.distribution).digest
         return parts
 
     @property
@@ -321,6 +321,20 @@ class Gpu(StrictModel):
 def list_gpus() -> list[str]:
     """Returns the names of the chips in the package."""
     return params.list_names("gpus")
+
+
+def as_gpu(gpu: Gpu | str | os.PathLike[str]) -> Gpu:
+    """Returns a chip that is given as such, by its name, or by its file.
+
+    Raises:
+        TypeError: it is something else.
+        ValueError: the chip or file does not exist, or has errors.
+    """
+    if isinstance(gpu, Gpu):
+        return gpu
+    if not isinstance(gpu, str | os.PathLike):
+        raise TypeError(f"gpu = {gpu!r}: must be a Gpu, such as load_gpu returns, or the name or file of one")
+    return load_gpu(gpu)
 
 
 def load_gpu(name_or_path: str | os.PathLike[str]) -> Gpu:

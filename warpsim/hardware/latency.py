@@ -6,10 +6,12 @@ V is Volkov, Understanding Latency Hiding on GPUs, 2016. This module contains no
 from __future__ import annotations
 
 import csv
+import hashlib
 import os
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -80,9 +82,13 @@ class LatencyDistribution:
         """Returns this distribution with a number of cycles added to all latencies, none of which falls below 1 cycle."""
         return type(self)(self.name, self.loads_gbs, self.levels, np.maximum(self.cycles + by_cycles, 1.0))
 
-    def identity(self) -> dict[str, list[Any]]:
-        """Returns the numbers of the table in JSON types, without its name."""
-        return {key: getattr(self, key).tolist() for key in ("loads_gbs", "levels", "cycles")}
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the numbers of the table; its name does not enter."""
+        hashed = hashlib.sha256()
+        for numbers in (self.loads_gbs, self.levels, self.cycles):
+            hashed.update(f"{numbers.shape}".encode() + np.ascontiguousarray(numbers, "<f8").tobytes())
+        return hashed.hexdigest()
 
     def scaled(self, to_mean: float) -> Self:
         """Return this distribution, all latencies multiplied so that row 0 has the mean `to_mean` cycles."""
@@ -107,6 +113,13 @@ def load_distribution(name_or_path: str | os.PathLike[str]) -> LatencyDistributi
         ValueError: the file does not exist or has errors; the message lists all of them.
     """
     path = params.resolve("latency", name_or_path)
+    status = path.stat()
+    return _read_distribution(path, (status.st_mtime_ns, status.st_size))
+
+
+@lru_cache(maxsize=64)
+def _read_distribution(path: Path, version: tuple[int, int]) -> LatencyDistribution:
+    """Reads a table of latency quantiles; `version` tells a changed file from the one that was read before."""
     (top, head), *rows = _read_csv(path)
     problems: list[params.Problem] = []
     levels = _numbers(head[1:])

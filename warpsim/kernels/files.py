@@ -61,6 +61,22 @@ def kernel_arguments(name_or_path: str | os.PathLike[str]) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.default is not p.empty} | given
 
 
+def as_kernel(kernel: Kernel | str | os.PathLike[str], **arguments: Any) -> Kernel:
+    """Returns a kernel that is given as such, or by its name or file with the arguments of its builder.
+
+    Raises:
+        TypeError: it is something else, or a Kernel is given arguments.
+        ValueError: the kernel or file does not exist, or an argument is unknown or wrong.
+    """
+    if isinstance(kernel, Kernel):
+        if arguments:
+            raise TypeError(f"{next(iter(arguments))}: is not an argument; the arguments of a builder need the name of a kernel")
+        return kernel
+    if not isinstance(kernel, str | os.PathLike):
+        raise TypeError(f"kernel = {kernel!r}: must be a Kernel, such as a builder returns, or the name or file of one")
+    return load_kernel(kernel, **arguments)
+
+
 def load_kernel(name_or_path: str | os.PathLike[str], **arguments: Any) -> Kernel:
     """Loads a kernel by its name in params/kernels, or from a file.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.arguments import choice, integer
-from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.gpu import Gpu, as_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
+from warpsim.kernels.files import as_kernel
 from warpsim.reference import simulator as reference
 from warpsim.results import provenance, schema
 from warpsim.simulation.counters import engine_counts, reference_counts, variables
@@ -34,8 +36,8 @@ _Result = TypeVar("_Result")
 
 
 def simulate(
-    gpu: Gpu,
-    kernel: Kernel,
+    gpu: Gpu | str | os.PathLike[str],
+    kernel: Kernel | str | os.PathLike[str],
     *,
     warps: int | None = None,
     block_warps: int | None = None,
@@ -50,6 +52,7 @@ def simulate(
     threads: int = 1,
     trace: Trace | None = None,
     engine: str = "compiled",
+    **arguments: Any,
 ) -> xr.Dataset:
     """Simulates one kernel on one chip, cycle by cycle.
 
@@ -57,8 +60,8 @@ def simulate(
     finite grid runs to completion; then `warmup` is 0, and the variable `cycles` is the grid's total time.
 
     Args:
-        gpu: the chip, from `load_gpu`.
-        kernel: the program of every warp, from `load_kernel` or a builder.
+        gpu: the chip: a Gpu from `load_gpu`, or its name or file.
+        kernel: the program of every warp: a Kernel from `load_kernel` or a builder, or its name or file.
         warps: occupancy, in warps per SM; left out: as many as fit.
         block_warps: warps of a thread block; left out: the smallest that divides `warps` within the chip's limit on blocks.
         launch: the launch in full, in place of `warps` and `block_warps`.
@@ -74,6 +77,7 @@ def simulate(
         trace: events to record. Adds the variables of `schema.TRACE_VARIABLES` that are asked for (docs/traces.md).
         engine: "compiled", or "reference": the same machine in plain Python, some 10,000 times slower. It gives the same
             numbers, and a debugger can step through it (`warpsim.reference`). It records no trace.
+        arguments: arguments of the kernel's builder, such as `alpha=32`, if `kernel` is a name or a file.
 
     Returns:
         A Dataset with dimension `replicate`, and `op`, `quantile`, `state`, `slot`, `warps`. Each variable has the attributes
@@ -86,6 +90,7 @@ def simulate(
         DeadlockError: warps wait at different barriers (a ValueError).
         TraceLimitError: the trace takes more than its `max_bytes` (a ValueError); before the run where that can be known.
     """
+    gpu, kernel = as_gpu(gpu), as_kernel(kernel, **arguments)
     point = make_point(
         gpu, kernel, warps=warps, block_warps=block_warps, launch=launch, scheduler=scheduler, memory=memory,
         replicates=replicates, seed=seed, sms=sms, warmup=warmup, cycles=cycles,

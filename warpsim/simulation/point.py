@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from warpsim.arguments import InvalidPoint, choice, integer
-from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.gpu import Gpu, as_gpu
 from warpsim.hardware.residency import Launch, resolve_launch
 from warpsim.kernels import Kernel
+from warpsim.kernels.files import as_kernel
 from warpsim.kernels.program import barriers_not_reached_by_all
 from warpsim.results.provenance import dump, load, provenance, read_call
 from warpsim.simulation.run import DeadlockError
@@ -78,8 +80,8 @@ DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(Point)
 
 
 def make_point(
-    gpu: Gpu,
-    kernel: Kernel,
+    gpu: Gpu | str | os.PathLike[str],
+    kernel: Kernel | str | os.PathLike[str],
     *,
     warps: int | None = None,
     block_warps: int | None = None,
@@ -93,10 +95,7 @@ def make_point(
         ValueError: an argument's value is not allowed, or the chip cannot hold the launch (`InvalidPoint`), or warps can wait
             for each other at a barrier for ever (`DeadlockError`).
     """
-    if not isinstance(gpu, Gpu):
-        raise TypeError(f"gpu = {gpu!r}: must be a Gpu, such as load_gpu returns")
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel = {kernel!r}: must be a Kernel, such as load_kernel or a builder of warpsim.kernels returns")
+    gpu, kernel = as_gpu(gpu), as_kernel(kernel)
     point = Point(gpu, kernel, resolve_launch(gpu, kernel, warps, block_warps, launch), **settings)
     choice("scheduler", point.scheduler, POLICIES)
     choice("memory", point.memory, MEMORY_MODELS)
