@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -98,13 +99,11 @@ def compile_source(source: str, defines: Mapping[str, int], arch: str) -> Binary
 
 def _nvrtc() -> ModuleType:
     try:
-        from cuda.bindings import nvrtc
-
+        nvrtc = import_module("cuda.bindings.nvrtc")
         nvrtc.nvrtcVersion()
     except (ImportError, RuntimeError) as error:
         raise MissingToolError(f"NVRTC, the CUDA compiler library, cannot be loaded: {error}; install it with {EXTRA}") from None
-    module: ModuleType = nvrtc
-    return module
+    return nvrtc
 
 
 def _check(nvrtc: ModuleType, code: object, call: str) -> None:

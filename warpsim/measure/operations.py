@@ -5,7 +5,7 @@ The CUDA source of each is in cuda/operations.cuh, under OP_ and its name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,6 @@ class Operation:
         minus: operations whose latency is subtracted from that of a step, to leave the latency of the first opcode.
         share: the number of instructions of equal kind among which the rest is divided.
         ilp: numbers of independent chains in a warp for which throughput is measured.
-        defines: further macros.
         saturate: whether throughput is measured; otherwise only the latency of a single warp.
     """
 
@@ -29,7 +28,6 @@ class Operation:
     minus: tuple[str, ...] = ()
     share: int = 1
     ilp: tuple[int, ...] = (1, 2, 3, 4)
-    defines: dict[str, int] = field(default_factory=dict)
     saturate: bool = True
 
 
@@ -67,9 +65,7 @@ OPERATIONS = {
         Operation("atoms", "atomic add in shared memory", {r"ATOMS": 1}),
         Operation("ldg", "global load, 32 bits, hit in L1", {r"LDG\.E(\.SYS)?$": 1}),
         Operation("ldg_64", "global load, 64 bits, hit in L1", {r"LDG\.E\.64": 1}),
-        Operation(
-            "ldc", "constant load, index by thread, after a shift", {r"LDC": 1, r"SHF|IMAD\.SHL": 1}, minus=("shf",)
-        ),
+        Operation("ldc", "constant load, index by thread, after a shift", {r"LDC": 1, r"SHF|IMAD\.SHL": 1}, minus=("shf",)),
         Operation("hmma", "matrix multiply-accumulate 16x8x16 (16x8x8 on 7.5), half to single", {"HMMA": 1}),
     )
 }

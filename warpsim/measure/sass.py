@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 _LINE = re.compile(r"\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+(?P<guard>@!?U?P\d+\s+)?(?P<opcode>[A-Z0-9_.]+)\s*(?P<rest>[^;]*);")
@@ -52,11 +53,8 @@ class Instruction:
 
 def find_nvdisasm() -> Path | None:
     """Return the path of nvdisasm: of the wheel nvidia-cuda-nvdisasm, or else on PATH; None where there is none."""
-    try:
-        import nvidia
-    except ImportError:
-        nvidia = None
-    for folder in getattr(nvidia, "__path__", ()):
+    wheels = find_spec("nvidia")  # a namespace that several wheels share
+    for folder in wheels.submodule_search_locations or () if wheels else ():
         for path in sorted(Path(folder).glob("*/bin/nvdisasm")):
             return path
     found = shutil.which("nvdisasm")

@@ -1,7 +1,8 @@
 // ILP chains of one operation in each warp, timed with the cycle counter of the SM.
 //
 // A warp executes `trips` times a body of REPEATS steps in each of ILP independent chains. The difference between two
-// kernels of different REPEATS is free of the loop's own cost. The first of two passes fills the instruction cache
+// kernels of different REPEATS is free of the loop's own cost. With SCHEDULERS=1 only every fourth warp works, so that all
+// are on one scheduler (warp w belongs to scheduler w mod 4). The first of two passes fills the instruction cache
 // and L1; the second is reported.
 //
 // data: u32[8], values below 16; then, from byte 256, 256 bytes of work space.
@@ -14,6 +15,7 @@ __constant__ u32 table[64];
 #endif
 
 extern "C" __global__ void chain(u64 out, u64 data, u64 trips, u64 seed) {
+    if (SCHEDULERS == 1 && warp_in_block() % 4 != 0) return;
     const u32 *values = (const u32 *)data;
     const u32 b[4] = {values[0], values[1], values[2], values[3]}, c[4] = {values[4], values[5], values[6], values[7]};
     const float fb = (float)b[0], fc = (float)c[0];
@@ -21,7 +23,7 @@ extern "C" __global__ void chain(u64 out, u64 data, u64 trips, u64 seed) {
     u32 spare = 0, spare2 = 0, spare3 = 0, shared_word = 0;
 #ifdef SHARED_POINTERS
     __shared__ u32 words[1024];
-    for (u32 i = threadIdx.x; i < 1024; i += blockDim.x) words[i] = shared_address(&words[i]);
+    for (u32 i = lane_id(); i < 1024; i += 32) words[i] = shared_address(&words[i]);
     shared_word = shared_address(&words[lane_id()]);
 #endif
 #ifdef GLOBAL_POINTERS

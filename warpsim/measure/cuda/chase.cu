@@ -1,8 +1,8 @@
 // The latency of single loads: one thread follows pointers, on one SM of choice.
 //
-// `ring` writes the pointers: node j of a power of two of nodes, `stride` bytes apart, points to node
-// (multiplier * j + increment) mod nodes. With multiplier mod 4 = 1 and an odd increment that is one cycle through all
-// nodes, in an order that no prefetcher follows.
+// `ring` writes the pointers: node j, `stride` bytes from its neighbours, points to node (multiplier * j + increment) mod
+// nodes. If the number of nodes is 2^k or 3 * 2^k, multiplier mod 12 = 1, and increment has no factor of 2 or 3, then that is
+// one cycle through all nodes (Hull and Dobell 1962), in an order that no prefetcher follows.
 //
 // -DTHROUGH_L1 loads through L1, -DPAST_L1 from L2. -DEMPTY takes no load, which measures the cost of the timing itself.
 #include "common.cuh"
@@ -11,7 +11,7 @@
 
 extern "C" __global__ void ring(u64 buffer, u64 nodes, u64 stride, u64 multiplier, u64 increment) {
     const u64 all = (u64)gridDim.x * blockDim.x;
-    for (u64 j = thread_in_grid(); j < nodes; j += all) *(u64 *)(buffer + j * stride) = buffer + ((multiplier * j + increment) & (nodes - 1)) * stride;
+    for (u64 j = thread_in_grid(); j < nodes; j += all) *(u64 *)(buffer + j * stride) = buffer + ((multiplier * j + increment) % nodes) * stride;
 }
 
 __device__ __forceinline__ u64 load(u64 pointer) {

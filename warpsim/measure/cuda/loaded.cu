@@ -2,11 +2,11 @@
 //
 // Block 0 is the probe: one thread follows pointers (see chase.cu) and times every load. All other blocks make traffic:
 // each warp moves READS + WRITES lines of 512 bytes at a time, then waits until `pause` cycles have passed since the
-// last time, and stops `duration` cycles after its start. The launch has one block per SM, so that the probe has its SM
+// last time (the first wait is shorter by a part that differs from warp to warp), and stops `duration` cycles after its start. The launch has one block per SM, so that the probe has its SM
 // for itself. Nobody waits for anybody: all ends by the clock.
 //
 // traffic: `bytes` (a power of two) are read, and as many behind them are written.
-// counts: u64[warps of the grid][4]: batches, cycles that they took, SM, a value that keeps the loads alive.
+// counts: u64[warps of the grid][5]: batches, cycles and ns that they took, SM, a value that keeps the loads alive.
 // latencies: u32[8192]; probe: u64[3]: samples taken, the pointer after the last, a value that keeps the TLB's loads alive.
 #include "common.cuh"
 
@@ -21,6 +21,7 @@ struct __align__(16) Four { u32 x, y, z, w; };
 
 extern "C" __global__ void loaded(u64 traffic, u64 bytes, u64 pause, u64 duration, u64 first, u64 touch, u64 pages, u64 page_bytes, u64 settle, u64 counts, u64 latencies, u64 probe) {
     __shared__ volatile u32 taken[SAMPLES];
+    const u64 start_ns = nanoseconds();
     const u64 start = cycles();
     if (blockIdx.x == 0) {
         if (threadIdx.x != 0) return;
@@ -48,7 +49,8 @@ extern "C" __global__ void loaded(u64 traffic, u64 bytes, u64 pause, u64 duratio
     }
     const u64 warps = (u64)(gridDim.x - 1) * (blockDim.x >> 5);
     const u64 warp = warp_in_grid() - (blockDim.x >> 5);
-    u64 batches = 0, begun = start, now = start;
+    u64 batches = 0, now = start;
+    u64 begun = start - (warp * 0x9E3779B97F4A7C15ull >> 33) % (pause + 1);  // or all warps would act in phase
     u32 kept = 0;
     while (now - start < duration) {
         const u64 line = (batches * warps + warp) * (READS > WRITES ? READS : WRITES);
@@ -69,11 +71,12 @@ extern "C" __global__ void loaded(u64 traffic, u64 bytes, u64 pause, u64 duratio
         do now = cycles(); while (now - begun < pause);
         begun = now;
     }
-    u64 *row = (u64 *)counts + 4 * (warp_in_grid());
+    u64 *row = (u64 *)counts + 5 * warp_in_grid();
     if (lane_id() == 0) {
         row[0] = batches;
         row[1] = now - start;
-        row[2] = sm_id();
+        row[2] = nanoseconds() - start_ns;
+        row[3] = sm_id();
     }
-    if (kept == 1) row[3] = kept;
+    if (kept == 1) row[4] = kept;
 }

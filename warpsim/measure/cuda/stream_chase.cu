@@ -12,12 +12,13 @@ extern "C" __global__ void steps_of(u64 buffer, u64 words, u64 jump) {
     for (u64 i = thread_in_grid(); i < words; i += all) ((u32 *)buffer)[i] = (u32)((i + jump) & (words - 1));
 }
 
-// In every `sampled`-th block, warp 0 times one load out of 8 (none if sampled = 0). times: u64[warps of the grid][4]: start and end in
-// cycles, SM, a value that keeps the loads alive. latencies: u32[blocks / sampled][1024], where steps / 8 of a row are written.
+// In every `sampled`-th block, warp 0 times one load out of 8 (none if sampled = 0). times: u64[warps of the grid][6]: start and end in
+// cycles, SM, start and end in ns, a value that keeps the loads alive. latencies: u32[blocks / sampled][1024], where steps / 8 of a row are written.
 extern "C" __global__ void stream_chase(u64 buffer, u64 steps, u64 sampled, u64 times, u64 latencies) {
     __shared__ volatile u32 taken[SAMPLES];
     const u32 *words = (const u32 *)buffer;
     u32 at = (u32)thread_in_grid();
+    const u64 start_ns = nanoseconds();
     const u64 start = cycles();
     if (sampled != 0 && blockIdx.x % (u32)sampled == 0 && warp_in_block() == 0) {
 #pragma unroll 1
@@ -41,12 +42,14 @@ extern "C" __global__ void stream_chase(u64 buffer, u64 steps, u64 sampled, u64 
             for (int k = 0; k < 8; k++) asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(at) : "l"(words + at) : "memory");
         }
     }
-    u64 *row = (u64 *)times + 4 * warp_in_grid();
-    if (at == 0xffffffffu) row[3] = at;  // never, but the last load must be over
+    u64 *row = (u64 *)times + 6 * warp_in_grid();
+    if (at == 0xffffffffu) row[5] = at;  // never, but the last load must be over
     const u64 end = cycles();
     if (lane_id() == 0) {
         row[0] = start;
         row[1] = end;
         row[2] = sm_id();
+        row[3] = start_ns;
+        row[4] = nanoseconds();
     }
 }
