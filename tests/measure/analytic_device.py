@@ -10,17 +10,74 @@ from warpsim.measure.compiler import Binary, digest
 from warpsim.measure.device import Buffer, Kernel, Properties
 from warpsim.measure.operations import OPERATIONS
 
-LATENCY = {"fadd": 4, "fmul": 4, "ffma": 4, "iadd3": 4, "imad": 4, "imad_hi": 6, "imad_wide": 5, "lop3": 4, "shf": 5, "prmt": 5, "dp4a": 5}
-LATENCY |= {"popc": 16, "dadd": 8, "dfma": 9, "hfma2": 6, "rcp": 23, "rsqrt": 21, "sqrt": 22, "ex2": 20, "sin": 19, "cvt_f32_s32": 14}
-LATENCY |= {"cvt_f32_f64": 17, "shfl": 24, "lds": 23, "lds_64": 24, "lds_128": 28, "atoms": 60, "ldg": 33, "ldg_64": 34, "ldc": 30, "hmma": 33}
-PER_SCHEDULER = {"fadd": 1, "fmul": 1, "ffma": 1, "iadd3": 2, "imad": 2, "imad_hi": 4, "imad_wide": 4, "lop3": 2, "shf": 2, "prmt": 2}
-PER_SCHEDULER |= {"dp4a": 2, "popc": 8, "dadd": 2, "dfma": 2, "hfma2": 2, "rcp": 8, "rsqrt": 8, "sqrt": 8, "ex2": 8, "sin": 8, "cvt_f32_s32": 4}
+LATENCY = {
+    "fadd": 4,
+    "fmul": 4,
+    "ffma": 4,
+    "iadd3": 4,
+    "imad": 4,
+    "imad_hi": 6,
+    "imad_wide": 5,
+    "lop3": 4,
+    "shf": 5,
+    "prmt": 5,
+    "dp4a": 5,
+}
+LATENCY |= {
+    "popc": 16,
+    "dadd": 8,
+    "dfma": 9,
+    "hfma2": 6,
+    "rcp": 23,
+    "rsqrt": 21,
+    "sqrt": 22,
+    "ex2": 20,
+    "sin": 19,
+    "cvt_f32_s32": 14,
+}
+LATENCY |= {
+    "cvt_f32_f64": 17,
+    "shfl": 24,
+    "lds": 23,
+    "lds_64": 24,
+    "lds_128": 28,
+    "atoms": 60,
+    "ldg": 33,
+    "ldg_64": 34,
+    "ldc": 30,
+    "hmma": 33,
+}
+PER_SCHEDULER = {
+    "fadd": 1,
+    "fmul": 1,
+    "ffma": 1,
+    "iadd3": 2,
+    "imad": 2,
+    "imad_hi": 4,
+    "imad_wide": 4,
+    "lop3": 2,
+    "shf": 2,
+    "prmt": 2,
+}
+PER_SCHEDULER |= {
+    "dp4a": 2,
+    "popc": 8,
+    "dadd": 2,
+    "dfma": 2,
+    "hfma2": 2,
+    "rcp": 8,
+    "rsqrt": 8,
+    "sqrt": 8,
+    "ex2": 8,
+    "sin": 8,
+    "cvt_f32_s32": 4,
+}
 PER_SCHEDULER |= {"cvt_f32_f64": 16, "hmma": 16, "ldc": 2}
 PER_SM = {"shfl": 2, "lds": 1, "lds_64": 2, "lds_128": 4, "atoms": 4, "ldg": 1, "ldg_64": 2}
 CONFLICT = 2  # cycles for each further way
 LOOP = 11  # cycles of one turn of a loop
 CLOCK = 1.7  # GHz
-A, B, C, PEAK = 600.0, 40.0, 3100.0, 3000.0  # memory: cycles, cycles, GB/s, GB/s
+A, B, C, PEAK = 600.0, 40.0, 310.0, 290.0  # memory: cycles, cycles, GB/s, GB/s
 L1, L2, TIMING = 34, 270, 9  # cycles
 BARRIER, BARRIER_WARP = 18.0, 1.5
 TURNOVER, WARP_DELAY = 450, 4
@@ -41,7 +98,7 @@ PROPERTIES = Properties(
     memory_bytes=80 * 2**30,
     clock_ghz=1.98,
     memory_clock_ghz=2.619,
-    memory_bus_bits=5120,
+    memory_bus_bits=512,
     driver="580.159.04",
     cuda="13.0",
 )
@@ -49,9 +106,9 @@ PROPERTIES = Properties(
 
 class AnalyticDevice:
     properties = PROPERTIES
-    software = {"nvrtc": "none"}
 
     def __init__(self):
+        self.software = {"nvrtc": "none"}
         self.random = np.random.default_rng(1)
         self.content = {}  # address -> what the last launch left there
         self.next = 2**32
@@ -59,7 +116,7 @@ class AnalyticDevice:
         self.allocated = {}
 
     def kernel(self, source, function, defines):
-        return Kernel(function, Binary(source, dict(defines), "sm_90", b"", digest(source, defines)), None)
+        return Kernel(function, Binary(source, dict(defines), "sm_90", b"", digest(source)), None)
 
     def allocate(self, nbytes):
         assert nbytes > 0
@@ -175,7 +232,9 @@ class AnalyticDevice:
         taken = np.full(samples, TIMING + (0 if "EMPTY" in defines else level), np.uint32)
         self.leave(latencies, taken)
 
-    def loaded(self, defines, grid, block, traffic, size, pause, duration, first, touch, pages, page, settle, counts, latencies, probe):
+    def loaded(
+        self, defines, grid, block, traffic, size, pause, duration, first, touch, pages, page, settle, counts, latencies, probe
+    ):
         each = 512 * (defines["READS"] + defines["WRITES"])
         gbs = min(0.97 * C, (grid - 1) * (block // 32) * each / max(pause, 1) * CLOCK)
         rows = np.zeros((grid * block // 32, 5), np.uint64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Callable
 from dataclasses import asdict
@@ -86,7 +87,7 @@ def _metadata(session: Session, begun: datetime) -> dict[str, object]:
         "run": {
             "begun": begun.isoformat(timespec="seconds"),
             "seconds": round((datetime.now(UTC) - begun).total_seconds(), 1),
-            "effort": {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(session.effort).items()},
+            "effort": json.loads(json.dumps(asdict(session.effort))),  # tuples become lists, as in a file
         },
         "kernels": dict(sorted(session.digests.items())),
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 FOLDER = Path(__file__).parent / "cuda"
 """Where the CUDA sources are."""
@@ -32,7 +33,7 @@ class Binary:
         defines: macros, by name.
         arch: such as "sm_90".
         cubin: the machine code.
-        digest: SHA-256 of source, headers and macros, in hexadecimal.
+        digest: SHA-256 of source and headers, in hexadecimal.
     """
 
     source: str
@@ -50,16 +51,15 @@ def nvrtc_version() -> str:
     """
     nvrtc = _nvrtc()
     code, major, minor = nvrtc.nvrtcVersion()
-    _check(nvrtc, code, "nvrtcVersion")
+    _check(code, "nvrtcVersion")
     return f"{major}.{minor}"
 
 
-def digest(source: str, defines: Mapping[str, int]) -> str:
-    """Return the SHA-256 of a source with its headers and macros, in hexadecimal."""
+def digest(source: str) -> str:
+    """Return the SHA-256 of a source with its headers, in hexadecimal."""
     text = hashlib.sha256()
     for path in [FOLDER / source, *sorted(FOLDER.glob("*.cuh"))]:
         text.update(path.read_bytes())
-    text.update(repr(sorted(defines.items())).encode())
     return text.hexdigest()
 
 
@@ -75,26 +75,35 @@ def compile_source(source: str, defines: Mapping[str, int], arch: str) -> Binary
         MissingToolError: NVRTC is not installed.
         CompileError: NVRTC refuses the source or the architecture.
     """
+    cubin = compile_text((FOLDER / source).read_text(encoding="utf-8"), source, defines, arch)
+    return Binary(source, dict(defines), arch, cubin, digest(source))
+
+
+def compile_text(text: str, name: str, defines: Mapping[str, int], arch: str) -> bytes:
+    """Compile CUDA C that may include the files of cuda/; returns the machine code. `name` is for messages.
+
+    Raises:
+        MissingToolError: NVRTC is not installed.
+        CompileError: NVRTC refuses the source or the architecture.
+    """
     nvrtc = _nvrtc()
-    text = (FOLDER / source).read_bytes()
-    headers = sorted(FOLDER.glob("*.cuh"))
-    code, program = nvrtc.nvrtcCreateProgram(
-        text, source.encode(), len(headers), [path.read_bytes() for path in headers], [path.name.encode() for path in headers]
-    )
-    _check(nvrtc, code, "nvrtcCreateProgram")
+    files = sorted(path for path in FOLDER.iterdir() if path.suffix in (".cu", ".cuh"))
+    contents, names = [path.read_bytes() for path in files], [path.name.encode() for path in files]
+    code, program = nvrtc.nvrtcCreateProgram(text.encode(), name.encode(), len(files), contents, names)
+    _check(code, "nvrtcCreateProgram")
     try:
-        options = [f"-arch={arch}".encode(), *(f"-D{name}={value}".encode() for name, value in defines.items())]
+        options = [f"-arch={arch}".encode(), *(f"-D{macro}={value}".encode() for macro, value in defines.items())]
         (code,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
         if int(code):
-            raise CompileError(f"{source} for {arch}, {dict(defines)}: {_log(nvrtc, program) or str(code)}")
+            raise CompileError(f"{name} for {arch}, {dict(defines)}: {_log(nvrtc, program) or str(code)}")
         code, size = nvrtc.nvrtcGetCUBINSize(program)
-        _check(nvrtc, code, "nvrtcGetCUBINSize")
+        _check(code, "nvrtcGetCUBINSize")
         cubin = bytes(size)
         (code,) = nvrtc.nvrtcGetCUBIN(program, cubin)
-        _check(nvrtc, code, "nvrtcGetCUBIN")
+        _check(code, "nvrtcGetCUBIN")
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-    return Binary(source, dict(defines), arch, cubin, digest(source, defines))
+    return cubin
 
 
 def _nvrtc() -> ModuleType:
@@ -106,8 +115,8 @@ def _nvrtc() -> ModuleType:
     return nvrtc
 
 
-def _check(nvrtc: ModuleType, code: object, call: str) -> None:
-    if int(code):  # type: ignore[call-overload]
+def _check(code: Any, call: str) -> None:
+    if int(code):
         raise CompileError(f"{call}: {code}")
 
 

@@ -13,6 +13,12 @@ from warpsim.measure.session import Session, elapsed_by_sm
 REPEATS = (16, 32)
 """Lengths of a chain's body; the difference of two kernels is free of the loop's own cost."""
 
+MEMORY_KINDS = ("global_load", "shared_load", "global_store", "shared_store")
+"""Names of the instructions of memory_issue.cu, by KIND."""
+
+COUNTS = tuple(range(1, 17))
+"""Numbers of memory instructions in a row."""
+
 _SOURCE_VALUES = np.array([3, 5, 6, 7, 9, 10, 11, 13], dtype=np.uint32)
 
 
@@ -50,7 +56,7 @@ def barriers(session: Session) -> Table:
     rows: list[Row] = []
     for repeats in REPEATS:
         kernel = session.kernel("barrier.cu", "barrier", {"REPEATS": repeats})
-        for warps in range(1, most + 1):
+        for warps in session.warps(most):
             device.launch(kernel, 1, 32 * warps, out, session.effort.trips)
             taken = elapsed_by_sm(session.rows(out, warps, 3), warps)
             rows.append((repeats, warps, session.effort.trips, int(taken.min())))
@@ -87,8 +93,8 @@ def memory_issue(session: Session) -> Table:
     device = session.device
     out, data = device.allocate(64), device.allocate(4 * 4096)
     rows: list[Row] = []
-    for kind, name in enumerate(("global_load", "shared_load", "global_store", "shared_store")):
-        for count in range(1, 17):
+    for kind, name in enumerate(MEMORY_KINDS):
+        for count in COUNTS:
             kernel = session.kernel("memory_issue.cu", "memory_issue", {"KIND": kind, "COUNT": count})
             for schedulers in range(1, 5):
                 device.launch(kernel, 1, 32 * schedulers, out, data)

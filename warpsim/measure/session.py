@@ -82,7 +82,7 @@ class Session:
         effort: how thorough to be.
         say: called with a line of progress.
         tables: by name.
-        digests: "source -Dmacro=value ..." -> SHA-256 of source, headers and macros.
+        digests: source -> SHA-256 of source and headers.
     """
 
     device: Device
@@ -94,8 +94,7 @@ class Session:
     def kernel(self, source: str, function: str, defines: Mapping[str, int] | None = None) -> Kernel:
         """Return a function of a source, and note the source's digest."""
         kernel = self.device.kernel(source, function, defines or {})
-        macros = "".join(f" -D{name}={value}" for name, value in sorted((defines or {}).items()))
-        self.digests[source + macros] = kernel.binary.digest
+        self.digests[source] = kernel.binary.digest
         return kernel
 
     def rows(self, buffer: Buffer, count: int, width: int) -> Counts:

@@ -44,6 +44,7 @@ extern "C" __global__ void chase(u64 first, u64 touch, u64 pages, u64 page_bytes
     pointer += seen == 1;  // never: no pointer sums to 1, but the loads must be over
 #pragma unroll 1
     for (u64 i = 0; i < warm; i++) pointer = load(pointer);
+    taken[0] = (u32)pointer;  // waits for the last load
     const u64 start_ns = nanoseconds();
     const u64 start = cycles();
 #pragma unroll 1

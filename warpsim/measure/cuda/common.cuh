@@ -1,3 +1,4 @@
+#pragma once
 // What all kernels share: clocks and identities. Every kernel parameter is 64 bits wide, a pointer or a count.
 typedef unsigned int u32;
 typedef unsigned long long u64;

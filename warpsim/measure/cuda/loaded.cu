@@ -31,6 +31,7 @@ extern "C" __global__ void loaded(u64 traffic, u64 bytes, u64 pause, u64 duratio
         pointer += seen == 1;
 #pragma unroll 1
         while (cycles() - start < settle) pointer = follow(pointer);
+        taken[0] = (u32)pointer;  // waits for the last load
         u32 n = 0;
 #pragma unroll 1
         for (; n < SAMPLES && cycles() - start < duration; n++) {

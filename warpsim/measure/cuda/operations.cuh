@@ -5,6 +5,13 @@
 // b[] and c[] are four values each, read from memory. Steps use them in turn where equal operands would let ptxas merge
 // neighbouring steps into one instruction.
 
+#undef TYPE
+#undef FIRST
+#undef STEP
+#undef SHARED_POINTERS
+#undef GLOBAL_POINTERS
+#undef CONSTANT_TABLE
+
 #if defined(OP_fadd)
 #define TYPE float
 #define FIRST (float)(seed + threadIdx.x)

@@ -23,6 +23,7 @@ extern "C" __global__ void stream_chase(u64 buffer, u64 steps, u64 sampled, u64 
     if (sampled != 0 && blockIdx.x % (u32)sampled == 0 && warp_in_block() == 0) {
 #pragma unroll 1
         for (u32 i = 0; i < (u32)steps; i += 8) {
+            taken[(i >> 3) & (SAMPLES - 1)] = at;  // waits for the load before
             const u64 before = cycles();
             asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(at) : "l"(words + at) : "memory");
             taken[(i >> 3) & (SAMPLES - 1)] = at;
