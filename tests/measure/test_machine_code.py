@@ -1,6 +1,7 @@
 """Every kernel compiles for every architecture without a GPU, and its machine code holds what it promises."""
 
 import re
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -30,15 +31,24 @@ KERNELS = [
 ]
 
 
+@cache
+def binary_of(source, arch, macros):
+    return compile_source(source, dict(macros), arch)
+
+
+@cache
+def kernels_of(source, arch, macros):
+    return sass.disassemble(binary_of(source, arch, macros).cubin)
+
+
 def code_of(source, arch, defines, function=None):
-    found = sass.disassemble(compile_source(source, defines, arch).cubin)
-    return found[function or source.removesuffix(".cu")]
+    return kernels_of(source, arch, tuple(defines.items()))[function or source.removesuffix(".cu")]
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_every_kernel_compiles(arch):
     for source, defines in KERNELS:
-        binary = compile_source(source, defines, arch)
+        binary = binary_of(source, arch, tuple(defines.items()))
         assert binary.cubin.startswith(b"\x7fELF") and len(binary.digest) == 64
 
 
@@ -81,7 +91,7 @@ def test_the_timed_loops_hold_the_chains_that_they_promise(arch):
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_clock_readings_take_no_long_latency(arch):
     for source, defines in KERNELS:
-        for code in sass.disassemble(compile_source(source, defines, arch).cubin).values():
+        for code in kernels_of(source, arch, tuple(defines.items())).values():
             opcodes = {code[place].opcode for place in sass.clock_reads(code)}
             assert opcodes <= {"CS2R", "CS2UR"}, f"{source}: {opcodes}"
 
@@ -110,7 +120,7 @@ def test_a_timed_load_is_waited_for_before_the_clock_is_read_again(arch, source,
 
 @needs_nvdisasm
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("kind, opcode", enumerate(("LDG", "LDS", "STG", "STS")))
+@pytest.mark.parametrize("kind, opcode", list(enumerate(("LDG", "LDS", "STG", "STS"))))
 def test_memory_instructions_stand_alone_between_the_clocks(arch, kind, opcode):
     code = code_of("memory_issue.cu", arch, {"KIND": kind, "COUNT": 8})
     first, second = sass.clock_reads(code)[:2]

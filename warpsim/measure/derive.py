@@ -46,7 +46,7 @@ def derive(record: Record) -> dict[str, Value]:
     * `shared.conflict_latency_cycles`, `branch.loop_cycles`
     * `barrier.latency_cycles`, `barrier.warp_cycles`, `barrier.curve`
     * `issue.KIND.at_once`, `issue.KIND.interval_cycles` (memory instructions), `issue.order`
-    * `launch.latency_us`, `launch.interval_us`, `launch.block_cycles`, `launch.turnover_cycles`, `launch.warp_delay_cycles`
+    * `launch.kernel_us`, `.latency_us`, `.interval_us`, `.block_cycles.THREADS`, `.turnover_cycles`, `.warp_delay_cycles`
     * `memory.l1_latency_cycles`, `.l2_latency_cycles`, `.dram_latency_cycles`, `.footprints`, `.timing_cycles`
     * `memory.contention` (a, b, c of V 6.4), `.contention_curve`, `.quantiles` (V 6.6), `.loaded.R_W` (latency under a mix)
     * `memory.bandwidth_gbs.KERNEL`, `memory.occupancy.KERNEL`
@@ -252,14 +252,12 @@ def _launches(record: Record, so_far: Mapping[str, Value]) -> dict[str, Value]:
         slope = (
             median(blocks=1, block=32, timer="device", launches=high) - median(blocks=1, block=32, timer="device", launches=low)
         ) / (high - low)
-        found["launch.interval_us"] = Value(
-            round(slope, 4), "us", f"slope of the time of {low} and {high} empty launches in a row"
-        )
-        found["launch.latency_us"] = Value(
-            round(median(blocks=1, block=32, timer="host", launches=1), 3),
-            "us",
-            "median of an empty launch and the wait for its end, by the host's clock",
-        )
+        how = f"slope of the time of {low} and {high} empty launches in a row; an upper bound, since Python may not launch faster"
+        found["launch.interval_us"] = Value(round(slope, 4), "us", how)
+        how = "median of an empty launch and the wait for its end, by the host's clock"
+        found["launch.latency_us"] = Value(round(median(blocks=1, block=32, timer="host", launches=1), 3), "us", how)
+        how = "median of an empty launch, between two events of the device"
+        found["launch.kernel_us"] = Value(round(median(blocks=1, block=32, timer="device", launches=1), 3), "us", how)
     if "clock_ghz" in so_far:
         for block in table.values("block"):
             part = table.where(block=block, launches=1, timer="device")

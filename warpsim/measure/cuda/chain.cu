@@ -22,7 +22,7 @@ extern "C" __global__ void chain(u64 out, u64 data, u64 trips, u64 seed) {
     const double db = (double)b[0], dc = (double)c[0];
     u32 spare = 0, spare2 = 0, spare3 = 0, shared_word = 0;
 #ifdef SHARED_POINTERS
-    __shared__ u32 words[1024];
+    __shared__ __align__(16) u32 words[1024];
     for (u32 i = lane_id(); i < 1024; i += 32) words[i] = shared_address(&words[i]);
     shared_word = shared_address(&words[lane_id()]);
 #endif
