@@ -209,14 +209,14 @@ class AnalyticDevice:
     def empty(self, defines, grid, block):
         pass
 
-    def hold(self, defines, grid, block, out, held):
+    def hold(self, defines, grid, block, out, cycles_held):
         sms, warps = PROPERTIES.sms, block // 32
         resident = grid // (16 * sms)
         rows = np.zeros((grid, warps, 4), np.int64)
         for one in range(grid):
             turn = one // (sms * resident)
-            rows[one, :, 0] = 1000 + turn * (held + (warps - 1) * WARP_DELAY + TURNOVER) + WARP_DELAY * np.arange(warps)
-            rows[one, :, 1] = rows[one, :, 0] + held
+            rows[one, :, 0] = 1000 + turn * (cycles_held + (warps - 1) * WARP_DELAY + TURNOVER) + WARP_DELAY * np.arange(warps)
+            rows[one, :, 1] = rows[one, :, 0] + cycles_held
             rows[one, :, 2] = one % sms
         self.leave(out, rows.astype(np.uint64))
 
@@ -233,7 +233,22 @@ class AnalyticDevice:
         self.leave(latencies, taken)
 
     def loaded(
-        self, defines, grid, block, traffic, size, pause, duration, first, touch, pages, page, settle, counts, latencies, probe
+        self,
+        defines,
+        grid,
+        block,
+        traffic,
+        bytes,
+        pause,
+        duration,
+        first,
+        touch,
+        pages,
+        page_bytes,
+        settle,
+        counts,
+        latencies,
+        probe,
     ):
         each = 512 * (defines["READS"] + defines["WRITES"])
         gbs = min(0.97 * C, (grid - 1) * (block // 32) * each / max(pause, 1) * CLOCK)

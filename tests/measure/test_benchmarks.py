@@ -1,5 +1,7 @@
 """The whole session, from benchmarks to a chip file that simulates, on a device of formulas with known parameters."""
 
+import inspect
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -147,3 +149,14 @@ def test_an_unknown_part_is_refused(groups):
 def test_a_name_that_is_none_is_refused(record, values, tmp_path, name):
     with pytest.raises(ValueError, match=r"path = .*suffix \.toml"):
         write_chip(tmp_path / name, record, values)
+
+
+def test_the_device_of_formulas_takes_the_parameters_of_the_kernels_by_their_names():
+    """So that the order in which the benchmarks pass them is checked, by what the formulas do with each."""
+    found = 0
+    for path in FOLDER.glob("*.cu"):
+        for name, parameters in re.findall(r'extern "C" __global__ void (\w+)\(([^)]*)\)', path.read_text()):
+            _, _, _, _, *names = inspect.signature(getattr(AnalyticDevice, name)).parameters
+            assert names == [word.split()[-1] for word in parameters.split(",") if word], f"{path.name}: {name}"
+            found += 1
+    assert found == 14

@@ -167,3 +167,15 @@ def test_the_reader_follows_values_through_registers():
         sass.timed_loop(code[1:-1])
     with pytest.raises(ValueError, match="no loop"):
         sass.timed_loop([code[0], code[-1]])
+
+
+@needs_nvdisasm
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_nothing_spills_and_a_streaming_step_is_one_address_and_one_load(arch):
+    for source, defines in KERNELS:
+        for name, code in kernels_of(source, arch, tuple(defines.items())).items():
+            assert not [one for one in code if one.opcode.startswith(("LDL", "STL"))], f"{source}: {name} uses local memory"
+    code = code_of("stream_chase.cu", arch, {})
+    loads = [place for place, one in enumerate(code) if one.opcode.startswith("LDG")]
+    step = code[loads[-8] : loads[-1] + 1]  # the loop without timing is the last
+    assert sass.longest_path(step, "LDG|IMAD")[1:] == ["IMAD.WIDE.U32", step[0].opcode] * 7

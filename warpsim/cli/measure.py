@@ -32,6 +32,7 @@ def _run(options: argparse.Namespace) -> int:
     from warpsim.measure.compiler import CompileError, MissingToolError
     from warpsim.measure.derive import derive, lines
     from warpsim.measure.device import CudaDevice, DeviceError
+    from warpsim.measure.plausibility import doubts
     from warpsim.measure.record import Record, RecordError, read_record
     from warpsim.measure.session import FULL, QUICK
 
@@ -55,6 +56,8 @@ def _run(options: argparse.Namespace) -> int:
         raise RequestError(str(error)) from error
     for line in lines(values):
         print(line)
+    for doubt in doubts(record, values):
+        _say(f"doubtful: {doubt}")
     for path in written:
         print(f"wrote {path}")
     return DONE

@@ -10,6 +10,7 @@
     benchmarks     all of them in order, with provenance
     record         tables and provenance as a folder of text files
     derive         from a record to plain numbers, with units and how each was found
+    plausibility   what looks wrong in them
     chipfile       from plain numbers to a chip file and a table of latencies
 
 Only numpy is needed to read and to evaluate a record. To measure, `warpsim[cuda]` brings NVRTC and the driver's bindings.

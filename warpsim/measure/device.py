@@ -20,6 +20,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from warpsim.measure.compiler import EXTRA, Binary, MissingToolError, compile_source, nvrtc_version
 
+LEAST_CAPABILITY = (7, 5)
+"""The oldest compute capability for which NVRTC 13 compiles."""
+
 
 class DeviceError(RuntimeError):
     """A call to the driver failed; the message names the call and the driver's reason."""
@@ -148,10 +151,13 @@ class CudaDevice:
         self._device = self._call("cuDeviceGet", ordinal)
         self._context = self._call("cuDevicePrimaryCtxRetain", self._device)
         self._call("cuCtxSetCurrent", self._context)
-        self._modules: dict[tuple[str, tuple[tuple[str, int], ...]], tuple[Binary, Any]] = {}
-        self._begin, self._end = self._call("cuEventCreate", 0), self._call("cuEventCreate", 0)
         self.properties = self._properties()
         """What the driver says of the device."""
+        if self.properties.compute_capability < LEAST_CAPABILITY:
+            found = "{}.{}".format(*self.properties.compute_capability)
+            raise MissingToolError(f"{self.properties.name} has compute capability {found}: 7.5 or later is needed, for NVRTC")
+        self._modules: dict[tuple[str, tuple[tuple[str, int], ...]], tuple[Binary, Any]] = {}
+        self._begin, self._end = self._call("cuEventCreate", 0), self._call("cuEventCreate", 0)
         self.software = {"nvrtc": nvrtc_version()}
         """What compiled the kernels: name -> version."""
 
@@ -302,5 +308,6 @@ def _driver() -> ModuleType:
     try:
         driver.cuInit(0)
     except Exception as error:  # the loader's own type, which is not public
-        raise MissingToolError(f"no NVIDIA driver on this machine: {error}") from None
+        needs = "to measure takes an NVIDIA GPU and its driver; --from-record evaluates a record without them"
+        raise MissingToolError(f"no NVIDIA driver can be loaded on this machine ({error}); {needs}") from None
     return driver

@@ -26,7 +26,7 @@ __device__ __forceinline__ u64 nanoseconds() {
 
 __device__ __forceinline__ u32 sm_id() {
     u32 id;
-    asm volatile("mov.u32 %0, %%smid;" : "=r"(id));
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(id)::"memory");
     return id;
 }
 

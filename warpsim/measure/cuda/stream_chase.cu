@@ -12,15 +12,15 @@ extern "C" __global__ void steps_of(u64 buffer, u64 words, u64 jump) {
     for (u64 i = thread_in_grid(); i < words; i += all) ((u32 *)buffer)[i] = (u32)((i + jump) & (words - 1));
 }
 
-// In every `sampled`-th block, warp 0 times one load out of 8 (none if sampled = 0). times: u64[warps of the grid][6]: start and end in
-// cycles, SM, start and end in ns, a value that keeps the loads alive. latencies: u32[blocks / sampled][1024], where steps / 8 of a row are written.
-extern "C" __global__ void stream_chase(u64 buffer, u64 steps, u64 sampled, u64 times, u64 latencies) {
+// In each block whose number is a multiple of `every`, warp 0 times one load out of 8 (none if it is 0). times: u64[warps of the grid][6]: start and end in
+// cycles, SM, start and end in ns, a value that keeps the loads alive. latencies: u32[blocks / every, rounded up][1024], where steps / 8 of a row are written.
+extern "C" __global__ void stream_chase(u64 buffer, u64 steps, u64 every, u64 times, u64 latencies) {
     __shared__ volatile u32 taken[SAMPLES];
     const u32 *words = (const u32 *)buffer;
     u32 at = (u32)thread_in_grid();
     const u64 start_ns = nanoseconds();
     const u64 start = cycles();
-    if (sampled != 0 && blockIdx.x % (u32)sampled == 0 && warp_in_block() == 0) {
+    if (every != 0 && blockIdx.x % (u32)every == 0 && warp_in_block() == 0) {
 #pragma unroll 1
         for (u32 i = 0; i < (u32)steps; i += 8) {
             taken[(i >> 3) & (SAMPLES - 1)] = at;  // waits for the load before
@@ -33,7 +33,7 @@ extern "C" __global__ void stream_chase(u64 buffer, u64 steps, u64 sampled, u64 
             for (int k = 0; k < 7; k++) asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(at) : "l"(words + at) : "memory");
         }
         const u32 taken_count = (u32)steps / 8 < SAMPLES ? (u32)steps / 8 : SAMPLES;
-        u32 *row = (u32 *)latencies + (u64)(blockIdx.x / (u32)sampled) * SAMPLES;
+        u32 *row = (u32 *)latencies + (u64)(blockIdx.x / (u32)every) * SAMPLES;
         __syncwarp();
         for (u32 i = lane_id(); i < taken_count; i += 32) row[i] = taken[i];
     } else {
