@@ -58,7 +58,7 @@ def test_without_the_extra_the_message_says_how_to_install_it(monkeypatch, modul
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["-o", "x.csv"], r"-o = x\.csv: a file with the suffix \.toml"),
+        (["-o", "x.csv"], r"-o: path = 'x\.csv': a name of .* and the suffix \.toml"),
         (["-o", "no/where/x.toml"], "there is no folder no/where"),
         (["-o", "x.toml", "--from-record", "nowhere"], r"nowhere/record\.toml: not the head of a record"),
     ],
@@ -67,6 +67,17 @@ def test_a_wrong_request_is_refused(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RequestError, match=message):
         command(*arguments)
+
+
+def test_a_damaged_record_is_refused(tmp_path):
+    run_benchmarks(AnalyticDevice(), QUICK, groups=("launch",)).write(tmp_path / "r")
+    path = tmp_path / "r" / "turnover.csv"
+    path.write_text(path.read_text().replace(",450.0", ",x"))
+    with pytest.raises(RequestError, match="table turnover: it cannot be evaluated"):
+        command("-o", tmp_path / "x.toml", "--from-record", tmp_path / "r")
+    (tmp_path / "r" / "record.toml").write_text("format = 1\ntables = []\n")
+    with pytest.raises(RequestError, match=r"the record lacks clock_ghz.*device\.sms"):
+        command("-o", tmp_path / "x.toml", "--from-record", tmp_path / "r")
 
 
 def test_a_failure_of_the_device_is_a_failure_of_the_work(tmp_path, monkeypatch):

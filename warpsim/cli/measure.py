@@ -22,13 +22,11 @@ def add(commands: Commands) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     output = Path(options.output)
-    if output.suffix != ".toml":
-        raise RequestError(f"-o = {options.output}: a file with the suffix .toml")
     if not output.parent.is_dir():
         raise RequestError(f"-o = {options.output}: there is no folder {output.parent}")
 
     from warpsim.measure.benchmarks import run_benchmarks
-    from warpsim.measure.chipfile import IncompleteError, write_chip
+    from warpsim.measure.chipfile import IncompleteError, check_path, write_chip
     from warpsim.measure.compiler import CompileError, MissingToolError
     from warpsim.measure.derive import derive, lines
     from warpsim.measure.device import CudaDevice, DeviceError
@@ -36,6 +34,10 @@ def _run(options: argparse.Namespace) -> int:
     from warpsim.measure.record import Record, RecordError, read_record
     from warpsim.measure.session import FULL, QUICK
 
+    try:
+        check_path(output)
+    except ValueError as error:
+        raise RequestError(f"-o: {error}") from error
     try:
         if options.from_record:
             record = read_record(options.from_record)
@@ -52,8 +54,6 @@ def _run(options: argparse.Namespace) -> int:
         raise RequestError(str(error)) from error
     except (CompileError, DeviceError) as error:
         raise WorkError(str(error)) from error
-    except ValueError as error:
-        raise RequestError(str(error)) from error
     for line in lines(values):
         print(line)
     for doubt in doubts(record, values):

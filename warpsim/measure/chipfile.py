@@ -55,8 +55,37 @@ NEEDED = (
 """Values without which there is no chip file."""
 
 
+DEVICE_KEYS = (
+    "name",
+    "compute_capability",
+    "sms",
+    "max_threads_per_sm",
+    "max_blocks_per_sm",
+    "max_threads_per_block",
+    "registers_per_sm",
+    "shared_bytes_per_sm",
+    "shared_bytes_per_block",
+    "shared_bytes_reserved",
+    "memory_clock_ghz",
+    "memory_bus_bits",
+    "driver",
+)
+"""What the record's head says of the device, and a chip file needs."""
+
+
 class IncompleteError(ValueError):
     """A record lacks values that a chip file needs; the message names them."""
+
+
+def check_path(path: str | os.PathLike[str]) -> None:
+    """Refuse a path that cannot become a chip file's.
+
+    Raises:
+        ValueError: the name has other characters than letters, digits, '_', '-' and '.', or the suffix is not .toml.
+    """
+    chip = Path(path)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", chip.stem) or chip.suffix != ".toml":
+        raise ValueError(f"path = {str(path)!r}: a name of letters, digits, '_', '-' and '.', and the suffix .toml")
 
 
 def write_chip(
@@ -77,10 +106,10 @@ def write_chip(
         IncompleteError: values are missing.
         ValueError: the stem is no name.
     """
+    check_path(path)
     chip = Path(path)
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", chip.stem) or chip.suffix != ".toml":
-        raise ValueError(f"path = {str(path)!r}: a name of letters, digits, '_', '-' and '.', and the suffix .toml")
     missing = [name for name in NEEDED if name not in values]
+    missing += [f"device.{key}" for key in DEVICE_KEYS if key not in record.metadata.get("device", {})]
     if missing:
         raise IncompleteError(f"the record lacks {', '.join(missing)}")
     table = chip.with_name(chip.stem + "_latency.csv")

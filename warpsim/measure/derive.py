@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.measure.operations import OPERATIONS
-from warpsim.measure.record import Record, Table
+from warpsim.measure.record import Record, RecordError, Table
 
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Probabilities of the latency quantiles, as in V Table 6.6."""
@@ -51,6 +51,9 @@ def derive(record: Record) -> dict[str, Value]:
     * `memory.contention` (a, b, c of V 6.4), `.contention_curve`, `.quantiles` (V 6.6), `.loaded.R_W` (latency under a mix)
     * `memory.bandwidth_gbs.KERNEL`, `memory.occupancy.KERNEL`
     * `atomics.SPREAD.interval_cycles`, `atomics.latency_cycles`
+
+    Raises:
+        RecordError: a table is damaged.
     """
     tables = record.tables
     found: dict[str, Value] = {}
@@ -72,7 +75,10 @@ def derive(record: Record) -> dict[str, Value]:
         ("atomics", _atomics),
     ):
         if name in tables and tables[name].rows:
-            found |= function(record, found)
+            try:
+                found |= function(record, found)
+            except (ValueError, KeyError, TypeError, IndexError, ZeroDivisionError) as error:
+                raise RecordError(f"table {name}: it cannot be evaluated: {error!r}") from error
     return found
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.measure.device import Buffer, Device, Kernel
-from warpsim.measure.record import Table
 
 Counts = NDArray[np.uint64]
 
@@ -75,20 +74,18 @@ QUICK = Effort(
 
 @dataclass
 class Session:
-    """The device, the effort, and what was gathered so far.
+    """The device, the effort, and which kernels were used so far.
 
     Attributes:
         device: that is measured.
         effort: how thorough to be.
         say: called with a line of progress.
-        tables: by name.
         digests: source -> SHA-256 of source and headers.
     """
 
     device: Device
     effort: Effort
     say: Callable[[str], None] = lambda line: None
-    tables: dict[str, Table] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
 
     def kernel(self, source: str, function: str, defines: Mapping[str, int] | None = None) -> Kernel:

@@ -11,7 +11,8 @@
 
 extern "C" __global__ void ring(u64 buffer, u64 nodes, u64 stride, u64 multiplier, u64 increment) {
     const u64 all = (u64)gridDim.x * blockDim.x;
-    for (u64 j = thread_in_grid(); j < nodes; j += all) *(u64 *)(buffer + j * stride) = buffer + ((multiplier * j + increment) % nodes) * stride;
+    for (u64 j = thread_in_grid(); j < nodes; j += all)
+        *(u64 *)(buffer + j * stride) = buffer + ((multiplier * j + increment) % nodes) * stride;
 }
 
 __device__ __forceinline__ u64 load(u64 pointer) {
@@ -33,7 +34,8 @@ __device__ __forceinline__ u64 load(u64 pointer) {
 //   4. follows `samples` (at most 8192) pointers and times each one: load, a store to shared memory that needs its value, clock.
 // times: u64[6]: claimed by a block (0 before the launch), cycles of 3, the pointer after 4, the SM, ns of 3, sum of what 1 read.
 // latencies: u32[samples], in cycles, with the cost of the timing (see EMPTY).
-extern "C" __global__ void chase(u64 first, u64 touch, u64 pages, u64 page_bytes, u64 warm, u64 steps, u64 samples, u64 target, u64 times, u64 latencies) {
+extern "C" __global__ void chase(u64 first, u64 touch, u64 pages, u64 page_bytes, u64 warm, u64 steps, u64 samples,
+                                 u64 target, u64 times, u64 latencies) {
     __shared__ volatile u32 taken[SAMPLES];
     u64 *result = (u64 *)times;
     if (threadIdx.x != 0 || sm_id() != (u32)target) return;

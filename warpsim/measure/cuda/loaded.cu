@@ -2,8 +2,9 @@
 //
 // Block 0 is the probe: one thread follows pointers (see chase.cu) and times every load. All other blocks make traffic:
 // each warp moves READS + WRITES lines of 512 bytes at a time, then waits until `pause` cycles have passed since the
-// last time (the first wait is shorter by a part that differs from warp to warp), and stops `duration` cycles after its start. The launch has one block per SM, so that the probe has its SM
-// for itself. Nobody waits for anybody: all ends by the clock.
+// last time, and stops `duration` cycles after its start. The first wait is shorter by a part that differs from warp to
+// warp. The launch has one block per SM, so that the probe has its SM for itself. Nobody waits for anybody: all ends by
+// the clock.
 //
 // traffic: `bytes` (a power of two) are read, and as many behind them are written.
 // counts: u64[warps of the grid][5]: batches, cycles and ns that they took, SM, a value that keeps the loads alive.
@@ -19,7 +20,8 @@ __device__ __forceinline__ u64 follow(u64 pointer) {
 
 struct __align__(16) Four { u32 x, y, z, w; };
 
-extern "C" __global__ void loaded(u64 traffic, u64 bytes, u64 pause, u64 duration, u64 first, u64 touch, u64 pages, u64 page_bytes, u64 settle, u64 counts, u64 latencies, u64 probe) {
+extern "C" __global__ void loaded(u64 traffic, u64 bytes, u64 pause, u64 duration, u64 first, u64 touch, u64 pages, u64 page_bytes,
+                                  u64 settle, u64 counts, u64 latencies, u64 probe) {
     __shared__ volatile u32 taken[SAMPLES];
     const u64 start_ns = nanoseconds();
     const u64 start = cycles();

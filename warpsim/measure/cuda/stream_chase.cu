@@ -12,8 +12,9 @@ extern "C" __global__ void steps_of(u64 buffer, u64 words, u64 jump) {
     for (u64 i = thread_in_grid(); i < words; i += all) ((u32 *)buffer)[i] = (u32)((i + jump) & (words - 1));
 }
 
-// In each block whose number is a multiple of `every`, warp 0 times one load out of 8 (none if it is 0). times: u64[warps of the grid][6]: start and end in
-// cycles, SM, start and end in ns, a value that keeps the loads alive. latencies: u32[blocks / every, rounded up][1024], where steps / 8 of a row are written.
+// In each block whose number is a multiple of `every`, warp 0 times one load out of 8 (none if `every` is 0).
+// times: u64[warps of the grid][6]: start and end in cycles, SM, start and end in ns, a value that keeps the loads alive.
+// latencies: u32[blocks / every, rounded up][1024], where steps / 8 values of a row are written.
 extern "C" __global__ void stream_chase(u64 buffer, u64 steps, u64 every, u64 times, u64 latencies) {
     __shared__ volatile u32 taken[SAMPLES];
     const u32 *words = (const u32 *)buffer;
