@@ -252,6 +252,7 @@ def chip_text(name: str, distribution: Path, record: Record, values: Mapping[str
         "divergent_transaction_bytes": (64.0, "assumed: the memory is read in pairs of sectors"),
         "distribution": (str(distribution), "measured: beside this file"),
         "measured": (True, "on this chip"),
+        "measured_latency_cycles": (latency, "latency_cycles, as both are of this chip"),
     }
     for level in ("l1", "l2"):
         if f"memory.{level}_latency_cycles" in values:
@@ -262,9 +263,9 @@ def chip_text(name: str, distribution: Path, record: Record, values: Mapping[str
         f"start value: {SERVERS_PER_CHANNEL} for each of {channels} channels of the memory",
     )
     rate = (stage, f"start value: {STAGE_RATE} x the sustained rate")
-    lines += ["", "[memory]", *_keys(**memory), "", "[memory.queue]  # not fitted: warpsim fit does that"]
+    lines += ["", "[memory]", *_keys(**memory), "", "[memory.queue]  # start values, not fitted to the measured curve"]
     lines += _keys(
-        base_latency_cycles=(float(latency), "start value: the unloaded latency"),
+        latency_offset_cycles=(0.0, "start value: the unloaded latency"),
         crossbar_servers=servers,
         crossbar_gbs=rate,
         dram_servers=servers,
