@@ -19,6 +19,7 @@ from warpsim.cli import (
     experiment,
     gpus,
     kernels,
+    measure,
     plan,
     plot,
     report,
@@ -32,7 +33,8 @@ from warpsim.cli import (
 from warpsim.cli.common import FAILED, WRONG, CommandParser, RequestError, WorkError
 
 COMMANDS = (
-    gpus, kernels, simulate, trace, advise, compare, plan, sweep, slurm, status, verify, plot, report, experiment, completion,
+    gpus, kernels, simulate, trace, advise, compare, plan, sweep, slurm, status, verify, plot, report, experiment, measure,
+    completion,
 )  # fmt: skip
 """The modules of the commands, in the order of the help page. Each has a function `add`."""
 

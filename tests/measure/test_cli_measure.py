@@ -1,0 +1,90 @@
+"""warpsim measure, as a command."""
+
+import argparse
+
+import pytest
+
+from tests.measure.analytic_device import AnalyticDevice
+from warpsim.cli import measure
+from warpsim.cli.common import DONE, RequestError, WorkError
+from warpsim.measure import compiler, device
+from warpsim.measure.benchmarks import run_benchmarks
+from warpsim.measure.session import QUICK
+
+
+def command(*arguments):
+    parser = argparse.ArgumentParser()
+    measure.add(parser.add_subparsers(required=True))
+    options = parser.parse_args(["measure", *map(str, arguments)])
+    return options.run(options)
+
+
+def test_it_measures_and_writes_chip_latencies_and_record(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(device, "CudaDevice", lambda number: AnalyticDevice())
+    assert command("-o", tmp_path / "mygpu.toml", "--quick") == DONE
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mygpu.record", "mygpu.toml", "mygpu_latency.csv"]
+    printed = capsys.readouterr()
+    assert "ops.fadd.latency_cycles = 4.0 cycles" in printed.out and "wrote " in printed.out
+    assert "chains of fadd" in printed.err
+
+
+def test_a_record_is_evaluated_again_without_a_gpu(tmp_path, capsys):
+    run_benchmarks(AnalyticDevice(), QUICK).write(tmp_path / "r")
+    assert command("-o", tmp_path / "again.toml", "--from-record", tmp_path / "r") == DONE
+    assert (tmp_path / "again.toml").is_file()
+
+
+def test_without_a_driver_the_message_says_what_is_needed(tmp_path, monkeypatch):
+    def none(number):
+        raise compiler.MissingToolError("no NVIDIA driver on this machine: libcuda.so.1 is not found")
+
+    monkeypatch.setattr(device, "CudaDevice", none)
+    with pytest.raises(RequestError, match="no NVIDIA driver on this machine"):
+        command("-o", tmp_path / "x.toml")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("module, text", [("driver", "driver API"), ("nvrtc", "NVRTC")])
+def test_without_the_extra_the_message_says_how_to_install_it(monkeypatch, module, text):
+    def missing(name):
+        raise ImportError(f"No module named {name!r}")
+
+    monkeypatch.setattr(device, "import_module", missing)
+    monkeypatch.setattr(compiler, "import_module", missing)
+    with pytest.raises(compiler.MissingToolError, match=rf"{text}.*pip install 'warpsim\[cuda\]'"):
+        device.CudaDevice() if module == "driver" else compiler.nvrtc_version()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["-o", "x.csv"], r"-o: path = 'x\.csv': a name of .* and the suffix \.toml"),
+        (["-o", "no/where/x.toml"], "there is no folder no/where"),
+        (["-o", "x.toml", "--from-record", "nowhere"], r"nowhere/record\.toml: not the head of a record"),
+    ],
+)
+def test_a_wrong_request_is_refused(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RequestError, match=message):
+        command(*arguments)
+
+
+def test_a_damaged_record_is_refused(tmp_path):
+    run_benchmarks(AnalyticDevice(), QUICK, groups=("launch",)).write(tmp_path / "r")
+    path = tmp_path / "r" / "turnover.csv"
+    path.write_text(path.read_text().replace(",450.0", ",x"))
+    with pytest.raises(RequestError, match="table turnover: it cannot be evaluated"):
+        command("-o", tmp_path / "x.toml", "--from-record", tmp_path / "r")
+    (tmp_path / "r" / "record.toml").write_text("format = 1\ntables = []\n")
+    with pytest.raises(RequestError, match=r"the record lacks clock_ghz.*device\.sms"):
+        command("-o", tmp_path / "x.toml", "--from-record", tmp_path / "r")
+
+
+def test_a_failure_of_the_device_is_a_failure_of_the_work(tmp_path, monkeypatch):
+    class Broken(AnalyticDevice):
+        def launch(self, *arguments, **options):
+            raise device.DeviceError("cuLaunchKernel: an illegal memory access was encountered")
+
+    monkeypatch.setattr(device, "CudaDevice", lambda number: Broken())
+    with pytest.raises(WorkError, match="illegal memory access"):
+        command("-o", tmp_path / "x.toml", "--quick")

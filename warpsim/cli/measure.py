@@ -1,0 +1,67 @@
+"""warpsim measure: microbenchmarks on this machine's GPU, and a chip file from them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+
+from warpsim.cli.common import DONE, Commands, RequestError, WorkError, new_command
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    parser = new_command(commands, "measure", _run, "measure this machine's GPU, and write a chip file")
+    parser.add_argument("-o", "--output", required=True, metavar="CHIP.toml", help="the chip file; its stem is the chip's name")
+    parser.add_argument("--record", metavar="FOLDER", help="where the raw numbers go (default: CHIP.record beside the chip file)")
+    parser.add_argument("--from-record", metavar="FOLDER", help="measure nothing: evaluate the raw numbers of this folder")
+    parser.add_argument("--device", type=int, default=0, metavar="N", help="number of the GPU (default: 0)")
+    parser.add_argument("--quick", action="store_true", help="fewer points: about a minute in place of several")
+
+
+def _run(options: argparse.Namespace) -> int:
+    output = Path(options.output)
+    if not output.parent.is_dir():
+        raise RequestError(f"-o = {options.output}: there is no folder {output.parent}")
+
+    from warpsim.measure.benchmarks import run_benchmarks
+    from warpsim.measure.chipfile import IncompleteError, check_path, write_chip
+    from warpsim.measure.compiler import CompileError, MissingToolError
+    from warpsim.measure.derive import derive, lines
+    from warpsim.measure.device import CudaDevice, DeviceError
+    from warpsim.measure.plausibility import doubts
+    from warpsim.measure.record import Record, RecordError, read_record
+    from warpsim.measure.session import FULL, QUICK
+
+    try:
+        check_path(output)
+    except ValueError as error:
+        raise RequestError(f"-o: {error}") from error
+    try:
+        if options.from_record:
+            record = read_record(options.from_record)
+        else:
+            folder = Path(options.record or output.with_suffix(".record"))
+            effort = QUICK if options.quick else FULL
+            device = CudaDevice(options.device)
+            _say(f"{device.properties.name}; raw numbers go to {folder}")
+            record = run_benchmarks(device, effort, say=_say, keep=partial(Record.write, folder=folder))
+            record.write(folder)
+        values = derive(record)
+        written = write_chip(output, record, values)
+    except (MissingToolError, RecordError, IncompleteError) as error:
+        raise RequestError(str(error)) from error
+    except (CompileError, DeviceError) as error:
+        raise WorkError(str(error)) from error
+    for line in lines(values):
+        print(line)
+    for doubt in doubts(record, values):
+        _say(f"doubtful: {doubt}")
+    for path in written:
+        print(f"wrote {path}")
+    return DONE
+
+
+def _say(line: str) -> None:
+    print(f"warpsim: {line}", file=sys.stderr, flush=True)
