@@ -85,3 +85,17 @@ def test_a_dump_names_every_resident_warp() -> None:
     text = dump(machine, state, 1)
     assert f"SM 1 at cycle 60: {state.sms[1].resident} resident warps" in text
     assert text.count("slot") == state.sms[1].resident
+
+
+def test_the_command_verifies(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`warpsim simulate --check` verifies several times, and once with the counters; without it, nothing is verified."""
+    from warpsim.cli import main
+    from warpsim.engine import check
+
+    seen = []
+    monkeypatch.setattr(check, "verify", lambda *_, counted_from=None: seen.append(counted_from))
+    arguments = "simulate --gpu kepler --kernel mix --warps 8 --sms 1 --warmup 100 --cycles 5000".split()
+    assert main(arguments) == 0
+    assert not seen
+    assert main([*arguments, "--check"]) == 0
+    assert seen == [None] * 4 + [100]

@@ -185,7 +185,7 @@ def simulate(
 
 
 def simulate_point(
-    point: Point, threads: int = 1, *, streams: bytes | None = None, first: int = 0
+    point: Point, threads: int = 1, *, streams: bytes | None = None, first: int = 0, check: bool = False
 ) -> dict[str, NDArray[np.float64]]:
     """Runs all replicates of a point.
 
@@ -195,6 +195,7 @@ def simulate_point(
         streams: what the seeds are a hash of, with the replicate's number; left out, a hash of the point. Points with the
             same streams meet the same random numbers.
         first: number of the first replicate.
+        check: have the engine verify itself; an AssertionError says what is wrong.
 
     Returns:
         For every variable of `schema.VARIABLES` an array of shape (replicates, *own dimensions).
@@ -206,7 +207,7 @@ def simulate_point(
     unseeded = _encode(point)
 
     def one(replicate: int) -> dict[str, NDArray[np.float64]]:
-        machine, state, _ = _replicate(point, unseeded, replicate_seed(base, replicate))
+        machine, state, _ = _replicate(point, unseeded, replicate_seed(base, replicate), check=check)
         return report(machine, state, point.gpu, point.warmup)
 
     return _stacked(_each(range(first, first + point.replicates), one, threads))
@@ -267,11 +268,14 @@ def run(point: Point, seed: int) -> tuple[Machine, State]:
     return machine, state
 
 
-def _replicate(point: Point, unseeded: Machine, seed: int, keep: Keep | None = None) -> tuple[Machine, State, Bins | None]:
+def _replicate(
+    point: Point, unseeded: Machine, seed: int, keep: Keep | None = None, *, check: bool = False
+) -> tuple[Machine, State, Bins | None]:
     from warpsim.encode import with_seed
 
     machine = with_seed(unseeded, seed)
-    return machine, *drive(machine, point.kernel.name, point.warmup, None if point.finite else point.cycles, keep)
+    cycles = None if point.finite else point.cycles
+    return machine, *drive(machine, point.kernel.name, point.warmup, cycles, keep, check=check)
 
 
 def _encode(point: Point) -> Machine:

@@ -13,6 +13,7 @@ def add(commands: Commands) -> None:
     """Add the command."""
     parser = new_command(commands, "simulate", _run, "simulate one point")
     add_point_options(parser)
+    parser.add_argument("--check", action="store_true", help="have the engine verify its own state as it runs")
     parser.add_argument("--json", action="store_true", help="print everything as JSON, with the provenance")
 
 
@@ -26,7 +27,7 @@ def _run(options: argparse.Namespace) -> int:
 
     point = requested_point(options)
     try:
-        arrays = simulate_point(point)
+        arrays = simulate_point(point, check=options.check)
     except (DeadlockError, InvalidPoint) as error:
         raise RequestError(str(error)) from None
     ops = result_ops([point.gpu])
