@@ -16,6 +16,7 @@ def add(commands: Commands) -> None:
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     add_point_options(parser)
+    parser.add_argument("--check", action="store_true", help="verify the state of the engine while it runs")
     parser.add_argument("--json", action="store_true", help="print every variable and the provenance as JSON")
 
 
@@ -29,7 +30,7 @@ def _run(options: argparse.Namespace) -> int:
 
     point = requested_point(options)
     try:
-        arrays = simulate_point(point)
+        arrays = simulate_point(point, check=options.check)
     except (DeadlockError, InvalidPoint) as error:
         raise RequestError(str(error)) from None
     ops = result_ops([point.gpu])

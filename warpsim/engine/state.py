@@ -415,7 +415,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     state.sms.index[:] = np.arange(sms)
     state.sms.last_issue[:] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, CLASSES)
     dealt = np.arange(len(state.seats)).reshape(-1, sms).T  # blocks go to SMs in turn, seat by seat
-    state.seats.next_start[:], state.seats.next_block[:] = 0, dealt.ravel()
+    state.seats.next_start[:], state.seats.next_block[:], state.seats.barrier[:] = 0, dealt.ravel(), -1
     if chip.blocks >= 0:
         state.seats.next_start[state.seats.next_block >= chip.blocks] = -1
     state.clock[0].next_block = np.count_nonzero(state.seats.next_start >= 0)

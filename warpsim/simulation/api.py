@@ -112,7 +112,7 @@ def simulate(
     return schema.build_dataset(arrays, coordinates, attrs=provenance.attributes(point_provenance(point, trace), entry))
 
 
-def simulate_point(point: Point, threads: int = 1, *, streams: bytes | None = None, first: int = 0) -> Arrays:
+def simulate_point(point: Point, threads: int = 1, *, streams: bytes | None = None, first: int = 0, check: bool = False) -> Arrays:
     """Runs all replicates of a point.
 
     Args:
@@ -121,6 +121,7 @@ def simulate_point(point: Point, threads: int = 1, *, streams: bytes | None = No
         streams: what the seeds are hashes of, together with the replicate's number; left out: the point's identity. Points
             with the same streams have common random numbers.
         first: number of the first replicate.
+        check: whether the engine verifies its own state; an AssertionError then says what is wrong.
 
     Returns:
         For every variable of `schema.VARIABLES` an array of shape (replicates, *own dimensions).
@@ -132,7 +133,7 @@ def simulate_point(point: Point, threads: int = 1, *, streams: bytes | None = No
     unseeded = _encode(point)
 
     def one(replicate: int) -> Arrays:
-        machine, state, _ = _run(point, unseeded, replicate_seed(base, replicate))
+        machine, state, _ = _run(point, unseeded, replicate_seed(base, replicate), check=check)
         return _variables(point, machine, state)
 
     return _stacked(_each(range(first, first + point.replicates), one, threads))
@@ -194,11 +195,14 @@ def _stacked(results: Sequence[Arrays]) -> Arrays:
     return {name: np.stack([result[name] for result in results]) for name in results[0]}
 
 
-def _run(point: Point, unseeded: Machine, seed: int, keep: Keep | None = None) -> tuple[Machine, State, Bins | None]:
+def _run(
+    point: Point, unseeded: Machine, seed: int, keep: Keep | None = None, *, check: bool = False
+) -> tuple[Machine, State, Bins | None]:
     from warpsim.simulation.encode import with_seed
 
     machine = with_seed(unseeded, seed)
-    return machine, *drive(machine, point.kernel.name, point.warmup, None if point.finite else point.cycles, keep)
+    cycles = None if point.finite else point.cycles
+    return machine, *drive(machine, point.kernel.name, point.warmup, cycles, keep, check=check)
 
 
 def _variables(point: Point, machine: Machine, state: State) -> Arrays:

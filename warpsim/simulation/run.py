@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 NO_END = 1 << 60
 _CHECKED_EVERY = 1 << 16  # cycles after which a run without room for its records stops, at the latest
+_VERIFIED_EVERY = 2_000  # cycles
 
 
 class DeadlockError(ValueError):
@@ -97,11 +98,12 @@ def _totals(rows: int, state: State) -> NDArray[np.float64]:
 
 
 def drive(
-    machine: Machine, kernel: str, warmup: int, cycles: int | None, keep: Keep | None = None
+    machine: Machine, kernel: str, warmup: int, cycles: int | None, keep: Keep | None = None, *, check: bool = False
 ) -> tuple[State, Bins | None]:
     """Runs a machine and counts `cycles` cycles after `warmup`, fewer where the grid ends sooner; None: to its end.
 
-    `kernel` is its name, for messages.
+    `kernel` is its name, for messages. With `check` the engine verifies its state every 2,000 cycles, and its counters at the end
+    (`engine.check`); an AssertionError then says what is wrong.
 
     Returns:
         The state at the end, with all counters; and those at the edges of bins, where they are kept.
@@ -111,6 +113,7 @@ def drive(
         TraceLimitError: there was no room for what is kept.
         ValueError: the grid ends within `warmup`.
     """
+    from warpsim.engine.check import verify
     from warpsim.engine.chip import begin_counting, end_counting, run
     from warpsim.engine.state import Outcome, allocate
 
@@ -129,6 +132,8 @@ def drive(
             stop = min(mark for mark in marks if mark > now)
             if keep.issues or keep.lives or keep.changes:
                 stop = min(stop, now + _CHECKED_EVERY)
+            if check:
+                stop = min(stop, now + _VERIFIED_EVERY)
             if bins and now >= warmup:
                 outcome = bins.run(machine, state, stop)
             else:
@@ -136,12 +141,16 @@ def drive(
             now = int(state.clock[0].cycle)
             if outcome == Outcome.DEADLOCK:
                 raise DeadlockError(f"kernel {kernel}: {_deadlock(machine, state)}")
+            if check:
+                verify(machine, state)
             _check_room(state, keep, now, warmup)
         if now <= warmup:
             raise ValueError(f"warmup = {warmup}: less than {now}, after so many cycles the grid is at its end")
         if bins:
             bins.close(machine, state, now)
         end_counting(machine, state, now)
+        if check:
+            verify(machine, state, counted_from=warmup)
     return state, bins
 
 

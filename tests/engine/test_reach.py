@@ -1,4 +1,4 @@
-"""What lies further ahead than the engine's timing wheel reaches: the twin looks at every cycle, and must agree."""
+"""What lies further ahead than a lane of the engine reaches: the twin looks at every cycle, and must agree."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import pytest
 from tests.engine.test_against_reference import assert_same
 from tests.support.strategies import Case, small_gpu
 from warpsim import kernels
-from warpsim.engine.state import WHEEL
+from warpsim.engine.lanes import FARTHEST
+from warpsim.engine.state import LONGEST_KNOWN_WAIT
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Instruction, Kernel
 
-SPANS = (WHEEL - 1, WHEEL, WHEEL + 1, 2 * WHEEL - 1, 2 * WHEEL, 2 * WHEEL + 1, 3 * WHEEL + 7)
+SPANS = (LONGEST_KNOWN_WAIT, LONGEST_KNOWN_WAIT + 1, FARTHEST - 1, FARTHEST, FARTHEST + 1, 2 * FARTHEST, 3 * FARTHEST + 7)
 REGISTERS = ("r1", "r2", "r3")
 ALU = Instruction("alu", dst="r1", src=("r1",))
 SFU = Instruction("sfu", dst="r2", src=("r2",))

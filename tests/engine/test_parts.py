@@ -1,0 +1,149 @@
+"""Functions of the engine by themselves: sets, words, lanes, ranks, heaps, and the window of the present load."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numba.core import config
+
+from tests.support.strategies import examples
+from warpsim.engine import bits, flights, lanes, memory
+from warpsim.engine.state import BUCKET_CYCLES, NEVER, SM, UNKNOWN, WINDOW_BUCKETS
+
+SETS = st.integers(0, 2**64 - 1)
+
+
+@examples(200)
+@given(SETS)
+def test_sets(members: int) -> None:
+    listed = [i for i in range(64) if members >> i & 1]
+    with np.errstate(over="ignore"):
+        assert bits.size(np.uint64(members)) == len(listed)
+        if listed:
+            assert bits.first(np.uint64(members)) == listed[0]
+            assert int(bits.rest(np.uint64(members))) == members - (1 << listed[0])
+
+
+@pytest.mark.parametrize("count", [0, 1, 31, 63, 64])
+def test_below(count: int) -> None:
+    assert int(bits.below(count)) == 2**count - 1
+
+
+@examples(100)
+@given(st.integers(-(2**40), UNKNOWN), st.integers(0, 2**17 - 1), st.integers(0, 8))
+def test_waits_as_words(cycle: int, cause: int, reason: int) -> None:
+    wait = bits.wait_until(cycle, cause, reason)
+    assert (bits.end_of(wait), bits.cause_of(wait), bits.reason_of(wait)) == (cycle, cause, reason)
+
+
+class Field(NamedTuple):
+    records: Any
+
+
+def _record(count: int) -> Any:
+    names = ("a", "b", *(f"out{i}" for i in range(8)))
+    return np.zeros(1, np.dtype([*((name, "u2", count) for name in names), ("said", "i8", 4)])).view(np.recarray)
+
+
+def _operate(field: Any, at: int, value: int) -> None:
+    record = field.records[0]
+    a, b = lanes.load(record.a), lanes.load(record.b)
+    lanes.store(record.out0, lanes.later(a, b))
+    lanes.store(record.out1, lanes.either(a, b))
+    lanes.store(record.out2, lanes.not_before(a, value))
+    lanes.store(record.out3, lanes.earlier_by(a, value))
+    lanes.store(record.out4, lanes.rotated(a, value))
+    lanes.store(record.out5, lanes.replaced(a, at, value))
+    lanes.store(record.out6, lanes.where_equal(a, value, b, a))
+    lanes.store(record.out7, lanes.one_more_below(a, value))
+    least = lanes.foremost(a)
+    record.said[0] = lanes.number(least)
+    record.said[1] = lanes.lane_of(a, least)
+    record.said[2] = np.int64(lanes.lanes_equal(a, value))
+    record.said[3] = np.int64(lanes.lanes_at_most(a, value))
+
+
+_operate_compiled = _operate if config.DISABLE_JIT else numba.njit(_operate)
+VALUES = st.one_of(st.integers(0, 70), st.integers(0, 65534))
+
+
+@pytest.mark.parametrize("count", [16, 32, 64])
+def test_lanes(count: int) -> None:
+    @examples(60)
+    @given(st.lists(VALUES, min_size=count, max_size=count), st.lists(VALUES, min_size=count, max_size=count), st.data())
+    def check(first: list[int], second: list[int], data: Any) -> None:
+        at, value = data.draw(st.integers(0, count - 1)), data.draw(st.one_of(st.sampled_from(first), VALUES))
+        field = Field(_record(count))
+        field.records[0].a[:], field.records[0].b[:] = first, second
+        _operate_compiled(field, at, value)
+        expected = [
+            [max(x, y) for x, y in zip(first, second, strict=True)],
+            [x | y for x, y in zip(first, second, strict=True)],
+            [max(x, value) for x in first],
+            [max(x - value, 0) for x in first],
+            [(x - value) % 64 for x in first],
+            [value if i == at else x for i, x in enumerate(first)],
+            [y if x == value else x for x, y in zip(first, second, strict=True)],
+            [x + (x < value) for x in first],
+        ]
+        assert [field.records[0][f"out{i}"].tolist() for i in range(8)] == expected
+        said = [
+            min(first),
+            first.index(min(first)),
+            sum(1 << i for i, x in enumerate(first) if x == value),
+            sum(1 << i for i, x in enumerate(first) if x <= value),
+        ]
+        assert [n % 2**64 for n in field.records[0].said[: len(said)].tolist()] == said
+
+    check()
+
+
+def test_times_of_lanes() -> None:
+    sm = np.zeros(1, SM).view(np.recarray)[0]
+    sm.begin = 100
+    for cycle, time in ((99, 0), (100, 0), (101, 1), (100 + lanes.FARTHEST, lanes.FARTHEST), (10**6, lanes.FARTHEST)):
+        assert lanes.time_of(sm, cycle) >> 6 == time
+    assert lanes.FARTHEST << 6 < NEVER < 1 << 16
+
+
+@examples(100)
+@given(st.lists(st.one_of(st.integers(0, 50), st.none()), max_size=40))
+def test_heaps_of_return_times(steps: list[int | None]) -> None:
+    """Pushes and pops in any order, against Python's heap."""
+    heap, sizes, expected = np.zeros(41, np.int64), np.zeros(2, np.int64), []
+    for step in steps:
+        if step is not None:
+            flights._push(heap, sizes, 1, step)
+            heapq.heappush(expected, step)
+        elif expected:
+            heapq.heappop(expected)
+            flights._pop(heap, sizes, 1)
+        assert sizes.tolist() == [0, len(expected)]
+        assert not expected or heap[0] == expected[0]
+        assert sorted(heap[: len(expected)].tolist()) == sorted(expected)
+
+
+class Loaded(NamedTuple):
+    window: Any
+
+
+@pytest.mark.parametrize("pause", range(1, 2 * WINDOW_BUCKETS + 2))
+def test_the_present_load_after_a_pause(pause: int) -> None:
+    """Bytes in every bucket, then a pause of some buckets: the window holds what is at most 7 buckets old."""
+    state = Loaded(np.zeros(WINDOW_BUCKETS + 1))
+    held = dict.fromkeys(range(20), 0.0)
+    for bucket in range(20):
+        memory.roll_window(state, np.int64(bucket * BUCKET_CYCLES))
+        state.window[bucket % WINDOW_BUCKETS] += 100.0 + bucket
+        held[bucket] = 100.0 + bucket
+    now = (19 + pause) * BUCKET_CYCLES + 5
+    memory.roll_window(state, np.int64(now))
+    expected = sum(n for bucket, n in held.items() if bucket > 19 + pause - WINDOW_BUCKETS)
+    assert memory.present_load(state, np.int64(now)) == pytest.approx(expected / (7 * BUCKET_CYCLES + 6))
+    assert state.window[WINDOW_BUCKETS] == 19 + pause

@@ -1,0 +1,154 @@
+"""Self-checks, in plain Python: `verify` asserts that a state is consistent, `dump` prints an SM for a human.
+
+Both take a state between two calls of `run`, where all windows have ended.
+"""
+
+import numpy as np
+
+from warpsim.engine.attribution import caused_accounts, line_accounts
+from warpsim.engine.bits import cause_of, end_of, reason_of
+from warpsim.engine.lanes import FARTHEST
+from warpsim.engine.state import MAX_WARPS, NEVER, RANK_BITS, UNKNOWN, Kind, Life, Machine, Policy, State, WarpState
+
+_plain = [getattr(function, "py_func", function) for function in (end_of, cause_of, reason_of)]
+_end_of, _cause_of, _reason_of = _plain
+
+
+class Inconsistent(AssertionError):
+    """The state of the engine contradicts itself, which is an error of the engine."""
+
+
+def verify(machine: Machine, state: State, *, counted_from: int | None = None) -> None:
+    """Asserts that times, sets, seats and heaps agree with each other, and that the identities of section 7 hold.
+
+    Args:
+        machine: what runs.
+        state: its state.
+        counted_from: the first cycle that is counted, once `end_counting` has been called; the sums are compared then.
+
+    Raises:
+        Inconsistent: with what is wrong.
+    """
+    for sm in state.sms:
+        _verify_warps(machine, state, sm)
+        _verify_seats(machine, state, sm)
+        _verify_flights(machine, state, sm)
+    _require(state.clock[0].requests == 0, "requests are left over")
+    _require(not state.in_cycle.any(), "requests are still counted")
+    _verify_counts(machine, state)
+    if counted_from is not None:
+        _verify_sums(machine, state, counted_from)
+
+
+def _require(condition: bool | np.bool_, what: str) -> None:
+    if not condition:
+        raise Inconsistent(what)
+
+
+def _slots(machine: Machine, state: State, sm: np.record) -> list[tuple[int, np.record]]:
+    """The warps of an SM, with their slots."""
+    chip = machine.chip[0]
+    return [(slot, state.warps[sm.index * MAX_WARPS + slot]) for slot in range(chip.seats * chip.block_warps)]
+
+
+def _verify_warps(machine: Machine, state: State, sm: np.record) -> None:
+    """Lanes agree with waits, sets of warps with lives, and ranks with the policy."""
+    chip, now = machine.chip[0], state.clock[0].cycle
+    _require(sm.pending == 0, f"SM {sm.index}: warps still wait for requests")
+    for slot, warp in _slots(machine, state, sm):
+        name = f"SM {sm.index}, slot {slot}"
+        scheduler = state.schedulers[sm.index * chip.schedulers + slot % chip.schedulers]
+        lane = slot // chip.schedulers
+        wake, far, draining = int(scheduler.wakes[lane]), bool(int(sm.far) >> slot & 1), bool(int(sm.draining) >> slot & 1)
+        _require(wake & ((1 << RANK_BITS) - 1) == 0, f"{name}: a time with a rank in it")
+        _require(warp.requested == 0, f"{name}: {warp.requested} loads have not been served")
+        _require(draining == (warp.life == Life.DRAINING), f"{name}: draining = {draining}, but {Life(warp.life).name}")
+        _require(not far or (wake == NEVER and warp.life == Life.RUNNING), f"{name}: far = {far}, but its lane says {wake}")
+        if warp.life != Life.RUNNING:
+            _require(wake == NEVER, f"{name}: {Life(warp.life).name}, but its lane says {wake}")
+            continue
+        ins = machine.program[warp.step]
+        _require(ins.kind < Kind.LOOP_BEGIN, f"{name}: its next step {warp.step} is not an instruction")
+        _require(scheduler.ops[lane] == ins.op, f"{name}: class {scheduler.ops[lane]}, but its next step is of class {ins.op}")
+        end = int(_end_of(warp.wait))
+        _require(end < UNKNOWN, f"{name}: the end of its wait is not known")
+        _require(end >= warp.start, f"{name}: its wait ends before its start")
+        soonest = max(end, int(scheduler.next_issue)) - int(sm.begin)
+        if far:
+            _require(soonest > FARTHEST - (now - sm.begin), f"{name}: far, but it could issue {soonest} cycles from the window's begin")
+        else:
+            _require(wake >= min(max(soonest, 0), FARTHEST) << RANK_BITS, f"{name}: wakes at {wake >> RANK_BITS}, sooner than {soonest}")
+            _require(end <= now or wake >> RANK_BITS == min(soonest, FARTHEST), f"{name}: wakes at {wake >> RANK_BITS}, not {soonest}")
+    if chip.policy != Policy.RANDOM:
+        for scheduler in state.schedulers[sm.index * chip.schedulers : (sm.index + 1) * chip.schedulers]:
+            _require(len(set(scheduler.ranks.tolist())) == len(scheduler.ranks), f"SM {sm.index}: warps of the same rank")
+            _require(sorted(scheduler.ages.tolist()) == list(range(len(scheduler.ages))), f"SM {sm.index}: ages are no order")
+
+
+def _verify_seats(machine: Machine, state: State, sm: np.record) -> None:
+    """What a seat counts agrees with its warps; the SM counts its residents right."""
+    chip, now = machine.chip[0], state.clock[0].cycle
+    lives = np.array([warp.life for _, warp in _slots(machine, state, sm)]).reshape(chip.seats, chip.block_warps)
+    resident = np.count_nonzero(lives != Life.EMPTY)
+    if now > 0:
+        _require(sm.resident == resident, f"SM {sm.index}: counts {sm.resident} residents, but has {resident}")
+    for number, of_seat in enumerate(lives):
+        seat, name = state.seats[sm.index * chip.seats + number], f"SM {sm.index}, seat {number}"
+        live = np.count_nonzero((of_seat == Life.RUNNING) | (of_seat == Life.AT_BARRIER))
+        waiting = np.count_nonzero(of_seat == Life.AT_BARRIER)
+        _require(seat.live == live, f"{name}: counts {seat.live} live warps, but has {live}")
+        _require(seat.waiting == waiting, f"{name}: counts {seat.waiting} warps at a barrier, but has {waiting}")
+        _require(seat.unresolved == 0, f"{name}: warps whose retirement is not known")
+        _require(waiting == 0 or waiting < live, f"{name}: all warps wait at a barrier")
+        _require((seat.barrier != -1) == (waiting > 0), f"{name}: barrier {seat.barrier}, but {waiting} warps wait")
+        if now > 0 and seat.next_start >= 0:
+            _require(live == 0 and seat.next_start > seat.retire, f"{name}: the next block starts at {seat.next_start}")
+
+
+def _verify_flights(machine: Machine, state: State, sm: np.record) -> None:
+    """Heaps of return times are heaps, within their limits."""
+    for which, limit in enumerate(machine.chip[0].per_sm):
+        heap, held = state.flights[2 * sm.index + which], int(sm.in_flight[which])
+        _require(sm.sent[which] == 0, f"SM {sm.index}: accesses have not been served")
+        _require(held <= limit, f"SM {sm.index}: {held} accesses in flight, more than {limit}")
+        _require(all(heap[(i - 1) // 2] <= heap[i] for i in range(1, held)), f"SM {sm.index}: a heap out of order")
+
+
+def _verify_counts(machine: Machine, state: State) -> None:
+    """No counter is negative, and parts do not exceed the whole."""
+    counts = state.counts
+    for part, whole in (("seconds", "issued"), ("throttled", "waited")):
+        _require((counts[part] >= 0).all() and (counts[part] <= counts[whole]).all(), f"{part} exceed {whole}")
+
+
+def _verify_sums(machine: Machine, state: State, counted_from: int) -> None:
+    """The identities of docs/model.md, section 7."""
+    chip, tally, cycles = machine.chip[0], state.tally[0], int(state.clock[0].cycle) - counted_from
+    lines, caused = line_accounts(machine, state), caused_accounts(machine, state)
+    _require((lines >= 0).all() and (caused >= 0).all(), "negative warp-cycles")
+    _require((lines.sum(axis=(0, 1)) == caused.sum(axis=0)).all(), "warp-cycles by line and by cause differ")
+    levels = np.arange(len(tally.occupancy))
+    _require(lines.sum() == levels @ tally.occupancy, "warp-cycles do not add up to the integral of occupancy")
+    _require(lines.sum() == state.sms.warp_cycles.sum(), "warp-cycles do not add up to those of the SMs")
+    _require(tally.occupancy.sum() == chip.sms * cycles, "SM-cycles do not add up")
+    issue_cycles = state.counts.issued.sum() - state.counts.seconds.sum()
+    issued = state.counts.issued.reshape(-1, len(machine.program)).sum(axis=0)
+    busy = issued @ machine.program.busy - tally.pair_busy - issue_cycles + tally.carried
+    _require(0 <= busy <= chip.sms * chip.schedulers * cycles - issue_cycles, f"{busy} busy scheduler-cycles")
+
+
+def dump(machine: Machine, state: State, sm: int = 0) -> str:
+    """Returns an SM as text: its schedulers, and each warp with its next step and what it waits for."""
+    chip, record = machine.chip[0], state.sms[sm]
+    text = [f"SM {sm} at cycle {state.clock[0].cycle}: {record.resident} resident warps, in flight {record.in_flight.tolist()}"]
+    for s in range(chip.schedulers):
+        scheduler = state.schedulers[sm * chip.schedulers + s]
+        text.append(f"scheduler {s}: issues from cycle {scheduler.next_issue} on")
+        for slot, warp in _slots(machine, state, record):
+            if slot % chip.schedulers != s or warp.life == Life.EMPTY:
+                continue
+            seat, rank = state.seats[sm * chip.seats + slot // chip.block_warps], scheduler.ranks[slot // chip.schedulers]
+            what = f"  slot {slot:2}: block {seat.block}, {Life(warp.life).name.lower()}, step {warp.step}, rank {rank}"
+            until, reason = _end_of(warp.wait), WarpState(_reason_of(warp.wait)).name.lower()
+            text.append(f"{what}, until {until} because of step {_cause_of(warp.wait)} ({reason})")
+    return "\n".join(text)
