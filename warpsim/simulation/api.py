@@ -112,7 +112,9 @@ def simulate(
     return schema.build_dataset(arrays, coordinates, attrs=provenance.attributes(point_provenance(point, trace), entry))
 
 
-def simulate_point(point: Point, threads: int = 1, *, streams: bytes | None = None, first: int = 0, check: bool = False) -> Arrays:
+def simulate_point(
+    point: Point, threads: int = 1, *, streams: bytes | None = None, first: int = 0, check: bool = False
+) -> Arrays:
     """Runs all replicates of a point.
 
     Args:
