@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 from collections.abc import Collection, Iterable
 from typing import SupportsIndex
@@ -59,3 +60,9 @@ def spans(numbers: Iterable[int], separator: str = ", ") -> str:
         else:
             found.append([number, number])
     return separator.join(str(low) if low == high else f"{low}-{high}" for low, high in found)
+
+
+def did_you_mean(word: str, words: Iterable[str]) -> str:
+    """Returns ", did you mean ...?" with the word that is closest to an unknown one; empty if none is close."""
+    close = difflib.get_close_matches(word, list(words), n=1)
+    return f", did you mean {close[0]!r}?" if close else ""

@@ -6,7 +6,6 @@ subfolder: `gpus`, `kernels`, `latency` or `pipelines`.
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -18,6 +17,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, Tag, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
+
+from warpsim.arguments import did_you_mean
 
 _SUFFIX = {"gpus": ".toml", "kernels": ".toml", "latency": ".csv", "pipelines": ".toml"}
 
@@ -35,7 +36,7 @@ class ParamsFileError(ValueError):
     def __init__(self, source: str, problems: Iterable[Problem]) -> None:
         """Formats the problems of the file `source`."""
         self.source = source
-        self.errors = tuple(f"{source}: {_dotted(place)}{text}" for place, text in problems)
+        self.errors = tuple(f"{source}: {line}" for line in lines(problems))
         super().__init__("\n".join(self.errors))
 
 
@@ -79,7 +80,7 @@ def resolve(kind: str, name_or_path: str | os.PathLike[str]) -> Path:
         return file
     names = list_names(kind)
     allowed = ", ".join(names)
-    raise ValueError(f"{kind}: {text!r} is unknown{_hint(text, names)}; allowed: {allowed}, or a path")
+    raise ValueError(f"{kind}: {text!r} is unknown{did_you_mean(text, names)}; allowed: {allowed}, or a path")
 
 
 def read_toml(path: Path, error_type: type[ParamsFileError] = ParamsFileError) -> dict[str, Any]:
@@ -109,12 +110,18 @@ def problems(model: type[BaseModel], error: ValidationError) -> list[Problem]:
             result.append((place, f" is missing: {_allowed(kind)}"))
         elif item["type"] == "extra_forbidden":
             keys = _keys(_type_at(model, item["loc"][:-1])[0])
-            result.append((place, f" = {value}: unknown key{_hint(str(place[-1]), keys)}; allowed here: {', '.join(keys)}"))
+            hint = did_you_mean(str(place[-1]), keys)
+            result.append((place, f" = {value}: unknown key{hint}; allowed here: {', '.join(keys)}"))
         elif item["type"] == "value_error":
             result += [(place, f".{line}" if place else line) for line in str(item["ctx"]["error"]).splitlines()]
         else:
             result.append((place, f" = {value}: {_message(item, kind)}"))
     return result
+
+
+def lines(problems: Iterable[Problem]) -> list[str]:
+    """Returns one line for each problem: `dotted.key = value: what is allowed`."""
+    return [f"{_dotted(place)}{text}" for place, text in problems]
 
 
 def format_value(value: object) -> str:
@@ -142,11 +149,6 @@ def _allowed(kind: Any) -> str:
     except ValidationError as error:
         return _message(error.errors(include_url=False)[0], kind)
     return "any value"
-
-
-def _hint(word: str, words: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(words), n=1)
-    return f", did you mean {close[0]!r}?" if close else ""
 
 
 def _dotted(place: Location) -> str:
