@@ -5,8 +5,10 @@ import re
 import pytest
 
 from tests.support.small_plans import SHORT, small_plan
-from warpsim.hardware.gpu import load_gpu
+from warpsim.hardware.gpu import Gpu, load_gpu
+from warpsim.hardware.whatif import changed_gpu
 from warpsim.kernels import Instruction, Kernel, Loop
+from warpsim.store.zarr_store import StoreError
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.resume import differences
@@ -48,3 +50,43 @@ def test_records_differ_where_plans_do():
         Plan(gpu=faster, kernel="mix", warps=4).record(), Plan(gpu=kepler, kernel="mix", warps=4).record()
     )
     assert lines == ["gpus.kepler.clock_ghz: 2.0 here, 1.124 in the store"]
+
+
+def test_the_name_of_a_kernel_may_have_any_case(tmp_path):
+    first = sweep(Plan(gpu="kepler", kernel="mix", alpha=[1, 2], warps=8, **SHORT), tmp_path / "a.zarr")
+    again = sweep(Plan(gpu="KEPLER", kernel="MIX", alpha=[1, 2], warps=8, **SHORT), tmp_path / "a.zarr")
+    assert again.equals(first)
+    assert again.kernel.item() == "mix"
+    Plan.from_provenance(again.attrs["provenance"])
+
+
+def test_a_changed_table_of_latencies_is_another_plan(tmp_path):
+    table = tmp_path / "own.csv"
+    table.write_text("load_gbs,0,0.1,0.9,1\n5,100,200,300,400\n", encoding="utf-8")
+    gpu = changed_gpu(load_gpu("kepler"), {"memory.distribution": str(table)})
+    plan = {"gpu": gpu, "kernel": "mix", "alpha": [1], "memory": "measured", **SHORT}
+    result = sweep(Plan(warps=[4], **plan), tmp_path / "a.zarr")
+    table.write_text("load_gbs,0,0.1,0.9,1\n5,50,100,150,200\n", encoding="utf-8")
+    with pytest.raises(StoreError, match="latency_tables"):
+        sweep(Plan(warps=[4, 8], **plan), tmp_path / "a.zarr", extend=True)
+    with pytest.raises(ValueError, match="the table of latencies of kepler has changed since"):
+        Plan.from_provenance(result.attrs["provenance"])
+
+
+def test_an_operation_class_may_have_the_name_of_a_label(tmp_path):
+    data = load_gpu("kepler").to_dict()
+    data["ops"]["source"] = data["ops"]["alu"]
+    kernel = Kernel(name="own", body=(Loop(trips=None, body=(Instruction("source", dst="r0", src=("r0",)),)),), inputs=("r0",))
+    sweep(Plan(gpu=Gpu.from_dict(data), kernel=kernel, warps=4, **SHORT), tmp_path / "a.zarr")
+    data["ops"]["source"] = data["ops"]["source"] | {"latency_cycles": 99}
+    with pytest.raises(StoreError, match="another plan"):
+        sweep(Plan(gpu=Gpu.from_dict(data), kernel=kernel, warps=4, **SHORT), tmp_path / "a.zarr")
+
+
+def test_kernels_enter_the_seeds_of_any_plan_by_value():
+    kernel = Kernel(name="own", body=(Loop(trips=None, body=(Instruction("load", dst="r0"),)),))
+    renamed = kernel.model_copy(update={"name": "other", "title": "text"})
+    plans = [Plan(gpu="kepler", kernel=own, warps=[4], common=[], **SHORT) for own in (kernel, renamed)]
+    assert plans[0].streams((0,)) == plans[1].streams((0,))
+    longer = Kernel(name="own", body=(Loop(trips=None, body=(Instruction("load", dst="r0"),) * 2),))
+    assert Plan(gpu="kepler", kernel=longer, warps=[4], common=[], **SHORT).streams((0,)) != plans[0].streams((0,))

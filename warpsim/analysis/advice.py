@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from warpsim.analysis.advice_changes import Change, changes, most_warps, resident_warps
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
+from warpsim.kernels.files import as_kernel
 from warpsim.models import NotCoveredError, volkov
 from warpsim.models.parts.common import check_fraction, quantity
 from warpsim.models.parts.counts import counts
 from warpsim.models.sim_2012 import gpuperf
 from warpsim.results.schema import STATES, coordinate_attrs
 from warpsim.results.statistics import interval, paired_difference
-from warpsim.simulation.api import simulate_point
+from warpsim.simulation.api import builder_arguments, simulate_point
 from warpsim.simulation.point import Point, make_point
 
 AS_IT_IS = "as it is"
@@ -51,7 +52,7 @@ def advise(
         fraction: fraction of the throughput bound that the needed occupancy attains.
         departure_delay: Delta of S in cycles; S needs it for accesses of several transactions (`models.gpuperf.parameters`).
         threads: number of replicates to run at a time.
-        arguments: further arguments of `simulate`; `replicates` defaults to 4.
+        arguments: further arguments of `simulate`, and of the builder of a named kernel; `replicates` defaults to 4.
 
     Returns:
         The Dataset of `advice.advise_point`.
@@ -61,7 +62,9 @@ def advise(
         ValueError: an argument's value is not allowed, or the chip cannot hold the launch.
         NotCoveredError: only some warps of the kernel reach its endless loop, or only some leave it.
     """
-    point = make_point(gpu, kernel, **{"replicates": REPLICATES, **arguments})
+    builder = builder_arguments(arguments)
+    settings = {name: value for name, value in arguments.items() if name not in builder}
+    point = make_point(gpu, as_kernel(kernel, **builder), **{"replicates": REPLICATES, **settings})
     return advise_point(point, fraction=fraction, departure_delay=departure_delay, threads=threads)
 
 

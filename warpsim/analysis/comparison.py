@@ -20,7 +20,7 @@ from warpsim.hardware.residency import resolve_launch
 from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
 from warpsim.results import schema
-from warpsim.simulation.api import simulate
+from warpsim.simulation.api import builder_arguments, simulate
 from warpsim.simulation.point import Point
 
 __all__ = ["VARIANTS", "Comparison", "compare"]
@@ -76,14 +76,16 @@ def compare(
         op: operation class whose throughput is compared; left out, "load" if the kernel has loads, else the first of its
             classes in the order of the results.
         block_warps: warps of a block, for simulation and models; left out, as for `simulate`.
-        simulated: further arguments of `simulate`, such as `replicates` and `scheduler`.
+        simulated: further arguments of `simulate`, such as `replicates` and `scheduler`, and of the builder of a named kernel.
 
     Raises:
         TypeError: an argument is of the wrong type.
         ValueError: an occupancy does not fit or occurs twice, the kernel does not issue `op`, or another argument's value is
             not allowed.
     """
-    gpu, kernel = as_gpu(gpu), as_kernel(kernel)
+    builder = builder_arguments(simulated)
+    gpu, kernel = as_gpu(gpu), as_kernel(kernel, **builder)
+    simulated = {name: value for name, value in simulated.items() if name not in builder}
     ops = schema.result_ops([gpu])
     op = _default_op(kernel, ops) if op is None else op
     issued = [name for name in ops if name in kernel.ops and name != "exit"]

@@ -233,7 +233,7 @@ class Memory(StrictModel):
         if data.get("measured") is True:
             data.setdefault("measured_latency_cycles", data["latency_cycles"])
         queue = data.get("queue")
-        if isinstance(queue, Mapping) and _is_number(queue.get("base_latency_cycles")):
+        if isinstance(queue, Mapping) and _is_number(queue.get("base_latency_cycles")) and "latency_offset_cycles" not in queue:
             base = queue["base_latency_cycles"]
             kept = {key: value for key, value in queue.items() if key != "base_latency_cycles"}
             data["queue"] = {"latency_offset_cycles": float(base - data["latency_cycles"]), **kept}
@@ -291,7 +291,7 @@ class Gpu(StrictModel):
         return self.model_dump(mode="json")
 
     def identity(self) -> dict[str, Any]:
-        """Returns what a simulation depends on, in JSON types: no names, titles, years, or errors of fits.
+        """Returns the chip in JSON types without what is only for people: names, titles, years, errors of fits.
 
         The table of latency quantiles is represented by a hash of its numbers.
         """
@@ -299,8 +299,13 @@ class Gpu(StrictModel):
         for label in GPU_LABELS:
             del parts[label]
         del parts["memory"]["measured"], parts["memory"]["queue"]["fit_rms_percent"]
-        parts["memory"]["distribution"] = load_distribution(self.memory.distribution).digest
+        parts["memory"]["distribution"] = self.latency_table
         return parts
+
+    @property
+    def latency_table(self) -> str:
+        """A hash of the numbers of the table of latency quantiles."""
+        return load_distribution(self.memory.distribution).digest
 
     @property
     def bandwidth_bytes_per_cycle(self) -> float:

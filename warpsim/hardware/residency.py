@@ -70,6 +70,10 @@ def occupancy(gpu: Gpu, kernel: Resources, block_warps: int) -> Residency:
         ValueError: `block_warps` is below 1.
         InvalidPoint: `block_warps` is above the chip's limit (a ValueError).
     """
+    if not isinstance(gpu, Gpu):
+        raise TypeError(f"gpu = {gpu!r}: must be a Gpu, such as load_gpu returns")
+    if isinstance(kernel, str):
+        raise TypeError(f"kernel = {kernel!r}: must be a Kernel, such as load_kernel returns")
     sm = gpu.sm
     block_warps = integer("block_warps", block_warps, 1, sm.max_block_warps, of=gpu.name)
     registers = _block_registers(gpu, kernel.registers_per_thread, block_warps)

@@ -15,6 +15,7 @@ _NEVER_READ = {
     "memory.measured": "",
     "memory.pin_bandwidth_gbs": "memory.bandwidth_gbs",
     "memory.queue.fit_rms_percent": "",
+    "memory.queue.base_latency_cycles": "memory.latency_cycles",
     "memory.contention.a_cycles": "memory.latency_cycles",
     "memory.contention": "the fields of memory.queue, with memory = 'queue'",
     "ops.load.latency_cycles": "memory.latency_cycles",

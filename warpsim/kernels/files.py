@@ -91,7 +91,7 @@ def as_kernel(kernel: Kernel | str | os.PathLike[str], **arguments: Any) -> Kern
     """
     if isinstance(kernel, Kernel):
         if arguments:
-            raise TypeError(f"{next(iter(arguments))}: is not an argument; the arguments of a builder need the name of a kernel")
+            raise TypeError(f"{next(iter(arguments))}: is not an argument, and a Kernel object takes none; name the kernel")
         return kernel
     if not isinstance(kernel, str | os.PathLike):
         raise TypeError(f"kernel = {kernel!r}: must be a Kernel, such as a builder returns, or the name or file of one")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +18,7 @@ from warpsim.kernels.files import as_kernel
 from warpsim.reference import simulator as reference
 from warpsim.results import provenance, schema
 from warpsim.simulation.counters import engine_counts, reference_counts, variables
-from warpsim.simulation.point import MAX_CYCLES, Point, make_point, point_provenance, replicate_seed
+from warpsim.simulation.point import ARGUMENTS, MAX_CYCLES, Point, make_point, point_provenance, replicate_seed
 from warpsim.simulation.run import Bins, Keep, drive
 from warpsim.simulation.trace import Trace
 
@@ -110,6 +110,12 @@ def simulate(
     coordinates |= {"warps": np.arange(arrays["occupancy_fraction"].shape[1]), **labels}
     entry = f"simulate {gpu.name} {kernel.name} {point.scheduler} {point.memory}"
     return schema.build_dataset(arrays, coordinates, attrs=provenance.attributes(point_provenance(point, trace), entry))
+
+
+def builder_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns those of the keyword arguments of a call that `simulate` does not have: arguments of a kernel's builder."""
+    own = (*ARGUMENTS, "threads", "trace", "engine")
+    return {name: value for name, value in arguments.items() if name not in own}
 
 
 def simulate_point(point: Point, threads: int = 1, *, streams: bytes | None = None, first: int = 0) -> Arrays:

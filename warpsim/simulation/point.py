@@ -12,13 +12,14 @@ import os
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from warpsim.arguments import InvalidPoint, choice, integer
+from warpsim.arguments import InvalidPoint, choice, did_you_mean, integer
 from warpsim.hardware.gpu import Gpu, as_gpu
 from warpsim.hardware.residency import Launch, resolve_launch
 from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
 from warpsim.kernels.program import barriers_not_reached_by_all
 from warpsim.results.provenance import dump, load, provenance, read_call
+from warpsim.simulation.identity import identity
 from warpsim.simulation.run import DeadlockError
 from warpsim.simulation.trace import Trace
 
@@ -66,9 +67,9 @@ class Point:
         return self.launch.blocks is not None or self.launch.persistent
 
     def identity(self) -> dict[str, Any]:
-        """What the random numbers depend on, in JSON types: everything that is simulated, but for the scheduling policy."""
-        parts = {"gpu": self.gpu.identity(), "kernel": self.kernel.identity(), "launch": dump(self.launch)}
-        return parts | {name: getattr(self, name) for name in ("memory", "seed", "sms", "warmup", "cycles")}
+        """Returns the parameters that determine the random numbers: all that the simulation reads, except the policy."""
+        parts = identity(self.gpu, self.kernel, self.launch, self.memory)
+        return parts | {name: getattr(self, name) for name in ("seed", "sms", "warmup", "cycles")}
 
     def streams(self) -> bytes:
         """The identity as bytes, from which `replicate_seed` makes seeds."""
@@ -77,6 +78,9 @@ class Point:
 
 DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(Point) if field.name not in ("gpu", "kernel", "launch")}
 """Argument of `simulate` -> its default."""
+
+ARGUMENTS = ("gpu", "kernel", "warps", "block_warps", "launch", *DEFAULTS)
+"""Arguments of `make_point`."""
 
 
 def make_point(
@@ -96,6 +100,9 @@ def make_point(
             for each other at a barrier for ever (`DeadlockError`).
     """
     gpu, kernel = as_gpu(gpu), as_kernel(kernel)
+    unknown = [name for name in settings if name not in DEFAULTS]
+    if unknown:
+        raise TypeError(f"{unknown[0]}: must be one of {', '.join(ARGUMENTS)}{did_you_mean(unknown[0], ARGUMENTS)}")
     point = Point(gpu, kernel, resolve_launch(gpu, kernel, warps, block_warps, launch), **settings)
     choice("scheduler", point.scheduler, POLICIES)
     choice("memory", point.memory, MEMORY_MODELS)
@@ -128,6 +135,7 @@ def replicate_seed(streams: bytes, replicate: int) -> int:
 def point_provenance(point: Point, trace: Trace | None = None) -> str:
     """The provenance JSON of one simulated point, and of what was traced; `from_provenance` reads it."""
     call = {name: dump(getattr(point, name)) for name in ("gpu", "kernel", "launch")}
+    call["latency_table"] = point.gpu.latency_table
     call |= {name: getattr(point, name) for name in DEFAULTS}
     if trace is not None:
         call["trace"] = dump(trace)
@@ -141,5 +149,10 @@ def from_provenance(text: str) -> dict[str, Any]:
         ValueError: the text is not the provenance of a `simulate` call.
     """
     call = read_call(text, "simulate")
+    table = call.pop("latency_table", None)
     types = {"gpu": Gpu, "kernel": Kernel, "launch": Launch, "trace": Trace}
-    return {name: load(types[name], value) if name in types else value for name, value in call.items()}
+    arguments = {name: load(types[name], value) if name in types else value for name, value in call.items()}
+    gpu = arguments["gpu"]
+    if table is not None and gpu.latency_table != table:
+        raise ValueError(f"provenance: the table of latencies {gpu.memory.distribution!r} has changed since")
+    return arguments

@@ -133,8 +133,12 @@ class Plan(Space):
         settings["zip"] = {axis: names for axis, names in record["axes"].items() if [*map(dimension, names)] != [axis]}
         settings["common"] = record["common"]
         plan = cls._restored(settings, record["derived"], record["tile_shape"])
-        if plan.record()["kernels"] != record["kernels"]:
+        now = plan.record()
+        if now["kernels"] != record["kernels"] and plan._digests(with_labels=True) != record["kernels"]:
             raise ValueError("provenance: a kernel of the sweep has changed since; its name now refers to another program")
+        changed = [name for name, table in record.get("latency_tables", {}).items() if now["latency_tables"][name] != table]
+        if changed:
+            raise ValueError(f"provenance: the table of latencies of {changed[0]} has changed since")
         return plan
 
     @classmethod
@@ -181,6 +185,7 @@ class Plan(Space):
             "derived": dict(self.words),
             "common": list(self.common),
             "gpus": {name: dump(gpu) for name, gpu in self.gpus.items()},
+            "latency_tables": {name: gpu.latency_table for name, gpu in self.gpus.items()},
             "kernels": self._kernel_digests,
             "programs": self._programs,
             "tile_shape": list(self.grid.shape),
@@ -189,10 +194,15 @@ class Plan(Space):
 
     @cached_property
     def _kernel_digests(self) -> list[dict[str, Any]]:
+        return self._digests()
+
+    def _digests(self, *, with_labels: bool = False) -> list[dict[str, Any]]:
+        """Returns the parameters and the digest of each kernel; with labels as warpsim 0.1 computed the digests."""
         digests = []
         for position in self.kernel_positions():
             values = self.at(position)
-            program = json.dumps(build_kernel(values).identity(), sort_keys=True).encode()
+            kernel = build_kernel(values)
+            program = json.dumps(dump(kernel) if with_labels else kernel.identity(), sort_keys=True).encode()
             parameters = {name: to_json(label(name, value)) for name, value in values.items() if is_program(name)}
             digests.append({**parameters, "sha256": hashlib.sha256(program).hexdigest()})
         return digests

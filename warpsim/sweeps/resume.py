@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from warpsim.hardware.gpu import GPU_LABELS
-from warpsim.kernels.program import KERNEL_LABELS
-from warpsim.results.provenance import read_call
+from warpsim.kernels import Kernel
+from warpsim.results.provenance import load, read_call
 from warpsim.store.zarr_store import Store, StoreError
 from warpsim.sweeps.axes import Axis
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.replicates import read_replicates
 from warpsim.sweeps.settings import from_json, to_json
+
+_BY_NAME = ("gpus", "programs", "latency_tables")
+"""Entries of a record that hold one value for each chip or kernel."""
 
 
 def fit_to_store(plan: Plan, store: Store) -> tuple[Plan, list[str]]:
@@ -26,11 +29,11 @@ def fit_to_store(plan: Plan, store: Store) -> tuple[Plan, list[str]]:
         StoreError: the store holds another plan; the message shows the differences.
     """
     try:
-        stored = read_call(store.attrs["provenance"], "sweep")
+        stored = _without_labels(read_call(store.attrs["provenance"], "sweep"))
     except ValueError as error:
         raise StoreError(f"{store.path}: {error}") from None
     plan = plan.rearranged({name: _in_stored_order(axis, stored) for name, axis in plan.axes.items()}, stored["tile_shape"])
-    record, stored = _without_labels(plan.record()), _without_labels(stored)
+    record = _without_labels(plan.record())
     if differences(_stored_part(record, stored), stored):
         lines = differences(record, stored)
         shown = lines[:10] + [f"and {len(lines) - 10} more"] * (len(lines) > 10)
@@ -47,15 +50,17 @@ def fit_to_store(plan: Plan, store: Store) -> tuple[Plan, list[str]]:
 
 def _without_labels(record: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the record of a plan without what is only for people in its chips and kernels."""
-    labels = {*GPU_LABELS, *KERNEL_LABELS, "comment", "fit_rms_percent"}
+    gpus = {name: _unlabelled_gpu(described) for name, described in record["gpus"].items()}
+    programs = {name: load(Kernel, program).identity() for name, program in record["programs"].items()}
+    return {**record, "gpus": gpus, "programs": programs, "latency_tables": record.get("latency_tables", {})}
 
-    def cleaned(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: cleaned(inner) for key, inner in value.items() if key not in labels}
-        return [cleaned(item) for item in value] if isinstance(value, list) else value
 
-    parts = {part: {name: cleaned(described) for name, described in record[part].items()} for part in ("gpus", "programs")}
-    return {**record, **parts}
+def _unlabelled_gpu(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the description of a chip without labels, and without what only analytical models read."""
+    not_simulated = ("measured", "contention", "pin_bandwidth_gbs")
+    memory = {key: value for key, value in described["memory"].items() if key not in not_simulated}
+    memory["queue"] = {key: value for key, value in memory["queue"].items() if key != "fit_rms_percent"}
+    return {key: value for key, value in described.items() if key not in GPU_LABELS} | {"memory": memory}
 
 
 def differences(plan: Any, stored: Any, key: str = "") -> list[str]:
@@ -99,7 +104,7 @@ def _stored_part(record: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[s
     if read_replicates(settings["replicates"]).extends(read_replicates(stored["settings"]["replicates"])):
         settings["replicates"] = stored["settings"]["replicates"]
     part = {**record, "settings": settings}
-    part |= {name: {key: value for key, value in record[name].items() if key in stored[name]} for name in ("gpus", "programs")}
+    part |= {name: {key: value for key, value in record[name].items() if key in stored[name]} for name in _BY_NAME}
     if _same_kernels(record, stored):
         part["kernels"] = stored["kernels"]
     return part
@@ -120,7 +125,7 @@ def _selection(record: Mapping[str, Any], stored: Mapping[str, Any]) -> str:
         settings["replicates"] = fewer
     kernels = record["kernels"] if _same_kernels(stored, record) else []
     part = {**stored, "settings": settings, "tile_shape": record["tile_shape"], "kernels": kernels}
-    part |= {name: {key: value for key, value in stored[name].items() if key in record[name]} for name in ("gpus", "programs")}
+    part |= {name: {key: value for key, value in stored[name].items() if key in record[name]} for name in _BY_NAME}
     part["axes"] = {axis: columns for axis, columns in stored["axes"].items() if isinstance(settings[columns[0]], list)}
     if differences(record, part):
         return ""

@@ -13,7 +13,7 @@ import numpy as np
 
 from warpsim.arguments import integer
 from warpsim.hardware.gpu import Gpu, load_gpu
-from warpsim.kernels import Kernel
+from warpsim.kernels import Kernel, list_kernels
 from warpsim.results.schema import SWEEP_VARIABLES
 from warpsim.simulation.point import DEFAULTS as POINT_DEFAULTS
 
@@ -104,6 +104,8 @@ def checked_value(name: str, value: Any) -> Any:
         return value if isinstance(value, Gpu) else load_gpu(value)
     if name == "kernel" and not isinstance(value, str | os.PathLike | Kernel | StoredKernel):
         raise TypeError(f"kernel = {value!r}: must be a name, a path or a Kernel")
+    if name == "kernel" and isinstance(value, str) and value.lower() in list_kernels():
+        return value.lower()
     if isinstance(value, Mapping | list | tuple):
         kind = "table" if isinstance(value, Mapping) else "list"
         raise TypeError(f"{name} = {value!r}: must be a value or a list of values, not a {kind}")

@@ -235,7 +235,10 @@ class Space:
         if self.common == COMMON:
             return None
         values = {name: value for name, value in self.at(position).items() if name not in (*self.common, "replicates")}
-        by_value = {n: value.identity() if isinstance(value, Gpu) else to_json(label(n, value)) for n, value in values.items()}
+        if not any(map(is_program, self.common)):  # then the kernel can be built, and enters by value
+            program = build_kernel(values).identity()
+            values = {name: value for name, value in values.items() if not is_program(name)} | {"kernel program": program}
+        by_value = {name: _by_value(name, value) for name, value in values.items()}
         return json.dumps(by_value, sort_keys=True).encode()
 
     def describe(self, position: tuple[int, ...]) -> str:
@@ -289,3 +292,10 @@ class Space:
         if wrong:
             raise ValueError(f"common = {common!r}: {wrong[0]}: must be one of {', '.join(allowed)}")
         return tuple(sorted(settings))
+
+
+def _by_value(name: str, value: Any) -> Any:
+    """Returns the value of a setting in JSON types, a chip without its labels."""
+    if isinstance(value, Gpu):
+        return value.identity()
+    return value if isinstance(value, dict) else to_json(label(name, value))

@@ -1,0 +1,84 @@
+"""The identity of a point: what a kernel does not read has no effect, not even on the random numbers."""
+
+import pytest
+
+import warpsim as ws
+from warpsim.hardware.whatif import changed_gpu
+from warpsim.simulation.point import make_point
+
+KEPLER = ws.load_gpu("kepler")
+SETTINGS = {"warps": 16, "sms": 1, "warmup": 200, "cycles": 2_000, "replicates": 2}
+NOT_READ_BY_A_MIX = {
+    "sfu.latency_cycles": 36,
+    "smem.interval_cycles": 7,
+    "memory.l2_latency_cycles": 100,
+    "memory.transaction_bytes": 128,
+    "memory.transaction_latency_cycles": 5.0,
+    "memory.stores_per_sm": 3,
+    "shared.banks": 16,
+    "sm.registers": 32768,
+    "sm.shared_bytes": 65536,
+}
+READ_BY_A_MIX = {
+    "alu.latency_cycles": 12,
+    "load.interval_cycles": 2,
+    "memory.latency_cycles": 350,
+    "memory.bandwidth_gbs": 120.0,
+    "memory.queue.dram_servers": 40,
+    "clock_ghz": 1.5,
+    "issue.width": 1,
+    "memory.loads_per_sm": 8,
+}
+
+
+@pytest.mark.parametrize(("key", "value"), NOT_READ_BY_A_MIX.items())
+def test_what_a_kernel_does_not_read_changes_nothing(key, value):
+    kernel = ws.kernels.mix(8)
+    changed = changed_gpu(KEPLER, {key: value})
+    assert changed != KEPLER
+    assert make_point(changed, kernel, **SETTINGS).streams() == make_point(KEPLER, kernel, **SETTINGS).streams()
+    assert ws.simulate(changed, kernel, **SETTINGS).equals(ws.simulate(KEPLER, kernel, **SETTINGS))
+
+
+@pytest.mark.parametrize(("key", "value"), READ_BY_A_MIX.items())
+def test_what_a_kernel_reads_is_part_of_its_identity(key, value):
+    kernel = ws.kernels.mix(8)
+    changed = changed_gpu(KEPLER, {key: value})
+    assert make_point(changed, kernel, **SETTINGS).streams() != make_point(KEPLER, kernel, **SETTINGS).streams()
+
+
+def test_the_same_field_is_read_by_another_kernel():
+    slow = changed_gpu(KEPLER, {"sfu.latency_cycles": 36})
+    kernel = ws.kernels.chain("sfu")
+    assert make_point(slow, kernel, **SETTINGS).identity() != make_point(KEPLER, kernel, **SETTINGS).identity()
+    strided = ws.kernels.chain("load", pattern="stride", stride=8)
+    wide = changed_gpu(KEPLER, {"memory.transaction_bytes": 128})
+    assert make_point(wide, strided, **SETTINGS).identity() != make_point(KEPLER, strided, **SETTINGS).identity()
+
+
+def test_resources_count_only_through_the_launch():
+    kernel = ws.kernels.mix(8)
+    hungry = kernel.model_copy(update={"registers_per_thread": 20, "shared_bytes_per_block": 64})
+    assert make_point(KEPLER, hungry, **SETTINGS).identity() == make_point(KEPLER, kernel, **SETTINGS).identity()
+
+
+def test_memory_models_read_their_own_parameters():
+    kernel = ws.kernels.mix(8)
+    other = changed_gpu(KEPLER, {"memory.queue.dram_servers": 40})
+    for memory, same in (("queue", False), ("fixed", True), ("measured", True)):
+        points = [make_point(gpu, kernel, memory=memory, **SETTINGS) for gpu in (KEPLER, other)]
+        assert (points[0].identity() == points[1].identity()) == same
+
+
+def test_an_unknown_argument_has_a_hint():
+    with pytest.raises(TypeError, match=r"warp: must be one of gpu, kernel, warps, .*did you mean 'warps'"):
+        make_point(KEPLER, ws.kernels.mix(8), warp=3)
+
+
+def test_arguments_of_a_named_kernel_reach_its_builder():
+    settings = {"sms": 1, "warmup": 0, "cycles": 500}
+    named = ws.simulate("KEPLER", "mix", alpha=4, warps=8, **settings)
+    assert named.equals(ws.simulate(KEPLER, ws.kernels.mix(4), warps=8, **settings))
+    assert ws.compare("kepler", "mix", alpha=4, warps=[8], replicates=1, **settings).results.sizes["warps"] == 1
+    with pytest.raises(TypeError, match="alpha: is not an argument, and a Kernel object takes none"):
+        ws.simulate(KEPLER, ws.kernels.mix(4), alpha=4)
