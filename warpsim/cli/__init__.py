@@ -65,6 +65,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=CommandParser)
     for command in COMMANDS:
         command.add(commands)
+    parser.set_defaults(program=parser)  # `warpsim completion` describes it
     return parser
 
 

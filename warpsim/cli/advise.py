@@ -6,7 +6,7 @@ import argparse
 import math
 from typing import TYPE_CHECKING
 
-from warpsim.cli.common import DONE, Commands, add_point_options, add_workers, new_command, request, requested_point
+from warpsim.cli.common import DONE, Commands, add_point_options, add_workers, counted, new_command, request, requested_point
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -80,8 +80,8 @@ def _page(point: Point, ds: xr.Dataset) -> str:
         ))  # fmt: skip
     return "\n".join([
         f"{point.gpu.title}: {point.kernel.title or point.kernel.name}",
-        f"{launch.resident_blocks} blocks of {launch.block_warps} warps per SM, {point.scheduler}, memory {point.memory},"
-        f" {point.replicates} replicates",
+        f"{counted(launch.resident_blocks, 'block')} of {counted(launch.block_warps, 'warp')} per SM, {point.scheduler},"
+        f" memory {point.memory}, {counted(point.replicates, 'replicate')}",
         "",
         text_table(facts),
         "",

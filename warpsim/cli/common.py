@@ -269,6 +269,11 @@ def key_values(option: str, texts: Sequence[str]) -> dict[str, Any]:
     return values
 
 
+def counted(number: int, noun: str) -> str:
+    """Returns a number with its noun, such as "1 block" or "3 blocks"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def selection(where: Sequence[str]) -> dict[str, Any]:
     """Returns the values of `--where`: axis -> a value, or a list of values if the text has commas."""
     values = key_values("--where", where)

@@ -8,18 +8,25 @@ from warpsim.cli.common import DONE, CommandParser, Commands, new_command
 
 SHELLS = ("bash", "zsh", "fish")
 
+_EPILOG = """\
+Add one of these lines to the start-up file of the shell:
+
+  bash: eval "$(warpsim completion bash)"     in ~/.bashrc
+  zsh:  eval "$(warpsim completion zsh)"      in ~/.zshrc, after `autoload -Uz compinit; compinit`
+  fish: warpsim completion fish | source      in ~/.config/fish/config.fish
+"""
+
 
 def add(commands: Commands) -> None:
     """Adds the command."""
     parser = new_command(commands, "completion", _run, "print a script that completes warpsim's commands in a shell")
     parser.add_argument("shell", choices=SHELLS, help="the shell")
-    parser.epilog = 'bash, zsh: eval "$(warpsim completion bash)"; fish: warpsim completion fish | source'
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EPILOG
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.cli import make_parser
-
-    print(script(make_parser(), options.shell))
+    print(script(options.program, options.shell))
     return DONE
 
 

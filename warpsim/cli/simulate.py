@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from warpsim.cli.common import DONE, Commands, RequestError, add_point_options, new_command, requested_point
+from warpsim.cli.common import DONE, Commands, RequestError, add_point_options, counted, new_command, requested_point
 
 
 def add(commands: Commands) -> None:
@@ -39,11 +39,11 @@ def _run(options: argparse.Namespace) -> int:
         print(json.dumps({"ops": ops, "variables": variables, "provenance": json.loads(point_provenance(point))}))
         return DONE
     launch = point.launch
-    resident = f"{launch.resident_blocks} blocks of {launch.block_warps} warps per SM"
+    resident = f"{counted(launch.resident_blocks, 'block')} of {counted(launch.block_warps, 'warp')} per SM"
     print(f"{point.gpu.title}: {point.kernel.title or point.kernel.name}")
     print(f"{resident}, {point.scheduler}, memory {point.memory}")
-    window = "to the end of the grid" if point.finite else f"{point.cycles} cycles after {point.warmup}"
-    print(f"{point.sms or point.gpu.sms} SMs, {window}, root seed {point.seed}")
+    window = "to the end of the grid" if point.finite else f"{counted(point.cycles, 'cycle')} after {point.warmup}"
+    print(f"{counted(point.sms or point.gpu.sms, 'SM')}, {window}, root seed {point.seed}")
     if point.replicates > 1:
         print(f"means of {point.replicates} replicates ± half the width of their 95 % intervals")
     print(f"\n{summary(arrays, ops)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from warpsim.cli.common import DONE, Commands, new_command, request
+from warpsim.cli.common import DONE, Commands, counted, new_command, request
 
 
 def add(commands: Commands) -> None:
@@ -22,8 +22,7 @@ def _run(options: argparse.Namespace) -> int:
     with request():
         store = open_store(options.out, read_only=True)
     counts = tile_counts(store.log)
-    tiles = "1 tile" if len(store.grid) == 1 else f"{len(store.grid)} tiles"
-    print(f"{tiles} of {store.grid.points} points")
+    print(f"{counted(len(store.grid), 'tile')} of {counted(store.grid.points, 'point')}")
     print(f"done {counts.done}, pending {counts.pending}, failed {len(counts.failures)}")
     if counts.done and counts.done < len(store.grid):
         print(f"time left: about {duration(counts.seconds_left)} with one worker")

@@ -21,8 +21,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--processes", action="store_true", help="use processes, not threads: faster for points of a few ms")
     parser.add_argument("--extend", action="store_true", help="add what the store lacks, if it holds a part of the plan")
     parser.add_argument("--dask", metavar="ADDRESS", help="run the tiles on the workers of this Dask scheduler")
-    parser.add_argument("--share", default="1/1", metavar="K/N", help="only the K-th of N shares of the tiles")
-    parser.add_argument("--tile", dest="share", default=argparse.SUPPRESS, help=argparse.SUPPRESS)  # in older job scripts
+    share = parser.add_mutually_exclusive_group()
+    share.add_argument("--share", default="1/1", metavar="K/N", help="only the K-th of N shares of the tiles")
+    share.add_argument("--tile", dest="share", default=argparse.SUPPRESS, help=argparse.SUPPRESS)  # in older job scripts
     parser.add_argument("--tiles", metavar="LIST", help="only these tiles, such as 0-9,12; - reads the list from standard input")
 
 

@@ -9,14 +9,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
+
+from warpsim.hardware.files import lines, problems
 
 
 class StrictModel(BaseModel):
-    """A frozen model that rejects unknown keys and converts no types: 1.0 is not an integer."""
+    """A frozen model that rejects unknown keys and converts no types: 1.0 is not an integer.
+
+    The constructor states its errors as files do: a ValueError with a line `key = value: what is allowed` for each.
+    """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+    def __init__(self, /, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            raise ValueError("\n".join(lines(problems(type(self), error)))) from None
+
+    # Tables inside a table are validated without this constructor, so that errors keep their whole location.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class ParamsFileError(ValueError):
     def __init__(self, source: str, problems: Iterable[Problem]) -> None:
         """Formats the problems of the file `source`."""
         self.source = source
-        self.errors = tuple(f"{source}: {_dotted(place)}{text}" for place, text in problems)
+        self.errors = tuple(f"{source}: {line}" for line in lines(problems))
         super().__init__("\n".join(self.errors))
 
 
@@ -117,6 +117,11 @@ def problems(model: type[BaseModel], error: ValidationError) -> list[Problem]:
         else:
             result.append((place, f" = {value}: {_message(item, kind)}"))
     return result
+
+
+def lines(problems: Iterable[Problem]) -> list[str]:
+    """Returns one line for each problem: `dotted.key = value: what is allowed`."""
+    return [f"{_dotted(place)}{text}" for place, text in problems]
 
 
 def format_value(value: object) -> str:

@@ -28,6 +28,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from warpsim.arguments import did_you_mean
 from warpsim.hardware import files as params
 from warpsim.kernels.builders import BUILDERS
 from warpsim.kernels.program import Kernel
@@ -37,6 +38,26 @@ __all__ = ["KernelFileError", "kernel_arguments", "list_kernels", "load_kernel"]
 
 class KernelFileError(params.ParamsFileError):
     """All errors of a kernel file, with one line for each."""
+
+
+class UnknownArgumentsError(ValueError):
+    """A kernel does not take some of the arguments that it is given.
+
+    `kernel` is its name, `arguments` what is given, and `allowed` the names that it takes. `others` are further names that the
+    caller accepts, such as the settings of a plan, for hints at misspelled ones.
+    """
+
+    def __init__(
+        self, kernel: str, arguments: Mapping[str, Any], allowed: tuple[str, ...], others: tuple[str, ...] = ()
+    ) -> None:
+        """Formats a line for each unknown argument."""
+        self.kernel, self.arguments, self.allowed = kernel, arguments, allowed
+        takes = f"kernel {kernel!r} takes {', '.join(allowed) or 'no arguments'}"
+        names = (*allowed, *others)
+        wrong = [name for name in arguments if name not in allowed]
+        super().__init__(
+            "\n".join(f"{name} = {arguments[name]!r}: unknown{did_you_mean(name, names)}; {takes}" for name in wrong)
+        )
 
 
 def list_kernels() -> list[str]:
@@ -93,12 +114,12 @@ def load_kernel(name_or_path: str | os.PathLike[str], **arguments: Any) -> Kerne
     data = params.read_toml(path, KernelFileError)
     if "builder" not in data:
         if arguments:
-            raise _unknown_arguments(arguments, (), path)
+            raise UnknownArgumentsError(path.stem, arguments, ())
         return _parse_kernel(data, str(path))
     builder, given = _builder_of(data, str(path))
     parameters = inspect.signature(BUILDERS[builder]).parameters
     if not set(arguments) <= set(parameters):
-        raise _unknown_arguments(arguments, tuple(parameters), path)
+        raise UnknownArgumentsError(path.stem, arguments, tuple(parameters))
     values = given | arguments
     missing = [p.name for p in parameters.values() if p.default is p.empty and p.name not in values]
     if missing:
@@ -110,12 +131,6 @@ def load_kernel(name_or_path: str | os.PathLike[str], **arguments: Any) -> Kerne
             raise
         lines = str(error).splitlines()
         raise KernelFileError(str(path), [(("arguments",), f".{line}") for line in lines]) from None
-
-
-def _unknown_arguments(arguments: Mapping[str, Any], allowed: tuple[str, ...], path: Path) -> ValueError:
-    takes = f"kernel {path.stem!r} takes {', '.join(allowed) or 'no arguments'}"
-    wrong = (f"{name} = {value!r}: unknown; {takes}" for name, value in arguments.items() if name not in allowed)
-    return ValueError("\n".join(wrong))
 
 
 def _builder_of(data: Mapping[str, Any], source: str) -> tuple[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.whatif import changed_gpu
+from warpsim.kernels import Kernel
 from warpsim.sweeps.derived import DERIVABLE, derived_union
 from warpsim.sweeps.settings import DEFAULTS, OBJECTS, RESERVED, SWEEP_WIDE, checked_value, checked_values, dimension, label
 
@@ -185,5 +186,6 @@ def _check(axis: Axis, given: Any) -> None:
     if len({*rows}) == len(rows):
         return
     repeated = sorted({", ".join(map(str, row)) for row, n in Counter(rows).items() if n > 1})
-    name = f"{axis.name} = {given!r}" if axis.single else axis.name
+    shown = [label(axis.name, value) if isinstance(value, Gpu | Kernel) else value for value in given]
+    name = f"{axis.name} = {shown!r}" if axis.single else axis.name
     raise ValueError(f"{name}: {'; '.join(repeated[:5])} is given twice on the axis")

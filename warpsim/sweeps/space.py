@@ -12,10 +12,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from warpsim.arguments import InvalidPoint
+from warpsim.arguments import InvalidPoint, did_you_mean
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.whatif import changed_gpu, check_fields_act
 from warpsim.kernels import Kernel, load_kernel
+from warpsim.kernels.files import UnknownArgumentsError
 from warpsim.kernels.whatif import changed_kernel
 from warpsim.results.schema import result_coordinates, result_ops
 from warpsim.simulation.point import DEFAULTS as POINT_DEFAULTS
@@ -25,6 +26,7 @@ from warpsim.sweeps.derived import derived_values
 from warpsim.sweeps.replicates import read_replicates, recorded
 from warpsim.sweeps.settings import (
     DEFAULTS,
+    OBJECTS,
     SWEEP_WIDE,
     StoredKernel,
     dimension,
@@ -37,6 +39,9 @@ from warpsim.sweeps.settings import (
 
 COMMON = ("scheduler",)
 """Default of `common`: scheduling policies are compared with common random numbers."""
+
+SETTINGS = (*OBJECTS, *DEFAULTS, "common", "zip", "points", "tile_points")
+"""Names that a plan accepts besides arguments of kernels and fields of chips and kernels."""
 
 _POINT_SETTINGS = ("block_warps", *(name for name in POINT_DEFAULTS if name != "replicates"))
 """Settings that are passed to `make_point` unchanged."""
@@ -86,9 +91,14 @@ def build_kernel(values: Mapping[str, Any]) -> Kernel:
     kernel = values["kernel"].kernel if isinstance(values["kernel"], StoredKernel) else values["kernel"]
     arguments = {name: value for name, value in values.items() if is_argument(name)}
     if not isinstance(kernel, Kernel):
-        kernel = load_kernel(kernel, **arguments)
+        try:
+            kernel = load_kernel(kernel, **arguments)
+        except UnknownArgumentsError as error:
+            raise UnknownArgumentsError(error.kernel, arguments, error.allowed, others=SETTINGS) from None
     elif arguments:
-        raise TypeError(f"{next(iter(arguments))}: is not a setting of a plan, and a Kernel object takes no arguments")
+        name = next(iter(arguments))
+        hint = did_you_mean(name, SETTINGS)
+        raise TypeError(f"{name}: is not a setting of a plan{hint}; a Kernel object takes no arguments")
     fields = {name.removeprefix("kernel."): values[name] for name in values if name.startswith("kernel.")}
     return changed_kernel(kernel, fields)
 
