@@ -13,7 +13,7 @@ from tests.strategies import Case, cases, examples, small_gpu
 from tests.test_engine_twin import COPY
 from tests.test_engine_twin import case as directed
 from warpsim.encode import encode, with_seed
-from warpsim.engine.check import Inconsistent, dump, verify
+from warpsim.engine.check import InconsistentError, dump, verify
 from warpsim.engine.chip import begin_counting, end_counting, run
 from warpsim.engine.state import Outcome, allocate
 
@@ -76,7 +76,7 @@ BREAKS: dict[str, Any] = {
 def test_what_is_broken_is_noticed(what: str) -> None:
     machine, state = half_way()
     BREAKS[what](state)
-    with pytest.raises(Inconsistent, match=what):
+    with pytest.raises(InconsistentError, match=what):
         verify(machine, state)
 
 

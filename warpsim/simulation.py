@@ -309,7 +309,7 @@ def trace_run(
     from warpsim.encode import encode, with_seed
 
     machine = with_seed(encode(gpu, kernel, launch, scheduler=scheduler, memory=memory, sms=sms), seed)
-    keep = Keep(issues=rows, lives=rows, changes=rows, by_line=True)
+    keep = Keep(issues=rows, lives=rows, changes=rows)
     state, _ = drive(machine, kernel.name, warmup, cycles, keep)
     return traced(machine, state, list(gpu.ops), warmup)
 

@@ -15,7 +15,7 @@ import numpy as np
 from warpsim.engine.bits import NONE, at, below, cause_of, end_of, first, reason_of, rest, size, wait_until
 from warpsim.engine.jit import inline, rare
 from warpsim.engine.lanes import lanes_at_most, load, time_of
-from warpsim.engine.state import BITMAP, LONGEST_WINDOW, MAX_WARPS, STATES, Life, WarpState
+from warpsim.engine.state import LONGEST_WINDOW, MAX_WARPS, STATES, Life, WarpState
 
 _RUNNING, _AT_BARRIER, _DRAINING = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
 _SELECTED, _NOT_SELECTED = int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
