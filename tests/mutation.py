@@ -4,8 +4,8 @@
 
 Each mutant changes one place in one file of `warpsim/engine/`, and runs the kill suite (`python -m tests.mutation --kill`) on a
 copy of the engine as plain Python, so that nothing is compiled. The suite compares small programs with the twin, verifies the
-state at random cycles, and stops at the first difference. A mutant that runs into the time limit counts as killed, too. Survivors are
-listed with their place; those that are equivalent are explained in tests/mutation_survivors.md.
+state at random cycles, and stops at the first difference. A mutant that runs into the time limit counts as killed, too. Survivors
+are listed with their place; those that are equivalent are explained in tests/mutation_survivors.md.
 """
 
 from __future__ import annotations
@@ -131,6 +131,7 @@ def kill() -> None:
             assert_same(replace(case, options=case.options | {"scheduler": policy}))
     test_trace.TestRandomPrograms().test_sums_over_lines_schedulers_bins_and_sms()
     test_trace.TestRandomPrograms().test_states_over_time_are_those_of_the_twin()
+    test_engine_parts.test_bins_of_latencies()
     test_engine_parts.test_extra_transactions_delay_an_access()
     test_engine_parts.test_measured_latency_lies_between_the_two_rows_around_the_load()
     for pause in range(1, 18):

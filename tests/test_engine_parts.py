@@ -14,7 +14,7 @@ from numba.core import config
 
 from tests.strategies import examples
 from warpsim.engine import bits, flights, lanes, memory
-from warpsim.engine.state import BINS, BUCKET_CYCLES, CHIP, DETAIL, NEVER, SM, UNKNOWN, WINDOW_BUCKETS
+from warpsim.engine.state import BINS, BUCKET_CYCLES, CHIP, DETAIL, NEVER, SM, TALLY, UNKNOWN, WINDOW_BUCKETS
 
 SETS = st.integers(0, 2**64 - 1)
 
@@ -175,3 +175,12 @@ def test_measured_latency_lies_between_the_two_rows_around_the_load() -> None:
         for u in (0.0, 0.25 / BINS, 0.5, 0.9999, 1.0 - 2.0**-53):
             at_rows = [np.interp(u * BINS, np.arange(BINS + 1), row) for row in rows]
             assert memory.measured_latency(machine, load, u) == pytest.approx(np.interp(load, loads, at_rows), rel=1e-12)
+
+
+def test_bins_of_latencies() -> None:
+    """1 cycle below 4096, 64 cycles from there on, the last one open (docs/model.md, section 7)."""
+    tally = np.zeros(1, TALLY).view(np.recarray)[0]
+    for latency, place in ((0, 0), (4095, 4095), (4096, 4096), (4159, 4096), (4160, 4097), (266176, 8191), (10**7, 8191)):
+        tally.histogram[:] = 0
+        memory.count_latency(tally, np.int64(latency))
+        assert np.flatnonzero(tally.histogram).tolist() == [place]
