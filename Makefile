@@ -15,8 +15,9 @@ test: .venv/installed-test  ## the tests, in two processes
 test-slurm: .venv/installed-test  ## sweeps under a real Slurm of one node, where it can be installed and started (root, Debian)
 	$(BIN)/pytest -m slurm -rs
 
-verify: .venv/installed-test  ## the heavier statistical tests
+verify: .venv/installed-test  ## the heavier statistical tests; mutants of the engine, of which the tests must notice all but a few
 	$(BIN)/pytest -m verify
+	$(BIN)/python -m tests.engine.mutation
 
 bench: .venv/installed-test  ## speed of the engine and of the command line
 	$(BIN)/pytest benchmarks -m bench --benchmark-columns=median,min,max

@@ -35,6 +35,13 @@ def test_mix_on_kepler(benchmark, alpha, warps, scheduler):
     simulated(benchmark, make_point(load_gpu("kepler"), mix(alpha=alpha), warps=warps, scheduler=scheduler))
 
 
+def test_mix_on_132_sms(benchmark):
+    """At least 70 % of the rate of Kepler's 8 SMs."""
+    gpu = load_gpu("kepler")
+    large = gpu.model_copy(update={"sms": 132, "memory": gpu.memory.model_copy(update={"bandwidth_gbs": 154 * 132 / 8})})
+    simulated(benchmark, make_point(large, mix(alpha=32), warps=64, cycles=20_000, warmup=2_000))
+
+
 def test_vector_add_on_kepler(benchmark):
     simulated(benchmark, make_point(load_gpu("kepler"), load_kernel("vector_add")))
 

@@ -180,6 +180,9 @@ DIRECTED: dict[str, Case] = {
             SFU, SFU, Conditional(then=[ALU], probability=1.0, src=("r2",)), one("store", 2), one("alu", 2)
         ),
     ),
+    "a result that a later instruction awaits": case(
+        small_gpu(ops={"alu": {"latency_cycles": 24}}), kernel(ALU, one("alu", 2), ALU, one("alu", 2), SFU, ALU)
+    ),
     "one destination": case(
         small_gpu(issue={"width": 2}), kernel(LOAD, Instruction("alu", dst="r3", src=("r1",)), ALU)
     ),

@@ -74,6 +74,6 @@ def test_a_limit_of_the_sm_is_shared_fairly(limit: int, scheduler: str) -> None:
 def test_engine_and_twin_agree_where_every_unit_is_contended(interval: int, scheduler: str) -> None:
     ops = {name: {"scope": "sm", "interval_cycles": interval} for name in ("alu", "sfu", "smem", "load", "store", "branch")}
     gpu = small_gpu(sm={"schedulers": 4}, issue={"width": 2}, ops=ops, memory={"loads_per_sm": 3, "stores_per_sm": 2})
-    body = kernel(one("alu"), one("smem", 2), one("load", 3), one("sfu", 4), one("store", 1), one("smem", 3, ways=3), one("alu", 5))
+    links = (one("alu"), one("smem", 2), one("load", 3), one("sfu", 4), one("store", 1), one("smem", 3, ways=3), one("alu", 5))
     options = {"scheduler": scheduler, "memory": "queue", "seed": 7, "warmup": 50, "cycles": 400}
-    assert_same(Case(gpu, body, Launch(block_warps=2, resident_blocks=4), options))
+    assert_same(Case(gpu, kernel(*links), Launch(block_warps=2, resident_blocks=4), options))

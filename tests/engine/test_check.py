@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.engine.test_against_reference import COPY
 from tests.engine.test_against_reference import case as directed
 from tests.support.strategies import Case, cases, examples, small_gpu
-from warpsim.engine.check import Inconsistent, dump, verify
+from warpsim.engine.check import InconsistentError, dump, verify
 from warpsim.engine.chip import begin_counting, end_counting, run
 from warpsim.engine.state import Outcome, allocate
 from warpsim.simulation.encode import encode, with_seed
@@ -76,7 +76,7 @@ BREAKS: dict[str, Any] = {
 def test_what_is_broken_is_noticed(what: str) -> None:
     machine, state = half_way()
     BREAKS[what](state)
-    with pytest.raises(Inconsistent, match=what):
+    with pytest.raises(InconsistentError, match=what):
         verify(machine, state)
 
 

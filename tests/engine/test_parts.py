@@ -14,7 +14,7 @@ from numba.core import config
 
 from tests.support.strategies import examples
 from warpsim.engine import bits, flights, lanes, memory
-from warpsim.engine.state import BUCKET_CYCLES, NEVER, SM, UNKNOWN, WINDOW_BUCKETS
+from warpsim.engine.state import BINS, BUCKET_CYCLES, CHIP, DETAIL, NEVER, SM, TALLY, UNKNOWN, WINDOW_BUCKETS
 
 SETS = st.integers(0, 2**64 - 1)
 
@@ -147,3 +147,40 @@ def test_the_present_load_after_a_pause(pause: int) -> None:
     expected = sum(n for bucket, n in held.items() if bucket > 19 + pause - WINDOW_BUCKETS)
     assert memory.present_load(state, np.int64(now)) == pytest.approx(expected / (7 * BUCKET_CYCLES + 6))
     assert state.window[WINDOW_BUCKETS] == 19 + pause
+
+
+def test_extra_transactions_delay_an_access() -> None:
+    """Request j of n is delayed by j * extra / (n - 1) transaction latencies (docs/model.md, section 5)."""
+    chip = np.zeros(1, CHIP).view(np.recarray)[0]
+    detail = np.zeros(1, DETAIL).view(np.recarray)[0]
+    chip.transaction_latency = 2.5
+    for requests, extra in ((1, 0), (1, 3), (4, 0), (4, 1), (4, 3), (5, 8)):
+        detail.requests, detail.extra = requests, extra
+        for request in range(requests):
+            expected = request * extra / (requests - 1) * 2.5 if requests > 1 else 0.0
+            assert memory.delay_of(chip, detail, request) == expected
+
+
+class Measured(NamedTuple):
+    loads: Any
+    quantiles: Any
+
+
+def test_measured_latency_lies_between_the_two_rows_around_the_load() -> None:
+    """At the rows themselves, between each pair of them, and beyond both ends."""
+    loads = np.array([0.0, 1.0, 3.0, 4.5, 8.0])
+    rows = np.sort(np.random.default_rng(1).uniform(200, 900, (5, BINS + 1)), axis=1)
+    machine = Measured(loads, rows)
+    for load in (-1.0, 0.0, 0.2, 1.0, 2.0, 3.0, 3.1, 4.4, 4.5, 7.9, 8.0, 9.0):
+        for u in (0.0, 0.25 / BINS, 0.5, 0.9999, 1.0 - 2.0**-53):
+            at_rows = [np.interp(u * BINS, np.arange(BINS + 1), row) for row in rows]
+            assert memory.measured_latency(machine, load, u) == pytest.approx(np.interp(load, loads, at_rows), rel=1e-12)
+
+
+def test_bins_of_latencies() -> None:
+    """1 cycle below 4096, 64 cycles from there on, the last one open (docs/model.md, section 7)."""
+    tally = np.zeros(1, TALLY).view(np.recarray)[0]
+    for latency, place in ((0, 0), (4095, 4095), (4096, 4096), (4159, 4096), (4160, 4097), (266176, 8191), (10**7, 8191)):
+        tally.histogram[:] = 0
+        memory.count_latency(tally, np.int64(latency))
+        assert np.flatnonzero(tally.histogram).tolist() == [place]

@@ -39,7 +39,7 @@ class TestRandomPrograms:
     @examples(30)
     @given(cases())
     def test_sums_over_lines_schedulers_bins_and_sms(self, case: Case) -> None:
-        run = driven(case, Keep(lives=1000, changes=1000, by_line=True, bins=3))
+        run = driven(case, Keep(lives=1000, changes=1000, bins=3))
         plain = driven(case, None)
         if isinstance(run, str):
             assert run == plain

@@ -82,7 +82,7 @@ def whole_run(
     """
 
     machine = with_seed(encode(gpu, kernel, launch, scheduler=scheduler, memory=memory, sms=sms), seed)
-    keep = Keep(issues=rows, lives=rows, changes=rows, by_line=True)
+    keep = Keep(issues=rows, lives=rows, changes=rows)
     state, _ = drive(machine, kernel.name, warmup, cycles, keep)
     classes = list(gpu.ops)
     tally, chip, end = state.tally[0], machine.chip[0], int(state.clock[0].cycle)

@@ -1,1 +1,34 @@
-"""The compiled machine of docs/model.md: numpy arrays in, counters out. It imports numpy and numba only."""
+"""The compiled machine of docs/model.md: numpy arrays in, counters out. It imports numpy and numba only.
+
+How to read the engine
+======================
+
+SMs affect each other through memory and through the supply of blocks only, and never sooner than after some hundred cycles. So
+every SM runs alone for a *window* of that length, and then the requests of all SMs are served in order (conservative lookahead,
+as in parallel discrete-event simulation). Inside a window the same holds for the schedulers of an SM, but for *shared* classes,
+whose units belong to the SM. So each scheduler runs ahead until it needs something shared.
+
+Read the files in this order:
+
+* state.py: what is configured (Machine) and what changes (State), one field a line with its unit and range.
+* chip.py: `run`, the loop over windows. window.py: an SM in a window; `take_turns` is section 3 of docs/model.md.
+* lanes.py: one number for each warp of a scheduler, in one vector register. schedulers.py: policies, as ranks of these warps.
+  timetable.py: when a lane wakes, and what lies too far ahead for a lane.
+* issue.py: one instruction issues. units.py, registers.py, control.py: units, scoreboard, branches and loops.
+* blocks.py: launch, barriers, retirement. exchange.py: what happens between windows. memory.py: when a request returns.
+  flights.py: limits of accesses in flight.
+* attribution.py: where every warp-cycle goes (section 7). The timing code calls `waits`, `issues` and `refuses`, and knows no
+  more.
+* check.py: `verify` asserts that a state is consistent, `dump` prints an SM. bits.py, rng.py, jit.py: sets, chance, the compiler.
+
+Some habits that the compiler asks for:
+
+* There are three kinds of index. `slot` is a warp slot of an SM, `lane` = slot // schedulers its place at its scheduler, and
+  `index` = sm.index * MAX_WARPS + slot its place on the chip. `s` is a scheduler of an SM, `step` an instruction of the program.
+* `at(i)` says that an index is not negative, which saves the code that counts from the end of an array.
+* Sets of warps, schedulers or cycles are bits of a uint64. numba makes a float of an int64 and a uint64, so that constants that
+  meet sets are written as np.uint64.
+* A wait is one word: its end, the step that causes it, and its name.
+* Functions marked `inline` are compiled into their callers, since the state is many arrays, too many to pass. Nothing allocates.
+* With NUMBA_DISABLE_JIT=1 all of it runs as plain Python, with the same results.
+"""

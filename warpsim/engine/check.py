@@ -14,7 +14,7 @@ _plain = [getattr(function, "py_func", function) for function in (end_of, cause_
 _end_of, _cause_of, _reason_of = _plain
 
 
-class Inconsistent(AssertionError):
+class InconsistentError(AssertionError):
     """The state of the engine contradicts itself, which is an error of the engine."""
 
 
@@ -27,7 +27,7 @@ def verify(machine: Machine, state: State, *, counted_from: int | None = None) -
         counted_from: the first cycle that is counted, once `end_counting` has been called; the sums are compared then.
 
     Raises:
-        Inconsistent: with what is wrong.
+        InconsistentError: with what is wrong.
     """
     for sm in state.sms:
         _verify_warps(machine, state, sm)
@@ -42,7 +42,7 @@ def verify(machine: Machine, state: State, *, counted_from: int | None = None) -
 
 def _require(condition: bool | np.bool_, what: str) -> None:
     if not condition:
-        raise Inconsistent(what)
+        raise InconsistentError(what)
 
 
 def _slots(machine: Machine, state: State, sm: np.record) -> list[tuple[int, np.record]]:
@@ -75,10 +75,11 @@ def _verify_warps(machine: Machine, state: State, sm: np.record) -> None:
         _require(end >= warp.start, f"{name}: its wait ends before its start")
         soonest = max(end, int(scheduler.next_issue)) - int(sm.begin)
         if far:
-            _require(soonest > FARTHEST - (now - sm.begin), f"{name}: far, but it could issue {soonest} cycles from the window's begin")
+            _require(soonest > FARTHEST - (now - sm.begin), f"{name}: far, but it could issue after {soonest} cycles")
         else:
-            _require(wake >= min(max(soonest, 0), FARTHEST) << RANK_BITS, f"{name}: wakes at {wake >> RANK_BITS}, sooner than {soonest}")
-            _require(end <= now or wake >> RANK_BITS == min(soonest, FARTHEST), f"{name}: wakes at {wake >> RANK_BITS}, not {soonest}")
+            time = wake >> RANK_BITS
+            _require(time >= min(max(soonest, 0), FARTHEST), f"{name}: wakes at {time}, sooner than {soonest}")
+            _require(end <= now or time == min(soonest, FARTHEST), f"{name}: wakes at {time}, not {soonest}")
     if chip.policy != Policy.RANDOM:
         for scheduler in state.schedulers[sm.index * chip.schedulers : (sm.index + 1) * chip.schedulers]:
             _require(len(set(scheduler.ranks.tolist())) == len(scheduler.ranks), f"SM {sm.index}: warps of the same rank")

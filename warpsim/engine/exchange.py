@@ -1,7 +1,7 @@
 """What the SMs exchange between windows: requests to memory, and blocks of the supply. docs/model.md, sections 4 and 5.
 
-A load or a store that issues in a window leaves a request. At the end of the window all requests are served, in order of cycle, SM
-and issue, and the warps that wait for them learn until when.
+A load or a store that issues in a window leaves a request. At the end of the window all requests are served, in order of cycle,
+SM and issue, and the warps that wait for them learn until when.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
 """One warp instruction issues. docs/model.md, section 3.
 
-There are two ways to issue. A *plain* step is followed by one that waits for it alone, for a time that is known before the run, and
-it uses nothing that others could wait for; most arithmetic is plain (`issue_plain`). Every other step is executed, and the warp's
-next step is then compared with the registers that it names (`execute`, `complete`). Both ways give the same result. The plain one
-needs a quarter of the time.
+There are two ways to issue. A *plain* step is followed by one that waits for it alone, for a time that is known before the run,
+and it uses nothing that others could wait for; most arithmetic is plain (`issue_plain`). Every other step is executed, and the
+warp's next step is then compared with the registers that it names (`execute`, `complete`). Both ways give the same result. The
+plain one needs a quarter of the time.
 """
 
 import numpy as np

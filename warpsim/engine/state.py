@@ -1,7 +1,7 @@
 """The data of the engine: what is configured (Machine) and what changes (State), as a few arrays of records.
 
-`warpsim.simulation.encode` fills a Machine; `allocate` makes the State that belongs to it. A record has one field a line, with its
-unit and range. An array inside a record has a fixed place in it, so that an access is one machine instruction.
+`warpsim.simulation.encode` fills a Machine; `allocate` makes the State that belongs to it. A record has one field a line, with
+its unit and range. An array inside a record has a fixed place in it, so that an access is one machine instruction.
 """
 
 from enum import IntEnum

@@ -77,7 +77,7 @@ def run_alone(machine, state, sm, begin, end):
 
 @inline
 def take_turns(machine, state, sm, until, end):
-    """Has the schedulers of an SM issue all that they can before cycle `until`, in a window that ends at `end`. False: a deadlock.
+    """Has the schedulers of an SM issue all that they can before cycle `until`; the window ends at `end`. False: a deadlock.
 
     There are these sets of schedulers. Those that are `resting` have nothing to do before `until`. Those that are `asking` have
     picked a warp, `scheduler.lane`, which is not plain, and go on when it has issued. Of these, those that are `contending` use

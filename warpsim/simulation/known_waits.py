@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection
 
 import numpy as np
+from numpy.typing import NDArray
 
 from warpsim.engine.state import (
     CAUSE_BITS,
@@ -83,55 +84,54 @@ def look_ahead(machine: Machine) -> None:
         machine: all else of it is encoded, and `foresee` has filled in the waits that are known.
     """
     chip, program = machine.chip[0], machine.program
+    kind, op, delay = (np.asarray(program[name]) for name in ("kind", "op", "delay"))
+    instructions = kind < Kind.LOOP_BEGIN
     launch = max(int(chip.block_launch), 1)
-    chip.window = max(1, min(LONGEST_WINDOW, launch, _least_latency(machine)))
-    barriers = program.latency[program.kind == Kind.BARRIER]
-    chip.span = min(int(chip.window), max(int(barriers.min()), 1)) if len(barriers) else chip.window
+    window = max(1, min(LONGEST_WINDOW, launch, _least_latency(machine)))
+    barriers = program["latency"][kind == Kind.BARRIER]
+    chip.window = window
+    chip.span = min(window, max(int(barriers.min()), 1)) if len(barriers) else window
 
-    for op in range(CLASSES):
-        limited = chip.access[op] > 0 and chip.per_sm[chip.access[op] - 1] > 0
-        chip.refusable[op] = limited or _unit_may_refuse(machine, op)
-    refusing = np.flatnonzero(chip.refusable)
+    late = program["unit_ticks"] > program["busy"] * chip.tick
+    refusable = chip.refusable
+    for number in set(op[instructions].tolist()):
+        access = chip.access[number]
+        limited = access > 0 and chip.per_sm[access - 1] > 0
+        contended = chip.own_unit[number] == 0 and chip.schedulers > 1
+        own = instructions & (op == number)
+        refusable[number] = limited or contended or late[own].any() or _may_pair_with_itself(machine, own)
+    refusing = np.flatnonzero(refusable)
     chip.refusing_classes[: len(refusing)], chip.n_refusing_classes = refusing, len(refusing)
 
-    ends = (program.kind == Kind.BARRIER) | (program.kind == Kind.EXIT)
-    contended = (chip.shared[program.op] > 0) & (program.kind < Kind.LOOP_BEGIN)
-    program.ordered[:] = ends | contended
-    computes = (program.kind == Kind.COMPUTE) & (program.delay > 0)
-    program.plain[:] = computes & (program.ordered == 0) & (chip.refusable[program.op] == 0)
+    ordered = (kind == Kind.BARRIER) | (kind == Kind.EXIT) | (instructions & (chip.shared[op] > 0))
+    program["ordered"] = ordered
+    program["plain"] = (kind == Kind.COMPUTE) & (delay > 0) & ~ordered & (refusable[op] == 0)
 
 
 def _least_latency(machine: Machine) -> int:
     """The least number of cycles after which an access that does not hit L1 is back."""
-    chip, accesses = machine.chip[0], machine.details[machine.details.requests > 0]
-    bases = {
-        MemoryModel.FIXED: float(chip.latency),
-        MemoryModel.QUEUE: float(machine.quantiles[0].min()),
-        MemoryModel.MEASURED: float(machine.quantiles.min()),
-    }
-    least = bases[MemoryModel(int(chip.memory))]
-    if (accesses.l2_hit > accesses.l1_hit).any():
+    chip, details = machine.chip[0], machine.details
+    least = float(chip.latency if chip.memory == MemoryModel.FIXED else machine.quantiles[:, 0].min())
+    if (details["l2_hit"] > details["l1_hit"]).any():
         least = min(least, float(chip.l2_latency))
     return math.floor(least + 0.5)
 
 
-def _unit_may_refuse(machine: Machine, op: int) -> bool:
-    """Whether the unit of a class may still be occupied when a scheduler can issue to it."""
-    chip, program = machine.chip[0], machine.program
-    steps = np.flatnonzero((program.op == op) & (program.kind < Kind.LOOP_BEGIN))
-    if len(steps) == 0:
+def _may_pair_with_itself(machine: Machine, steps: NDArray[np.bool_]) -> bool:
+    """Whether two of these steps, which are all of a class, may issue in the same cycle."""
+    program = machine.program
+    if machine.chip[0].issue_width < 2:
         return False
-    if chip.own_unit[op] == 0 and chip.schedulers > 1:
-        return True
-    if (program.unit_ticks[steps] > program.busy[steps] * chip.tick).any():
-        return True
-    unknown = steps[(program.delay[steps] == 0) & (program.kind[steps] <= Kind.STORE)]
-    return bool(chip.issue_width == 2 and any(op in _classes_after(machine, int(step)) for step in unknown))
+    first = np.flatnonzero(steps & (program["delay"] == 0) & (program["kind"] <= Kind.STORE))
+    return any(int(program["op"][step]) in _classes_after(machine, int(step)) for step in first)
 
 
 def _classes_after(machine: Machine, step: int) -> set[int]:
     """The operation classes that may follow a step that is not a branch."""
-    program, found, seen, ahead = machine.program, set(), set(), [step + 1]
+    program = machine.program
+    found: set[int] = set()
+    seen: set[int] = set()
+    ahead = [step + 1]
     while ahead:
         i = ahead.pop()
         if i in seen or i >= len(program):

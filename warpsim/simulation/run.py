@@ -33,7 +33,6 @@ class Keep:
         issue_window: the first cycle of which issues are kept, and the first of which they are not.
         lives: warps that retired in the window.
         changes: changes of an SM's number of resident warps in the window, its number at the begin among them.
-        by_line: whether warp-cycles are counted by line and scheduler, too.
         bins: counters are read this often, at most, at even distances.
     """
 
@@ -41,7 +40,6 @@ class Keep:
     issue_window: tuple[int, int] = (0, NO_END)
     lives: int = 0
     changes: int = 0
-    by_line: bool = False
     bins: int = 0
 
 

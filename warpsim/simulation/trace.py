@@ -131,6 +131,5 @@ class Trace:
             issue_window=self.issues or Keep.issue_window,
             lives=room.get("warps", 0),
             changes=room.get("occupancy", 0),
-            by_line=bool(self.states),
             bins=self.bins,
         )
