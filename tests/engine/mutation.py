@@ -2,10 +2,10 @@
 
     python -m tests.engine.mutation [--mutants 200] [--seed 1]
 
-Each mutant changes one place in one file of `warpsim/engine/`, and runs the kill suite (`python -m tests.engine.mutation
---kill`) on a copy of the engine as plain Python, so that nothing is compiled. The suite compares small programs with the twin, verifies the
-state at random cycles, and stops at the first difference. A mutant that runs into the time limit counts as killed, too. Survivors
-are listed with their place; those that are equivalent are explained in tests/engine/mutation_survivors.md.
+Each mutant changes one place in one file of `warpsim/engine/`, and runs the kill suite (`--kill`) on a copy of the engine as
+plain Python, so that nothing is compiled. The suite compares small programs with the reference machine, verifies the state at
+random cycles, and stops at the first difference. A mutant that runs into the time limit counts as killed, too. Survivors are
+listed with their place; those that are equivalent are explained in tests/engine/mutation_survivors.md.
 """
 
 from __future__ import annotations
@@ -120,6 +120,7 @@ def kill() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_SECONDS, LIMIT_SECONDS))  # an endless loop is killed, too
     warnings.simplefilter("ignore")
     from tests.engine import test_check, test_parts, test_rng
+    from tests.engine.test_against_reference import DIRECTED, assert_same
     from tests.engine.test_arbitration import test_engine_and_twin_agree_where_every_unit_is_contended as contended
     from tests.simulation import test_trace
     from tests.support.strategies import POLICIES

@@ -80,7 +80,7 @@ def _page(point: Point, ds: xr.Dataset) -> str:
         ))  # fmt: skip
     return "\n".join([
         f"{point.gpu.title}: {point.kernel.title or point.kernel.name}",
-        f"{counted(launch.resident_blocks, 'block')} of {counted(launch.block_warps, 'warp')} per SM, {point.scheduler},"
+        f"{counted(launch.resident_blocks or 0, 'block')} of {counted(launch.block_warps, 'warp')} per SM, {point.scheduler},"
         f" memory {point.memory}, {counted(point.replicates, 'replicate')}",
         "",
         text_table(facts),

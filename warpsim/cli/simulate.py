@@ -39,7 +39,7 @@ def _run(options: argparse.Namespace) -> int:
         print(json.dumps({"ops": ops, "variables": variables, "provenance": json.loads(point_provenance(point))}))
         return DONE
     launch = point.launch
-    resident = f"{counted(launch.resident_blocks, 'block')} of {counted(launch.block_warps, 'warp')} per SM"
+    resident = f"{counted(launch.resident_blocks or 0, 'block')} of {counted(launch.block_warps, 'warp')} per SM"
     print(f"{point.gpu.title}: {point.kernel.title or point.kernel.name}")
     print(f"{resident}, {point.scheduler}, memory {point.memory}")
     window = "to the end of the grid" if point.finite else f"{counted(point.cycles, 'cycle')} after {point.warmup}"

@@ -180,8 +180,8 @@ def _with_point_columns(given: Mapping[str, Any], groups: dict[str, list[str]]) 
 def _check(axis: Axis, given: Any) -> None:
     lengths = {name: len(values) for name, values in axis.columns.items()}
     if len({*lengths.values()}) > 1:
-        shown = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise ValueError(f"zip: {axis.name}: the lists must have the same length; {shown}")
+        counts = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ValueError(f"zip: {axis.name}: the lists must have the same length; {counts}")
     rows = axis.rows()
     if len({*rows}) == len(rows):
         return
