@@ -23,7 +23,6 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
