@@ -41,14 +41,12 @@ def modules():
             yield name, path
 
 
-def imported(path, everywhere=True):
-    """Dotted names that a module imports when it runs: at the top or, if `everywhere`, in a function; not for types alone."""
+def imported(path):
+    """Dotted names that a module imports when it runs, at the top or in a function; not for types alone."""
     names = set()
     todo = [ast.parse(path.read_text(encoding="utf-8"))]
     while todo:
         node = todo.pop()
-        if isinstance(node, ast.FunctionDef) and not everywhere:
-            continue
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
         if isinstance(node, ast.Import):
@@ -93,8 +91,8 @@ def test_imports_run_one_way(name, path):
 
 
 def test_modules_have_no_circle():
-    """Imports at the top of the modules, those of packages' own pages among them, form no circle."""
-    needs = {name: {t.removeprefix("warpsim.") for t in imported(path, everywhere=False)} for name, path in modules()}
+    """Imports form no circle, neither those at the top of modules and packages nor those in functions."""
+    needs = {name: {t.removeprefix("warpsim.") for t in imported(path)} for name, path in modules()}
     done = set()
     while len(done) < len(needs):
         free = {name for name in needs if name not in done and not (needs[name] & set(needs)) - done - {name}}

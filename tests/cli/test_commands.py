@@ -99,7 +99,8 @@ def test_simulate_runs_a_grid_to_its_end(capsys):
     grid = "simulate --gpu kepler --kernel vector_add --sms 1 --warps 8 --blocks 12".split()
     assert cli.main(grid) == 0
     output = capsys.readouterr().out
-    assert "1 blocks of 8 warps per SM" in output or "8 blocks of 1 warps per SM" in output
+    assert "1 block of 8 warps per SM" in output or "8 blocks of 1 warp per SM" in output
+    assert "\n1 SM, " in output
     assert "to the end of the grid" in output
     assert cli.main([*POINT, "--blocks", "4"]) == 2
     assert "endless loop" in capsys.readouterr().err

@@ -71,6 +71,15 @@ def test_zsh_registers_the_script(script, tmp_path):
     assert "needed-warps" in file.read_text()
 
 
+def test_the_help_has_a_line_for_each_shell(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["completion", "--help"])
+    text = capsys.readouterr().out
+    for shell in ("bash", "zsh", "fish"):
+        assert f"  {shell}: " in text and f"warpsim completion {shell}" in text
+    assert "compinit" in text
+
+
 def test_another_shell_is_refused(capsys):
     with pytest.raises(SystemExit) as done:
         cli.main(["completion", "csh"])

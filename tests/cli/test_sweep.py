@@ -134,6 +134,13 @@ def test_tile_is_the_name_of_share_in_older_job_scripts(plan, tmp_path, capsys):
     assert "--tile " not in capsys.readouterr().out
 
 
+def test_share_under_two_names_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit) as done:
+        cli.main(["sweep", "plan.toml", str(tmp_path / "out.zarr"), "--share", "1/3", "--tile", "2/3"])
+    assert done.value.code == 2
+    assert "--tile: not allowed with argument --share" in capsys.readouterr().err
+
+
 def test_ctrl_c_leaves_a_store_that_goes_on(tmp_path):
     file, out = tmp_path / "plan.toml", tmp_path / "out.zarr"
     file.write_text(PLAN_TOML.replace("alpha = [1, 8]", f"alpha = {[*range(1, 41)]}").replace("400", "200000"))

@@ -50,3 +50,23 @@ def test_strict_models_reject_unknown_keys_and_are_frozen() -> None:
         Sample.model_validate({"count": 1, "counts": 2})
     with pytest.raises(ValidationError, match="frozen"):
         Sample(count=1).count = 2  # type: ignore[misc]
+
+
+def test_constructors_state_all_errors_as_files_do() -> None:
+    class Inner(StrictModel):
+        count: Count
+
+    class Outer(StrictModel):
+        inner: Inner
+        size: Count
+
+    with pytest.raises(ValueError, match="size") as caught:
+        Outer(inner={"count": 0, "counts": 1}, sizes=2)  # type: ignore[arg-type, call-arg]
+    assert not isinstance(caught.value, ValidationError)
+    assert str(caught.value).splitlines() == [
+        "inner.count = 0: must be an integer from 1 to 1000000",
+        "inner.counts = 1: unknown key, did you mean 'count'?; allowed here: count",
+        "size is missing: must be an integer from 1 to 1000000",
+        "sizes = 2: unknown key, did you mean 'size'?; allowed here: inner, size",
+    ]
+    assert Outer(inner=Inner(count=1), size=2).inner.count == 1

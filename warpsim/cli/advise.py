@@ -6,7 +6,17 @@ import argparse
 import math
 from typing import TYPE_CHECKING
 
-from warpsim.cli.common import DONE, Commands, add_point_options, add_workers, counted, new_command, request, requested_point
+from warpsim.cli.common import (
+    DONE,
+    Commands,
+    add_point_options,
+    add_workers,
+    counted,
+    new_command,
+    request,
+    requested_point,
+    residency_text,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -57,7 +67,7 @@ def _page(point: Point, ds: xr.Dataset) -> str:
     """Returns the text that the command prints."""
     from warpsim.views.text_table import text_table
 
-    launch, per = point.launch, ds.attrs["per"]
+    per = ds.attrs["per"]
     hidden = "" if ds.limiter == ds.tightest else f"; with latency hidden: {ds.tightest.item()}"
     by_s = f"{ds.limiter_s.item()} (S)" if ds.limiter_s.item() else f"not covered (S): {ds.attrs['not_covered']}"
     half = float(ds.rate_high - ds.rate)
@@ -80,8 +90,7 @@ def _page(point: Point, ds: xr.Dataset) -> str:
         ))  # fmt: skip
     return "\n".join([
         f"{point.gpu.title}: {point.kernel.title or point.kernel.name}",
-        f"{counted(launch.resident_blocks or 0, 'block')} of {counted(launch.block_warps, 'warp')} per SM, {point.scheduler},"
-        f" memory {point.memory}, {counted(point.replicates, 'replicate')}",
+        f"{residency_text(point.launch)}, {point.scheduler}, memory {point.memory}, {counted(point.replicates, 'replicate')}",
         "",
         text_table(facts),
         "",

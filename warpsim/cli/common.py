@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from warpsim.hardware.gpu import Gpu
+    from warpsim.hardware.residency import Launch
     from warpsim.kernels import Kernel
     from warpsim.simulation.point import Point
 
@@ -272,6 +273,12 @@ def key_values(option: str, texts: Sequence[str]) -> dict[str, Any]:
 def counted(number: int, noun: str) -> str:
     """Returns a number with its noun, such as "1 block" or "3 blocks"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def residency_text(launch: Launch) -> str:
+    """Returns the residency of a resolved launch, such as "8 blocks of 1 warp per SM"."""
+    assert launch.resident_blocks is not None
+    return f"{counted(launch.resident_blocks, 'block')} of {counted(launch.block_warps, 'warp')} per SM"
 
 
 def selection(where: Sequence[str]) -> dict[str, Any]:

@@ -6,7 +6,16 @@ import argparse
 import json
 from typing import Any
 
-from warpsim.cli.common import DONE, Commands, RequestError, add_point_options, counted, new_command, requested_point
+from warpsim.cli.common import (
+    DONE,
+    Commands,
+    RequestError,
+    add_point_options,
+    counted,
+    new_command,
+    requested_point,
+    residency_text,
+)
 
 
 def add(commands: Commands) -> None:
@@ -38,10 +47,8 @@ def _run(options: argparse.Namespace) -> int:
         variables = {name: _nan_to_null(array.tolist()) for name, array in arrays.items()}
         print(json.dumps({"ops": ops, "variables": variables, "provenance": json.loads(point_provenance(point))}))
         return DONE
-    launch = point.launch
-    resident = f"{counted(launch.resident_blocks or 0, 'block')} of {counted(launch.block_warps, 'warp')} per SM"
     print(f"{point.gpu.title}: {point.kernel.title or point.kernel.name}")
-    print(f"{resident}, {point.scheduler}, memory {point.memory}")
+    print(f"{residency_text(point.launch)}, {point.scheduler}, memory {point.memory}")
     window = "to the end of the grid" if point.finite else f"{counted(point.cycles, 'cycle')} after {point.warmup}"
     print(f"{counted(point.sms or point.gpu.sms, 'SM')}, {window}, root seed {point.seed}")
     if point.replicates > 1:

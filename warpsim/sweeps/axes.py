@@ -186,6 +186,6 @@ def _check(axis: Axis, given: Any) -> None:
     if len({*rows}) == len(rows):
         return
     repeated = sorted({", ".join(map(str, row)) for row, n in Counter(rows).items() if n > 1})
-    shown = [label(axis.name, value) if isinstance(value, Gpu | Kernel) else value for value in given]
-    name = f"{axis.name} = {shown!r}" if axis.single else axis.name
+    values = [label(axis.name, value) if isinstance(value, Gpu | Kernel) else value for value in given]
+    name = f"{axis.name} = {values!r}" if axis.single else axis.name
     raise ValueError(f"{name}: {'; '.join(repeated[:5])} is given twice on the axis")
