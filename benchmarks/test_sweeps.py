@@ -52,17 +52,17 @@ def test_overhead_of_a_sweep(benchmark, tmp_path, monkeypatch):
     ready = {tile: points(plan, tile) for tile in tiles}
     simulate_point(*ready[tiles[0]][0][:1])  # loads the compiled code
     bare, swept, engine = [], [], []
-    drive = simulation.drive
+    run_machine = simulation.run_machine
 
     def timed(*arguments):
         start = time.process_time()
-        result = drive(*arguments)
+        result = run_machine(*arguments)
         engine.append(time.process_time() - start)
         return result
 
     def both():
         for tile in tiles:
-            monkeypatch.setattr(simulation, "drive", timed)
+            monkeypatch.setattr(simulation, "run_machine", timed)
             start = time.process_time()
             for point, streams in ready[tile]:
                 simulate_point(point, streams=streams)
@@ -74,7 +74,7 @@ def test_overhead_of_a_sweep(benchmark, tmp_path, monkeypatch):
 
     benchmark.pedantic(both, rounds=1)
     benchmark.extra_info["% of CPU time over the bare simulation"] = 100 * (sum(swept) / sum(bare) - 1)
-    benchmark.extra_info["% of CPU time over the compiled engine and its drive"] = 100 * (sum(swept) / sum(engine) - 1)
+    benchmark.extra_info["% of CPU time over the compiled engine and run_machine"] = 100 * (sum(swept) / sum(engine) - 1)
     benchmark.extra_info["s of CPU for the bare simulation"] = sum(bare)
 
 

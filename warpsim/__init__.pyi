@@ -5,6 +5,7 @@ from . import models as models
 from .analysis.advice import advise as advise
 from .analysis.comparison import Comparison as Comparison
 from .analysis.comparison import compare as compare
+from .arguments import DeadlockError as DeadlockError
 from .arguments import InvalidPoint as InvalidPoint
 from .hardware.gpu import Gpu as Gpu
 from .hardware.gpu import GpuFileError as GpuFileError
@@ -24,7 +25,6 @@ from .kernels import list_kernels as list_kernels
 from .kernels import load_kernel as load_kernel
 from .simulation.api import simulate as simulate
 from .simulation.point import from_provenance as from_provenance
-from .simulation.run import DeadlockError as DeadlockError
 from .simulation.run import TraceLimitError as TraceLimitError
 from .simulation.trace import Trace as Trace
 from .store.zarr_store import StoreError as StoreError

@@ -12,6 +12,10 @@ class InvalidPoint(ValueError):  # noqa: N818, a state of a point rather than an
     """The chip cannot hold what is asked for: too many warps, registers, or bytes of shared memory."""
 
 
+class DeadlockError(ValueError):
+    """Warps of a block wait at different barriers, or at one that not all of them reach."""
+
+
 def integer(name: str, value: object, least: int = 1, most: int | None = None, *, alternatives: str = "", of: str = "") -> int:
     """Checks an integer; numpy's integers are allowed, booleans are not.
 

@@ -12,11 +12,11 @@ import pytest
 
 from warpsim import cli
 from warpsim.analysis.advice import REPLICATES
+from warpsim.arguments import DeadlockError
 from warpsim.hardware.gpu import list_gpus, load_gpu
 from warpsim.kernels import Instruction, Kernel, list_kernels, mix
 from warpsim.simulation.api import simulate
 from warpsim.simulation.point import DEFAULTS, from_provenance
-from warpsim.simulation.run import DeadlockError
 from warpsim.views.plots import KINDS
 
 ROOT = Path(cli.__file__).resolve().parents[2]

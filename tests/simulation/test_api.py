@@ -117,8 +117,8 @@ def uneven(**conditional: object) -> Kernel:
         ({"cycles": 0}, ValueError, "cycles = 0"),
         ({"threads": 0}, ValueError, "threads = 0"),
         ({"launch": ws.Launch(blocks=8, block_warps=4)}, ValueError, "launch: must have an endless supply"),
-        ({"gpu": "kepler"}, TypeError, "gpu = 'kepler'"),
-        ({"kernel": "mix"}, TypeError, "kernel = 'mix'"),
+        ({"gpu": 5}, TypeError, "gpu = 5"),
+        ({"kernel": 5}, TypeError, "kernel = 5"),
         ({"gpu": ws.load_gpu("fermi"), "memory": "measured"}, ValueError, "memory = 'measured'"),
     ],
 )

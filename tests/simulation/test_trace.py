@@ -1,4 +1,4 @@
-"""Traces: what they hold is what happened, they change nothing, and their room is bounded."""
+"""Traces record the events of the run, do not change its results, and stay within `max_bytes`."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ from warpsim.reference import simulator as reference_simulator
 from warpsim.results import schema
 from warpsim.simulation.counters import caused_accounts, line_accounts, occupancy_changes, steps_issued
 from warpsim.simulation.encode import encode, with_seed
-from warpsim.simulation.run import Keep, drive
+from warpsim.simulation.run import Capacity, run_machine
+from warpsim.simulation.trace import RunSize
 
 KEPLER = ws.load_gpu("kepler")
 GRID = ws.Launch(blocks=40, block_warps=4, resident_blocks=3)
 ALL = ws.Trace(occupancy=True, warps=True, issues=(0, 10_000), states=5)
 
 
-def driven(case: Case, keep: Keep | None) -> Any:
+def run_case(case: Case, capacity: Capacity | None) -> Any:
     options = case.options
     named = {name: options[name] for name in ("scheduler", "memory", "sms")}
     machine = with_seed(encode(case.gpu, case.kernel, case.launch, **named), options["seed"])
     try:
-        return machine, *drive(machine, "random", options["warmup"], options["cycles"], keep)
+        return machine, *run_machine(machine, "random", options["warmup"], options["cycles"], capacity)
     except ValueError as error:  # a deadlock, or a grid that ends within the warm-up
         return str(error)
 
 
 class TestRandomPrograms:
-    """The identities of docs/model.md, section 7, under hypothesis."""
+    """Identities of section 7 of docs/model.md, for random programs."""
 
     @examples(30)
     @given(cases())
     def test_sums_over_lines_schedulers_bins_and_sms(self, case: Case) -> None:
-        run = driven(case, Keep(lives=1000, changes=1000, bins=3))
-        plain = driven(case, None)
+        run = run_case(case, Capacity(lives=1000, changes=1000, bins=3))
+        plain = run_case(case, None)
         if isinstance(run, str):
             assert run == plain
             return
@@ -59,18 +60,18 @@ class TestRandomPrograms:
 
     @examples(30)
     @given(cases())
-    def test_states_over_time_are_those_of_the_twin(self, case: Case) -> None:
-        run = driven(case, Keep(bins=4))
+    def test_states_over_time_are_those_of_the_reference_machine(self, case: Case) -> None:
+        run = run_case(case, Capacity(bins=4))
         if isinstance(run, str):
             return
         bins = run[2]
-        twin = reference_simulator.simulate(case.gpu, case.kernel, case.launch, **case.options)
+        reference = reference_simulator.simulate(case.gpu, case.kernel, case.launch, **case.options)
         before = np.zeros(len(bins.totals[0]))
         for begin, end, totals in zip(bins.edges, bins.edges[1:], bins.totals, strict=False):
             expected: Counter[str] = Counter()
-            for (cycle, name), warps in twin.state_moments.items():
+            for (cycle, name), warps in reference.state_moments.items():
                 expected[name] += warps if begin <= cycle < end else 0
-            issued = sum(begin <= cycle < end for cycle, *_ in twin.issues)
+            issued = sum(begin <= cycle < end for cycle, *_ in reference.issues)
             assert [*(totals - before)[: len(schema.STATES) + 1]] == [*(expected[name] for name in schema.STATES), issued]
             before = totals
 
@@ -111,7 +112,7 @@ def test_sums_of_a_dataset(traced: xr.Dataset) -> None:
     np.testing.assert_array_equal(traced["issue_cycle"].count("issue"), issued)
 
 
-def test_lifelines_and_occupancy_tell_the_same(traced: xr.Dataset) -> None:
+def test_lifelines_agree_with_occupancy(traced: xr.Dataset) -> None:
     for replicate in range(2):
         one = traced.isel(replicate=replicate)
         start, end = one["warp_start"].values, one["warp_end"].values
@@ -144,20 +145,20 @@ def test_bins_of_a_grid_without_known_end() -> None:
 
 
 def test_a_window_of_a_steady_state() -> None:
-    """The trace covers the counted cycles; a warp that is still there has no end, one that was there before its start."""
+    """The trace covers the counted cycles; it includes warps that start before them, and warps without an end."""
     trace = ws.Trace(occupancy=True, warps=True, issues=(450, 480), states=10)
     ds = ws.simulate(KEPLER, ws.kernels.vector_add(), warps=8, sms=1, warmup=400, cycles=1000, trace=trace).isel(replicate=0)
     assert ds["time"].values.tolist() == list(range(400, 1400, 100))
     assert ds["occupancy_change_cycle"].values[0] == 400
     assert 450 <= ds["issue_cycle"].min() and ds["issue_cycle"].max() < 480
     assert ds["warp_start"].min() < 400
-    seen = ds.isel(warp=np.isfinite(ds["warp_start"].values))  # a number between may have retired before
+    seen = ds.isel(warp=np.isfinite(ds["warp_start"].values))  # a warp with a number in between may have retired earlier
     assert np.isnan(seen["warp_end"].values).sum() == ds["occupancy_change_warps"].values[-1]
     assert ds["warp_end"].min() >= 400
 
 
 def test_imbalance_across_schedulers() -> None:
-    """V 5.8: of 17 warps one scheduler of four has 5, which take 20 cycles for an sfu step each, where 4 take 16."""
+    """V 5.8: one of four schedulers has 5 of 17 warps. Its warps take 20 cycles for an sfu instruction, the others 16."""
     steps = 400
     ds = ws.simulate(
         KEPLER, ws.kernels.chain("sfu", iterations=steps), sms=1, launch=ws.Launch(blocks=1, block_warps=17),
@@ -187,7 +188,7 @@ def test_provenance_repeats_the_trace(traced: xr.Dataset) -> None:
 
 
 def test_many_runs_in_one_zarr_store(tmp_path: Any) -> None:
-    """A run is a group; xarray alone writes and reads it."""
+    """Each run is a group, written and read by xarray alone."""
     launch = ws.Launch(blocks=6, block_warps=2, resident_blocks=2)
     runs = {
         policy: ws.simulate(small_gpu(), ws.kernels.vector_add(), launch=launch, scheduler=policy, trace=ALL)
@@ -231,23 +232,23 @@ def test_a_trace_is_a_trace() -> None:
     ("trace", "hint"),
     [
         (ws.Trace(occupancy=100_000, max_bytes=1_000_000), "fewer bins"),
-        (ws.Trace(occupancy=True, max_bytes=1_000_000), "a number of bins in place of True"),
+        (ws.Trace(occupancy=True, max_bytes=1_000_000), "a number of bins instead of True"),
         (ws.Trace(warps=True, max_bytes=1_000_000), "fewer cycles or blocks"),
         (ws.Trace(states=True, max_bytes=1_000), "states=False"),
     ],
 )
-def test_what_cannot_fit_is_refused_before_the_run(trace: ws.Trace, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warpsim.simulation.api.drive", lambda *_: pytest.fail("ran"))
-    with pytest.raises(ws.TraceLimitError, match=rf"bytes .* more than max_bytes = {trace.max_bytes}: ask for {hint}"):
+def test_a_trace_that_cannot_fit_is_rejected_before_the_run(trace: ws.Trace, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpsim.simulation.api.run_machine", lambda *_: pytest.fail("ran"))
+    with pytest.raises(ws.TraceLimitError, match=rf"trace.max_bytes = {trace.max_bytes}: must be at least .* request {hint}"):
         ws.simulate(KEPLER, ws.kernels.vector_add(), launch=ws.Launch(blocks=10**6, block_warps=4), trace=trace)
 
 
 @pytest.mark.parametrize(
     ("trace", "hint"),
     [
-        (ws.Trace(occupancy=True, max_bytes=10_000), "occupancy: more than the .* a number of bins"),
-        (ws.Trace(warps=True, max_bytes=10_000), "warps: more than the .* fewer cycles"),
-        (ws.Trace(issues=(0, 100_000), max_bytes=10_000), "issues: more than the .* a shorter window"),
+        (ws.Trace(occupancy=True, max_bytes=10_000), "trace.occupancy: more than .* changes by cycle .* a number of bins"),
+        (ws.Trace(warps=True, max_bytes=10_000), "trace.warps: more than .* warps retired by cycle .* fewer cycles"),
+        (ws.Trace(issues=(0, 100_000), max_bytes=10_000), "trace.issues: more than .* instructions by cycle .* shorten the window"),
     ],
 )
 def test_a_trace_that_grows_too_long_stops_the_run(trace: ws.Trace, hint: str) -> None:
@@ -256,11 +257,11 @@ def test_a_trace_that_grows_too_long_stops_the_run(trace: ws.Trace, hint: str) -
 
 
 def test_the_records_stay_within_the_bound() -> None:
-    """Rows for which there is room, in bytes, for a supply without end and all that can be kept."""
+    """The capacity in bytes, for an endless supply of blocks and every kind of event."""
     for limit in (50_000, 1_000_000):
         trace = ws.Trace(occupancy=True, warps=True, issues=(0, 10**6), states=50, max_bytes=limit)
-        keep = trace.keep(
-            replicates=2, sms=2, schedulers=4, issue_width=2, lines=12, residents=32, blocks=None, block_warps=4
+        capacity = trace.capacity(
+            RunSize(replicates=2, sms=2, schedulers=4, issue_width=2, lines=12, residents=32, block_warps=4, blocks=None)
         )
-        rows = 40 * keep.issues + 48 * (keep.lives + 32) + 24 * keep.changes
+        rows = 40 * capacity.issues + 48 * (capacity.lives + 32) + 24 * capacity.changes
         assert 0.9 * limit < 2 * (rows + 8 * (12 * 19 + 4 * 9 + 50 * 11)) <= limit

@@ -22,7 +22,7 @@ from warpsim.simulation.counters import (
     warps_seen,
 )
 from warpsim.simulation.encode import encode, with_seed
-from warpsim.simulation.run import Keep, drive
+from warpsim.simulation.run import Capacity, run_machine
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ def whole_run(
     """
 
     machine = with_seed(encode(gpu, kernel, launch, scheduler=scheduler, memory=memory, sms=sms), seed)
-    keep = Keep(issues=rows, lives=rows, changes=rows)
-    state, _ = drive(machine, kernel.name, warmup, cycles, keep)
+    capacity = Capacity(issues=rows, lives=rows, changes=rows)
+    state, _ = run_machine(machine, kernel.name, warmup, cycles, capacity)
     classes = list(gpu.ops)
     tally, chip, end = state.tally[0], machine.chip[0], int(state.clock[0].cycle)
     total = int(chip.sms * chip.schedulers * (end - warmup))

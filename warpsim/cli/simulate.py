@@ -30,11 +30,10 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.arguments import InvalidPoint
+    from warpsim.arguments import DeadlockError, InvalidPoint
     from warpsim.results.schema import result_ops
     from warpsim.simulation.api import simulate_point
     from warpsim.simulation.point import point_provenance
-    from warpsim.simulation.run import DeadlockError
     from warpsim.views.summary import summary
 
     point = requested_point(options)

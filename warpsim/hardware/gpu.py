@@ -38,7 +38,7 @@ MAX_INTERVAL, MAX_DENOMINATOR = 10**6, 1000
 """Limits of the interval of an operation class, in cycles, and of its denominator."""
 
 _ROUNDING = Fraction(1, 10**9)
-"""Relative distance from a fraction up to which a decimal number stands for it, such as 1.3333333333 for 4/3."""
+"""Relative rounding error up to which a decimal number is read as a fraction, such as 1.3333333333 as 4/3."""
 
 _FITTED = "fitted: experiments/memory_contention"
 
@@ -48,7 +48,7 @@ class GpuFileError(params.ParamsFileError):
 
 
 def _fraction(value: object) -> Fraction:
-    """Converts an interval to an exact fraction; a float becomes the fraction with a small denominator for which it stands."""
+    """Converts an interval to an exact fraction; a float becomes the nearest fraction with a small denominator."""
     if isinstance(value, str) and not re.fullmatch(r"\d+(\.\d+)?|\d+/[1-9]\d*", value):
         raise ValueError("not a fraction")
     if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction):
@@ -98,14 +98,14 @@ class Sm(StrictModel):
 
 
 class Issue(StrictModel):
-    """Issue interval of a scheduler, and the number of instructions of one warp that it can issue at once (V Table 2.8)."""
+    """Issue interval of a scheduler, and the number of instructions of one warp that it can issue in one cycle (V Table 2.8)."""
 
     interval_cycles: Count
     width: Annotated[int, Between(1, 2)]
 
 
 class Shared(StrictModel):
-    """Banks of the shared memory, and the lanes of a warp that it serves in one pass (V Table 2.5, 2.6)."""
+    """Banks of the shared memory, and the number of lanes served in one pass (V Table 2.5, 2.6)."""
 
     banks: Count
     bank_bytes: Literal[4, 8]
@@ -119,7 +119,7 @@ class Op(StrictModel):
         latency_cycles: register dependency latency. The memory system determines that of loads and stores.
         interval_cycles: time for which a warp instruction occupies its unit.
         scope: whether each scheduler or the SM has one unit.
-        gap_cycles: minimum distance to the next issue of the same warp.
+        gap_cycles: minimum number of cycles to the next issue of the same warp.
         pipe: pipeline whose stall states the class causes.
         issue_slots: issue cycles that an instruction takes.
         latency_to: consumer class -> register dependency latency, if it differs from `latency_cycles`.
@@ -143,15 +143,15 @@ class Op(StrictModel):
 
 
 class Queue(StrictModel):
-    """Fitted parameters of the memory model `queue`: two stages in series, rates of the whole chip, beside the sustained rate.
+    """Fitted parameters of the memory model `queue`: two stages in series, with rates of the whole chip.
 
     Attributes:
-        latency_offset_cycles: mean latency of the idle system, less `Memory.latency_cycles`.
+        latency_offset_cycles: mean latency of the idle system minus `Memory.latency_cycles`.
         crossbar_servers: servers of the first stage.
-        crossbar_gbs: rate of the first stage, all servers together.
+        crossbar_gbs: total rate of the first stage.
         dram_servers: servers of the second stage.
-        dram_gbs: rate of the second stage, all servers together.
-        fit_rms_percent: error of the fit; None before there was one.
+        dram_gbs: total rate of the second stage.
+        fit_rms_percent: error of the fit; None: not fitted.
     """
 
     latency_offset_cycles: Finite
@@ -177,7 +177,7 @@ class Contention(StrictModel):
     def latency(self, bandwidth_gbs: ArrayLike, refined: bool = False) -> NDArray[np.float64]:
         """Returns the mean latency in cycles at throughputs of the chip in GB/s.
 
-        If `refined`, and if the chip has one, V's fit of several terms is used. At and above the smallest c the latency is
+        If `refined`, V's fit with several terms is used for chips that have one. At and above the smallest c, the latency is
         infinite.
         """
         x = np.asarray(bandwidth_gbs, dtype=np.float64)
@@ -193,16 +193,27 @@ class Contention(StrictModel):
 
 
 class Memory(StrictModel):
-    """The memory system, of the whole chip.
+    """The memory system of the whole chip.
 
-    `latency_cycles` is the unloaded latency of a coalesced load (V Table 6.2); every memory model starts from it.
-    `bandwidth_gbs` is the sustained rate. A coalesced 32-bit access is 128 / `transaction_bytes` transactions; each extra one
-    adds `transaction_latency_cycles`. One transaction of an access that does not coalesce moves
-    `divergent_transaction_bytes`, in effect. `loads_per_warp`, `loads_per_sm` and `stores_per_sm` limit the
-    loads, and the stores, in flight (None: no limit). `l1_latency_cycles` and `l2_latency_cycles` are None
-    where unknown. `distribution` names the latency quantiles, a file of params/latency or a path; `measured`
-    says whether they were measured on this chip, and `measured_latency_cycles` the `latency_cycles` of that chip:
-    the memory model `measured` shifts all quantiles by the difference (left out: no difference).
+    Attributes:
+        latency_cycles: unloaded latency of a coalesced load (V Table 6.2); the starting point of every memory model.
+        pin_bandwidth_gbs: bandwidth of the memory's pins.
+        bandwidth_gbs: sustained bandwidth.
+        transaction_bytes: size of a transaction; a coalesced 32-bit access takes 128 / `transaction_bytes` of them.
+        coalescing: rule by which the accesses of a warp are combined into transactions.
+        transaction_latency_cycles: latency added by each transaction beyond those of a coalesced access.
+        divergent_transaction_bytes: effective bytes moved by one transaction of an access that does not coalesce.
+        loads_per_warp: maximum number of loads in flight of a warp; None: no limit.
+        loads_per_sm: maximum number of loads in flight of an SM; None: no limit.
+        stores_per_sm: maximum number of stores in flight of an SM; None: no limit.
+        l1_latency_cycles: latency of a hit in L1; None: unknown.
+        l2_latency_cycles: latency of a hit in L2; None: unknown.
+        distribution: latency quantiles, the name of a file in params/latency or a path.
+        measured: whether these quantiles were measured on this chip.
+        measured_latency_cycles: `latency_cycles` of the chip on which they were measured; None: the same. The memory model
+            `measured` shifts all quantiles by the difference.
+        queue: parameters of the memory model `queue`.
+        contention: mean latency as a function of the throughput.
     """
 
     latency_cycles: Count
@@ -246,7 +257,7 @@ class Memory(StrictModel):
 
     @property
     def measured_shift_cycles(self) -> int:
-        """What the memory model `measured` adds to the measured latencies, in cycles."""
+        """Shift that the memory model `measured` adds to the measured latencies, in cycles."""
         return self.latency_cycles - (self.measured_latency_cycles or self.latency_cycles)
 
 
@@ -329,7 +340,7 @@ def list_gpus() -> list[str]:
 
 
 def as_gpu(gpu: Gpu | str | os.PathLike[str]) -> Gpu:
-    """Returns a chip that is given as such, by its name, or by its file.
+    """Returns a chip given as a Gpu, a name or a file.
 
     Raises:
         TypeError: it is something else.
@@ -338,7 +349,7 @@ def as_gpu(gpu: Gpu | str | os.PathLike[str]) -> Gpu:
     if isinstance(gpu, Gpu):
         return gpu
     if not isinstance(gpu, str | os.PathLike):
-        raise TypeError(f"gpu = {gpu!r}: must be a Gpu, such as load_gpu returns, or the name or file of one")
+        raise TypeError(f"gpu = {gpu!r}: must be a Gpu (from load_gpu), or the name or file of a chip")
     return load_gpu(gpu)
 
 
@@ -358,8 +369,8 @@ def write_queue_parameters(path: str | os.PathLike[str], queue: Queue) -> None:
     """Writes fitted parameters into the table [memory.queue] of a chip file, and leaves the rest of the file as it is.
 
     Comments are kept, except that the text from "start value" on is replaced by "fitted:
-    experiments/memory_contention". Parameters that the table lacks are added, and parameters that the fit does not have
-    are removed. The file is replaced in one step.
+    experiments/memory_contention". Missing parameters are added, and parameters that the fit does not have are
+    removed. The file is replaced in one step.
 
     Raises:
         ValueError: the file is not a valid chip file, before or after the change.

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from warpsim.hardware import files as params
 
 BINS = 4096
-"""Default number of bins of a quantile table, which is that of the engine."""
+"""Default number of bins of a quantile table; the engine uses the same number."""
 
 EXTREME_PROBABILITY = 1e-7
 """Probability assigned to the smallest and the largest of about 1e7 samples (V 6.6)."""
@@ -32,10 +32,10 @@ class LatencyDistribution:
     """Quantiles of the latency of single loads at several loads of the chip.
 
     Attributes:
-        name: of the file.
+        name: name of the file.
         loads_gbs: float64[rows], throughput of the chip in GB/s, ascending.
-        levels: float64[levels], probabilities from 0 to 1, ascending; at least four.
-        cycles: float64[rows, levels], the quantiles in cycles.
+        levels: float64[levels], at least four probabilities from 0 to 1, ascending.
+        cycles: float64[rows, levels], quantiles in cycles.
     """
 
     name: str
@@ -44,19 +44,18 @@ class LatencyDistribution:
     cycles: Floats
 
     def quantile(self, probability: ArrayLike, row: int = 0) -> Floats:
-        """Return the quantiles of a row at any probabilities from 0 to 1, in cycles.
+        """Returns the quantiles of a row at probabilities from 0 to 1, in cycles.
 
-        The first and the last level are single samples out of many, so that a straight line to them would
-        make far too many extreme latencies. Beyond the second and the last but one level the tails are
-        exponential, and reach the extreme sample at `EXTREME_PROBABILITY`. Between those two levels the
-        quantiles are interpolated in a straight line.
+        Quantiles between the second and the last but one level are interpolated linearly. The first and the last level are
+        single samples out of many, and linear interpolation to them would give far too many extreme latencies. Therefore
+        both tails are exponential and reach the extreme sample at `EXTREME_PROBABILITY`.
 
         Raises:
-            ValueError: a probability is not from 0 to 1.
+            ValueError: a probability is below 0 or above 1.
         """
         p = np.asarray(probability, dtype=np.float64)
         if not np.all((p >= 0) & (p <= 1)):
-            raise ValueError(f"probability = {probability!r}: from 0 to 1")
+            raise ValueError(f"probability = {probability!r}: must be from 0 to 1")
         levels, cycles = self.levels, self.cycles[row]
         low, high = levels[1], 1 - levels[-2]
         below = np.log(low / np.clip(p, EXTREME_PROBABILITY, low)) / np.log(low / EXTREME_PROBABILITY)
@@ -67,40 +66,39 @@ class LatencyDistribution:
         )
 
     def quantile_table(self, row: int = 0, bins: int = BINS) -> Floats:
-        """Return float64[bins + 1]: the quantiles in cycles at the probabilities 0, 1/bins, ..., 1.
+        """Returns float64[bins + 1]: the quantiles in cycles at the probabilities 0, 1/bins, ..., 1.
 
-        A draw is on the straight line between two neighbours. Within the first and the last bin that line
-        replaces the exponential tail, which moves the mean by less than 0.1 cycles (V Table 6.6, 4096 bins).
+        A draw interpolates linearly between two adjacent quantiles. In the first and the last bin this replaces the
+        exponential tail, which changes the mean by less than 0.1 cycles (V Table 6.6, 4096 bins).
         """
         return self.quantile(np.linspace(0.0, 1.0, bins + 1), row)
 
     def mean(self, row: int = 0) -> float:
-        """Return the mean latency of a row's draws, in cycles."""
+        """Returns the mean latency of draws from a row, in cycles."""
         return float(np.trapezoid(self.quantile_table(row), dx=1 / BINS))
 
     def shifted(self, by_cycles: float) -> Self:
-        """Returns this distribution with a number of cycles added to all latencies, none of which falls below 1 cycle."""
+        """Returns this distribution with a number of cycles added to all latencies; results below 1 cycle become 1 cycle."""
         return type(self)(self.name, self.loads_gbs, self.levels, np.maximum(self.cycles + by_cycles, 1.0))
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the numbers of the table; its name does not enter."""
+        """SHA-256 of the numbers of the table, without its name."""
         hashed = hashlib.sha256()
         for numbers in (self.loads_gbs, self.levels, self.cycles):
             hashed.update(f"{numbers.shape}".encode() + np.ascontiguousarray(numbers, "<f8").tobytes())
         return hashed.hexdigest()
 
     def scaled(self, to_mean: float) -> Self:
-        """Return this distribution, all latencies multiplied so that row 0 has the mean `to_mean` cycles."""
+        """Returns this distribution with all latencies scaled so that row 0 has the mean `to_mean` cycles.
+
+        Raises:
+            ValueError: `to_mean` is not above 0.
+        """
         if not to_mean > 0:
-            raise ValueError(f"to_mean = {to_mean!r}: cycles above 0")
+            raise ValueError(f"to_mean = {to_mean!r}: must be above 0 cycles")
         factor = to_mean / self.mean(0)
         return type(self)(self.name, self.loads_gbs, self.levels, self.cycles * factor)
-
-
-def deterministic(cycles: float, bins: int = BINS) -> Floats:
-    """Returns float64[bins + 1], the quantile table of a constant latency of `cycles`."""
-    return np.full(bins + 1, float(cycles))
 
 
 def load_distribution(name_or_path: str | os.PathLike[str]) -> LatencyDistribution:
@@ -119,7 +117,7 @@ def load_distribution(name_or_path: str | os.PathLike[str]) -> LatencyDistributi
 
 @lru_cache(maxsize=64)
 def _read_distribution(path: Path, version: tuple[int, int]) -> LatencyDistribution:
-    """Reads a table of latency quantiles; `version` tells a changed file from the one that was read before."""
+    """Reads a table of latency quantiles; `version` distinguishes versions of the file."""
     (top, head), *rows = _read_csv(path)
     problems: list[params.Problem] = []
     levels = _numbers(head[1:])

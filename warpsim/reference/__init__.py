@@ -1,5 +1,5 @@
-"""The machine of docs/model.md in plain Python: read this first, and debug with it.
+"""The reference machine: docs/model.md in plain Python, for reading and for debugging.
 
-It has one object per part of the hardware, visits every SM and every warp in every cycle, and shares no code with
-`warpsim.engine`, whose results it must reproduce exactly. It is slow: some 10,000 times slower than the engine.
+It has one object per part of the hardware and visits every SM and every warp in every cycle. It shares no code with
+`warpsim.engine`, and its results must be exactly those of the engine. It is about 10,000 times slower than the engine.
 """

@@ -1,4 +1,7 @@
-"""Chance and memory of the slow twin: sections 5 and 6 of docs/model.md, in plain Python."""
+"""Random streams and memory system of the reference machine.
+
+Numbers in parentheses are sections of docs/model.md.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,20 @@ from warpsim.kernels.access import Transactions
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
-BINS = 4096
+BINS = 4096  # a copy of `hardware.latency.BINS`, so that a change there does not change the reference machine
 BUCKET_CYCLES = 512
 WINDOW_BUCKETS = 8
 
 
 def mix(z: int) -> int:
-    """Return SplitMix64's finalizer of a 64-bit number (6)."""
+    """Returns SplitMix64's finalizer of a 64-bit number (6)."""
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & MASK
     z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
     return z ^ z >> 31
 
 
 class Stream:
-    """A stream of draws (6)."""
+    """A random stream of 64-bit words, SplitMix64 (6)."""
 
     def __init__(self, state: int) -> None:
         self.state = state
@@ -37,7 +40,7 @@ class Stream:
 
     @classmethod
     def of_scheduler(cls, seed: int, number: int) -> Stream:
-        """`number`: SM * schedulers + scheduler."""
+        """Returns the stream of a scheduler; `number` is SM * schedulers + scheduler."""
         return cls(mix((seed - (number + 1) * GOLDEN) & MASK))
 
     def draw(self) -> int:
@@ -49,14 +52,19 @@ class Stream:
 
 
 class Stage:
-    """Parallel servers of one stage of the memory system: when each is free, and its time for a byte."""
+    """Parallel servers of one stage of the memory system.
+
+    Attributes:
+        free: time at which each server becomes free, in cycles.
+        server_bytes_per_cycle: rate of one server.
+    """
 
     def __init__(self, servers: int, bytes_per_cycle: float) -> None:
         self.free = [0.0] * servers
         self.server_bytes_per_cycle = bytes_per_cycle / servers
 
     def serve(self, server: int, arrival: float, request_bytes: float) -> float:
-        """Return the wait of a request that arrives at `arrival`."""
+        """Adds a request to the queue of a server; returns its waiting time in cycles."""
         start = max(self.free[server], arrival)
         self.free[server] = start + request_bytes / self.server_bytes_per_cycle
         return start - arrival
@@ -84,19 +92,19 @@ class Memory:
         measured = distribution.shifted(gpu.memory.measured_shift_cycles)
         self.rows = [measured.quantile_table(row).tolist() for row in range(len(self.loads_gbs))]
         self.buckets: Counter[int] = Counter()
-        self.moved_bytes = 0.0  # by the last access, in DRAM
+        self.moved_bytes = 0.0  # DRAM traffic of the last access
 
     def rate(self, gbs: float) -> float:
-        """Return a rate of the chip as bytes per cycle of the slice."""
+        """Converts a rate of the chip in GB/s to bytes per cycle of the slice."""
         return units.gbs_to_bytes_per_cycle(gbs, self.clock_ghz) * self.share
 
     @staticmethod
     def servers(of_chip: int, sms: int, of_sms: int) -> int:
-        """Return the slice's number of servers: rounded, half up, and at least one."""
+        """Returns the number of servers of the slice: rounded, half up, and at least one."""
         return max(1, math.floor(of_chip * sms / of_sms + 0.5))
 
     def access(self, t: int, access: Access, facts: Transactions, stream: Stream) -> int:
-        """Let an access pass that issues at t, and return the latency of a load in whole cycles."""
+        """Serves an access that issues in cycle `t`; returns its latency in whole cycles."""
         u = stream.uniform()
         level = self.level(access, stream)
         draws = [stream.draw() for _ in range(facts.requests)]
@@ -116,7 +124,7 @@ class Memory:
 
     @staticmethod
     def level(access: Access, stream: Stream) -> str:
-        """Return the level that answers: one draw if the access has hit probabilities."""
+        """Returns the level that serves an access; makes one draw if the access has hit probabilities."""
         if access.l1_hit == 0 and access.l2_hit == 0:
             return "memory"
         u = stream.uniform()
@@ -125,7 +133,7 @@ class Memory:
         return "l2" if u < access.l1_hit + (1 - access.l1_hit) * access.l2_hit else "memory"
 
     def unloaded_latency(self, t: int, u: float, level: str) -> float:
-        """Return B."""
+        """Returns the unloaded latency B in cycles (5); `u` is a draw from [0, 1)."""
         if level == "l1":
             return self.facts.l1_latency_cycles
         if level == "l2":
@@ -137,7 +145,7 @@ class Memory:
         return self.measured_latency(t, u)
 
     def measured_latency(self, t: int, u: float) -> float:
-        """Return B for the present load: between the two rows around it."""
+        """Returns B at the current load, interpolated between the two adjacent rows."""
         bucket = t // BUCKET_CYCLES
         in_window = sum(self.buckets[b] for b in range(bucket - WINDOW_BUCKETS + 1, bucket + 1))
         length = min(t, (WINDOW_BUCKETS - 1) * BUCKET_CYCLES + t % BUCKET_CYCLES) + 1
@@ -152,7 +160,7 @@ class Memory:
         return b_low + (load - loads[high - 1]) / (loads[high] - loads[high - 1]) * (b_high - b_low)
 
     def wait(self, t: int, level: str, draw: int, request_bytes: float) -> float:
-        """Return the wait of one request in the queues that it passes; they are first come, first served."""
+        """Returns the waiting time of one request in its queues, which are first come, first served."""
         if level == "l1":
             return 0.0
         sustained = self.sustained.serve(0, t, request_bytes) if level == "memory" else 0.0
@@ -166,7 +174,7 @@ class Memory:
 
 
 def quantile(table: list[float], u: float) -> float:
-    """Return the u-quantile of a table of BINS + 1 values: linear within a bin."""
+    """Returns the u-quantile of a table of BINS + 1 values, interpolated linearly within a bin."""
     x = BINS * u
     i = math.floor(x)
     return table[i] + (x - i) * (table[i + 1] - table[i])

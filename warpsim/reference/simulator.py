@@ -1,8 +1,7 @@
-"""The slow twin of the engine: docs/model.md in plain Python, cycle by cycle.
+"""The reference machine: docs/model.md in plain Python, cycle by cycle.
 
-It is written from that page alone and shares no code with `warpsim/engine/`. It skips nothing: every SM and
-every scheduler is looked at in every cycle, and a warp walks its kernel in the nested form. Numbers in
-parentheses are the page's sections.
+It is written from that page alone and shares no code with `warpsim/engine/`. It visits every SM and every scheduler in
+every cycle, and a warp executes its kernel in the nested form. Numbers in parentheses are sections of docs/model.md.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from warpsim.arguments import DeadlockError
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
@@ -18,6 +18,8 @@ from warpsim.reference.memory import Memory
 from warpsim.reference.sm import POLICIES, Scheduler, Seat, Sm, Unit
 from warpsim.reference.warp import Step, Warp, Write
 
+# STATES and SLOTS are copies of those in `results.schema`: the reference machine must not change when they do. A test asserts
+# that they are equal.
 STATES = (
     "selected",
     "not_selected",
@@ -31,7 +33,7 @@ STATES = (
 )
 SLOTS = ("issued", "busy", "idle")
 
-# A wait for a unit that does not accept, by the pipe of the instruction (7).
+# Pipe of an instruction -> state of a warp whose unit does not accept it (7).
 THROTTLE = {
     "math": "math_pipe_throttle",
     "none": "math_pipe_throttle",
@@ -40,26 +42,22 @@ THROTTLE = {
 }
 
 
-class DeadlockError(ValueError):
-    """All live warps of a block wait, and not all at the same barrier (4)."""
-
-
 @dataclass
 class Result:
-    """What a run gives: its trace from cycle 0 on, and what is counted in its window (7)."""
+    """Result of a run: its issues from cycle 0 on, and the counts of its window (7)."""
 
     issues: list[tuple[int, int, int, str]] = field(default_factory=list)
-    """(cycle, SM, slot, op) of every instruction by cycle, SM and scheduler, warm-up included."""
+    """(cycle, SM, slot, op) of every instruction by cycle, SM and scheduler, including the warm-up."""
     warp_cycles: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STATES, 0))
     scheduler_cycles: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SLOTS, 0))
     occupancy_cycles: Counter[int] = field(default_factory=Counter)
-    """SM-cycles at each number of resident warps."""
+    """SM-cycles by number of resident warps."""
     occupancy_changes: list[tuple[int, int, int]] = field(default_factory=list)
-    """(cycle, SM, resident warps from then on), first of all at the begin of the window."""
+    """(cycle, SM, new number of resident warps); the first rows are the initial values at the start of the window."""
     line_cycles: Counter[tuple[int, str, str]] = field(default_factory=Counter)
     """Warp-cycles by (scheduler, place in the kernel, state)."""
     caused_cycles: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Warp-cycles by (place of what caused them, state)."""
+    """Warp-cycles by (place of their cause, state)."""
     state_moments: Counter[tuple[int, str]] = field(default_factory=Counter)
     """Warps by (cycle, state)."""
     warps: list[tuple[int, int, int, int, int]] = field(default_factory=list)
@@ -67,20 +65,21 @@ class Result:
     retired: list[tuple[int, int, int, int]] = field(default_factory=list)
     """(launch number, SM, start, R) of the warps that retired in the window, by launch number."""
     load_latencies: list[int] = field(default_factory=list)
-    """Of the loads that issued in the window, in the order of issue."""
+    """Latencies of the loads that issued in the window, in the order of issue."""
     instructions: Counter[str] = field(default_factory=Counter)
     unit_cycles: Counter[str] = field(default_factory=Counter)
-    """Cycles of their units that the instructions of a class take, exact fractions."""
+    """Unit-cycles by operation class, as exact fractions."""
     asked_bytes: float = 0.0
+    """Bytes that the threads requested."""
     moved_bytes: float = 0.0
-    """Bytes that the program asked for, and that passed the memory's sustained rate."""
+    """Bytes that were moved at the memory's sustained rate."""
     end: int = 0
-    """The first cycle that is not counted."""
+    """The cycle after the last one that is counted."""
 
 
 @dataclass
 class Turn:
-    """One scheduler in one cycle: its warps, what it picked, and what issued (3, 7)."""
+    """One scheduler in one cycle: its warps, its pick, and the issues (3, 7)."""
 
     scheduler: Scheduler
     busy: bool
@@ -90,12 +89,12 @@ class Turn:
     causes: dict[Warp, str]
     picked: Warp | None = None
     first: Step | None = None
-    """The picked warp's instruction, once it has issued."""
+    """The instruction of the picked warp, after it has issued."""
     slots: int = 0
 
 
 class Machine:
-    """The chip, or a slice of it, while it runs."""
+    """The chip, or a slice of it, during a run."""
 
     def __init__(
         self,
@@ -126,16 +125,16 @@ class Machine:
     # The run (3, 7)
 
     def run(self, max_cycles: int) -> Result:
-        """Run to the end of the window, or of the grid if that is sooner: one cycle after the last retirement."""
+        """Runs to the end of the window, or to the end of the grid if it is earlier: one cycle after the last retirement."""
         self.deal()
         t = 0
         while t < self.window.stop and not self.finished(t):
             if t == max_cycles:
-                raise RuntimeError(f"not at its end after {max_cycles} cycles")
+                raise RuntimeError(f"the run has not ended after {max_cycles} cycles")
             self.cycle(t)
             t += 1
         if t <= self.window.start:
-            raise ValueError(f"the grid ends at {t}, within the warmup")
+            raise ValueError(f"warmup = {self.window.start}: must be below {t}, the cycle at which the grid ends")
         self.result.end = t
         n = self.gpu.sm.schedulers
         self.result.issues.sort(key=lambda issue: (issue[0], issue[1], issue[2] % n))
@@ -152,13 +151,13 @@ class Machine:
         return self.result
 
     def finished(self, t: int) -> bool:
-        """Return whether a run to the end of the grid is at its end."""
+        """Returns whether the grid has ended."""
         return self.next_block == self.blocks and not any(warp.resident(t) for _, warp in self.launched)
 
     def cycle(self, t: int) -> None:
         for sm in self.sms:
             for seat in sm.seats:
-                if seat.due == t:
+                if seat.next_start == t:
                     self.start_block(sm, seat, t)
             turns = [self.turn(sm, scheduler, t) for scheduler in sm.schedulers]
             self.issue_picks(sm, turns, t)
@@ -174,14 +173,14 @@ class Machine:
     # Blocks (4)
 
     def deal(self) -> None:
-        """Start the blocks of cycle 0: to SMs in turn, seat by seat."""
+        """Starts the blocks of cycle 0: one block per SM in turn, seat by seat."""
         for seat in range(self.launch.resident_blocks):
             for sm in self.sms:
                 self.start_block(sm, sm.seats[seat], 0)
 
     def start_block(self, sm: Sm, seat: Seat, t: int) -> None:
-        """Start the supply's next block in a seat, if there is one."""
-        seat.due = None
+        """Starts the next block of the supply in a seat, if there is one."""
+        seat.next_start = None
         if self.next_block == self.blocks:
             return
         size = self.launch.block_warps
@@ -195,7 +194,7 @@ class Machine:
     # One cycle of one SM (3)
 
     def turn(self, sm: Sm, scheduler: Scheduler, t: int) -> Turn:
-        """Return what one scheduler has before it in cycle t, its pick made."""
+        """Returns the warps of one scheduler in cycle t with their states, and its pick."""
         n = self.gpu.sm.schedulers
         warps = [warp for warp in sm.warps(t) if warp.slot % n == scheduler.index]
         eligible = [warp for warp in warps if warp.eligible(t, self.gpu)]
@@ -212,7 +211,7 @@ class Machine:
         return turn
 
     def pick(self, sm: Sm, turn: Turn, t: int) -> None:
-        """Let the scheduler pick one of the warps that are issuable now, if it can issue."""
+        """Lets the scheduler pick one of its issuable warps, if it can issue."""
         refusals = {warp: self.refusal(sm, turn.scheduler, warp.next, t) for warp in turn.eligible}
         issuable = [] if turn.busy else [warp for warp in turn.eligible if refusals[warp] is None]
         for warp in turn.eligible:
@@ -220,7 +219,7 @@ class Machine:
         turn.picked = self.policy(turn.scheduler, issuable) if issuable else None
 
     def issue_picks(self, sm: Sm, turns: list[Turn], t: int) -> None:
-        """Issue what the schedulers of an SM picked, then what issues together with it."""
+        """Issues the picks of the schedulers of an SM, then the second instructions of pairs."""
         issued: list[Turn] = []
         waiting = [turn for turn in turns if turn.picked is not None]
         while waiting:
@@ -243,7 +242,7 @@ class Machine:
             turn.scheduler.next_issue = t + self.gpu.issue.interval_cycles * turn.slots
 
     def may_pair(self, warp: Warp, first: Step, t: int) -> bool:
-        """Return whether the warp's next step is eligible in the cycle in which `first` just issued."""
+        """Returns whether the warp's next step is eligible in the cycle in which `first` has issued."""
         return (
             first.op not in ("branch", "barrier", "exit")
             and not (first.op == "load" and warp.next.op == "load")
@@ -251,7 +250,7 @@ class Machine:
         )
 
     def account(self, turn: Turn, t: int) -> None:
-        """Count a scheduler's cycle t, and its warps'."""
+        """Counts cycle t of a scheduler and of its warps."""
         slot = "issued" if turn.first is not None else "busy" if turn.busy else "idle"
         self.result.scheduler_cycles[slot] += 1
         for warp, state in turn.states.items():
@@ -261,7 +260,7 @@ class Machine:
             self.result.state_moments[t, state] += 1
 
     def refusal(self, sm: Sm, scheduler: Scheduler, step: Step, t: int) -> str | None:
-        """Return the name of the cycle of an eligible warp that is not issuable, and None for one that is."""
+        """Returns the state of an eligible warp that is not issuable; None if it is issuable."""
         if not self.unit(sm, scheduler, step).accepts(t):
             return THROTTLE[self.gpu.ops[step.op].pipe]
         limits = {"load": self.gpu.memory.loads_per_sm, "store": self.gpu.memory.stores_per_sm}
@@ -275,7 +274,7 @@ class Machine:
         return sm.units[step.op, scheduler.index if own else None]
 
     def stall_state(self, warp: Warp, t: int) -> str:
-        """Return the name of the cycle of a warp that is not eligible (7)."""
+        """Returns the state of a warp that is not eligible (7)."""
         if warp.exited:
             return "long_scoreboard"
         if warp.held(t):
@@ -283,7 +282,7 @@ class Machine:
         return warp.stall(self.gpu, warp.gap_end)[1]
 
     def issue_step(self, sm: Sm, scheduler: Scheduler, warp: Warp, t: int) -> int:
-        """Issue one step at t, and return the issue slots that it takes."""
+        """Issues one step in cycle t; returns the number of issue slots that it takes."""
         step, op = warp.next, self.gpu.ops[warp.next.op]
         self.result.issues.append((t, sm.index, warp.slot, step.op))
         warp.last_issued = step.place
@@ -319,7 +318,7 @@ class Machine:
             self.exit(sm, warp, t)
         else:
             warp.branch_taken = False
-            warp.next = next(warp.program)  # here a conditional is decided
+            warp.next = next(warp.program)  # this decides a conditional
             if step.op == "branch" and warp.branch_taken and op.taken_gap_cycles is not None:
                 gap = op.taken_gap_cycles
         warp.gap_end = max(warp.gap_end, t + gap)
@@ -329,7 +328,7 @@ class Machine:
         return slots
 
     def costs(self, step: Step) -> tuple[int, Transactions | None]:
-        """Return an instruction's ways of bank conflict and its transactions, counted once for each place."""
+        """Returns the ways of bank conflict and the transactions of an instruction, computed once for each place."""
         if step.place not in self.known_costs:
             instruction = step.instruction
             counted = transactions(instruction.access, self.gpu) if step.op in ("load", "store") else None
@@ -342,17 +341,21 @@ class Machine:
         return sm.seats[warp.slot // self.launch.block_warps]
 
     def exit(self, sm: Sm, warp: Warp, t: int) -> None:
-        """Retire the warp when its loads are back, and the block with its last warp."""
+        """Retires the warp when its loads have returned, and the block with its last warp."""
         warp.exited = True
         warp.retired = max([t, *warp.returns])
         seat = self.block_of(sm, warp)
         if all(other.exited for other in seat.block):
             retirement = max(other.retired for other in seat.block)
-            seat.due = max(retirement + self.gpu.block_launch_cycles, retirement + 1)
+            seat.next_start = max(retirement + self.gpu.block_launch_cycles, retirement + 1)
         self.arrive(sm, warp, t)
 
     def arrive(self, sm: Sm, warp: Warp, t: int) -> None:
-        """Free the block's warps if all that live have arrived at one barrier; stop if they never can."""
+        """Releases the live warps of a block when all have arrived at one barrier.
+
+        Raises:
+            DeadlockError: they wait at different barriers.
+        """
         live = [other for other in self.block_of(sm, warp).block if not other.exited]
         if not live or any(other.barrier is None for other in live):
             return
@@ -380,15 +383,24 @@ def simulate(
     sms: int | None = None,
     max_cycles: int = 1_000_000,
 ) -> Result:
-    """Simulate one replicate.
+    """Simulates one replicate.
 
-    `launch` has a number in every field but `blocks` (None: an endless supply). `seed` is the replicate's
-    64-bit seed. `cycles` None runs a finite grid to its end, with which a longer window ends, too.
+    Args:
+        gpu: the chip.
+        kernel: the program of every warp.
+        launch: the launch, with a number in every field except `blocks` (None: an endless supply).
+        scheduler: scheduling policy.
+        memory: memory model.
+        seed: 64-bit seed of the replicate.
+        warmup: cycles before counting starts.
+        cycles: cycles to count; None: to the end of the grid. A grid that ends earlier ends the run.
+        sms: number of SMs of the slice; None: the whole chip.
+        max_cycles: maximum length of the run.
 
     Raises:
-        DeadlockError: a block's live warps wait at different barriers.
+        DeadlockError: live warps of a block wait at different barriers.
         ValueError: the grid ends within `warmup`.
-        RuntimeError: the run is not at its end after `max_cycles` cycles.
+        RuntimeError: the run has not ended after `max_cycles` cycles.
     """
     stop = max_cycles + 1 if cycles is None else warmup + cycles
     machine = Machine(

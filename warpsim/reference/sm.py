@@ -1,6 +1,6 @@
-"""The SMs of the slow twin: execution units, warp schedulers and their policies, seats for blocks.
+"""SMs of the reference machine: execution units, warp schedulers, scheduling policies, and slots for thread blocks.
 
-Sections 1 to 4 of docs/model.md.
+Numbers in parentheses are sections of docs/model.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from warpsim.reference.warp import Warp
 
 
 class Unit:
-    """An execution unit, of a scheduler or of the SM (2, 3)."""
+    """An execution unit of a scheduler or of the SM (2, 3)."""
 
     def __init__(self, interval: Fraction) -> None:
         self.interval = interval
@@ -30,13 +30,13 @@ class Unit:
 
 
 class Scheduler:
-    """A warp scheduler; its warps are those in the slots w with w mod `schedulers` = its index."""
+    """A warp scheduler. It has the warps in the slots w with w mod `schedulers` = its index (1)."""
 
     def __init__(self, index: int, stream: Stream) -> None:
         self.index = index
-        self.stream = stream  # for the policy `random`
+        self.stream = stream  # used by the policy `random`
         self.next_issue = 0
-        self.last: Warp | None = None  # the warp that it issued last
+        self.last: Warp | None = None  # the warp of its last issue
 
 
 def lrr(scheduler: Scheduler, warps: list[Warp]) -> Warp:
@@ -57,6 +57,7 @@ def random(scheduler: Scheduler, warps: list[Warp]) -> Warp:
     return warps[math.floor(scheduler.stream.uniform() * len(warps))]
 
 
+# The names are those of `simulation.point.POLICIES`, as a test asserts.
 POLICIES: dict[str, Callable[[Scheduler, list[Warp]], Warp]] = {
     "lrr": lrr,
     "gto": gto,
@@ -67,15 +68,15 @@ POLICIES: dict[str, Callable[[Scheduler, list[Warp]], Warp]] = {
 
 @dataclass
 class Seat:
-    """Room for one block, and once that has retired, the cycle in which the supply's next block is due."""
+    """Slot of one block; `next_start` is the cycle in which the next block starts."""
 
     index: int
     block: list[Warp] = field(default_factory=list)
-    due: int | None = None
+    next_start: int | None = None
 
 
 class Sm:
-    """A streaming multiprocessor: schedulers, units, seats."""
+    """A streaming multiprocessor: schedulers, units, and seats."""
 
     def __init__(self, index: int, gpu: Gpu, seats: int, seed: int) -> None:
         n = gpu.sm.schedulers
@@ -88,23 +89,23 @@ class Sm:
         }
         self.shared = [op for op, facts in gpu.ops.items() if facts.scope == "sm" or op in ("load", "store")]
         self.issued = 0  # instructions of shared classes
-        self.last_issue = {(op, s): s - n for op in self.shared for s in range(n)}  # as `issued` counts
+        self.last_issue = {(op, s): s - n for op in self.shared for s in range(n)}  # in the numbering of `issued`
         self.seats = [Seat(r) for r in range(seats)]
         self.returns: dict[str, list[int]] = {"load": [], "store": []}
-        self.last_resident = 0  # warps in the last cycle
+        self.last_resident = 0  # resident warps in the last cycle
 
     def precedence(self, scheduler: Scheduler, op: str) -> tuple[int, int]:
-        """Return a key that sorts picks in the order in which they issue (3)."""
+        """Returns a sort key: picks issue in ascending order of it (3)."""
         if op not in self.shared:
             return -1, scheduler.index
         return self.shared.index(op), self.last_issue[op, scheduler.index]
 
     def note_issue(self, scheduler: Scheduler, op: str) -> None:
-        """Note that a scheduler has issued an instruction of a class."""
+        """Records that a scheduler has issued an instruction of a class."""
         if op in self.shared:
             self.issued += 1
             self.last_issue[op, scheduler.index] = self.issued
 
     def warps(self, t: int) -> list[Warp]:
-        """Return the resident warps in the order of their slots."""
+        """Returns the resident warps in the order of their slots."""
         return [warp for seat in self.seats for warp in seat.block if warp.resident(t)]

@@ -1,6 +1,6 @@
-"""The warps of the slow twin: a warp's path through its kernel, its registers and what it waits for.
+"""Warps of the reference machine: the path through the kernel, registers, and stalls.
 
-Sections 2, 3, 4 and 7 of docs/model.md.
+Numbers in parentheses are sections of docs/model.md.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from warpsim.kernels import Conditional, Instruction, Kernel, Loop
 from warpsim.reference.memory import Stream
 
 SCOREBOARD = {"math": "wait", "none": "wait", "mio": "short_scoreboard", "lg": "long_scoreboard"}
-"""The name of waiting for a register, by the pipe of its writer (7)."""
+"""Pipe of the writer -> state of a warp that waits for the register (7)."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """An instruction on a warp's path, and its place in the kernel (a barrier is known by its place)."""
+    """An instruction on a warp's path, and its place in the kernel, which identifies a barrier."""
 
     place: str
     instruction: Instruction
@@ -30,7 +30,7 @@ class Step:
 
 
 def walk(body: tuple, place: str, warp: Warp) -> Iterator[Step]:
-    """Yield a warp's steps in program order (2). It goes on after a step once that step has issued."""
+    """Yields a warp's steps in program order (2). The caller requests the next step after the last one has issued."""
     for index, statement in enumerate(body):
         here = f"{place}[{index}]"
         if isinstance(statement, Loop):
@@ -54,7 +54,15 @@ def walk(body: tuple, place: str, warp: Warp) -> Iterator[Step]:
 
 @dataclass(frozen=True)
 class Write:
-    """The last write of a register: its class, its issue, what bank conflicts add, a load's return, its place."""
+    """The last write of a register.
+
+    Attributes:
+        op: operation class.
+        issue: cycle of the issue.
+        conflict_cycles: latency added by bank conflicts.
+        returns: cycle in which a load returns; None for other classes.
+        place: place of the instruction in the kernel.
+    """
 
     op: Op
     issue: int
@@ -63,28 +71,28 @@ class Write:
     place: str
 
     def ready(self, consumer: str) -> int:
-        """The cycle from which an instruction of class `consumer` can use the register (3)."""
+        """Returns the first cycle in which an instruction of class `consumer` can use the register (3)."""
         if self.returns is not None:
             return self.returns
         return self.issue + self.op.latency_to.get(consumer, self.op.latency_cycles) + self.conflict_cycles
 
 
 class Warp:
-    """A launched warp: its path, registers and times. It is resident from `start` up to and including R."""
+    """A launched warp. It is resident from cycle `start` to cycle R, inclusive."""
 
     def __init__(self, number: int, index: int, slot: int, start: int, kernel: Kernel, seed: int) -> None:
-        self.number = number  # over the grid: block number * block_warps + index
+        self.number = number  # in the grid: block number * block_warps + index
         self.index = index  # in the block
         self.slot = slot
         self.start = start
         self.stream = Stream.of_warp(seed, number)
         self.gap_end = start
         self.writes: dict[str, Write] = {}
-        self.returns: list[int] = []  # of its loads
-        self.loads: list[str] = []  # their places
+        self.returns: list[int] = []  # return cycles of its loads
+        self.loads: list[str] = []  # places of its loads
         self.last_issued = ""  # the place of its last instruction
-        self.barrier: str | None = None  # the place of the barrier where it waits
-        self.last_barrier = ""  # the place of the barrier that held it last
+        self.barrier: str | None = None  # the place of the barrier at which it waits
+        self.last_barrier = ""  # the place of its latest barrier
         self.barrier_passed = start - 1  # cycle of the last arrival at its latest barrier
         self.barrier_end = start  # that cycle + the barrier's latency
         self.branch_taken = False
@@ -94,20 +102,20 @@ class Warp:
         self.next = next(self.program)
 
     def draw_trips(self, loop: Loop) -> int | None:
-        """Return how often the loop's body runs; one draw where that is random (6)."""
+        """Returns the trip count of a loop; makes one draw if it is random (6). None: endless."""
         low, high = loop.trip_range
         if low < high:
             return low + math.floor(self.stream.uniform() * (high - low + 1))
         return None if loop.trips is None else low
 
     def takes_first(self, conditional: Conditional) -> bool:
-        """Return whether the warp takes the first body; one draw where that is random (6)."""
+        """Returns whether the warp takes the first body; makes one draw if that is random (6)."""
         if conditional.probability is not None:
             return self.stream.uniform() < conditional.probability
         return conditional.warps is not None and self.index in conditional.warps
 
     def stall(self, gpu: Gpu, gap_end: int) -> tuple[int, str, str]:
-        """Return the first cycle without a constraint on the next step; the name and the cause of the last one (7)."""
+        """Returns the cycle in which the last constraint on the next step ends, its state, and the place of its cause (7)."""
         step = self.next
         ends = [(gap_end, "wait", self.last_issued), (self.barrier_end, "barrier", self.last_barrier)]
         for register in (*step.instruction.src, step.instruction.dst):
@@ -117,18 +125,18 @@ class Warp:
         limit = gpu.memory.loads_per_warp
         if step.op == "load" and limit is not None and len(self.returns) >= limit:
             ends.append((sorted(self.returns)[-limit], "lg_throttle", step.place))
-        return max(ends, key=lambda end: end[0])  # of equal ends, max returns the first
+        return max(ends, key=lambda end: end[0])  # max returns the first of equal ends
 
     def held(self, t: int) -> bool:
-        """Return whether a barrier holds the warp: up to and including the last arrival's cycle (4, 7)."""
+        """Returns whether a barrier holds the warp, up to and including the cycle of the last arrival (4, 7)."""
         return self.barrier is not None or t <= self.barrier_passed
 
     def line(self, t: int) -> str:
-        """Return the place to which the warp's cycle belongs: its next step, or the barrier that holds it (7)."""
+        """Returns the place to which the warp-cycle belongs: the next step, or the barrier that holds the warp (7)."""
         return self.last_barrier if self.held(t) else self.next.place
 
     def cause(self, t: int, gpu: Gpu) -> str:
-        """Return the place of what keeps the warp from being eligible (7)."""
+        """Returns the place of the instruction that keeps the warp from being eligible (7)."""
         if self.exited:
             return self.loads[self.returns.index(max(self.returns))]
         return self.last_barrier if self.held(t) else self.stall(gpu, self.gap_end)[2]

@@ -19,8 +19,8 @@ from warpsim.reference import simulator as reference
 from warpsim.results import provenance, schema
 from warpsim.simulation.counters import engine_counts, reference_counts, variables
 from warpsim.simulation.point import ARGUMENTS, MAX_CYCLES, Point, make_point, point_provenance, replicate_seed
-from warpsim.simulation.run import Bins, Keep, drive
-from warpsim.simulation.trace import Trace
+from warpsim.simulation.run import Bins, Capacity, run_machine
+from warpsim.simulation.trace import RunSize, Trace
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -174,14 +174,15 @@ def trace_point(point: Point, trace: Trace, threads: int = 1) -> tuple[Arrays, d
         raise TypeError(f"trace = {trace!r}: must be a Trace, or None")
     base, unseeded = point.streams(), _encode(point)
     chip = unseeded.chip[0]
-    keep = trace.keep(
+    size = RunSize(
         replicates=point.replicates, sms=int(chip.sms), schedulers=int(chip.schedulers), issue_width=int(chip.issue_width),
         lines=len(unseeded.program), residents=int(chip.sms * chip.seats * chip.block_warps),
-        blocks=int(chip.blocks) if point.finite else None, block_warps=point.launch.block_warps,
+        block_warps=point.launch.block_warps, blocks=int(chip.blocks) if point.finite else None,
     )  # fmt: skip
+    capacity = trace.capacity(size)
 
     def one(replicate: int) -> tuple[Arrays, Recording]:
-        machine, state, bins = _run(point, unseeded, replicate_seed(base, replicate), keep)
+        machine, state, bins = _run(point, unseeded, replicate_seed(base, replicate), capacity)
         return _variables(point, machine, state), recording(machine, state, bins, trace)
 
     results = _each(range(point.replicates), one, threads)
@@ -204,13 +205,13 @@ def _stacked(results: Sequence[Arrays]) -> Arrays:
 
 
 def _run(
-    point: Point, unseeded: Machine, seed: int, keep: Keep | None = None, *, check: bool = False
+    point: Point, unseeded: Machine, seed: int, capacity: Capacity | None = None, *, check: bool = False
 ) -> tuple[Machine, State, Bins | None]:
     from warpsim.simulation.encode import with_seed
 
     machine = with_seed(unseeded, seed)
     cycles = None if point.finite else point.cycles
-    return machine, *drive(machine, point.kernel.name, point.warmup, cycles, keep, check=check)
+    return machine, *run_machine(machine, point.kernel.name, point.warmup, cycles, capacity, check=check)
 
 
 def _variables(point: Point, machine: Machine, state: State) -> Arrays:

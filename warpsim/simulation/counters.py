@@ -1,4 +1,4 @@
-"""Computes the variables of a result from what a machine counted."""
+"""Computes the variables of a result from the counters of the engine or of the reference machine."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Counts:
-    """What one replicate counted in its window, on the compiled engine or on the reference machine.
+    """Counters of one replicate in its window, from the compiled engine or from the reference machine.
 
     Attributes:
         cycles: length of the window.
         instructions: operation class -> warp instructions issued.
-        asked_bytes: bytes that the program asked for.
-        moved_bytes: bytes that passed the memory's sustained rate.
-        unit_use: for each operation class the fraction of time in which its units were occupied.
+        asked_bytes: bytes that the threads requested.
+        moved_bytes: bytes that were moved at the memory's sustained rate.
+        unit_use: fraction of time in which the units of each operation class were occupied.
         warp_cycles: int64[states], warp-cycles by state.
         issue_cycles: scheduler-cycles in which instructions issued.
         busy_cycles: scheduler-cycles in which the scheduler was still busy with earlier issues.
         occupancy: int64[warps + 1], SM-cycles by number of resident warps.
         latency_sum: sum of the latencies of all loads, in cycles.
-        latencies: int64[bins], loads by latency, in the bins of docs/model.md, section 7.
+        latencies: int64[bins], loads by latency, in the bins of section 7 of docs/model.md.
         retired: warps that retired.
         lifetime_sum: sum of their latencies, in cycles.
     """
@@ -54,7 +54,7 @@ class Counts:
 
 
 def variables(counts: Counts, gpu: Gpu, sms: int) -> dict[str, NDArray[np.float64]]:
-    """Computes the variables of one replicate: for every variable of `schema.VARIABLES` an array of its own dimensions."""
+    """Computes the variables of one replicate: variable of `schema.VARIABLES` -> array of its own dimensions."""
     cycles = counts.cycles
     sm_cycles, share, clock = sms * cycles, sms / gpu.sms, gpu.clock_ghz
     schedulers = sm_cycles * gpu.sm.schedulers
@@ -107,7 +107,7 @@ def engine_counts(machine: Machine, state: State, gpu: Gpu, warmup: int) -> Coun
 
 
 def reference_counts(result: Result, gpu: Gpu, launch: Launch, sms: int, warmup: int) -> Counts:
-    """Reads what the reference machine counted."""
+    """Reads the counters of the reference machine."""
     from warpsim.engine.state import COARSE_BINS, COARSE_WIDTH, FINE_BINS
 
     cycles = result.end - warmup
@@ -136,7 +136,7 @@ def reference_counts(result: Result, gpu: Gpu, launch: Launch, sms: int, warmup:
 
 
 def scheduler_cycles(machine: Machine, state: State) -> tuple[int, int]:
-    """Scheduler-cycles in which instructions issued, and in which the scheduler was still busy with them."""
+    """Returns the scheduler-cycles with issues, and those in which the scheduler was busy with earlier issues."""
     tally, issued = state.tally[0], steps_issued(machine, state)
     issue_cycles = int(issued.sum() - state.counts.seconds.sum())
     return issue_cycles, int(issued @ machine.program.busy - tally.pair_busy - issue_cycles + tally.carried)
@@ -146,12 +146,12 @@ def steps_issued(machine: Machine, state: State) -> NDArray[np.int64]:
     """Returns the warp instructions issued by program line; int64[lines]."""
     from warpsim.engine.attribution import instructions
 
-    found: NDArray[np.int64] = instructions(machine, state)
-    return found
+    issued: NDArray[np.int64] = instructions(machine, state)
+    return issued
 
 
 def issues(machine: Machine, state: State) -> NDArray[np.int64]:
-    """Returns the recorded issues: (cycle, SM, slot, line), by cycle, then SM, then scheduler; int64[n, 4]."""
+    """Returns the recorded issues as rows (cycle, SM, slot, line), sorted by cycle, SM and scheduler; int64[n, 4]."""
     recorded: NDArray[np.int64] = state.trace[: state.tally[0].traced]
     cycle, sm, slot, _ = recorded.T
     schedulers = int(machine.chip[0].schedulers)
@@ -159,14 +159,14 @@ def issues(machine: Machine, state: State) -> NDArray[np.int64]:
 
 
 def by_class(machine: Machine, of_steps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sums of what is counted by step over the operation classes; steps that only steer count nothing."""
+    """Returns sums of counts by step over the operation classes; control steps count as 0. int64[classes]."""
     from warpsim.engine.state import CLASSES
 
     return np.bincount(machine.program.op, of_steps, CLASSES).astype(np.int64)
 
 
 def _histogram_quantiles(histogram: NDArray[np.int64], levels: tuple[float, ...]) -> NDArray[np.float64]:
-    """The smallest latency with at least a fraction of the loads at or below it; NaN without loads."""
+    """Returns quantiles: the smallest latency with at least this fraction of the loads at or below it; NaN without loads."""
     from warpsim.engine.state import COARSE_WIDTH, FINE_BINS
 
     total = histogram.sum()
@@ -174,8 +174,8 @@ def _histogram_quantiles(histogram: NDArray[np.int64], levels: tuple[float, ...]
         return np.full(len(levels), np.nan)
     ranks = np.maximum(np.ceil(np.array(levels) * total), 1)
     bins = np.searchsorted(np.cumsum(histogram), ranks)
-    found: NDArray[np.float64] = np.where(bins < FINE_BINS, bins, FINE_BINS + (bins - FINE_BINS + 0.5) * COARSE_WIDTH)
-    return found
+    quantiles: NDArray[np.float64] = np.where(bins < FINE_BINS, bins, FINE_BINS + (bins - FINE_BINS + 0.5) * COARSE_WIDTH)
+    return quantiles
 
 
 def _ratio(total: float, count: float) -> float:
@@ -183,28 +183,28 @@ def _ratio(total: float, count: float) -> float:
 
 
 def occupancy_changes(state: State, end: int) -> NDArray[np.int64]:
-    """Changes of occupancy before cycle `end`: (cycle, SM, resident warps from then on), by cycle, then SM; int64[n, 3].
+    """Returns the occupancy changes before cycle `end` as rows (cycle, SM, new number of warps), by cycle and SM; int64[n, 3].
 
-    The first rows are what each SM held at the begin of the window.
+    The first rows are the initial values of all SMs at the start of the window.
     """
     cycle, sm, warps = np.ascontiguousarray(state.changes[: state.tally[0].n_changes].T)
     key = cycle * len(state.sms) + sm
-    order = np.argsort(key, kind="stable")  # fast, since they are nearly in order
+    order = np.argsort(key, kind="stable")  # fast, because the keys are almost sorted
     key = key[order]
-    order = order[np.append(key[1:] != key[:-1], True)[: len(key)]]  # of several in one cycle the last counts
+    order = order[np.append(key[1:] != key[:-1], True)[: len(key)]]  # the last of several changes in one cycle
     cycle, sm, warps = cycle[order], sm[order], warps[order]
     changed = cycle < end
     for number in range(len(state.sms)):
         own = np.flatnonzero(sm == number)
         changed[own[1:]] &= warps[own[1:]] != warps[own[:-1]]
-    found: NDArray[np.int64] = np.stack([cycle[changed], sm[changed], warps[changed]], axis=1)
-    return found
+    changes: NDArray[np.int64] = np.stack([cycle[changed], sm[changed], warps[changed]], axis=1)
+    return changes
 
 
 def warps_seen(machine: Machine, state: State) -> NDArray[np.int64]:
-    """The warps that were resident in the window: (launch number, SM, slot, start, last cycle), by number; int64[n, 5].
+    """Returns the warps resident in the window as rows (launch number, SM, slot, start, last cycle), by number; int64[n, 5].
 
-    The last cycle is -1 where a warp is still resident.
+    The last cycle is -1 for a warp that is still resident.
     """
     from warpsim.engine.state import MAX_WARPS, Life
 
@@ -218,16 +218,16 @@ def warps_seen(machine: Machine, state: State) -> NDArray[np.int64]:
 
 
 def line_accounts(machine: Machine, state: State) -> NDArray[np.int64]:
-    """Warp-cycles by scheduler, program line and state (`schema.STATES`), summed over SMs."""
+    """Returns the warp-cycles of all SMs; int64[schedulers, lines, states], with the states of `schema.STATES`."""
     from warpsim.engine import attribution
 
-    found: NDArray[np.int64] = attribution.line_accounts(machine, state)
-    return found
+    accounts: NDArray[np.int64] = attribution.line_accounts(machine, state)
+    return accounts
 
 
 def caused_accounts(machine: Machine, state: State) -> NDArray[np.int64]:
-    """Warp-cycles by the program line that caused them and by state, summed over SMs and schedulers."""
+    """Returns the warp-cycles of all SMs and schedulers by the program line that caused them; int64[lines, states]."""
     from warpsim.engine import attribution
 
-    found: NDArray[np.int64] = attribution.caused_accounts(machine, state)
-    return found
+    caused: NDArray[np.int64] = attribution.caused_accounts(machine, state)
+    return caused

@@ -1,4 +1,4 @@
-"""A chip, a kernel and a launch as the arrays of the engine: the only place that knows both sides."""
+"""Encodes a chip, a kernel and a launch for the engine; the only module that imports both sides."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from warpsim import units
 from warpsim.arguments import InvalidPoint
 from warpsim.engine.state import CHIP, CLASSES, DETAIL, MAX_WARPS, MOST_STEPS, STEP, Kind, Machine, MemoryModel, Policy, WarpState
 from warpsim.hardware.gpu import Gpu
-from warpsim.hardware.latency import deterministic, load_distribution
+from warpsim.hardware.latency import load_distribution
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.access import conflict_ways, transactions
 from warpsim.kernels.program import Access, Instruction, Kernel
 from warpsim.kernels.steps import flatten
-from warpsim.simulation.known_waits import foresee, look_ahead
+from warpsim.simulation.known_waits import precompute_lookahead, precompute_waits
 
-SCHEDULERS = {policy.name.lower(): policy for policy in Policy}
-MEMORY_MODELS = {model.name.lower(): model for model in MemoryModel}
+_POLICIES = {policy.name.lower(): policy for policy in Policy}  # the names of point.POLICIES
+_MEMORY_MODELS = {model.name.lower(): model for model in MemoryModel}  # the names of point.MEMORY_MODELS
 
 MAX_TICKS = 10**6
-"""Ticks of a cycle, at most, so that times of 10**12 cycles in ticks stay within 64 bits."""
+"""Maximum number of ticks per cycle, so that times of 10**12 cycles in ticks fit into 64 bits."""
 
 _KINDS = {"load": Kind.LOAD, "store": Kind.STORE, "barrier": Kind.BARRIER, "branch": Kind.BRANCH, "exit": Kind.EXIT}
 _CONTROL = {"loop_begin": Kind.LOOP_BEGIN, "loop_end": Kind.LOOP_END, "jump": Kind.JUMP}
@@ -42,19 +42,19 @@ _THROTTLE = {
 
 
 def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: str, sms: int | None = None) -> Machine:
-    """One chip with one program loaded; `with_seed` makes it ready to run.
+    """Encodes one chip with one program; `with_seed` makes the result ready to run.
 
     Args:
         gpu: the chip.
         kernel: the program of every warp.
-        launch: as `resolve_launch` returns it.
-        scheduler: one of SCHEDULERS.
-        memory: one of MEMORY_MODELS.
-        sms: simulate a slice of so many SMs (docs/model.md, section 1); None: the whole chip.
+        launch: the launch from `resolve_launch`.
+        scheduler: scheduling policy, one of `point.POLICIES`.
+        memory: memory model, one of `point.MEMORY_MODELS`.
+        sms: number of SMs of the slice (docs/model.md, section 1); None: the whole chip.
 
     Raises:
         InvalidPoint: the chip lacks an operation class or a cache latency that the kernel needs.
-        ValueError: the chip has more operation classes than the engine has room for.
+        ValueError: the program or the chip exceeds a limit of the engine on steps, operation classes or ticks.
     """
     program = flatten(kernel)
     if len(program.steps) > MOST_STEPS:
@@ -64,10 +64,10 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         raise InvalidPoint(f"kernel: operation class {missing[0]!r} of {kernel.name}: {gpu.name} has {', '.join(gpu.ops)}")
     classes = list(gpu.ops)
     if len(classes) > CLASSES:
-        raise ValueError(f"gpu.ops = {len(classes)} operation classes: at most {CLASSES}")
+        raise ValueError(f"gpu.ops = {len(classes)} operation classes: must be at most {CLASSES}")
     tick = _ticks_per_cycle(gpu)
 
-    costs: dict[int, _Costs] = {}  # of an instruction, by identity: kernels repeat few of them
+    costs: dict[int, _Costs] = {}  # by the id of an instruction, because kernels repeat few instructions
     steps, details = [], []
     operands: list[int] = []
     for step in program.steps:
@@ -93,13 +93,13 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         loads=loads,
         loops=program.loops,
     )
-    foresee(machine, {step.target for step in program.steps})
-    look_ahead(machine)
+    precompute_waits(machine, {step.target for step in program.steps})
+    precompute_lookahead(machine)
     return machine
 
 
 def _ticks_per_cycle(gpu: Gpu) -> int:
-    """Returns the least number of ticks of a cycle in which the intervals of all operation classes are whole numbers."""
+    """Returns the smallest number of ticks per cycle for which all intervals of operation classes are whole numbers."""
     ticks = math.lcm(*(op.interval_cycles.denominator for op in gpu.ops.values()))
     if ticks > MAX_TICKS:
         largest = sorted(gpu.ops, key=lambda name: -gpu.ops[name].interval_cycles.denominator)[:4]
@@ -112,7 +112,7 @@ def _ticks_per_cycle(gpu: Gpu) -> int:
 
 
 def with_seed(machine: Machine, seed: int) -> Machine:
-    """The same machine with a replicate's seed, 64 bits; the parts that do not change are shared."""
+    """Returns a machine with a replicate's 64-bit seed; it shares the other arrays with `machine`."""
     chip = machine.chip.copy()
     chip[0].seed = seed
     return machine._replace(chip=chip)
@@ -121,6 +121,7 @@ def with_seed(machine: Machine, seed: int) -> Machine:
 def _encode_chip(
     gpu: Gpu, launch: Launch, scheduler: str, memory: str, sms: int | None, tick: int, registers: int
 ) -> np.recarray:
+    """Returns the CHIP record; `precompute_lookahead` fills in the rest of its fields."""
     queue, share = gpu.memory.queue, 1.0 if sms is None else sms / gpu.sms
     simulated = gpu.sms if sms is None else sms
 
@@ -132,7 +133,7 @@ def _encode_chip(
     record.sms, record.schedulers = simulated, gpu.sm.schedulers
     record.seats, record.block_warps = launch.resident_blocks, launch.block_warps
     record.issue_width, record.tick = gpu.issue.width, tick
-    record.policy, record.memory = SCHEDULERS[scheduler], MEMORY_MODELS[memory]
+    record.policy, record.memory = _POLICIES[scheduler], _MEMORY_MODELS[memory]
     record.block_launch = gpu.block_launch_cycles
     assert launch.resident_blocks is not None
     supply = simulated * launch.resident_blocks if launch.persistent else launch.blocks
@@ -163,7 +164,7 @@ def _encode_chip(
 
 
 def _share_of(servers: int, share: float) -> int:
-    """A slice's part of some servers: rounded, half up, and at least one."""
+    """Returns the number of servers of a slice: rounded, half up, and at least one."""
     return max(1, math.floor(servers * share + 0.5))
 
 
@@ -172,7 +173,7 @@ _NO_ACCESS: tuple[float, ...] = (0, 0, 0.0, 0.0, 0.0, 0.0)
 
 
 def _costs(instruction: Instruction, gpu: Gpu, classes: Sequence[str], tick: int) -> _Costs:
-    """What an instruction costs on a chip: kind to busy of a STEP without registers, requests to taken_gap of a DETAIL."""
+    """Returns the fields of STEP and DETAIL that depend on the instruction's cost."""
     op = gpu.ops[instruction.op]
     kind = _KINDS.get(instruction.op, Kind.COMPUTE)
     ways = conflict_ways(instruction, gpu) if instruction.op == "smem" else 1
@@ -187,7 +188,7 @@ def _costs(instruction: Instruction, gpu: Gpu, classes: Sequence[str], tick: int
 
 
 def _access(access: Access, gpu: Gpu) -> tuple[tuple[float, ...], int]:
-    """Requests to l2_hit of a DETAIL; and the reissues of an access."""
+    """Returns the fields `requests` to `l2_hit` of DETAIL, and the number of reissues of an access."""
     cost = transactions(access, gpu)
     for level, hit, latency in (
         ("l1", access.l1_hit, gpu.memory.l1_latency_cycles),
@@ -200,9 +201,9 @@ def _access(access: Access, gpu: Gpu) -> tuple[tuple[float, ...], int]:
 
 
 def _latencies(gpu: Gpu, memory: str, sms: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Quantile tables of the unloaded latency, cycles, and the loads at which they hold, bytes per cycle of what is simulated."""
+    """Returns the quantile tables in cycles and the load of each in bytes per cycle."""
     if memory == "fixed":
-        return deterministic(gpu.memory.latency_cycles)[None, :], np.zeros(1)
+        return np.zeros((0, 0)), np.zeros(0)
     if memory == "queue":
         return _unloaded(gpu.memory.distribution, gpu.memory.queue_latency_cycles), np.zeros(1)
     distribution = load_distribution(gpu.memory.distribution).shifted(gpu.memory.measured_shift_cycles)
@@ -213,5 +214,5 @@ def _latencies(gpu: Gpu, memory: str, sms: int | None) -> tuple[np.ndarray, np.n
 
 @lru_cache(maxsize=64)
 def _unloaded(distribution: str, mean_cycles: float) -> np.ndarray:
-    """The lowest row of a distribution, scaled to a mean; float64[1, BINS + 1], not to be written to."""
+    """Returns the lowest row of a distribution, scaled to a mean; float64[1, BINS + 1]. Callers share the array."""
     return load_distribution(distribution).scaled(mean_cycles).quantile_table(0)[None, :]

@@ -1,8 +1,7 @@
-"""What is known before the run: waits, and for how long parts of the machine cannot affect each other.
+"""Precomputes the wait before an instruction where it depends only on the previous one.
 
-Most instructions are followed by one that waits for them alone, or for nothing.
-
-The engine then skips the comparison of registers. What is foreseen is what it would have found (docs/model.md, section 3).
+The engine then skips the comparison of registers. The result is the same (docs/model.md, section 3). This module also
+precomputes for how many cycles parts of the machine cannot affect each other.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from warpsim.engine.state import (
 NOTHING = -1
 
 
-def foresee(machine: Machine, targets: Collection[int]) -> None:
-    """Fills in `delay`, `reason` and `known_dst` of the steps of a program where the wait for the next step is known.
+def precompute_waits(machine: Machine, targets: Collection[int]) -> None:
+    """Fills in the fields of STEP under "Known waits", where the wait before the next step is known.
 
     Args:
-        machine: everything else of it is encoded.
-        targets: the steps that are reached from elsewhere than the one before.
+        machine: the machine; all fields except those of this module must be encoded. Its program is modified in place.
+        targets: targets of jumps.
     """
     chip, program = machine.chip[0], machine.program
     kind, op, dst, gap, latency = (program[name].tolist() for name in ("kind", "op", "dst", "gap", "latency"))
@@ -42,19 +41,19 @@ def foresee(machine: Machine, targets: Collection[int]) -> None:
     registers = [used[begin:end] for begin, end in spans]
     delay, reason = [0] * len(program), [0] * len(program)
     extra = chip.latency_to.reshape(CLASSES, CLASSES)
-    no_sooner = (extra[:, :, None] >= extra[:, None, :]).all(axis=0).tolist()  # by classes of two readers, whoever writes
+    no_sooner = (extra[:, :, None] >= extra[:, None, :]).all(axis=0).tolist()  # by two reader classes, for all writers
     extra, dependency = extra.tolist(), chip.dependency.tolist()
     pairs, few_loads = chip.issue_width == 2, chip.loads_per_warp > 0
 
     def is_ready(register: int, before: int) -> bool:
-        """Whether a register is ready for step `before` + 1 earlier than the delay of step `before` is over."""
+        """Returns whether a register is ready for step `before` + 1 strictly before the delay of step `before` ends."""
         reader, elapsed = op[before + 1], 0
         for i in range(before, -1, -1):
-            elapsed += delay[i]  # at least so long from its issue to that of the next step
+            elapsed += delay[i]  # lower limit on the time from its issue to that of the next step
             if dst[i] == register:
                 return bool(kind[i] == Kind.COMPUTE and latency[i] + extra[op[i]][reader] < elapsed)
             if register in registers[i] and no_sooner[op[i]][reader]:
-                return True  # it was when step i issued
+                return True  # it was ready when step i issued
             if i in targets or kind[i - 1] >= Kind.LOOP_BEGIN:
                 return False
         return False
@@ -64,7 +63,7 @@ def foresee(machine: Machine, targets: Collection[int]) -> None:
             continue
         own = latency[i] + extra[op[i]][op[i + 1]] if dst[i] in registers[i + 1] else 0
         if (own <= 0 and pairs) or max(own, gap[i]) > LONGEST_KNOWN_WAIT:
-            continue  # they may issue together; or a lane of the engine does not reach so far
+            continue  # both may issue together, or the wait does not fit into a lane of the engine
         delay[i], reason[i] = (own, dependency[op[i]]) if own > gap[i] else (gap[i], int(WarpState.WAIT))
         if not all(is_ready(register, i) for register in registers[i + 1] if register != dst[i]):
             delay[i], reason[i] = 0, 0
@@ -77,11 +76,11 @@ def foresee(machine: Machine, targets: Collection[int]) -> None:
     program.next_op[:-1] = program.op[1:]
 
 
-def look_ahead(machine: Machine) -> None:
-    """Fills in for how long parts of the machine cannot affect each other, and which steps may be refused or need an order.
+def precompute_lookahead(machine: Machine) -> None:
+    """Fills in for how many cycles parts of the machine cannot affect each other, and which steps can be refused or are ordered.
 
     Args:
-        machine: all else of it is encoded, and `foresee` has filled in the waits that are known.
+        machine: the machine, after `precompute_waits`. Its chip and its program are modified in place.
     """
     chip, program = machine.chip[0], machine.program
     kind, op, delay = (np.asarray(program[name]) for name in ("kind", "op", "delay"))
@@ -109,37 +108,58 @@ def look_ahead(machine: Machine) -> None:
 
 
 def _least_latency(machine: Machine) -> int:
+<<<<<<< HEAD
     """The least number of cycles after which an access that does not hit L1 is back."""
     chip, details = machine.chip[0], machine.details
     least = float(chip.latency if chip.memory == MemoryModel.FIXED else machine.quantiles[:, 0].min())
     if (details["l2_hit"] > details["l1_hit"]).any():
+=======
+    """Returns the smallest latency of an access that misses L1, in whole cycles."""
+    chip, accesses = machine.chip[0], machine.details[machine.details.requests > 0]
+    fixed = chip.memory == MemoryModel.FIXED  # no table of quantiles
+    least = float(chip.latency) if fixed else float(machine.quantiles.min())
+    if (accesses.l2_hit > accesses.l1_hit).any():
+>>>>>>> house-fix2
         least = min(least, float(chip.l2_latency))
     return math.floor(least + 0.5)
 
 
+<<<<<<< HEAD
 def _may_pair_with_itself(machine: Machine, steps: NDArray[np.bool_]) -> bool:
     """Whether two of these steps, which are all of a class, may issue in the same cycle."""
     program = machine.program
     if machine.chip[0].issue_width < 2:
+=======
+def _unit_may_refuse(machine: Machine, op: int) -> bool:
+    """Returns whether the unit of a class can still be occupied when a scheduler is ready to issue to it."""
+    chip, program = machine.chip[0], machine.program
+    steps = np.flatnonzero((program.op == op) & (program.kind < Kind.LOOP_BEGIN))
+    if len(steps) == 0:
+>>>>>>> house-fix2
         return False
     first = np.flatnonzero(steps & (program["delay"] == 0) & (program["kind"] <= Kind.STORE))
     return any(int(program["op"][step]) in _classes_after(machine, int(step)) for step in first)
 
 
 def _classes_after(machine: Machine, step: int) -> set[int]:
+<<<<<<< HEAD
     """The operation classes that may follow a step that is not a branch."""
     program = machine.program
     found: set[int] = set()
     seen: set[int] = set()
     ahead = [step + 1]
+=======
+    """Returns the operation classes of the steps that can follow a step that is not a branch."""
+    program, classes, seen, ahead = machine.program, set(), set(), [step + 1]
+>>>>>>> house-fix2
     while ahead:
         i = ahead.pop()
         if i in seen or i >= len(program):
             continue
         seen.add(i)
         if program.kind[i] < Kind.LOOP_BEGIN:
-            found.add(int(program.op[i]))
+            classes.add(int(program.op[i]))
             continue
         ahead += [int(machine.details.target[i])] if program.kind[i] != Kind.LOOP_BEGIN else []
         ahead += [i + 1] if program.kind[i] != Kind.JUMP else []
-    return found
+    return classes

@@ -1,7 +1,7 @@
 """A point: one chip, one kernel and one launch, with every argument of `simulate` resolved.
 
-A point is a value. Its identity leaves out what is for people only (names, titles, sources, comments), and the seeds of its
-replicates are hashes of that identity. Its provenance is the JSON text from which `from_provenance` repeats the run.
+A point is a value. Its identity omits labels that are only for people (names, titles, sources, comments). The seeds of its
+replicates are hashes of that identity. `from_provenance` repeats a run from the JSON text of its provenance.
 """
 
 from __future__ import annotations
@@ -12,15 +12,22 @@ import os
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+<<<<<<< HEAD
 from warpsim.arguments import InvalidPoint, choice, did_you_mean, integer
+=======
+from warpsim.arguments import DeadlockError, InvalidPoint, choice, integer
+>>>>>>> house-fix2
 from warpsim.hardware.gpu import Gpu, as_gpu
 from warpsim.hardware.residency import Launch, resolve_launch
 from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
 from warpsim.kernels.program import barriers_not_reached_by_all
 from warpsim.results.provenance import dump, load, provenance, read_call
+<<<<<<< HEAD
 from warpsim.simulation.identity import identity
 from warpsim.simulation.run import DeadlockError
+=======
+>>>>>>> house-fix2
 from warpsim.simulation.trace import Trace
 
 MAX_CYCLES = 10**12
@@ -72,7 +79,7 @@ class Point:
         return parts | {name: getattr(self, name) for name in ("seed", "sms", "warmup", "cycles")}
 
     def streams(self) -> bytes:
-        """The identity as bytes, from which `replicate_seed` makes seeds."""
+        """Returns the identity as bytes, from which `replicate_seed` derives seeds."""
         return json.dumps(self.identity(), sort_keys=True).encode()
 
 
@@ -92,12 +99,12 @@ def make_point(
     launch: Launch | None = None,
     **settings: Any,
 ) -> Point:
-    """Checks the arguments of `simulate`, and resolves the launch. `settings` are the fields of a Point that have defaults.
+    """Checks the arguments of `simulate` and resolves the launch. `settings` are the fields of a Point that have defaults.
 
     Raises:
         TypeError: an argument is of the wrong type, or unknown.
         ValueError: an argument's value is not allowed, or the chip cannot hold the launch (`InvalidPoint`), or warps can wait
-            for each other at a barrier for ever (`DeadlockError`).
+            for each other at a barrier forever (`DeadlockError`).
     """
     gpu, kernel = as_gpu(gpu), as_kernel(kernel)
     unknown = [name for name in settings if name not in DEFAULTS]
@@ -126,14 +133,14 @@ def make_point(
 
 
 def replicate_seed(streams: bytes, replicate: int) -> int:
-    """The 64-bit seed of one replicate: a hash of what the random streams depend on and of the replicate's number."""
+    """Returns the 64-bit seed of one replicate: a hash of `streams` (`Point.streams`) and of the replicate's number."""
     key = hashlib.blake2b(streams, digest_size=32).digest()
     digest = hashlib.blake2b(replicate.to_bytes(8, "little"), key=key, digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
 
 def point_provenance(point: Point, trace: Trace | None = None) -> str:
-    """The provenance JSON of one simulated point, and of what was traced; `from_provenance` reads it."""
+    """Returns the provenance of one simulated point and its trace as JSON text, which `from_provenance` reads."""
     call = {name: dump(getattr(point, name)) for name in ("gpu", "kernel", "launch")}
     call["latency_table"] = point.gpu.latency_table
     call |= {name: getattr(point, name) for name in DEFAULTS}
@@ -143,7 +150,7 @@ def point_provenance(point: Point, trace: Trace | None = None) -> str:
 
 
 def from_provenance(text: str) -> dict[str, Any]:
-    """The keyword arguments with which `warpsim.simulate` repeats the run of a provenance JSON.
+    """Returns the keyword arguments with which `warpsim.simulate` repeats the run of a provenance text.
 
     Raises:
         ValueError: the text is not the provenance of a `simulate` call.

@@ -1,4 +1,4 @@
-"""Runs a machine from cycle 0 to its end, and has it keep what is asked for."""
+"""Runs a machine to its end and records the requested events."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsim.arguments import DeadlockError
+
 if TYPE_CHECKING:
     from warpsim.engine.state import Machine, State
 
 NO_END = 1 << 60
-_CHECKED_EVERY = 1 << 16  # cycles after which a run without room for its records stops, at the latest
-_VERIFIED_EVERY = 2_000  # cycles
-
-
-class DeadlockError(ValueError):
-    """Warps of a block wait at different barriers, or at one that not all of them reach."""
+_CAPACITY_INTERVAL = 1 << 16  # cycles between checks that the recorded events still fit
+_VERIFY_INTERVAL = 2_000  # cycles between verifications of the engine's state
 
 
 class TraceLimitError(ValueError):
@@ -25,15 +23,21 @@ class TraceLimitError(ValueError):
 
 
 @dataclass(frozen=True)
-class Keep:
-    """What is kept of a run besides its counters, and for how many of each there is room.
+class Capacity:
+    """Events that a run records, with the capacity for each kind.
 
     Attributes:
         issues: instructions issued.
-        issue_window: the first cycle of which issues are kept, and the first of which they are not.
+        issue_window: first cycle in which issues are recorded, and the cycle in which recording stops.
         lives: warps that retired in the window.
+    <<<<<<< HEAD
         changes: changes of an SM's number of resident warps in the window, its number at the begin among them.
         bins: counters are read this often, at most, at even distances.
+    =======
+        changes: occupancy changes in the window, including the initial value of each SM.
+        by_line: whether warp-cycles are also counted by line and scheduler.
+        bins: maximum number of equal time bins for counters; 0: none.
+    >>>>>>> house-fix2
     """
 
     issues: int = 0
@@ -44,14 +48,14 @@ class Keep:
 
 
 class Bins:
-    """Counters at the edges of equal spans of time, the last one perhaps shorter, of which there are at most so many.
+    """Cumulative counters at the edges of at most `most` equal time bins; the last bin may be shorter.
 
-    Where the end is not known the spans grow: each time that there are too many, every second edge is given up.
+    If the end is unknown, the bin width doubles whenever there are too many bins.
 
     Attributes:
-        width: cycles of a span.
-        edges: cycles.
-        totals: for each edge what was counted up to it, as `engine.chip.read` writes it.
+        width: width of a bin, in cycles.
+        edges: edges of the bins, in cycles.
+        totals: counters at each edge except the first, in the layout of `engine.chip.read`.
     """
 
     def __init__(self, most: int, begin: int, cycles: int | None) -> None:
@@ -61,7 +65,7 @@ class Bins:
         self.totals: list[NDArray[np.float64]] = []
 
     def run(self, machine: Machine, state: State, stop: int) -> int:
-        """Runs the machine to cycle `stop`, or to the end of the grid, and reads its counters; returns an Outcome."""
+        """Runs the machine to cycle `stop` or to the end of the grid, and reads its counters; returns an Outcome."""
         from warpsim.engine.chip import run
         from warpsim.engine.state import Outcome
 
@@ -70,7 +74,7 @@ class Bins:
                 self.width *= 2
                 self.edges, self.totals = self.edges[::2], self.totals[1::2]
             following = self.edges[0] + len(self.edges) * self.width
-            totals = _totals(self._most + 1 - len(self.edges), state)
+            totals = _empty_totals(self._most + 1 - len(self.edges), state)
             rows, outcome = run(machine, state, stop, following, self.width, totals)
             self.edges += [following + i * self.width for i in range(rows)]
             self.totals += list(totals[:rows])
@@ -78,72 +82,78 @@ class Bins:
                 return int(outcome)
 
     def close(self, machine: Machine, state: State, end: int) -> None:
-        """Reads the counters at the end of the run, unless that was an edge."""
+        """Reads the counters at the end of the run, unless the end is already an edge."""
         from warpsim.engine.chip import read
 
         if self.edges[-1] < end:
-            self.totals.append(_totals(1, state)[0])
+            self.totals.append(_empty_totals(1, state)[0])
             self.edges.append(end)
             read(machine, state, end, self.totals[-1])
 
 
-def _totals(rows: int, state: State) -> NDArray[np.float64]:
-    """Room for counters at so many edges."""
+def _empty_totals(rows: int, state: State) -> NDArray[np.float64]:
+    """Returns a zeroed array for the counters at `rows` edges."""
     from warpsim.engine.chip import OTHERS
     from warpsim.engine.state import STATES
 
     return np.zeros((rows, STATES + OTHERS + len(state.sms)))
 
 
-def drive(
-    machine: Machine, kernel: str, warmup: int, cycles: int | None, keep: Keep | None = None, *, check: bool = False
+def run_machine(
+    machine: Machine, kernel: str, warmup: int, cycles: int | None, capacity: Capacity | None = None, *, check: bool = False
 ) -> tuple[State, Bins | None]:
-    """Runs a machine and counts `cycles` cycles after `warmup`, fewer where the grid ends sooner; None: to its end.
+    """Runs a machine from cycle 0 and counts `cycles` cycles after `warmup`.
 
-    `kernel` is its name, for messages. With `check` the engine verifies its state every 2,000 cycles, and its counters at the end
-    (`engine.check`); an AssertionError then says what is wrong.
+    Args:
+        machine: the encoded machine, with its seed.
+        kernel: name of the kernel, for messages.
+        warmup: cycles before counting starts.
+        cycles: cycles to count; None: to the end of the grid. A grid that ends earlier ends the run.
+        capacity: events to record; None: none.
+        check: whether the engine verifies its state every 2,000 cycles, and its counters at the end (`engine.check`). An
+            AssertionError then describes the inconsistency.
 
     Returns:
-        The state at the end, with all counters; and those at the edges of bins, where they are kept.
+        The final state with all counters, and the counters at the edges of the bins if there are any.
 
     Raises:
         DeadlockError: warps wait at different barriers.
-        TraceLimitError: there was no room for what is kept.
+        TraceLimitError: more events happened than `capacity` allows.
         ValueError: the grid ends within `warmup`.
     """
     from warpsim.engine.check import verify
     from warpsim.engine.chip import begin_counting, end_counting, run
     from warpsim.engine.state import Outcome, allocate
 
-    keep = keep or Keep()
-    state = allocate(machine, issues=keep.issues, lives=keep.lives, changes=keep.changes)
-    bins = Bins(keep.bins, warmup, cycles) if keep.bins else None
+    capacity = capacity or Capacity()
+    state = allocate(machine, issues=capacity.issues, lives=capacity.lives, changes=capacity.changes)
+    bins = Bins(capacity.bins, warmup, cycles) if capacity.bins else None
     end = NO_END if cycles is None else warmup + cycles
-    marks = {warmup, end, *(keep.issue_window if keep.issues else ())}
+    marks = {warmup, end, *(capacity.issue_window if capacity.issues else ())}
     now, outcome = 0, int(Outcome.STOPPED)
-    with np.errstate(over="ignore"):  # 64-bit arithmetic wraps around on purpose, also where nothing is compiled
+    with np.errstate(over="ignore"):  # 64-bit arithmetic wraps around on purpose, also without compilation
         while outcome == Outcome.STOPPED and now < end:
             if now == warmup:
                 begin_counting(machine, state, now)
-            if keep.issues and now in keep.issue_window:
-                state.tally[0].tracing = now == keep.issue_window[0]
+            if capacity.issues and now in capacity.issue_window:
+                state.tally[0].tracing = now == capacity.issue_window[0]
             stop = min(mark for mark in marks if mark > now)
-            if keep.issues or keep.lives or keep.changes:
-                stop = min(stop, now + _CHECKED_EVERY)
+            if capacity.issues or capacity.lives or capacity.changes:
+                stop = min(stop, now + _CAPACITY_INTERVAL)
             if check:
-                stop = min(stop, now + _VERIFIED_EVERY)
+                stop = min(stop, now + _VERIFY_INTERVAL)
             if bins and now >= warmup:
                 outcome = bins.run(machine, state, stop)
             else:
-                _, outcome = run(machine, state, stop, 0, 1, _totals(0, state))
+                _, outcome = run(machine, state, stop, 0, 1, _empty_totals(0, state))
             now = int(state.clock[0].cycle)
             if outcome == Outcome.DEADLOCK:
                 raise DeadlockError(f"kernel {kernel}: {_deadlock(machine, state)}")
             if check:
                 verify(machine, state)
-            _check_room(state, keep, now, warmup)
+            _check_capacity(state, capacity, now, warmup)
         if now <= warmup:
-            raise ValueError(f"warmup = {warmup}: less than {now}, after so many cycles the grid is at its end")
+            raise ValueError(f"warmup = {warmup}: must be below {now}, the cycle at which the grid ends")
         if bins:
             bins.close(machine, state, now)
         end_counting(machine, state, now)
@@ -152,26 +162,29 @@ def drive(
     return state, bins
 
 
-def _check_room(state: State, keep: Keep, now: int, warmup: int) -> None:
+def _check_capacity(state: State, capacity: Capacity, now: int, warmup: int) -> None:
+    """Raises a TraceLimitError if more events happened than can be recorded."""
     tally = state.tally[0]
-    if keep.issues and tally.traced > keep.issues:
+    if capacity.issues and tally.traced > capacity.issues:
         raise TraceLimitError(
-            f"issues: more than the {keep.issues} for which there is room had been issued by cycle {now}: "
-            "a shorter window, a slice of the chip (sms), or a larger max_bytes"
+            f"trace.issues: more than {capacity.issues} instructions by cycle {now}, the limit that max_bytes allows; "
+            "shorten the window, simulate a slice of the chip (sms), or increase max_bytes"
         )
-    if keep.lives and now > warmup and tally.retired > keep.lives:
+    if capacity.lives and now > warmup and tally.retired > capacity.lives:
         raise TraceLimitError(
-            f"warps: more than the {keep.lives} for which there is room had retired by cycle {now}: "
-            "fewer cycles, a slice of the chip (sms), or a larger max_bytes"
+            f"trace.warps: more than {capacity.lives} warps retired by cycle {now}, the limit that max_bytes allows; "
+            "count fewer cycles, simulate a slice of the chip (sms), or increase max_bytes"
         )
-    if keep.changes and now > warmup and tally.n_changes > keep.changes:
+    if capacity.changes and now > warmup and tally.n_changes > capacity.changes:
         raise TraceLimitError(
-            f"occupancy: more than the {keep.changes} changes for which there is room had happened by cycle {now}: "
-            "a number of bins in place of True, fewer cycles, a slice of the chip (sms), or a larger max_bytes"
+            f"trace.occupancy: more than {capacity.changes} changes by cycle {now}, the limit that max_bytes allows; "
+            "request a number of bins instead of True, count fewer cycles, simulate a slice of the chip (sms), or increase "
+            "max_bytes"
         )
 
 
 def _deadlock(machine: Machine, state: State) -> str:
+    """Describes a deadlock: its cycle, its block, and the barrier of each waiting warp."""
     from warpsim.engine.state import MAX_WARPS, Life
 
     chip, clock = machine.chip[0], state.clock[0]

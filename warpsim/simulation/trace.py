@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from warpsim.arguments import integer
 from warpsim.results.schema import STATES
-from warpsim.simulation.run import Keep, TraceLimitError
+from warpsim.simulation.run import Capacity, TraceLimitError
 
 DEFAULT_MAX_BYTES = 1 << 28
 _VALUE_BYTES = 8
@@ -15,10 +15,35 @@ _STATES = len(STATES)
 _REMEDIES = {
     "issues": "a shorter window",
     "warps": "fewer cycles or blocks",
-    "occupancy": "a number of bins in place of True, fewer cycles or blocks",
+    "occupancy": "a number of bins instead of True, fewer cycles or blocks",
     "bins": "fewer bins",
     "lines": "states=False",
 }
+
+
+@dataclass(frozen=True)
+class RunSize:
+    """Numbers that limit how many events a run can have.
+
+    Attributes:
+        replicates: number of replicates.
+        sms: simulated SMs.
+        schedulers: schedulers of an SM.
+        issue_width: instructions that a scheduler can issue in one cycle.
+        lines: lines of the program.
+        residents: warps that the simulated SMs hold.
+        block_warps: warps of a block.
+        blocks: blocks of the grid; None: an endless supply.
+    """
+
+    replicates: int
+    sms: int
+    schedulers: int
+    issue_width: int
+    lines: int
+    residents: int
+    block_warps: int
+    blocks: int | None
 
 
 @dataclass(frozen=True)
@@ -69,60 +94,48 @@ class Trace:
         """Number of bins of time; 0: none."""
         return max(0 if isinstance(n, bool) else n for n in (self.occupancy, self.states))
 
-    def keep(
-        self, *, replicates: int, sms: int, schedulers: int, issue_width: int, lines: int, residents: int, blocks: int | None,
-        block_warps: int,
-    ) -> Keep:  # fmt: skip
+    def capacity(self, size: RunSize) -> Capacity:
         """Divides `max_bytes` among the replicates and the kinds of events.
 
-        Args:
-            replicates: number of replicates.
-            sms: simulated SMs.
-            schedulers: schedulers of an SM.
-            issue_width: instructions that a scheduler can issue in one cycle.
-            lines: lines of the program.
-            residents: warps that the simulated SMs hold.
-            blocks: blocks of the grid; None: an endless supply.
-            block_warps: warps of a block.
-
         Returns:
-            What each replicate records, with the number of events for which there is room.
+            The events that each replicate records, with the capacity for each kind.
 
         Raises:
             TraceLimitError: the trace is certain to take more than `max_bytes`.
         """
-        share = self.max_bytes // replicates // _VALUE_BYTES
+        share = self.max_bytes // size.replicates // _VALUE_BYTES
         needs: dict[str, int] = {}  # number of values, where it is known
         if self.states:
-            needs["lines"] = lines * (2 * _STATES + 1) + schedulers * _STATES
+            needs["lines"] = size.lines * (2 * _STATES + 1) + size.schedulers * _STATES
         if self.bins:
             over_time = 0 if isinstance(self.states, bool) else _STATES + 2
-            needs["bins"] = self.bins * (over_time + (0 if isinstance(self.occupancy, bool) else sms))
+            needs["bins"] = self.bins * (over_time + (0 if isinstance(self.occupancy, bool) else size.sms))
         rows: dict[str, int | None] = {}  # upper limits; None: not known
         if self.issues is not None:
-            rows["issues"] = (self.issues[1] - self.issues[0]) * sms * schedulers * issue_width
+            rows["issues"] = (self.issues[1] - self.issues[0]) * size.sms * size.schedulers * size.issue_width
         if self.warps:
-            rows["warps"] = None if blocks is None else blocks * block_warps
+            rows["warps"] = None if size.blocks is None else size.blocks * size.block_warps
         if self.occupancy is True:
-            rows["occupancy"] = None if blocks is None else blocks * (1 + block_warps) + sms
-        least = {"issues": 1, "warps": residents + 1, "occupancy": sms + 1}
+            rows["occupancy"] = None if size.blocks is None else size.blocks * (1 + size.block_warps) + size.sms
+        least = {"issues": 1, "warps": size.residents + 1, "occupancy": size.sms + 1}
         for name, most in rows.items():
             sure = least[name] if most is None or name == "issues" else most
             needs[name] = sure * _ROW_VALUES[name]
         if sum(needs.values()) > share:
             largest = max(needs, key=lambda name: needs[name])
-            taken = ", ".join(f"{name} {values * _VALUE_BYTES * replicates}" for name, values in needs.items())
+            taken = ", ".join(f"{name} {values * _VALUE_BYTES * size.replicates}" for name, values in needs.items())
+            least_bytes = sum(needs.values()) * _VALUE_BYTES * size.replicates
             raise TraceLimitError(
-                f"trace: at least {sum(needs.values()) * _VALUE_BYTES * replicates} bytes ({taken}) are needed, more than "
-                f"max_bytes = {self.max_bytes}: ask for {_REMEDIES[largest]}, fewer replicates, a slice of the chip (sms), "
-                "or a larger max_bytes"
+                f"trace.max_bytes = {self.max_bytes}: must be at least {least_bytes} ({taken}); "
+                f"increase it, or request {_REMEDIES[largest]}, fewer replicates, or a slice of the chip (sms)"
             )
         open_ended = [name for name, most in rows.items() if most is None or name == "issues"]
         spare = (share - sum(needs.values())) // max(1, len(open_ended))
-        room = {name: most or 0 for name, most in rows.items()}
+        limits = {name: most or 0 for name, most in rows.items()}
         for name in open_ended:
             fits = needs[name] // _ROW_VALUES[name] + spare // _ROW_VALUES[name]
             most = rows[name]
+<<<<<<< HEAD
             room[name] = fits if most is None else min(fits, most)
         if blocks is None and self.warps:
             room["warps"] -= residents  # those that are still resident at the end
@@ -131,5 +144,16 @@ class Trace:
             issue_window=self.issues or Keep.issue_window,
             lives=room.get("warps", 0),
             changes=room.get("occupancy", 0),
+=======
+            limits[name] = fits if most is None else min(fits, most)
+        if size.blocks is None and self.warps:
+            limits["warps"] -= size.residents  # those that are still resident at the end
+        return Capacity(
+            issues=limits.get("issues", 0),
+            issue_window=self.issues or Capacity.issue_window,
+            lives=limits.get("warps", 0),
+            changes=limits.get("occupancy", 0),
+            by_line=bool(self.states),
+>>>>>>> house-fix2
             bins=self.bins,
         )
