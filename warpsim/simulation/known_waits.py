@@ -108,50 +108,28 @@ def precompute_lookahead(machine: Machine) -> None:
 
 
 def _least_latency(machine: Machine) -> int:
-<<<<<<< HEAD
-    """The least number of cycles after which an access that does not hit L1 is back."""
+    """Returns the smallest latency of an access that misses L1, in whole cycles."""
     chip, details = machine.chip[0], machine.details
     least = float(chip.latency if chip.memory == MemoryModel.FIXED else machine.quantiles[:, 0].min())
     if (details["l2_hit"] > details["l1_hit"]).any():
-=======
-    """Returns the smallest latency of an access that misses L1, in whole cycles."""
-    chip, accesses = machine.chip[0], machine.details[machine.details.requests > 0]
-    fixed = chip.memory == MemoryModel.FIXED  # no table of quantiles
-    least = float(chip.latency) if fixed else float(machine.quantiles.min())
-    if (accesses.l2_hit > accesses.l1_hit).any():
->>>>>>> house-fix2
         least = min(least, float(chip.l2_latency))
     return math.floor(least + 0.5)
 
 
-<<<<<<< HEAD
 def _may_pair_with_itself(machine: Machine, steps: NDArray[np.bool_]) -> bool:
-    """Whether two of these steps, which are all of a class, may issue in the same cycle."""
+    """Returns whether two of these steps, which are all of a class, may issue in the same cycle."""
     program = machine.program
     if machine.chip[0].issue_width < 2:
-=======
-def _unit_may_refuse(machine: Machine, op: int) -> bool:
-    """Returns whether the unit of a class can still be occupied when a scheduler is ready to issue to it."""
-    chip, program = machine.chip[0], machine.program
-    steps = np.flatnonzero((program.op == op) & (program.kind < Kind.LOOP_BEGIN))
-    if len(steps) == 0:
->>>>>>> house-fix2
         return False
     first = np.flatnonzero(steps & (program["delay"] == 0) & (program["kind"] <= Kind.STORE))
     return any(int(program["op"][step]) in _classes_after(machine, int(step)) for step in first)
 
 
 def _classes_after(machine: Machine, step: int) -> set[int]:
-<<<<<<< HEAD
-    """The operation classes that may follow a step that is not a branch."""
-    program = machine.program
-    found: set[int] = set()
-    seen: set[int] = set()
-    ahead = [step + 1]
-=======
     """Returns the operation classes of the steps that can follow a step that is not a branch."""
-    program, classes, seen, ahead = machine.program, set(), set(), [step + 1]
->>>>>>> house-fix2
+    program, ahead = machine.program, [step + 1]
+    classes: set[int] = set()
+    seen: set[int] = set()
     while ahead:
         i = ahead.pop()
         if i in seen or i >= len(program):

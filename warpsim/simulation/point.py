@@ -12,22 +12,14 @@ import os
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-<<<<<<< HEAD
-from warpsim.arguments import InvalidPoint, choice, did_you_mean, integer
-=======
-from warpsim.arguments import DeadlockError, InvalidPoint, choice, integer
->>>>>>> house-fix2
+from warpsim.arguments import DeadlockError, InvalidPoint, choice, did_you_mean, integer
 from warpsim.hardware.gpu import Gpu, as_gpu
 from warpsim.hardware.residency import Launch, resolve_launch
 from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
 from warpsim.kernels.program import barriers_not_reached_by_all
 from warpsim.results.provenance import dump, load, provenance, read_call
-<<<<<<< HEAD
 from warpsim.simulation.identity import identity
-from warpsim.simulation.run import DeadlockError
-=======
->>>>>>> house-fix2
 from warpsim.simulation.trace import Trace
 
 MAX_CYCLES = 10**12

@@ -30,14 +30,8 @@ class Capacity:
         issues: instructions issued.
         issue_window: first cycle in which issues are recorded, and the cycle in which recording stops.
         lives: warps that retired in the window.
-    <<<<<<< HEAD
-        changes: changes of an SM's number of resident warps in the window, its number at the begin among them.
-        bins: counters are read this often, at most, at even distances.
-    =======
-        changes: occupancy changes in the window, including the initial value of each SM.
-        by_line: whether warp-cycles are also counted by line and scheduler.
+            changes: occupancy changes in the window, including the initial value of each SM.
         bins: maximum number of equal time bins for counters; 0: none.
-    >>>>>>> house-fix2
     """
 
     issues: int = 0

@@ -135,16 +135,6 @@ class Trace:
         for name in open_ended:
             fits = needs[name] // _ROW_VALUES[name] + spare // _ROW_VALUES[name]
             most = rows[name]
-<<<<<<< HEAD
-            room[name] = fits if most is None else min(fits, most)
-        if blocks is None and self.warps:
-            room["warps"] -= residents  # those that are still resident at the end
-        return Keep(
-            issues=room.get("issues", 0),
-            issue_window=self.issues or Keep.issue_window,
-            lives=room.get("warps", 0),
-            changes=room.get("occupancy", 0),
-=======
             limits[name] = fits if most is None else min(fits, most)
         if size.blocks is None and self.warps:
             limits["warps"] -= size.residents  # those that are still resident at the end
@@ -153,7 +143,5 @@ class Trace:
             issue_window=self.issues or Capacity.issue_window,
             lives=limits.get("warps", 0),
             changes=limits.get("occupancy", 0),
-            by_line=bool(self.states),
->>>>>>> house-fix2
             bins=self.bins,
         )
