@@ -76,7 +76,7 @@ def count_population(state, sm, end):
 
 @inline
 def start_blocks(machine, state, sm, end):
-    """Starts the blocks that are to start before the end of the window, by cycle, then seat: a warp's age is its order of launch."""
+    """Starts the blocks that are to start before the end of the window, by cycle, then seat, since age is order of launch."""
     seats = machine.chip[0].seats
     while True:
         earliest, chosen = np.int64(end), np.int64(_NONE)
