@@ -248,6 +248,13 @@ DIRECTED: dict[str, Case] = {
     ),
     "replacement at once": case(small_gpu(block_launch_cycles=0), COPY, blocks=9),
     "replacement": case(small_gpu(sms=2, block_launch_cycles=50), k.vector_add(), blocks=13),
+    "blocks that start in one window, not in the order of seats": case(
+        small_gpu(block_launch_cycles=60, memory={"latency_cycles": 70}, sm={"max_warps": 16}),
+        kernel(LOAD, Loop(body=[SFU, ALU], trips=(1, 9)), ALU, SFU),
+        blocks=30,
+        size=1,
+        seats=8,
+    ),
     "a grid smaller than the chip": case(small_gpu(sms=3), COPY, blocks=2),
     "steady replacement": case(small_gpu(sms=2), COPY, blocks=None, warmup=77, cycles=500, memory="queue"),
     "fixed, slow": case(small_gpu(sms=2, memory=SLOW), k.mix(1), blocks=None, seats=4),

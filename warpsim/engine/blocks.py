@@ -76,12 +76,17 @@ def count_population(state, sm, end):
 
 @inline
 def start_blocks(machine, state, sm, end):
-    """Starts the blocks that are to start before the end of the window, in seat order."""
-    chip = machine.chip[0]
-    for seat_number in range(chip.seats):
-        seat = state.seats[at(sm.index * chip.seats + seat_number)]
-        if 0 <= seat.next_start < end:
-            start_block(machine, state, sm, seat, seat_number)
+    """Starts the blocks that are to start before the end of the window, by cycle, then seat, since age is order of launch."""
+    seats = machine.chip[0].seats
+    while True:
+        earliest, chosen = np.int64(end), np.int64(_NONE)
+        for number in range(seats):
+            start = state.seats[at(sm.index * seats + number)].next_start
+            if 0 <= start < earliest:
+                earliest, chosen = start, np.int64(number)
+        if chosen < 0:
+            return
+        start_block(machine, state, sm, state.seats[at(sm.index * seats + chosen)], chosen)
 
 
 @inline
