@@ -38,7 +38,7 @@ def cells(page, heading):
     return [[re.findall(r"`([^`]+)`", cell) for cell in row.strip("|").split("|")] for row in rows]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md", "docs/debugging.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md", "docs/debugging.md", "docs/report.md"])
 def test_python_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     codes = blocks(page, "python", "{code-cell} python")
@@ -68,6 +68,12 @@ def test_the_page_of_commands_lists_all():
 def test_the_rooms_are_those_of_the_import_rules():
     table = {room: set(needs) for (rooms, _, needs) in cells("docs/architecture.md", "Rooms") for room in rooms}
     assert table == MAY_IMPORT | {name: set() for name in FOUNDATION}
+
+
+def test_places_in_the_architecture_exist():
+    places = [name for row in cells("docs/architecture.md", "Where to find") for name in row[1] if "/" in name]
+    assert len(places) >= 15
+    assert [place for place in places if not (ROOT / place).exists()] == []
 
 
 def test_the_reference_has_every_public_name():
@@ -118,6 +124,7 @@ def test_the_worked_timeline_is_what_the_machine_does():
 def test_the_citation_is_of_this_version():
     citation = dict(re.findall(r"^([\w-]+): (.+)$", text("CITATION.cff"), re.MULTILINE))
     assert citation["version"] == ws.__version__
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", citation["date-released"])
     assert citation["cff-version"] == "1.2.0" and citation["license"] == "BSD-3-Clause"
     assert {"message", "title", "type"} <= set(citation)
     assert "Copyright (c) 2026, the warpsim developers" in text("LICENSE")
