@@ -248,7 +248,7 @@ def test_a_trace_that_cannot_fit_is_rejected_before_the_run(trace: ws.Trace, hin
     [
         (ws.Trace(occupancy=True, max_bytes=10_000), "trace.occupancy: more than .* changes by cycle .* a number of bins"),
         (ws.Trace(warps=True, max_bytes=10_000), "trace.warps: more than .* warps retired by cycle .* fewer cycles"),
-        (ws.Trace(issues=(0, 100_000), max_bytes=10_000), "trace.issues: more than .* instructions by cycle .* shorten the window"),
+        (ws.Trace(issues=(0, 100_000), max_bytes=10_000), "trace.issues: more than .* by cycle .* shorten the window"),
     ],
 )
 def test_a_trace_that_grows_too_long_stops_the_run(trace: ws.Trace, hint: str) -> None:
