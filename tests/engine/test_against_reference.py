@@ -1,4 +1,4 @@
-"""The engine against its slow twin: the same issues, cycle by cycle, and the same counts, exactly."""
+"""The engine against the reference machine: the issues of every cycle and all counts must be exactly equal."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ LISTS = ("issues", "retired", "occupancy_changes", "warps")
 
 
 def latency_bin(cycles: int) -> int:
-    """Return the bin of the engine's histogram of load latencies (docs/model.md, section 7)."""
+    """Returns the bin of the engine's histogram of load latencies (docs/model.md, section 7)."""
     return cycles if cycles < 4096 else 4096 + (cycles - 4096) // 64
 
 
 def outcome(simulate: Any, case: Case) -> dict[str, Any]:
-    """Return all that a run counts, zeros left out, or why it did not end."""
+    """Returns everything that a run counts, without zeros, or the reason why it did not end."""
     try:
         result = simulate(case.gpu, case.kernel, case.launch, **case.options)
     except ValueError as error:
@@ -38,14 +38,14 @@ def outcome(simulate: Any, case: Case) -> dict[str, Any]:
         return {why: True}
     lists = {name: getattr(result, name) for name in LISTS}
     counts = {name: {key: n for key, n in getattr(result, name).items() if n} for name in MAPPINGS}
-    found = {"end": result.end, **lists, "load_latencies": sorted(result.load_latencies), **counts}
+    counted = {"end": result.end, **lists, "load_latencies": sorted(result.load_latencies), **counts}
     caused = {(0, *key): n for key, n in result.caused_cycles.items()}
     lines = {"line_cycles": result.line_cycles, "caused_cycles": caused}
-    return found | {name: sorted(by_line(case.kernel, cycles)) for name, cycles in lines.items()}
+    return counted | {name: sorted(by_line(case.kernel, cycles)) for name, cycles in lines.items()}
 
 
 def by_line(kernel: Kernel, cycles: Mapping[tuple[int, Any, str], int]) -> Iterator[tuple[int, int, str, int]]:
-    """Yield (scheduler, line, state, cycles); the twin names a line by its place in the kernel, the engine by number."""
+    """Yields (scheduler, line, state, cycles); the reference machine identifies a line by its place, the engine by its number."""
     numbers = {place: number for number, place in enumerate([*places(kernel.body, "body"), "end"])}
     for (scheduler, line, state), n in cycles.items():
         if n:
@@ -53,7 +53,7 @@ def by_line(kernel: Kernel, cycles: Mapping[tuple[int, Any, str], int]) -> Itera
 
 
 def places(statements: tuple[Any, ...], place: str) -> Iterator[str | None]:
-    """Yield the place of each line of a program, None for those that only steer."""
+    """Yields the place of each line of a program; None for control steps."""
     for index, statement in enumerate(statements):
         here = f"{place}[{index}]"
         if isinstance(statement, Loop):
@@ -68,7 +68,7 @@ def places(statements: tuple[Any, ...], place: str) -> Iterator[str | None]:
 
 
 def assert_same(case: Case) -> dict[str, Any]:
-    """Compare engine and twin; the trace first, since the first issue that differs says most."""
+    """Compares the engine with the reference machine; issues first, because the first different issue is most informative."""
     expected = outcome(reference_simulator.simulate, case)
     actual = outcome(whole_run, case)
     assert actual.keys() == expected.keys()
@@ -103,7 +103,7 @@ class TestRandomCases:
         assert_same(case)
 
 
-# One feature at a time, so that a difference has a name.
+# One feature per case, so that the name of a failed case identifies the feature.
 
 
 def kernel(*body: Any) -> Kernel:
@@ -120,7 +120,7 @@ def case(
 
 
 def one(op: str, register: int = 1, **fields: Any) -> Instruction:
-    """Return a link of a chain of dependent instructions."""
+    """Returns an instruction of a chain of dependent instructions."""
     name = f"r{register}"
     return Instruction(op, src=(name,), **({} if op == "store" else {"dst": name}), **fields)
 

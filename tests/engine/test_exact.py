@@ -1,4 +1,4 @@
-"""What must come out to the cycle (docs/model.md, section 8), by the engine, with fixed latencies and nothing contended."""
+"""Exact cycle counts of section 8 of docs/model.md on the engine, with fixed latencies and without contention."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from warpsim.simulation.point import make_point
 
 
 def cycles(gpu: Gpu, kernel: Kernel, *, blocks: int = 1, warps: int = 1, slot: int = 0) -> list[int]:
-    """Issue cycles of one slot of SM 0."""
+    """Returns the issue cycles of one slot of SM 0."""
     launch = Launch(blocks=blocks, block_warps=warps, resident_blocks=1)
     run = whole_run(gpu, kernel, launch, memory="fixed", seed=1)
     return [cycle for cycle, sm, at, _ in run.issues if (sm, at) == (0, slot)]
@@ -34,7 +34,7 @@ def test_listing_3_2_stores() -> None:
 
 
 def test_listing_3_2_loads_stop_at_five() -> None:
-    """The sixth load waits for the first to return. V measured 526, and 38 for the fourth: the chip file has neither."""
+    """The sixth load waits for the first one to return. V measured 526, and 38 for the fourth load; the chip file has neither."""
     assert cycles(load_gpu("fermi"), kernels.listing_3_2("loads"))[:7] == [0, 6, 12, 18, 24, 513, 519]
 
 
@@ -72,7 +72,7 @@ def test_single_warps_are_bound_by_latency(name: str, alpha: int) -> None:
 
 @pytest.mark.parametrize("name", ["g80", "gt200", "fermi", "kepler", "maxwell"])
 def test_adds_alone_attain_the_bound(name: str) -> None:
-    """min(n / alu_lat, alu_thru) for pure adds at every whole number of warps per scheduler that divides evenly (V 4.2)."""
+    """The rate of adds is min(n / alu_lat, alu_thru) for numbers of warps that divide evenly among schedulers (V 4.2)."""
     gpu = load_gpu(name)
     latency, peak = gpu.ops["alu"].latency_cycles, min(gpu.issue_ipc, gpu.unit_ipc("alu"))
     for per_scheduler in (1, 2, 4, 16):
@@ -83,7 +83,7 @@ def test_adds_alone_attain_the_bound(name: str) -> None:
 
 
 def convoy(scheduler: str, warps: int) -> float:
-    """Adds per cycle of V Figure 4.7 with its times doubled: alu latency 6, interval 2, load latency 24, alpha = 4."""
+    """Returns adds per cycle for V Figure 4.7 with doubled times: alu latency 6, interval 2, load latency 24, alpha = 4."""
     kepler = load_gpu("kepler").to_dict()
     kepler["sms"] = 1
     kepler["sm"]["schedulers"] = 1
@@ -98,7 +98,7 @@ def convoy(scheduler: str, warps: int) -> float:
 
 
 def test_convoy_of_figure_4_7() -> None:
-    """Of the peak of 0.5 adds per cycle: old warps first nearly attains it, round robin keeps the convoy (docs/model.md, 8)."""
+    """`oldest` almost attains the peak of 0.5 adds per cycle; `lrr` keeps the convoy (docs/model.md, section 8)."""
     assert [round(convoy("gto", n), 3) for n in (5, 6)] == [round(convoy("oldest", n), 3) for n in (5, 6)]
     assert convoy("gto", 5) == pytest.approx(0.416, abs=0.005)
     assert convoy("gto", 6) == pytest.approx(0.49, abs=0.01)
@@ -107,7 +107,7 @@ def test_convoy_of_figure_4_7() -> None:
 
 
 def test_identities_on_a_finite_grid() -> None:
-    """Warp states add up to the integral of occupancy, scheduler-cycles to all; Little's law (docs/model.md, section 7)."""
+    """Sums of warp states and of scheduler-cycles, and Little's law (docs/model.md, section 7)."""
     gpu = load_gpu("kepler")
     run = whole_run(gpu, kernels.vector_add(), Launch(blocks=300, block_warps=4, resident_blocks=8), seed=3)
     resident = sum(warps * n for warps, n in run.occupancy_cycles.items())

@@ -1,4 +1,4 @@
-"""Rates and times that are known in closed form, by the engine, with fixed latencies (docs/model.md, section 8).
+"""Rates and times in closed form on the engine, with fixed latencies (docs/model.md, section 8).
 
 V is Volkov 2016, L is Lemeire et al.
 """
@@ -44,7 +44,7 @@ def test_vector_add_on_every_sm() -> None:
 
 
 def latency_bound(gpu: Gpu, alpha: float, warps: int, **options: Any) -> dict[str, Fraction]:
-    """Instructions per cycle by n / (mem_lat + alpha alu_lat), and what was issued over 10 of these times, per cycle."""
+    """Returns instructions per cycle: n / (mem_lat + alpha alu_lat), and the rate measured over 10 periods."""
     adds, loads = Fraction(alpha).as_integer_ratio()
     group = loads * gpu.memory.latency_cycles + adds * gpu.ops["alu"].latency_cycles
     launch = Launch(block_warps=1, resident_blocks=warps)
@@ -58,7 +58,7 @@ def latency_bound(gpu: Gpu, alpha: float, warps: int, **options: Any) -> dict[st
 @pytest.mark.parametrize("alpha", [0, 0.5, 1, 4, 32])
 @pytest.mark.parametrize("scheduler", ["lrr", "gto"])
 def test_a_warp_for_each_scheduler_is_bound_by_latency(name: str, alpha: float, scheduler: str) -> None:
-    """min(n / (mem_lat + alpha alu_lat), bound), exactly: in 10 periods, every warp issues 10 groups (V 4.3)."""
+    """The rate is exactly min(n / (mem_lat + alpha alu_lat), bound): every warp issues 10 groups in 10 periods (V 4.3)."""
     gpu = load_gpu(name)
     latency_bound(gpu, alpha, gpu.sm.schedulers, sms=1, scheduler=scheduler)
 
@@ -73,14 +73,14 @@ def test_a_few_warps_of_loads_are_bound_by_latency(name: str, warps: int) -> Non
 @pytest.mark.parametrize("warps", [4, 8, 12])
 @pytest.mark.parametrize("alpha", [0.5, 1, 4, 32])
 def test_warps_that_miss_each_other_are_bound_by_latency(warps: int, alpha: float) -> None:
-    """Kepler has an issue cycle to spare for each of three warps of a scheduler, whose adds are 9 cycles apart."""
+    """On Kepler, three warps per scheduler never collide, because their adds are 9 cycles apart."""
     latency_bound(load_gpu("kepler"), alpha, warps, sms=1)
 
 
 @pytest.mark.parametrize("name", CHIPS)
 @pytest.mark.parametrize("per_scheduler", [1, 2, 3, 6, 8, 12])
 def test_adds_alone(name: str, per_scheduler: int) -> None:
-    """min(n / alu_lat, alu_thru), exactly, where warps come in even numbers for each scheduler (V 4.2)."""
+    """The rate is exactly min(n / alu_lat, alu_thru) for even numbers of warps per scheduler (V 4.2)."""
     gpu = load_gpu(name)
     schedulers, alu = gpu.sm.schedulers, gpu.ops["alu"]
     warps = per_scheduler * schedulers
@@ -112,7 +112,7 @@ FIGURE_4_7 = small_gpu(
     ],
 )
 def test_convoys_of_figure_4_7(scheduler: str, warps: int, adds: int, period: int) -> None:
-    """Of a peak of 1/2: oldest and gto 0.417 and 0.490 at n = 5 and 6, lrr 0.328 and 0.358. The rates are periodic."""
+    """The peak is 1/2. V has 0.417 and 0.490 for oldest and gto at n = 5 and 6, 0.328 and 0.358 for lrr."""
     launch = Launch(block_warps=1, resident_blocks=warps)
     options = {"scheduler": scheduler, **FIXED}
     run = whole_run(FIGURE_4_7, kernels.mix(4), launch, warmup=1_000, cycles=300 * period, **options)
@@ -143,7 +143,7 @@ def test_no_policy_beats_the_bound(scheduler: str, warps: int) -> None:
 
 
 def one_pipeline(latency: int, interval: int, warps: int, length: int, scheduler: str = "lrr") -> int:
-    """Cycles from the first issue to the last result of so many warps of so many dependent instructions."""
+    """Returns the cycles from the first issue to the last result of `warps` warps with `length` dependent instructions each."""
     gpu = small_gpu(ops={"alu": {"latency_cycles": latency, "interval_cycles": interval}})
     launch = Launch(blocks=warps, block_warps=1, resident_blocks=warps)
     point = gpu.model_copy(update={"sm": gpu.sm.model_copy(update={"max_blocks": 64, "max_warps": 64})})
@@ -164,6 +164,6 @@ def test_one_pipeline(latency: int, interval: int, warps: int, length: int) -> N
 
 
 def test_one_pipeline_is_not_kept_busy_by_old_warps_first() -> None:
-    """The oldest warps end together, and leave too few: equation 1 is for warps that advance in turn."""
+    """With `oldest`, the old warps end together and leave too few warps; equation 1 assumes that warps advance in turn."""
     assert one_pipeline(12, 1, 25, 40, "lrr") == 12 + 25 * 40 - 1
     assert one_pipeline(12, 1, 25, 40, "oldest") > 12 + 25 * 40 - 1 + 100

@@ -1,4 +1,4 @@
-"""Where machine code is kept: another engine, another folder."""
+"""Each version of the engine has its own cache folder for machine code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heavier statistics, for `make verify`: the oracles of test_queueing with many more samples, the twin on many more programs."""
+"""Tests for `make verify`: test_queueing with many more samples, and the reference machine on many more programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.verify
 
 @pytest.mark.parametrize("customers", [1, 2, 4, 8, 12, 16, 20, 24, 32])
 def test_machine_repairman_sharply(customers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in test_queueing, of 256 replicates: the standard error is below 0.1 %."""
+    """As in test_queueing, with 256 replicates: the standard error is below 0.1 %."""
     monkeypatch.chdir(tmp_path)
     think, service = 1000.0, 64.0
     gpu = closed_network(exponential(service, think), customers, service + think, (1, service))
@@ -32,5 +32,5 @@ def test_machine_repairman_sharply(customers: int, tmp_path: Path, monkeypatch: 
 
 @settings(examples(3000), derandomize=False)
 @given(cases())
-def test_engine_and_twin_on_many_programs(case: Case) -> None:
+def test_engine_and_reference_on_many_programs(case: Case) -> None:
     assert_same(case)

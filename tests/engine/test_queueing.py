@@ -1,14 +1,12 @@
-"""The memory models against queueing theory: results known without the engine, exact or with a standard error.
+"""The memory models against queueing theory: exact results, or results with a standard error.
 
-One warp on each SM chases pointers, so that a customer of the queue is a warp, and nothing but memory makes
-it wait. Waiting only is added to B (docs/model.md, section 5): a warp that starts its service at x is back
-at x + B. So it thinks for B less the service, and B = service + think time makes the closed network of the
-books.
+One warp on each SM chases pointers. Each warp is a customer of the queue and waits only for memory. The memory system adds
+only the waiting time to B (docs/model.md, section 5): a warp whose service starts at x continues at x + B. Its think time is
+therefore B minus the service time, and B = service + think time gives the closed network of queueing theory.
 
-Seeds are fixed. They are hashes of, among others, the name of the table of quantiles, so that the tables are
-written into the current folder, under names without a temporary part. A comparison at 5 standard errors of
-32 replicates fails by chance for one choice of the seed in 45 000 (Student's t), and the standard error is
-itself held below a stated part of the result.
+Seeds are fixed. They are hashes of, among others, the table of quantiles. A comparison at 5 standard errors of 32
+replicates fails by chance for one seed in 45 000 (Student's t). The standard error itself must be below a stated fraction of
+the result.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ CHIPS = ("g80", "gt200", "fermi", "kepler", "maxwell")
 def closed_network(
     file: str, customers: int, mean: float, first: tuple[int, float], second: tuple[int, float] = (1, 0.0)
 ) -> Gpu:
-    """So many SMs at 1 GHz; each stage is (servers, cycles of a 128-byte request), `file` the quantiles of B."""
+    """Returns a chip with `customers` SMs at 1 GHz; a stage is (servers, cycles per 128-byte request), `file` the table of B."""
 
     def gbs(servers: int, cycles: float) -> float:
         return 128 * servers / cycles if cycles else AMPLE
@@ -59,7 +57,7 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def exponential(offset: float, mean: float) -> str:
-    """Quantiles of offset + an exponential time, at the engine's own levels; the last bin keeps the mean of the tail."""
+    """Writes the quantiles of offset + an exponential time, at the levels of the engine; the last bin keeps the mean of the tail."""
     quantiles = -np.log1p(-np.arange(BINS) / BINS)
     quantiles = offset + mean * np.append(quantiles, quantiles[-1] + 2.0)
     levels = np.arange(BINS + 1) / BINS
@@ -76,7 +74,7 @@ def table(name: str, levels: list[float], quantiles: list[float]) -> str:
 
 
 def machine_repairman(customers: int, think: float, service: float) -> float:
-    """Throughput of M/D/1//N: exponential think times, one server of constant service. Exact.
+    """Returns the exact throughput of M/D/1//N: exponential think times, one server with constant service time.
 
     The chain of those left behind at a departure: of the N - i who think, each comes in one service time with
     probability 1 - exp(-service / think). Departures are a service apart, and an idle time after an empty queue.
@@ -96,7 +94,7 @@ def machine_repairman(customers: int, think: float, service: float) -> float:
 def two_stages(
     customers: int, offset: float, think: float, stages: tuple[tuple[int, float], tuple[int, float]], seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A plain simulation of section 5's two stages in continuous time: rate and mean latency of each of 38 batches."""
+    """Simulates the two stages of section 5 in continuous time; returns rate and mean latency of each of 38 batches."""
     batches, size = 40, 20_000
     rng = np.random.default_rng(seed)
     (k1, s1), (k2, s2) = stages
@@ -124,7 +122,7 @@ def standard_error(values: np.ndarray) -> float:
 
 @pytest.mark.parametrize("customers", [1, 2, 5, 10, 16, 24])
 def test_machine_repairman(customers: int) -> None:
-    """Mean think time 1000, service 64: 32 replicates of 6 million cycles, of 6 000 (N = 1) to 94 000 loads."""
+    """Mean think time 1000, service time 64: 32 replicates of 6 million cycles, with 6 000 (N = 1) to 94 000 loads."""
     think, service = 1000.0, 64.0
     file = exponential(service, think)
     gpu = closed_network(file, customers, service + think, (1, service))
@@ -133,7 +131,7 @@ def test_machine_repairman(customers: int) -> None:
     expected, error = machine_repairman(customers, think, service), standard_error(rates)
     assert error < 0.003 * expected
     assert abs(rates.mean() - expected) < SIGMA * error
-    if 8 < customers < 20:  # two wrong models, so that it is known what the test sees
+    if 8 < customers < 20:  # the test must be able to reject two wrong models
         assert abs(rates.mean() - machine_repairman(customers, think + service, service)) > 2 * SIGMA * error
         assert abs(rates.mean() - min(customers / (think + service), 1 / service)) > 2 * SIGMA * error
 
@@ -145,7 +143,7 @@ def test_machine_repairman(customers: int) -> None:
 def test_stages_of_several_servers(
     stages: tuple[tuple[int, float], tuple[int, float]], customers: int
 ) -> None:
-    """Against 800 000 loads of a plain simulation in continuous time. Both have a standard error."""
+    """Comparison with 800 000 loads of a simulation in continuous time. Both have a standard error."""
     offset, think = 400.0, 600.0
     file = exponential(offset, think)
     gpu = closed_network(file, customers, offset + think, *stages)
@@ -161,7 +159,7 @@ def test_stages_of_several_servers(
 @pytest.mark.parametrize("services", [(20, 8), (8, 20), (10, 10), (20, 19)])
 @pytest.mark.parametrize("customers", [1, 3, 8, 14, 15, 16, 17, 40])
 def test_deterministic_network_of_two_stages(services: tuple[int, int], customers: int) -> None:
-    """N customers with B = 300 and one server to a stage: min(N / 300, 1 / slower service), to the load."""
+    """N customers with B = 300 and one server per stage: exactly min(N / 300, 1 / slower service)."""
     file = constant(300.0)
     gpu = closed_network(file, customers, 300.0, (1, services[0]), (1, services[1]))
     run = whole_run(gpu, kernels.chain("load"), ENDLESS, seed=1, warmup=30_000, cycles=60_000)
@@ -171,7 +169,7 @@ def test_deterministic_network_of_two_stages(services: tuple[int, int], customer
 
 @pytest.mark.parametrize("customers", [1, 3, 8, 14, 15, 16, 17, 40])
 def test_deterministic_network_of_one_server(customers: int) -> None:
-    """The same with memory = fixed, service 20."""
+    """The same with memory = fixed and service time 20."""
     gpu = small_gpu(sms=customers, memory={"latency_cycles": 300, "bandwidth_gbs": 128 / 20})
     run = whole_run(gpu, kernels.chain("load"), ENDLESS, memory="fixed", seed=1, warmup=30_000, cycles=60_000)
     assert run.instructions["load"] == min(customers * 60_000 // 300, 60_000 // 20)
@@ -180,7 +178,7 @@ def test_deterministic_network_of_one_server(customers: int) -> None:
 
 @pytest.mark.parametrize("name", CHIPS)
 def test_fixed_saturates_at_the_sustained_rate(name: str) -> None:
-    """Every slot of the chip loads: the loads of 100 000 cycles are those that the rate admits, but for a fraction of one."""
+    """With loads in every slot of the chip, the loads of 100 000 cycles equal the sustained rate to within one load."""
     gpu = load_gpu(name)
     point = make_point(
         gpu, kernels.chain("load"), warps=gpu.sm.max_warps, memory="fixed", warmup=30_000, cycles=100_000
@@ -194,7 +192,7 @@ def test_fixed_saturates_at_the_sustained_rate(name: str) -> None:
 
 @pytest.mark.parametrize("name", CHIPS)
 def test_queue_does_not_exceed_its_slower_stage(name: str) -> None:
-    """However the servers are chosen; at most what lies in the queues at the start of the window comes on top."""
+    """The limit holds for any choice of servers; only requests queued at the start of the window can exceed it."""
     gpu = load_gpu(name)
     queue = gpu.memory.queue.model_copy(update={"dram_gbs": 0.3 * gpu.memory.queue.dram_gbs})
     slow = gpu.model_copy(update={"memory": gpu.memory.model_copy(update={"queue": queue})})
@@ -210,8 +208,8 @@ def test_queue_does_not_exceed_its_slower_stage(name: str) -> None:
 @pytest.mark.parametrize("memory", ["fixed", "queue", "measured"])
 @pytest.mark.parametrize("warps", [1, 8, 64])
 def test_littles_law_in_every_run(memory: str, warps: int) -> None:
-    """A warp has one load under way at all times. Summed over the loads issued in a window, the latencies
-    are n x cycles, but for one latency of each warp at the window's edges and the cycles in which it waits to issue.
+    """A warp always has one load in flight. The latencies of the loads issued in a window add up to n x cycles, except for
+    one latency of each warp at the edges of the window and the cycles in which it waits to issue.
     """
     gpu, cycles = load_gpu("kepler"), 40_000
     launch = Launch(block_warps=warps, resident_blocks=1)
@@ -224,8 +222,8 @@ def test_littles_law_in_every_run(memory: str, warps: int) -> None:
 
 @pytest.mark.parametrize("memory", ["fixed", "queue", "measured"])
 def test_littles_law_on_a_finite_grid_is_exact(memory: str) -> None:
-    """One warp at a time on each SM, so that none waits to issue. Of a load's L cycles, all but that of the next load's
-    issue are of its own long scoreboard; and all of the last one's, with which the exit issues.
+    """One warp at a time on each SM, so that none waits to issue. Of the L cycles of a load, all except the issue cycle of the
+    next load are long-scoreboard cycles, and all L cycles of the last load, because the exit issues with it.
     """
     launch = Launch(blocks=100, block_warps=1, resident_blocks=1)
     run = whole_run(load_gpu("kepler"), kernels.chain("load", iterations=7), launch, memory=memory, seed=4)
@@ -236,8 +234,8 @@ def test_littles_law_on_a_finite_grid_is_exact(memory: str) -> None:
 
 @pytest.mark.parametrize(("memory", "mean"), [("queue", None), ("measured", 302.9)])
 def test_an_idle_system_has_the_unloaded_latency(memory: str, mean: float | None) -> None:
-    """One warp on the whole chip: 5 000 draws of the first row of V Table 6.6; each of the comparisons is at 5 standard
-    errors, and fails for one choice of the seed in 1.7 million.
+    """One warp on the whole chip: 5 000 draws of the first row of V Table 6.6. Each comparison is at 5 standard errors and
+    fails by chance for one seed in 1.7 million.
     """
     gpu = load_gpu("kepler")
     row = load_distribution("kepler")
@@ -267,7 +265,7 @@ def test_an_idle_system_is_constant_with_fixed(name: str) -> None:
 @pytest.mark.parametrize("memory", ["fixed", "queue"])
 @pytest.mark.parametrize("name", CHIPS)
 def test_stores_alone_are_held_to_the_bandwidth(name: str, memory: str) -> None:
-    """Nobody waits for a store, but stores wait for room; what is in flight at the window's edges comes on top."""
+    """No warp waits for a store, but stores wait for the limit in flight; requests at the window's edges add to the rate."""
     gpu = load_gpu(name)
     stores = kernels.Loop(body=[kernels.Instruction("store", src=["r0"])], trips=None)
     store = kernels.Kernel(name="stores", body=[stores], inputs=["r0"], registers_per_thread=8)

@@ -1,4 +1,4 @@
-"""What lies further ahead than a lane of the engine reaches: the twin looks at every cycle, and must agree."""
+"""Events further ahead than a lane of the engine can hold, compared with the reference machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine's random streams by themselves: the published generator, and what is made of its words."""
+"""Random streams of the engine: the published generator, and the draws made from its words."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ LARGEST = np.uint64(2**64 - 1)
 
 
 def words(state: int, count: int) -> list[int]:
-    """The next words of a stream. Compiled functions return Python's integers; the engine holds uint64."""
-    found = []
-    with np.errstate(over="ignore"):  # where nothing is compiled
+    """Returns the next words of a stream."""
+    drawn = []
+    with np.errstate(over="ignore"):  # for runs without compilation
         for _ in range(count):
             state = rng.advance(np.uint64(state))
-            found.append(int(rng.mix(np.uint64(state))))
-    return found
+            drawn.append(int(rng.mix(np.uint64(state))))
+    return drawn
 
 
 def test_splitmix64_gives_the_published_words() -> None:
-    """The first outputs for the seed 1234567 that go with the reference implementation of Steele, Lea and Flood."""
+    """The first outputs for seed 1234567, as published with the implementation of Steele, Lea and Flood."""
     assert words(1234567, 5) == [
         6457827717110365317,
         3203168211198807973,
@@ -57,7 +57,7 @@ def test_servers_are_equally_likely() -> None:
 
 
 def test_uniform_has_the_moments_of_a_uniform() -> None:
-    """n = 30 000, mean and mean square within 5 standard errors; each fails once in two million by chance."""
+    """n = 30 000, mean and mean square within 5 standard errors; each fails by chance once in two million seeds."""
     u = np.array([rng.uniform(np.uint64(word)) for word in words(8, 30_000)])
     assert abs(u.mean() - 1 / 2) < 5 * np.sqrt(1 / 12 / len(u))
     assert abs((u**2).mean() - 1 / 3) < 5 * np.sqrt(4 / 45 / len(u))
@@ -66,10 +66,10 @@ def test_uniform_has_the_moments_of_a_uniform() -> None:
 @pytest.mark.parametrize("seed", [0, 2016, 2**64 - 1])
 @pytest.mark.parametrize("number", [0, 1, 63, 10**9])
 def test_streams_of_warps(seed: int, number: int) -> None:
-    twin = Stream.of_warp(seed, number)
+    reference = Stream.of_warp(seed, number)
     with np.errstate(over="ignore"):
         state = rng.stream_of(np.uint64(seed), number)
-    assert words(state, 3) == [twin.draw() for _ in range(3)]
+    assert words(state, 3) == [reference.draw() for _ in range(3)]
 
 
 def test_streams_of_schedulers_count_backwards() -> None:

@@ -1,6 +1,6 @@
-"""Every feature of the machine, and `simulate`, as plain Python: NUMBA_DISABLE_JIT=1 in a process of its own.
+"""The engine without compilation gives the compiled results: NUMBA_DISABLE_JIT=1, in a separate process.
 
-Nothing may warn there: 64-bit arithmetic that wraps around on purpose is the one thing that is let pass.
+Warnings are errors there, except those for 64-bit arithmetic that wraps around on purpose.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ import numpy as np
 import pytest
 
 from tests.engine.test_against_reference import DIRECTED, outcome
-from tests.support.strategies import small_gpu
+from tests.support.strategies import Case, small_gpu
 from tests.support.whole_run import whole_run
 from warpsim import kernels
+from warpsim.hardware.gpu import load_gpu
+from warpsim.hardware.residency import Launch
 from warpsim.simulation.api import simulate_point
 from warpsim.simulation.point import make_point
 
@@ -28,23 +30,33 @@ POINTS: dict[str, dict[str, Any]] = {
     "steady": {"kernel": kernels.mix(2), "warps": 8, "scheduler": "gto", "warmup": 100, "cycles": 600},
     "scattered": {"kernel": kernels.permute(random=True), "warps": 6, "scheduler": "random", "cycles": 800},
 }
+GRIDS = {
+    ("lrr", "queue"): kernels.mix(4, iterations=3),
+    ("gto", "measured"): kernels.vector_add(),
+    ("random", "queue"): kernels.permute(random=True),
+    ("oldest", "fixed"): kernels.listing_3_3(),
+}
 
 
 def traces() -> dict[str, Any]:
-    """All that is counted in every directed case, under the policy that draws."""
-    found = {}
+    """Returns all counts of the engine, for the directed cases with the policy `random` and for grids on a real chip."""
+    outcomes = {}
     for name in DIRECTED.keys() - set(SLOW):
         case = DIRECTED[name]
-        found[name] = outcome(whole_run, replace(case, options=case.options | {"scheduler": "random"}))
-    return found
+        outcomes[name] = outcome(whole_run, replace(case, options=case.options | {"scheduler": "random"}))
+    launch = Launch(blocks=5, block_warps=2, resident_blocks=2)
+    for (scheduler, memory), kernel in GRIDS.items():
+        options = {"scheduler": scheduler, "memory": memory, "seed": 11, "sms": 2}
+        outcomes[f"{scheduler}, {memory}"] = outcome(whole_run, Case(load_gpu("kepler"), kernel, launch, options))
+    return outcomes
 
 
 def points() -> dict[str, Any]:
     gpu = small_gpu(sms=2, sm={"schedulers": 2})
     arrays = {name: simulate_point(make_point(gpu, replicates=2, **call)) for name, call in POINTS.items()}
     return {
-        name: {variable: values.tolist() for variable, values in found.items()}
-        for name, found in arrays.items()
+        name: {variable: values.tolist() for variable, values in variables.items()}
+        for name, variables in arrays.items()
     }
 
 
@@ -82,7 +94,7 @@ def compiled() -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize("name", sorted(DIRECTED.keys() - set(SLOW)))
+@pytest.mark.parametrize("name", sorted({*DIRECTED.keys(), *(", ".join(names) for names in GRIDS)} - set(SLOW)))
 def test_traces(name: str, plain: dict[str, Any], compiled: dict[str, Any]) -> None:
     assert plain["traces"][name] == compiled["traces"][name]
 

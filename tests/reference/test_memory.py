@@ -1,4 +1,4 @@
-"""Memory and chance of the slow twin, by hand: sections 5 and 6 of docs/model.md."""
+"""Memory system and random streams of the reference machine, by hand: sections 5 and 6 of docs/model.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from warpsim.reference.memory import Memory, Stream
 
 
 def test_queue_stages_in_series() -> None:
-    """One server to a stage, 128 and 256 cycles: each load waits 256 cycles longer than the last."""
+    """One server per stage, 128 and 256 cycles: each load waits 256 cycles longer than the previous one."""
     queue = {"crossbar_servers": 1, "dram_servers": 1, "crossbar_gbs": 1.0, "dram_gbs": 0.5}
     gpu = small_gpu(memory={"queue": queue})
     memory = Memory(gpu, "queue", 1)

@@ -1,4 +1,4 @@
-"""The slow twin alone: the exact results and the identities of docs/model.md, and its rules by hand.
+"""The reference machine: exact results and identities of docs/model.md, and its rules by hand.
 
 V is Volkov, Understanding Latency Hiding on GPUs, 2016.
 """
@@ -13,11 +13,15 @@ from hypothesis import given, settings
 
 from tests.support.strategies import Case, cases, small_gpu
 from warpsim import kernels as k
+from warpsim.arguments import DeadlockError
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop
 from warpsim.kernels.access import transactions
-from warpsim.reference.simulator import DeadlockError, Result, simulate
+from warpsim.reference.simulator import SLOTS, STATES, Result, simulate
+from warpsim.reference.sm import POLICIES
+from warpsim.results import schema
+from warpsim.simulation import point
 
 ALU = Instruction("alu", dst="r1", src=["r1"])
 LOAD = Instruction("load", dst="r1", src=["r1"])
@@ -32,19 +36,25 @@ def program(*body: Any) -> Kernel:
 def run(
     gpu: Gpu, kernel: Kernel, *, blocks: int | None = 1, size: int = 1, seats: int = 1, **options: Any
 ) -> Result:
-    """Simulate `blocks` blocks of `size` warps, `seats` at a time, without memory contention, to the end."""
+    """Simulates `blocks` blocks of `size` warps, `seats` at a time, without memory contention, to the end."""
     launch = Launch(blocks=blocks, block_warps=size, resident_blocks=seats)
     defaults: dict[str, Any] = {"memory": "fixed", "seed": 1, "cycles": None}
     return simulate(gpu, kernel, launch, **(defaults | options))
 
 
 def trace(result: Result, slot: int = 0, sm: int = 0) -> list[tuple[int, str]]:
-    """Return the (cycle, op) that a slot issued, without exits."""
+    """Returns (cycle, op) of the instructions that a slot issued, without exits."""
     return [(t, op) for t, m, w, op in result.issues if (m, w) == (sm, slot) and op != "exit"]
 
 
 def with_memory(gpu: Gpu, **changes: Any) -> Gpu:
     return gpu.model_copy(update={"memory": gpu.memory.model_copy(update=changes)})
+
+
+def test_names_are_those_of_results_and_points() -> None:
+    """The reference machine has copies, because it depends on neither."""
+    assert (STATES, SLOTS) == (schema.STATES, schema.SLOTS)
+    assert tuple(POLICIES) == point.POLICIES
 
 
 class TestPublished:
@@ -110,7 +120,7 @@ class TestPublished:
         ],
     )
     def test_convoys_of_figure_4_7(self, scheduler: str, warps: int, adds_per_cycle: float) -> None:
-        """V Figure 4.7, its times doubled: lrr keeps warps in step, so that all compute and then all wait."""
+        """V Figure 4.7, with doubled times: with lrr, all warps compute at the same time and wait at the same time."""
         gpu = small_gpu(
             ops={"alu": {"interval_cycles": 2}, "load": {"scope": "scheduler"}}, memory={"latency_cycles": 24}
         )
@@ -191,14 +201,14 @@ class TestIssue:
         [("gto", [0, 0, 0, 0, 1, 1, 1, 1]), ("oldest", [0, 0, 0, 0, 1, 0, 0, 1])],
     )
     def test_greed_is_lost_at_a_stall(self, scheduler: str, slots: list[int]) -> None:
-        """Warp 0 stalls in cycle 4. In cycle 5 both can issue, and warp 1 was the last to."""
+        """Warp 0 stalls in cycle 4. In cycle 5 both can issue, and warp 1 issued last."""
         gpu = small_gpu(ops={"alu": {"gap_cycles": 2}, "sfu": {"interval_cycles": 1}})
         sfu = Instruction("sfu", src=["r0"])
         result = run(gpu, program(sfu, sfu, sfu, ALU, sfu), blocks=2, seats=2, scheduler=scheduler)
         assert [w for _, _, w, _ in result.issues][:8] == slots
 
     def test_greed_is_for_a_warp_and_not_for_its_slot(self) -> None:
-        """Warp 0 exits at 1, and warp 2 takes its slot at 2: the youngest, though its slot issued last."""
+        """Warp 0 exits at 1, and warp 2 takes its slot at 2. It is the youngest, although its slot issued last."""
         sfu = Instruction("sfu", src=["r0"])
         gpu = small_gpu(block_launch_cycles=0, ops={"sfu": {"interval_cycles": 1}})
         result = run(gpu, program(sfu), blocks=3, seats=2, scheduler="gto")
@@ -246,7 +256,7 @@ class TestBlocks:
         assert trace(result)[-2:] == [(3, "barrier"), (last + 4, "alu")]
         assert result.warp_cycles["barrier"] == (last - 3) + 3  # for the others, and the barrier's latency
 
-    def test_barrier_waits_for_its_own_gaps_and_registers_too(self) -> None:
+    def test_barrier_waits_for_its_own_gaps_and_registers(self) -> None:
         result = run(small_gpu(), program(LOAD, BARRIER, ALU, BARRIER, ALU), size=2)
         assert [t for t, _ in trace(result)] == [0, 2, 40, 42, 46 + 1]
         assert [t for t, _ in trace(result, 1)] == [1, 3, 41, 43, 46 + 2]
@@ -306,10 +316,10 @@ class TestMemory:
         assert run(slow, program(strided)).load_latencies == [40 + 30]
 
 
-class TestChance:
+class TestRandomStreams:
     """Section 6."""
 
-    def test_policies_meet_the_same_draws(self) -> None:
+    def test_policies_have_common_random_numbers(self) -> None:
         body = Loop(body=[Conditional(then=[ALU, LOAD], probability=0.3), ALU], trips=(1, 6))
         totals = {
             policy: run(small_gpu(), program(body), blocks=20, seats=4, scheduler=policy).instructions
@@ -319,7 +329,7 @@ class TestChance:
         assert run(small_gpu(), program(body), blocks=20, seed=2).instructions != totals["lrr"]
 
     def test_random_trips_are_uniform(self) -> None:
-        """600 warps, 2 to 4 trips: each within 5 standard deviations of 200; fails once in 6e5 by chance."""
+        """600 warps, 2 to 4 trips: each within 5 standard deviations of 200; fails by chance once in 6e5 seeds."""
         alone = run(small_gpu(), program(Loop(body=[ALU], trips=(2, 4))), blocks=600)
         trips = [end - start for _, _, start, end in alone.retired]
         counts = {trip: trips.count(trip) for trip in sorted(set(trips))}
@@ -330,7 +340,7 @@ class TestChance:
 class TestAccounting:
     """Section 7."""
 
-    def test_a_stall_bears_the_name_of_what_ends_last(self) -> None:
+    def test_a_stall_has_the_state_of_the_constraint_that_ends_last(self) -> None:
         gpu = small_gpu(ops={"alu": {"gap_cycles": 3}, "sfu": {"latency_cycles": 9}})
         body = program(Instruction("sfu", dst="r1"), ALU, LOAD, BARRIER, ALU)
         result = run(gpu, body)
@@ -339,12 +349,12 @@ class TestAccounting:
         counted = {state: n for state, n in result.warp_cycles.items() if n}
         assert counted == {"selected": 6, "short_scoreboard": 8, "wait": 5 + 2, "long_scoreboard": 38}
 
-    def test_ties_go_to_the_first_in_order(self) -> None:
+    def test_the_first_of_equal_constraints_gives_the_state(self) -> None:
         gpu = small_gpu(ops={"alu": {"gap_cycles": 6}, "sfu": {"gap_cycles": 6}})
         assert run(gpu, program(Instruction("sfu", dst="r1"), ALU)).warp_cycles["wait"] == 5 + 5
         gpu = small_gpu(ops={"sfu": {"latency_cycles": 7}})
         both = Instruction("alu", dst="r3", src=["r1", "r2"])
-        # sfu at 0 with latency 7 and alu at 1 with latency 6 end together: the first source gives the name.
+        # sfu at 0 with latency 7 and alu at 1 with latency 6 end together: the first source gives the state.
         body = [Instruction("sfu", dst="r1"), Instruction("alu", dst="r2")]
         late = run(gpu, program(*body, both)).warp_cycles
         early = run(gpu, program(*body, both.model_copy(update={"src": ("r2", "r1")}))).warp_cycles

@@ -1,4 +1,4 @@
-"""`simulate`: its Dataset, its seeds, its window, and how it refuses what makes no sense."""
+"""`simulate`: its Dataset, seeds and window, and the errors for invalid arguments."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_replicates_differ_and_seeds_matter() -> None:
     assert not np.array_equal(ds["memory_latency"], other["memory_latency"])
 
 
-def test_policies_meet_the_same_draws() -> None:
-    """Warps' own streams: with fixed seeds the first latency of every warp is the same under both policies."""
+def test_policies_have_common_random_numbers() -> None:
+    """Each warp has its own stream: with one seed, the first latency of every warp is the same under both policies."""
     launch = ws.Launch(block_warps=4, resident_blocks=4)
     runs = [
         whole_run(KEPLER, ws.kernels.mix(0, iterations=1), launch.model_copy(update={"blocks": 32}), scheduler=policy, seed=5)
@@ -83,7 +83,7 @@ def test_persistent_blocks_are_one_wave() -> None:
 
 
 def test_windows_join() -> None:
-    """Two windows side by side count what the window over both counts, to the last warp-cycle."""
+    """The counts of two adjacent windows add up exactly to those of the combined window."""
     launch = ws.Launch(block_warps=2, resident_blocks=6)
     kernel = ws.kernels.vector_add()
     first, second, both = (
@@ -131,21 +131,21 @@ def test_bad_arguments_are_named(arguments: dict, error: type[Exception], named:
 
 
 @pytest.mark.parametrize("conditional", [{"probability": 0.5}, {"warps": (0,)}])
-def test_a_barrier_that_not_all_warps_reach_is_refused(conditional: dict) -> None:
+def test_a_barrier_that_not_all_warps_reach_is_rejected(conditional: dict) -> None:
     with pytest.raises(ws.DeadlockError, match=r"deadlock: the barrier at body\[0\].then\[0\]"):
         ws.simulate(KEPLER, uneven(**conditional), launch=ws.Launch(blocks=1, block_warps=2))
     alone = ws.simulate(KEPLER, uneven(**conditional), launch=ws.Launch(blocks=1, block_warps=1))
-    assert alone["cycles"].item() > 0  # a block of one warp cannot part
+    assert alone["cycles"].item() > 0  # a block of one warp cannot diverge
 
 
-def test_a_barrier_in_a_loop_of_random_trips_is_refused() -> None:
+def test_a_barrier_in_a_loop_of_random_trips_is_rejected() -> None:
     kernel = Kernel(name="ragged", body=[Loop(body=[BARRIER], trips=(1, 3))])
     with pytest.raises(ws.DeadlockError, match="deadlock"):
         ws.simulate(KEPLER, kernel, launch=ws.Launch(blocks=1, block_warps=2))
 
 
 def test_the_engine_names_a_deadlock() -> None:
-    """What the check before the run would refuse, run all the same: never a hang."""
+    """A kernel that `make_point` rejects: the engine itself must not hang."""
     kernel = Kernel(name="parted", body=[Conditional(then=[BARRIER], orelse=[BARRIER], warps=(0,))])
     with pytest.raises(ws.DeadlockError, match=r"deadlock at cycle .* block 0 .* warp 0 .* warp 1"):
         whole_run(KEPLER, kernel, ws.Launch(blocks=1, block_warps=2, resident_blocks=1), seed=1)
@@ -180,7 +180,7 @@ def test_the_reference_machine_runs_a_grid_to_its_end() -> None:
     assert runs[1]["warp_latency"].item() > 0
 
 
-def test_the_reference_machine_refuses_what_it_cannot_do() -> None:
+def test_the_reference_machine_records_no_trace() -> None:
     with pytest.raises(ValueError, match="engine = 'fast': must be one of compiled, reference"):
         ws.simulate(KEPLER, ws.kernels.mix(8), engine="fast")
     with pytest.raises(ValueError, match="trace: must be left out with engine = 'reference'"):

@@ -1,4 +1,4 @@
-"""Numbers that enter the engine have bounds that rule out overflow; decimal numbers stand for small fractions."""
+"""Limits on the parameters of a chip prevent overflow in the engine; decimal intervals are read as fractions."""
 
 from fractions import Fraction
 
@@ -13,7 +13,7 @@ SHORT = {"warps": 64, "sms": 1, "warmup": 1_000, "cycles": 6_000}
 
 
 @pytest.mark.parametrize("interval", [1, 4 / 3, 1.5, 5 / 3, 2 / 3, 0.1, "7/5"])
-def test_a_decimal_interval_is_the_fraction_for_which_it_stands(interval):
+def test_a_decimal_interval_is_read_as_a_fraction(interval):
     gpu = changed_gpu(MAXWELL, {"alu.interval_cycles": interval, "issue.width": 1})
     exact = Fraction(interval).limit_denominator(1000) if isinstance(interval, float) else Fraction(interval)
     assert gpu.ops["alu"].interval_cycles == exact
@@ -22,7 +22,7 @@ def test_a_decimal_interval_is_the_fraction_for_which_it_stands(interval):
 
 
 @pytest.mark.parametrize("interval", [0.123456, 1e-4, 2e6, float("nan"), "1/1001"])
-def test_an_interval_that_is_no_small_fraction_is_refused(interval):
+def test_an_interval_that_is_no_small_fraction_is_rejected(interval):
     with pytest.raises(ws.InvalidPoint, match=r"interval_cycles = .*: must be a number above 0 and up to 1000000, or an"):
         changed_gpu(MAXWELL, {"alu.interval_cycles": interval})
 
@@ -34,7 +34,7 @@ def test_too_many_different_denominators_are_refused_before_the_run():
 
 
 def extreme(data: dict) -> dict:
-    """The chip with the largest latencies, gaps and intervals that a file may hold."""
+    """Returns the chip with the largest latencies, gaps and intervals that a file can have."""
     for op in data["ops"].values():
         op |= {"interval_cycles": "1000000", "gap_cycles": 10**6, "issue_slots": 10_000, "latency_to": {}}
         if op["pipe"] != "lg":

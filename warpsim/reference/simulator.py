@@ -238,6 +238,7 @@ class Machine:
                 if self.refusal(sm, turn.scheduler, turn.picked.next, t) is None:
                     turn.slots = max(turn.slots, self.issue_step(sm, turn.scheduler, turn.picked, t))
         for turn in issued:
+            assert turn.picked is not None
             turn.states[turn.picked] = "selected"
             turn.scheduler.next_issue = t + self.gpu.issue.interval_cycles * turn.slots
 
