@@ -68,7 +68,8 @@ def _missing(store: Store) -> list[str]:
         done[tuple(store.grid.region(int(index)).values())] = True
     notes = [
         f"Incomplete sweep: {int(done.sum())} of {store.grid.points} points, "
-        f"{counts.done} of {counted(len(store.grid), 'tile')}; {counted(counts.pending, 'tile')} pending, {len(counts.failures)} failed. Missing points are left out."
+        f"{counts.done} of {counted(len(store.grid), 'tile')}; "
+        f"{counted(counts.pending, 'tile')} pending, {len(counts.failures)} failed. Missing points are left out."
     ]
     absent = []
     for number, axis in enumerate(store.grid.axes):
