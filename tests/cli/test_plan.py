@@ -23,7 +23,7 @@ def test_the_command(tmp_path, capsys):
     assert lines[1] == "            the chips can hold about 83% of them; the others are NaN"
     assert lines[2] == "replicates  3"
     assert re.fullmatch(r"tiles       1 of at most 6 points, about 0 s each on one core", lines[3])
-    assert re.fullmatch(r"core-hours  [\d.e-]+ \(0 s on one core\), from \d+ points timed here", lines[4])
+    assert re.fullmatch(r"core-hours  [\d.e-]+ \(0 s on one core\), from (1 point|\d+ points) timed here", lines[4])
     assert re.fullmatch(r"store       about [\d.]+ kB \([\d.]+ kB before compression\)", lines[5])
     assert not (tmp_path / "out.zarr").exists()
 

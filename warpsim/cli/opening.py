@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warpsim.cli.common import RequestError
+from warpsim.cli.common import RequestError, counted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -67,8 +67,9 @@ def _missing(store: Store) -> list[str]:
     for index in np.flatnonzero(tile_status(store.log) == Status.DONE):
         done[tuple(store.grid.region(int(index)).values())] = True
     notes = [
-        f"Incomplete sweep: {int(done.sum())} of {store.grid.points} points, {counts.done} of {len(store.grid)} tiles; "
-        f"{counts.pending} tiles pending, {len(counts.failures)} failed. Missing points are left out."
+        f"Incomplete sweep: {int(done.sum())} of {store.grid.points} points, "
+        f"{counts.done} of {counted(len(store.grid), 'tile')}; "
+        f"{counted(counts.pending, 'tile')} pending, {len(counts.failures)} failed. Missing points are left out."
     ]
     absent = []
     for number, axis in enumerate(store.grid.axes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 
-from warpsim.cli.common import DONE, Commands, add_plan, new_command, request
+from warpsim.cli.common import DONE, Commands, add_plan, counted, new_command, request
 
 
 def add(commands: Commands) -> None:
@@ -37,8 +37,9 @@ def _run(options: argparse.Namespace) -> int:
     mean = "" if rule.fixed or cost.replicates is None else f", about {cost.replicates:.3g} in the sample"
     print(f"replicates  {rule.most if rule.fixed else f'{rule.least} to {rule.most}'}{mean}")
     biggest = math.prod(plan.grid.shape)
-    print(f"tiles       {len(plan.grid)} of at most {biggest} points, about {duration(cost.tile_seconds)} each on one core")
-    print(f"core-hours  {cost.seconds / 3600:.2g} ({duration(cost.seconds)} on one core), from {cost.sampled} points timed here")
+    size, sample = counted(biggest, "point"), counted(cost.sampled, "point")
+    print(f"tiles       {len(plan.grid)} of at most {size}, about {duration(cost.tile_seconds)} each on one core")
+    print(f"core-hours  {cost.seconds / 3600:.2g} ({duration(cost.seconds)} on one core), from {sample} timed here")
     print(f"store       about {_size(cost.store_bytes)} ({_size(cost.raw_bytes)} before compression)")
     if len(plan.grid) > 1 and cost.tile_seconds > 10 * TILE_SECONDS and biggest > 1:
         wanted = max(1, round(biggest * TILE_SECONDS / cost.tile_seconds))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from warpsim.cli.common import DONE, Commands, WorkError, add_plan, new_command, request
+from warpsim.cli.common import DONE, Commands, WorkError, add_plan, counted, new_command, request
 
 
 def add(commands: Commands) -> None:
@@ -54,8 +54,8 @@ def _run(options: argparse.Namespace) -> int:
             job = _submitted(script, options.out)
         except slurm.SlurmError as error:
             raise WorkError(str(error)) from None
-    tasks = min(options.tasks, len(tiles))
-    print(f"job {job}: {len(tiles)} tiles in {tasks} tasks; script and logs in {slurm.folder_of(options.out)}")
+    work = f"{counted(len(tiles), 'tile')} in {counted(min(options.tasks, len(tiles)), 'task')}"
+    print(f"job {job}: {work}; script and logs in {slurm.folder_of(options.out)}")
     return DONE
 
 
