@@ -17,34 +17,34 @@ def test_integers_within_their_limits(value: int) -> None:
 
 @pytest.mark.parametrize("value", [0, 65, -1, np.int64(65)])
 def test_integers_beyond_their_limits(value: int) -> None:
-    with pytest.raises(ValueError, match=f"^warps = {value}: must be an integer from 1 to 64$"):
+    with pytest.raises(ValueError, match=rf"^warps = {value}: must be an integer from 1 to 64$"):
         integer("warps", value, 1, 64)
 
 
 @pytest.mark.parametrize("value", [True, np.True_, 2.0, "3", None, np.float64(3)])
 def test_other_types_are_not_integers(value: object) -> None:
-    with pytest.raises(TypeError, match="^warps = .*: must be an integer from 1$"):
+    with pytest.raises(TypeError, match=r"^warps = .*: must be an integer from 1$"):
         integer("warps", value)
 
 
 def test_a_limit_of_a_chip_makes_an_invalid_point() -> None:
-    with pytest.raises(InvalidPoint, match="^warps = 65: must be an integer from 1 to 64 on kepler$"):
+    with pytest.raises(InvalidPoint, match=r"^warps = 65: must be an integer from 1 to 64 on kepler$"):
         integer("warps", 65, 1, 64, of="kepler")
-    with pytest.raises(ValueError, match="warps = 0") as error:
+    with pytest.raises(ValueError, match=r"warps = 0") as error:
         integer("warps", 0, 1, 64, of="kepler")
     assert error.type is ValueError
 
 
 def test_alternatives_are_part_of_the_message() -> None:
-    with pytest.raises(ValueError, match="n = 0: must be True, False or an integer from 1$"):
+    with pytest.raises(ValueError, match=r"n = 0: must be True, False or an integer from 1$"):
         integer("n", 0, alternatives="True, False or ")
 
 
 def test_choices() -> None:
     assert choice("scheduler", "gto", ("lrr", "gto")) == "gto"
-    with pytest.raises(ValueError, match="^scheduler = 'fifo': must be one of lrr, gto$"):
+    with pytest.raises(ValueError, match=r"^scheduler = 'fifo': must be one of lrr, gto$"):
         choice("scheduler", "fifo", ("lrr", "gto"))
-    with pytest.raises(TypeError, match="^scheduler = 3: must be one of lrr, gto$"):
+    with pytest.raises(TypeError, match=r"^scheduler = 3: must be one of lrr, gto$"):
         choice("scheduler", 3, ("lrr", "gto"))
 
 

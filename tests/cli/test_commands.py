@@ -174,7 +174,7 @@ def test_a_deadlock_is_named(capsys, tmp_path):
 
 
 def test_a_deadlock_during_the_run_is_a_wrong_request(capsys, monkeypatch):
-    def stuck(_, **_):
+    def stuck(*_, **__):
         raise DeadlockError("deadlock at cycle 7")
 
     monkeypatch.setattr("warpsim.simulation.api.simulate_point", stuck)
@@ -183,7 +183,7 @@ def test_a_deadlock_during_the_run_is_a_wrong_request(capsys, monkeypatch):
 
 
 def test_a_bug_is_not_reported_as_a_wrong_request(monkeypatch):
-    def broken(_, **_):
+    def broken(*_, **__):
         raise ValueError("a bug")
 
     monkeypatch.setattr("warpsim.simulation.api.simulate_point", broken)

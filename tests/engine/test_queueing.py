@@ -57,7 +57,7 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def exponential(offset: float, mean: float) -> str:
-    """Writes the quantiles of offset + an exponential time, at the levels of the engine; the last bin keeps the mean of the tail."""
+    """Writes the quantiles of offset + an exponential time at the engine's levels; the last bin keeps the mean of the tail."""
     quantiles = -np.log1p(-np.arange(BINS) / BINS)
     quantiles = offset + mean * np.append(quantiles, quantiles[-1] + 2.0)
     levels = np.arange(BINS + 1) / BINS
