@@ -100,7 +100,7 @@ def test_tables_have_the_bins_of_the_engine_and_of_the_reference() -> None:
 
 @pytest.mark.parametrize("u", [-0.1, 1.1, float("nan")])
 def test_probability_out_of_range(kepler: LatencyDistribution, u: float) -> None:
-    with pytest.raises(ValueError, match="probability = .*: must be from 0 to 1"):
+    with pytest.raises(ValueError, match=r"probability = .*: must be from 0 to 1"):
         kepler.quantile(u)
 
 
