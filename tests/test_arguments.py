@@ -17,7 +17,7 @@ def test_integers_within_their_limits(value: int) -> None:
 
 @pytest.mark.parametrize("value", [0, 65, -1, np.int64(65)])
 def test_integers_beyond_their_limits(value: int) -> None:
-    with pytest.raises(ValueError, match=f"^warps = {value}: must be an integer from 1 to 64$"):
+    with pytest.raises(ValueError, match=rf"^warps = {value}: must be an integer from 1 to 64$"):
         integer("warps", value, 1, 64)
 
 
@@ -30,7 +30,7 @@ def test_other_types_are_not_integers(value: object) -> None:
 def test_a_limit_of_a_chip_makes_an_invalid_point() -> None:
     with pytest.raises(InvalidPoint, match=r"^warps = 65: must be an integer from 1 to 64 on kepler$"):
         integer("warps", 65, 1, 64, of="kepler")
-    with pytest.raises(ValueError, match="warps = 0") as error:
+    with pytest.raises(ValueError, match=r"warps = 0") as error:
         integer("warps", 0, 1, 64, of="kepler")
     assert error.type is ValueError
 

@@ -10,9 +10,9 @@ from warpsim.sweeps.plan import Plan
 WINDOW = {"sms": 1, "warmup": 0, "cycles": 3000}
 
 
-def alu_latencies(**settings):
-    """Loads alone, so that the latency of adds changes nothing but the random numbers, if they are not shared."""
-    fields = {"gpu.alu.latency_cycles": [9, 10]}
+def load_gaps(**settings):
+    """Dependent loads alone, so that the gap after a load changes nothing but the random numbers, unless they are shared."""
+    fields = {"gpu.load.gap_cycles": [1, 2]}
     return sweep(Plan(gpu="kepler", kernel="mix", alpha=0, warps=[4, 32], replicates=3, **WINDOW, **fields, **settings))
 
 
@@ -22,9 +22,9 @@ def same(results, dim):
 
 
 def test_random_numbers_are_shared_along_the_named_axes():
-    axis = "gpu.alu.latency_cycles"
-    assert not same(alu_latencies(), axis)
-    shared = alu_latencies(common=["scheduler", axis])
+    axis = "gpu.load.gap_cycles"
+    assert not same(load_gaps(), axis)
+    shared = load_gaps(common=["scheduler", axis])
     assert same(shared, axis)
     assert len(np.unique(shared["memory_latency"].isel({axis: 0}))) == 6  # neither replicates nor warps share them
 

@@ -16,7 +16,7 @@ from warpsim.kernels.access import Transactions
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
-BINS = 4096  # a copy of `hardware.latency.BINS`, so that a change there does not change the reference machine
+BINS = 4096  # a copy of `engine.state.BINS`, with which the reference machine shares nothing; a test asserts equality
 BUCKET_CYCLES = 512
 WINDOW_BUCKETS = 8
 

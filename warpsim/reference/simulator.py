@@ -18,8 +18,7 @@ from warpsim.reference.memory import Memory
 from warpsim.reference.sm import POLICIES, Scheduler, Seat, Sm, Unit
 from warpsim.reference.warp import Step, Warp, Write
 
-# STATES and SLOTS are copies of those in `results.schema`: the reference machine must not change when they do. A test asserts
-# that they are equal.
+# Copies of the names in `results.schema`, on which the reference machine does not depend. A test asserts that they are equal.
 STATES = (
     "selected",
     "not_selected",

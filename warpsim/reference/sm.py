@@ -40,24 +40,28 @@ class Scheduler:
 
 
 def lrr(scheduler: Scheduler, warps: list[Warp]) -> Warp:
+    """Loose round robin: returns the issuable warp in the next slot after that of the last issue."""
     pointer = -1 if scheduler.last is None else scheduler.last.slot
     behind = [warp for warp in warps if warp.slot > pointer]
     return (behind or warps)[0]
 
 
 def gto(scheduler: Scheduler, warps: list[Warp]) -> Warp:
+    """Greedy then oldest: returns the warp of the last issue if it is issuable, otherwise the oldest issuable warp."""
     return scheduler.last if scheduler.last in warps else oldest(scheduler, warps)
 
 
 def oldest(scheduler: Scheduler, warps: list[Warp]) -> Warp:
+    """Returns the issuable warp that was launched first."""
     return min(warps, key=lambda warp: warp.number)
 
 
 def random(scheduler: Scheduler, warps: list[Warp]) -> Warp:
+    """Returns an issuable warp with equal probability; makes one draw from the stream of the scheduler (6)."""
     return warps[math.floor(scheduler.stream.uniform() * len(warps))]
 
 
-# The names are those of `simulation.point.POLICIES`, as a test asserts.
+# The names must be those of `simulation.point.POLICIES`; a test asserts it.
 POLICIES: dict[str, Callable[[Scheduler, list[Warp]], Warp]] = {
     "lrr": lrr,
     "gto": gto,
@@ -101,7 +105,7 @@ class Sm:
         return self.shared.index(op), self.last_issue[op, scheduler.index]
 
     def note_issue(self, scheduler: Scheduler, op: str) -> None:
-        """Records that a scheduler has issued an instruction of a class."""
+        """Records that a scheduler has issued an instruction of a shared class, for `precedence`."""
         if op in self.shared:
             self.issued += 1
             self.last_issue[op, scheduler.index] = self.issued

@@ -19,8 +19,8 @@ from warpsim.kernels.program import Access, Instruction, Kernel
 from warpsim.kernels.steps import flatten
 from warpsim.simulation.known_waits import precompute_lookahead, precompute_waits
 
-_POLICIES = {policy.name.lower(): policy for policy in Policy}  # the names of point.POLICIES
-_MEMORY_MODELS = {model.name.lower(): model for model in MemoryModel}  # the names of point.MEMORY_MODELS
+_POLICIES = {policy.name.lower(): policy for policy in Policy}  # a test asserts that the names are point.POLICIES
+_MEMORY_MODELS = {model.name.lower(): model for model in MemoryModel}  # and point.MEMORY_MODELS
 
 MAX_TICKS = 10**6
 """Maximum number of ticks per cycle, so that times of 10**12 cycles in ticks fit into 64 bits."""

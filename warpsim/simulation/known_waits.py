@@ -77,7 +77,7 @@ def precompute_waits(machine: Machine, targets: Collection[int]) -> None:
 
 
 def precompute_lookahead(machine: Machine) -> None:
-    """Fills in for how many cycles parts of the machine cannot affect each other, and which steps can be refused or are ordered.
+    """Fills in the windows in which parts of the machine cannot affect each other, and the steps that are refusable or ordered.
 
     Args:
         machine: the machine, after `precompute_waits`. Its chip and its program are modified in place.

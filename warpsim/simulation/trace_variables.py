@@ -121,7 +121,7 @@ def _warps(tables: Sequence[NDArray[np.int64]], schedulers: int, block_warps: in
 
 
 def _over_time(bins: Sequence[Bins], trace: Trace, gpu: Gpu, sms: int, labels: dict[str, Any]) -> Arrays:
-    """Takes differences of the counters between bin edges; NaN after a replicate's end. The widest bins hold for all."""
+    """Takes differences of the counters between bin edges; NaN after a replicate's end. All replicates use the widest bins."""
     width, begin = max(one.width for one in bins), bins[0].edges[0]
     states = len(schema.STATES)
     spans, sums = [], []

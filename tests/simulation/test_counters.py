@@ -1,0 +1,94 @@
+"""Variables of a result, computed from given counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from warpsim.engine.state import COARSE_BINS, COARSE_WIDTH, FINE_BINS
+from warpsim.hardware.gpu import load_gpu
+from warpsim.results import schema
+from warpsim.simulation.counters import Counts, occupancy_changes, variables
+
+KEPLER = load_gpu("kepler")  # 4 schedulers per SM
+
+
+def histogram(**loads: int) -> np.ndarray:
+    """Returns a histogram of latencies, from bin{number} = loads."""
+    counts = np.zeros(FINE_BINS + COARSE_BINS, np.int64)
+    for name, number in loads.items():
+        counts[int(name.removeprefix("bin"))] = number
+    return counts
+
+
+COUNTS = Counts(
+    cycles=100,
+    instructions={op: 0 for op in KEPLER.ops} | {"alu": 300, "load": 50},
+    asked_bytes=6400.0,
+    moved_bytes=6400.0,
+    unit_use=[0.25, 0.5],
+    warp_cycles=np.arange(9),
+    issue_cycles=300,
+    busy_cycles=60,
+    occupancy=np.array([0, 50, 150]),
+    latency_sum=15_000,
+    latencies=histogram(bin200=25, bin400=25),
+    retired=4,
+    lifetime_sum=1000,
+)
+
+
+def test_variables() -> None:
+    """Two SMs in 100 cycles: 200 SM-cycles and 800 scheduler-cycles."""
+    result = variables(COUNTS, KEPLER, 2)
+    assert set(result) == {variable.name for variable in schema.VARIABLES}
+    ops = list(schema.result_ops([KEPLER]))
+    assert result["ipc"][ops.index("alu")] == 300 / 200
+    assert result["throughput"][ops.index("load")] == 32 * 50 / 200
+    assert result["memory_latency"] == 300
+    assert result["warp_latency"] == 250
+    assert result["occupancy"] == (1 * 50 + 2 * 150) / 200
+    assert result["occupancy_max"] == 2
+    assert result["scheduler_cycles"].tolist() == [300, 60, 800 - 360]
+    assert result["bandwidth"] == pytest.approx(64 * KEPLER.clock_ghz * KEPLER.sms / 2)
+    peak = 64 * KEPLER.clock_ghz * KEPLER.sms / 2 / KEPLER.memory.bandwidth_gbs
+    assert result["peak_fraction"] == pytest.approx(max(peak, 360 / 800, 0.5))
+
+
+def test_peak_fraction_is_the_largest_use() -> None:
+    busy = replace(COUNTS, unit_use=[0.25, 0.99], moved_bytes=0.0)
+    assert variables(busy, KEPLER, 2)["peak_fraction"] == 0.99
+
+
+@pytest.mark.parametrize(
+    ("latencies", "quantiles"),
+    [
+        (histogram(bin200=50), [200] * 7),
+        (histogram(bin200=25, bin400=25), [200, 200, 200, 200, 400, 400, 400]),
+        (histogram(bin1=1, bin2=1, bin3=1, bin4=1), [1, 1, 1, 2, 3, 4, 4]),
+        (histogram(**{f"bin{FINE_BINS}": 1}), [FINE_BINS + COARSE_WIDTH / 2] * 7),
+    ],
+)
+def test_quantiles_of_latency(latencies: np.ndarray, quantiles: list[float]) -> None:
+    """The smallest latency with at least this fraction of the loads at or below it."""
+    assert schema.QUANTILES == (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+    result = variables(replace(COUNTS, latencies=latencies), KEPLER, 2)
+    assert result["memory_latency_quantile"].tolist() == quantiles
+
+
+def test_without_loads_and_retired_warps_there_are_no_latencies() -> None:
+    empty = replace(COUNTS, latencies=histogram(), latency_sum=0, retired=0, lifetime_sum=0)
+    result = variables(empty, KEPLER, 2)
+    for name in ("memory_latency", "warp_latency", "memory_latency_quantile"):
+        assert np.isnan(result[name]).all()
+
+
+def test_occupancy_changes() -> None:
+    """Sorted by cycle and SM; without repeated values and without changes at or after the end."""
+    rows = [(5, 1, 4), (5, 0, 8), (9, 0, 6), (9, 0, 7), (12, 1, 4), (15, 1, 3), (20, 0, 0)]
+    state: Any = SimpleNamespace(changes=np.array(rows), tally=[SimpleNamespace(n_changes=len(rows))], sms=[0, 1])
+    assert occupancy_changes(state, 20).tolist() == [[5, 0, 8], [5, 1, 4], [9, 0, 7], [15, 1, 3]]

@@ -1,0 +1,117 @@
+"""Encoding of a chip, a kernel and a launch for the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.strategies import small_gpu
+from warpsim import kernels
+from warpsim.engine.state import BINS, CLASSES, LONGEST_WINDOW, STATES, Kind, Machine, MemoryModel, Policy, WarpState
+from warpsim.hardware.gpu import load_gpu
+from warpsim.hardware.residency import Launch
+from warpsim.hardware.whatif import changed_gpu
+from warpsim.kernels import Instruction, Kernel
+from warpsim.results import schema
+from warpsim.simulation import encode as encoding
+from warpsim.simulation import point
+from warpsim.simulation.encode import encode, with_seed
+
+KEPLER = load_gpu("kepler")
+LAUNCH = Launch(blocks=7, block_warps=2, resident_blocks=3)
+
+
+def encoded(**changes: Any) -> Machine:
+    call: dict[str, Any] = {"gpu": KEPLER, "kernel": kernels.listing_3_1(), "launch": LAUNCH}
+    return encode(**(call | {"scheduler": "lrr", "memory": "fixed"} | changes))
+
+
+def test_names_are_those_of_points_and_results() -> None:
+    assert set(encoding._POLICIES) == set(point.POLICIES)
+    assert set(encoding._MEMORY_MODELS) == set(point.MEMORY_MODELS)
+    assert tuple(state.name.lower() for state in WarpState) == schema.STATES
+    assert len(schema.STATES) == STATES
+
+
+@pytest.mark.parametrize("policy", point.POLICIES)
+@pytest.mark.parametrize("memory", point.MEMORY_MODELS)
+def test_policies_and_memory_models(policy: str, memory: str) -> None:
+    chip = encoded(scheduler=policy, memory=memory).chip[0]
+    assert Policy(chip.policy).name.lower() == policy
+    assert MemoryModel(chip.memory).name.lower() == memory
+
+
+def test_the_program() -> None:
+    """V Listing 3.1 on Kepler: a chain of instructions that issue at 0, 301, 325, 334 and 343."""
+    program = encoded().program
+    assert program.kind.tolist() == [Kind.LOAD, *[Kind.COMPUTE] * 3, Kind.STORE, Kind.EXIT]
+    assert [list(KEPLER.ops)[op] for op in program.op] == ["load", "smem", "alu", "sfu", "store", "exit"]
+    assert program.delay.tolist() == [0, 24, 9, 9, 0, 0]
+    assert program.reason[1:4].tolist() == [WarpState.SHORT_SCOREBOARD, WarpState.WAIT, WarpState.SHORT_SCOREBOARD]
+
+
+def test_the_launch() -> None:
+    chip = encoded().chip[0]
+    assert (chip.blocks, chip.seats, chip.block_warps, chip.sms) == (7, 3, 2, KEPLER.sms)
+    assert encoded(launch=LAUNCH.model_copy(update={"blocks": None})).chip[0].blocks < 0
+    persistent = Launch(block_warps=2, resident_blocks=3, persistent=True)
+    assert encoded(launch=persistent, sms=2).chip[0].blocks == 6
+
+
+def test_a_slice_has_its_share_of_the_memory_system() -> None:
+    whole, slice_of_two = (encoded(memory="queue", sms=sms).chip[0] for sms in (None, 2))
+    assert slice_of_two.peak_rate == pytest.approx(whole.peak_rate * 2 / KEPLER.sms)
+    for stage in ("crossbar", "dram"):
+        total = [chip[f"{stage}_rate"] * chip[f"{stage}_servers"] for chip in (whole, slice_of_two)]
+        assert total[1] == pytest.approx(total[0] * 2 / KEPLER.sms)
+
+
+def test_tables_of_quantiles() -> None:
+    assert encoded(memory="fixed").quantiles.size == 0
+    queue = encoded(memory="queue").quantiles
+    assert queue.shape == (1, BINS + 1)
+    assert (queue[0, :-1] + queue[0, 1:]).mean() / 2 == pytest.approx(KEPLER.memory.queue_latency_cycles)
+    measured = encoded(memory="measured")
+    assert measured.quantiles.shape == (len(measured.loads), BINS + 1)
+    assert np.all(np.diff(measured.loads) > 0)
+
+
+def test_the_window_is_at_most_the_smallest_latency() -> None:
+    for latency in (1, 40, 100, 1000):
+        gpu = small_gpu(memory={"latency_cycles": latency}, block_launch_cycles=500)
+        window = encode(gpu, kernels.chain("load"), LAUNCH, scheduler="lrr", memory="fixed").chip[0].window
+        assert window == min(latency, LONGEST_WINDOW)
+
+
+def test_ticks_make_every_interval_whole() -> None:
+    gpu = small_gpu(ops={"alu": {"interval_cycles": "2/3"}, "sfu": {"interval_cycles": "7/4"}})
+    machine = encode(gpu, kernels.chain("alu"), LAUNCH, scheduler="lrr", memory="fixed")
+    assert machine.chip[0].tick == 12
+    program = machine.program[machine.program.kind == Kind.COMPUTE]
+    assert program.unit_ticks.tolist() == [8] * len(program)
+
+
+def test_seeds_leave_the_machine_as_it_is() -> None:
+    machine = encoded()
+    seeded = with_seed(machine, 2**64 - 1)
+    assert (machine.chip[0].seed, seeded.chip[0].seed) == (0, 2**64 - 1)
+    assert seeded.program is machine.program
+
+
+def test_operation_classes_that_the_chip_lacks() -> None:
+    kernel = Kernel(name="tensor", body=[Instruction("tensor", dst="r1")])
+    with pytest.raises(ValueError, match=r"operation class 'tensor' of tensor: kepler has"):
+        encoded(kernel=kernel)
+    ops = KEPLER.to_dict()["ops"]
+    many = KEPLER.from_dict(KEPLER.to_dict() | {"ops": ops | {f"op{i}": ops["alu"] for i in range(CLASSES)}})
+    with pytest.raises(ValueError, match=rf"gpu\.ops = {len(many.ops)} operation classes: must be at most {CLASSES}"):
+        encoded(gpu=many)
+
+
+def test_intervals_without_a_small_common_denominator() -> None:
+    primes = dict(zip(("alu", "sfu", "smem"), ("1/997", "1/991", "1/983"), strict=True))
+    gpu = changed_gpu(KEPLER, {f"{op}.interval_cycles": interval for op, interval in primes.items()})
+    with pytest.raises(ValueError, match=r"gpu\.ops: the intervals of kepler .* need .* ticks"):
+        encoded(gpu=gpu)
