@@ -29,7 +29,7 @@ TILE_BYTES = 16_000_000
 POINT_SECONDS, REPLICATE_SECONDS = 1e-3, 1e-3
 """Time to build a point, and to start and read one replicate: round figures, as the two below, for one core at about 3 GHz.
 
-The engine alone takes 31 ns for an instruction of the mix at alpha = 32, and 95 ns for a load (`make bench`).
+The engine alone takes some 12 to 30 ns for an instruction of the mix at alpha = 32, and 60 to 100 ns for a load (`make bench`).
 """
 
 SM_CYCLE_SECONDS, INSTRUCTION_SECONDS = 2e-9, 20e-9
