@@ -25,9 +25,15 @@ def software() -> dict[str, str]:
     return {
         "warpsim": __version__,
         "python": platform.python_version(),
-        "numba": metadata.version("numba"),
-        "numpy": metadata.version("numpy"),
+        "numba": _installed("numba"),
+        "numpy": _installed("numpy"),
     }
+
+
+@cache
+def _installed(package: str) -> str:
+    """Returns the version of an installed package; a look-up in the file system, so that each is made once."""
+    return metadata.version(package)
 
 
 def provenance(function: str, call: Mapping[str, Any]) -> str:

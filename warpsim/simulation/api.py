@@ -101,7 +101,8 @@ def simulate(
     if engine == "reference":
         if trace is not None:
             raise ValueError("trace: must be left out with engine = 'reference', which records none")
-        arrays = _stacked([_run_reference(point, replicate_seed(point.streams(), n)) for n in range(point.replicates)])
+        streams = point.streams()
+        arrays = _stacked([_run_reference(point, replicate_seed(streams, n)) for n in range(point.replicates)])
     elif trace is None:
         arrays = simulate_point(point, threads)
     else:
