@@ -46,13 +46,13 @@ def _require(condition: bool | np.bool_, what: str) -> None:
 
 
 def _slots(machine: Machine, state: State, sm: np.record) -> list[tuple[int, np.record]]:
-    """The warps of an SM, with their slots."""
+    """Returns the warps of an SM, with their slots."""
     chip = machine.chip[0]
     return [(slot, state.warps[sm.index * MAX_WARPS + slot]) for slot in range(chip.seats * chip.block_warps)]
 
 
 def _verify_warps(machine: Machine, state: State, sm: np.record) -> None:
-    """Lanes agree with waits, sets of warps with lives, and ranks with the policy."""
+    """Checks lanes against waits, sets of warps against their lives, and ranks against the policy."""
     chip, now = machine.chip[0], state.clock[0].cycle
     _require(sm.pending == 0, f"SM {sm.index}: warps still wait for requests")
     for slot, warp in _slots(machine, state, sm):
@@ -87,7 +87,7 @@ def _verify_warps(machine: Machine, state: State, sm: np.record) -> None:
 
 
 def _verify_seats(machine: Machine, state: State, sm: np.record) -> None:
-    """What a seat counts agrees with its warps; the SM counts its residents right."""
+    """Checks the counts of seats against their warps, and the resident warps of the SM."""
     chip, now = machine.chip[0], state.clock[0].cycle
     lives = np.array([warp.life for _, warp in _slots(machine, state, sm)]).reshape(chip.seats, chip.block_warps)
     resident = np.count_nonzero(lives != Life.EMPTY)
@@ -107,7 +107,7 @@ def _verify_seats(machine: Machine, state: State, sm: np.record) -> None:
 
 
 def _verify_flights(machine: Machine, state: State, sm: np.record) -> None:
-    """Heaps of return times are heaps, within their limits."""
+    """Checks that the heaps of return times are heaps, within their limits."""
     for which, limit in enumerate(machine.chip[0].per_sm):
         heap, held = state.flights[2 * sm.index + which], int(sm.in_flight[which])
         _require(sm.sent[which] == 0, f"SM {sm.index}: accesses have not been served")
