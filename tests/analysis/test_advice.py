@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 import warpsim
-from tests.support.model_inputs import LOAD, kernel
+from tests.support.model_inputs import BARRIER, LOAD, STENCIL, kernel
 from warpsim import kernels
-from warpsim.analysis.advice import AS_IT_IS, advise
+from warpsim.analysis.advice import AS_IT_IS, TENTH, advise, quick
+from warpsim.analysis.estimates import SIM, VOLKOV
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Conditional, Instruction, Loop
 from warpsim.models import NotCoveredError, volkov
 from warpsim.models.sim_2012 import gpuperf
+from warpsim.simulation.point import make_point
 
 FERMI = load_gpu("fermi")
 SMALL = {"sms": 1, "memory": "fixed", "warmup": 2000, "cycles": 6000, "replicates": 2}
@@ -27,16 +29,17 @@ def mix():
 def test_the_first_is_the_original(mix):
     first = mix.isel(change=0)
     assert str(first.change.item()) == AS_IT_IS
-    assert (first.gain, first.predicted_s, first.predicted_v, first.benefit) == (1, 1, 1, "")
+    assert (first.gain, first.benefit) == (1, "")
+    assert (first.predicted == 1).all() and not first.predicted_differs.any()
     assert np.isnan(first.potential)
 
 
 def test_what_binds_and_what_is_needed(mix):
-    assert (mix.limiter, mix.tightest, mix.limiter_s) == ("latency", "memory", "latency")
-    assert mix.needed_warps == pytest.approx(volkov.needed_warps(FERMI, kernels.mix(8), fraction=0.9))
+    assert (mix.limiter, mix.tightest, mix.limiter_sim) == ("latency", "memory", "latency")
+    assert mix.estimated_warps.sel(author=VOLKOV) == pytest.approx(volkov.needed_warps(FERMI, kernels.mix(8), fraction=0.9))
     assert (mix.warps, mix.most_warps) == (4, 48)
     assert mix.rate == pytest.approx(4 / (513 + 8 * 18), rel=0.02)
-    assert mix.rate_v == pytest.approx(4 / (513 + 8 * 18))
+    assert mix.model_rate.sel(model=VOLKOV) == pytest.approx(4 / (513 + 8 * 18))
     assert mix.warp_share.sum() == pytest.approx(1)
     assert mix.warp_share.idxmax() == "long_scoreboard"
     assert mix.attrs["per"] == "repetition" and mix.attrs["not_covered"] == ""
@@ -50,11 +53,11 @@ def test_gains_of_a_latency_bound_kernel(mix):
     assert gains["twice the memory bandwidth"] == pytest.approx(1, abs=0.02)
     # Adds still issue every other cycle, that is 16 for 8.
     assert gains["no arithmetic latency"] == pytest.approx(657 / (513 + 16), rel=0.02)
-    np.testing.assert_allclose(mix.gain, mix.predicted_v, rtol=0.08)
+    np.testing.assert_allclose(mix.gain, mix.predicted.sel(model=VOLKOV), rtol=0.08)
     assert ((mix.gain_low <= mix.gain) & (mix.gain <= mix.gain_high)).all()
 
 
-def test_potentials_are_those_of_s(mix):
+def test_potentials_are_those_of_sim_et_al(mix):
     costs = gpuperf.benefits(FERMI, kernels.mix(8), warps=4)
     for name in ("b_memlp", "b_itilp"):
         at = mix.potential[list(mix.benefit.values).index(name)]
@@ -76,7 +79,7 @@ def test_bank_conflicts_cost_their_ways():
 
 def test_a_faster_unit_where_it_binds():
     ds = advise(FERMI, kernels.chain("sfu"), warps=32, **SMALL)
-    assert (ds.limiter, ds.limiter_s) == ("sfu", "sfu")
+    assert (ds.limiter, ds.limiter_sim) == ("sfu", "sfu")
     assert ds.gain.sel(change="twice the sfu units") == pytest.approx(2, rel=0.02)
     assert ds.gain.sel(change="no arithmetic latency") == pytest.approx(1, abs=0.02)
 
@@ -92,7 +95,7 @@ def test_a_grid_that_ends_keeps_its_blocks():
     launch = Launch(blocks=48, block_warps=2, resident_blocks=4)
     ds = advise(FERMI, kernels.vector_add(), launch=launch, sms=1, memory="fixed", replicates=2)
     assert (ds.warps, ds.most_warps) == (8, 16)
-    assert "16 warps per SM" in ds.change.values
+    assert "16 warps per SM, as many as fit" in ds.change.values
     assert ds.gain.sel(change="no memory latency") > 1.5
 
 
@@ -102,13 +105,13 @@ def test_one_replicate_has_no_interval():
     assert not np.isnan(ds.gain).any()
 
 
-def test_a_kernel_that_s_does_not_cover_is_reported():
+def test_a_kernel_that_sim_et_al_do_not_cover_is_reported():
     far = kernels.chain("load", pattern="random")
     ds = advise(FERMI, far, warps=8, **SMALL)
     assert "departure_delay is needed" in ds.attrs["not_covered"]
-    assert np.isnan(ds.predicted_s).all() and np.isnan(ds.potential).all() and np.isnan(ds.saving).all()
-    assert ds.limiter_s == ""
-    assert not np.isnan(ds.predicted_v).any()
+    assert np.isnan(ds.predicted.sel(model=SIM)).all() and np.isnan(ds.potential).all() and np.isnan(ds.saving).all()
+    assert ds.limiter_sim == ""
+    assert not np.isnan(ds.predicted.sel(model=VOLKOV)).any()
     assert advise(FERMI, far, warps=8, departure_delay=20, **SMALL).attrs["not_covered"] == ""
 
 
@@ -124,3 +127,56 @@ def test_wrong_arguments():
     uneven = Conditional(probability=0.5, then=(Instruction("exit"),))
     with pytest.raises(NotCoveredError, match="leave its endless loop"):
         advise(FERMI, kernel(uneven, Loop(body=(LOAD,), trips=None)), warps=4, **SMALL)
+
+
+@pytest.fixture(scope="module")
+def stencil():
+    """3 loads, 40 adds and one access to shared memory per iteration, on the whole chip, in 2 blocks of 8 warps."""
+    return advise("kepler", STENCIL, warps=16, block_warps=8)
+
+
+def test_the_needed_occupancy_is_simulated(stencil):
+    # The models name 15.7 warps, of which two blocks attain 71 %. Four blocks are needed.
+    assert (stencil.needed_warps, stencil.needed_warps_low, stencil.needed_warps_high) == (32, 32, 32)
+    share = dict(zip(stencil.trial_warps.values.tolist(), stencil.share.values.tolist(), strict=True))
+    assert share[16] == pytest.approx(0.71, abs=0.02)
+    assert share[24] < 0.9 <= share[32]
+    volkov_says = stencil.sel(author=VOLKOV)
+    assert float(volkov_says.estimated_warps) == pytest.approx(15.8, abs=0.2)
+    assert volkov_says.estimated_launch == 16
+    assert volkov_says.estimated_share == share[16]
+
+
+def test_blocks_of_another_size_may_need_fewer_warps(stencil):
+    assert 24 < stencil.fewest_warps <= 32
+    assert stencil.fewest_warps % stencil.fewest_block_warps == 0
+
+
+def test_models_that_contradict_the_simulation_are_marked(stencil):
+    at = stencil.sel(author=VOLKOV)
+    assert at.estimated_rate / at.estimated_rate_simulated > 1 + TENTH and at.estimate_differs
+    more = stencil.sel(change="32 warps per SM", model=VOLKOV)
+    assert more.predicted == pytest.approx(1.09, abs=0.01) and more.gain > 1.3
+    assert more.predicted_differs and not more.predicted_within
+    np.testing.assert_array_equal(stencil.predicted_differs, abs(stencil.predicted / stencil.gain - 1) > TENTH)
+    free = stencil.sel(change="no memory latency")
+    assert free.gain > 1.1 * free.potential and free.potential_exceeded
+
+
+def test_no_launch_may_suffice():
+    few = advise(FERMI, kernels.chain("load"), warps=2, block_warps=1, **SMALL)  # of which at most 8 fit
+    assert np.isnan(few.needed_warps) and few.fewest_warps > 8
+    assert f"{int(few.fewest_warps)} warps per SM" in few.change.values
+    none = advise("g80", kernel(BARRIER, LOAD), warps=2, block_warps=2, **SMALL)
+    assert np.isnan(none.needed_warps) and np.isnan(none.fewest_warps)
+    assert f"{int(none.most_warps)} warps per SM, as many as fit" in none.change.values
+
+
+def test_quick_windows():
+    point = make_point("fermi", kernels.mix(8))
+    assert (quick(point, ()).sms, quick(point, ()).warmup, quick(point, ()).cycles) == (8, 5000, 20_000)
+    long = quick(make_point("kepler", kernels.mix(512)), ())
+    assert long.sms is None and 5000 < long.warmup <= 10_000 and 20_000 < long.cycles <= 50_000
+    assert quick(point, ("sms", "warmup", "cycles")) == point
+    grid = make_point("fermi", kernels.vector_add(), launch=Launch(blocks=4, block_warps=2))
+    assert quick(grid, ()) == grid

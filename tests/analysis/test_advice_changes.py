@@ -9,6 +9,7 @@ import pytest
 from tests.support.model_inputs import ADD, BARRIER, LOAD, kernel
 from warpsim import kernels
 from warpsim.analysis.advice_changes import changes
+from warpsim.analysis.occupancy_search import all_launches, resident_warps
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import Conditional, Instruction
 from warpsim.models import volkov
@@ -19,10 +20,11 @@ CONFLICT = Instruction("smem", dst="r2", src=("r1",), ways=4)
 SFU = Instruction("sfu", dst="r2", src=("r1",))
 
 
-def changed(chip, program, needed=1.0, **arguments):
-    """Changes by name."""
+def changed(chip, program, needed=1, **arguments):
+    """Changes by name; `needed` warps in blocks of 1 or 2 suffice, or None do."""
     point = make_point(load_gpu(chip), program, **{"warps": 8, "block_warps": 2, "sms": 1, **arguments})
-    return point, {change.name: change for change in changes(point, needed)}
+    launch = None if needed is None else next(one for one in all_launches(point) if resident_warps(one) >= needed)
+    return point, {change.name: change for change in changes(point, launch)}
 
 
 def test_all_of_a_kernel_with_everything():
@@ -109,13 +111,13 @@ def test_needed_warps_are_the_fewest_that_suffice():
     _, found = changed("fermi", kernels.mix(32), needed=29.3)
     launch = found["30 warps per SM"].point.launch
     assert launch.resident_blocks * launch.block_warps == 30
-    _, found = changed("fermi", kernels.mix(32), needed=1000)
+    _, found = changed("fermi", kernels.mix(32), needed=None)
     assert "48 warps per SM, as many as fit" in found
     _, found = changed("fermi", kernels.mix(32), needed=8)
     assert not [name for name in found if "warps" in name]
 
 
 def test_blocks_with_barriers_keep_their_size():
-    _, found = changed("fermi", kernel(LOAD, BARRIER), needed=1000)
+    _, found = changed("fermi", kernel(LOAD, BARRIER), needed=None)
     launch = found["16 warps per SM, as many as fit"].point.launch
     assert (launch.resident_blocks, launch.block_warps) == (8, 2)

@@ -2,36 +2,76 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
+from tests.support.model_inputs import STENCIL
 from warpsim import cli
+from warpsim.analysis.advice import advise_point
+from warpsim.cli.advise import _page
+from warpsim.simulation.point import make_point
 
 POINT = "advise --gpu fermi --kernel mix --set alpha=8 --warps 4 --sms 1 --warmup 500 --cycles 2000 --workers 1".split()
+
+
+def words(text):
+    return " ".join(text.split())
 
 
 def test_output(capsys):
     assert cli.main([*POINT, "--replicates", "2", "--memory", "fixed"]) == 0
     output = capsys.readouterr().out
-    assert "latency (V); with latency hidden: memory; latency (S)" in output
-    assert "for 90% of the peak (V); there are 4, and 48 fit" in output
-    assert re.search(r"at most .*ITILP 17%.* of the time \(S\)", output)
+    assert "latency (Volkov); with latency hidden: memory; latency (Sim et al.)" in output
+    assert "In blocks of 1 warp, no launch attains 90% of the peak. In blocks of " in words(output)
+    assert "There are 4 warps now, which attain " in words(output)
+    assert re.search(r"at most, of the time, by Sim et al\.: .*inter-thread ILP 17%", output)
     header = next(line for line in output.splitlines() if line.startswith("change"))
-    assert header.split() == ["change", "benefit", "potential", "S", "V", "simulated"]
+    assert re.split("  +", header) == [
+        "change", "simulated gain", "Volkov 2016", "Sim et al. 2012", "limit", "kind of change by Sim et al.",
+    ]  # fmt: skip
     row = next(line for line in output.splitlines() if line.startswith("no memory latency"))
-    assert row.split()[3] == "MLP" and "±" in row
-    assert all(name in output for name in ("Volkov 2016", "Sim et al. 2012", "ITILP, more", "MLP, more", "FP, only"))
-    assert "2 replicates" in output
+    assert row.endswith("memory-level parallelism") and "±" in row
+    assert "2 replicates" in output and "1 of 15 SMs" in output
+
+
+def test_abbreviations_are_spelled_out(capsys):
+    assert cli.main([*POINT, "--replicates", "1"]) == 0
+    output = capsys.readouterr().out
+    assert not re.search(r"\b(V|S|MLP|ITILP|FP)\b", output)
+    assert "ILP is instruction-level parallelism" in words(output)
+
+
+def test_the_simulation_is_the_headline_and_contradictions_are_marked():
+    point = make_point("kepler", STENCIL, warps=16, block_warps=8, replicates=4, warmup=5000, cycles=20_000)
+    page = _page(point, advise_point(point))
+    headline = words(page).partition("warps/SM blocks")[0]
+    assert "32 warps per SM in blocks of 8 warps attain 90% of the peak: 96" in headline
+    assert "There are 16 warps now, which attain 7" in headline
+    row = next(line for line in page.splitlines() if line.startswith("Volkov 2016  "))
+    assert row.split()[2:4] == ["15.7", "16"] and row.split()[4].endswith("*")
+    row = next(line for line in page.splitlines() if line.startswith("32 warps per SM  "))
+    assert "1.090*" in row
+    assert "Believe the simulation" in page
+
+
+def test_json(capsys):
+    assert cli.main([*POINT, "--replicates", "2", "--json"]) == 0
+    read = json.loads(capsys.readouterr().out)
+    assert read["variables"]["warps"] == {"dims": [], "units": "warps/SM", "values": 4}
+    assert read["variables"]["predicted"]["dims"] == ["model", "change"]
+    assert read["coordinates"]["model"] == ["Sim et al. 2012", "Volkov 2016"]
+    assert read["attributes"]["fraction"] == 0.9
 
 
 def test_a_benefit_below_zero_is_explained(capsys):
     for warps, negative in (("4", True), ("48", False)):
         assert cli.main([*POINT, "--replicates", "1", "--warps", warps]) == 0
-        output = capsys.readouterr().out
-        saved = {name: int(share) for name, share in re.findall(r"(ITILP|FP) (-?\d+)%", output)}
-        assert (saved["FP"] < 0) == negative
-        assert ("FP is below 0 because the essential computation of S" in output) == negative
+        output = words(capsys.readouterr().out)
+        saved = {name: int(share) for name, share in re.findall(r"(inter-thread ILP|essential work only) (-?\d+)%", output)}
+        assert (saved["essential work only"] < 0) == negative
+        assert ("is below 0 because the essential work of Sim et al. (equation 18)" in output) == negative
         if negative:
             together = int(re.search(r"their sum is meaningful: at most (-?\d+)% of the time", output)[1])
             assert abs(together - sum(saved.values())) <= 1 and together >= 0
@@ -44,13 +84,14 @@ def test_four_replicates_unless_asked_otherwise(capsys):
 
 def test_without_an_interval(capsys):
     assert cli.main([*POINT, "--replicates", "1"]) == 0
-    assert "±" not in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "±" not in output and "nan" not in output
 
 
-def test_a_kernel_that_s_does_not_cover_is_reported(capsys):
+def test_a_kernel_that_sim_et_al_do_not_cover_is_reported(capsys):
     assert cli.main(["advise", "--gpu", "fermi", "--kernel", "worksheet_3_2", *POINT[7:]]) == 0
     output = capsys.readouterr().out
-    assert "not covered (S): worksheet_3_2: departure_delay is needed" in output
+    assert "not covered by Sim et al.: worksheet_3_2: departure_delay is needed" in output and "nan" not in output
     assert cli.main(["advise", "--gpu", "fermi", "--kernel", "worksheet_3_2", "--departure-delay", "20", *POINT[7:]]) == 0
     assert "not covered" not in capsys.readouterr().out
 

@@ -35,3 +35,26 @@ def kernel(*body: Instruction | Loop | Conditional) -> Kernel:
 def at_exit(gpu: Gpu, program: Kernel, **arguments: object) -> float:
     """Returns the cycle at which the exit issues, after all loads have completed."""
     return warp_path(gpu, program, **arguments).cycles - gpu.block_launch_cycles
+
+
+def _chains(*loaded: str) -> tuple[Instruction, ...]:
+    """Returns an add in each of four chains, of which the first ones consume loaded values."""
+    return tuple(Instruction("alu", dst=f"s{n}", src=(f"s{n}", *loaded[n : n + 1])) for n in range(4))
+
+
+STENCIL = Kernel(
+    name="stencil",
+    inputs=("p", "s0", "s1", "s2", "s3"),
+    body=(
+        Loop(
+            trips=None,
+            body=(
+                *(Instruction("load", dst=name, src=("p",)) for name in "abc"),
+                *_chains("a", "b", "c"),
+                *(add for _ in range(9) for add in _chains()),
+                Instruction("smem", dst="t", src=("s0",)),
+            ),
+        ),
+    ),
+)
+"""3 loads, 40 adds in four chains, and one access to shared memory per iteration."""

@@ -1,19 +1,24 @@
-"""Advice for a kernel on a chip: its limits, and the gain of each possible change, predicted by models and simulated.
+"""Advice for a kernel on a chip: the occupancy that it needs, its limits, and the gain of each possible change.
 
-S is Sim et al. 2012 (`models.gpuperf`), whose potential benefits are upper limits of the time that could be saved. V is Volkov
-2016 (`models.volkov`), whose bounds give the bottleneck and the needed warps. See docs/bibliography.md.
+Everything in the advice is simulated. Beside it stand the numbers of analytical models, under the names of their authors: the
+needed warps of several models (`warpsim.analysis.estimates`), and the gain of each change by Volkov 2016 and Sim et al. 2012,
+whose potential benefits are upper limits of the time that could be saved. See docs/bibliography.md.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Container
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from warpsim.analysis.advice_changes import Change, changes, most_warps, resident_warps
+from warpsim.analysis.advice_changes import Change, changes
+from warpsim.analysis.estimates import SIM, VOLKOV, Estimate, estimates
+from warpsim.analysis.occupancy_search import Needed, OccupancySearch, Trial, all_launches, resident_warps
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
@@ -21,9 +26,9 @@ from warpsim.models import NotCoveredError, volkov
 from warpsim.models.parts.common import check_fraction, quantity
 from warpsim.models.parts.counts import counts
 from warpsim.models.sim_2012 import gpuperf
-from warpsim.results.schema import STATES, coordinate_attrs
+from warpsim.results.schema import STATES, coordinate_attrs, labels
 from warpsim.results.statistics import interval, paired_difference
-from warpsim.simulation.api import builder_arguments, simulate_point
+from warpsim.simulation.api import Arrays, builder_arguments, simulate_point
 from warpsim.simulation.point import Point, make_point
 
 AS_IT_IS = "as it is"
@@ -32,7 +37,15 @@ AS_IT_IS = "as it is"
 REPLICATES = 4
 """Default number of replicates; an interval needs several."""
 
-_STREAMS = b"advice"  # common random numbers for all changes, which reduces the variance of the gains
+SLICE = 8
+"""Largest number of SMs that advice simulates by default. Slices of fewer SMs attain visibly more where memory binds."""
+
+TENTH = 0.1
+"""Relative difference from the simulation above which the advice warns of a model."""
+
+_WARMUP, _WARMUP_REPETITIONS = (5_000, 10_000), 2
+_CYCLES, _CYCLES_REPETITIONS = (20_000, 50_000), 8
+_STREAMS = b"advice"  # common random numbers for all launches and changes, which reduces the variance of the gains
 
 
 def advise(
@@ -44,15 +57,17 @@ def advise(
     threads: int = 1,
     **arguments: Any,
 ) -> xr.Dataset:
-    """Reports what limits a kernel on a chip, and simulates what changes would gain.
+    """Reports what limits a kernel on a chip, which occupancy it needs, and what changes would gain, by simulation.
 
     Args:
         gpu: the chip, or its name or file.
         kernel: any kernel, or its name or file.
-        fraction: fraction of the throughput bound that the needed occupancy attains.
-        departure_delay: Delta of S in cycles; S needs it for accesses of several transactions (`models.gpuperf.parameters`).
+        fraction: fraction of the peak that the needed occupancy attains.
+        departure_delay: Delta of Sim et al. 2012 in cycles; their model needs it for accesses of several transactions
+            (`models.gpuperf.parameters`).
         threads: number of replicates to run at a time.
-        arguments: further arguments of `simulate`, and of the builder of a named kernel; `replicates` defaults to 4.
+        arguments: further arguments of `simulate`, and of the builder of a named kernel; `replicates` defaults to 4, and
+            `sms`, `warmup` and `cycles` to the values of `quick`.
 
     Returns:
         The Dataset of `advice.advise_point`.
@@ -65,16 +80,42 @@ def advise(
     builder = builder_arguments(arguments)
     settings = {name: value for name, value in arguments.items() if name not in builder}
     point = make_point(gpu, as_kernel(kernel, **builder), **{"replicates": REPLICATES, **settings})
-    return advise_point(point, fraction=fraction, departure_delay=departure_delay, threads=threads)
+    return advise_point(quick(point, settings), fraction=fraction, departure_delay=departure_delay, threads=threads)
+
+
+def quick(point: Point, given: Container[str]) -> Point:
+    """Returns a point in the shorter window, and the slice of the chip, that advice simulates by default.
+
+    The slice has at most `SLICE` SMs. The window holds several repetitions of the kernel, within limits that keep the advice
+    a matter of seconds. A grid that ends is simulated whole.
+
+    Args:
+        point: the point.
+        given: names of arguments that keep their values, among `sms`, `warmup` and `cycles`.
+    """
+    if point.finite:
+        return point
+    call: dict[str, Any] = {"block_warps": point.launch.block_warps}
+    alone = volkov.latency_bound(point.gpu, point.kernel, **call)
+    crowded = resident_warps(point.launch) * volkov.throughput_bound(point.gpu, point.kernel, **call).cycles
+    repetition = max(alone, crowded)
+    settings: dict[str, Any] = {
+        "sms": None if point.gpu.sms <= SLICE else SLICE,
+        "warmup": int(np.clip(_WARMUP_REPETITIONS * repetition, *_WARMUP)),
+        "cycles": int(np.clip(_CYCLES_REPETITIONS * repetition, *_CYCLES)),
+    }
+    return replace(point, **{name: value for name, value in settings.items() if name not in given})
 
 
 def advise_point(
     point: Point, *, fraction: float = 0.9, departure_delay: float | None = None, threads: int = 1
 ) -> xr.Dataset:
-    """Reports what limits a point, and simulates what changes would gain.
+    """Reports what limits a point, which occupancy it needs, and what changes would gain, by simulation.
 
-    A gain is the work per cycle with a change over that without; the gain of the original is 1. Original and changes use
-    common random numbers. Intervals are 95 % confidence intervals (Student's t over replicates), and NaN for one replicate.
+    The needed occupancy is the smallest that attains a fraction of the peak, which is the tightest throughput limit of the
+    hardware (`peak_fraction`). A gain is the work per cycle with a change over that without; the gain of the original is 1.
+    All simulations use common random numbers. Intervals are 95 % confidence intervals (Student's t over replicates), and NaN
+    for one replicate.
 
     Args:
         point: the point to simulate.
@@ -83,23 +124,38 @@ def advise_point(
         threads: as for `advise`.
 
     Returns:
-        A Dataset. Over `change`, the first of which is `AS_IT_IS`:
+        A Dataset. Without dimension:
+
+        - `needed_warps`, `needed_warps_low`, `needed_warps_high`: the smallest occupancy in warps per SM, in blocks of
+          the present size, and its interval: the smallest occupancies at which the upper and the lower bound of the share
+          attain the fraction. NaN where no launch does;
+        - `fewest_warps`, `fewest_block_warps`: the same in blocks of any size that the kernel allows, and that size;
+        - `warps`, `block_warps`, `most_warps`: the present occupancy and size, and the largest occupancy that fits;
+        - `rate`, `rate_low`, `rate_high`: throughput in warps or repetitions per cycle and SM;
+        - `limiter`, `tightest`: the bound that binds by Volkov, now and once latency is hidden; `limiter_sim`: by Sim et al.
+
+        Over `trial`, the launches that the search has simulated, from few to many warps: `trial_warps`, `trial_block_warps`,
+        and `share`, `share_low`, `share_high`, the attained share of the peak. The present launch is among them.
+
+        Over `author`, the models that give a needed occupancy: `estimated_warps`, not rounded; `estimated_launch`, the
+        occupancy of the launch of present blocks that follows from it; for that launch `estimated_rate`, by the model,
+        `estimated_rate_simulated`, and `estimated_share`, simulated; and `estimate_differs`, whether the two rates differ by
+        more than a tenth.
+
+        Over `change`, the first of which is `AS_IT_IS`:
 
         - `gain`, `gain_low`, `gain_high`: simulated gain and its interval;
-        - `predicted_s`, `predicted_v`: gains predicted by S and V;
-        - `potential`: largest gain by S, time over (time - benefit); `benefit`: the name of that benefit, or "".
+        - `predicted`, `predicted_differs`, also over `model` (Sim et al. 2012, Volkov 2016): the predicted gain, and whether
+          it differs from the simulated one by more than a tenth; `predicted_within`: whether it lies in the interval, so that
+          the simulation is too short to tell;
+        - `potential`: largest gain by Sim et al., time over (time - benefit); `potential_exceeded`: whether the simulated gain
+          exceeds it by more than a tenth; `benefit`: the name of that benefit, or "".
 
-        Over `saving_of`, the four benefits of S: `saving`, the largest share of the time that each could save. Over `state`:
-        `warp_share`, the warp states of the original. Without dimension:
+        Over `saving_of`, the four benefits of Sim et al.: `saving`, the largest share of the time that each could save. Over
+        `state`: `warp_share`, the warp states of the original. Over `model`: `model_rate`, its throughput.
 
-        - `rate`, `rate_low`, `rate_high`: simulated throughput in warps or repetitions per cycle and SM; `rate_s`, `rate_v`:
-          by S and V;
-        - `warps`, `needed_warps`, `most_warps`: occupancies in warps per SM;
-        - `limiter`, `limiter_s`: the bound that binds by V and by S; `tightest`: the bound that binds by V once latency is
-          hidden.
-
-        Attributes: `per` ("warp" or "repetition"), `fraction`, and `not_covered`, which says why S does not cover the kernel,
-        or is "". Values of S are NaN if it does not cover the kernel.
+        Attributes: `per` ("warp" or "repetition"), `fraction`, and `not_covered`, which says why Sim et al. do not cover the
+        kernel, or is "". Their values are NaN if they do not cover the kernel.
 
     Raises:
         ValueError: `fraction` is not above 0 and at most 1, the chip lacks an operation class or a cache latency, or nothing
@@ -108,11 +164,17 @@ def advise_point(
     """
     check_fraction(fraction)
     gpu, kernel, launch = point.gpu, point.kernel, point.launch
-    warps = resident_warps(launch)
-    needed = volkov.needed_warps(gpu, kernel, fraction=fraction, block_warps=launch.block_warps)
-    found = [Change(AS_IT_IS, point), *changes(point, needed)]
+    search = OccupancySearch(point, _STREAMS, threads)
+    present = search.trial(launch)
+    if not (present.ipc > 0).all():
+        raise ValueError(f"cycles = {point.cycles}: must be larger, since nothing issued in them ({AS_IT_IS})")
+    needed = search.needed(fraction)
+    advised = estimates(point, fraction, departure_delay=departure_delay)
+    at_advised = {author: search.trial(estimate.launch) for author, estimate in advised.items()}
 
-    simulated = [simulate_point(change.point, threads=threads, streams=_STREAMS) for change in found]
+    target = needed.any_size if needed.trial is None else needed.trial
+    found = [Change(AS_IT_IS, point), *changes(point, None if target is None else target.launch)]
+    simulated = [_simulated(change.point, search) for change in found]
     work = np.stack([_work(change, arrays["ipc"]) for change, arrays in zip(found, simulated, strict=True)])
     if not (work > 0).all():
         idle = found[int(np.argmin(work.min(axis=1)))].name
@@ -122,57 +184,133 @@ def advise_point(
     gains = paired_difference(rates, "change", relative=True) + 1
     gains = gains.reindex(change=names, fill_value=1.0)
     rate = interval(rates.isel(change=0, drop=True))
-    by_v = np.array([_by_v(change) for change in found])
-    by_s, costs, why = _all_by_s(found, departure_delay)
+    by_volkov = np.array([_by_volkov(change) for change in found])
+    by_sim, costs, why = _all_by_sim(found, departure_delay)
+    by_model = xr.DataArray(np.stack([by_sim, by_volkov]), dims=("model", "change"), coords={"model": labels([SIM, VOLKOV])})
+    predicted = by_model / by_model.isel(change=0)
+    limits = np.array([_potential(costs, change.benefit) for change in found])
     cycles = simulated[0]["warp_cycles"].sum(axis=0)
-    per = f"{counts(gpu, kernel, block_warps=launch.block_warps).per}s/cycle/SM"
+    counted = counts(gpu, kernel, block_warps=launch.block_warps)
+    per = f"{counted.per}s/cycle/SM"
 
     def over(values: NDArray[Any], text: str) -> xr.DataArray:
         return quantity(xr.DataArray(values, dims="change", coords={"change": names}), "1", text)
 
     ds = xr.Dataset(
         {
+            **_needed_variables(point, needed),
+            **_trial_variables(search),
+            **_estimate_variables(advised, at_advised, counted.total, per),
             "gain": over(gains["mean"].values, "simulated gain"),
             "gain_low": over(gains["low"].values, "lower bound of simulated gain"),
             "gain_high": over(gains["high"].values, "upper bound of simulated gain"),
-            "predicted_s": over(by_s / by_s[0], "gain predicted by Sim et al. (S)"),
-            "predicted_v": over(by_v / by_v[0], "gain predicted by Volkov (V)"),
-            "potential": over(
-                np.array([_potential(costs, change.benefit) for change in found]), "potential gain by Sim et al. (S)"
+            "predicted": quantity(predicted, "1", "predicted gain"),
+            "predicted_differs": quantity(
+                abs(predicted / gains["mean"] - 1) > TENTH, "1", "predicted gain differs from the simulated one by over a tenth"
             ),
-            "benefit": over(np.array([change.benefit for change in found], dtype=object), "potential benefit by Sim et al. (S)"),
-            "saving": quantity(_savings(costs), "1", "largest share of the time that could be saved, by Sim et al. (S)"),
+            "predicted_within": quantity(
+                (predicted >= gains["low"]) & (predicted <= gains["high"]), "1", "predicted gain lies in the simulated interval"
+            ),
+            "potential": over(limits, f"potential gain by {SIM}"),
+            "potential_exceeded": over(
+                gains["mean"].values > (1 + TENTH) * limits, "simulated gain exceeds the potential by over a tenth"
+            ),
+            "benefit": over(np.array([change.benefit for change in found], dtype=object), f"potential benefit by {SIM}"),
+            "saving": quantity(_savings(costs), "1", f"largest share of the time that could be saved, by {SIM}"),
             "warp_share": quantity(
                 xr.DataArray(cycles / cycles.sum(), dims="state", coords={"state": list(STATES)}), "1", "share of warp-cycles"
             ),
             "rate": quantity(rate["mean"].values, per, "simulated throughput"),
             "rate_low": quantity(rate["low"].values, per, "lower bound of simulated throughput"),
             "rate_high": quantity(rate["high"].values, per, "upper bound of simulated throughput"),
-            "rate_s": quantity(by_s[0], per, "throughput by Sim et al. (S)"),
-            "rate_v": quantity(by_v[0], per, "throughput by Volkov (V)"),
-            "warps": quantity(warps, "warps/SM", "occupancy"),
-            "needed_warps": quantity(needed, "warps/SM", "needed occupancy"),
-            "most_warps": quantity(most_warps(gpu, kernel, launch), "warps/SM", "largest occupancy"),
+            "model_rate": quantity(by_model.isel(change=0, drop=True), per, "throughput by a model"),
             "limiter": quantity(
-                volkov.bottleneck(gpu, kernel, warps=warps, block_warps=launch.block_warps), "1", "bound that binds by Volkov (V)"
+                volkov.bottleneck(gpu, kernel, warps=present.warps, block_warps=launch.block_warps), "1",
+                f"bound that binds by {VOLKOV}",
             ),
             "tightest": quantity(
-                volkov.bottleneck(gpu, kernel, block_warps=launch.block_warps), "1", "tightest bound on throughput by Volkov (V)"
+                volkov.bottleneck(gpu, kernel, block_warps=launch.block_warps), "1", f"tightest bound on throughput by {VOLKOV}"
             ),
-            "limiter_s": quantity("" if costs is None else costs.bottleneck.item(), "1", "bound that binds by Sim et al. (S)"),
+            "limiter_sim": quantity("" if costs is None else costs.bottleneck.item(), "1", f"bound that binds by {SIM}"),
         },
         attrs={
             "source": "warpsim.analysis.advice",
             "gpu": gpu.name,
             "kernel": kernel.name,
-            "per": per.partition("s/")[0],
+            "per": counted.per,
             "fraction": fraction,
             "not_covered": why,
         },
     )
     ds["state"].attrs = coordinate_attrs("state")
     ds["change"].attrs = {"units": "1", "long_name": "change"}
+    ds["model"].attrs = coordinate_attrs("model")
+    ds["author"].attrs = {"units": "1", "long_name": "author of a model"}
     return ds
+
+
+def _needed_variables(point: Point, needed: Needed) -> dict[str, xr.DataArray]:
+    def warps(trial: Trial | None, text: str) -> xr.DataArray:
+        return quantity(np.nan if trial is None else trial.warps, "warps/SM", text)
+
+    text = "needed occupancy"
+    fewest = needed.any_size
+    return {
+        "needed_warps": warps(needed.trial, text),
+        "needed_warps_low": warps(needed.low, f"lower bound of {text}"),
+        "needed_warps_high": warps(needed.high, f"upper bound of {text}"),
+        "fewest_warps": warps(fewest, f"{text} with blocks of any size"),
+        "fewest_block_warps": quantity(
+            np.nan if fewest is None else fewest.launch.block_warps, "warps/block", "size of such a block"
+        ),
+        "warps": quantity(resident_warps(point.launch), "warps/SM", "occupancy"),
+        "block_warps": quantity(point.launch.block_warps, "warps/block", "size of a block"),
+        "most_warps": quantity(resident_warps(all_launches(point)[-1]), "warps/SM", "largest occupancy"),
+    }
+
+
+def _trial_variables(search: OccupancySearch) -> dict[str, xr.DataArray]:
+    trials = sorted(search.trials.values(), key=lambda trial: (trial.warps, trial.launch.block_warps))
+    half = np.array([trial.half for trial in trials])
+    share = np.array([trial.share for trial in trials])
+    columns = {
+        "trial_warps": (np.array([trial.warps for trial in trials]), "warps/SM", "occupancy of a simulated launch"),
+        "trial_block_warps": (np.array([trial.launch.block_warps for trial in trials]), "warps/block", "size of its blocks"),
+        "share": (share, "1", "attained share of the peak"),
+        "share_low": (share - half, "1", "lower bound of the attained share"),
+        "share_high": (share + half, "1", "upper bound of the attained share"),
+    }
+    return {name: quantity(xr.DataArray(values, dims="trial"), unit, text) for name, (values, unit, text) in columns.items()}
+
+
+def _estimate_variables(
+    advised: dict[str, Estimate], trials: dict[str, Trial], instructions: float, per: str
+) -> dict[str, xr.DataArray]:
+    simulated = np.array([trial.ipc.mean() / instructions for trial in trials.values()])
+    rates = np.array([estimate.rate for estimate in advised.values()])
+    warps = np.array([estimate.warps for estimate in advised.values()])
+    launched = np.array([resident_warps(estimate.launch) for estimate in advised.values()])
+    shares = np.array([trial.share for trial in trials.values()])
+    columns = {
+        "estimated_warps": (warps, "warps/SM", "needed occupancy by a model"),
+        "estimated_launch": (launched, "warps/SM", "occupancy of the launch that follows from it"),
+        "estimated_rate": (rates, per, "throughput of that launch by the model"),
+        "estimated_rate_simulated": (simulated, per, "simulated throughput of that launch"),
+        "estimated_share": (shares, "1", "share of the peak that it attains, simulated"),
+        "estimate_differs": (np.abs(rates / simulated - 1) > TENTH, "1", "the two throughputs differ by over a tenth"),
+    }
+    coords = {"author": labels(list(advised))}
+    return {
+        name: quantity(xr.DataArray(values, dims="author", coords=coords), unit, text)
+        for name, (values, unit, text) in columns.items()
+    }
+
+
+def _simulated(point: Point, search: OccupancySearch) -> Arrays:
+    """Returns the simulation of a changed point; that of another launch may be among the trials."""
+    if replace(point, launch=search.point.launch) == search.point:
+        return search.trial(point.launch).arrays
+    return simulate_point(point, threads=search.threads, streams=search.streams)
 
 
 def _work(change: Change, ipc: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -183,7 +321,7 @@ def _work(change: Change, ipc: NDArray[np.float64]) -> NDArray[np.float64]:
     return found
 
 
-def _by_v(change: Change) -> float:
+def _by_volkov(change: Change) -> float:
     point = change.point
     ds = volkov.throughput(
         point.gpu, point.kernel, warps=resident_warps(point.launch), block_warps=point.launch.block_warps
@@ -191,8 +329,8 @@ def _by_v(change: Change) -> float:
     return float(_work(change, ds.ipc.values))
 
 
-def _all_by_s(found: list[Change], departure_delay: float | None) -> tuple[NDArray[np.float64], xr.Dataset | None, str]:
-    """Returns the rates by S, the costs and benefits of the original, and why S does not cover the kernel."""
+def _all_by_sim(found: list[Change], departure_delay: float | None) -> tuple[NDArray[np.float64], xr.Dataset | None, str]:
+    """Returns the rates by Sim et al., the costs and benefits of the original, and why they do not cover the kernel."""
     rates = np.full(len(found), np.nan)
     costs, why = None, ""
     for number, change in enumerate(found):
@@ -218,7 +356,7 @@ def _savings(costs: xr.Dataset | None) -> xr.DataArray:
 
 
 def _potential(costs: xr.Dataset | None, benefit: str) -> float:
-    """Returns the gain if a change realized a benefit of S in full."""
+    """Returns the gain if a change realized a benefit of Sim et al. in full."""
     if costs is None or not benefit:
         return float("nan")
     time, saved = float(costs.t_exec), float(costs[benefit])

@@ -1,26 +1,24 @@
 """Changes that `advise` simulates: each is a point with another chip, kernel or launch.
 
-Some changes realize a potential benefit of Sim et al. 2012 (S; docs/bibliography.md).
+Some changes realize a potential benefit of Sim et al. 2012 (docs/bibliography.md).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from warpsim.arguments import InvalidPoint
+from warpsim.analysis.occupancy_search import all_launches, resident_warps
 from warpsim.hardware.gpu import Gpu
-from warpsim.hardware.residency import Launch, default_block_warps, occupancy, resolve_launch
+from warpsim.hardware.residency import Launch
 from warpsim.hardware.whatif import changed_gpu
-from warpsim.kernels import Conditional, Instruction, Kernel
+from warpsim.kernels import Conditional, Instruction
 from warpsim.kernels.program import walk
 from warpsim.kernels.whatif import converged, interleaved, without, without_conflicts
 from warpsim.models import volkov
 from warpsim.models.parts.costs import ISSUE, LOADS_IN_FLIGHT, MEMORY
 from warpsim.models.parts.counts import bank_conflicts, counts
-from warpsim.models.parts.warp_path import names_warps
 from warpsim.simulation.point import Point
 from warpsim.units import MAX_SCHEDULERS
 
@@ -39,7 +37,7 @@ class Change:
         name: name of the change.
         point: the changed point.
         copies: warps (repetitions) of the original whose work one changed warp (repetition) does.
-        benefit: potential benefit of S that the change realizes, such as "b_memlp"; "" for none.
+        benefit: potential benefit of Sim et al. that the change realizes, such as "b_memlp"; "" for none.
     """
 
     name: str
@@ -48,7 +46,7 @@ class Change:
     benefit: str = ""
 
 
-def changes(point: Point, needed_warps: float) -> list[Change]:
+def changes(point: Point, needed: Launch | None) -> list[Change]:
     """Returns the changes that make sense for a point.
 
     These are
@@ -59,12 +57,12 @@ def changes(point: Point, needed_warps: float) -> list[Change]:
     - no serialization: without each of bank conflicts, barriers, divergence, and an SFU slower than adds that occurs, and
       without all of them;
     - no shared memory and no jumps, as work that is not essential;
-    - twice the resource that the throughput bound of V names, except memory with the memory model "measured";
-    - the needed occupancy, or the largest that fits.
+    - twice the resource that the throughput bound of Volkov 2016 names, except memory with the memory model "measured";
+    - the needed launch, or the largest that fits.
 
     Args:
         point: the original.
-        needed_warps: needed occupancy in warps per SM.
+        needed: the launch that attains the needed occupancy; None: no launch does.
     """
     gpu, kernel = point.gpu, point.kernel
     counted = counts(gpu, kernel, block_warps=point.launch.block_warps)
@@ -84,7 +82,7 @@ def changes(point: Point, needed_warps: float) -> list[Change]:
             Change("no shared memory, no jumps", replace(point, kernel=without(kernel, "smem", "branch")), benefit="b_fp")
         )
     found += _doubled(point)
-    found += _more_warps(point, needed_warps)
+    found += _more_warps(point, needed)
     return found
 
 
@@ -108,7 +106,7 @@ def _without_latency(gpu: Gpu, ops: list[str]) -> Gpu:
 
 
 def _unserialized(point: Point, ops: dict[str, float], conflicts: bool) -> Iterator[Change]:
-    """Yields a change for each cause of serialization (S equation 6), and one for all of them."""
+    """Yields a change for each cause of serialization (Sim et al. 2012, equation 6), and one for all of them."""
     edits: dict[str, Callable[[Point], Point]] = {}
     if conflicts:
         edits["no bank conflicts"] = lambda p: replace(p, kernel=without_conflicts(p.kernel))
@@ -169,49 +167,12 @@ def _twice_the_issue(gpu: Gpu) -> dict[str, Any]:
     return {"sm.schedulers": 2 * gpu.sm.schedulers, **units}
 
 
-def _more_warps(point: Point, needed_warps: float) -> Iterator[Change]:
-    now = resident_warps(point.launch)
-    launch = _launch_of(point, needed_warps)
+def _more_warps(point: Point, needed: Launch | None) -> Iterator[Change]:
+    launch = all_launches(point)[-1] if needed is None else needed
     warps = resident_warps(launch)
-    if warps > now:
-        fits = "" if warps >= needed_warps else ", as many as fit"
+    if warps > resident_warps(point.launch):
+        fits = ", as many as fit" if needed is None else ""
         yield Change(f"{warps} warps per SM{fits}", replace(point, launch=launch))
-
-
-def resident_warps(launch: Launch) -> int:
-    """Returns the warps per SM of a launch when all its resident blocks are full."""
-    assert launch.resident_blocks is not None
-    return launch.resident_blocks * launch.block_warps
-
-
-def most_warps(gpu: Gpu, kernel: Kernel, launch: Launch) -> int:
-    """Returns the largest occupancy in warps per SM: with the blocks of the launch if their size matters, else with any."""
-    return max(_possible(gpu, kernel, launch))
-
-
-def _launch_of(point: Point, needed_warps: float) -> Launch:
-    """Returns the launch with the fewest warps that suffice, or the largest that fits."""
-    possible = _possible(point.gpu, point.kernel, point.launch)
-    enough = [warps for warps in possible if warps >= math.ceil(needed_warps)]
-    warps = min(enough) if enough else max(possible)
-    block_warps = possible[warps]
-    return point.launch.model_copy(update={"block_warps": block_warps, "resident_blocks": warps // block_warps})
-
-
-def _possible(gpu: Gpu, kernel: Kernel, launch: Launch) -> dict[int, int]:
-    """Returns the occupancies that fit, in warps per SM, each with its warps per block; the present one is among them."""
-    size = launch.block_warps
-    found = {blocks * size: size for blocks in range(1, occupancy(gpu, kernel, size).blocks + 1)}
-    if "barrier" in kernel.ops or names_warps(kernel) or launch.blocks is not None or launch.persistent:
-        return found
-    for warps in range(1, gpu.sm.max_warps + 1):
-        try:
-            block_warps = default_block_warps(gpu, warps)
-            resolve_launch(gpu, kernel, warps, block_warps)
-        except InvalidPoint:
-            continue
-        found.setdefault(warps, block_warps)
-    return found
 
 
 def _more_than(ops: dict[str, float], *left_out: str) -> bool:

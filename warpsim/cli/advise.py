@@ -1,9 +1,11 @@
-"""warpsim advise: reports what limits a kernel on a chip, and what changes would gain."""
+"""warpsim advise: reports the occupancy that a kernel needs, what limits it, and what changes would gain."""
 
 from __future__ import annotations
 
 import argparse
 import math
+import textwrap
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warpsim.cli.common import (
@@ -17,30 +19,53 @@ from warpsim.cli.common import (
     requested_point,
     residency_text,
 )
+from warpsim.cli.output import add_json, dataset_json, print_json
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from warpsim.simulation.point import Point
 
-_BENEFITS = {"b_memlp": "MLP", "b_itilp": "ITILP", "b_serial": "serial", "b_fp": "FP"}
-_LEGEND = (
-    "V is the model of Volkov 2016, S that of Sim et al. 2012. Benefits of S: MLP, more memory-level parallelism; ITILP, more",
-    "inter-thread instruction-level parallelism; serial, no serialization; FP, only essential (floating-point) computation.",
-)
+_BENEFITS = {
+    "b_memlp": "memory-level parallelism",
+    "b_itilp": "inter-thread ILP",
+    "b_serial": "no serialization",
+    "b_fp": "essential work only",
+}
 _STATES_SHOWN = 3
+_WIDTH = 110
+_LEGEND = (
+    "Gains are ratios of work per cycle, with half the width of their 95 % intervals. Volkov 2016 and Sim et al. 2012 predict "
+    "the gain of the same change; the limit is the largest gain that Sim et al. allow for its kind of change. ILP is "
+    "instruction-level parallelism; inter-thread ILP is that of all warps of an SM together."
+)
+_BELIEVE = (
+    "* differs from the simulation of the same change by more than a tenth, or is a limit exceeded by as much. Believe the "
+    "simulation: it runs the changed machine cycle by cycle, with random latencies, queues, and warps that compete for issue and "
+    "units, which the models leave out."
+)
+_UNDECIDED = (
+    "? differs from the simulated mean by more than a tenth, but lies within its interval. The simulation is too short to "
+    "tell; ask for more --replicates or --cycles."
+)
 
 
 def add(commands: Commands) -> None:
     """Adds the command."""
-    text = "report what limits a kernel on a chip, and simulate what changes would gain"
+    text = "simulate which occupancy a kernel needs on a chip, what limits it, and what changes would gain"
     new_command(commands, "advise", _run, text, _add_options)
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    from warpsim.analysis.advice import REPLICATES
+    from warpsim.analysis.advice import REPLICATES, SLICE
 
-    add_point_options(parser, replicates=f"number of replicates (default: {REPLICATES})")
+    own = {
+        "replicates": f"number of replicates (default: {REPLICATES})",
+        "sms": f"simulate only N SMs with their share of the memory system (default: the whole chip, but at most {SLICE})",
+        "warmup": "cycles before counting starts (default: a few repetitions of the kernel)",
+        "cycles": "cycles that are counted (default: several repetitions of the kernel)",
+    }
+    add_point_options(parser, texts=own)
     parser.add_argument(
         "--fraction", type=float, default=0.9, metavar="F",
         help="fraction of the peak that the needed occupancy attains (default: %(default)s)",
@@ -49,58 +74,159 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--departure-delay", type=float, metavar="N", help="cycles between memory transactions, for the model of Sim et al."
     )
     add_workers(parser)
+    add_json(parser, "every variable of the advice")
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.analysis.advice import REPLICATES, advise_point
+    from warpsim.analysis.advice import REPLICATES, advise_point, quick
 
     if options.replicates is None:
         options.replicates = REPLICATES
-    point = requested_point(options)
+    given = [name for name in ("sms", "warmup", "cycles") if getattr(options, name) is not None]
     with request():
+        point = quick(requested_point(options), given)
         ds = advise_point(point, fraction=options.fraction, departure_delay=options.departure_delay, threads=options.workers)
-    print(_page(point, ds))
+    if options.json:
+        print_json(dataset_json(ds))
+    else:
+        print(_page(point, ds))
     return DONE
 
 
 def _page(point: Point, ds: xr.Dataset) -> str:
     """Returns the text that the command prints."""
+    window = "to the end of the grid" if point.finite else f"{counted(point.cycles, 'cycle')} after {point.warmup}"
+    return "\n".join([
+        f"{point.gpu.title}: {point.kernel.title or point.kernel.name}",
+        f"{residency_text(point.launch)}, {point.scheduler}, memory {point.memory}; simulated: {window}, "
+        f"{point.sms or point.gpu.sms} of {counted(point.gpu.sms, 'SM')}, {counted(point.replicates, 'replicate')}",
+        "",
+        *_filled(_headline(ds)),
+        "",
+        _launches(ds),
+        "",
+        _estimates(ds),
+        "",
+        _facts(ds),
+        "",
+        _changes(ds),
+        "",
+        *_filled(_LEGEND),
+        *_below_zero(ds),
+        *(line for text in _warnings(ds) for line in _filled(text)),
+    ])  # fmt: skip
+
+
+def _headline(ds: xr.Dataset) -> str:
+    """Returns the simulated answer: how many warps attain the fraction of the peak, and how sure that is."""
+    peak = f"{ds.attrs['fraction']:.0%} of the peak"
+    now, most = int(ds.warps), int(ds.most_warps)
+    needed, fewest = float(ds.needed_warps), float(ds.fewest_warps)
+    size = f"in blocks of {counted(int(ds.block_warps), 'warp')}"
+    if math.isnan(fewest):
+        at = f"the largest occupancy that fits, {most} warps per SM, attains {_share(ds, most)}"
+        return f"No launch attains {peak}: {at}. There are {now} warps now, which attain {_share(ds, now)}."
+    if math.isnan(needed):
+        told = f"In{size[2:]}, no launch attains {peak}. "
+    else:
+        low, high = float(ds.needed_warps_low), float(ds.needed_warps_high)
+        sure = "" if math.isnan(low) or low == high else f" (95 % interval: {low:.0f} to {_or_none(high)})"
+        told = f"{needed:.0f} warps per SM {size} attain {peak}{sure}: {_share(ds, int(needed))}. "
+    other = ""
+    if fewest != needed:
+        blocks = f"blocks of {counted(int(ds.fewest_block_warps), 'warp')}"
+        other = f"In {blocks}, {fewest:.0f} warps per SM attain it: {_share(ds, int(fewest))}. "
+    present = "This is the present launch." if now == needed else f"There are {now} warps now, which attain {_share(ds, now)}."
+    return told + other + present
+
+
+def _or_none(warps: float) -> str:
+    return "none that fits" if math.isnan(warps) else f"{warps:.0f}"
+
+
+def _share(ds: xr.Dataset, warps: int) -> str:
+    at = ds.isel(trial=int((ds.trial_warps.values == warps).argmax()))
+    half = 100 * float(at.share_high - at.share)
+    return f"{100 * float(at.share):.1f}{_plus_minus(half)} %"
+
+
+def _launches(ds: xr.Dataset) -> str:
+    """Returns a table of the launches that were simulated."""
+    from warpsim.views.text_table import text_table
+
+    rows = []
+    for number in range(ds.sizes["trial"]):
+        at = ds.isel(trial=number)
+        warps, size = int(at.trial_warps), int(at.trial_block_warps)
+        half = 100 * float(at.share_high - at.share)
+        share = f"{100 * float(at.share):.1f}{_plus_minus(half)}"
+        rows.append((str(warps), f"{warps // size} of {counted(size, 'warp')}", share))
+    return text_table(rows, ("warps/SM", "blocks", "% of the peak, simulated"))
+
+
+def _estimates(ds: xr.Dataset) -> str:
+    """Returns a table of the needed warps by each model, and the throughput of the launch that follows from it."""
+    from warpsim.views.text_table import text_table
+
+    rows = []
+    for author in ds.author.values:
+        at = ds.sel(author=author)
+        warps = float(at.estimated_warps)
+        by_model, simulated = 1000 * float(at.estimated_rate), 1000 * float(at.estimated_rate_simulated)
+        rows.append((
+            str(author), f"{warps:.1f}" if math.isfinite(warps) else "no number", str(int(at.estimated_launch)),
+            f"{by_model:.4g}{'*' if bool(at.estimate_differs) else ''}", f"{simulated:.4g}",
+            f"{100 * float(at.estimated_share):.1f}",
+        ))  # fmt: skip
+    per = f"{ds.attrs['per']}s/1000 cycles/SM"
+    header = ("needed warps by", "warps/SM", "as a launch", f"{per} by the model", "simulated", "% of the peak, simulated")
+    return text_table(rows, header)
+
+
+def _facts(ds: xr.Dataset) -> str:
     from warpsim.views.text_table import text_table
 
     per = ds.attrs["per"]
     hidden = "" if ds.limiter == ds.tightest else f"; with latency hidden: {ds.tightest.item()}"
-    by_s = f"{ds.limiter_s.item()} (S)" if ds.limiter_s.item() else f"not covered (S): {ds.attrs['not_covered']}"
+    covered = bool(ds.limiter_sim.item())
+    by_sim = f"{ds.limiter_sim.item()} (Sim et al.)" if covered else f"not covered by Sim et al.: {ds.attrs['not_covered']}"
     half = float(ds.rate_high - ds.rate)
     shares = sorted(zip(ds.warp_share.values, ds.state.values, strict=True), reverse=True)[:_STATES_SHOWN]
-    facts = [
-        ("limited by", f"{ds.limiter.item()} (V){hidden}; {by_s}"),
+    models = ", ".join(f"{1000 * float(rate):.4g} by {name}" for name, rate in _by_model(ds.model_rate) if not math.isnan(rate))
+    return text_table([
+        ("limited by", f"{ds.limiter.item()} (Volkov){hidden}; {by_sim}"),
         ("throughput", f"{1000 * float(ds.rate):.4g}{_plus_minus(1000 * half)} {per}s per 1000 cycles and SM, simulated;"
-         f" {1000 * float(ds.rate_v):.4g} by V, {1000 * float(ds.rate_s):.4g} by S"),
-        ("needed warps", f"{float(ds.needed_warps):.1f} per SM for {ds.attrs['fraction']:.0%} of the peak (V);"
-         f" there are {int(ds.warps)}, and {int(ds.most_warps)} fit"),
-        *([("could be saved", f"at most {_savings(ds)} of the time (S)")] if ds.limiter_s.item() else []),
+         f" {models}"),
+        *([("could be saved", f"at most, of the time, by Sim et al.: {_savings(ds)}")] if covered else []),
         ("warps are", ", ".join(f"{state} {share:.0%}" for share, state in shares if share > 0)),
-    ]  # fmt: skip
+    ])  # fmt: skip
+
+
+def _by_model(values: xr.DataArray) -> Iterator[tuple[str, float]]:
+    for name in reversed(values.model.values):
+        yield str(name), float(values.sel(model=name))
+
+
+def _changes(ds: xr.Dataset) -> str:
+    """Returns a table of the changes: their gains by the models and by simulation."""
+    from warpsim.views.text_table import text_table
+
     rows = []
     for name in ds.change.values[1:]:
         at = ds.sel(change=name)
-        rows.append((
-            str(name), _BENEFITS.get(str(at.benefit.item()), ""), _gain(float(at.potential)), _gain(float(at.predicted_s)),
-            _gain(float(at.predicted_v)), _gain(float(at.gain)) + _plus_minus(float(at.gain_high - at.gain)),
-        ))  # fmt: skip
-    return "\n".join([
-        f"{point.gpu.title}: {point.kernel.title or point.kernel.name}",
-        f"{residency_text(point.launch)}, {point.scheduler}, memory {point.memory}, {counted(point.replicates, 'replicate')}",
-        "",
-        text_table(facts),
-        "",
-        text_table(rows, ("change", "benefit", "potential", "S", "V", "simulated")),
-        "",
-        "Gains are ratios of work per cycle: the potential is the upper bound by S; S and V are predictions for the change;",
-        "the simulated gain has half the width of its 95 % interval.",
-        *_below_zero(ds),
-        *_LEGEND,
-    ])  # fmt: skip
+        predicted = [f"{_gain(value)}{_mark(at, author)}" for author, value in _by_model(at.predicted)]
+        simulated = _gain(float(at.gain)) + _plus_minus(float(at.gain_high - at.gain))
+        limit = _gain(float(at.potential)) + ("*" if bool(at.potential_exceeded) else "")
+        rows.append((str(name), simulated, *predicted, limit, _BENEFITS.get(str(at.benefit.item()), "")))
+    models = (str(name) for name in reversed(ds.model.values))
+    return text_table(rows, ("change", "simulated gain", *models, "limit", "kind of change by Sim et al."))
+
+
+def _mark(at: xr.Dataset, author: str) -> str:
+    here = at.sel(model=author)
+    if not bool(here.predicted_differs):
+        return ""
+    return "?" if bool(here.predicted_within) else "*"
 
 
 def _savings(ds: xr.Dataset) -> str:
@@ -108,15 +234,29 @@ def _savings(ds: xr.Dataset) -> str:
     return ", ".join(f"{_BENEFITS[str(name)]} {share:.0%}" for name, share in shares)
 
 
+def _warnings(ds: xr.Dataset) -> Iterator[str]:
+    """Yields a sentence on models that contradict the simulation, and one on those that it is too short to judge."""
+    differs, within = ds.predicted_differs.values, ds.predicted_within.values
+    if bool(ds.estimate_differs.any()) or bool(ds.potential_exceeded.any()) or (differs & ~within).any():
+        yield _BELIEVE
+    if (differs & within).any():
+        yield _UNDECIDED
+
+
 def _below_zero(ds: xr.Dataset) -> list[str]:
-    """Explains a negative benefit of only essential computation; no lines if it is not negative."""
+    """Explains a negative benefit of only essential work; no lines if it is not negative."""
     saving = ds.saving.sel(saving_of=["b_fp", "b_itilp"])
     if not float(saving[0]) < 0:
         return []
-    return [
-        "FP is below 0 because the essential computation of S (equation 18) includes the latency that ITILP (equation 20) counts",
-        f"as saved. Only their sum is meaningful: at most {float(saving.sum()):.0%} of the time.",
-    ]
+    return _filled(
+        f"The saving by essential work only is below 0 because the essential work of Sim et al. (equation 18) includes the "
+        f"latency that their inter-thread ILP (equation 20) counts as saved. Only their sum is meaningful: at most "
+        f"{float(saving.sum()):.0%} of the time."
+    )
+
+
+def _filled(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH)
 
 
 def _gain(value: float) -> str:

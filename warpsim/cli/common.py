@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,16 +75,18 @@ INTEGER_OPTIONS = ("warps", "block_warps", "replicates", "seed", "sms", "warmup"
 """Integer arguments of `simulate` that are options of the command line."""
 
 
-def add_point_options(parser: argparse.ArgumentParser, *, required: bool = True, replicates: str | None = None) -> None:
+def add_point_options(
+    parser: argparse.ArgumentParser, *, required: bool = True, texts: Mapping[str, str] | None = None
+) -> None:
     """Adds the options that describe one point.
 
     Args:
         parser: the parser of the command.
         required: whether `--gpu` and `--kernel` must be given.
-        replicates: help of `--replicates`; None: the default of `simulate`.
+        texts: help of options whose default differs from that of `simulate`.
     """
     add_kernel_options(parser, required=required)
-    add_run_options(parser, INTEGER_OPTIONS, replicates=replicates)
+    add_run_options(parser, INTEGER_OPTIONS, texts=texts)
     parser.add_argument(
         "--blocks", type=_at_least_1, metavar="N", help="thread blocks of a finite grid (default: an endless supply)"
     )
@@ -99,27 +101,30 @@ def add_kernel_options(parser: argparse.ArgumentParser, *, required: bool = True
     )
 
 
-def add_run_options(parser: argparse.ArgumentParser, integers: Iterable[str], *, replicates: str | None = None) -> None:
+def add_run_options(
+    parser: argparse.ArgumentParser, integers: Iterable[str], *, texts: Mapping[str, str] | None = None
+) -> None:
     """Adds the options that say how a point is simulated.
 
     Args:
         parser: the parser of the command.
         integers: which of INTEGER_OPTIONS to add.
-        replicates: help of `--replicates`; None: the default of `simulate`.
+        texts: help of options whose default differs from that of `simulate`.
     """
     from warpsim.simulation.point import DEFAULTS, MEMORY_MODELS, POLICIES
 
-    texts = {
+    helps = {
         "warps": "occupancy in warps per SM (default: as many as fit)",
         "block_warps": "warps per thread block (default: the smallest size that reaches the occupancy)",
-        "replicates": replicates or f"number of replicates (default: {DEFAULTS['replicates']})",
+        "replicates": f"number of replicates (default: {DEFAULTS['replicates']})",
         "seed": f"root seed of all random numbers (default: {DEFAULTS['seed']})",
         "sms": "simulate only N SMs with their share of the memory system (default: the whole chip)",
         "warmup": f"cycles before counting starts (default: {DEFAULTS['warmup']})",
         "cycles": f"cycles that are counted (default: {DEFAULTS['cycles']})",
+        **(texts or {}),
     }
     for name in integers:
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=texts[name])
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=helps[name])
     parser.add_argument("--scheduler", help=f"scheduling policy: {_words(POLICIES, DEFAULTS['scheduler'])}")
     parser.add_argument("--memory", help=f"memory model: {_words(MEMORY_MODELS, DEFAULTS['memory'])}")
 

@@ -43,7 +43,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--warps", metavar="N,N", help="occupancies in warps per SM (default: every multiple of the schedulers that fits)"
     )
     parser.add_argument("--op", help="operation class whose throughput is compared (default: load, if the kernel has loads)")
-    add_run_options(parser, _INTEGERS, replicates=f"number of replicates (default: {_REPLICATES})")
+    add_run_options(parser, _INTEGERS, texts={"replicates": f"number of replicates (default: {_REPLICATES})"})
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FIGURE", help="a .png, .pdf or .svg file (default: compare-GPU-KERNEL.png)"
     )

@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
 def _add_options(parser: argparse.ArgumentParser) -> None:
     from warpsim.simulation.trace import Trace
 
-    add_point_options(parser, replicates="must be 1: a timeline shows one run")
+    add_point_options(parser, texts={"replicates": "must be 1: a timeline shows one run"})
     parser.add_argument("--issues", metavar="A:B", help="also record each instruction issued from cycle A until before cycle B")
     bins = "number of time bins for bandwidth and warp states (default: %(default)s)"
     parser.add_argument("--bins", type=int, default=_BINS, metavar="N", help=bins)

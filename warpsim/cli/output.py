@@ -1,0 +1,52 @@
+"""Output of the commands as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def add_json(parser: argparse.ArgumentParser, what: str) -> None:
+    """Adds the option that prints JSON in place of text.
+
+    Args:
+        parser: the parser of the command.
+        what: what is printed, for the help.
+    """
+    parser.add_argument("--json", action="store_true", help=f"print {what} as JSON")
+
+
+def print_json(value: Any) -> None:
+    """Prints a value as one line of JSON; numbers that JSON lacks (NaN, infinity) are null."""
+    print(json.dumps(plain(value), allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """Returns a value in the types of JSON: numpy's arrays and numbers as lists and numbers, NaN and infinity as None."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, str | bool | int | float | None) else str(value)
+
+
+def dataset_json(ds: xr.Dataset) -> dict[str, Any]:
+    """Returns a Dataset as nested dictionaries: its attributes, coordinates, and variables with dims, units and values."""
+    return {
+        "attributes": dict(ds.attrs),
+        "coordinates": {name: values.values for name, values in ds.coords.items()},
+        "variables": {
+            name: {"dims": values.dims, "units": values.attrs.get("units", "1"), "values": values.values}
+            for name, values in ds.data_vars.items()
+        },
+    }
