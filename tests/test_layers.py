@@ -20,14 +20,17 @@ MAY_IMPORT = {
     "hardware": set(),
     "kernels": {"hardware"},
     "reference": {"hardware", "kernels"},
-    "measure": set(),
+    "frontends": {"hardware", "kernels"},
+    "measure": {"frontends"},
     "models": {"hardware", "kernels", "results"},
     "simulation": {"engine", "reference", "hardware", "kernels", "results"},
     "store": {"results"},
     "sweeps": {"hardware", "kernels", "simulation", "results", "store"},
     "analysis": {"hardware", "kernels", "models", "simulation", "results", "sweeps"},
     "views": {"results", "analysis"},
-    "cli": {"hardware", "kernels", "models", "simulation", "results", "store", "sweeps", "analysis", "views", "measure"},
+    "cli": {
+        "hardware", "kernels", "models", "simulation", "results", "store", "sweeps", "analysis", "views", "frontends", "measure",
+    },
 }
 """Room -> the rooms that it may import besides itself and the foundation. Imports for types alone are free."""
 

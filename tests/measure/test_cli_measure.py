@@ -7,7 +7,9 @@ import pytest
 from tests.measure.analytic_device import AnalyticDevice
 from warpsim.cli import measure
 from warpsim.cli.common import DONE, RequestError, WorkError
-from warpsim.measure import compiler, device
+from warpsim.frontends import nvrtc
+from warpsim.frontends.errors import MissingToolError
+from warpsim.measure import device
 from warpsim.measure.benchmarks import run_benchmarks
 from warpsim.measure.session import QUICK
 
@@ -36,7 +38,7 @@ def test_a_record_is_evaluated_again_without_a_gpu(tmp_path, capsys):
 
 def test_without_a_driver_the_message_says_what_is_needed(tmp_path, monkeypatch):
     def none(number):
-        raise compiler.MissingToolError("no NVIDIA driver on this machine: libcuda.so.1 is not found")
+        raise MissingToolError("no NVIDIA driver on this machine: libcuda.so.1 is not found")
 
     monkeypatch.setattr(device, "CudaDevice", none)
     with pytest.raises(RequestError, match="no NVIDIA driver on this machine"):
@@ -50,9 +52,9 @@ def test_without_the_extra_the_message_says_how_to_install_it(monkeypatch, modul
         raise ImportError(f"No module named {name!r}")
 
     monkeypatch.setattr(device, "import_module", missing)
-    monkeypatch.setattr(compiler, "import_module", missing)
-    with pytest.raises(compiler.MissingToolError, match=rf"{text}.*pip install 'warpsim\[cuda\]'"):
-        device.CudaDevice() if module == "driver" else compiler.nvrtc_version()
+    monkeypatch.setattr(nvrtc, "import_module", missing)
+    with pytest.raises(MissingToolError, match=rf"{text}.*pip install 'warpsim\[cuda\]'"):
+        device.CudaDevice() if module == "driver" else nvrtc.nvrtc_version()
 
 
 @pytest.mark.parametrize(

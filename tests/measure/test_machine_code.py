@@ -8,11 +8,15 @@ import pytest
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra warpsim[cuda]")
 
+from warpsim.frontends.errors import CompileError
+from warpsim.frontends.nvdisasm import disassemble, find_nvdisasm
+from warpsim.frontends.nvrtc import nvrtc_version
+from warpsim.frontends.sass import parse_disassembly
 from warpsim.measure import sass
-from warpsim.measure.compiler import CompileError, compile_source, compile_text, nvrtc_version
+from warpsim.measure.compiler import compile_source, compile_text
 from warpsim.measure.operations import ARCHITECTURES, OPERATIONS
 
-needs_nvdisasm = pytest.mark.skipif(sass.find_nvdisasm() is None, reason="needs nvidia-cuda-nvdisasm, of warpsim[cuda]")
+needs_nvdisasm = pytest.mark.skipif(find_nvdisasm() is None, reason="needs nvidia-cuda-nvdisasm, of warpsim[cuda]")
 
 KERNELS = [
     ("atomic.cu", {"SPREAD": 1, "RETURNS": 1}),
@@ -38,7 +42,8 @@ def binary_of(source, arch, macros):
 
 @cache
 def kernels_of(source, arch, macros):
-    return sass.disassemble(binary_of(source, arch, macros).cubin)
+    found = disassemble(binary_of(source, arch, macros).cubin)
+    return {name: function.code for name, function in found.items()}
 
 
 def code_of(source, arch, defines, function=None):
@@ -53,7 +58,7 @@ def test_every_kernel_compiles(arch):
 
 
 def test_an_unknown_architecture_is_an_error_with_the_compilers_words():
-    with pytest.raises(CompileError, match=r"clock\.cu for sm_1, .*arch"):
+    with pytest.raises(CompileError, match=r"clock\.cu for sm_1: .*arch"):
         compile_source("clock.cu", {}, "sm_1")
 
 
@@ -74,9 +79,9 @@ def test_the_timed_loops_hold_the_chains_that_they_promise(arch):
         f'#define OP_{name} 1\n#define chain chain_{name}\n#include "chain.cu"\n#undef chain\n#undef OP_{name}\n'
         for name in OPERATIONS
     )
-    kernels = sass.disassemble(compile_text(text, "all.cu", {"ILP": ilp, "REPEATS": repeats, "SCHEDULERS": 4}, arch))
+    kernels = disassemble(compile_text(text, "all.cu", {"ILP": ilp, "REPEATS": repeats, "SCHEDULERS": 4}, arch))
     for name, op in OPERATIONS.items():
-        body = sass.timed_loop(kernels[f"chain_{name}"])
+        body = sass.timed_loop(kernels[f"chain_{name}"].code)
         path = sass.longest_path(body, "|".join(op.step))
         for opcode, count in op.step.items():
             assert sum(bool(re.match(opcode, one)) for one in path) == repeats * count, (
@@ -112,7 +117,7 @@ def test_a_timed_load_is_waited_for_before_the_clock_is_read_again(arch, source,
         stores = [one for one in between if one.opcode.startswith("STS")]
         if len(loads) == 1 and len(stores) == 1 and len(between) <= 8:
             timed += 1
-            assert loads[0].writes in stores[0].reads, "the store needs what the load brings"
+            assert sass.written(loads[0]) in sass.read(stores[0]), "the store needs what the load brings"
             before = [one.opcode for one in code[max(0, first - 12) : first]]
             assert any(opcode.startswith(("STS", "BRA")) for opcode in before), "and the load before is over"
     assert timed >= 1
@@ -144,6 +149,7 @@ def test_barriers_and_streams_are_what_they_say(arch):
 
 
 TEXT = """
+	.target sm_90
 .text.f:
         /*0000*/                   CS2R R2, SR_CLOCKLO ;
 .L_x_1:
@@ -157,12 +163,12 @@ TEXT = """
 
 
 def test_the_reader_follows_values_through_registers():
-    code = sass.parse(TEXT)["f"]
+    code = parse_disassembly(TEXT)[0].code
     body = sass.timed_loop(code)
     assert [one.opcode for one in body] == ["FADD", "SHFL.BFLY", "FADD", "STG.E", "BRA"]
     assert sass.longest_path(body, "FADD|SHFL") == ["FADD", "SHFL.BFLY"]
-    assert body[1].writes == "R4" and body[1].reads == ("R4",)
-    assert body[3].writes is None and body[3].reads == ("UR4", "R8", "R4")
+    assert sass.written(body[1]) == "R4" and sass.read(body[1]) == ("R4",)
+    assert sass.written(body[3]) is None and sass.read(body[3]) == ("UR4", "R8", "R4")
     with pytest.raises(ValueError, match="at least 2"):
         sass.timed_loop(code[1:-1])
     with pytest.raises(ValueError, match="no loop"):

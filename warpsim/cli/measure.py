@@ -25,9 +25,9 @@ def _run(options: argparse.Namespace) -> int:
     if not output.parent.is_dir():
         raise RequestError(f"-o = {options.output}: there is no folder {output.parent}")
 
+    from warpsim.frontends.errors import CompileError, MissingToolError
     from warpsim.measure.benchmarks import run_benchmarks
     from warpsim.measure.chipfile import IncompleteError, check_path, write_chip
-    from warpsim.measure.compiler import CompileError, MissingToolError
     from warpsim.measure.derive import derive, lines
     from warpsim.measure.device import CudaDevice, DeviceError
     from warpsim.measure.plausibility import doubts

@@ -2,7 +2,7 @@
 
     cuda/*.cu      the kernels, compiled by NVRTC when they are needed
     operations     the operations of chain.cu, and what their machine code must look like
-    compiler       CUDA C to machine code
+    compiler       their machine code
     sass           what machine code computes between two readings of the clock
     device         memory, launches and times, through the CUDA driver
     session        how thorough to be, and helpers of the benchmarks

@@ -1,27 +1,16 @@
-"""CUDA C to machine code with NVRTC; no GPU, toolkit or C++ compiler is needed."""
+"""The machine code of the kernels in cuda/."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+
+from warpsim.frontends.nvrtc import compile_cuda
 
 FOLDER = Path(__file__).parent / "cuda"
 """Where the CUDA sources are."""
-
-EXTRA = "pip install 'warpsim[cuda]' (cuda-bindings and nvidia-cuda-nvrtc)"
-
-
-class MissingToolError(RuntimeError):
-    """A package or a device that the measurements need is not there; the message says which."""
-
-
-class CompileError(RuntimeError):
-    """NVRTC refused a source; the message holds its log."""
 
 
 @dataclass(frozen=True)
@@ -41,18 +30,6 @@ class Binary:
     arch: str
     cubin: bytes
     digest: str
-
-
-def nvrtc_version() -> str:
-    """Return the version of NVRTC, such as "13.5".
-
-    Raises:
-        MissingToolError: NVRTC is not installed.
-    """
-    nvrtc = _nvrtc()
-    code, major, minor = nvrtc.nvrtcVersion()
-    _check(code, "nvrtcVersion")
-    return f"{major}.{minor}"
 
 
 def digest(source: str) -> str:
@@ -86,44 +63,5 @@ def compile_text(text: str, name: str, defines: Mapping[str, int], arch: str) ->
         MissingToolError: NVRTC is not installed.
         CompileError: NVRTC refuses the source or the architecture.
     """
-    nvrtc = _nvrtc()
-    files = sorted(path for path in FOLDER.iterdir() if path.suffix in (".cu", ".cuh"))
-    contents, names = [path.read_bytes() for path in files], [path.name.encode() for path in files]
-    code, program = nvrtc.nvrtcCreateProgram(text.encode(), name.encode(), len(files), contents, names)
-    _check(code, "nvrtcCreateProgram")
-    try:
-        options = [f"-arch={arch}".encode(), *(f"-D{macro}={value}".encode() for macro, value in defines.items())]
-        (code,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
-        if int(code):
-            raise CompileError(f"{name} for {arch}, {dict(defines)}: {_log(nvrtc, program) or str(code)}")
-        code, size = nvrtc.nvrtcGetCUBINSize(program)
-        _check(code, "nvrtcGetCUBINSize")
-        cubin = bytes(size)
-        (code,) = nvrtc.nvrtcGetCUBIN(program, cubin)
-        _check(code, "nvrtcGetCUBIN")
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
-    return cubin
-
-
-def _nvrtc() -> ModuleType:
-    try:
-        nvrtc = import_module("cuda.bindings.nvrtc")
-        nvrtc.nvrtcVersion()
-    except (ImportError, RuntimeError) as error:
-        raise MissingToolError(f"NVRTC, the CUDA compiler library, cannot be loaded: {error}; install it with {EXTRA}") from None
-    return nvrtc
-
-
-def _check(code: Any, call: str) -> None:
-    if int(code):
-        raise CompileError(f"{call}: {code}")
-
-
-def _log(nvrtc: ModuleType, program: object) -> str:
-    code, size = nvrtc.nvrtcGetProgramLogSize(program)
-    if int(code) or size < 2:
-        return ""
-    log = bytes(size)
-    nvrtc.nvrtcGetProgramLog(program, log)
-    return log.rstrip(b"\0").decode(errors="replace")
+    headers = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in (".cu", ".cuh")}
+    return compile_cuda(text, name, arch, defines=defines, headers=headers)

@@ -18,7 +18,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from warpsim.measure.compiler import EXTRA, Binary, MissingToolError, compile_source, nvrtc_version
+from warpsim.frontends.errors import MissingToolError
+from warpsim.frontends.nvrtc import EXTRA, nvrtc_version
+from warpsim.measure.compiler import Binary, compile_source
 
 LEAST_CAPABILITY = (7, 5)
 """The oldest compute capability for which NVRTC 13 compiles."""

@@ -1,0 +1,167 @@
+"""Cubins and disassembly are read as they are; what is damaged is refused with the documented errors."""
+
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warpsim.frontends.cubin import Parameter, pick_function, plain_name, read_cubin
+from warpsim.frontends.errors import FrontEndError
+from warpsim.frontends.nvdisasm import disassemble, find_nvdisasm
+from warpsim.frontends.sass import Control, decode_control, parse_disassembly, parse_text, write_listing
+
+DISASSEMBLY = """
+\t.target\tsm_80
+\t.section\t.text.k,"ax",@progbits
+\t.sectioninfo\t@"SHI_REGISTERS=8"
+k:
+.text.k:
+\t//## File "/home/a.cu", line 1
+        /*0000*/                   MOV R1, c[0x0][0x28] ;                             /* 0x00000a0000017a02 */
+                                                                                      /* 0x000fe40000000f00 */
+\t//## File "/home/a.cu", line 2
+        /*0010*/                   S2R R2, SR_CTAID.X ;                               /* 0x0000000000027919 */
+                                                                                      /* 0x000e280000002500 */
+        /*0020*/                   IMAD R2, R2, c[0x0][0x0], R3 ;                     /* 0x0000000002027a24 */
+                                                                                      /* 0x001fca00078e0203 */
+.L_x_1:
+        /*0030*/               @P0 EXIT ;                                             /* 0x000000000000094d */
+                                                                                      /* 0x000fea0003800000 */
+.L_x_2:
+        /*0040*/                   BRA `(.L_x_2);                                     /* 0xfffffffc00fc7947 */
+                                                                                      /* 0x000fc0000383ffff */
+        /*0050*/                   NOP;                                               /* 0x0000000000007918 */
+                                                                                      /* 0x000fc00000000000 */
+"""
+
+
+def elf(sections, *, flags=80 << 8, machine=190):
+    """An ELF file as NVRTC writes it: sections as (name, type, info, data or size)."""
+    names = b"\0" + b"".join(name.encode() + b"\0" for name, *_ in sections) + b".shstrtab\0"
+    body, headers = b"", [struct.pack("<IIQQQQIIQQ", *[0] * 10)]
+    for name, kind, info, data in [*sections, (".shstrtab", 3, 0, names)]:
+        size = data if isinstance(data, int) else len(data)
+        at = names.index(b"\0" + name.encode() + b"\0") + 1
+        headers.append(struct.pack("<IIQQQQIIQQ", at, kind, 0, 0, 64 + len(body), size, 0, info, 0, 0))
+        body += b"" if isinstance(data, int) else data
+    head = b"\x7fELF\x02\x01\x01\x41\x08".ljust(16, b"\0") + struct.pack(
+        "<HHIQQQIHHHHHH", 2, machine, 1, 0, 0, 64 + len(body), flags, 64, 56, 0, 64, len(headers), len(headers) - 1
+    )
+    return head + body + b"".join(headers)
+
+
+def small_cubin():
+    param = struct.pack("<BBHIHHI", 4, 0x17, 12, 0, 0, 0, 8 << 18) + struct.pack("<BBHIHHI", 4, 0x17, 12, 0, 1, 8, 4 << 18)
+    own = struct.pack("<BBHIHH", 4, 0x0A, 8, 2, 0x160, 12) + param
+    strings = b"\0f\0"
+    symbols = bytes(24) + struct.pack("<IBBHQQ", 1, 0, 0, 0, 0, 0)
+    return elf(
+        [
+            (".symtab", 2, 0, symbols),
+            (".strtab", 3, 0, strings),
+            (".nv.info", 0x70000000, 0, struct.pack("<BBHII", 4, 0x2F, 8, 1, 24)),
+            (".nv.info.f", 0x70000000, 0, own),
+            (".nv.shared.f", 8, 0, 512),
+            (".text.f", 1, 0, bytes(32)),
+        ]
+    )
+
+
+def test_a_cubin_says_what_its_kernels_need():
+    cubin = read_cubin(small_cubin())
+    function = cubin.functions["f"]
+    assert cubin.arch == 80
+    assert (function.registers, function.shared_bytes, function.parameter_base) == (24, 512, 0x160)
+    assert function.parameters == (Parameter(0, 8), Parameter(8, 4))
+    assert function.code == bytes(32)
+
+
+def test_what_is_no_cubin_is_refused():
+    for data, message in (
+        (b"", "not a cubin"),
+        (b"\x50\xed\x55\xba", "cuobjdump -xelf"),
+        (elf([], machine=62), "machine 62"),
+        (small_cubin()[:-70], "truncated"),
+    ):
+        with pytest.raises(FrontEndError, match=message):
+            read_cubin(data, "x.cubin")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_a_damaged_cubin_never_ends_in_a_traceback(data):
+    good = bytearray(small_cubin())
+    for _ in range(data.draw(st.integers(1, 4))):
+        good[data.draw(st.integers(0, len(good) - 1))] = data.draw(st.integers(0, 255))
+    size = data.draw(st.one_of(st.just(len(good)), st.integers(0, len(good))))
+    try:
+        read_cubin(bytes(good[:size]))
+    except FrontEndError as error:
+        assert str(error)
+
+
+def test_functions_are_found_by_their_plain_names():
+    names = ["_Z7softmaxPKfPfi", "_ZN2nn4normEv", "main_kernel"]
+    assert plain_name(names[0]) == "softmax" and plain_name(names[1]) == "norm" and plain_name(names[2]) == "main_kernel"
+    assert pick_function(names, "softmax", "x") == names[0]
+    assert pick_function(names[2:], None, "x") == "main_kernel"
+    with pytest.raises(FrontEndError, match=r"function = 'f': is not in x.*_Z7softmaxPKfPfi, _ZN2nn4normEv, main_kernel"):
+        pick_function(names, "f", "x")
+    with pytest.raises(FrontEndError, match="name one of"):
+        pick_function(names, None, "x")
+
+
+def test_control_fields_are_those_of_the_encoding():
+    """The bits are those of Huerta et al. 2025; the words are from compiled code."""
+    assert decode_control(0x000E280000002500) == Control(stall=4, yields=False, write=0)
+    assert decode_control(0x001FCA00078E0203) == Control(stall=5, yields=True, wait=1)
+    assert decode_control(0x0001E20000000800) == Control(stall=1, yields=False, read=0)
+    assert decode_control(0x080FE40007FFE0FF) == Control(stall=2, yields=False, reuse=2)
+
+
+def test_disassembly_has_lines_labels_guards_and_control_fields():
+    (function,) = parse_disassembly(DISASSEMBLY)
+    assert (function.name, function.arch, function.registers, function.source) == ("k", 80, 8, "a.cu")
+    mov, s2r, imad, leave = function.code[:4]
+    assert (mov.opcode, mov.operands, mov.line) == ("MOV", "R1, c[0x0][0x28]", 1)
+    assert s2r.line == 2 and s2r.control == Control(4, False, write=0)
+    assert imad.control.wait == 1
+    assert leave.guard == "@P0" and leave.labels == (".L_x_1",) and leave.text == "@P0 EXIT"
+
+
+def test_a_listing_reads_as_what_it_was_written_from():
+    (function,) = parse_disassembly(DISASSEMBLY)
+    listing = write_listing(function)
+    (again,) = parse_text(listing)
+    assert again.code == function.code[:-2]  # the padding is left out
+    assert write_listing(again) == listing
+    assert (again.registers, again.source, again.arch) == (8, "a.cu", 80)
+
+
+def test_text_that_is_neither_form_is_refused():
+    for text, message in (
+        ("", "no architecture"),
+        (".target sm_80\n", "no function"),
+        (".target sm_80\n.function f\nMOV R1\n", "line 3"),
+        (".target x\n.function f\n--:-:-:-:1 EXIT\n", r"\.target x: must be"),
+        (".target sm_80\n.function f\n.registers many\n--:-:-:-:1 EXIT\n", "must be a number"),
+    ):
+        with pytest.raises(FrontEndError, match=message):
+            parse_text(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet="\n .:-0123456789abLxRUP_targefunciohds@!;/*", max_size=200), st.booleans())
+def test_any_text_ends_in_functions_or_the_documented_error(text, listing):
+    head = ".target sm_80\n.function f\n" if listing else "\t.target\tsm_80\n.text.f:\n"
+    try:
+        parse_text(head + text)
+    except FrontEndError as error:
+        assert str(error)
+
+
+@pytest.mark.skipif(find_nvdisasm() is None, reason="needs nvidia-cuda-nvdisasm, of warpsim[cuda]")
+def test_what_nvdisasm_refuses_is_refused():
+    with pytest.raises(FrontEndError, match=r"a\.cubin: nvdisasm"):
+        disassemble(elf([(".text.f", 1, 0, bytes(32))], flags=0xFF << 8), "a.cubin")

@@ -1,0 +1,211 @@
+"""Reads cubins: ELF files with machine code, and what they say of each function.
+
+The layout is that of ELF64; sections and attributes of NVIDIA's ABI are named as `cuobjdump -elf` prints them.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from warpsim.arguments import did_you_mean
+from warpsim.frontends.errors import FrontEndError
+
+_MACHINE_CUDA = 190
+_NOBITS = 8
+_FATBIN = b"\x50\xed\x55\xba"
+
+_PARAM_CBANK, _KPARAM_INFO, _REGCOUNT = 0x0A, 0x17, 0x2F
+_SIZED = 4
+"""Format of an attribute whose value follows, after its size; the value of all others is in the header itself."""
+
+RESERVED_SHARED_BYTES = 1024
+"""Bytes at the start of a block's shared memory that the system takes, from compute capability 9.0 on."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a kernel: offset in bytes from the first one, and size in bytes; `name` where it is known."""
+
+    offset: int
+    size: int
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel of a cubin.
+
+    Attributes:
+        name: symbol, mangled as in the file.
+        code: machine code.
+        registers: registers per thread; None where the file does not say.
+        shared_bytes: bytes of static shared memory per block, without those that the system takes.
+        parameters: in order of their offsets.
+        parameter_base: offset of the first parameter in constant bank 0; None where the file does not say.
+    """
+
+    name: str
+    code: bytes
+    registers: int | None
+    shared_bytes: int
+    parameters: tuple[Parameter, ...]
+    parameter_base: int | None
+
+
+@dataclass(frozen=True)
+class Cubin:
+    """The kernels of a cubin by name, and the architecture as a number, such as 90."""
+
+    arch: int
+    functions: Mapping[str, Function]
+
+
+@dataclass(frozen=True)
+class _Section:
+    name: str
+    kind: int
+    info: int
+    size: int
+    data: bytes
+
+
+def read_cubin(data: bytes, name: str = "cubin") -> Cubin:
+    """Reads a cubin.
+
+    Args:
+        data: the file.
+        name: of the file, for messages.
+
+    Raises:
+        FrontEndError: it is no cubin, is truncated, or contradicts itself.
+    """
+    if data[:4] == _FATBIN:
+        raise FrontEndError(f"{name}: is a fat binary; extract the machine code of one architecture with cuobjdump -xelf")
+    if data[:4] != b"\x7fELF":
+        raise FrontEndError(f"{name}: is not a cubin (an ELF file of machine code)")
+    try:
+        arch, sections, symbols = _read_elf(data)
+        functions = {
+            name: _function(name, section, sections, symbols)
+            for key, section in sections.items()
+            if key.startswith(".text.") and (name := key.removeprefix(".text."))
+        }
+    except (struct.error, IndexError, UnicodeDecodeError, OverflowError) as error:
+        raise FrontEndError(f"{name}: is truncated or damaged: {error}") from None
+    return Cubin(arch, functions)
+
+
+def pick_function(names: list[str], wanted: str | None, where: str) -> str:
+    """Returns the name of the function that is meant: the only one, or that whose (perhaps mangled) name is given.
+
+    Raises:
+        FrontEndError: there is no such function, or several are possible; the message lists those that are there.
+    """
+    there = ", ".join(sorted(names)) or "none"
+    if wanted is None:
+        if len(names) == 1:
+            return names[0]
+        raise FrontEndError(f"function = None: {where} holds several; name one of: {there}" if names else f"{where}: no function")
+    if wanted in names:
+        return wanted
+    found = [name for name in names if plain_name(name) == wanted]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise FrontEndError(f"function = {wanted!r}: several match; name one of: {', '.join(sorted(found))}")
+    raise FrontEndError(f"function = {wanted!r}: is not in {where}{did_you_mean(wanted, names)}; functions there: {there}")
+
+
+def plain_name(symbol: str) -> str:
+    """Returns the function's own name in a mangled symbol: "softmax" of "_ZN2nn7softmaxEPKfPf"; others as they are."""
+    rest, found = symbol.removeprefix("_Z").removeprefix("N"), symbol
+    if not symbol.startswith("_Z"):
+        return symbol
+    while digits := re.match(r"\d+", rest):
+        size = int(digits.group())
+        found, rest = rest[digits.end() : digits.end() + size], rest[digits.end() + size :]
+    return found or symbol
+
+
+def _read_elf(data: bytes) -> tuple[int, dict[str, _Section], list[str]]:
+    """Returns the architecture, the sections by name, and the names of the symbols by number."""
+    if data[4] != 2 or data[5] != 1:
+        raise struct.error("not a 64-bit little-endian file")
+    (machine,) = struct.unpack_from("<H", data, 18)
+    if machine != _MACHINE_CUDA:
+        raise struct.error(f"machine {machine} is not CUDA's {_MACHINE_CUDA}")
+    (flags,) = struct.unpack_from("<I", data, 48)
+    (table,) = struct.unpack_from("<Q", data, 40)
+    size, count, names_at = struct.unpack_from("<HHH", data, 58)
+    if size < 64:
+        raise struct.error(f"section headers of {size} bytes")
+    headers = [struct.unpack_from("<IIQQQQIIQQ", data, table + size * k) for k in range(count)]
+    raw = [_data(data, header) for header in headers]
+    names = raw[names_at]
+    sections = {
+        (name := _text(names, header[0])): _Section(name, header[1], header[7], header[5], raw[k])
+        for k, header in enumerate(headers)
+    }
+    symbols: list[str] = []
+    if ".symtab" in sections and ".strtab" in sections:
+        table_data, strings = sections[".symtab"].data, sections[".strtab"].data
+        symbols = [_text(strings, struct.unpack_from("<I", table_data, at)[0]) for at in range(0, len(table_data) - 23, 24)]
+    arch = flags & 0xFF if data[8] < 8 else (flags >> 8) & 0xFF  # ABI version 8 moved it
+    return arch, sections, symbols
+
+
+def _data(data: bytes, header: tuple[int, ...]) -> bytes:
+    kind, start, size = header[1], header[4], header[5]
+    if kind == _NOBITS or size == 0:
+        return b""
+    if start + size > len(data):
+        raise struct.error(f"a section ends at byte {start + size}, the file at {len(data)}")
+    return data[start : start + size]
+
+
+def _text(strings: bytes, start: int) -> str:
+    return strings[start : strings.index(b"\0", start)].decode() if b"\0" in strings[start:] else ""
+
+
+def _function(name: str, section: _Section, sections: Mapping[str, _Section], symbols: list[str]) -> Function:
+    registers = section.info >> 24 or None
+    common = sections.get(".nv.info")
+    for attribute, value in _attributes(common.data if common else b""):
+        if attribute == _REGCOUNT:
+            symbol, count = struct.unpack_from("<II", value)
+            if symbol < len(symbols) and symbols[symbol] == name:
+                registers = count
+    own = sections.get(f".nv.info.{name}")
+    parameters, base = [], None
+    for attribute, value in _attributes(own.data if own else b""):
+        if attribute == _PARAM_CBANK:
+            _, base, _ = struct.unpack_from("<IHH", value)
+        elif attribute == _KPARAM_INFO:
+            _, _, offset, flags = struct.unpack_from("<IHHI", value)
+            parameters.append(Parameter(offset, flags >> 18))
+    shared = sections.get(f".nv.shared.{name}")
+    reserved = RESERVED_SHARED_BYTES if ".nv.shared.reserved.0" in sections else 0
+    return Function(
+        name=name,
+        code=section.data,
+        registers=registers,
+        shared_bytes=max(0, shared.size - reserved) if shared else 0,
+        parameters=tuple(sorted(parameters, key=lambda one: one.offset)),
+        parameter_base=base,
+    )
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yields the attributes of a section .nv.info: number and value."""
+    at = 0
+    while at + 4 <= len(data):
+        form, attribute, size = struct.unpack_from("<BBH", data, at)
+        at += 4
+        if form == _SIZED:
+            yield attribute, data[at : at + size]
+            at += size
+        else:
+            yield attribute, struct.pack("<H", size)

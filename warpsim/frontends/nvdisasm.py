@@ -1,0 +1,61 @@
+"""The disassembler of the wheel nvidia-cuda-nvdisasm, or of an installed toolkit."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from warpsim.frontends.cubin import read_cubin
+from warpsim.frontends.errors import FrontEndError, MissingToolError
+from warpsim.frontends.sass import MachineFunction, parse_disassembly
+
+
+def find_nvdisasm() -> Path | None:
+    """Returns the path of nvdisasm: of the wheel nvidia-cuda-nvdisasm, or else on PATH; None where there is none."""
+    wheels = find_spec("nvidia")  # a namespace that several wheels share
+    for folder in wheels.submodule_search_locations or () if wheels else ():
+        for path in sorted(Path(folder).glob("*/bin/nvdisasm")):
+            return path
+    found = shutil.which("nvdisasm")
+    return Path(found) if found else None
+
+
+def disassemble(cubin: bytes, name: str = "cubin") -> dict[str, MachineFunction]:
+    """Returns the kernels of a cubin by name: their text from nvdisasm, the rest from the file itself.
+
+    Args:
+        cubin: the file.
+        name: of the file, for messages.
+
+    Raises:
+        MissingToolError: nvdisasm is missing.
+        FrontEndError: the file is no cubin or is damaged, or nvdisasm does not know its architecture.
+    """
+    described = read_cubin(cubin, name)
+    tool = find_nvdisasm()
+    if tool is None:
+        raise MissingToolError("nvdisasm is missing: pip install 'warpsim[cuda]' (nvidia-cuda-nvdisasm)")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(cubin)
+        done = subprocess.run([str(tool), "-c", "-hex", "-g", str(path)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        problem = (done.stderr.strip() or done.stdout.strip()).replace(str(path), name)
+        raise FrontEndError(f"{name}: nvdisasm does not read it: {problem}")
+    kernels = {}
+    for function in parse_disassembly(done.stdout):
+        known = described.functions.get(function.name)
+        if known is not None:
+            function = replace(
+                function,
+                registers=known.registers or function.registers,
+                shared_bytes=known.shared_bytes,
+                parameters=known.parameters,
+                parameter_base=known.parameter_base,
+            )
+        kernels[function.name] = function
+    return kernels

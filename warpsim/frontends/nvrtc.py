@@ -1,0 +1,91 @@
+"""CUDA C to machine code with NVRTC; no GPU, toolkit or C++ compiler is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from warpsim.frontends.errors import CompileError, MissingToolError
+
+EXTRA = "pip install 'warpsim[cuda]' (cuda-bindings and nvidia-cuda-nvrtc)"
+
+
+def nvrtc_version() -> str:
+    """Returns the version of NVRTC, such as "13.5".
+
+    Raises:
+        MissingToolError: NVRTC is not installed.
+    """
+    nvrtc = _nvrtc()
+    code, major, minor = nvrtc.nvrtcVersion()
+    _check(code, "nvrtcVersion")
+    return f"{major}.{minor}"
+
+
+def compile_cuda(
+    text: str,
+    name: str,
+    arch: str,
+    *,
+    defines: Mapping[str, int] | None = None,
+    headers: Mapping[str, bytes] | None = None,
+    options: Iterable[str] = (),
+) -> bytes:
+    """Compiles CUDA C; returns the machine code, a cubin.
+
+    Args:
+        text: the source.
+        name: of the source, for messages and line information.
+        arch: such as "sm_90".
+        defines: macros, by name.
+        headers: files that the source may include, by name.
+        options: further options of NVRTC, such as "-lineinfo".
+
+    Raises:
+        MissingToolError: NVRTC is not installed.
+        CompileError: NVRTC refuses the source or the architecture; the message holds its log.
+    """
+    nvrtc = _nvrtc()
+    defines, headers = defines or {}, headers or {}
+    names = [header.encode() for header in headers]
+    code, program = nvrtc.nvrtcCreateProgram(text.encode(), name.encode(), len(names), list(headers.values()), names)
+    _check(code, "nvrtcCreateProgram")
+    try:
+        flags = [f"-arch={arch}", *(f"-D{macro}={value}" for macro, value in defines.items()), *options]
+        (code,) = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
+        if int(code):
+            macros = f", {dict(defines)}" if defines else ""
+            raise CompileError(f"{name} for {arch}{macros}: {_log(nvrtc, program) or str(code)}")
+        code, size = nvrtc.nvrtcGetCUBINSize(program)
+        _check(code, "nvrtcGetCUBINSize")
+        cubin = bytes(size)
+        (code,) = nvrtc.nvrtcGetCUBIN(program, cubin)
+        _check(code, "nvrtcGetCUBIN")
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    return cubin
+
+
+def _nvrtc() -> ModuleType:
+    try:
+        nvrtc = import_module("cuda.bindings.nvrtc")
+        nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError) as error:
+        raise MissingToolError(f"NVRTC, the CUDA compiler library, cannot be loaded: {error}; install it with {EXTRA}") from None
+    return nvrtc
+
+
+def _check(code: Any, call: str) -> None:
+    if int(code):
+        raise CompileError(f"{call}: {code}")
+
+
+def _log(nvrtc: ModuleType, program: object) -> str:
+    code, size = nvrtc.nvrtcGetProgramLogSize(program)
+    if int(code) or size < 2:
+        return ""
+    log = bytes(size)
+    nvrtc.nvrtcGetProgramLog(program, log)
+    return log.rstrip(b"\0").decode(errors="replace")

@@ -1,0 +1,336 @@
+"""Machine code as text: instructions with the control fields of their 128-bit encodings (Volta and later).
+
+Two forms are read. `nvdisasm -c -hex -g` prints instructions with their encodings and source lines. `write_listing` writes
+the same in a form that is short enough to keep beside a source, with the control fields in the notation of maxas (S. Gray):
+wait mask, read counter, write counter, yield, stall count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from warpsim.frontends.cubin import Parameter
+from warpsim.frontends.errors import FrontEndError
+
+VOLTA = 70
+"""The first architecture whose instructions carry control fields in 128-bit encodings."""
+
+NO_COUNTER = 7
+COUNTERS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What an instruction tells the issue logic (Huerta et al. 2025; bits 105 to 125 of the encoding).
+
+    Attributes:
+        stall: cycles until the warp may issue its next instruction, 0 to 15.
+        yields: whether another warp should issue in the next cycle.
+        write: dependence counter, 0 to 5, that holds until the result is written; None: none.
+        read: dependence counter that holds until the operands are read; None: none.
+        wait: mask of the counters that must be zero before the issue.
+        reuse: mask of the operand slots that stay in the reuse cache.
+    """
+
+    stall: int
+    yields: bool = False
+    write: int | None = None
+    read: int | None = None
+    wait: int = 0
+    reuse: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MachineInstruction:
+    """One instruction of machine code.
+
+    Attributes:
+        address: in bytes from the function's start.
+        opcode: with its suffixes, such as "LDG.E.64".
+        operands: as text.
+        guard: predicate, such as "@!P0"; empty where there is none.
+        labels: names of its place.
+        line: line of the source; None where it is not known.
+        control: None before Volta, and where the text has no encodings.
+    """
+
+    address: int
+    opcode: str
+    operands: str
+    guard: str = ""
+    labels: tuple[str, ...] = ()
+    line: int | None = None
+    control: Control | None = None
+
+    @property
+    def base(self) -> str:
+        """The opcode without suffixes."""
+        return self.opcode.partition(".")[0]
+
+    @property
+    def text(self) -> str:
+        """Guard, opcode and operands."""
+        return " ".join(part for part in (self.guard, self.opcode, self.operands) if part)
+
+
+@dataclass(frozen=True)
+class MachineFunction:
+    """The machine code of a kernel, and what its binary says of it.
+
+    Attributes:
+        name: symbol.
+        arch: compute capability times ten, such as 90.
+        code: instructions in order of address.
+        registers: registers per thread.
+        shared_bytes: bytes of static shared memory per block.
+        parameters: of the kernel; empty where they are not known.
+        parameter_base: offset of the first one in constant bank 0.
+        source: name of the source, where it is known.
+    """
+
+    name: str
+    arch: int
+    code: tuple[MachineInstruction, ...]
+    registers: int
+    shared_bytes: int = 0
+    parameters: tuple[Parameter, ...] = ()
+    parameter_base: int | None = None
+    source: str = ""
+
+
+def decode_control(high: int) -> Control:
+    """Returns the control fields of an encoding, of which `high` is the upper 64-bit word."""
+    bits = high >> 41
+    write, read = bits >> 5 & 7, bits >> 8 & 7
+    return Control(
+        stall=bits & 15,
+        yields=not bits >> 4 & 1,  # the bit is inverted
+        write=None if write == NO_COUNTER else write,
+        read=None if read == NO_COUNTER else read,
+        wait=bits >> 11 & 63,
+        reuse=bits >> 17 & 15,
+    )
+
+
+_INSTRUCTION = re.compile(
+    r"\s*/\*(?P<address>[0-9a-f]{4,16})\*/\s+(?P<guard>@!?U?P[T0-9]+\s+)?(?P<opcode>[A-Z][A-Za-z0-9_.]*)\s*(?P<rest>[^;]*?)\s*;"
+    r"\s*(?:/\*\s*0x(?P<word>[0-9a-f]{16})\s*\*/)?"
+)
+_WORD = re.compile(r"\s*/\*\s*0x([0-9a-f]{16})\s*\*/\s*$")
+_LINE = re.compile(r"\s*//## File \"(?P<file>[^\"]*)\", line (?P<line>\d+)(?P<inlined> inlined at)?")
+_LABEL = re.compile(r"\s*\.?([\w.$@]+):\s*$")
+_REGISTERS = re.compile(r".*SHI_REGISTERS=(\d+)")
+
+
+def parse_disassembly(text: str) -> list[MachineFunction]:
+    """Returns the functions in the output of `nvdisasm -c`, with or without `-hex` and `-g`.
+
+    Raises:
+        FrontEndError: the text names no architecture, or holds no function.
+    """
+    target = re.search(r"^\s*\.target\s+sm_(\d+)", text, re.MULTILINE)
+    functions: list[MachineFunction] = []
+    code: list[MachineInstruction] = []
+    labels: list[str] = []
+    line: int | None = None
+    registers, name, source = 0, "", ""
+
+    def end() -> None:
+        if name and code:
+            functions.append(MachineFunction(name, 0, tuple(code), registers or _highest_register(code), source=source))
+        code.clear()
+        labels.clear()
+
+    for row in text.splitlines():
+        if found := _INSTRUCTION.match(row):
+            if not name:
+                name = "kernel"
+            code.append(
+                MachineInstruction(
+                    int(found["address"], 16), found["opcode"], found["rest"].strip(), (found["guard"] or "").strip(),
+                    tuple(labels), line,
+                )
+            )  # fmt: skip
+            labels.clear()
+        elif (word := _WORD.match(row)) and code and code[-1].control is None and target and int(target[1]) >= VOLTA:
+            code[-1] = replace(code[-1], control=decode_control(int(word[1], 16)))
+        elif row.startswith(".text."):
+            end()
+            name, line = row.removeprefix(".text.").rstrip().rstrip(":"), None
+        elif found := _LINE.match(row):
+            if not found["inlined"]:
+                line, source = int(found["line"]), source or found["file"].rpartition("/")[2]
+        elif found := _LABEL.match(row):
+            labels.append(row.strip().rstrip(":"))
+        elif row.lstrip().startswith(".section") and ".text." in row:
+            end()
+            name, registers = "", 0
+        elif (found := _REGISTERS.match(row)) and not code:
+            registers = int(found[1])
+    end()
+    if target is None:
+        raise FrontEndError("the disassembly names no architecture (a line `.target sm_90`)")
+    if not functions:
+        raise FrontEndError("the disassembly holds no function (a line `.text.NAME:` and instructions)")
+    return [replace(one, arch=int(target[1])) for one in functions]
+
+
+def write_listing(function: MachineFunction) -> str:
+    """Returns a function in the short form that `parse_listing` reads; padding after the end is left out."""
+    rows = [f".target sm_{function.arch}", f".function {function.name}", f".registers {function.registers}"]
+    if function.shared_bytes:
+        rows.append(f".shared {function.shared_bytes}")
+    if function.parameter_base is not None:
+        words = (f"{one.offset}:{one.size}:{one.name}" for one in function.parameters)
+        rows.append(" ".join((f".parameters {function.parameter_base:#x}", *words)))
+    if function.source:
+        rows.append(f".source {function.source}")
+    line = None
+    for one in without_padding(function.code):
+        rows += [f"{label}:" for label in one.labels]
+        if one.line != line and one.line is not None:
+            line = one.line
+            rows.append(f".line {line}")
+        rows.append(f"{_control_text(one.control)} {one.text}")
+    return "\n".join(rows) + "\n"
+
+
+def without_padding(code: Iterable[MachineInstruction]) -> list[MachineInstruction]:
+    """Returns the instructions without the branch to itself and the NOPs that fill up the end."""
+    kept = list(code)
+    while kept and kept[-1].base == "NOP":
+        kept.pop()
+    if kept and kept[-1].base == "BRA" and not kept[-1].guard and any(label in kept[-1].operands for label in kept[-1].labels):
+        kept.pop()
+    return kept
+
+
+def _control_text(control: Control | None) -> str:
+    if control is None:
+        return "--:-:-:-:-"
+    wait = f"{control.wait:02x}" if control.wait else "--"
+    read = "-" if control.read is None else str(control.read)
+    write = "-" if control.write is None else str(control.write)
+    return f"{wait}:{read}:{write}:{'Y' if control.yields else '-'}:{control.stall:x}"
+
+
+_LISTED = re.compile(
+    r"(?P<wait>[0-3][0-9a-f]|--):(?P<read>[0-5-]):(?P<write>[0-5-]):(?P<yields>[Y-]):(?P<stall>[0-9a-f-])"
+    r" (?:(?P<guard>@!?U?P[T0-9]+) )?(?P<opcode>[A-Z][A-Za-z0-9_.]*)(?: (?P<rest>.*))?$"
+)
+
+
+def parse_listing(text: str) -> list[MachineFunction]:
+    """Returns the functions of a text that `write_listing` wrote; several may follow each other.
+
+    Raises:
+        FrontEndError: a line is none of those that it writes; the message has its number.
+    """
+    functions: list[MachineFunction] = []
+    code: list[MachineInstruction] = []
+    labels: list[str] = []
+    head: dict[str, str] = {}
+    line: int | None = None
+
+    def end() -> None:
+        if "function" in head:
+            functions.append(_listed_function(head, code))
+            code.clear()
+
+    for number, row in enumerate(text.splitlines(), 1):
+        if not row.strip() or row.startswith("#"):
+            continue
+        if found := _LISTED.match(row):
+            bits = found["stall"] != "-"
+            control = None
+            if bits:
+                control = Control(
+                    stall=int(found["stall"], 16),
+                    yields=found["yields"] == "Y",
+                    write=None if found["write"] == "-" else int(found["write"]),
+                    read=None if found["read"] == "-" else int(found["read"]),
+                    wait=0 if found["wait"] == "--" else int(found["wait"], 16),
+                    reuse=_reuse(found["rest"] or ""),
+                )
+            code.append(
+                MachineInstruction(
+                    16 * len(code), found["opcode"], found["rest"] or "", found["guard"] or "", tuple(labels), line, control
+                )
+            )
+            labels.clear()
+        elif row.endswith(":") and " " not in row:
+            labels.append(row[:-1])
+        elif word := re.match(r"\.(target|function|registers|shared|parameters|source|line) (.+)$", row):
+            key, value = word[1], word[2].strip()
+            if key == "target":
+                end()
+                head, line = {}, None
+            if key == "line":
+                line = _number(value, number)
+            else:
+                head[key] = value
+        else:
+            raise FrontEndError(f"line {number}: {row[:60]!r} is neither an instruction nor a label nor a directive")
+    end()
+    if not functions:
+        raise FrontEndError("the listing holds no function (lines `.target sm_90` and `.function NAME`)")
+    return functions
+
+
+def parse_text(text: str) -> list[MachineFunction]:
+    """Returns the functions of a text in either form.
+
+    Raises:
+        FrontEndError: it is neither.
+    """
+    is_listing = re.search(r"^\.function ", text, re.MULTILINE)
+    return parse_listing(text) if is_listing else parse_disassembly(text)
+
+
+def _listed_function(head: dict[str, str], code: list[MachineInstruction]) -> MachineFunction:
+    target = re.fullmatch(r"sm_(\d+)a?", head.get("target", ""))
+    if not target:
+        raise FrontEndError(f".target {head.get('target', '')}: must be an architecture, such as sm_90")
+    base, *words = head.get("parameters", "").split() or [""]
+    parameters = []
+    for word in words:
+        found = re.fullmatch(r"(\d+):(\d+):(\w*)", word)
+        if not found:
+            raise FrontEndError(f".parameters: {word!r} must be offset:size:name")
+        parameters.append(Parameter(int(found[1]), int(found[2]), found[3]))
+    return MachineFunction(
+        name=head["function"],
+        arch=int(target[1]),
+        code=tuple(code),
+        registers=_number(head.get("registers", "0")) or _highest_register(code),
+        shared_bytes=_number(head.get("shared", "0")),
+        parameters=tuple(parameters),
+        parameter_base=_number(base) if base else None,
+        source=head.get("source", ""),
+    )
+
+
+def _number(text: str, row: int | None = None) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        where = "" if row is None else f"line {row}: "
+        raise FrontEndError(f"{where}{text!r}: must be a number") from None
+
+
+def _reuse(operands: str) -> int:
+    """Returns the mask of the operand slots that are marked for reuse: the register sources after the destination."""
+    mask, slot = 0, 0
+    for operand in operands.split(",")[1:]:
+        if re.match(r"\s*[-~|]*R(\d+|Z)\b", operand):
+            mask |= (".reuse" in operand) << slot
+            slot += 1
+    return mask & 15
+
+
+def _highest_register(code: Iterable[MachineInstruction]) -> int:
+    """Returns one more than the highest register that the text names, at least 16."""
+    highest = max((int(n) for one in code for n in re.findall(r"\bR(\d+)\b", one.operands)), default=0)
+    return min(255, max(16, highest + 1))
