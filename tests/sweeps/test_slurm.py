@@ -180,6 +180,50 @@ def test_wrong_requests(plan, tmp_path, options, message, capsys):
     assert message in capsys.readouterr().err
 
 
+def test_without_slurm_no_store_is_created(plan, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", "")
+    assert cli.main(["slurm", str(plan), str(tmp_path / "out.zarr")]) == 1
+    assert "sbatch: not found" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]
+
+
+EVIL = "x\nscancel --user root\n.zarr"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"path": EVIL},
+        {"path": f"s3://bucket/{EVIL}"},
+        {"plan": Path(EVIL)},
+        {"scratch": EVIL},
+        {"setup": ["module load a", EVIL]},
+        {"options": ["--partition=a\r\n"]},
+    ],
+    ids=str,
+)
+def test_newlines_are_refused(plan, changes):
+    with pytest.raises(ValueError, match="must be one line of printable characters, because a job script contains it"):
+        slurm.array_script(**{"plan": plan, "path": "out.zarr", "tiles": [0], **changes})
+
+
+def test_strange_paths_are_quoted(tmp_path):
+    """bash runs the script with a python that prints its arguments: no part of a path is read as a command."""
+    folder = tmp_path / "it's $(touch evil) `touch evil` \"; touch evil; \\ %j #"
+    folder.mkdir()
+    plan, out, scratch = folder / "-plan.toml", folder / "out.zarr", str(folder / "scratch")
+    plan.write_text("")
+    script = slurm.array_script(plan, str(out), [0, 1], scratch=scratch, setup=["python() { printf '%s\\n' \"$@\"; }"])
+    script = script.replace(f"\n{sys.executable} -m", "\npython -m").replace(f"source {sys.prefix}", ": ")
+    environment = {"SLURM_ARRAY_TASK_ID": "1", "PATH": os.environ["PATH"]}
+    ran = subprocess.run(["bash"], input=script, text=True, check=True, capture_output=True, cwd=tmp_path, env=environment)
+    assert ran.stdout.splitlines()[2:5] == ["sweep", str(plan), str(out)]
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+    (log,) = (line for line in script.splitlines() if line.startswith("#SBATCH --output="))
+    quoted = str(folder / "out.slurm").replace("%", "%%").replace("\\", "\\\\").replace('"', '\\"')
+    assert log == f'#SBATCH --output="{quoted}/%A_%a.log"'
+
+
 def test_the_set_up(plan, monkeypatch):
     assert '\nexport NUMBA_CACHE_DIR="${SCRATCH:-${TMPDIR:-/tmp}}"/warpsim-' in slurm.array_script(plan, "x.zarr", [0])
     first = 'module load python\necho "it\'s"'

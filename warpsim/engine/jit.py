@@ -1,20 +1,13 @@
-"""The decorators of the engine, and where its machine code is kept.
+"""The decorators of the engine.
 
 Nothing in the engine allocates, so it is compiled without numba's reference counting (`_nrt`): with it, handing an array from
 one function to the next costs two atomic operations, and the whole engine ran fifteen times slower.
 
 Numba makes machine code, and two wrappers, of every function that another one calls, although all of them end up inside the
 entry points. A part stays intermediate code here, and LLVM optimizes it only where it ends up: that takes a third of the time.
-
-Numba's disk cache does not notice an edit in a callee of another file. So the cache lives in a folder that is named by a
-hash of all engine sources and of numba's version: another engine, another folder.
 """
 
-import hashlib
-import os
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
@@ -23,33 +16,13 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 
+from warpsim.engine.code_cache import cache_folder, keep_code
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def _engine_hash() -> str:
-    digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
-    for source in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(source.name.encode())
-        digest.update(source.read_bytes())
-    return digest.hexdigest()
-
-
-def _cache_folder() -> Path:
-    """The folder for this engine's machine code: under NUMBA_CACHE_DIR if set, else the user's cache, else a temporary one."""
-    chosen = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    for root in (Path(chosen), Path(tempfile.gettempdir())):
-        folder = root / "warpsim" / f"engine-{_engine_hash()}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(folder, os.W_OK):
-            return folder
-    raise OSError(f"no folder to keep compiled code in: tried {chosen} and {tempfile.gettempdir()}; set NUMBA_CACHE_DIR")
-
-
-CACHE_FOLDER = _cache_folder()
-
+CACHE_FOLDER = cache_folder()
+"""The folder of this engine's machine code; None: it is compiled in every process."""
 
 # How everything is compiled. Nothing allocates, divides by zero on purpose, or calls back into Python.
 _OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
@@ -104,12 +77,9 @@ def _part(function: Function, **options: Any) -> Function:
 
 def jit(function: Function) -> Function:
     """Compiles an entry point: releases the GIL, kept on disk."""
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(CACHE_FOLDER)  # read when the decorator runs; other users of numba keep theirs
-    try:
-        compiled: Function = numba.njit(function, cache=True, **_OPTIONS)
-    finally:
-        config.CACHE_DIR = before
+    compiled: Function = numba.njit(function, **_OPTIONS)
+    if CACHE_FOLDER is not None and compiled is not function:  # numba returns the function itself if it must not compile
+        keep_code(compiled, CACHE_FOLDER)
     return compiled
 
 

@@ -38,7 +38,7 @@ SCRIPT = """\
 #SBATCH --ntasks=1
 #SBATCH --cpus-per-task={workers}
 #SBATCH --time={time}
-#SBATCH --output="{log}"
+#SBATCH --output={log}
 #SBATCH --open-mode=append
 #SBATCH --requeue
 #SBATCH --signal=B:USR1@{seconds}
@@ -99,10 +99,12 @@ def tiles_to_do(plan: Plan, path: str | os.PathLike[str], *, create: bool, exten
     Raises:
         StoreError: `path` holds another plan, or is not a store.
         ValueError: tasks for the store are waiting or running, so that it cannot be extended.
-        SlurmError: Slurm does not answer.
+        SlurmError: Slurm does not answer, or is not installed and there is no store yet.
     """
-    if not create and not place_of(path).exists():
-        return list(plan.tiles())
+    if not place_of(path).exists():
+        if not create:
+            return list(plan.tiles())
+        check_installed()  # before the store is created
     queued = tasks(path)
     if extend and queued:
         jobs = ", ".join(dict.fromkeys(task.job for task in queued))
@@ -146,20 +148,24 @@ def array_script(
     integer("tasks", tasks)
     integer("workers", workers)
     for option in options:
-        if not option.startswith("-") or "\n" in option:
+        if not option.startswith("-"):
             raise ValueError(f"options: {option!r} must be an option of sbatch, such as --partition=short")
     if not re.fullmatch(r"\d[\d:-]*", time):
         raise ValueError(f"time = {time!r}: must be a time limit of Slurm, such as 1:00:00")
     venv = Path(sys.prefix) / "bin" / "activate"
     active = sys.prefix != sys.base_prefix and venv.is_file()
     lines = [*setup, *([f"source {shlex.quote(str(venv))}"] if active else [])]
+    texts = {"plan": str(plan.resolve()), "path": _full(path), "folder": str(folder_of(path)), "scratch": scratch or ""}
+    for name, text in [*texts.items(), *(("setup", line) for line in setup), *(("options", option) for option in options)]:
+        if not text.replace("\t", " ").isprintable():
+            raise ValueError(f"{name} = {text!r}: must be one line of printable characters, because a job script contains it")
     root = '"${SCRATCH:-${TMPDIR:-/tmp}}"' if scratch is None else shlex.quote(scratch)
     return SCRIPT.format(
         name=job_name(path),
         tasks=min(tasks, len(tiles)),
         workers=workers,
         time=time,
-        log=str(folder_of(path)).replace("%", "%%") + "/%A_%a.log",
+        log=_quoted(str(folder_of(path)).replace("%", "%%") + "/%A_%a.log"),
         seconds=SECONDS_TO_STOP,
         options="".join(f"#SBATCH {option}\n" for option in options),
         setup="".join(f"{line}\n" for line in lines),
@@ -172,12 +178,23 @@ def array_script(
     )
 
 
+def check_installed() -> None:
+    """Checks that there is an sbatch.
+
+    Raises:
+        SlurmError: there is none.
+    """
+    if shutil.which("sbatch") is None:
+        raise SlurmError("sbatch: not found; Slurm is not installed on this machine")
+
+
 def submit(script: str, path: str) -> str:
     """Submits a script and returns the job's number. Script and logs are stored in a folder beside the store.
 
     Raises:
         SlurmError: there is no sbatch, or it refused the script.
     """
+    check_installed()
     folder = folder_of(path)
     folder.mkdir(parents=True, exist_ok=True)
     job = _output_of(["sbatch", "--parsable"], script).strip().partition(";")[0]  # job;cluster
@@ -274,6 +291,11 @@ def _shares(script: str) -> list[tuple[int, ...]]:
 
 def _is_url(path: str | os.PathLike[str]) -> bool:
     return "://" in os.fspath(path)
+
+
+def _quoted(text: str) -> str:
+    """Quotes an argument of an #SBATCH line, which sbatch reads, not the shell."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _full(path: str) -> str:

@@ -1,0 +1,181 @@
+"""Machine code of the engine is kept in a folder for each version, which nobody but the user can write, with checksums."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from warpsim.engine import code_cache, jit
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners and modes of folders are those of POSIX")
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Path:
+    """A copy of the engine's sources."""
+    copy = tmp_path / "engine"
+    shutil.copytree(Path(jit.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+@pytest.fixture(autouse=True)
+def roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "chosen"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+
+
+def loaded(engine: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("copied_cache", engine / "code_cache.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def folder_of(engine: Path) -> Path:
+    folder: Path = loaded(engine).cache_folder()
+    assert folder is not None
+    return folder
+
+
+def test_the_same_sources_share_a_folder(engine: Path, tmp_path: Path) -> None:
+    folder = folder_of(engine)
+    assert folder == folder_of(engine)
+    assert folder.parent.parent == tmp_path / "chosen"
+    assert folder.stat().st_mode & 0o777 == folder.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("name", ["memory.py", "rng.py", "jit.py", "state.py"])
+def test_an_edit_of_any_source_changes_the_folder(engine: Path, name: str) -> None:
+    before = folder_of(engine)
+    with (engine / name).open("a") as source:
+        source.write("# edited\n")
+    assert folder_of(engine) != before
+
+
+def test_a_new_source_changes_the_folder(engine: Path) -> None:
+    before = folder_of(engine)
+    (engine / "new.py").write_text("")
+    assert folder_of(engine) != before
+
+
+@pytest.mark.parametrize(("name", "value"), [("numba.__version__", "0.0.1"), ("numba.core.config.BOUNDSCHECK", 1)])
+def test_another_numba_or_setting_changes_the_folder(
+    engine: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: object
+) -> None:
+    before = folder_of(engine)
+    monkeypatch.setattr(name, value)
+    assert folder_of(engine) != before
+
+
+def test_the_users_cache_without_a_choice(engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    assert folder_of(engine).parent.parent == tmp_path / "user"
+
+
+def refused(engine: Path, caplog: pytest.LogCaptureFixture) -> str:
+    cache = loaded(engine)
+    caplog.clear()
+    assert cache.cache_folder() is None
+    assert cache.cache_folder() is None
+    (record,) = caplog.records  # once, and it says what to set
+    message = record.getMessage()
+    assert "compiled code is not kept" in message and "NUMBA_CACHE_DIR" in message
+    return message
+
+
+def test_a_folder_that_cannot_be_made(engine: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "chosen").write_text("a file, not a folder")
+    assert str(tmp_path / "chosen") in refused(engine, caplog)
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o750])
+def test_a_folder_that_others_can_use(engine: Path, caplog: pytest.LogCaptureFixture, mode: int) -> None:
+    folder = folder_of(engine)
+    folder.chmod(mode)
+    assert f"{folder} has mode {mode:o}, not 700" in refused(engine, caplog)
+
+
+def test_a_folder_in_which_others_can_rename_it(engine: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder_of(engine)
+    (tmp_path / "chosen").chmod(0o777)
+    assert f"everybody can write to {tmp_path / 'chosen'}" in refused(engine, caplog)
+    (tmp_path / "chosen").chmod(0o1777)  # as /tmp
+    folder_of(engine)
+
+
+def test_a_link_to_a_folder(engine: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = folder_of(engine)
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    assert "is no folder" in refused(engine, caplog)
+
+
+def test_folders_of_others(
+    engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = folder_of(engine)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert f"{folder.parent} belongs to another user" in refused(engine, caplog)
+
+
+FUNCTION = """
+import sys
+from pathlib import Path
+import numba
+from warpsim.engine.code_cache import keep_code
+
+def twice(x):
+    return 2 * x
+
+compiled = numba.njit(twice)
+keep_code(compiled, Path(sys.argv[1]))
+assert compiled(21) == 42
+print(sum(compiled.stats.cache_hits.values()))
+"""
+
+
+def uses(program: Path, folder: Path) -> tuple[int, str]:
+    """Returns the number of compiled functions found in the folder, and what was said."""
+    command = [sys.executable, str(program), str(folder)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout), done.stderr
+
+
+def test_damaged_files_are_dropped_and_compiled_again(tmp_path: Path) -> None:
+    folder, program = tmp_path / "code", tmp_path / "program.py"
+    folder.mkdir()
+    program.write_text(FUNCTION)
+    assert uses(program, folder) == (0, "")
+    assert uses(program, folder) == (1, "")
+    (index,), (data,) = folder.rglob("*.nbi"), folder.rglob("*.nbc")
+    whole = {file: file.read_bytes() for file in (index, data)}
+    changes = {
+        "flipped": lambda content: content[:100] + bytes([content[100] ^ 4]) + content[101:],
+        "truncated": lambda content: content[: len(content) // 2],
+        "empty": lambda _: b"",
+    }
+    for file, damage in ((index, "flipped"), (data, "truncated"), (data, "flipped"), (index, "empty")):
+        file.write_bytes(changes[damage](whole[file]))
+        hits, said = uses(program, folder)
+        assert hits == 0
+        assert said.count("is damaged; it is compiled again") == 1 and len(said.splitlines()) == 1
+        assert uses(program, folder) == (1, "")
+
+
+def test_other_users_of_numba_keep_their_cache(tmp_path: Path) -> None:
+    import numba
+    from numba.core import config
+
+    before = config.CACHE_DIR
+    code_cache.keep_code(numba.njit(uses), tmp_path)
+    assert before == config.CACHE_DIR
