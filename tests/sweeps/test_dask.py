@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.small_plans import LONG_TOML, PLAN_TOML, small_plan
 from tests.support.stores import stored_data
+from warpsim import cli
 from warpsim.store.status import tile_counts, tile_records
 from warpsim.store.zarr_store import open_store, pending_tiles
 from warpsim.sweeps import tile
@@ -160,3 +161,14 @@ def test_an_interruption_leaves_the_rest_pending(client, tmp_path):
 def test_dask_needs_a_store(client):
     with pytest.raises(ValueError, match="dask: other processes need a store; give a path"):
         sweep(small_plan(), dask=client)
+
+
+def test_an_unreachable_scheduler_leaves_no_store(tmp_path, capsys):
+    import dask
+
+    (tmp_path / "plan.toml").write_text(PLAN_TOML)
+    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+        command = ["sweep", str(tmp_path / "plan.toml"), str(tmp_path / "out.zarr"), "--dask", "tcp://127.0.0.1:9"]
+        assert cli.main(command) == 1
+    assert "dask = 'tcp://127.0.0.1:9': no scheduler answers at this address" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,6 +32,9 @@ Arrays = dict[str, NDArray[np.float64]]
 """Variable -> values, replicate first."""
 
 ENGINES = ("compiled", "reference")
+
+Pause = Callable[[], None]
+"""Called between slices of a run, to end it by an exception."""
 
 _Result = TypeVar("_Result")
 
@@ -120,7 +124,13 @@ def builder_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def simulate_point(
-    point: Point, threads: int = 1, *, streams: bytes | None = None, first: int = 0, check: bool = False
+    point: Point,
+    threads: int = 1,
+    *,
+    streams: bytes | None = None,
+    first: int = 0,
+    check: bool = False,
+    pause: Pause | None = None,
 ) -> Arrays:
     """Runs all replicates of a point.
 
@@ -131,6 +141,7 @@ def simulate_point(
             with the same streams have common random numbers.
         first: number of the first replicate.
         check: whether the engine verifies its own state; an AssertionError then says what is wrong.
+        pause: called several times per second by each thread; an exception that it raises ends the simulation.
 
     Returns:
         For every variable of `schema.VARIABLES` an array of shape (replicates, *own dimensions).
@@ -141,11 +152,11 @@ def simulate_point(
     base = point.streams() if streams is None else streams
     unseeded = _encode(point)
 
-    def one(replicate: int) -> Arrays:
-        machine, state, _ = _run(point, unseeded, replicate_seed(base, replicate), check=check)
+    def one(replicate: int, pause: Pause | None) -> Arrays:
+        machine, state, _ = _run(point, unseeded, replicate_seed(base, replicate), check=check, pause=pause)
         return _variables(point, machine, state)
 
-    return _stacked(_each(range(first, first + point.replicates), one, threads))
+    return _stacked(_each(range(first, first + point.replicates), one, threads, pause))
 
 
 def simulate_replicate(point: Point, seed: int) -> Arrays:
@@ -182,8 +193,8 @@ def trace_point(point: Point, trace: Trace, threads: int = 1) -> tuple[Arrays, d
     )  # fmt: skip
     capacity = trace.capacity(size)
 
-    def one(replicate: int) -> tuple[Arrays, Recording]:
-        machine, state, bins = _run(point, unseeded, replicate_seed(base, replicate), capacity)
+    def one(replicate: int, pause: Pause | None) -> tuple[Arrays, Recording]:
+        machine, state, bins = _run(point, unseeded, replicate_seed(base, replicate), capacity, pause=pause)
         return _variables(point, machine, state), recording(machine, state, bins, trace)
 
     results = _each(range(point.replicates), one, threads)
@@ -194,11 +205,30 @@ def trace_point(point: Point, trace: Trace, threads: int = 1) -> tuple[Arrays, d
     return _stacked([counted for counted, _ in results]) | arrays, labels
 
 
-def _each(numbers: range, one: Callable[[int], _Result], threads: int) -> list[_Result]:
+def _each(
+    numbers: range, one: Callable[[int, Pause | None], _Result], threads: int, pause: Pause | None = None
+) -> list[_Result]:
+    """Runs replicates in threads. An interruption (Ctrl-C, an error) ends those that run, and starts no others."""
     if threads == 1 or len(numbers) == 1:
-        return [one(replicate) for replicate in numbers]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(one, numbers))
+        return [one(replicate, pause) for replicate in numbers]
+    stop = threading.Event()
+
+    def pause_or_stop() -> None:
+        if stop.is_set():
+            raise _StoppedError
+        if pause is not None:
+            pause()
+
+    pool = ThreadPoolExecutor(threads)
+    try:
+        return list(pool.map(lambda replicate: one(replicate, pause_or_stop), numbers))
+    finally:
+        stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _StoppedError(Exception):
+    """Another thread has ended the simulation."""
 
 
 def _stacked(results: Sequence[Arrays]) -> Arrays:
@@ -206,13 +236,19 @@ def _stacked(results: Sequence[Arrays]) -> Arrays:
 
 
 def _run(
-    point: Point, unseeded: Machine, seed: int, capacity: Capacity | None = None, *, check: bool = False
+    point: Point,
+    unseeded: Machine,
+    seed: int,
+    capacity: Capacity | None = None,
+    *,
+    check: bool = False,
+    pause: Pause | None = None,
 ) -> tuple[Machine, State, Bins | None]:
     from warpsim.simulation.encode import with_seed
 
     machine = with_seed(unseeded, seed)
     cycles = None if point.finite else point.cycles
-    return machine, *run_machine(machine, point.kernel.name, point.warmup, cycles, capacity, check=check)
+    return machine, *run_machine(machine, point.kernel.name, point.warmup, cycles, capacity, check=check, pause=pause)
 
 
 def _variables(point: Point, machine: Machine, state: State) -> Arrays:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 NO_END = 1 << 60
 _CAPACITY_INTERVAL = 1 << 16  # cycles between checks that the recorded events still fit
 _VERIFY_INTERVAL = 2_000  # cycles between verifications of the engine's state
+_FIRST_SLICE = 4096  # cycles until the first time that the engine returns
+_SLICE_SECONDS = 0.1  # between two returns of the engine, about
 
 
 class TraceLimitError(ValueError):
@@ -94,9 +98,18 @@ def _empty_totals(rows: int, state: State) -> NDArray[np.float64]:
 
 
 def run_machine(
-    machine: Machine, kernel: str, warmup: int, cycles: int | None, capacity: Capacity | None = None, *, check: bool = False
+    machine: Machine,
+    kernel: str,
+    warmup: int,
+    cycles: int | None,
+    capacity: Capacity | None = None,
+    *,
+    check: bool = False,
+    pause: Callable[[], None] | None = None,
 ) -> tuple[State, Bins | None]:
     """Runs a machine from cycle 0 and counts `cycles` cycles after `warmup`.
+
+    Compiled code does not notice Ctrl-C. So the engine runs in slices of about a tenth of a second; they change no result.
 
     Args:
         machine: the encoded machine, with its seed.
@@ -106,6 +119,7 @@ def run_machine(
         capacity: events to record; None: none.
         check: whether the engine verifies its state every 2,000 cycles, and its counters at the end (`engine.check`). An
             AssertionError then describes the inconsistency.
+        pause: called between slices; an exception that it raises ends the run.
 
     Returns:
         The final state with all counters, and the counters at the edges of the bins if there are any.
@@ -124,22 +138,29 @@ def run_machine(
     bins = Bins(capacity.bins, warmup, cycles) if capacity.bins else None
     end = NO_END if cycles is None else warmup + cycles
     marks = {warmup, end, *(capacity.issue_window if capacity.issues else ())}
-    now, outcome = 0, int(Outcome.STOPPED)
+    now, outcome, cycles_in_slice = 0, int(Outcome.STOPPED), _FIRST_SLICE
     with np.errstate(over="ignore"):  # 64-bit arithmetic wraps around on purpose, also without compilation
         while outcome == Outcome.STOPPED and now < end:
             if now == warmup:
                 begin_counting(machine, state, now)
             if capacity.issues and now in capacity.issue_window:
                 state.tally[0].tracing = now == capacity.issue_window[0]
-            stop = min(mark for mark in marks if mark > now)
+            stop = min(now + cycles_in_slice, *(mark for mark in marks if mark > now))
             if capacity.issues or capacity.lives or capacity.changes:
                 stop = min(stop, now + _CAPACITY_INTERVAL)
             if check:
                 stop = min(stop, now + _VERIFY_INTERVAL)
+            if pause is not None:
+                pause()
+            begin = time.perf_counter()
             if bins and now >= warmup:
                 outcome = bins.run(machine, state, stop)
             else:
                 _, outcome = run(machine, state, stop, 0, 1, _empty_totals(0, state))
+            if time.perf_counter() - begin > _SLICE_SECONDS:
+                cycles_in_slice = max(1, cycles_in_slice // 2)
+            else:
+                cycles_in_slice *= 2
             now = int(state.clock[0].cycle)
             if outcome == Outcome.DEADLOCK:
                 raise DeadlockError(f"kernel {kernel}: {_deadlock(machine, state)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,31 +14,49 @@ RETRIES = 3
 """Times that Dask repeats a tile after an unexpected error, such as a lost connection to the store."""
 
 
-def dask_outcomes(cluster: Any, job: Job, tiles: Sequence[int]) -> Iterator[TileOutcome]:
+@contextmanager
+def connected(cluster: Any) -> Iterator[Any]:
+    """Yields the client of a Dask cluster, given by the address of its scheduler or as a `distributed.Client`.
+
+    Raises:
+        ValueError: distributed is not installed, or the address is wrong.
+        OSError: there is no scheduler at the address.
+    """
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ValueError(f"dask: {error}; install it with `pip install 'warpsim[dask]'`") from None
+    if isinstance(cluster, Client):
+        yield cluster
+        return
+    try:
+        client = Client(cluster)
+    except OSError as error:
+        raise OSError(f"dask = {cluster!r}: no scheduler answers at this address: {error}") from None
+    with client:
+        yield client
+
+
+def dask_outcomes(client: Any, job: Job, tiles: Sequence[int]) -> Iterator[TileOutcome]:
     """Runs tiles as tasks of a Dask cluster. An interruption cancels the tasks that have not started.
 
     Args:
-        cluster: address of the scheduler, or a `distributed.Client`.
+        client: a `distributed.Client`.
         job: the sweep; the workers must have this version of warpsim, and reach the store by the same path.
         tiles: indices of the tiles.
-
-    Raises:
-        ValueError: distributed is not installed.
     """
+    from distributed import KilledWorker, as_completed
+
+    futures = client.map(partial(complete_tile_of, job), tiles, retries=RETRIES, pure=False)
+    tile_of = dict(zip(futures, tiles, strict=True))
     try:
-        from distributed import Client, KilledWorker, as_completed
-    except ImportError as error:
-        raise ValueError(f"dask: {error}; install it with `pip install 'warpsim[dask]'`") from None
-    with ExitStack() as stack:
-        client = cluster if isinstance(cluster, Client) else stack.enter_context(Client(cluster))
-        futures = client.map(partial(complete_tile_of, job), tiles, retries=RETRIES, pure=False)
-        stack.callback(client.cancel, futures)
-        tile_of = dict(zip(futures, tiles, strict=True))
         for future in as_completed(futures):
             try:
                 yield future.result()
             except KilledWorker as error:  # Dask gives up a task whose workers keep dying, for instance for lack of memory
                 yield _given_up(job, tile_of[future], error.allowed_failures + 1)
+    finally:
+        client.cancel(futures)
 
 
 def _given_up(job: Job, tile: int, deaths: int) -> TileOutcome:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from warpsim.results.schema import build_dataset
 from warpsim.store.extend import extend_store
 from warpsim.store.place import place_of
 from warpsim.store.zarr_store import Store, StoreError, create_store, open_results, pending_tiles
-from warpsim.sweeps.dask import dask_outcomes
+from warpsim.sweeps.dask import connected, dask_outcomes
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.progress import Meter, Report, reporting
 from warpsim.sweeps.resume import fit_to_store
@@ -100,19 +100,21 @@ def sweep(
         StoreError: `path` holds another plan, or is not a store; it was not changed.
         SweepError: some tiles failed; all others are done.
         WorkerError: a worker process was killed; the same call resumes the sweep.
+        OSError: the store cannot be written, or no Dask scheduler answers; then no store was created.
         TypeError, ValueError: an argument is wrong.
     """
     _check_arguments(plan, path, workers, processes or dask is not None, share)
-    with _remembered_interrupts() as raise_if_interrupted:
+    with _remembered_interrupts() as raise_if_interrupted, ExitStack() as stack:
         if path is None:
             return _sweep_memory(plan, workers, progress, raise_if_interrupted)
         if not place_of(path).exists():
-            _chosen_tiles(plan, share, tiles)  # raises before the store is created
+            _chosen_tiles(plan, share, tiles)  # raises before the store is created, as the next line
+        client = None if dask is None else stack.enter_context(connected(dask))
         plan, store = prepare_store(plan, path, extend=extend)
         chosen = _chosen_tiles(plan, share, tiles)
         pending = sorted({*pending_tiles(store)} & {*chosen})
-        if dask is not None:
-            outcomes = dask_outcomes(dask, Job.of(plan, store), pending)
+        if client is not None:
+            outcomes = dask_outcomes(client, Job.of(plan, store), pending)
         elif processes:
             outcomes = _process_outcomes(Job.of(plan, store), pending, workers)
         else:
@@ -192,7 +194,7 @@ def _follow(
 def _thread_outcomes(
     run: Callable[[int, Callable[[], None]], TileOutcome], tiles: Sequence[int], workers: int
 ) -> Iterator[TileOutcome]:
-    """Runs tiles in threads. An interruption (Ctrl-C, a full disk) abandons the unfinished tiles between two points."""
+    """Runs tiles in threads. An interruption (Ctrl-C, a full disk) abandons the unfinished tiles within a second."""
     stop = threading.Event()
 
     def raise_if_stopped() -> None:
@@ -213,7 +215,7 @@ _stop: Any = None
 
 
 def _process_outcomes(job: Job, tiles: Sequence[int], workers: int) -> Iterator[TileOutcome]:
-    """Runs tiles in processes. An interruption abandons the unfinished tiles between two points."""
+    """Runs tiles in processes. An interruption abandons the unfinished tiles within a fraction of a second."""
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     pool = ProcessPoolExecutor(min(workers, max(1, len(tiles))), context, _start_process, (stop,))

@@ -1,7 +1,7 @@
 """Sweeps under Slurm: submits an array job over the tiles that are not done, and reports its tasks.
 
 The script holds the list of tiles. Each task runs its share of the list with the same command as a sweep on one machine. A task
-that is preempted, or reaches its time limit, receives a signal, stops between two points and requeues itself.
+that is preempted, or reaches its time limit, receives a signal, stops within a second and requeues itself.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SCRIPT = """\
 export NUMBA_CACHE_DIR={scratch}
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-# Slurm sends USR1 {seconds} s before the time limit and at a preemption: stop between two points, and requeue this task.
+# Slurm sends USR1 {seconds} s before the time limit and at a preemption: stop, and requeue this task.
 requeue() {{
     kill -TERM "$sweep" 2>/dev/null
     wait "$sweep" && exit 0

@@ -79,7 +79,7 @@ def run_tile(
     Args:
         plan: the sweep.
         tile: index of the tile, from 0.
-        before_point: called before each point; an exception that it raises abandons the tile.
+        before_point: called before each point, and several times per second; abandons the tile by a StoppedError.
         earlier: every sweep variable over a part of the tile that was done before the plan grew: the first points along each
             axis, with their first replicates and operation classes.
 
@@ -105,18 +105,22 @@ def run_tile(
                 columns_of[ops] = [plan.ops.index(op) for op in result_ops([point.gpu])]
             columns = columns_of[ops]
             before = None if earlier is None else _earlier_replicates(earlier, inside, columns)
-            simulate = partial(simulate_replicates, point, plan.streams(position))
+            simulate = partial(simulate_replicates, point, plan.streams(position), pause=before_point)
             _insert(arrays, inside, replicated(simulate, plan.replicates, before), columns)
         except InvalidPoint:
             continue
+        except StoppedError:
+            raise
         except Exception as error:
             raise TileError(f"{plan.describe(position)}: {type(error).__name__}: {error}") from error
     return arrays
 
 
-def simulate_replicates(point: Point, streams: bytes | None, first: int, number: int) -> Arrays:
-    """Simulates `number` replicates of a point from replicate `first` on; `streams` is what the seeds are hashed from."""
-    return simulate_point(replace(point, replicates=number), streams=streams, first=first)
+def simulate_replicates(
+    point: Point, streams: bytes | None, first: int, number: int, pause: Callable[[], None] | None = None
+) -> Arrays:
+    """Runs `number` replicates of a point from replicate `first` on; `streams` is what the seeds are hashed from."""
+    return simulate_point(replace(point, replicates=number), streams=streams, first=first, pause=pause)
 
 
 def complete_tile(plan: Plan, store: Store, tile: int, before_point: Callable[[], None] | None = None) -> TileOutcome:
@@ -126,7 +130,7 @@ def complete_tile(plan: Plan, store: Store, tile: int, before_point: Callable[[]
         plan: the sweep.
         store: its store.
         tile: index of the tile.
-        before_point: called before each point; an exception that it raises abandons the tile.
+        before_point: called before each point, and several times per second; abandons the tile by a StoppedError.
 
     Raises:
         OSError: the store cannot be written.
