@@ -20,7 +20,6 @@ from warpsim.engine.code_cache import cache_folder, keep_code
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-
 CACHE_FOLDER = cache_folder()
 """The folder of this engine's machine code; None: it is compiled in every process."""
 
