@@ -371,3 +371,47 @@ fit_rms_percent = 1.75  # fitted: experiments/memory_contention
         with pytest.raises(ValueError, match=re.escape(says)):
             write_queue_parameters(file, self.FIT)
         assert file.read_text(encoding="utf-8") == text
+
+
+class TestQueueOfAnotherChip:
+    """A file that mixes the memory of one chip with the fitted queue of another would simulate a slower memory."""
+
+    @staticmethod
+    def file(folder: Path, **changes: str) -> Path:
+        text = (params.params_dir() / "gpus" / "maxwell.toml").read_text(encoding="utf-8")
+        for key, value in changes.items():
+            text, count = re.subn(rf"^{key} = \S+", f"{key} = {value}", text, flags=re.MULTILINE)
+            assert count == 1
+        path = folder / "copy.toml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def test_stages_slower_than_the_memory(self, tmp_path: Path) -> None:
+        path = self.file(tmp_path, bandwidth_gbs="1400", pin_bandwidth_gbs="1555", sms="108", clock_ghz="1.41")
+        with pytest.raises(GpuFileError) as error:
+            load_gpu(path)
+        lines = str(error.value).splitlines()
+        for stage in ("crossbar_gbs", "dram_gbs"):
+            (line,) = [line for line in lines if stage in line]
+            assert f"memory.queue.{stage} = 225.9: must be at least memory.bandwidth_gbs = 1400" in line
+            assert "start from 1.1 times the bandwidth, and fit them with warpsim.analysis.calibration" in line
+
+    def test_the_latency_of_another_chip(self, tmp_path: Path) -> None:
+        path = self.file(tmp_path, latency_offset_cycles="-95.0")
+        with pytest.raises(GpuFileError, match=r"latency_offset_cycles = -95: must be from -36\.8 to 36\.8.* start from 0"):
+            load_gpu(path)
+        old = path.read_text(encoding="utf-8").replace("latency_offset_cycles = -95.0", "base_latency_cycles = 375.0")
+        path.write_text(old.replace("latency_cycles = 368", "latency_cycles = 466"), encoding="utf-8")  # of a file of 0.1
+        with pytest.raises(GpuFileError, match=r"latency_offset_cycles = -91: must be from -46\.6"):
+            load_gpu(path)
+
+    def test_the_remedies_work(self, tmp_path: Path) -> None:
+        path = self.file(tmp_path, bandwidth_gbs="1400", pin_bandwidth_gbs="1555", latency_offset_cycles="-95.0")
+        rates = {"crossbar_gbs": 1540.0, "dram_gbs": 1540.0}
+        queue = load_gpu("maxwell").memory.queue.model_copy(update={"latency_offset_cycles": 0.0, **rates})
+        write_queue_parameters(path, queue)
+        assert load_gpu(path).memory.queue == queue
+        before = path.read_text(encoding="utf-8")
+        with pytest.raises(GpuFileError, match="dram_gbs = 1000"):
+            write_queue_parameters(path, queue.model_copy(update={"dram_gbs": 1000.0}))
+        assert path.read_text(encoding="utf-8") == before

@@ -43,6 +43,13 @@ _ROUNDING = Fraction(1, 10**9)
 _FITTED = "fitted: experiments/memory_contention"
 
 
+_LATENCY_SHARE, _LATENCY_CYCLES = 0.1, 20.0
+"""Largest difference between the latency of the idle queue and that of the chip, relative and in cycles; fits give 3 %."""
+
+_START = "1.1 times the bandwidth"
+_REFIT = "the parameters of the queue belong to one chip: start from {}, and fit them with warpsim.analysis.calibration"
+
+
 class GpuFileError(params.ParamsFileError):
     """All errors of the description of a chip, with one line for each."""
 
@@ -359,10 +366,39 @@ def load_gpu(name_or_path: str | os.PathLike[str]) -> Gpu:
     Raises:
         TypeError: `name_or_path` is neither a string nor a path.
         ValueError: the chip or file does not exist.
-        GpuFileError: the file has errors; the message lists all of them.
+        GpuFileError: the file has errors; the message lists all of them. Parameters of the memory model `queue` that belong to
+            another chip are an error too.
     """
     path = params.resolve("gpus", name_or_path)
-    return Gpu.from_dict(params.read_toml(path, GpuFileError), source=str(path))
+    return _with_its_own_queue(Gpu.from_dict(params.read_toml(path, GpuFileError), source=str(path)), path)
+
+
+def _with_its_own_queue(gpu: Gpu, path: Path) -> Gpu:
+    """Returns a chip from a file whose queue matches its bandwidth and its latency.
+
+    With the queue of another chip, the simulated memory would silently be slower, or its latency another one.
+
+    Raises:
+        GpuFileError: a stage is slower than the sustained bandwidth, or the idle queue has another latency.
+    """
+    memory, queue = gpu.memory, gpu.memory.queue
+    problems: list[params.Problem] = []
+    for stage in ("crossbar_gbs", "dram_gbs"):
+        rate = getattr(queue, stage)
+        if rate < memory.bandwidth_gbs:
+            text = f" = {rate:g}: must be at least memory.bandwidth_gbs = {memory.bandwidth_gbs:g}; {_REFIT.format(_START)}"
+            problems.append((("memory", "queue", stage), text))
+    most = max(_LATENCY_SHARE * memory.latency_cycles, _LATENCY_CYCLES)
+    if abs(queue.latency_offset_cycles) > most:
+        text = (
+            f" = {queue.latency_offset_cycles:g}: must be from {-most:g} to {most:g}, so that the latency of the idle queue, "
+            f"now {memory.queue_latency_cycles:g} cycles, is near memory.latency_cycles = {memory.latency_cycles}; "
+            f"{_REFIT.format('0')}"
+        )
+        problems.append((("memory", "queue", "latency_offset_cycles"), text))
+    if problems:
+        raise GpuFileError(str(path), problems)
+    return gpu
 
 
 def write_queue_parameters(path: str | os.PathLike[str], queue: Queue) -> None:
@@ -378,7 +414,7 @@ def write_queue_parameters(path: str | os.PathLike[str], queue: Queue) -> None:
     import tomlkit
 
     file = Path(path)
-    load_gpu(file)
+    Gpu.from_dict(params.read_toml(file, GpuFileError), source=str(file))  # its queue may be that of another chip: it is replaced
     document = tomlkit.parse(file.read_text(encoding="utf-8"))
     table: Any = document["memory"]["queue"]
     fitted = queue.model_dump(exclude_none=True)
@@ -394,7 +430,7 @@ def write_queue_parameters(path: str | os.PathLike[str], queue: Queue) -> None:
             new.trivia.comment = re.sub(r"start value.*", _FITTED, old.trivia.comment)
         table[key] = new
     text = tomlkit.dumps(document)
-    Gpu.from_dict(tomllib.loads(text), source=str(file))
+    _with_its_own_queue(Gpu.from_dict(tomllib.loads(text), source=str(file)), file)
     new_file = file.with_name(file.name + ".new")
     new_file.write_text(text, encoding="utf-8")
     new_file.replace(file)
