@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "kernels": {"hardware"},
     "reference": {"hardware", "kernels"},
     "frontends": {"hardware", "kernels"},
-    "measure": {"frontends"},
+    "measure": {"hardware", "frontends"},
     "models": {"hardware", "kernels", "results"},
     "simulation": {"engine", "reference", "hardware", "kernels", "results"},
     "store": {"results"},

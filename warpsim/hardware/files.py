@@ -1,7 +1,7 @@
 """Locates parameter files and formats their validation errors.
 
 The files are in `params/` of a checkout, and in `warpsim/params/` of an installed package. A *kind* of file is a
-subfolder: `gpus`, `kernels`, `latency` or `pipelines`.
+subfolder: `architectures`, `gpus`, `kernels`, `latency` or `pipelines`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails
 
 from warpsim.arguments import did_you_mean
 
-_SUFFIX = {"gpus": ".toml", "kernels": ".toml", "latency": ".csv", "pipelines": ".toml"}
+_SUFFIX = {"architectures": ".toml", "gpus": ".toml", "kernels": ".toml", "latency": ".csv", "pipelines": ".toml"}
 
 Location = tuple[str | int, ...]
 Problem = tuple[Location, str]

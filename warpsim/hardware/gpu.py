@@ -6,6 +6,7 @@ value in a comment. V is Volkov, Understanding Latency Hiding on GPUs, 2016.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import re
@@ -27,18 +28,21 @@ from pydantic import (
 )
 
 from warpsim import units
+from warpsim.hardware import architectures
 from warpsim.hardware import files as params
 from warpsim.hardware.fields import Between, Bytes, Count, Cycles, Finite, MustBe, Name, NotNegative, Positive, StrictModel
 from warpsim.hardware.latency import load_distribution
 
-GPU_LABELS = ("name", "title", "generation", "year")
-"""Fields of a chip that are only for people."""
+GPU_LABELS = ("name", "title", "architecture", "generation", "year")
+"""Fields of a chip that no simulation reads."""
 
 MAX_INTERVAL, MAX_DENOMINATOR = 10**6, 1000
 """Limits of the interval of an operation class, in cycles, and of its denominator."""
 
 _ROUNDING = Fraction(1, 10**9)
 """Relative rounding error up to which a decimal number is read as a fraction, such as 1.3333333333 as 4/3."""
+
+_log = logging.getLogger(__name__)
 
 _FITTED = "fitted: experiments/memory_contention"
 
@@ -269,10 +273,15 @@ class Memory(StrictModel):
 
 
 class Gpu(StrictModel):
-    """A chip. `block_launch_cycles` is the time from the end of a block to the start of its successor (V 3.7)."""
+    """A chip.
+
+    `architecture` names the file of defaults and the machine code, such as sm_90; None: the file states everything, and there
+    is no machine code. `block_launch_cycles` is the time from the end of a block to the start of its successor (V 3.7).
+    """
 
     name: Name
     title: Name
+    architecture: Name | None = None
     generation: Name
     year: Count
     sms: Annotated[int, Between(1, 1024)]
@@ -295,9 +304,18 @@ class Gpu(StrictModel):
     def from_dict(cls, data: Mapping[str, Any], source: str = "gpu") -> Self:
         """Validates a description, such as a parsed file or the result of `to_dict`.
 
+        What it leaves out is taken from its architecture, where it names one (`architectures.complete`).
+
         Raises:
             GpuFileError: the description has errors; the message has a line for each, which starts with `source`.
         """
+        try:
+            data, defaults = architectures.complete(data)
+        except ValueError as error:
+            place = f" = {params.format_value(data['architecture'])}: {error}"
+            raise GpuFileError(source, [(("architecture",), place)]) from None
+        if defaults:
+            _log.info("%s: %d values are defaults of %s", source, len(defaults), data["architecture"])
         try:
             return cls.model_validate(dict(data))
         except ValidationError as error:

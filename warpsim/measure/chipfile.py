@@ -13,18 +13,13 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from warpsim.hardware.architectures import SERVERS_PER_CHANNEL, STAGE_RATE
 from warpsim.measure.derive import LEVELS, Value
 from warpsim.measure.record import Record
 
 GENERATIONS = {7.5: ("Turing", 2018), 8.0: ("Ampere", 2020), 8.6: ("Ampere", 2020), 8.7: ("Ampere", 2022), 8.9: ("Ada", 2022)}
 GENERATIONS |= {9.0: ("Hopper", 2022), 10.0: ("Blackwell", 2024), 10.3: ("Blackwell", 2025), 12.0: ("Blackwell", 2025)}
 """Compute capability -> name of the generation, and the year of its first chip."""
-
-STAGE_RATE = 1.1
-"""Rate of each stage of the queue model over the sustained rate, before it is fitted."""
-
-SERVERS_PER_CHANNEL = 3
-"""Servers of each stage of the queue model for each channel of the memory, before it is fitted."""
 
 CLASSES = (  # class of the chip file, operation, pipe, what it stands for
     ("alu", "fadd", "math", "single-precision add"),

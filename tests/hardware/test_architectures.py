@@ -1,0 +1,137 @@
+"""Chips that name an architecture: what their files leave out, and what follows from latency and bandwidth."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warpsim as ws
+from warpsim.hardware import files as params
+from warpsim.hardware.architectures import SERVERS_PER_CHANNEL, STAGE_RATE, complete, list_architectures
+from warpsim.hardware.gpu import Gpu, GpuFileError, load_gpu
+
+MODERN = tuple(name for name in ws.list_gpus() if load_gpu(name).architecture)
+DATA_SHEET = {  # what a data sheet and a latency test give
+    "name": "mine",
+    "architecture": "sm_86",
+    "sms": 46,
+    "clock_ghz": 1.7,
+    "sm": {"schedulers": 4, "max_warps": 48, "registers": 65536},
+    "memory": {"latency_cycles": 500, "bandwidth_gbs": 400.0},
+}
+
+
+def changed(data: dict[str, Any], **memory: Any) -> dict[str, Any]:
+    return data | {"memory": {key: value for key, value in (data["memory"] | memory).items() if value is not None}}
+
+
+def test_chips_of_six_generations() -> None:
+    found = {load_gpu(name).generation for name in MODERN}
+    assert found == {"Pascal", "Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell"}
+    names = "titan_x v100 t4 a40 a100 a100_40gb rtx4090 l40 h100 h100_pcie h200 rtx5090"
+    assert set(names.split()) <= set(MODERN)
+
+
+@pytest.mark.parametrize("name", MODERN)
+class TestEveryModernChip:
+    def test_every_value_has_its_source(self, name: str) -> None:
+        architecture = load_gpu(name).architecture
+        for kind, file in (("gpus", name), ("architectures", architecture)):
+            text = (params.params_dir() / kind / f"{file}.toml").read_text(encoding="utf-8")
+            values = [line for line in text.splitlines() if re.match(r"\w+ = ", line)]
+            assert len(values) > 10
+            assert [line for line in values if not re.search(r"#.*\w", line)] == []
+            assert [line for line in values if "assumed" in line and not re.search(r"assumed: \w", line)] == []
+            cited = set(re.findall(r"\b(AT|OC|CG|PT|HU|GB|MT|LU|AS|AR|JV|JT|AB|PG)\b", "".join(values)))
+            explained = set(re.findall(r"^# (\w\w) = ", text, re.MULTILINE))
+            assert cited <= explained
+
+    def test_bounds_follow_from_the_lanes(self, name: str) -> None:
+        gpu = load_gpu(name)
+        assert gpu.unit_ipc("alu") in (2.0, 4.0)
+        assert gpu.memory.bandwidth_gbs <= gpu.memory.pin_bandwidth_gbs
+        assert gpu.memory.queue.dram_gbs > gpu.memory.bandwidth_gbs
+        assert gpu.memory.queue.crossbar_gbs > gpu.memory.bandwidth_gbs
+        assert gpu.memory.l1_latency_cycles < gpu.memory.l2_latency_cycles < gpu.memory.latency_cycles
+
+    def test_runs(self, name: str) -> None:
+        """A dependent chain of adds of one warp shows the latency of the add."""
+        ds = ws.simulate(name, "add_chain", warps=1, block_warps=1, sms=1, engine="reference", warmup=400, cycles=400)
+        assert float(ds.ipc.sum()) == pytest.approx(1 / load_gpu(name).ops["alu"].latency_cycles, rel=0.02)
+
+    def test_its_description_is_complete(self, name: str) -> None:
+        gpu = load_gpu(name)
+        assert Gpu.from_dict(gpu.to_dict()) == gpu
+        assert complete(gpu.to_dict())[1] == {}
+
+
+@pytest.mark.parametrize("name", list_architectures())
+def test_each_architecture_serves_a_data_sheet(name: str) -> None:
+    gpu = Gpu.from_dict({"name": "x", "architecture": name, "sms": 10, "clock_ghz": 1.5, "memory": DATA_SHEET["memory"]})
+    assert gpu.title == "x"
+    assert set(tomllib.loads((params.params_dir() / "architectures" / f"{name}.toml").read_text())["ops"]) == set(gpu.ops)
+
+
+def test_a_data_sheet_is_enough() -> None:
+    gpu, (_, defaults) = Gpu.from_dict(DATA_SHEET), complete(DATA_SHEET)
+    assert gpu.memory.queue.dram_servers == SERVERS_PER_CHANNEL * round(400 / 24)
+    assert gpu.memory.queue.dram_gbs == round(STAGE_RATE * 400, 1)
+    assert gpu.memory.pin_bandwidth_gbs == round(400 / 0.93, 1)
+    assert defaults["ops.alu.latency_cycles"] == "params/architectures/sm_86.toml"
+    assert defaults["memory.queue.dram_servers"].startswith("rule: ")
+    assert not {"sms", "clock_ghz", "sm.schedulers", "memory.latency_cycles", "memory.bandwidth_gbs"} & set(defaults)
+
+
+def test_what_a_file_states_is_kept() -> None:
+    data = changed(DATA_SHEET, queue={"dram_servers": 7}) | {"ops": {"alu": {"latency_cycles": 5}}}
+    gpu = Gpu.from_dict(data)
+    assert (gpu.memory.queue.dram_servers, gpu.ops["alu"].latency_cycles, gpu.ops["alu"].pipe) == (7, 5, "math")
+
+
+def test_mean_wait_is_that_of_the_stage() -> None:
+    """Half a service at the load one half of M/D/1: b x / (c - x) with x = c / 2."""
+    gpu = Gpu.from_dict(DATA_SHEET)
+    service = 128 * gpu.memory.queue.dram_servers / (gpu.memory.queue.dram_gbs / gpu.clock_ghz)
+    latency = float(gpu.memory.contention.latency(gpu.memory.queue.dram_gbs / 2))
+    assert latency - gpu.memory.latency_cycles == pytest.approx(service / 2, rel=0.01)
+
+
+def test_the_pins_give_the_sustained_bandwidth() -> None:
+    gpu = Gpu.from_dict(changed(DATA_SHEET, bandwidth_gbs=None, pin_bandwidth_gbs=1000.0))
+    assert gpu.memory.bandwidth_gbs == 930.0
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (DATA_SHEET | {"architecture": "sm_99"}, "architecture = \"sm_99\": architectures: 'sm_99' is unknown, did you mean"),
+        (DATA_SHEET | {"architecture": 8.6}, "architecture = 8.6: must be"),
+        (changed(DATA_SHEET, bandwidth_gbs=None), "memory.bandwidth_gbs is missing"),
+        (changed(DATA_SHEET, bandwidth_gbs=-1), "memory.bandwidth_gbs = -1: must be"),
+        (changed(DATA_SHEET, queue=3), "memory.queue = 3: must be a table"),
+        (changed(DATA_SHEET, latency_cycles=None), "memory.latency_cycles is missing"),
+        (DATA_SHEET | {"memory": 1}, "memory = 1: must be a table"),
+        (DATA_SHEET | {"clock_ghz": "fast"}, 'clock_ghz = "fast": must be'),
+    ],
+)
+def test_errors_name_the_key(data: dict[str, Any], says: str) -> None:
+    with pytest.raises(GpuFileError, match=re.escape(says)):
+        Gpu.from_dict(data)
+
+
+def test_architecture_is_a_label() -> None:
+    gpu = load_gpu("v100")
+    assert gpu.model_copy(update={"architecture": None}).identity() == gpu.identity()
+
+
+def test_a_file_of_ones_own(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "mine.toml"
+    own = ['name = "mine"', 'architecture = "SM_90"', "sms = 100", "clock_ghz = 1.5"]
+    file.write_text("\n".join([*own, "[memory]", "latency_cycles = 600", "bandwidth_gbs = 2000"]))
+    with caplog.at_level("INFO", logger="warpsim"):
+        assert load_gpu(file).sm.max_warps == 64
+    assert "values are defaults of SM_90" in caplog.text

@@ -1,0 +1,127 @@
+"""What a chip file may leave out: the defaults of its architecture, and what follows from latency and bandwidth.
+
+A file params/architectures/NAME.toml holds what all chips of one compute capability have in common, with the source of every
+value. A chip that names it as its `architecture` states only what is its own. The parameters of the memory's queue follow from
+the sustained bandwidth, where neither a fit nor the number of channels is known (docs/chips.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from warpsim.hardware import files as params
+from warpsim.units import COALESCED_BYTES, gbs_to_bytes_per_cycle
+
+SUSTAINED_SHARE = 0.93
+"""Sustained bandwidth over that of the pins, where a file states one of them: between HBM's 0.91 to 0.96 and GDDR's 0.92 to 0.97
+(gpu-stream of te42kyfo/gpu-benches, commit 1c36d509; Luo et al. 2024, Table V)."""
+
+STAGE_RATE = 1.1
+"""Rate of the DRAM stage of the queue over the sustained bandwidth, before it is fitted; V's fits give 1.03 to 1.23."""
+
+SERVERS_PER_CHANNEL = 3
+"""Servers of the DRAM stage for each channel of the memory, before they are fitted."""
+
+CHANNEL_GBS = 24.0
+"""Bandwidth of a channel where the number of channels is not known; HBM2 to HBM3e and GDDR6 to GDDR7 have 14 to 42."""
+
+CROSSBAR_RATE = 2.5
+"""Rate of the first stage, L2, over the sustained bandwidth, where it is not known; the chips in params/gpus have 2 to 6."""
+
+
+def list_architectures() -> list[str]:
+    """Returns the names of the architectures in the package."""
+    return params.list_names("architectures")
+
+
+def complete(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns the description of a chip with what it leaves out, and the origin of each value that was filled in, by its key.
+
+    A chip that names no architecture is returned as it is.
+
+    Raises:
+        ValueError: there is no architecture of that name.
+    """
+    name = data.get("architecture")
+    if not isinstance(name, str):
+        return dict(data), {}
+    common = _architecture(name)
+    defaults: dict[str, str] = {}
+    whole = _merged(data, common, f"params/architectures/{name.lower()}.toml", (), defaults)
+    if isinstance(data.get("name"), str) and "title" not in whole:
+        whole["title"], defaults["title"] = data["name"], "the name"
+    memory, clock = whole.get("memory"), whole.get("clock_ghz")
+    if isinstance(memory, dict):
+        for key, value, how in _derived(memory, clock):
+            table, _, last = key.rpartition(".")
+            place = memory if not table else memory.setdefault(table, {})
+            if isinstance(place, dict) and last not in place:
+                place[last], defaults[f"memory.{key}"] = value, how
+    return whole, defaults
+
+
+@cache
+def _architecture(name: str) -> dict[str, Any]:
+    return params.read_toml(params.resolve("architectures", name))
+
+
+def _merged(
+    data: Mapping[str, Any], common: Mapping[str, Any], origin: str, place: tuple[str, ...], defaults: dict[str, str]
+) -> dict[str, Any]:
+    """Returns the values of `data`, and those of `common` for the keys that it lacks; notes the latter in `defaults`."""
+    whole = dict(data)
+    for key, value in common.items():
+        here = (*place, key)
+        if key not in whole:
+            whole[key] = _merged({}, value, origin, here, defaults) if isinstance(value, Mapping) else value
+            if not isinstance(value, Mapping):
+                defaults[".".join(here)] = origin
+        elif isinstance(value, Mapping) and isinstance(whole[key], Mapping):
+            whole[key] = _merged(whole[key], value, origin, here, defaults)
+    return whole
+
+
+def _derived(memory: Mapping[str, Any], clock_ghz: Any) -> Iterator[tuple[str, Any, str]]:
+    """Yields what follows from the keys of [memory] that are numbers: key, value, and the rule in words."""
+    pins, sustained, latency = (memory.get(key) for key in ("pin_bandwidth_gbs", "bandwidth_gbs", "latency_cycles"))
+    if _is_number(pins) and not _is_number(sustained):
+        sustained = round(SUSTAINED_SHARE * pins, 1)
+        yield "bandwidth_gbs", sustained, f"rule: {SUSTAINED_SHARE:g} x pin_bandwidth_gbs"
+    elif _is_number(sustained) and not _is_number(pins):
+        yield "pin_bandwidth_gbs", round(sustained / SUSTAINED_SHARE, 1), f"rule: bandwidth_gbs / {SUSTAINED_SHARE:g}"
+    if not _is_number(sustained) or not sustained > 0:
+        return
+    channels = max(1, round(sustained / CHANNEL_GBS))
+    rule = {
+        "latency_offset_cycles": (0.0, "rule: latency_cycles is that of an idle memory"),
+        "crossbar_servers": (channels, f"rule: a slice of L2 for each {CHANNEL_GBS:g} GB/s of bandwidth_gbs"),
+        "crossbar_gbs": (round(CROSSBAR_RATE * sustained, 1), f"rule: {CROSSBAR_RATE:g} x bandwidth_gbs"),
+        "dram_servers": (
+            SERVERS_PER_CHANNEL * channels,
+            f"rule: {SERVERS_PER_CHANNEL} for each {CHANNEL_GBS:g} GB/s of bandwidth_gbs",
+        ),
+        "dram_gbs": (round(STAGE_RATE * sustained, 1), f"rule: {STAGE_RATE:g} x bandwidth_gbs"),
+    }
+    queue = memory.get("queue", {})
+    if not isinstance(queue, Mapping):
+        return
+    for key, (value, how) in rule.items():
+        yield f"queue.{key}", value, how
+    full = {key: queue.get(key, value) for key, (value, _) in rule.items()}
+    if "contention" in memory or not all(map(_is_number, (*full.values(), latency, clock_ghz))):
+        return
+    if not full["dram_gbs"] > 0 or not clock_ghz > 0:
+        return
+    per_cycle = gbs_to_bytes_per_cycle(full["dram_gbs"], clock_ghz)
+    half_service = COALESCED_BYTES * full["dram_servers"] / per_cycle / 2
+    how = "rule: mean wait of the DRAM stage with random arrivals (Pollaczek-Khinchine)"
+    yield "contention.a_cycles", float(latency + full["latency_offset_cycles"]), how
+    yield "contention.b_cycles", round(half_service, 1), how
+    yield "contention.c_gbs", full["dram_gbs"], how
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
