@@ -86,23 +86,21 @@ def _merged(
 
 def _derived(memory: Mapping[str, Any], clock_ghz: Any) -> Iterator[tuple[str, Any, str]]:
     """Yields what follows from the keys of [memory] that are numbers: key, value, and the rule in words."""
-    pins, sustained, latency = (memory.get(key) for key in ("pin_bandwidth_gbs", "bandwidth_gbs", "latency_cycles"))
-    if _is_number(pins) and not _is_number(sustained):
+    pins, sustained, latency = (_number(memory.get(key)) for key in ("pin_bandwidth_gbs", "bandwidth_gbs", "latency_cycles"))
+    if pins is not None and "bandwidth_gbs" not in memory:
         sustained = round(SUSTAINED_SHARE * pins, 1)
         yield "bandwidth_gbs", sustained, f"rule: {SUSTAINED_SHARE:g} x pin_bandwidth_gbs"
-    elif _is_number(sustained) and not _is_number(pins):
-        yield "pin_bandwidth_gbs", round(sustained / SUSTAINED_SHARE, 1), f"rule: bandwidth_gbs / {SUSTAINED_SHARE:g}"
-    if not _is_number(sustained) or not sustained > 0:
+    if sustained is None:
         return
+    if "pin_bandwidth_gbs" not in memory:
+        yield "pin_bandwidth_gbs", round(sustained / SUSTAINED_SHARE, 1), f"rule: bandwidth_gbs / {SUSTAINED_SHARE:g}"
     channels = max(1, round(sustained / CHANNEL_GBS))
-    rule = {
+    each = f"each {CHANNEL_GBS:g} GB/s of bandwidth_gbs"
+    rule: dict[str, tuple[float, str]] = {
         "latency_offset_cycles": (0.0, "rule: latency_cycles is that of an idle memory"),
-        "crossbar_servers": (channels, f"rule: a slice of L2 for each {CHANNEL_GBS:g} GB/s of bandwidth_gbs"),
+        "crossbar_servers": (channels, f"rule: a slice of L2 for {each}"),
         "crossbar_gbs": (round(CROSSBAR_RATE * sustained, 1), f"rule: {CROSSBAR_RATE:g} x bandwidth_gbs"),
-        "dram_servers": (
-            SERVERS_PER_CHANNEL * channels,
-            f"rule: {SERVERS_PER_CHANNEL} for each {CHANNEL_GBS:g} GB/s of bandwidth_gbs",
-        ),
+        "dram_servers": (SERVERS_PER_CHANNEL * channels, f"rule: {SERVERS_PER_CHANNEL} for {each}"),
         "dram_gbs": (round(STAGE_RATE * sustained, 1), f"rule: {STAGE_RATE:g} x bandwidth_gbs"),
     }
     queue = memory.get("queue", {})
@@ -110,18 +108,19 @@ def _derived(memory: Mapping[str, Any], clock_ghz: Any) -> Iterator[tuple[str, A
         return
     for key, (value, how) in rule.items():
         yield f"queue.{key}", value, how
-    full = {key: queue.get(key, value) for key, (value, _) in rule.items()}
-    if "contention" in memory or not all(map(_is_number, (*full.values(), latency, clock_ghz))):
+    offset = queue.get("latency_offset_cycles", 0.0)
+    servers, rate = (_number(queue.get(key, rule[key][0])) for key in ("dram_servers", "dram_gbs"))
+    clock = _number(clock_ghz)
+    if latency is None or servers is None or rate is None or clock is None or not isinstance(offset, int | float):
         return
-    if not full["dram_gbs"] > 0 or not clock_ghz > 0:
-        return
-    per_cycle = gbs_to_bytes_per_cycle(full["dram_gbs"], clock_ghz)
-    half_service = COALESCED_BYTES * full["dram_servers"] / per_cycle / 2
+    half_service = COALESCED_BYTES * servers / gbs_to_bytes_per_cycle(rate, clock) / 2
     how = "rule: mean wait of the DRAM stage with random arrivals (Pollaczek-Khinchine)"
-    yield "contention.a_cycles", float(latency + full["latency_offset_cycles"]), how
+    yield "contention.a_cycles", float(latency + offset), how
     yield "contention.b_cycles", round(half_service, 1), how
-    yield "contention.c_gbs", full["dram_gbs"], how
+    yield "contention.c_gbs", rate, how
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+def _number(value: object) -> float | None:
+    """Returns a number above 0; None for anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+    return value if is_number else None  # type: ignore[return-value]
