@@ -59,3 +59,9 @@ def test_spans(numbers: list[int], text: str) -> None:
 def test_errors_are_value_errors() -> None:
     assert issubclass(InvalidPoint, ValueError)
     assert issubclass(DeadlockError, ValueError)
+
+
+def test_a_choice_in_any_case():
+    assert choice("scheduler", "GTO", ("lrr", "gto")) == "gto"
+    with pytest.raises(ValueError, match="scheduler = 'gt'"):
+        choice("scheduler", "gt", ("lrr", "gto"))

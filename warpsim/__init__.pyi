@@ -14,7 +14,6 @@ from .hardware.gpu import load_gpu as load_gpu
 from .hardware.gpu import write_queue_parameters as write_queue_parameters
 from .hardware.residency import Launch as Launch
 from .hardware.residency import Residency as Residency
-from .hardware.residency import occupancy as occupancy
 from .kernels import Access as Access
 from .kernels import Conditional as Conditional
 from .kernels import Instruction as Instruction
@@ -23,6 +22,7 @@ from .kernels import KernelFileError as KernelFileError
 from .kernels import Loop as Loop
 from .kernels import list_kernels as list_kernels
 from .kernels import load_kernel as load_kernel
+from .kernels.residency import occupancy as occupancy
 from .simulation.api import simulate as simulate
 from .simulation.point import from_provenance as from_provenance
 from .simulation.run import TraceLimitError as TraceLimitError

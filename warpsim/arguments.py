@@ -41,7 +41,7 @@ def integer(name: str, value: object, least: int = 1, most: int | None = None, *
 
 
 def choice(name: str, value: object, allowed: Collection[str]) -> str:
-    """Checks a word.
+    """Returns the allowed word that is meant; upper and lower case are the same.
 
     Raises:
         TypeError: the value is no text.
@@ -50,9 +50,10 @@ def choice(name: str, value: object, allowed: Collection[str]) -> str:
     words = ", ".join(allowed)
     if not isinstance(value, str):
         raise TypeError(f"{name} = {value!r}: must be one of {words}")
-    if value not in allowed:
+    found = value if value in allowed else next((word for word in allowed if word.lower() == value.lower()), None)
+    if found is None:
         raise ValueError(f"{name} = {value!r}: must be one of {words}")
-    return value
+    return found
 
 
 def spans(numbers: Iterable[int], separator: str = ", ") -> str:

@@ -76,3 +76,28 @@ def test_nothing_is_issued_without_warps_and_arrays_are_points(name, program):
     one_by_one = [model.throughput(gpu, program, warps=n).ipc.sum().item() for n in (0, 4, 8)]
     assert over.values.tolist() == pytest.approx(one_by_one, nan_ok=False)
     assert over[0] == 0 and over[1] > 0
+
+
+def test_every_model_takes_names_and_arguments_of_the_builder():
+    gpu = load_gpu("kepler")
+    for name in models.NAMES:
+        model = models.load(name)
+        kernel, arguments = ("load_chain", {}) if name == "littles_law" else ("mix", {"alpha": 8})
+        program = kernels.chain("load") if name == "littles_law" else kernels.mix(8)
+        np.testing.assert_array_equal(
+            model.throughput("Kepler", kernel, warps=[4, 8], **arguments).ipc, model.throughput(gpu, program, warps=[4, 8]).ipc
+        )
+        for other in ("needed_warps", "bottleneck"):
+            if hasattr(model, other):
+                given = {"warps": 8} if other == "bottleneck" else {}
+                by_name = getattr(model, other)("kepler", kernel, **given, **arguments)
+                assert by_name == getattr(model, other)(gpu, program, **given), name
+
+
+def test_a_wrong_name_or_argument_of_a_model():
+    with pytest.raises(ValueError, match="'keplr' is unknown"):
+        models.volkov.throughput("keplr", "mix", warps=8)
+    with pytest.raises(ValueError, match="'mixx' is unknown"):
+        models.roofline.bottleneck("kepler", "mixx")
+    with pytest.raises(TypeError, match="beta"):
+        models.volkov.needed_warps("kepler", "mix", beta=8)

@@ -55,3 +55,8 @@ def test_seeds_of_replicates_never_change() -> None:
         359681782313493133,
     ]
     assert replicate_seed(b"", 2**40) == 16706341706723472316
+
+
+def test_words_in_any_case():
+    point = make_point("Kepler", "MIX", warps=4, scheduler="GTO", memory="Fixed")
+    assert (point.gpu.name, point.kernel.name, point.scheduler, point.memory) == ("kepler", "mix", "gto", "fixed")

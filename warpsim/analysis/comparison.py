@@ -89,7 +89,7 @@ def compare(
     ops = schema.result_ops([gpu])
     op = _default_op(kernel, ops) if op is None else op
     issued = [name for name in ops if name in kernel.ops and name != "exit"]
-    choice("op", op, issued)
+    op = choice("op", op, issued)
     occupancies = _occupancies(gpu, kernel, block_warps) if warps is None else list(warps)
     if not occupancies or sorted(set(occupancies)) != occupancies:
         raise ValueError(f"warps = {occupancies}: must be at least one number, ascending, each once")

@@ -73,7 +73,7 @@ def check_fields_act(fields: Iterable[str], memory: str) -> None:
         path = ".".join(_path(key))
         for prefix in _prefixes(path):
             models, instead = _READ_BY.get(prefix, ((), _NEVER_READ.get(prefix)))
-            if memory not in models and instead is not None:
+            if str(memory).lower() not in models and instead is not None:
                 reader = f"a simulation with memory = {memory!r}" if models else "a simulation"
                 hint = f"; change {'' if ' ' in instead else 'gpu.'}{instead} instead" if instead else ""
                 raise ValueError(f"gpu.{key}: {reader} does not read it{hint}")

@@ -52,6 +52,5 @@ def load(name: str) -> ModuleType:
         TypeError: `name` is not a string.
         ValueError: there is no model of this name.
     """
-    choice("name", name, NAMES)
-    model: ModuleType = __getattr__(name)
+    model: ModuleType = __getattr__(choice("name", name, NAMES))
     return model

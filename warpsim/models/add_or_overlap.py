@@ -30,13 +30,14 @@ from numpy.typing import ArrayLike
 from warpsim.arguments import choice
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
-from warpsim.models.parts.common import axis, check_fraction, quantity
+from warpsim.models.parts.common import accepts_names, axis, check_fraction, quantity
 from warpsim.models.parts.needed import smallest_warps
 from warpsim.models.parts.profile import Part, Profile, dataset, profile, refuse
 
 Times = Literal["overlap", "add"]
 
 
+@accepts_names
 def throughput(
     gpu: Gpu,
     kernel: Kernel,
@@ -71,10 +72,11 @@ def throughput(
         f"{name}_time": quantity(cycles, "cycles", f"{name} instructions alone, per {of.per} and SM")
         for name, cycles in parts.items()
     }
-    equations = "V 4.11" if times == "overlap" else "V 4.12"
+    equations = "V 4.11" if times.lower() == "overlap" else "V 4.12"
     return dataset(of, (1 / together).where(n > 0, 0.0), n, source=f"warpsim.models.add_or_overlap, {equations}", **named)
 
 
+@accepts_names
 def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0, times: Times = "overlap") -> float:
     """Returns the smallest occupancy that attains a fraction of the largest throughput.
 
@@ -92,6 +94,7 @@ def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0, times: Time
     return smallest_warps(rate, fraction * peak)
 
 
+@accepts_names
 def execution_time(
     gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, times: Times = "overlap"
 ) -> xr.DataArray:
@@ -99,6 +102,7 @@ def execution_time(
     return throughput(gpu, kernel, warps=warps, times=times)["execution_time"]
 
 
+@accepts_names
 def bottleneck(gpu: Gpu, kernel: Kernel, *, warps: float) -> str:
     """Returns the part that takes longest at an occupancy: "arithmetic", "smem" or "memory"."""
     parts = part_times(_covered(gpu, kernel), axis("warps", warps, at_least=0))
@@ -128,8 +132,8 @@ def _covered(gpu: Gpu, kernel: Kernel) -> Profile:
 
 
 def _together(parts: dict[str, xr.DataArray], times: Times) -> xr.DataArray:
-    choice("times", times, ("overlap", "add"))
+    combine = choice("times", times, ("overlap", "add"))
     arithmetic, smem, memory = parts.values()
-    if times == "add":
+    if combine == "add":
         return arithmetic + smem + memory
     return xr.concat([arithmetic, smem, memory], dim="part").max("part")

@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction, Kernel
 from warpsim.kernels.statements import MEMORY_OPS
-from warpsim.models.parts.common import axis, check_fraction, quantity
+from warpsim.models.parts.common import accepts_names, axis, check_fraction, quantity
 from warpsim.models.parts.longest_path import longest_path
 from warpsim.models.parts.needed import smallest_warps
 from warpsim.models.parts.profile import Part, busy, count, dataset, part_of, profile, refuse, sequence
@@ -41,6 +41,7 @@ from warpsim.models.parts.profile import Part, busy, count, dataset, part_of, pr
 _HIDDEN = 1e6  # enough warps to hide any latency
 
 
+@accepts_names
 def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> xr.Dataset:
     """Returns the throughput: one warp, or repetition, per "latency" of a warp and SM (V 7.2).
 
@@ -64,6 +65,7 @@ def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> 
     return dataset(model.of, 1 / latency, n, source="warpsim.models.baghsorkhi, V 7.2", warp_latency=latency)
 
 
+@accepts_names
 def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0) -> float:
     """Returns the smallest occupancy in warps per SM that attains a fraction of the model's largest throughput.
 
@@ -80,6 +82,7 @@ def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0) -> float:
     return smallest_warps(rate, fraction * rate(_HIDDEN))
 
 
+@accepts_names
 def execution_time(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> xr.DataArray:
     """Returns the cycles in which an SM executes all its warps once, or one repetition of their endless loop."""
     return throughput(gpu, kernel, warps=warps)["execution_time"]

@@ -24,11 +24,12 @@ from numpy.typing import ArrayLike
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
-from warpsim.models.parts.common import NotCoveredError, axis
+from warpsim.models.parts.common import NotCoveredError, accepts_names, axis
 from warpsim.models.parts.profile import dataset, profile, refuse
 from warpsim.models.parts.warp_path import warp_path
 
 
+@accepts_names
 def throughput(
     gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, model: Literal[1, 2, 3] = 3
 ) -> xr.Dataset:
@@ -64,6 +65,7 @@ def throughput(
     return dataset(of, rate, n, source=f"warpsim.models.chen_aamodt, V 4.13, model {model}")
 
 
+@accepts_names
 def execution_time(
     gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, model: Literal[1, 2, 3] = 3
 ) -> xr.DataArray:

@@ -28,12 +28,13 @@ from numpy.typing import ArrayLike
 from warpsim.arguments import choice
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
-from warpsim.models.parts.common import NotCoveredError, axis, check_fraction
+from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, check_fraction
 from warpsim.models.parts.profile import Profile, busy, count, dataset, profile, refuse
 
 Variant = Literal["saavedra_barrera", "agarwal"]
 
 
+@accepts_names
 def needed_warps(
     gpu: Gpu,
     kernel: Kernel,
@@ -63,6 +64,7 @@ def needed_warps(
     return fraction * _period(run, wait, switch, variant) / (run + switch)
 
 
+@accepts_names
 def throughput(
     gpu: Gpu,
     kernel: Kernel,
@@ -90,6 +92,7 @@ def throughput(
     return dataset(of, rate, n, source=f"warpsim.models.coarse_grained, V 4.9, {variant}")
 
 
+@accepts_names
 def execution_time(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, **arguments: Any) -> xr.DataArray:
     """Returns the cycles in which an SM executes all its warps once, or one repetition of their endless loop.
 
@@ -98,6 +101,7 @@ def execution_time(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray,
     return throughput(gpu, kernel, warps=warps, **arguments)["execution_time"]
 
 
+@accepts_names
 def prefetch_distance(gpu: Gpu, kernel: Kernel, *, instruction_cycles: float = 1.0) -> int:
     """Returns the number of iterations by which data is prefetched (Mowry et al. 1992, as in V 4.9).
 
@@ -146,4 +150,4 @@ def _cycles(
 
 
 def _period(run: float, wait: float, switch: float, variant: str) -> float:
-    return run + wait + (switch if variant == "saavedra_barrera" else 0.0)
+    return run + wait + (switch if variant.lower() == "saavedra_barrera" else 0.0)

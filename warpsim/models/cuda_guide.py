@@ -22,10 +22,11 @@ from numpy.typing import ArrayLike
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
-from warpsim.models.parts.common import NotCoveredError, axis, check_fraction
+from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, check_fraction
 from warpsim.models.parts.profile import Profile, busy, dataset, profile, refuse
 
 
+@accepts_names
 def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0, refined: bool = False) -> float:
     """Returns the warps per SM that attain a fraction of the peak instruction throughput (V 4.8, Table 4.3).
 
@@ -44,6 +45,7 @@ def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0, refined: bo
     return fraction * _wait(of, refined) / _issue_time(of, refined)
 
 
+@accepts_names
 def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, refined: bool = False) -> xr.Dataset:
     """Returns the throughput: proportional to the warps, up to the peak at the needed number.
 
@@ -64,6 +66,7 @@ def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, ref
     return dataset(of, rate, n, source="warpsim.models.cuda_guide, V 4.8")
 
 
+@accepts_names
 def execution_time(
     gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, refined: bool = False
 ) -> xr.DataArray:

@@ -40,7 +40,7 @@ from numpy.typing import ArrayLike
 from warpsim.arguments import choice
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction, Kernel
-from warpsim.models.parts.common import NotCoveredError, axis, quantity
+from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, quantity
 from warpsim.models.parts.longest_path import longest_path
 from warpsim.models.parts.profile import dataset, part_of, profile, refuse, sequence
 
@@ -74,6 +74,7 @@ class Profile(NamedTuple):
     instructions: int
 
 
+@accepts_names
 def throughput(
     gpu: Gpu,
     kernel: Kernel,
@@ -105,7 +106,7 @@ def throughput(
     Warns:
         RuntimeWarning: throughput is negative.
     """
-    choice("scheduler", scheduler, ("lrr", "gto"))
+    scheduler = "lrr" if choice("scheduler", scheduler, ("lrr", "gto")) == "lrr" else "gto"
     cores_per_sm = _cores(gpu)
     n = axis("warps", warps, at_least=0)
     alone = intervals(gpu, kernel)
@@ -131,6 +132,7 @@ def throughput(
     )
 
 
+@accepts_names
 def execution_time(
     gpu: Gpu,
     kernel: Kernel,
@@ -148,6 +150,7 @@ def execution_time(
     return ds["execution_time"]
 
 
+@accepts_names
 def intervals(gpu: Gpu, kernel: Kernel) -> Profile:
     """Returns the interval profile of a warp alone that issues at most one instruction per cycle (V 7.5).
 

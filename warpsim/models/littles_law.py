@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from warpsim import units
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction, Kernel, Loop
-from warpsim.models.parts.common import NotCoveredError, axis, check_fraction, peak_bandwidth, quantity, result
+from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, check_fraction, peak_bandwidth, quantity, result
 from warpsim.models.parts.costs import cost
 from warpsim.models.parts.warp_path import warp_path
 from warpsim.models.parts.worksheet import Worksheet, worksheet
@@ -33,6 +33,7 @@ from warpsim.models.parts.worksheet import Worksheet, worksheet
 _UNITS = ("alu", "sfu", "smem")
 
 
+@accepts_names
 def parallelism(
     gpu: Gpu, *, bandwidth: Literal["sustained", "pin"] = "sustained", memory_latency: float | None = None
 ) -> xr.Dataset:
@@ -79,6 +80,7 @@ def parallelism(
     )
 
 
+@accepts_names
 def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> xr.Dataset:
     """Returns the throughput of one class of instructions: min(concurrency / latency, peak) (V 3.2, 4.2; VT).
 
@@ -108,6 +110,7 @@ def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> 
     return result(gpu, {op: ipc}, others, source="warpsim.models.littles_law, V 4.2")
 
 
+@accepts_names
 def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0) -> float:
     """Returns the warps per SM that attain a fraction of the peak (V 3.3, 4.2; VT).
 

@@ -23,11 +23,12 @@ from numpy.typing import ArrayLike
 from warpsim import units
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
-from warpsim.models.parts.common import NotCoveredError, axis, quantity
+from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, quantity
 from warpsim.models.parts.costs import MEMORY
 from warpsim.models.parts.profile import Profile, dataset, profile
 
 
+@accepts_names
 def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> xr.Dataset:
     """Returns the attainable throughput, the same at every occupancy.
 
@@ -59,17 +60,20 @@ def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> 
     )
 
 
+@accepts_names
 def execution_time(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> xr.DataArray:
     """Returns the cycles in which an SM executes all its warps once, or one repetition of their endless loop."""
     return throughput(gpu, kernel, warps=warps)["execution_time"]
 
 
-def bottleneck(gpu: Gpu, kernel: Kernel) -> str:
-    """Returns the lower roof: "alu" or "memory"."""
+@accepts_names
+def bottleneck(gpu: Gpu, kernel: Kernel, *, warps: float | None = None) -> str:
+    """Returns the lower roof: "alu" or "memory". It is the same at every occupancy."""
     cycles = _cycles(_covered(gpu, kernel))
     return max(cycles, key=lambda resource: cycles[resource])
 
 
+@accepts_names
 def ridge(gpu: Gpu) -> float:
     """Returns the operational intensity at which the roofs meet, in operations per byte."""
     return units.ipc_to_ops_per_cycle(_peak(gpu)) * gpu.sms / gpu.bandwidth_bytes_per_cycle

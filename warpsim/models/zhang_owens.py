@@ -31,12 +31,13 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction, Kernel, Loop
 from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.models import volkov
-from warpsim.models.parts.common import NotCoveredError, axis
+from warpsim.models.parts.common import NotCoveredError, accepts_names, axis
 from warpsim.models.parts.profile import Part, dataset, profile, refuse
 
 _FREE = ("branch", "exit")
 
 
+@accepts_names
 def microbenchmarks(gpu: Gpu, kernel: Kernel) -> dict[str, Kernel]:
     """Returns the kernels whose throughput the model needs: a dependent chain of each class of instructions.
 
@@ -50,6 +51,7 @@ def microbenchmarks(gpu: Gpu, kernel: Kernel) -> dict[str, Kernel]:
     return {_label(part): _chain(part) for part in profile(gpu, kernel).parts if part.op not in _FREE}
 
 
+@accepts_names
 def throughput(
     gpu: Gpu,
     kernel: Kernel,
@@ -77,7 +79,7 @@ def throughput(
         TypeError: `warps` is not numeric.
         ValueError: `warps` is below 0, `measured` lacks an instruction or an occupancy, or `times` is another word.
     """
-    choice("times", times, ("overlap", "add"))
+    combine = choice("times", times, ("overlap", "add"))
     n = axis("warps", warps, at_least=0)
     needed = microbenchmarks(gpu, kernel)
     of = profile(gpu, kernel)
@@ -99,10 +101,11 @@ def throughput(
     if not together:
         raise NotCoveredError(f"{kernel.name}: zhang_owens does not cover kernels of branches and exits only")
     parts = xr.concat(list(together.values()), dim="part")
-    rate = 1 / (parts.max("part") if times == "overlap" else parts.sum("part", skipna=False))
+    rate = 1 / (parts.max("part") if combine == "overlap" else parts.sum("part", skipna=False))
     return dataset(of, rate.where(n > 0, 0.0), n, source="warpsim.models.zhang_owens, V 7.3")
 
 
+@accepts_names
 def execution_time(
     gpu: Gpu,
     kernel: Kernel,

@@ -100,7 +100,7 @@ def simulate(
         replicates=replicates, seed=seed, sms=sms, warmup=warmup, cycles=cycles,
     )  # fmt: skip
     threads = integer("threads", threads, 1)
-    choice("engine", engine, ENGINES)
+    engine = choice("engine", engine, ENGINES)
     labels: dict[str, Any] = {}
     if engine == "reference":
         if trace is not None:

@@ -103,8 +103,9 @@ def make_point(
     if unknown:
         raise TypeError(f"{unknown[0]}: must be one of {', '.join(ARGUMENTS)}{did_you_mean(unknown[0], ARGUMENTS)}")
     point = Point(gpu, kernel, resolve_launch(gpu, kernel, warps, block_warps, launch), **settings)
-    choice("scheduler", point.scheduler, POLICIES)
-    choice("memory", point.memory, MEMORY_MODELS)
+    point = replace(
+        point, scheduler=choice("scheduler", point.scheduler, POLICIES), memory=choice("memory", point.memory, MEMORY_MODELS)
+    )
     if point.memory == "measured" and not gpu.memory.measured:
         raise InvalidPoint(f"memory = 'measured': latency quantiles were not measured on {gpu.name}; use 'queue' or 'fixed'")
     uneven = barriers_not_reached_by_all(kernel)

@@ -41,7 +41,7 @@ from warpsim.hardware.residency import default_block_warps
 from warpsim.kernels import Kernel
 from warpsim.models.hong_kim.equations import Parameters, Solution, equations, parallel_warps
 from warpsim.models.hong_kim.transactions import HalfWarpTransactions, coalesces, half_warp_transactions
-from warpsim.models.parts.common import NotCoveredError, axis, check_grid, peak_bandwidth, quantity, result
+from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, check_grid, peak_bandwidth, quantity, result
 from warpsim.models.parts.counts import Counts, bank_conflicts, counts
 from warpsim.models.parts.warp_parallelism import counted_result, warp_parallelism
 from warpsim.models.parts.warp_path import names_warps
@@ -81,6 +81,7 @@ DEPARTURE_DELAYS = {"G80": DepartureDelays(10, 4), "GT200": DepartureDelays(40, 
 """HK Table 6 by generation. G80 is the FX5600, which also represents 8800GTX and 8800GT (HK 5.1); GT200 is the GTX280."""
 
 
+@accepts_names
 def parameters(
     gpu: Gpu,
     kernel: Kernel,
@@ -153,6 +154,7 @@ def parameters(
     )
 
 
+@accepts_names
 def throughput(
     gpu: Gpu,
     kernel: Kernel,
@@ -201,6 +203,7 @@ def throughput(
     return counted_result(gpu, counted, occupancy, cycles=cycles, memory_latency=s.mem_l, source=source, **_named(occupancy, s))
 
 
+@accepts_names
 def grid(
     gpu: Gpu,
     kernel: Kernel,
@@ -267,6 +270,7 @@ def grid(
     ).drop_vars(["ipc", "throughput", "op"])
 
 
+@accepts_names
 def execution_time(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, **arguments: Any) -> xr.DataArray:
     """Returns the cycles in which an SM executes all its warps once, or one repetition of their endless loop.
 
@@ -275,6 +279,7 @@ def execution_time(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray,
     return throughput(gpu, kernel, warps=warps, **arguments)["execution_time"]
 
 
+@accepts_names
 def bottleneck(gpu: Gpu, kernel: Kernel, *, warps: float, **arguments: Any) -> str:
     """Returns the bound that binds at an occupancy: "latency", "memory" or "alu".
 

@@ -45,7 +45,7 @@ from warpsim.models.lemeire.chip import (
     unit_limits,
 )
 from warpsim.models.lemeire.graph import Node, dependence_graph, dependences, draw
-from warpsim.models.parts.common import axis, check_fraction, quantity, result
+from warpsim.models.parts.common import accepts_names, axis, check_fraction, quantity, result
 
 if TYPE_CHECKING:
     from warpsim.models.lemeire.events import Program
@@ -169,6 +169,7 @@ def execution_time(
     return cycles / (chip.clock_ghz * 1e9)
 
 
+@accepts_names
 def throughput(
     gpu: Chip,
     kernel: Kernel,
@@ -217,6 +218,7 @@ def throughput(
     return result(gpu, {op: over([p.ipc[op] for p in points]) for op in ops}, others, source="warpsim.models.pipeline, L IV.A")
 
 
+@accepts_names
 def bottleneck(
     gpu: Chip, kernel: Kernel, *, warps: int, block_warps: int | None = None, retry_cycles: float = RETRY_CYCLES
 ) -> str:
@@ -229,6 +231,7 @@ def bottleneck(
     return _steady(gpu, kernel, warps, block_warps, retry_cycles).bottleneck
 
 
+@accepts_names
 def needed_warps(gpu: Chip, kernel: Kernel, *, fraction: float = 1.0) -> float:
     """Returns the warps per compute unit that attain a fraction of the throughput of the busiest pipeline.
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
@@ -12,13 +15,40 @@ from numpy.typing import ArrayLike
 import warpsim.results.accessor  # noqa: F401, registers `ds.warpsim`
 from warpsim import units
 from warpsim.arguments import choice, integer
-from warpsim.hardware.gpu import Gpu
-from warpsim.kernels import Kernel, mix
+from warpsim.hardware.gpu import Gpu, load_gpu
+from warpsim.kernels import Kernel, kernel_arguments, load_kernel, mix
 from warpsim.results import schema
+
+_Result = TypeVar("_Result")
 
 
 class NotCoveredError(ValueError):
     """The model does not cover this kernel; the message says why."""
+
+
+def accepts_names(function: Callable[..., _Result]) -> Callable[..., _Result]:
+    """Lets a function of a chip, or of a chip and a kernel, take their names or files as well.
+
+    A named kernel also takes the arguments of its builder by keyword, as in `volkov.throughput("kepler", "mix", alpha=32,
+    warps=64)`. Arguments of the function itself take precedence.
+    """
+    parameters = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def call(gpu: Any, *others: Any, **arguments: Any) -> _Result:
+        if isinstance(gpu, str | os.PathLike):
+            gpu = load_gpu(gpu)
+        kernel = others[0] if others else arguments.get("kernel")
+        if "kernel" in parameters and isinstance(kernel, str | os.PathLike):
+            own = [name for name in kernel_arguments(kernel) if name in arguments and name not in parameters]
+            loaded = load_kernel(kernel, **{name: arguments.pop(name) for name in own})
+            if others:
+                others = (loaded, *others[1:])
+            else:
+                arguments["kernel"] = loaded
+        return function(gpu, *others, **arguments)
+
+    return call
 
 
 def axis(name: str, values: ArrayLike | xr.DataArray, *, at_least: float) -> xr.DataArray:

@@ -36,7 +36,7 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import default_block_warps
 from warpsim.kernels import Kernel
 from warpsim.models.parts.block_parallelism import instruction_parallelism, memory_parallelism
-from warpsim.models.parts.common import NotCoveredError, axis, check_fraction, check_grid, peak_bandwidth, quantity
+from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, check_fraction, check_grid, peak_bandwidth, quantity
 from warpsim.models.parts.costs import access_latency
 from warpsim.models.parts.counts import Counts, bank_conflicts, counts
 from warpsim.models.parts.needed import smallest_warps
@@ -94,6 +94,7 @@ class _Fed(NamedTuple):
     solution: Solution
 
 
+@accepts_names
 def parameters(
     gpu: Gpu,
     kernel: Kernel,
@@ -171,6 +172,7 @@ def parameters(
     )
 
 
+@accepts_names
 def throughput(
     gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, block_warps: int | None = None, **arguments: Any
 ) -> xr.Dataset:
@@ -200,6 +202,7 @@ def throughput(
     )
 
 
+@accepts_names
 def benefits(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, **arguments: Any) -> xr.Dataset:
     """Returns the costs of the equations, and the most that four kinds of optimization could save (S 4.2).
 
@@ -230,6 +233,7 @@ def benefits(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, **arg
     return xr.Dataset(found, attrs={"source": "warpsim.models.gpuperf, S", "gpu": gpu.name, "kernel": kernel.name})
 
 
+@accepts_names
 def execution_time(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, **arguments: Any) -> xr.DataArray:
     """Returns the cycles in which an SM executes all its warps once, or one repetition of their endless loop.
 
@@ -238,6 +242,7 @@ def execution_time(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray,
     return throughput(gpu, kernel, warps=warps, **arguments)["execution_time"]
 
 
+@accepts_names
 def grid(
     gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray, blocks: int, block_warps: int, **arguments: Any
 ) -> xr.DataArray:
@@ -269,6 +274,7 @@ def grid(
     return quantity(over_warps(occupancy, equations(whole).t_exec), "cycles", "execution time of the grid").rename("cycles")
 
 
+@accepts_names
 def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0, **arguments: Any) -> float:
     """Returns the smallest number of warps per SM that attains a fraction of the model's peak (V 7.10).
 
@@ -292,6 +298,7 @@ def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0, **arguments
     return smallest_warps(rate, fraction * peak)
 
 
+@accepts_names
 def bottleneck(gpu: Gpu, kernel: Kernel, *, warps: float, **arguments: Any) -> str:
     """Returns the bound that binds at an occupancy.
 

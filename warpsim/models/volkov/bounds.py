@@ -17,7 +17,7 @@ from warpsim import units
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import default_block_warps
 from warpsim.kernels import Kernel
-from warpsim.models.parts.common import axis, check_fraction, quantity, result
+from warpsim.models.parts.common import accepts_names, axis, check_fraction, quantity, result
 from warpsim.models.parts.contention import memory_latency, solve
 from warpsim.models.parts.costs import LOADS_IN_FLIGHT
 from warpsim.models.parts.warp_path import names_warps, warp_path
@@ -29,6 +29,7 @@ LATENCY = "latency"
 _TOLERANCE = 1e-9
 
 
+@accepts_names
 def throughput_bound(gpu: Gpu, kernel: Kernel, *, block_warps: int | None = None) -> Worksheet:
     """Returns the throughput bound as a worksheet of the resources of an SM (V 3.6, Tables 3.2 to 3.4).
 
@@ -42,6 +43,7 @@ def throughput_bound(gpu: Gpu, kernel: Kernel, *, block_warps: int | None = None
     return worksheet(gpu, warp_path(gpu, kernel, block_warps=block_warps))
 
 
+@accepts_names
 def latency_bound(gpu: Gpu, kernel: Kernel, *, block_warps: int | None = None) -> float:
     """Returns the lower bound on the mean latency of a warp, in cycles (V 3.7, 3.8).
 
@@ -64,6 +66,7 @@ def latency_bound(gpu: Gpu, kernel: Kernel, *, block_warps: int | None = None) -
     return warp_path(gpu, kernel, block_warps=block_warps).cycles
 
 
+@accepts_names
 def throughput(
     gpu: Gpu,
     kernel: Kernel,
@@ -113,6 +116,7 @@ def throughput(
     return result(gpu, ipc, others, source=f"warpsim.models.volkov, V {'6.5' if refined else '3.5'}")
 
 
+@accepts_names
 def needed_warps(
     gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0, refined: bool = False, block_warps: int | None = None
 ) -> float:
@@ -138,6 +142,7 @@ def needed_warps(
     return rate * path.cycles
 
 
+@accepts_names
 def bottleneck(
     gpu: Gpu,
     kernel: Kernel,

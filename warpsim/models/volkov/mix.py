@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from warpsim import units
 from warpsim.arguments import choice
 from warpsim.hardware.gpu import Gpu
-from warpsim.models.parts.common import axis, check_fraction, quantity, result
+from warpsim.models.parts.common import accepts_names, axis, check_fraction, quantity, result
 from warpsim.models.parts.contention import memory_latency, solve
 
 
@@ -36,13 +36,14 @@ class MixParameters(NamedTuple):
     alu_to_other_latency: float
 
 
+@accepts_names
 def mix_parameters(gpu: Gpu, other: str = "load") -> MixParameters:
     """Returns V Table 4.1 for a chip: adds with coalesced loads, with "sfu", or with "smem" without bank conflicts.
 
     Raises:
         ValueError: `other` is another operation class.
     """
-    choice("other", other, ("load", "sfu", "smem"))
+    other = choice("other", other, ("load", "sfu", "smem"))
     alu = gpu.ops["alu"]
     if other == "load":
         latency = to_alu = float(gpu.memory.latency_cycles)
@@ -61,6 +62,7 @@ def mix_parameters(gpu: Gpu, other: str = "load") -> MixParameters:
     )
 
 
+@accepts_names
 def mix_throughput(
     gpu: Gpu,
     alpha: ArrayLike | xr.DataArray,
@@ -114,6 +116,7 @@ def mix_throughput(
     )
 
 
+@accepts_names
 def mix_needed_warps(
     gpu: Gpu,
     alpha: ArrayLike | xr.DataArray,
