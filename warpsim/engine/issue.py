@@ -63,7 +63,7 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
     following, ready = step + 1, cycle + ins.latency
     if kind == _LOAD or kind == _STORE:
         ready = access(machine, state, sm, index, warp, step, cycle)
-        close_if_full(machine, state, sm, kind, op, cycle, cycle + 1)
+        close_if_full(machine, state, sm, kind, cycle, cycle + 1)
     elif kind == _BRANCH:
         detail = machine.details[at(step)]
         if not falls_through(warp, detail, slot % machine.chip[0].block_warps):

@@ -79,7 +79,8 @@ CACHE_LINE = 64  # bytes
 
 MAX_WARPS = 64  # warp slots of an SM, at most: a set of warps is one uint64
 MAX_SCHEDULERS = 8  # of an SM, at most
-CLASSES = 16  # operation classes of a chip, at most
+UNITS = 32  # kinds of execution units of a chip, at most
+GATES = UNITS + 2  # what can refuse an instruction: a unit, the limit of loads in flight, that of stores
 STATES = len(WarpState)
 
 RANK_BITS = 6  # of a lane: a rank takes the lowest bits, a time the others (lanes.py)
@@ -134,16 +135,19 @@ CHIP = np.dtype(
         ("peak_rate", "f8"),  # bytes per cycle of the chip, the sustained rate
         # Chance
         ("seed", "u8"),  # of the replicate
-        # By operation class
-        ("dependency", "i8", CLASSES),  # WarpState of a wait for a result
-        ("throttle", "i8", CLASSES),  # WarpState of a wait for the unit
-        ("own_unit", "i8", CLASSES),  # -1 (a mask): each scheduler has such a unit; 0: the SM has one
-        ("access", "i8", CLASSES),  # Kind.LOAD or Kind.STORE; else 0
-        ("shared", "i8", CLASSES),  # 1: the unit belongs to the SM, or the class accesses memory
-        ("refusable", "i8", CLASSES),  # 1: the unit, or a limit of the SM, can refuse an instruction of the program
-        ("latency_to", "i8", CLASSES * CLASSES),  # cycles that a consumer of a class sees more than the writer's latency
-        ("refusing_classes", "i8", CLASSES),  # the classes that are refusable
-        ("n_refusing_classes", "i8"),
+    ]
+)
+
+CLASS = np.dtype(
+    [
+        ("unit", "i8"),  # its unit, 0..UNITS-1
+        ("own_unit", "i8"),  # -1 (a mask): each scheduler has such a unit; 0: the SM has one
+        ("shared", "i8"),  # 1: the unit belongs to the SM, or one of its classes accesses memory
+        ("access", "i8"),  # Kind.LOAD or Kind.STORE; else 0
+        ("refusable", "i8"),  # 1: the unit, or a limit of the SM, can refuse an instruction of the program
+        ("dependency", "i8"),  # WarpState of a wait for a result
+        ("throttle", "i8"),  # WarpState of a wait for the unit
+        ("unused", "i8"),
     ]
 )
 
@@ -215,9 +219,9 @@ SM = np.dtype(
         ("begin", "i8"),  # cycle from which its lanes count: the begin of its window
         ("next_event", "i8"),  # cycle before which nothing happens on it
         ("position", "i8", MAX_SCHEDULERS),  # cycle before which a scheduler does nothing more
-        ("free", "i8", CLASSES * MAX_SCHEDULERS),  # tick from which a unit is free; a unit of the SM stands at scheduler 0
-        ("last_issue", "i8", CLASSES * MAX_SCHEDULERS),  # by class, scheduler: value of `shared_issues` at its last issue
-        ("shared_issues", "i8"),  # instructions of shared classes that have issued
+        ("free", "i8", UNITS * MAX_SCHEDULERS),  # tick from which a unit is free; a unit of the SM stands at scheduler 0
+        ("last_issue", "i8", UNITS * MAX_SCHEDULERS),  # by unit, scheduler: value of `shared_issues` at its last issue
+        ("shared_issues", "i8"),  # instructions of shared units that have issued
         # Sets of warps, by slot
         ("pending", "u8"),  # they wait for requests that have not been served
         ("far", "u8"),  # they wake later than a lane can hold
@@ -296,8 +300,8 @@ BITMAP = LONGEST_WINDOW // 64  # words of a set of cycles of a window
 
 SCRATCH = np.dtype(
     [
-        ("refused", "u8", (CLASSES, BITMAP)),  # by class: cycles in which its unit refuses every scheduler
-        ("refused_one", "u8", (MAX_SCHEDULERS, CLASSES, BITMAP)),  # by scheduler and class: the same for one of them
+        ("refused", "u8", (GATES, BITMAP)),  # by gate: cycles in which it refuses every scheduler
+        ("refused_one", "u8", (MAX_SCHEDULERS, GATES, BITMAP)),  # by scheduler and gate: the same for one of them
         ("some_refused", "i8"),  # 1: one of these sets is not empty
         ("busy", "u8", (MAX_SCHEDULERS, BITMAP)),  # by scheduler: cycles in which it cannot issue
         ("some_busy", "i8"),  # 1: one of these is not empty
@@ -332,12 +336,15 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
 
 
 class Machine(NamedTuple):
-    """One chip with one program loaded. Shapes: S steps, R rows of quantiles."""
+    """One chip with one program loaded. Shapes: S steps, C classes, R rows of quantiles."""
 
     chip: Records  # CHIP[1]
     program: Records  # STEP[S]: what every issue needs
     details: Records  # DETAIL[S]: what accesses, branches and loops need
     operands: Array  # int32[n]: for each step the registers that it reads, then the one it writes
+    classes: Records  # CLASS[C]: operation classes
+    latency_to: Array  # int64[C * C]: by writer and consumer, the cycles that the consumer sees more than the writer's latency
+    refusing: Array  # int64[n]: the classes that are refusable
     quantiles: Array  # float64[R, BINS + 1], cycles
     loads: Array  # float64[R], bytes per cycle at which the rows were measured
     loops: int
@@ -413,7 +420,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         changes=np.empty((changes, 3), np.int64),
     )
     state.sms.index[:] = np.arange(sms)
-    state.sms.last_issue[:] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, CLASSES)
+    state.sms.last_issue[:] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, UNITS)
     dealt = np.arange(len(state.seats)).reshape(-1, sms).T  # blocks go to SMs in turn, seat by seat
     state.seats.next_start[:], state.seats.next_block[:], state.seats.barrier[:] = 0, dealt.ravel(), -1
     if chip.blocks >= 0:

@@ -14,7 +14,6 @@ from warpsim.engine.attribution import (
     issues_after_refusals,
     issues_second,
     open_window,
-    refuses,
 )
 from warpsim.engine.bits import NONE, at, below, bit, first, rest
 from warpsim.engine.blocks import count_population, start_blocks, vacate_drained
@@ -36,7 +35,7 @@ from warpsim.engine.lanes import (
 from warpsim.engine.schedulers import drawn
 from warpsim.engine.state import MAX_WARPS, RANK_BITS, Policy
 from warpsim.engine.timetable import move_on, next_event
-from warpsim.engine.units import accepts, carry_over, precedence, retry_cycle
+from warpsim.engine.units import accepts, carry_over, precedence, refused_now, retry_cycle
 
 _RANDOM = int(Policy.RANDOM)
 _NOBODY = -1
@@ -258,8 +257,7 @@ def postpone(machine, state, sm, s, op, cycle, end):
 @inline
 def note_refusals(machine, state, sm, s, cycle):
     """Scheduler s has to pick again, since others have taken what it picked: notes what is refused by now."""
-    chip = machine.chip[0]
-    for i in range(chip.n_refusing_classes):
-        op = chip.refusing_classes[at(i)]
+    for i in range(len(machine.refusing)):
+        op = machine.refusing[at(i)]
         if not accepts(machine, state, sm, s, op, cycle):
-            refuses(state, sm, s, op, cycle, cycle + 1)
+            refused_now(machine, state, sm, s, op, cycle)

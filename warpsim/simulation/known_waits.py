@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.engine.state import (
     CAUSE_BITS,
-    CLASSES,
     LONGEST_KNOWN_WAIT,
     LONGEST_WINDOW,
     REASON_BITS,
@@ -40,9 +40,10 @@ def precompute_waits(machine: Machine, targets: Collection[int]) -> None:
     used = machine.operands.tolist()
     registers = [used[begin:end] for begin, end in spans]
     delay, reason = [0] * len(program), [0] * len(program)
-    extra = chip.latency_to.reshape(CLASSES, CLASSES)
-    no_sooner = (extra[:, :, None] >= extra[:, None, :]).all(axis=0).tolist()  # by two reader classes, for all writers
-    extra, dependency = extra.tolist(), chip.dependency.tolist()
+    later = machine.latency_to.reshape(len(machine.classes), -1)
+    no_sooner: Any = (later[:, :, None] >= later[:, None, :]).all(axis=0)  # by two reader classes, for all writers
+    no_sooner = no_sooner.tolist()
+    extra, dependency = later.tolist(), machine.classes.dependency.tolist()
     pairs, few_loads = chip.issue_width == 2, chip.loads_per_warp > 0
 
     def is_ready(register: int, before: int) -> bool:
@@ -76,11 +77,14 @@ def precompute_waits(machine: Machine, targets: Collection[int]) -> None:
     program.next_op[:-1] = program.op[1:]
 
 
-def precompute_lookahead(machine: Machine) -> None:
+def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     """Fills in the windows in which parts of the machine cannot affect each other, and the steps that are refusable or ordered.
 
     Args:
-        machine: the machine, after `precompute_waits`. Its chip and its program are modified in place.
+        machine: the machine, after `precompute_waits`. Its chip, classes and program are modified in place.
+
+    Returns:
+        The classes that are refusable; int64[n].
     """
     chip, program = machine.chip[0], machine.program
     kind, op, delay = (np.asarray(program[name]) for name in ("kind", "op", "delay"))
@@ -92,19 +96,19 @@ def precompute_lookahead(machine: Machine) -> None:
     chip.span = min(window, max(int(barriers.min()), 1)) if len(barriers) else window
 
     late = program["unit_ticks"] > program["busy"] * chip.tick
-    refusable = chip.refusable
+    classes, refusable = machine.classes, machine.classes.refusable
+    unit = classes.unit[op]
     for number in set(op[instructions].tolist()):
-        access = chip.access[number]
+        access = classes.access[number]
         limited = access > 0 and chip.per_sm[access - 1] > 0
-        contended = chip.own_unit[number] == 0 and chip.schedulers > 1
-        own = instructions & (op == number)
-        refusable[number] = limited or contended or late[own].any() or _may_pair_with_itself(machine, own)
-    refusing = np.flatnonzero(refusable)
-    chip.refusing_classes[: len(refusing)], chip.n_refusing_classes = refusing, len(refusing)
+        contended = classes.own_unit[number] == 0 and chip.schedulers > 1
+        alike = instructions & (unit == classes.unit[number])
+        refusable[number] = limited or contended or late[alike].any() or _may_pair_in_unit(machine, alike)
 
-    ordered = (kind == Kind.BARRIER) | (kind == Kind.EXIT) | (instructions & (chip.shared[op] > 0))
+    ordered = (kind == Kind.BARRIER) | (kind == Kind.EXIT) | (instructions & (classes.shared[op] > 0))
     program["ordered"] = ordered
     program["plain"] = (kind == Kind.COMPUTE) & (delay > 0) & ~ordered & (refusable[op] == 0)
+    return np.flatnonzero(refusable)
 
 
 def _least_latency(machine: Machine) -> int:
@@ -116,13 +120,15 @@ def _least_latency(machine: Machine) -> int:
     return math.floor(least + 0.5)
 
 
-def _may_pair_with_itself(machine: Machine, steps: NDArray[np.bool_]) -> bool:
-    """Returns whether two of these steps, which are all of a class, may issue in the same cycle."""
+def _may_pair_in_unit(machine: Machine, steps: NDArray[np.bool_]) -> bool:
+    """Returns whether two of these steps, which are all those of a unit, may issue in the same cycle."""
     program = machine.program
     if machine.chip[0].issue_width < 2:
         return False
     first = np.flatnonzero(steps & (program["delay"] == 0) & (program["kind"] <= Kind.STORE))
-    return any(int(program["op"][step]) in _classes_after(machine, int(step)) for step in first)
+    unit = machine.classes.unit
+    units_after = ({int(unit[op]) for op in _classes_after(machine, int(step))} for step in first)
+    return any(int(unit[program["op"][step]]) in after for step, after in zip(first, units_after, strict=True))
 
 
 def _classes_after(machine: Machine, step: int) -> set[int]:
