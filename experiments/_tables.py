@@ -18,6 +18,12 @@ from warpsim.results.statistics import half_width
 KINDS = ("input", "fit", "prediction")
 """What a published number is to the model: an input, the target of a fit, or neither."""
 
+GRID_COLUMN = "finite grid"
+"""Column of the numbers that finite grids give."""
+
+GRID_DIFFERENCE = 0.01
+"""Relative difference between steady state and finite grid up to which a row shows the former only."""
+
 _BEGIN, _END = "<!-- made by the experiment: begin -->", "<!-- made by the experiment: end -->"
 _EXACT = 1e-9
 
@@ -56,6 +62,23 @@ def comparison(
         "error, %": error,
         "class": kind,
     }
+
+
+def with_grid(row: dict[str, str], simulated: ArrayLike, on_grid: ArrayLike) -> dict[str, str]:
+    """Adds to a row the number that a finite grid gives, as in the measurements, where it differs by more than 1 %.
+
+    Args:
+        row: a row of `comparison`, whose `simulated` is that of the steady state.
+        simulated: the values of the steady state, one per replicate.
+        on_grid: the values of the finite grid.
+
+    Returns:
+        The row with the column "finite grid", which is empty where the two agree.
+    """
+    steady, finite = float(np.mean(simulated)), float(np.mean(on_grid))
+    differs = not abs(finite - steady) <= GRID_DIFFERENCE * abs(steady) and not math.isnan(steady)
+    text = "not attained" if math.isnan(finite) else f"{finite:.4g}"
+    return row | {GRID_COLUMN: text if differs else ""}
 
 
 def count_within(rows: list[dict[str, str]], kind: str, percent: float) -> tuple[int, int]:

@@ -85,12 +85,23 @@ def quotients(name: str, gpu: ws.Gpu, measured: xr.DataArray, alpha: ArrayLike |
     return estimate(name, gpu, selected.alpha.values, selected.warps.values, measured) / selected
 
 
-def extreme(ratio: xr.DataArray, which: str) -> np.ndarray:
-    """Returns the replicates of the point with the largest or smallest quotient of means."""
+def extreme(ratio: xr.DataArray, which: str) -> xr.DataArray:
+    """Returns the replicates of the point with the largest or smallest quotient of means; its coordinates name the point."""
     mean = 1 / (1 / ratio).mean("replicate")  # the simulation is in the denominator
-    points = mean.stack(point=[d for d in mean.dims])
-    index = points.argmax("point") if which == "largest" else points.argmin("point")
-    return ratio.stack(point=[d for d in mean.dims]).isel(point=int(index)).values
+    index = mean.argmax(...) if which == "largest" else mean.argmin(...)
+    return ratio.isel({dim: int(where) for dim, where in index.items()})
+
+
+def on_grid(gpu: ws.Gpu, alpha: float, warps: int, share: float) -> float:
+    """Returns operations per cycle and SM of V's finite grid, by the better of two policies as in `simulated`.
+
+    V divides the work of the grid by its total time (V 5.5, 5.9, 5.10). SMs without memory accesses are independent, and one
+    of them is simulated.
+    """
+    mix, sms = ws.kernels.mix(alpha), 1 if np.isinf(alpha) else None
+    grid = models.volkov.measured_grid(gpu, mix, warps=warps, persistent=gpu.name == "gt200", share=share, sms=sms)
+    runs = (ws.simulate(gpu, grid.kernel, launch=grid.launch, scheduler=policy, sms=sms) for policy in ("lrr", "gto"))
+    return max(float(ds.throughput.sum("op").mean()) for ds in runs)
 
 
 def needed(throughput: xr.DataArray, gpu: ws.Gpu, *, fraction: float = 0.9) -> xr.DataArray:

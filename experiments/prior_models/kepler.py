@@ -1,33 +1,41 @@
-"""Why does the refined model overestimate more on real Kepler hardware than in the simulator? Rules out causes; runs a minute."""
+"""Why does the refined model overestimate more on real Kepler hardware than in the simulator? Runs for minutes."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import warpsim as ws
 from warpsim.models import volkov
+from warpsim.simulation.point import POLICIES
 
-POINTS = ((64, 56), (128, 44), (181.019, 44))
-"""Alpha and the occupancy at which the refined model differs most from the simulation."""
+POINTS = ((32, 64), (64, 56), (128, 44), (181.019, 44))
+"""Alpha, and the occupancy at which the refined model differs most from the simulation."""
 
 WINDOW = {"replicates": 3, "warmup": 10_000, "cycles": 30_000}
+
+SHARE = 0.1
+"""Share of the work of V's finite grids; see `volkov.measured_grid`."""
 
 
 def main() -> None:
     """Prints estimate over simulation for several changes of the simulated machine."""
     kepler = ws.load_gpu("kepler")
-    data = kepler.to_dict()
-    data["ops"]["load"]["issue_slots"] = 8
-    slow = ws.Gpu.from_dict(data)
-    for policy in ("lrr", "gto", "oldest", "random"):
-        show(policy, lambda alpha, n, policy=policy: endless(kepler, alpha, n, scheduler=policy))
-    show("measured latencies (V Table 6.6)", lambda alpha, n: endless(kepler, alpha, n, memory="measured"))
-    show("eight issue slots for a load", lambda alpha, n: endless(slow, alpha, n))
-    for iterations in (20, 80):
-        show(f"blocks replaced, {iterations} iterations", lambda alpha, n, i=iterations: replaced(kepler, alpha, n, i))
+    for policy in POLICIES:
+        show(policy, partial(endless, kepler, scheduler=policy))
+    show("measured latencies (V Table 6.6)", partial(endless, kepler, memory="measured"))
+    show("finite grid of whole waves", partial(finite, kepler, whole_waves=True))
+    show("finite grid, last wave incomplete", partial(finite, kepler, whole_waves=False))
+    for slots in (4, 8, 12):
+        data = kepler.to_dict()
+        data["ops"]["load"]["issue_slots"] = slots
+        changed = ws.Gpu.from_dict(data)
+        show(f"{slots} issue slots for a load", partial(endless, changed))
+        show("the same, finite grid of whole waves", partial(finite, changed, whole_waves=True))
 
 
 def show(name: str, run) -> None:
     """Prints one line with the quotients at all points."""
-    print(f"{name:34}", *(f"alpha {alpha:g}, {n} warps: {run(alpha, n):.3f};" for alpha, n in POINTS), flush=True)
+    print(f"{name:38}", *(f"alpha {alpha:g}, {n} warps: {run(alpha, n):.3f};" for alpha, n in POINTS), flush=True)
 
 
 def endless(gpu: ws.Gpu, alpha: float, warps: int, **settings: str) -> float:
@@ -36,17 +44,15 @@ def endless(gpu: ws.Gpu, alpha: float, warps: int, **settings: str) -> float:
     return estimate(gpu, alpha, warps) / float(ds.throughput.sum("op").mean())
 
 
-def replaced(gpu: ws.Gpu, alpha: float, warps: int, iterations: int) -> float:
-    """Returns the same with warps that end and are replaced (V 5.9): six waves of blocks of four warps, from start to end."""
-    resident = warps // 4
-    launch = ws.Launch(blocks=6 * resident * gpu.sms, block_warps=4, resident_blocks=resident)
-    ds = ws.simulate(gpu, ws.kernels.mix(alpha, iterations=iterations), launch=launch, replicates=2)
-    print(f"  ({float(ds.cycles.mean()) / 6:,.0f} cycles a warp, {float(ds.occupancy.mean()):.1f} warps on average)")
+def finite(gpu: ws.Gpu, alpha: float, warps: int, *, whole_waves: bool) -> float:
+    """Returns the same with V's finite grid (V 5.9, 5.10), its work divided by its total time."""
+    grid = volkov.measured_grid(gpu, ws.kernels.mix(alpha), warps=warps, whole_waves=whole_waves, share=SHARE)
+    ds = ws.simulate(gpu, grid.kernel, launch=grid.launch, replicates=2)
     return estimate(gpu, alpha, warps) / float(ds.throughput.sum("op").mean())
 
 
 def estimate(gpu: ws.Gpu, alpha: float, warps: int) -> float:
-    """Returns the estimate of V 6.5 in operations per cycle and SM."""
+    """Returns the estimate of V 6.5 in operations per cycle and SM, in which a load takes one issue slot."""
     return float(volkov.mix_throughput(gpu, alpha, warps, refined=True).throughput.sum("op"))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from _tables import KINDS, comparison, count_within, markdown_table, replace_tables
+from _tables import GRID_COLUMN, KINDS, comparison, count_within, markdown_table, replace_tables, with_grid
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -17,6 +17,7 @@ from warpsim.analysis.calibration import whole_warps
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import default_block_warps
 from warpsim.kernels import Kernel
+from warpsim.models.volkov import measured_grid
 
 CHIPS = ("g80", "gt200", "fermi", "kepler", "maxwell")
 INSTRUCTIONS = ("add", "sfu", "smem", "smem2", "stream", "random")
@@ -44,6 +45,8 @@ NEEDED = {  # V Table 6.3, warps per scheduler; memory at 90 % of the peak; None
 TABLE_4_3 = {  # V Table 4.3: alpha, and the guide's estimate of needed warps per SM
     "g80": (16, 6.9), "gt200": (16, 6.8), "fermi": (32, 16), "kepler": (32, 38), "maxwell": (64, 23),
 }  # fmt: skip
+SHARE = 0.1
+"""Share of the work of V's finite grids that the quick experiment runs; see `measured_grid` for what it changes."""
 # Whether a latency is an input of the chip file, was fitted, or is a prediction; the others are inputs.
 CLASS_OF_LATENCY = {"stream": "fit", "random": "prediction"}
 HERE = Path(__file__).parent
@@ -53,11 +56,13 @@ def main(out: Path, *, full: bool, workers: int) -> int:
     """Measures all chips. Writes validation.csv, validation.png, and the table of the page."""
     out.mkdir(parents=True, exist_ok=True)
     replicates = 8 if full else 4
-    rows = [row for name in CHIPS for row in chip(ws.load_gpu(name), replicates=replicates)]
+    share = 1.0 if full else SHARE
+    rows = [row for name in CHIPS for row in chip(ws.load_gpu(name), replicates=replicates, share=share)]
     rows += [*listings(), *vector_add(replicates), *stride_two(replicates), *worksheet(replicates)]
-    rows += [*figure_4_7(), *guide(replicates)]
+    rows += [*figure_4_7(), *guide(replicates, share)]
     memory = runpy.run_path(str(HERE.parent / "memory_contention" / "run.py"))  # Tables 6.4 and 6.6, and Figure 6.2
     rows += [*memory["needed"](2 * replicates), *memory["percentiles"](2 * replicates), *memory["ilp_for_warps"](2 * replicates)]
+    rows = [row | {GRID_COLUMN: row.get(GRID_COLUMN, "")} for row in rows]
     with (out / "validation.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
@@ -79,8 +84,8 @@ def kernel(kind: str) -> Kernel:
     return ws.kernels.chain({"add": "alu", "stream": "load"}.get(kind, kind))
 
 
-def chip(gpu: Gpu, *, replicates: int) -> Iterator[dict[str, str]]:
-    """Yields the rows of one chip."""
+def chip(gpu: Gpu, *, replicates: int, share: float) -> Iterator[dict[str, str]]:
+    """Yields the rows of one chip, with the numbers of V's finite grids at the occupancies that the rows are about."""
     for column, kind in enumerate(INSTRUCTIONS):
         op = {"add": "alu", "smem2": "smem", "stream": "load", "random": "load"}.get(kind, kind)
         occupancies = [1, *whole_warps(gpu)] if gpu.sm.schedulers > 1 else whole_warps(gpu)
@@ -98,15 +103,20 @@ def chip(gpu: Gpu, *, replicates: int) -> Iterator[dict[str, str]]:
         if kind == "stream":  # V 6.3 finds the peak with instruction-level parallelism
             more = rate(gpu, ws.kernels.chain("load", ilp=2), op, whole_warps(gpu)[-1], replicates)
             of_scheduler = 32 * more / gpu.sm.schedulers
-        yield row("Table 6.2", gpu, f"{kind}: latency, cycles", LATENCY[gpu.name][column], latency,
-                  CLASS_OF_LATENCY.get(kind, "input"))  # fmt: skip
-        yield row("Table 6.1", gpu, f"{kind}: ops/cycle per scheduler", PEAK[gpu.name][column], of_scheduler,
-                  "input")  # fmt: skip
-        share = 0.9 if kind in ("stream", "random") else 0.99
-        wanted = share * PEAK[gpu.name][column] * gpu.sm.schedulers / 32
+        highest = max(rates, key=lambda warps: rates[warps].mean())
+        of_grid = {warps: grid_rate(gpu, kernel(kind), op, warps, share) for warps in (1, highest) if warps in rates}
+        line = row("Table 6.2", gpu, f"{kind}: latency, cycles", LATENCY[gpu.name][column], latency,
+                   CLASS_OF_LATENCY.get(kind, "input"))  # fmt: skip
+        yield line if kind == "random" else with_grid(line, latency, 1 / of_grid[1])
+        line = row("Table 6.1", gpu, f"{kind}: ops/cycle per scheduler", PEAK[gpu.name][column], of_scheduler, "input")
+        yield line if kind == "stream" else with_grid(line, of_scheduler, 32 * of_grid[highest] / gpu.sm.schedulers)
+        fraction = 0.9 if kind in ("stream", "random") else 0.99
+        wanted = fraction * PEAK[gpu.name][column] * gpu.sm.schedulers / 32
         needed = next((warps for warps, values in rates.items() if values.mean() >= wanted), np.nan)
-        yield row("Table 6.3", gpu, f"{kind}: warps per scheduler for {share:.0%} of the peak", NEEDED[gpu.name][column],
-                  needed / gpu.sm.schedulers, "prediction")  # fmt: skip
+        attaining = (warps for warps in rates if warps >= needed and grid_rate(gpu, kernel(kind), op, warps, share) >= wanted)
+        line = row("Table 6.3", gpu, f"{kind}: warps per scheduler for {fraction:.0%} of the peak", NEEDED[gpu.name][column],
+                   needed / gpu.sm.schedulers, "prediction")  # fmt: skip
+        yield with_grid(line, needed, next(attaining, np.nan))
 
 
 def listings() -> Iterator[dict[str, str]]:
@@ -179,7 +189,7 @@ def figure_4_7() -> Iterator[dict[str, str]]:
         yield row("Figure 4.7", drawn, f"{scheduler}: adds per drawn cycle of 6 warps", 1, rate, "prediction")
 
 
-def guide(replicates: int) -> Iterator[dict[str, str]]:
+def guide(replicates: int, share: float) -> Iterator[dict[str, str]]:
     """Yields V Table 4.3 and 4.8: the needed warps by the CUDA guide, which V finds too small by a factor of about 2."""
     for name, (alpha, estimate) in TABLE_4_3.items():
         gpu = ws.load_gpu(name)
@@ -187,8 +197,10 @@ def guide(replicates: int) -> Iterator[dict[str, str]]:
         settings = {"replicates": replicates, "warmup": 5_000, "cycles": 20_000}
         rates = {warps: ws.simulate(gpu, of, warps=warps, **settings).ipc.sel(op="alu").values for warps in whole_warps(gpu)}
         needed = next((warps for warps, values in rates.items() if values.mean() >= 0.9 * peak), np.nan)
+        attaining = (warps for warps in rates if warps >= needed and grid_rate(gpu, of, "alu", warps, share) >= 0.9 * peak)
         what = f"warps for 90% of the add peak at alpha = {alpha}, over Table 4.3's {estimate:g}"
-        yield row("4.8", gpu, what, 2, needed / estimate, "prediction")
+        line = row("4.8", gpu, what, 2, needed / estimate, "prediction")
+        yield with_grid(line, needed / estimate, next(attaining, np.nan) / estimate)
 
 
 def _possible(gpu: Gpu) -> list[int]:
@@ -208,6 +220,16 @@ def rate(gpu: Gpu, of: Kernel, op: str, warps: int, replicates: int) -> np.ndarr
     memory = op == "load"
     settings = {"replicates": replicates if memory else 2, "warmup": 5_000, "cycles": 40_000 if memory else 10_000}
     return ws.simulate(gpu, of, warps=warps, **settings).ipc.sel(op=op).values
+
+
+def grid_rate(gpu: Gpu, of: Kernel, op: str, warps: int, share: float) -> float:
+    """Returns instructions per cycle and SM as V measured them: the work of a finite grid over its total time (V 5.5, 5.9, 5.10).
+
+    SMs without memory accesses are independent, and one of them is simulated.
+    """
+    sms = None if "load" in of.ops else 1
+    grid = measured_grid(gpu, of, warps=warps, persistent=gpu.name == "gt200", share=share, sms=sms)
+    return float(ws.simulate(gpu, grid.kernel, launch=grid.launch, sms=sms).ipc.sel(op=op).mean())
 
 
 def row(source: str, gpu: Gpu, quantity: str, published: float | None, values: ArrayLike, kind: str) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from _tables import comparison, count_within, markdown_table, replace_tables
+from _tables import comparison, count_within, markdown_table, replace_tables, with_grid
 from scipy.stats import t
 
 
@@ -57,3 +57,11 @@ def test_only_the_text_between_the_markers_of_a_page_is_replaced(tmp_path) -> No
     page.write_text("no markers")
     with pytest.raises(ValueError, match="exactly once"):
         replace_tables(page, "new")
+
+
+def test_the_number_of_a_finite_grid_is_shown_where_it_differs() -> None:
+    row = comparison("V", "g80", "x", 100, [100, 102], "fit")
+    assert with_grid(row, [100, 102], 100.5) == row | {"finite grid": ""}
+    assert with_grid(row, [100, 102], [97, 98])["finite grid"] == "97.5"
+    assert with_grid(row, [100, 102], np.nan)["finite grid"] == "not attained"
+    assert with_grid(row, [np.nan], np.nan)["finite grid"] == ""

@@ -111,9 +111,9 @@ def test_all_errors_of_a_distribution(tmp_path: Path) -> None:
         load_distribution(file)
     assert [line.removeprefix(f"{file}: ") for line in caught.value.errors] == [
         'line 2 = "load,0,0.5,1": must be load_gbs and at least four levels that increase from 0 to 1',
-        'line 3 = "3,1,2,x": must be 4 numbers, with latencies above 0 that do not decrease',
-        'line 5 = "2,3,2,4": must be 4 numbers, with latencies above 0 that do not decrease',
-        'line 6 = "5,1,2": must be 4 numbers, with latencies above 0 that do not decrease',
+        'line 3 = "3,1,2,x": must be 4 numbers, with latencies above 0 and up to 1000000 that do not decrease',
+        'line 5 = "2,3,2,4": must be 4 numbers, with latencies above 0 and up to 1000000 that do not decrease',
+        'line 6 = "5,1,2": must be 4 numbers, with latencies above 0 and up to 1000000 that do not decrease',
         'line 8 = "1,2,3,4": the load in GB/s must be above 0 and increase from row to row',
         'line 9 = "-1,2,3,4": the load in GB/s must be above 0 and increase from row to row',
     ]

@@ -1,12 +1,18 @@
 """Limits on the parameters of a chip prevent overflow in the engine; decimal intervals are read as fractions."""
 
+import re
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 import warpsim as ws
+from warpsim.engine.bits import cause_of, end_of, reason_of, wait_until
+from warpsim.engine.state import MOST_STEPS, STATES, UNKNOWN
 from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.latency import load_distribution
 from warpsim.hardware.whatif import changed_gpu
+from warpsim.simulation.limits import MAX_CYCLES, MAX_TICKS, MAX_WAIT, executions
 
 MAXWELL = ws.load_gpu("maxwell")
 SHORT = {"warps": 64, "sms": 1, "warmup": 1_000, "cycles": 6_000}
@@ -56,3 +62,135 @@ def test_the_largest_allowed_numbers_do_not_wrap_around(kernel, memory):
     assert ds.warp_cycles.min() >= 0
     assert ds.scheduler_cycles.min() >= 0
     assert ds.warp_latency.item() > 0
+
+
+def test_waits_within_the_limits_of_the_fields_fit_into_the_engine():
+    gpu = Gpu.from_dict(extreme(MAXWELL.to_dict()))
+    conflict = 31 * gpu.ops["smem"].conflict_latency_cycles
+    reissues = 32 * 16  # more than the transactions of any access
+    own = max(op.latency_cycles + conflict for op in gpu.ops.values())
+    busy = max(gpu.issue.interval_cycles * (op.issue_slots + reissues) for op in gpu.ops.values())
+    assert max(own, busy, gpu.block_launch_cycles) < 2e10 < MAX_WAIT
+    assert 2 * MAX_CYCLES + MAX_WAIT < UNKNOWN
+    assert (2 * MAX_CYCLES + 10**6 * 32) * MAX_TICKS < 2**63
+
+
+def test_the_last_cycle_of_a_wait_fits_into_a_word_of_the_engine():
+    last, cause, reason = 2 * MAX_CYCLES + MAX_WAIT, MOST_STEPS - 1, STATES - 1
+    word = np.int64(wait_until(last, cause, reason))
+    assert (end_of(word), cause_of(word), reason_of(word)) == (last, cause, reason)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"alu.latency_cycles": 10**6 + 1}, "latency_cycles = 1000001: must be an integer from 0 to 1000000"),
+        ({"alu.gap_cycles": 10**6 + 1}, "gap_cycles = 1000001: must be an integer from 1 to 1000000"),
+        ({"alu.issue_slots": 10_001}, "issue_slots = 10001: must be an integer from 1 to 10000"),
+        ({"smem.conflict_latency_cycles": 10**6 + 1}, "conflict_latency_cycles = 1000001: must be an integer"),
+        ({"branch.taken_gap_cycles": 10**6 + 1}, "taken_gap_cycles = 1000001: must be an integer"),
+        ({"issue.interval_cycles": 10**6 + 1}, "interval_cycles = 1000001: must be an integer"),
+        ({"block_launch_cycles": 10**6 + 1}, "block_launch_cycles = 1000001: must be an integer"),
+        ({"memory.latency_cycles": 10**6 + 1}, "latency_cycles = 1000001: must be an integer"),
+        ({"memory.transaction_latency_cycles": 1.1e6}, "transaction_latency_cycles = 1100000.0: must be a number"),
+        ({"memory.divergent_transaction_bytes": 1.1e9}, "divergent_transaction_bytes = 1100000000.0: must be a"),
+        ({"memory.bandwidth_gbs": 1e-4}, "bandwidth_gbs = 0.0001: must be a number from 0.001 to 1e9"),
+        ({"queue.dram_gbs": 1e-4}, "dram_gbs = 0.0001: must be a number from 0.001 to 1e9"),
+        ({"queue.latency_offset_cycles": 1.1e6}, "latency_offset_cycles = 1100000.0: must be a number from -1e6 to 1e6"),
+        ({"queue.crossbar_servers": 65537}, "crossbar_servers = 65537: must be an integer from 1 to 65536"),
+        ({"memory.loads_per_warp": 1025}, "loads_per_warp = 1025: must be an integer from 1 to 1024"),
+        ({"sms": 1025}, "sms = 1025: must be an integer from 1 to 1024"),
+        ({"clock_ghz": 1e10}, "clock_ghz = 10000000000.0: must be a number from 0.001 to 1e9"),
+    ],
+)
+def test_a_number_of_a_chip_has_a_bound(change, words):
+    data = MAXWELL.to_dict()
+    for key, value in change.items():
+        *path, last = {"queue": ["memory", "queue"]}.get(key.split(".")[0], key.split(".")[:1]) + key.split(".")[1:]
+        table = data
+        for part in path:
+            table = table["ops"][part] if part in data["ops"] else table[part]
+        table[last] = value
+    with pytest.raises(ws.GpuFileError, match=re.escape(words)):
+        Gpu.from_dict(data)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: ws.kernels.mix(1, iterations=10**12 + 1), "iterations = 1000000000001: must be None (endless) or an integer"),
+        (lambda: ws.Loop(body=[ws.Instruction("alu")], trips=10**12 + 1), "must be an integer from 1 to 1000000000000"),
+        (lambda: ws.Loop(body=[ws.Instruction("alu")], trips=[1, 2**63]), "must be an integer from 1 to 1000000000000"),
+        (lambda: ws.Access(pattern="stride", stride=2**31 + 1), "stride = 2147483649: must be an integer from 1 to 2147483648"),
+        (lambda: ws.Access(offset_bytes=2**49), "offset_bytes = 562949953421312: must be an integer from 0 to"),
+        (lambda: ws.Access(pattern="addresses", addresses=[2**49] * 32), "must be an integer from 0 to 281474976710656"),
+        (lambda: ws.Instruction("smem", dst="r1", ways=33), "ways = 33: must be an integer from 1 to 32"),
+        (lambda: ws.Kernel(name="k", registers_per_thread=256, body=[]), "must be an integer from 1 to 255"),
+        (lambda: ws.Kernel(name="k", shared_bytes_per_block=10**9 + 1, body=[]), "must be an integer from 0 to 1000000000"),
+        (lambda: ws.Launch(blocks=10**6 + 1, block_warps=1), "blocks = 1000001: must be an integer from 1 to 1000000"),
+        (lambda: ws.Launch(block_warps=10**6 + 1), "block_warps = 1000001: must be an integer from 1 to 1000000"),
+        (lambda: ws.simulate(MAXWELL, "mix", alpha=1, cycles=10**12 + 1), "cycles = 1000000000001: must be an integer from 1 to"),
+        (lambda: ws.simulate(MAXWELL, "mix", alpha=1, warmup=10**12 + 1), "warmup = 1000000000001: must be an integer from 0 to"),
+        (lambda: ws.simulate(MAXWELL, "mix", alpha=1, launch=ws.Launch(block_warps=33)), "block_warps = 33: must be an"),
+    ],
+)
+def test_a_number_of_a_kernel_or_a_launch_has_a_bound(make, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        make()
+
+
+def test_latencies_of_a_table_have_a_bound(tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("load_gbs,0,0.05,0.5,0.95,1\n10,100,200,300,400,1000001\n")
+    with pytest.raises(ValueError, match="latencies above 0 and up to 1000000 that do not decrease"):
+        load_distribution(table)
+
+
+def test_a_grid_that_runs_for_too_long_is_refused_before_the_run():
+    launch = ws.Launch(blocks=10**6, block_warps=4)
+    with pytest.raises(ValueError, match=r"launch.blocks = 1000000: .* at least .*: each of its 4000000 warps executes alu"):
+        ws.simulate(MAXWELL, ws.kernels.mix(32, iterations=10**9), launch=launch)
+    persistent = ws.Launch(block_warps=4, persistent=True)
+    with pytest.raises(ValueError, match=r"must be few enough for a grid of at most 1e\+12 cycles"):
+        ws.simulate(MAXWELL, ws.kernels.chain("sfu", iterations=10**12), launch=persistent, sms=1)
+
+
+def test_a_grid_that_does_not_end_in_time_is_stopped(monkeypatch):
+    monkeypatch.setattr("warpsim.simulation.run.MAX_CYCLES", 1_000)
+    with pytest.raises(ValueError, match=r"launch: the grid of mix has not ended after 1e\+03 cycles"):
+        ws.simulate(MAXWELL, ws.kernels.mix(8, iterations=100), launch=ws.Launch(blocks=1, block_warps=4), sms=1)
+
+
+def test_accesses_that_could_wait_too_long_for_the_memory_are_refused():
+    data = MAXWELL.to_dict()
+    data["memory"] |= {"bandwidth_gbs": 1e-3, "stores_per_sm": 65536, "divergent_transaction_bytes": 1e9}
+    data["memory"]["queue"] |= {"crossbar_gbs": 1e-3, "dram_gbs": 1e-3}
+    gpu = Gpu.from_dict(data)
+    with pytest.raises(ValueError, match=r"load of load_chain: up to 1024 in flight on maxwell could wait .* for the memory"):
+        ws.simulate(gpu, ws.kernels.chain("load", pattern="random"), warps=64)
+
+
+def test_stores_without_any_limit_are_bounded_by_the_cycles_of_the_run():
+    data = MAXWELL.to_dict()
+    del data["memory"]["stores_per_sm"]
+    gpu, store = Gpu.from_dict(data), ws.Kernel(name="stores", body=[ws.Loop(body=[ws.Instruction("store")], trips=None)])
+    ws.simulate(gpu, store, **SHORT)
+    with pytest.raises(ValueError, match=r"store of stores: up to .* in flight on maxwell could wait .*; give the chip a limit"):
+        ws.simulate(gpu, store, warps=64, cycles=10**12)
+
+
+def test_latencies_that_could_add_up_to_too_much_are_refused():
+    load = ws.Kernel(name="loads", body=[ws.Loop(body=[ws.Instruction("load")], trips=None)])
+    with pytest.raises(ValueError, match=r"load of loads: .* in flight .*: their latencies could add up to more than 2\*\*62"):
+        ws.simulate(changed_gpu(MAXWELL, {"memory.latency_cycles": 400}), load, warps=64, cycles=2 * 10**7)
+
+
+def test_executions_are_counted_at_least_and_at_most():
+    add, load = ws.Instruction("alu"), ws.Instruction("load")
+    body = (
+        ws.Loop(body=[add, load], trips=[2, 5]),
+        ws.Conditional(probability=0.5, then=[add, add, add], orelse=[load]),
+        ws.Conditional(diverges=True, then=[add], orelse=[load]),
+    )
+    assert executions(body, min) == {"alu": 3, "load": 3, "branch": 2}
+    assert executions(body, max) == {"alu": 9, "load": 7, "branch": 2}

@@ -21,6 +21,9 @@ from warpsim.hardware import files as params
 BINS = 4096
 """Default number of bins of a quantile table; the engine uses the same number."""
 
+MAX_LATENCY = 10**6
+"""Largest latency of a table, in cycles: that of a chip (`fields.Cycles`)."""
+
 EXTREME_PROBABILITY = 1e-7
 """Probability assigned to the smallest and the largest of about 1e7 samples (V 6.6)."""
 
@@ -126,8 +129,10 @@ def _read_distribution(path: Path, version: tuple[int, int]) -> LatencyDistribut
     table: list[list[float]] = []
     for line, row in rows:
         values = _numbers(row)
-        if len(row) != len(head) or not values[1] > 0 or not _increases(values[1:], strictly=False):
-            problems.append(_problem(line, row, f"must be {len(head)} numbers, with latencies above 0 that do not decrease"))
+        in_range = 0 < values[1] and values[-1] <= MAX_LATENCY
+        if len(row) != len(head) or not in_range or not _increases(values[1:], strictly=False):
+            allowed = f"must be {len(head)} numbers, with latencies above 0 and up to {MAX_LATENCY} that do not decrease"
+            problems.append(_problem(line, row, allowed))
         elif not values[0] > (table[-1][0] if table else 0):
             problems.append(_problem(line, row, "the load in GB/s must be above 0 and increase from row to row"))
         else:

@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any, SupportsIndex, TypeVar
 
 from warpsim import arguments
-from warpsim.kernels.statements import Access
+from warpsim.kernels.statements import MAX_STRIDE, MAX_TRIPS, Access
 from warpsim.units import WARP_LANES
 
 __all__ = ["ALPHA_TOLERANCE", "MAX_GROUP", "Arguments"]
@@ -53,7 +53,7 @@ class Arguments:
         """Checks a number of iterations; None means endless."""
         if value is None:
             return None
-        return self._check(lambda: arguments.integer("iterations", value, alternatives="None (endless) or "), 1)
+        return self._check(lambda: arguments.integer("iterations", value, 1, MAX_TRIPS, alternatives="None (endless) or "), 1)
 
     def choice(self, name: str, value: object, allowed: tuple[str, ...]) -> str:
         """Checks a word."""
@@ -83,7 +83,7 @@ class Arguments:
     def access(self, pattern: object, stride: object, op: str) -> Access | None:
         """Returns the access of a load of 4 bytes per thread, or None for other operation classes."""
         pattern = self.choice("pattern", pattern, PATTERNS)
-        stride = self.integer("stride", stride, 1, 2**31)
+        stride = self.integer("stride", stride, 1, MAX_STRIDE)
         if op != "load":
             if pattern != "coalesced":
                 self.wrong("pattern", pattern, f"coalesced for {op}: only load has other patterns")

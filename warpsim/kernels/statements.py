@@ -43,6 +43,12 @@ OPS_WITHOUT_RESULT = ("store", "barrier", "branch", "exit")
 _ACCESSING_OPS = (*MEMORY_OPS, "smem")
 _WITHOUT_OPERANDS = ("barrier", "exit")
 
+MAX_TRIPS = 10**12
+"""Largest number of trips of a loop; a range of trips is drawn exactly from a random number of 53 bits."""
+
+MAX_STRIDE, MAX_ADDRESS = 2**31, 2**48
+"""Largest stride in elements, and largest byte address."""
+
 ENDLESS = "endless"
 """The number of trips of an endless loop in a file, where TOML has no None."""
 
@@ -52,8 +58,8 @@ def _trips(value: Any) -> int | tuple[int, int] | None:
     if value is None or value == ENDLESS:
         return None
     low, high = value if isinstance(value, list | tuple) and len(value) == 2 else (value, value)
-    if type(low) is not int or type(high) is not int or not 1 <= low <= high:
-        allowed = f'must be an integer from 1, [low, high] with 1 <= low <= high, or "{ENDLESS}"'
+    if type(low) is not int or type(high) is not int or not 1 <= low <= high <= MAX_TRIPS:
+        allowed = f'must be an integer from 1 to {MAX_TRIPS}, [low, high] with 1 <= low <= high, or "{ENDLESS}"'
         raise PydanticCustomError("trips", allowed)
     return low if low == high else (low, high)
 
@@ -93,9 +99,9 @@ class Access(StrictModel):
 
     pattern: Literal["coalesced", "stride", "random", "broadcast", "addresses"] = "coalesced"
     bytes_per_thread: Literal[1, 2, 4, 8, 16] = 4
-    stride: Annotated[int, Between(1)] = 1
-    addresses: Annotated[tuple[Annotated[int, Between(0)], ...] | None, FROM_LIST] = None
-    offset_bytes: Annotated[int, Between(0)] = 0
+    stride: Annotated[int, Between(1, MAX_STRIDE)] = 1
+    addresses: Annotated[tuple[Annotated[int, Between(0, MAX_ADDRESS)], ...] | None, FROM_LIST] = None
+    offset_bytes: Annotated[int, Between(0, MAX_ADDRESS)] = 0
     l1_hit: Probability = 0.0
     l2_hit: Probability = 0.0
 
@@ -185,7 +191,7 @@ class Loop(StrictModel):
 
     Attributes:
         body: at least one statement.
-        trips: number of times, at least 1; (low, high): drawn uniformly per warp and per entry, both ends
+        trips: number of times, 1 to 10^12; (low, high): drawn uniformly per warp and per entry, both ends
             included (stored as one number if both ends are equal); None or "endless": endless.
     """
 

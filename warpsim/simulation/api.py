@@ -19,7 +19,8 @@ from warpsim.kernels.files import as_kernel
 from warpsim.reference import simulator as reference
 from warpsim.results import provenance, schema
 from warpsim.simulation.counters import engine_counts, reference_counts, variables
-from warpsim.simulation.point import ARGUMENTS, MAX_CYCLES, Point, make_point, point_provenance, replicate_seed
+from warpsim.simulation.limits import MAX_CYCLES
+from warpsim.simulation.point import ARGUMENTS, Point, make_point, point_provenance, replicate_seed
 from warpsim.simulation.run import Bins, Capacity, run_machine
 from warpsim.simulation.trace import RunSize, Trace
 

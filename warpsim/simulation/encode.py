@@ -18,12 +18,10 @@ from warpsim.kernels.access import conflict_ways, transactions
 from warpsim.kernels.program import Access, Instruction, Kernel
 from warpsim.kernels.steps import flatten
 from warpsim.simulation.known_waits import precompute_lookahead, precompute_waits
+from warpsim.simulation.limits import ticks_per_cycle
 
 _POLICIES = {policy.name.lower(): policy for policy in Policy}  # a test asserts that the names are point.POLICIES
 _MEMORY_MODELS = {model.name.lower(): model for model in MemoryModel}  # and point.MEMORY_MODELS
-
-MAX_TICKS = 10**6
-"""Maximum number of ticks per cycle, so that times of 10**12 cycles in ticks fit into 64 bits."""
 
 _KINDS = {"load": Kind.LOAD, "store": Kind.STORE, "barrier": Kind.BARRIER, "branch": Kind.BRANCH, "exit": Kind.EXIT}
 _CONTROL = {"loop_begin": Kind.LOOP_BEGIN, "loop_end": Kind.LOOP_END, "jump": Kind.JUMP}
@@ -65,7 +63,7 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
     classes = list(gpu.ops)
     if len(classes) > CLASSES:
         raise ValueError(f"gpu.ops = {len(classes)} operation classes: must be at most {CLASSES}")
-    tick = _ticks_per_cycle(gpu)
+    tick = ticks_per_cycle(gpu)
 
     costs: dict[int, _Costs] = {}  # by the id of an instruction, because kernels repeat few instructions
     steps, details = [], []
@@ -96,19 +94,6 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
     precompute_waits(machine, {step.target for step in program.steps})
     precompute_lookahead(machine)
     return machine
-
-
-def _ticks_per_cycle(gpu: Gpu) -> int:
-    """Returns the smallest number of ticks per cycle for which all intervals of operation classes are whole numbers."""
-    ticks = math.lcm(*(op.interval_cycles.denominator for op in gpu.ops.values()))
-    if ticks > MAX_TICKS:
-        largest = sorted(gpu.ops, key=lambda name: -gpu.ops[name].interval_cycles.denominator)[:4]
-        intervals = ", ".join(f"{name} {gpu.ops[name].interval_cycles}" for name in largest)
-        raise ValueError(
-            f"gpu.ops: the intervals of {gpu.name} ({intervals}, ...) need {ticks} ticks of a cycle as a common denominator: "
-            f"must be at most {MAX_TICKS}; round some of them"
-        )
-    return ticks
 
 
 def with_seed(machine: Machine, seed: int) -> Machine:

@@ -20,10 +20,8 @@ from warpsim.kernels.files import as_kernel
 from warpsim.kernels.program import barriers_not_reached_by_all
 from warpsim.results.provenance import dump, load, provenance, read_call
 from warpsim.simulation.identity import identity
+from warpsim.simulation.limits import MAX_CYCLES, check_limits
 from warpsim.simulation.trace import Trace
-
-MAX_CYCLES = 10**12
-"""Upper limit on `warmup` and on `cycles`: beyond it, float64 counters of warp-cycles (exact to 2**53) could lose precision."""
 
 POLICIES = ("lrr", "gto", "oldest", "random")
 """Scheduling policies (docs/model.md, section 3)."""
@@ -96,7 +94,7 @@ def make_point(
     Raises:
         TypeError: an argument is of the wrong type, or unknown.
         ValueError: an argument's value is not allowed, or the chip cannot hold the launch (`InvalidPoint`), or warps can wait
-            for each other at a barrier forever (`DeadlockError`).
+            for each other at a barrier forever (`DeadlockError`), or times could exceed what the engine can hold.
     """
     gpu, kernel = as_gpu(gpu), as_kernel(kernel)
     unknown = [name for name in settings if name not in DEFAULTS]
@@ -115,7 +113,7 @@ def make_point(
         )
     if kernel.endless and point.finite:
         raise ValueError(f"launch: must have an endless supply of blocks for {kernel.name}, which is an endless loop")
-    return replace(
+    point = replace(
         point,
         replicates=integer("replicates", point.replicates, 1),
         seed=integer("seed", point.seed, 0),
@@ -123,6 +121,8 @@ def make_point(
         warmup=0 if point.finite else integer("warmup", point.warmup, 0, MAX_CYCLES),
         cycles=integer("cycles", point.cycles, 1, MAX_CYCLES),
     )
+    check_limits(point)
+    return point
 
 
 def replicate_seed(streams: bytes, replicate: int) -> int:

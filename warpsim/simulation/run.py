@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.arguments import DeadlockError
+from warpsim.simulation.limits import MAX_CYCLES
 
 if TYPE_CHECKING:
     from warpsim.engine.state import Machine, State
@@ -127,7 +128,7 @@ def run_machine(
     Raises:
         DeadlockError: warps wait at different barriers.
         TraceLimitError: more events happened than `capacity` allows.
-        ValueError: the grid ends within `warmup`.
+        ValueError: the grid ends within `warmup`, or not within MAX_CYCLES.
     """
     from warpsim.engine.check import verify
     from warpsim.engine.chip import begin_counting, end_counting, run
@@ -136,7 +137,7 @@ def run_machine(
     capacity = capacity or Capacity()
     state = allocate(machine, issues=capacity.issues, lives=capacity.lives, changes=capacity.changes)
     bins = Bins(capacity.bins, warmup, cycles) if capacity.bins else None
-    end = NO_END if cycles is None else warmup + cycles
+    end = MAX_CYCLES if cycles is None else warmup + cycles
     marks = {warmup, end, *(capacity.issue_window if capacity.issues else ())}
     now, outcome, cycles_in_slice = 0, int(Outcome.STOPPED), _FIRST_SLICE
     with np.errstate(over="ignore"):  # 64-bit arithmetic wraps around on purpose, also without compilation
@@ -167,6 +168,8 @@ def run_machine(
             if check:
                 verify(machine, state)
             _check_capacity(state, capacity, now, warmup)
+        if cycles is None and outcome == Outcome.STOPPED:
+            raise ValueError(f"launch: the grid of {kernel} has not ended after {MAX_CYCLES:.0e} cycles, the most of a run")
         if now <= warmup:
             raise ValueError(f"warmup = {warmup}: must be below {now}, the cycle at which the grid ends")
         if bins:

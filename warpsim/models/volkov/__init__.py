@@ -26,13 +26,16 @@ from warpsim.models.volkov.bounds import (
     throughput,
     throughput_bound,
 )
+from warpsim.models.volkov.grid import MeasuredGrid, measured_grid
 from warpsim.models.volkov.mix import MixParameters, mix_needed_warps, mix_parameters, mix_throughput
 
 __all__ = [
     "LATENCY",
+    "MeasuredGrid",
     "MixParameters",
     "bottleneck",
     "latency_bound",
+    "measured_grid",
     "mix_needed_warps",
     "mix_parameters",
     "mix_throughput",

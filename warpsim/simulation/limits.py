@@ -1,0 +1,192 @@
+"""Limits that keep a run within the numbers of the engine; what would exceed them is refused before the run.
+
+The engine holds the cycle in which a wait ends, together with the cause of the wait, in 64 bits, and takes cycles from 2**41 on
+as unknown (`engine.state`). Warm-up and counted cycles are at most `MAX_CYCLES` each, which leaves `MAX_WAIT` for a wait
+that begins at the end of a run. The limits of the numbers of a chip and of a kernel (`hardware.fields`,
+`kernels.statements`) hold every wait but one below 1.1e10 cycles. The exception is the wait for the memory, which adds up
+over the accesses in flight; `check_limits` bounds it, and the time of a finite grid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from warpsim import units
+from warpsim.hardware.gpu import Gpu
+from warpsim.kernels.access import transactions
+from warpsim.kernels.program import Instruction, Kernel, Loop, walk
+from warpsim.kernels.statements import MEMORY_OPS, Statement
+
+if TYPE_CHECKING:
+    from warpsim.simulation.point import Point
+
+MAX_CYCLES = 10**12
+"""Upper limit on `warmup`, on `cycles`, and on the cycles of a finite grid."""
+
+MAX_WAIT = 10**11
+"""Upper limit on one wait, in cycles: 2 * MAX_CYCLES + MAX_WAIT is below 2**41."""
+
+MAX_TICKS = 10**6
+"""Maximum number of ticks per cycle, so that times of 2 * MAX_CYCLES in ticks fit into 64 bits."""
+
+_MAX_SUM = 2**62
+"""Upper limit on a sum of latencies, an integer of 64 bits."""
+
+
+def check_limits(point: Point) -> None:
+    """Refuses a point whose times could exceed what the engine can hold.
+
+    Raises:
+        ValueError: the message names the operations and the limit.
+    """
+    ticks_per_cycle(point.gpu)
+    if point.finite:
+        _check_grid(point)
+    _check_memory(point)
+
+
+def ticks_per_cycle(gpu: Gpu) -> int:
+    """Returns the smallest number of ticks per cycle for which all intervals of operation classes are whole numbers.
+
+    Raises:
+        ValueError: it is above MAX_TICKS.
+    """
+    ticks = math.lcm(*(op.interval_cycles.denominator for op in gpu.ops.values()))
+    if ticks > MAX_TICKS:
+        largest = sorted(gpu.ops, key=lambda name: -gpu.ops[name].interval_cycles.denominator)[:4]
+        intervals = ", ".join(f"{name} {gpu.ops[name].interval_cycles}" for name in largest)
+        raise ValueError(
+            f"gpu.ops: the intervals of {gpu.name} ({intervals}, ...) need {ticks} ticks of a cycle as a common denominator: "
+            f"must be at most {MAX_TICKS}; round some of them"
+        )
+    return ticks
+
+
+def _check_grid(point: Point) -> None:
+    """Refuses a finite grid that is certain to run for more than MAX_CYCLES.
+
+    Lower bounds on its time are the time that its instructions occupy the schedulers and the units of the SMs, and the issues
+    of one warp. A grid that these bounds let pass and that still runs longer is stopped there (`run_machine`).
+    """
+    gpu, launch = point.gpu, point.launch
+    sms = point.gpu.sms if point.sms is None else point.sms
+    blocks = sms * _resident(point) if launch.persistent else launch.blocks
+    assert blocks is not None
+    warps, schedulers = blocks * launch.block_warps, sms * gpu.sm.schedulers
+    executed = executions(point.kernel.body, min)
+    bounds: dict[str, float] = {}
+    for name, count in executed.items():
+        if name in gpu.ops:  # the encoding refuses the others
+            op = gpu.ops[name]
+            units_of_chip = schedulers if op.scope == "scheduler" else sms
+            occupied = max(float(op.interval_cycles) / units_of_chip, gpu.issue.interval_cycles / schedulers / gpu.issue.width)
+            bounds[name] = count * max(warps * occupied, op.gap_cycles / gpu.issue.width)
+    name, cycles = max(bounds.items(), key=lambda item: item[1], default=("", 0.0))
+    if cycles > MAX_CYCLES:
+        raise ValueError(
+            f"launch.blocks = {blocks}: must be few enough for a grid of at most {MAX_CYCLES:.0e} cycles; on {gpu.name} this "
+            f"grid of {point.kernel.name} takes at least {cycles:.2g}: each of its {warps} warps executes {name} "
+            f"{executed[name]} times"
+        )
+
+
+def _check_memory(point: Point) -> None:
+    """Refuses a point in which an access to memory could wait for more than MAX_WAIT.
+
+    A request waits at most for the service of all requests that are in flight in each of the three places it passes:
+    crossbar, DRAM and the sustained rate (docs/model.md, section 5).
+    """
+    gpu, memory = point.gpu, point.gpu.memory
+    accesses = list(_accesses(point.kernel))
+    if not accesses:
+        return
+    sms = gpu.sms if point.sms is None else point.sms
+    share = sms / gpu.sms
+    per_byte = (
+        (memory.queue.crossbar_servers * share + 1) / memory.queue.crossbar_gbs
+        + (memory.queue.dram_servers * share + 1) / memory.queue.dram_gbs
+        + 1 / memory.bandwidth_gbs
+    ) / (units.gbs_to_bytes_per_cycle(1.0, gpu.clock_ghz) * share)
+    service, delay = dict.fromkeys(MEMORY_OPS, 0.0), 0.0
+    for instruction in accesses:
+        assert instruction.access is not None
+        cost = transactions(instruction.access, gpu)
+        service[instruction.op] = max(service[instruction.op], cost.requests * cost.bytes_per_request * per_byte)
+        delay = max(delay, cost.extra * memory.transaction_latency_cycles)
+    flying = {op: _most_in_flight(point, op) * sms for op in MEMORY_OPS}
+    slowest = max(MEMORY_OPS, key=lambda op: flying[op] * service[op])
+    wait = delay + sum((flying[op] + 1) * service[op] for op in MEMORY_OPS)
+    where = f"{slowest} of {point.kernel.name}: up to {flying[slowest]} in flight on {gpu.name}"
+    if wait > MAX_WAIT:
+        raise ValueError(
+            f"{where} could wait {wait:.2g} cycles for the memory: must be at most {MAX_WAIT:.0e}; give the chip a limit of "
+            f"accesses in flight (memory.{slowest}s_per_sm) or more bandwidth, or simulate fewer cycles"
+        )
+    end = MAX_CYCLES if point.finite else point.warmup + point.cycles
+    if flying["load"] * (end + wait) > _MAX_SUM:
+        raise ValueError(
+            f"load of {point.kernel.name}: up to {flying['load']} in flight on {gpu.name}: their latencies could add up to more "
+            f"than 2**62 cycles; give the chip a limit of loads in flight (memory.loads_per_sm), or simulate fewer cycles"
+        )
+
+
+def _most_in_flight(point: Point, op: str) -> int:
+    """Returns how many loads or stores of one SM can be in flight at most.
+
+    A load whose register is still to come holds up the next load into this register. Without any limit it is the number
+    of accesses of the whole run.
+    """
+    gpu, launch = point.gpu, point.launch
+    warps = _resident(point) * launch.block_warps
+    instructions = [i for i in _accesses(point.kernel) if i.op == op]
+    if not instructions:
+        return 0
+    limits = [gpu.memory.loads_per_sm if op == "load" else gpu.memory.stores_per_sm]
+    if op == "load":
+        limits.append(None if gpu.memory.loads_per_warp is None else warps * gpu.memory.loads_per_warp)
+        if all(i.dst is not None for i in instructions):
+            limits.append(warps * len({i.dst for i in instructions}))
+    if point.finite:
+        blocks = _resident(point) if launch.persistent else launch.blocks
+        assert blocks is not None
+        limits.append(blocks * launch.block_warps * executions(point.kernel.body, max)[op])
+    else:
+        issues = gpu.sm.schedulers * gpu.issue.width * (-(-(point.warmup + point.cycles) // gpu.issue.interval_cycles))
+        limits.append(issues)
+    return min(limit for limit in limits if limit is not None)
+
+
+def executions(statements: Iterable[Statement], choose: Callable[[int, int], int]) -> Counter[str]:
+    """Returns how often a warp executes each operation class at least (`choose` = min) or at most (max).
+
+    An endless loop counts once.
+    """
+    total: Counter[str] = Counter()
+    for statement in statements:
+        if isinstance(statement, Instruction):
+            total[statement.op] += 1
+        elif isinstance(statement, Loop):
+            trips = abs(choose(*statement.trip_range))
+            for op, count in executions(statement.body, choose).items():
+                total[op] += trips * count
+        else:
+            total["branch"] += 1
+            then, orelse = executions(statement.then, choose), executions(statement.orelse, choose)
+            for op in {*then, *orelse}:
+                total[op] += then[op] + orelse[op] if statement.diverges else choose(then[op], orelse[op])
+    return total
+
+
+def _accesses(kernel: Kernel) -> Iterator[Instruction]:
+    """Yields the different loads and stores of a kernel; kernels repeat few instructions."""
+    found: dict[int, Instruction] = {id(s): s for _, s in walk(kernel.body) if isinstance(s, Instruction) and s.op in MEMORY_OPS}
+    yield from found.values()
+
+
+def _resident(point: Point) -> int:
+    """Returns the resident blocks of an SM; a point's launch is resolved."""
+    assert point.launch.resident_blocks is not None
+    return point.launch.resident_blocks
