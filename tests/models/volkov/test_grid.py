@@ -23,6 +23,10 @@ def test_a_warp_alone_lasts_for_a_million_cycles_and_the_grid_reads_most_of_the_
     assert ARRAY / 2 < loads_of(grid) * 128 <= ARRAY
 
 
+def test_names_stand_for_the_chip_and_the_kernel():
+    assert measured_grid("kepler", "mix", alpha=32, warps=64) == measured_grid(KEPLER, ws.kernels.mix(32), warps=64)
+
+
 def test_the_literal_grid_reads_the_whole_array_and_leaves_the_last_wave_incomplete():
     grid = measured_grid(KEPLER, ws.kernels.mix(32), warps=64, whole_waves=False)
     assert grid.waves == pytest.approx(4.82, abs=0.01)

@@ -11,6 +11,7 @@ from warpsim.hardware.residency import Launch, resolve_launch
 from warpsim.kernels.access import transactions
 from warpsim.kernels.program import Instruction, Kernel, Loop, walk
 from warpsim.kernels.statements import MEMORY_OPS
+from warpsim.models.parts.common import accepts_names
 from warpsim.models.volkov.bounds import latency_bound
 
 WARP_CYCLES = 10**6
@@ -40,6 +41,7 @@ class MeasuredGrid:
     waves: float
 
 
+@accepts_names
 def measured_grid(
     gpu: Gpu,
     kernel: Kernel,
