@@ -16,6 +16,7 @@ from .hardware.residency import Launch as Launch
 from .hardware.residency import Residency as Residency
 from .kernels import Access as Access
 from .kernels import Conditional as Conditional
+from .kernels import Cost as Cost
 from .kernels import Instruction as Instruction
 from .kernels import Kernel as Kernel
 from .kernels import KernelFileError as KernelFileError

@@ -37,7 +37,7 @@ def cells(page, heading):
     return [[re.findall(r"`([^`]+)`", cell) for cell in row.strip("|").split("|")] for row in rows]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md", "docs/debugging.md", "docs/report.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md", "docs/kernels.md", "docs/debugging.md", "docs/report.md"])
 def test_python_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     codes = blocks(page, "python", "{code-cell} python")

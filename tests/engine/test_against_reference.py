@@ -14,7 +14,7 @@ from tests.support.whole_run import whole_run
 from warpsim import kernels as k
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Launch
-from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop
+from warpsim.kernels import Access, Conditional, Cost, Instruction, Kernel, Loop
 from warpsim.reference import simulator as reference_simulator
 
 REGISTERS = ("r0", "r1", "r2", "r3", "r4", "r5")
@@ -133,7 +133,32 @@ COPY = kernel(LOAD, one("load", 4), ALU, STORE, one("store", 4), SFU)
 SLOW = {"bandwidth_gbs": 20.0}
 FEW_SERVERS = {"queue": {"crossbar_servers": 2, "dram_servers": 3, "crossbar_gbs": 30.0, "dram_gbs": 25.0}}
 
+SHARED = {"fma": {"scope": "scheduler"}, "port": {"scope": "sm"}}
+SHARING = {"alu": {"unit": "fma"}, "sfu": {"unit": "fma"}, "load": {"unit": "port"}, "smem": {"unit": "port"}}
+
 DIRECTED: dict[str, Case] = {
+    "classes that share units": case(
+        small_gpu(sm={"schedulers": 2}, units=SHARED, ops=SHARING),
+        kernel(Loop(body=(ALU, SFU, LOAD, one("smem", 4)), trips=4)),
+        seats=4,
+    ),
+    "classes that share a unit with a limit of loads": case(
+        small_gpu(sm={"schedulers": 2}, units=SHARED, ops=SHARING, memory={"loads_per_sm": 2}),
+        kernel(Loop(body=(LOAD, one("smem", 4), STORE), trips=4)),
+        seats=4,
+    ),
+    "costs of single instructions": case(
+        small_gpu(ops={"alu": {"latency_to": {"sfu": 2}}}),
+        kernel(
+            one("alu", cost=Cost(latency_cycles=11)),
+            one("sfu", cost=Cost(interval_cycles="7/3", gap_cycles=3)),
+            one("alu", cost=Cost(issue_slots=3)),
+            one("load", 3, cost=Cost(requests=3, bytes_per_request=48.0, requested_bytes=64)),
+            Conditional(then=(ALU,), orelse=(SFU,), probability=0.5, cost=Cost(gap_cycles=9)),
+            one("store", 3, cost=Cost(interval_cycles=5)),
+        ),
+        memory="queue",
+    ),
     "one warp": case(small_gpu(), COPY, blocks=1, size=1, seats=1),
     "many SMs": case(small_gpu(sms=3, memory=SLOW), COPY, blocks=11),
     "a slice": case(small_gpu(sms=3, memory=SLOW), COPY, blocks=7, sms=2),

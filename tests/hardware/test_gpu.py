@@ -415,3 +415,27 @@ class TestQueueOfAnotherChip:
         with pytest.raises(GpuFileError, match="dram_gbs = 1000"):
             write_queue_parameters(path, queue.model_copy(update={"dram_gbs": 1000.0}))
         assert path.read_text(encoding="utf-8") == before
+
+
+def test_classes_share_a_declared_unit(kepler: dict[str, Any]) -> None:
+    shared = kepler | {"units": {"fma": {"scope": "sm"}}}
+    for op in ("alu", "sfu"):
+        del shared["ops"][op]["scope"]
+        shared["ops"][op]["unit"] = "fma"
+    gpu = Gpu.from_dict(shared)
+    assert [gpu.unit_of(op) for op in ("alu", "sfu", "smem")] == ["fma", "fma", "smem"]
+    assert (gpu.ops["alu"].scope, gpu.units_per_sm("alu"), gpu.units_per_sm("branch")) == ("sm", 1, 4)
+    assert Gpu.from_dict(gpu.to_dict()) == gpu
+    assert "units" not in load_gpu("kepler").to_dict()
+
+
+def test_errors_of_units(kepler: dict[str, Any]) -> None:
+    kepler["ops"]["alu"]["unit"] = "fma"
+    assert errors_of(kepler) == ['ops.alu.unit = "fma": must be left out, since the chip has no table [units]']
+    kepler["units"] = {"other": {"scope": "sm"}}
+    assert errors_of(kepler) == ['ops.alu.unit = "fma": must be one of other']
+    kepler["units"] = {"fma": {"scope": "sm"}, "sfu": {"scope": "sm"}}
+    assert errors_of(kepler) == [
+        'ops.alu.scope = "scheduler": must be left out, or that of units.fma',
+        "units.sfu: must have another name than the class ops.sfu, which does not use it",
+    ]

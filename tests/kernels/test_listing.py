@@ -1,6 +1,6 @@
 """The listing of a program."""
 
-from warpsim.kernels import Conditional, Instruction, Kernel, Loop
+from warpsim.kernels import Conditional, Cost, Instruction, Kernel, Loop
 from warpsim.kernels.listing import listing
 from warpsim.kernels.steps import flatten
 
@@ -22,5 +22,15 @@ def test_a_listing_has_one_line_for_each_step():
         "    store <- r2",
         "  end of loop",
         "end of loop",
+        "exit",
+    ]
+
+
+def test_costs_of_an_instruction_follow_in_brackets():
+    add = Instruction("alu", dst="r1", cost=Cost(gap_cycles=4, interval_cycles="3/2"))
+    either = Conditional(then=[add], probability=0.5, cost=Cost(gap_cycles=6))
+    assert listing(flatten(Kernel(name="x", body=[either]))) == [
+        "branch else go to 2 [gap 6]",
+        "alu r1 [interval 3/2, gap 4]",
         "exit",
     ]

@@ -9,11 +9,11 @@ import pytest
 
 from tests.support.strategies import small_gpu
 from warpsim import kernels
-from warpsim.engine.state import BINS, CLASSES, LONGEST_WINDOW, STATES, Kind, Machine, MemoryModel, Policy, WarpState
+from warpsim.engine.state import BINS, LONGEST_WINDOW, STATES, UNITS, Kind, Machine, MemoryModel, Policy, WarpState
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.hardware.whatif import changed_gpu
-from warpsim.kernels import Instruction, Kernel
+from warpsim.kernels import Cost, Instruction, Kernel
 from warpsim.results import schema
 from warpsim.simulation import encode as encoding
 from warpsim.simulation import point
@@ -104,14 +104,35 @@ def test_operation_classes_that_the_chip_lacks() -> None:
     kernel = Kernel(name="tensor", body=[Instruction("tensor", dst="r1")])
     with pytest.raises(ValueError, match=r"operation class 'tensor' of tensor: kepler has"):
         encoded(kernel=kernel)
-    ops = KEPLER.to_dict()["ops"]
-    many = KEPLER.from_dict(KEPLER.to_dict() | {"ops": ops | {f"op{i}": ops["alu"] for i in range(CLASSES)}})
-    with pytest.raises(ValueError, match=rf"gpu\.ops = {len(many.ops)} operation classes: must be at most {CLASSES}"):
-        encoded(gpu=many)
+
+
+def test_classes_are_as_many_as_the_chip_lists_but_units_are_limited() -> None:
+    data = KEPLER.to_dict()
+    shared = {**data["ops"]["alu"], "unit": "alus"}
+    del shared["scope"]
+    classes = data["ops"] | {f"op{i}": shared for i in range(200)}
+    many = KEPLER.from_dict(data | {"units": {"alus": {"scope": "scheduler"}}, "ops": classes})
+    kernel = Kernel(name="many", body=[Instruction(op, dst="r1") for op in list(many.ops)[-150:]])
+    program = encoded(gpu=many, kernel=kernel).program
+    assert [list(many.ops)[op] for op in program.op[:-1]] == list(many.ops)[-150:]
+    units = KEPLER.from_dict(data | {"ops": data["ops"] | {f"op{i}": data["ops"]["alu"] for i in range(UNITS)}})
+    with pytest.raises(ValueError, match=rf"gpu\.ops = {len(units.ops)} units: must be at most {UNITS}"):
+        encoded(gpu=units)
+
+
+def test_costs_of_an_instruction_replace_those_of_its_class() -> None:
+    own = Cost(interval_cycles="5/2", latency_cycles=7, gap_cycles=3, issue_slots=4)
+    access = Cost(requests=5, bytes_per_request=40.5, requested_bytes=99)
+    body = [Instruction("smem", dst="r1", ways=3, cost=own), Instruction("load", dst="r2", cost=access)]
+    machine = encoded(kernel=Kernel(name="own", body=body))
+    first = machine.program[0]
+    assert (first.unit_ticks / machine.chip[0].tick, first.latency, first.gap, first.busy) == (2.5, 7, 3, 4)
+    second = machine.details[1]
+    assert (second.requests, second.extra, second.request_bytes, second.asked_bytes) == (5, 0, 40.5, 99)
 
 
 def test_intervals_without_a_small_common_denominator() -> None:
     primes = dict(zip(("alu", "sfu", "smem"), ("1/997", "1/991", "1/983"), strict=True))
     gpu = changed_gpu(KEPLER, {f"{op}.interval_cycles": interval for op, interval in primes.items()})
-    with pytest.raises(ValueError, match=r"gpu\.ops: the intervals of kepler .* need .* ticks"):
+    with pytest.raises(ValueError, match=r"interval_cycles: those of kepler \(gpu\.ops\.\w+ 1/9.* need .* ticks"):
         encoded(gpu=gpu)

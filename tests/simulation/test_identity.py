@@ -82,3 +82,44 @@ def test_arguments_of_a_named_kernel_reach_its_builder():
     assert ws.compare("kepler", "mix", alpha=4, warps=[8], replicates=1, **settings).results.sizes["warps"] == 1
     with pytest.raises(TypeError, match="alpha: is not an argument, and a Kernel object takes none"):
         ws.simulate(KEPLER, ws.kernels.mix(4), alpha=4)
+
+
+def test_costs_of_a_class_that_no_instruction_has_are_not_read():
+    own = ws.Cost(gap_cycles=5, interval_cycles=3, latency_cycles=7, issue_slots=2)
+    kernel = ws.Kernel(name="own", inputs=("r",), body=[ws.Instruction("alu", dst="r", src=["r"], cost=own)])
+    fields = {"alu.latency_cycles": 30, "alu.interval_cycles": 5, "alu.gap_cycles": 3, "alu.issue_slots": 4}
+    changed = changed_gpu(KEPLER, fields)
+    launch = ws.Launch(blocks=1, block_warps=1)
+    points = [make_point(gpu, kernel, launch=launch, sms=1) for gpu in (KEPLER, changed)]
+    assert points[0].streams() == points[1].streams()
+    assert ws.simulate(changed, kernel, launch=launch, sms=1).equals(ws.simulate(KEPLER, kernel, launch=launch, sms=1))
+    one_without = kernel.model_copy(update={"body": (*kernel.body, ws.Instruction("alu", dst="r", src=["r"]))})
+    points = [make_point(gpu, one_without, launch=launch, sms=1) for gpu in (KEPLER, changed)]
+    assert points[0].streams() != points[1].streams()
+
+
+def test_a_cost_is_part_of_the_identity_and_a_missing_one_is_not():
+    add = ws.Instruction("alu", dst="r")
+    plain, none, own = (
+        ws.Kernel(name="x", body=[ws.Instruction("alu", dst="r", **cost)])
+        for cost in ({}, {"cost": ws.Cost()}, {"cost": ws.Cost(gap_cycles=5)})
+    )
+    assert plain.identity()["body"][0].keys() == add.model_dump().keys() - {"comment", "cost"}
+    assert plain.identity() == none.identity() != own.identity()
+
+
+def test_names_of_shared_units_are_labels():
+    data = KEPLER.to_dict()
+    for op in ("alu", "sfu"):
+        del data["ops"][op]["scope"]
+
+    def sharing(name, *ops):
+        own = {op: facts | {"unit": name} if op in ops else {"scope": "scheduler", **facts} for op, facts in data["ops"].items()}
+        return KEPLER.from_dict(data | {"ops": own, "units": {name: {"scope": "scheduler"}}})
+
+    kernel = ws.Kernel(name="both", body=[ws.Instruction("alu", dst="r"), ws.Instruction("sfu", dst="s")])
+    first, second, third = (
+        make_point(gpu, kernel, **SETTINGS).streams()
+        for gpu in (sharing("a", "alu", "sfu"), sharing("b", "alu", "sfu"), sharing("a", "alu"))
+    )
+    assert first == second != third

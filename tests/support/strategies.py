@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
-from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop
+from warpsim.kernels import Access, Conditional, Cost, Instruction, Kernel, Loop
 from warpsim.simulation.point import POLICIES
 
 REGISTERS = ("r0", "r1", "r2", "r3")
@@ -168,6 +168,21 @@ def ops(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
+def shared_units(draw: st.DrawFn, classes: dict[str, Any]) -> dict[str, Any]:
+    """Generates the tables `units` and `ops` of a chip, in which some classes may share units."""
+    if draw(st.integers(0, 2)):
+        return {"ops": classes}
+    declared = {name: {"scope": draw(st.sampled_from(["scheduler", "sm"]))} for name in ("first", "second")}
+    unit = st.sampled_from([None, None, *declared])
+    members = {name: draw(unit) for name in classes}
+    ops = {
+        name: facts if members[name] is None else {**facts, "unit": members[name], "scope": declared[members[name]]["scope"]}
+        for name, facts in classes.items()
+    }
+    return {"ops": ops, "units": declared}
+
+
+@st.composite
 def memories(draw: st.DrawFn, measured: bool = False) -> dict[str, Any]:
     """Generates memory systems. At 1 GHz, 1 GB/s is 1 byte per cycle, and a coalesced access requests 128 bytes."""
     gbs = st.sampled_from([16.0, 37.3, 51.2, 100.0, 128.0, 300.1, 1024.0])
@@ -206,7 +221,7 @@ def gpus(draw: st.DrawFn, measured: bool = False) -> Gpu:
         block_launch_cycles=draw(st.sampled_from([0, 1, 2, 7, 30])),
         sm={"schedulers": draw(st.integers(1, 4))},
         issue={"interval_cycles": draw(st.integers(1, 2)), "width": draw(st.integers(1, 2))},
-        ops=draw(ops()),
+        **draw(shared_units(draw(ops()))),
         memory=draw(memories(measured)),
     )
 
@@ -236,6 +251,23 @@ def accesses(draw: st.DrawFn, random: bool = True) -> Access:
 
 
 @st.composite
+def own_costs(draw: st.DrawFn, op: str) -> Cost | None:
+    """Generates costs of single instructions, of a class that is not a barrier."""
+    if draw(st.integers(0, 3)):
+        return None
+    fields: dict[str, Any] = {
+        "interval_cycles": draw(st.sampled_from([None, "1/3", 1, "5/2", 6])),
+        "gap_cycles": draw(st.sampled_from([None, None, 1, 4, 13])),
+        "issue_slots": draw(st.sampled_from([None, None, 1, 4])),
+    }
+    if op in ("load", "store") and draw(st.booleans()):
+        fields |= {"requests": draw(st.integers(1, 5)), "bytes_per_request": draw(st.sampled_from([32.0, 71.5, 128.0]))}
+    if op not in ("load", "store", "branch"):
+        fields["latency_cycles"] = draw(st.sampled_from([None, 0, 3, 21]))
+    return Cost(**fields)
+
+
+@st.composite
 def instructions(draw: st.DrawFn, random: bool, barriers: bool) -> Instruction:
     """Generates an instruction of any class but exit."""
     register = st.sampled_from(REGISTERS)
@@ -244,7 +276,7 @@ def instructions(draw: st.DrawFn, random: bool, barriers: bool) -> Instruction:
     op = draw(st.sampled_from(classes + ["barrier"] * 2 * barriers))
     if op == "barrier":
         return Instruction(op)
-    fields: dict[str, Any] = {"src": draw(reads)}
+    fields: dict[str, Any] = {"src": draw(reads), "cost": draw(own_costs(op))}
     if op not in ("store", "branch"):
         fields["dst"] = draw(st.one_of(st.none(), register, register, register))
     if op in ("load", "store"):
@@ -297,7 +329,7 @@ def bodies(
                 rule = {"probability": draw(st.sampled_from(_PROBABILITIES))}
             reads = draw(st.lists(st.sampled_from(REGISTERS), max_size=2))
             orelse = sides[1] if draw(st.booleans()) else ()
-            statements.append(Conditional(then=sides[0], orelse=orelse, src=reads, **rule))
+            statements.append(Conditional(then=sides[0], orelse=orelse, src=reads, cost=draw(own_costs("branch")), **rule))
     return tuple(statements)
 
 

@@ -85,12 +85,13 @@ def whole_run(
     capacity = Capacity(issues=rows, lives=rows, changes=rows)
     state, _ = run_machine(machine, kernel.name, warmup, cycles, capacity)
     classes = list(gpu.ops)
+    ops = [classes[op % len(classes)] for op in machine.program.op]
     tally, chip, end = state.tally[0], machine.chip[0], int(state.clock[0].cycle)
     total = int(chip.sms * chip.schedulers * (end - warmup))
     issued, busy = scheduler_cycles(machine, state)
     accounts, caused = line_accounts(machine, state), caused_accounts(machine, state)
     return WholeRun(
-        issues=[(int(t), int(sm), int(slot), classes[machine.program[i].op]) for t, sm, slot, i in issues(machine, state)],
+        issues=[(int(t), int(sm), int(slot), ops[i]) for t, sm, slot, i in issues(machine, state)],
         warp_cycles=dict(zip(schema.STATES, accounts.sum(axis=(0, 1)).tolist(), strict=True)),
         line_cycles={
             (int(s), int(line), schema.STATES[name]): int(accounts[s, line, name])

@@ -12,10 +12,10 @@ is counted up to the end of each window (`close_window`), for classes that can b
 
 import numpy as np
 
-from warpsim.engine.bits import NONE, ONE, at, below, cause_of, end_of, first, reason_of, rest, size, wait_until
+from warpsim.engine.bits import NONE, at, below, cause_of, end_of, first, reason_of, rest, size, wait_until
 from warpsim.engine.jit import inline, rare
 from warpsim.engine.lanes import lanes_at_most, load, time_of
-from warpsim.engine.state import LONGEST_WINDOW, MAX_WARPS, STATES, Life, WarpState
+from warpsim.engine.state import LONGEST_WINDOW, MAX_WARPS, STATES, UNITS, Life, WarpState
 
 _RUNNING, _AT_BARRIER, _DRAINING = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
 _SELECTED, _NOT_SELECTED = int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
@@ -49,19 +49,13 @@ def issues(machine, state, sm, s, index, warp, step, cycle):
 
 
 @inline
-def issues_plain(counted, warp, cycle):
-    """A warp issues a plain step, of which the COUNT is given, while issues are not kept."""
-    counted.issued += 1
-    counted.waited += cycle - end_of(warp.wait)
-
-
-@inline
 def issues_after_refusals(machine, state, sm, s, warp, step, cycle):
     """Of the cycles that a warp waited before it issues a step now, counts those in which its unit refused."""
     op = machine.program[at(step)].op
     eligible = end_of(warp.wait)
-    if state.scratch[0].some_refused and machine.chip[0].refusable[at(op)] and eligible < cycle:
-        cycles = refused_cycles(state.scratch[0], s, np.int64(op), max(eligible - sm.begin, 0), cycle - sm.begin)
+    if state.scratch[0].some_refused and machine.classes[at(op)].refusable and eligible < cycle:
+        gates = gates_of(machine, np.int64(op))
+        cycles = refused_cycles(state.scratch[0], s, gates, max(eligible - sm.begin, 0), cycle - sm.begin)
         state.counts[at(s * len(machine.program) + step)].throttled += cycles
 
 
@@ -89,36 +83,39 @@ def trace(tally, rows, index, step, cycle):
 
 
 @inline
-def refuses(state, sm, s, op, begin, end):
-    """A class refuses scheduler s, or with s < 0 all schedulers of the SM, from `begin` on and before `end`."""
-    mark_refused(state.scratch[0], np.int64(s), np.int64(op), begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
+def gates_of(machine, op):
+    """Returns what can refuse instructions of a class: its unit, and its limit of accesses in flight or the unit again."""
+    facts = machine.classes[at(op)]
+    return facts.unit, facts.unit if facts.access == 0 else limit_gate(facts.access)
+
+
+@inline
+def limit_gate(kind):
+    """Returns the gate of the SM's limit of loads, or of stores, in flight."""
+    return np.int64(UNITS - 1 + kind)
+
+
+@inline
+def refuses(state, sm, s, gate, begin, end):
+    """A gate refuses scheduler s, or with s < 0 all schedulers of the SM, from `begin` on and before `end`."""
+    mark_refused(state.scratch[0], np.int64(s), np.int64(gate), begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
 
 
 @inline
 def is_busy(machine, state, sm, s, begin, end):
     """Scheduler s cannot issue from `begin` on and before `end`."""
-    if machine.chip[0].n_refusing_classes > 0:
+    if len(machine.refusing) > 0:
         mark_busy(state.scratch[0], s, begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
 
 
-@inline
-def is_busy_after(scratch, s, relative, interval):
-    """Scheduler s cannot issue again in less than so many cycles, 2..64, after a cycle of the window."""
-    scratch.some_busy = 1
-    cycles, begin = below(interval - 1), np.uint64(relative + 1)
-    word, within = at(begin >> np.uint64(6)), begin & np.uint64(63)
-    scratch.busy[at(s), word] |= cycles << within
-    scratch.busy[at(s), at(word + at(1))] |= cycles >> ONE >> (np.uint64(63) - within)
-
-
 @rare
-def mark_refused(scratch, s, op, begin, end):
-    """Enters cycles in which a class refuses; they count from the begin of the window."""
+def mark_refused(scratch, s, gate, begin, end):
+    """Enters cycles in which a gate refuses; they count from the begin of the window."""
     for word in range(begin >> 6, (end + 63) >> 6):
         if s < 0:
-            scratch.refused[at(op), at(word)] |= _cycles_of_word(word, begin, end)
+            scratch.refused[at(gate), at(word)] |= _cycles_of_word(word, begin, end)
         else:
-            scratch.refused_one[at(s), at(op), at(word)] |= _cycles_of_word(word, begin, end)
+            scratch.refused_one[at(s), at(gate), at(word)] |= _cycles_of_word(word, begin, end)
     scratch.some_refused = 1
 
 
@@ -137,11 +134,12 @@ def _cycles_of_word(word, begin, end):
 
 
 @rare
-def refused_cycles(scratch, s, op, begin, end):
-    """Returns the number of cycles in begin..end-1 in which scheduler s could issue, but a class was refused."""
-    cycles = 0
+def refused_cycles(scratch, s, gates, begin, end):
+    """Returns the number of cycles in begin..end-1 in which scheduler s could issue, but one of two gates refused."""
+    cycles, unit, limit = 0, at(gates[0]), at(gates[1])
     for word in range(begin >> 6, (end + 63) >> 6):
-        refused = scratch.refused[at(op), at(word)] | scratch.refused_one[at(s), at(op), at(word)]
+        refused = scratch.refused[unit, at(word)] | scratch.refused_one[at(s), unit, at(word)]
+        refused |= scratch.refused[limit, at(word)] | scratch.refused_one[at(s), limit, at(word)]
         cycles += size(refused & ~scratch.busy[at(s), at(word)] & _cycles_of_word(word, begin, end))
     return cycles
 
@@ -236,7 +234,7 @@ def total(machine, state, states):
         asked += counted.issued * machine.details[at(place % steps)].asked_bytes
         states[at(_SELECTED)] += counted.issued - counted.seconds
         states[at(_NOT_SELECTED)] += counted.waited - counted.throttled
-        states[at(machine.chip[0].throttle[at(ins.op)])] += counted.throttled
+        states[at(machine.classes[at(ins.op)].throttle)] += counted.throttled
         if ins.delay > 0:
             states[at(ins.reason)] += (counted.issued - counted.seconds) * (ins.delay - 1)
         for state_number in range(STATES):
@@ -262,10 +260,9 @@ def line_accounts(machine, state):
     issued, each = selected(machine, state), np.arange(steps)
     accounts[:, :, _SELECTED] += issued
     accounts[:, :, _NOT_SELECTED] += waited - throttled
-    accounts[:, each, machine.chip[0].throttle[program.op]] += throttled
+    accounts[:, each, machine.classes.throttle[program.op]] += throttled
     known = np.flatnonzero(program.delay)
-    known_waits = (issued * (program.delay - 1))[:, known]
-    np.add.at(accounts, (slice(None), program.following[known], program.reason[known]), known_waits)
+    accounts[:, known + 1, program.reason[known]] += (issued * (program.delay - 1))[:, known]
     return accounts
 
 
@@ -277,7 +274,7 @@ def caused_accounts(machine, state):
     issued, each = selected(machine, state).sum(axis=0), np.arange(steps)
     accounts[:, _SELECTED] += issued
     accounts[:, _NOT_SELECTED] += waited - throttled
-    accounts[each, machine.chip[0].throttle[program.op]] += throttled
+    accounts[each, machine.classes.throttle[program.op]] += throttled
     known = np.flatnonzero(program.delay)
     accounts[known, program.reason[known]] += (issued * (program.delay - 1))[known]
     return accounts

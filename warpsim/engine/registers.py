@@ -4,7 +4,7 @@ import numpy as np
 
 from warpsim.engine.bits import at, cause_of, end_of, wait_until
 from warpsim.engine.jit import inline
-from warpsim.engine.state import CLASSES, MAX_WARPS, UNKNOWN, Kind, WarpState
+from warpsim.engine.state import MAX_WARPS, UNKNOWN, Kind, WarpState
 
 _LOAD, _LG_THROTTLE = int(Kind.LOAD), int(WarpState.LG_THROTTLE)
 
@@ -30,10 +30,10 @@ def wait_of(machine, state, index, step, wait):
         written = state.registers[at(registers + machine.operands[at(i)])]
         writer = cause_of(written)
         op = machine.program[at(writer)].op
-        ready = end_of(written) + chip.latency_to[at(op * CLASSES + ins.op)]
+        ready = end_of(written) + machine.latency_to[at(op * len(machine.classes) + ins.op)]
         if ready > until:
             until = ready
-            wait = wait_until(ready, writer, chip.dependency[at(op)])
+            wait = wait_until(ready, writer, machine.classes[at(op)].dependency)
         i += 1
     if ins.kind == _LOAD and chip.loads_per_warp > 0:
         room = room_for_load(machine, state, index)

@@ -79,14 +79,14 @@ CACHE_LINE = 64  # bytes
 
 MAX_WARPS = 64  # warp slots of an SM, at most: a set of warps is one uint64
 MAX_SCHEDULERS = 8  # of an SM, at most
-CLASSES = 16  # operation classes of a chip, at most
+UNITS = 32  # kinds of execution units of a chip, at most
+GATES = UNITS + 2  # what can refuse an instruction: a unit, the limit of loads in flight, that of stores
 STATES = len(WarpState)
 
 RANK_BITS = 6  # of a lane: a rank takes the lowest bits, a time the others (lanes.py)
 NEVER = 0xFFFF >> RANK_BITS << RANK_BITS  # the time of a lane that is not known, or later than a lane can say
 
 LONGEST_WINDOW = 256  # cycles that an SM runs alone, at most
-LONGEST_INTERVAL = 64  # cycles between two plain issues of a scheduler, at most
 LONGEST_KNOWN_WAIT = 512  # cycles: a longer delay is not encoded as known
 
 CAUSE_BITS, REASON_BITS = 17, 4  # of a wait in one word (bits.py); the other 43 hold the cycle
@@ -112,7 +112,6 @@ CHIP = np.dtype(
         ("seat_of", "i8", MAX_WARPS),  # its seat
         # Issue
         ("issue_width", "i8"),  # instructions that a warp can issue in one cycle, 1 or 2
-        ("interval", "i8"),  # cycles for which a plain step occupies its scheduler
         ("tick", "i8"),  # ticks per cycle, such that every interval is a whole number of them
         ("policy", "i8"),  # Policy
         # Blocks
@@ -136,16 +135,19 @@ CHIP = np.dtype(
         ("peak_rate", "f8"),  # bytes per cycle of the chip, the sustained rate
         # Chance
         ("seed", "u8"),  # of the replicate
-        # By operation class
-        ("dependency", "i8", CLASSES),  # WarpState of a wait for a result
-        ("throttle", "i8", CLASSES),  # WarpState of a wait for the unit
-        ("own_unit", "i8", CLASSES),  # -1 (a mask): each scheduler has such a unit; 0: the SM has one
-        ("access", "i8", CLASSES),  # Kind.LOAD or Kind.STORE; else 0
-        ("shared", "i8", CLASSES),  # 1: the unit belongs to the SM, or the class accesses memory
-        ("refusable", "i8", CLASSES),  # 1: the unit, or a limit of the SM, can refuse an instruction of the program
-        ("latency_to", "i8", CLASSES * CLASSES),  # cycles that a consumer of a class sees more than the writer's latency
-        ("refusing_classes", "i8", CLASSES),  # the classes that are refusable
-        ("n_refusing_classes", "i8"),
+    ]
+)
+
+CLASS = np.dtype(
+    [
+        ("unit", "i8"),  # its unit, 0..UNITS-1
+        ("own_unit", "i8"),  # -1 (a mask): each scheduler has such a unit; 0: the SM has one
+        ("shared", "i8"),  # 1: the unit belongs to the SM, or one of its classes accesses memory
+        ("access", "i8"),  # Kind.LOAD or Kind.STORE; else 0
+        ("refusable", "i8"),  # 1: the unit, or a limit of the SM, can refuse an instruction of the program
+        ("dependency", "i8"),  # WarpState of a wait for a result
+        ("throttle", "i8"),  # WarpState of a wait for the unit
+        ("unused", "i8"),
     ]
 )
 
@@ -160,21 +162,15 @@ STEP = np.dtype(
         ("latency", "i8"),  # cycles from issue to result
         ("unit_ticks", "i8"),  # ticks for which the unit is occupied
         ("busy", "i8"),  # cycles for which the scheduler is occupied, at least 1
-        # Known waits: where the next instruction is certain and waits for this one alone
+        # Known waits: where the next instruction is the following step and waits for this one alone
         ("delay", "i8"),  # cycles from this issue until the next step is eligible; 0: not known
         ("known_wait", "i8"),  # what turns the cycle of an issue, shifted, into that wait (bits.py)
         ("reason", "i4"),  # WarpState of that wait
-        ("following", "i4"),  # the next step that issues, if it is certain; else negative
         ("next_op", "i4"),  # operation class of the next step
-        ("own_delay", "u2"),  # `delay`, as a time of a lane, of a plain step; else 0
-        ("next_delay", "u2"),  # the same of the next step
         ("known_dst", "i4"),  # as dst; negative, too, if the next step overwrites the register before anyone else reads it
         # What the step needs
-        ("may_pair", "i1"),  # 1: the next step may issue in the same cycle
-        ("awaited", "i1"),  # 1: the next step waits for what this one asks of the memory
-        ("ordered", "i1"),  # 1: it uses something that the schedulers of an SM share, a barrier or the block supply
-        ("plain", "i1"),  # 1: its wait is known, its unit never refuses, it is not ordered, and `busy` is the chip's `interval`
-        ("unused", "i4", 2),  # a record begins at a multiple of 32 bytes
+        ("ordered", "i4"),  # 1: it uses something that the schedulers of an SM share, a barrier or the block supply
+        ("plain", "i4"),  # 1: its wait is known, its unit never refuses, and it is not ordered
     ]
 )
 
@@ -222,9 +218,10 @@ SM = np.dtype(
         ("index", "i8"),
         ("begin", "i8"),  # cycle from which its lanes count: the begin of its window
         ("next_event", "i8"),  # cycle before which nothing happens on it
-        ("free", "i8", CLASSES * MAX_SCHEDULERS),  # tick from which a unit is free; a unit of the SM stands at scheduler 0
-        ("last_issue", "i8", CLASSES * MAX_SCHEDULERS),  # by class, scheduler: value of `shared_issues` at its last issue
-        ("shared_issues", "i8"),  # instructions of shared classes that have issued
+        ("position", "i8", MAX_SCHEDULERS),  # cycle before which a scheduler does nothing more
+        ("free", "i8", UNITS * MAX_SCHEDULERS),  # tick from which a unit is free; a unit of the SM stands at scheduler 0
+        ("last_issue", "i8", UNITS * MAX_SCHEDULERS),  # by unit, scheduler: value of `shared_issues` at its last issue
+        ("shared_issues", "i8"),  # instructions of shared units that have issued
         # Sets of warps, by slot
         ("pending", "u8"),  # they wait for requests that have not been served
         ("far", "u8"),  # they wake later than a lane can hold
@@ -303,10 +300,10 @@ BITMAP = LONGEST_WINDOW // 64  # words of a set of cycles of a window
 
 SCRATCH = np.dtype(
     [
-        ("refused", "u8", (CLASSES, BITMAP)),  # by class: cycles in which its unit refuses every scheduler
-        ("refused_one", "u8", (MAX_SCHEDULERS, CLASSES, BITMAP)),  # by scheduler and class: the same for one of them
+        ("refused", "u8", (GATES, BITMAP)),  # by gate: cycles in which it refuses every scheduler
+        ("refused_one", "u8", (MAX_SCHEDULERS, GATES, BITMAP)),  # by scheduler and gate: the same for one of them
         ("some_refused", "i8"),  # 1: one of these sets is not empty
-        ("busy", "u8", (MAX_SCHEDULERS, BITMAP + 2)),  # by scheduler: cycles in which it cannot issue, also after the window
+        ("busy", "u8", (MAX_SCHEDULERS, BITMAP)),  # by scheduler: cycles in which it cannot issue
         ("some_busy", "i8"),  # 1: one of these is not empty
         ("population", "i8", LONGEST_WINDOW + 1),  # by cycle: warps that start, less those that have left
         ("populated", "i8"),  # 1: some of these are not 0
@@ -325,14 +322,11 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
         ("wakes", "u2", lanes),  # time before which the warp does not issue, and NEVER where that is not known
         ("ranks", "u2", lanes),  # the lowest one goes first, of warps that can issue in the same cycle
         ("ages", "u2", lanes),  # 0: the oldest
-        ("ops", "u2", lanes),  # class of the warp's next step
-        ("delays", "u2", lanes),  # `own_delay` of that step
+        ("ops", "u2", lanes),  # class of the warp's next instruction
         ("next_issue", "i8"),  # first cycle in which it can issue again
         ("stream", "u8"),  # random stream, for the policy `random`
-        # Of the warp that is picked
+        # Of a warp that has issued the first instruction of a cycle and may issue a second one
         ("lane", "i8"),
-        ("cycle", "i8"),  # in which it is to issue
-        # Of one that has issued the first instruction of a cycle and may issue a second one
         ("gap", "i8"),  # cycles, of the first instruction
         ("busy", "i8"),  # cycles, of the first instruction
         ("first", "i8"),  # step of the first instruction
@@ -342,12 +336,15 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
 
 
 class Machine(NamedTuple):
-    """One chip with one program loaded. Shapes: S steps, R rows of quantiles."""
+    """One chip with one program loaded. Shapes: S steps, C classes, R rows of quantiles."""
 
     chip: Records  # CHIP[1]
     program: Records  # STEP[S]: what every issue needs
     details: Records  # DETAIL[S]: what accesses, branches and loops need
     operands: Array  # int32[n]: for each step the registers that it reads, then the one it writes
+    classes: Records  # CLASS[C]: operation classes
+    latency_to: Array  # int64[C * C]: by writer and consumer, the cycles that the consumer sees more than the writer's latency
+    refusing: Array  # int64[n]: the classes that are refusable
     quantiles: Array  # float64[R, BINS + 1], cycles
     loads: Array  # float64[R], bytes per cycle at which the rows were measured
     loops: int
@@ -423,7 +420,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         changes=np.empty((changes, 3), np.int64),
     )
     state.sms.index[:] = np.arange(sms)
-    state.sms.last_issue[:] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, CLASSES)
+    state.sms.last_issue[:] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, UNITS)
     dealt = np.arange(len(state.seats)).reshape(-1, sms).T  # blocks go to SMs in turn, seat by seat
     state.seats.next_start[:], state.seats.next_block[:], state.seats.barrier[:] = 0, dealt.ravel(), -1
     if chip.blocks >= 0:

@@ -6,10 +6,22 @@ is allowed, such as "must be an integer from 1 to 64".
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+)
 from pydantic_core import CoreSchema, core_schema
 
 from warpsim.hardware.files import lines, problems
@@ -74,3 +86,32 @@ Positive = Annotated[float, Field(ge=1e-3, le=1e9, allow_inf_nan=False), MustBe(
 Finite = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False), MustBe("a number from -1e6 to 1e6")]
 NotNegative = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), MustBe("a number from 0 to 1e6")]
 Name = Annotated[str, Field(min_length=1), MustBe("text that is not empty")]
+
+MAX_INTERVAL, MAX_DENOMINATOR = 10**6, 1000
+"""Limits of the interval of an operation class, in cycles, and of its denominator."""
+
+_ROUNDING = Fraction(1, 10**9)
+"""Relative rounding error up to which a decimal number is read as a fraction, such as 1.3333333333 as 4/3."""
+
+
+def _fraction(value: object) -> Fraction:
+    """Converts an interval to an exact fraction; a float becomes the nearest fraction with a small denominator."""
+    if isinstance(value, str) and not re.fullmatch(r"\d+(\.\d+)?|\d+/[1-9]\d*", value):
+        raise ValueError("not a fraction")
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction):
+        raise ValueError("not a number")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("not finite")
+    exact = Fraction(value)
+    small = exact.limit_denominator(MAX_DENOMINATOR)
+    if not 0 < small <= MAX_INTERVAL or abs(exact - small) > _ROUNDING * small:
+        raise ValueError("not a fraction with a small denominator")
+    return small
+
+
+Interval = Annotated[
+    Fraction,
+    PlainValidator(_fraction),
+    PlainSerializer(str, return_type=str, when_used="json"),
+    MustBe(f'a number above 0 and up to {MAX_INTERVAL}, or an exact fraction such as "2/3" (denominators to {MAX_DENOMINATOR})'),
+]

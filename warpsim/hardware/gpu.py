@@ -7,40 +7,26 @@ value in a comment. V is Volkov, Understanding Latency Hiding on GPUs, 2016.
 from __future__ import annotations
 
 import logging
-import math
 import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import (
-    BeforeValidator,
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from warpsim import units
-from warpsim.hardware import architectures
+from warpsim.hardware import architectures, operations
 from warpsim.hardware import files as params
-from warpsim.hardware.fields import Between, Bytes, Count, Cycles, Finite, MustBe, Name, NotNegative, Positive, StrictModel
+from warpsim.hardware.fields import Between, Bytes, Count, Cycles, Finite, Name, NotNegative, Positive, StrictModel
 from warpsim.hardware.latency import load_distribution
+from warpsim.hardware.operations import Op, Unit
 
 GPU_LABELS = ("name", "title", "architecture", "generation", "year")
 """Fields of a chip that no simulation reads."""
-
-MAX_INTERVAL, MAX_DENOMINATOR = 10**6, 1000
-"""Limits of the interval of an operation class, in cycles, and of its denominator."""
-
-_ROUNDING = Fraction(1, 10**9)
-"""Relative rounding error up to which a decimal number is read as a fraction, such as 1.3333333333 as 4/3."""
 
 _log = logging.getLogger(__name__)
 
@@ -58,27 +44,6 @@ class GpuFileError(params.ParamsFileError):
     """All errors of the description of a chip, with one line for each."""
 
 
-def _fraction(value: object) -> Fraction:
-    """Converts an interval to an exact fraction; a float becomes the nearest fraction with a small denominator."""
-    if isinstance(value, str) and not re.fullmatch(r"\d+(\.\d+)?|\d+/[1-9]\d*", value):
-        raise ValueError("not a fraction")
-    if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction):
-        raise ValueError("not a number")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("not finite")
-    exact = Fraction(value)
-    small = exact.limit_denominator(MAX_DENOMINATOR)
-    if not 0 < small <= MAX_INTERVAL or abs(exact - small) > _ROUNDING * small:
-        raise ValueError("not a fraction with a small denominator")
-    return small
-
-
-Interval = Annotated[
-    Fraction,
-    PlainValidator(_fraction),
-    PlainSerializer(str, return_type=str, when_used="json"),
-    MustBe(f'a number above 0 and up to {MAX_INTERVAL}, or an exact fraction such as "2/3" (denominators to {MAX_DENOMINATOR})'),
-]
 Terms = Annotated[
     tuple[tuple[NotNegative, Positive], ...],
     BeforeValidator(lambda value: tuple(map(tuple, value)) if isinstance(value, list) else value),
@@ -121,36 +86,6 @@ class Shared(StrictModel):
     banks: Count
     bank_bytes: Literal[4, 8]
     lanes_per_pass: Literal[16, 32]
-
-
-class Op(StrictModel):
-    """An operation class.
-
-    Attributes:
-        latency_cycles: register dependency latency. The memory system determines that of loads and stores.
-        interval_cycles: time for which a warp instruction occupies its unit.
-        scope: whether each scheduler or the SM has one unit.
-        gap_cycles: minimum number of cycles to the next issue of the same warp.
-        pipe: pipeline whose stall states the class causes.
-        issue_slots: issue cycles that an instruction takes.
-        latency_to: consumer class -> register dependency latency, if it differs from `latency_cycles`.
-        conflict_latency_cycles: latency added for each way of a bank conflict beyond the first.
-        taken_gap_cycles: `gap_cycles` of a taken branch; None: the same.
-    """
-
-    latency_cycles: Cycles
-    interval_cycles: Interval
-    scope: Literal["scheduler", "sm"]
-    gap_cycles: Count
-    pipe: Literal["math", "mio", "lg", "none"]
-    issue_slots: Annotated[int, Between(1, 10_000)] = 1
-    latency_to: dict[str, Cycles] = Field(default_factory=dict)
-    conflict_latency_cycles: Cycles = 0
-    taken_gap_cycles: Count | None = None
-
-    def latency_for(self, consumer: str) -> int:
-        """Returns the register dependency latency for an instruction of class `consumer`, in cycles."""
-        return self.latency_to.get(consumer, self.latency_cycles)
 
 
 class Queue(StrictModel):
@@ -277,6 +212,7 @@ class Gpu(StrictModel):
 
     `architecture` names the file of defaults and the machine code, such as sm_90; None: the file states everything, and there
     is no machine code. `block_launch_cycles` is the time from the end of a block to the start of its successor (V 3.7).
+    `ops` are the operation classes, and `units` the execution units that several of them share.
     """
 
     name: Name
@@ -292,6 +228,12 @@ class Gpu(StrictModel):
     shared: Shared
     ops: dict[str, Op]
     memory: Memory
+    units: dict[str, Unit] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _scopes_of_units(cls, data: Any) -> Any:
+        return operations.with_scopes(data)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -320,11 +262,13 @@ class Gpu(StrictModel):
             return cls.model_validate(dict(data))
         except ValidationError as error:
             of_fields = [problem for problem in params.problems(cls, error) if problem[0]]
-            raise GpuFileError(source, [*of_fields, *_inconsistencies(data)]) from None
+            raise GpuFileError(source, [*of_fields, *_inconsistencies(operations.with_scopes(data))]) from None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the description in JSON types; intervals are exact fractions as text."""
-        return self.model_dump(mode="json")
+        """Returns the description in JSON types; intervals are exact fractions as text. Options that are off are left out."""
+        parts = self.model_dump(mode="json")
+        parts["ops"] = operations.without_scopes(parts["ops"])
+        return {key: value for key, value in parts.items() if key != "units" or value}
 
     def identity(self) -> dict[str, Any]:
         """Returns the chip in JSON types without what is only for people: names, titles, years, errors of fits.
@@ -353,10 +297,17 @@ class Gpu(StrictModel):
         """Issue bound of one SM without dual issue, in instructions per cycle (V Table 4.1, issue_thru)."""
         return self.sm.schedulers / self.issue.interval_cycles
 
+    def unit_of(self, op: str) -> str:
+        """Returns the name of the unit of an operation class: that of the class, if it shares no unit."""
+        return self.ops[op].unit or op
+
+    def units_per_sm(self, op: str) -> int:
+        """Returns the number of units of an operation class in one SM."""
+        return self.sm.schedulers if self.ops[op].scope == "scheduler" else 1
+
     def unit_ipc(self, op: str) -> float:
         """Returns the rate of the units of an operation class in one SM, without conflicts, in instructions per cycle."""
-        unit = self.ops[op]
-        return float((self.sm.schedulers if unit.scope == "scheduler" else 1) / unit.interval_cycles)
+        return float(self.units_per_sm(op) / self.ops[op].interval_cycles)
 
 
 def list_gpus() -> list[str]:
@@ -483,29 +434,7 @@ def _inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
             params.resolve("latency", distribution)
         except ValueError as error:
             yield ("memory", "distribution"), f" = {params.format_value(distribution)}: {error}"
-
-    ops = data.get("ops")
-    if not isinstance(ops, Mapping):
-        return
-    for name in units.OPS:
-        if name not in ops:
-            yield ("ops", name), " is missing: every chip must have " + ", ".join(units.OPS)
-    for name, op in ops.items():
-        if not isinstance(op, Mapping):
-            continue
-        if name in ("load", "store"):
-            if op.get("pipe") not in (None, "lg"):
-                yield ("ops", name, "pipe"), f" = {params.format_value(op['pipe'])}: must be 'lg' for {name}"
-            if op.get("latency_to"):
-                yield ("ops", name, "latency_to"), ": must be left out, since the memory system determines the latency"
-        consumers = op.get("latency_to")
-        for consumer, cycles in consumers.items() if isinstance(consumers, Mapping) else ():
-            if consumer not in ops:
-                text = f" = {params.format_value(cycles)}: the key must be one of {', '.join(ops)}"
-                yield ("ops", name, "latency_to", consumer), text
-        for key, owner in (("taken_gap_cycles", "branch"), ("conflict_latency_cycles", "smem")):
-            if name != owner and op.get(key):
-                yield ("ops", name, key), f" = {params.format_value(op[key])}: must be left out, since only ops.{owner} has it"
+    yield from operations.inconsistencies(data)
 
 
 def _at(data: Any, dotted: str) -> Any:

@@ -1,9 +1,13 @@
-"""Formats a flat program as text, with one line for each step."""
+"""Formats a flat program as text, with one line for each step.
+
+Costs that an instruction has of its own follow in brackets, as in `alu r1 <- r2 [interval 3/2, gap 4]`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from warpsim.kernels.statements import Cost
 from warpsim.kernels.steps import FlatProgram, Step
 
 __all__ = ["listing"]
@@ -34,4 +38,12 @@ def _text(step: Step, registers: tuple[str, ...]) -> str:
         words.append("<- " + ", ".join(registers[source] for source in step.src))
     if step.kind == "branch":
         words.append(f"else go to {step.target}")
+    if step.instruction.cost is not None:
+        words.append(f"[{_cost(step.instruction.cost)}]")
     return " ".join(words)
+
+
+def _cost(cost: Cost) -> str:
+    """Returns the costs that are given, without their units."""
+    given = ((name, getattr(cost, name)) for name in type(cost).model_fields if name in cost.given)
+    return ", ".join(f"{name.removesuffix('_cycles').replace('_', ' ')} {value}" for name, value in given)

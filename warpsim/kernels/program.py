@@ -14,6 +14,7 @@ from warpsim.hardware.fields import Between, Bytes, Name, StrictModel
 from warpsim.kernels.statements import (
     Access,
     Conditional,
+    Cost,
     Instruction,
     Loop,
     RegisterNames,
@@ -28,6 +29,7 @@ from warpsim.kernels.statements import (
 __all__ = [
     "Access",
     "Conditional",
+    "Cost",
     "Instruction",
     "Kernel",
     "Loop",
@@ -96,16 +98,18 @@ class Kernel(StrictModel):
         The labels are `name`, `title`, `source` and the comments of instructions. Two kernels that differ in
         nothing else have equal identities, and the same seeds and digests.
         """
-        parts: dict[str, Any] = _without_comments(self.model_dump(mode="json", exclude=set(KERNEL_LABELS)))
+        parts: dict[str, Any] = _what_acts(self.model_dump(mode="json", exclude=set(KERNEL_LABELS)))
         return parts
 
 
-def _without_comments(value: Any) -> Any:
-    """Returns JSON values without the comments of instructions, at any depth."""
+def _what_acts(value: Any) -> Any:
+    """Returns JSON values without the comments of instructions, and without costs that are not given, at any depth."""
     if isinstance(value, dict):
-        return {key: _without_comments(inner) for key, inner in value.items() if key != "comment"}
+        acting = {key: inner for key, inner in value.items() if key != "comment"}
+        costs = {key: cycles for key, cycles in (acting.pop("cost", None) or {}).items() if cycles is not None}
+        return {key: _what_acts(inner) for key, inner in acting.items()} | ({"cost": costs} if costs else {})
     if isinstance(value, list):
-        return [_without_comments(item) for item in value]
+        return [_what_acts(item) for item in value]
     return value
 
 

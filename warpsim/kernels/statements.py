@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from warpsim.hardware.fields import FROM_LIST, Between, MustBe, StrictModel
+from warpsim.hardware.fields import FROM_LIST, Between, Bytes, Count, Cycles, Interval, MustBe, Positive, StrictModel
 from warpsim.units import MAX_WARPS, WARP_LANES
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "OP_PATTERN",
     "Access",
     "Conditional",
+    "Cost",
     "Instruction",
     "Loop",
     "RegisterNames",
@@ -42,6 +43,10 @@ OPS_WITHOUT_RESULT = ("store", "barrier", "branch", "exit")
 
 _ACCESSING_OPS = (*MEMORY_OPS, "smem")
 _WITHOUT_OPERANDS = ("barrier", "exit")
+_COSTS_OF_ACCESSES = ("requests", "bytes_per_request", "requested_bytes")
+
+MAX_REQUESTS = 1024
+"""Largest number of requests of one instruction."""
 
 MAX_TRIPS = 10**12
 """Largest number of trips of a loop; a range of trips is drawn exactly from a random number of 53 bits."""
@@ -127,6 +132,49 @@ class Access(StrictModel):
         return self
 
 
+class Cost(StrictModel):
+    """What a single instruction costs, where it differs from its operation class (docs/model.md, section 2).
+
+    Each field replaces what the class, the bank conflict and the access give; None leaves it at that. An instruction with a
+    cost of its own does not follow changes of the same field of its class.
+
+    Attributes:
+        interval_cycles: time for which the instruction occupies its unit, with all passes of a conflict: a number, or an
+            exact fraction such as "3/2".
+        latency_cycles: register dependency latency for every consumer; not for loads and stores.
+        gap_cycles: minimum number of cycles to the next issue of the same warp, such as the stall count of the machine
+            code; of a branch, whether it is taken or not.
+        issue_slots: issue cycles that the instruction takes, with its reissues.
+        requests: requests that a load or a store sends into the memory's queues; given together with `bytes_per_request`.
+        bytes_per_request: bytes that each of them moves.
+        requested_bytes: bytes that the threads of a load or a store ask for, which count for the bandwidth.
+    """
+
+    interval_cycles: Interval | None = None
+    latency_cycles: Cycles | None = None
+    gap_cycles: Count | None = None
+    issue_slots: Annotated[int, Between(1, 10_000)] | None = None
+    requests: Annotated[int, Between(1, MAX_REQUESTS)] | None = None
+    bytes_per_request: Positive | None = None
+    requested_bytes: Bytes | None = None
+
+    @model_validator(mode="after")
+    def _fields_agree(self) -> Cost:
+        if (self.requests is None) != (self.bytes_per_request is None):
+            given = f"{self.requests}, {self.bytes_per_request}"
+            raise ValueError(f"requests, bytes_per_request = {given}: must be given together, or neither")
+        return self
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The names of the fields that are not None."""
+        return frozenset(name for name in type(self).model_fields if getattr(self, name) is not None)
+
+
+OwnCost = Annotated[Cost | None, AfterValidator(lambda cost: cost if cost is not None and cost.given else None)]
+"""Costs of an instruction's own; a `Cost` without any becomes None."""
+
+
 class Instruction(StrictModel):
     """One warp instruction: `Instruction("alu", dst="r1", src=["r1", "r2"])`.
 
@@ -139,6 +187,7 @@ class Instruction(StrictModel):
             for "smem".
         ways: degree of the bank conflict of an "smem" instruction (V 2.6), from 1 to 32. It must be 1 if
             `access` is given, which then determines the conflict.
+        cost: costs of this instruction that differ from those of its class; None: those of its class.
         comment: free text, such as the corresponding machine instruction.
     """
 
@@ -147,6 +196,7 @@ class Instruction(StrictModel):
     src: RegisterNames = ()
     access: Annotated[Access | None, Field(validate_default=True)] = None
     ways: Annotated[int, Between(1, WARP_LANES)] = 1
+    cost: OwnCost = None
     comment: str = ""
 
     def __init__(self, *op: str, **fields: Any) -> None:
@@ -180,8 +230,22 @@ class Instruction(StrictModel):
                 problems.append(f"ways = {self.ways}: must be 1 if access is given, which determines the conflict")
         if self.ways != 1 and self.op != "smem":
             problems.append(f"ways = {self.ways}: must be 1 for {self.op}: only smem has bank conflicts")
+        problems += _cost_problems(self.cost, self.op)
         raise_problems(problems)
         return self
+
+
+def _cost_problems(cost: Cost | None, op: str) -> Iterator[str]:
+    """Yields errors for costs that an instruction of class `op` cannot have."""
+    given = frozenset[str]() if cost is None else cost.given
+    for name in sorted(given):
+        value = getattr(cost, name)
+        if name == "latency_cycles" and op in MEMORY_OPS:
+            yield f"cost.{name} = {value}: must be left out for {op}, since the memory system determines the latency"
+        elif name == "latency_cycles" and op in OPS_WITHOUT_RESULT:
+            yield f"cost.{name} = {value}: must be left out, since {op} writes no register"
+        elif name in _COSTS_OF_ACCESSES and op not in MEMORY_OPS:
+            yield f"cost.{name} = {value}: must be left out for {op}; only {', '.join(MEMORY_OPS)} have it"
 
 
 class Loop(StrictModel):
@@ -220,6 +284,7 @@ class Conditional(StrictModel):
         warps: the warps of a block that execute `then`, numbered from 0 to 63.
         diverges: whether the threads of a warp diverge (V 2.3), so that both sides are executed in turn.
         src: registers that the branch reads.
+        cost: costs of the branch that differ from those of its class.
     """
 
     then: SomeStatements
@@ -228,6 +293,7 @@ class Conditional(StrictModel):
     warps: Annotated[tuple[Annotated[int, Between(0, MAX_WARPS - 1)], ...] | None, FROM_LIST] = None
     diverges: bool = False
     src: RegisterNames = ()
+    cost: OwnCost = None
 
     @model_validator(mode="after")
     def _exactly_one_rule(self) -> Conditional:
@@ -236,7 +302,13 @@ class Conditional(StrictModel):
             raise ValueError(f"probability, warps, diverges = {given}: exactly one of the three must be given")
         if self.warps is not None and (not self.warps or len(set(self.warps)) != len(self.warps)):
             raise ValueError(f"warps = {list(self.warps)}: must name at least one warp, and each only once")
+        raise_problems(list(_cost_problems(self.cost, "branch")))
         return self
+
+    @property
+    def branch(self) -> Instruction:
+        """The branch instruction that the conditional issues."""
+        return Instruction("branch", src=self.src, cost=self.cost)
 
     @property
     def divides_block(self) -> bool:

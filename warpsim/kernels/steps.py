@@ -119,7 +119,7 @@ class _Flattener:
         self.steps.append(
             Step(
                 "branch",
-                Instruction("branch", src=conditional.src),
+                conditional.branch,
                 src=self._sources(conditional.src),
                 probability=1.0 if conditional.probability is None else conditional.probability,
                 warps=conditional.warps,

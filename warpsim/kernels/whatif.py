@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from warpsim.arguments import integer
-from warpsim.kernels.program import Conditional, Instruction, Kernel, Loop, Statement, expected_ops, walk
+from warpsim.kernels.program import Conditional, Cost, Instruction, Kernel, Loop, Statement, expected_ops, walk
 from warpsim.units import MAX_WARPS
 
 __all__ = ["changed_kernel", "converged", "interleaved", "without", "without_conflicts"]
@@ -82,14 +82,25 @@ def interleaved(kernel: Kernel, copies: int) -> Kernel:
 
 
 def without_conflicts(kernel: Kernel) -> Kernel:
-    """Returns the kernel with conflict-free accesses to shared memory."""
+    """Returns the kernel with conflict-free accesses to shared memory.
+
+    Costs of an access's own that contain its conflict give way to those of its class.
+    """
 
     def edit(instruction: Instruction) -> list[Instruction]:
         if instruction.op == "smem":
-            return [instruction.model_copy(update={"ways": 1, "access": None})]
+            return [instruction.model_copy(update={"ways": 1, "access": None, "cost": _without_passes(instruction.cost)})]
         return [instruction]
 
     return _with(kernel, body=_edited(kernel.body, edit), inputs=_registers(kernel))
+
+
+def _without_passes(cost: Cost | None) -> Cost | None:
+    """Returns the costs without those that depend on the number of passes; None if there are no others."""
+    if cost is None:
+        return None
+    left = cost.model_copy(update={"interval_cycles": None, "latency_cycles": None, "issue_slots": None})
+    return left if left.given else None
 
 
 def without(kernel: Kernel, *ops: str) -> Kernel:
@@ -118,7 +129,7 @@ def converged(kernel: Kernel) -> Kernel:
         if not conditional.diverges:
             return (conditional,)
         longer = max(conditional.then, conditional.orelse, key=lambda side: sum(times for _, times in expected_ops(side)))
-        return (Instruction("branch", src=conditional.src), *longer)
+        return (conditional.branch, *longer)
 
     body = _edited(kernel.body, lambda instruction: [instruction], edit_conditional)
     return _with(kernel, body=body, inputs=_registers(kernel))
@@ -144,7 +155,7 @@ def _edited(
             elif orelse:
                 edited += edit_conditional(_negated(statement, orelse))
             else:
-                edited.append(Instruction("branch", src=statement.src))
+                edited.append(statement.branch)
     return tuple(edited)
 
 

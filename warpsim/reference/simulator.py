@@ -13,7 +13,7 @@ from warpsim.arguments import DeadlockError
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
-from warpsim.kernels.access import Transactions, conflict_ways, transactions
+from warpsim.kernels.costs import Costs, costs_on
 from warpsim.reference.memory import Memory
 from warpsim.reference.sm import POLICIES, Scheduler, Seat, Sm, Unit
 from warpsim.reference.warp import Step, Warp, Write
@@ -67,7 +67,7 @@ class Result:
     """Latencies of the loads that issued in the window, in the order of issue."""
     instructions: Counter[str] = field(default_factory=Counter)
     unit_cycles: Counter[str] = field(default_factory=Counter)
-    """Unit-cycles by operation class, as exact fractions."""
+    """Unit-cycles by unit, as exact fractions."""
     asked_bytes: float = 0.0
     """Bytes that the threads requested."""
     moved_bytes: float = 0.0
@@ -118,7 +118,7 @@ class Machine:
         self.next_block = 0
         self.launched: list[tuple[Sm, Warp]] = []
         self.window = window
-        self.known_costs: dict[str, tuple[int, Transactions | None]] = {}
+        self.known_costs: dict[str, Costs] = {}
         self.result = Result()
 
     # The run (3, 7)
@@ -222,7 +222,7 @@ class Machine:
         issued: list[Turn] = []
         waiting = [turn for turn in turns if turn.picked is not None]
         while waiting:
-            turn = min(waiting, key=lambda turn: sm.precedence(turn.scheduler, turn.picked.next.op))
+            turn = min(waiting, key=lambda turn: self.precedence(sm, turn))
             if self.refusal(sm, turn.scheduler, turn.picked.next, t) is None:
                 turn.first = turn.picked.next
                 turn.slots = self.issue_step(sm, turn.scheduler, turn.picked, t)
@@ -233,13 +233,18 @@ class Machine:
             waiting = [turn for turn in waiting if turn.picked is not None and turn.first is None]
         if self.gpu.issue.width == 2:
             pairs = [turn for turn in issued if self.may_pair(turn.picked, turn.first, t)]
-            for turn in sorted(pairs, key=lambda turn: sm.precedence(turn.scheduler, turn.picked.next.op)):
+            for turn in sorted(pairs, key=lambda turn: self.precedence(sm, turn)):
                 if self.refusal(sm, turn.scheduler, turn.picked.next, t) is None:
                     turn.slots = max(turn.slots, self.issue_step(sm, turn.scheduler, turn.picked, t))
         for turn in issued:
             assert turn.picked is not None
             turn.states[turn.picked] = "selected"
             turn.scheduler.next_issue = t + self.gpu.issue.interval_cycles * turn.slots
+
+    def precedence(self, sm: Sm, turn: Turn) -> tuple[int, int]:
+        """Returns a sort key: picks issue in ascending order of it (3)."""
+        assert turn.picked is not None
+        return sm.precedence(turn.scheduler, self.gpu.unit_of(turn.picked.next.op))
 
     def may_pair(self, warp: Warp, first: Step, t: int) -> bool:
         """Returns whether the warp's next step is eligible in the cycle in which `first` has issued."""
@@ -271,7 +276,7 @@ class Machine:
 
     def unit(self, sm: Sm, scheduler: Scheduler, step: Step) -> Unit:
         own = self.gpu.ops[step.op].scope == "scheduler"
-        return sm.units[step.op, scheduler.index if own else None]
+        return sm.units[self.gpu.unit_of(step.op), scheduler.index if own else None]
 
     def stall_state(self, warp: Warp, t: int) -> str:
         """Returns the state of a warp that is not eligible (7)."""
@@ -289,15 +294,13 @@ class Machine:
         if t in self.window:
             self.result.instructions[step.op] += 1
 
-        ways, access = self.costs(step)
-        self.unit(sm, scheduler, step).occupy(t, ways)
+        costs, unit = self.costs(step), self.gpu.unit_of(step.op)
+        self.unit(sm, scheduler, step).occupy(t, costs.unit_cycles)
         if t in self.window:
-            self.result.unit_cycles[step.op] += op.interval_cycles * ways
-        sm.note_issue(scheduler, step.op)
-        slots = op.issue_slots + ways - 1
-        returns = None
-        if step.op in ("load", "store"):
-            slots += access.extra
+            self.result.unit_cycles[unit] += costs.unit_cycles
+        sm.note_issue(scheduler, unit)
+        access, returns = costs.access, None
+        if access is not None:
             latency = self.memory.access(t, step.instruction.access, access, warp.stream)
             sm.returns[step.op].append(t + latency)
             if t in self.window:
@@ -310,29 +313,26 @@ class Machine:
                 if t in self.window:
                     self.result.load_latencies.append(latency)
         if step.instruction.dst is not None:
-            conflict = (ways - 1) * op.conflict_latency_cycles
-            warp.writes[step.instruction.dst] = Write(op, t, conflict, returns, step.place)
+            warp.writes[step.instruction.dst] = Write(op, t, costs, returns, step.place)
 
-        gap = op.gap_cycles
+        gap = costs.gap_cycles
         if step.op == "exit":
             self.exit(sm, warp, t)
         else:
             warp.branch_taken = False
             warp.next = next(warp.program)  # this decides a conditional
-            if step.op == "branch" and warp.branch_taken and op.taken_gap_cycles is not None:
-                gap = op.taken_gap_cycles
+            if warp.branch_taken:
+                gap = costs.taken_gap_cycles
         warp.gap_end = max(warp.gap_end, t + gap)
         if step.op == "barrier":
             warp.barrier = warp.last_barrier = step.place
             self.arrive(sm, warp, t)
-        return slots
+        return costs.issue_slots + costs.reissues
 
-    def costs(self, step: Step) -> tuple[int, Transactions | None]:
-        """Returns the ways of bank conflict and the transactions of an instruction, computed once for each place."""
+    def costs(self, step: Step) -> Costs:
+        """Returns the costs of an instruction, computed once for each place."""
         if step.place not in self.known_costs:
-            instruction = step.instruction
-            counted = transactions(instruction.access, self.gpu) if step.op in ("load", "store") else None
-            self.known_costs[step.place] = conflict_ways(instruction, self.gpu), counted
+            self.known_costs[step.place] = costs_on(self.gpu, step.instruction)
         return self.known_costs[step.place]
 
     # Barriers and retirement (4)

@@ -18,15 +18,14 @@ from warpsim.reference.warp import Warp
 class Unit:
     """An execution unit of a scheduler or of the SM (2, 3)."""
 
-    def __init__(self, interval: Fraction) -> None:
-        self.interval = interval
+    def __init__(self) -> None:
         self.free = Fraction(0)
 
     def accepts(self, t: int) -> bool:
         return self.free < t + 1
 
-    def occupy(self, t: int, ways: int) -> None:
-        self.free = max(self.free, Fraction(t)) + self.interval * ways
+    def occupy(self, t: int, cycles: Fraction) -> None:
+        self.free = max(self.free, Fraction(t)) + cycles
 
 
 class Scheduler:
@@ -87,28 +86,31 @@ class Sm:
         self.index = index
         self.schedulers = [Scheduler(s, Stream.of_scheduler(seed, index * n + s)) for s in range(n)]
         self.units = {
-            (op, s): Unit(facts.interval_cycles)
+            (gpu.unit_of(op), s): Unit()
             for op, facts in gpu.ops.items()
             for s in (range(n) if facts.scope == "scheduler" else [None])
         }
-        self.shared = [op for op, facts in gpu.ops.items() if facts.scope == "sm" or op in ("load", "store")]
-        self.issued = 0  # instructions of shared classes
-        self.last_issue = {(op, s): s - n for op in self.shared for s in range(n)}  # in the numbering of `issued`
+        accessing = {gpu.unit_of("load"), gpu.unit_of("store")}
+        in_order = dict.fromkeys(gpu.unit_of(op) for op in gpu.ops)
+        of_sm = {gpu.unit_of(op) for op, facts in gpu.ops.items() if facts.scope == "sm"}
+        self.shared = [unit for unit in in_order if unit in of_sm | accessing]
+        self.issued = 0  # instructions of shared units
+        self.last_issue = {(unit, s): s - n for unit in self.shared for s in range(n)}  # in the numbering of `issued`
         self.seats = [Seat(r) for r in range(seats)]
         self.returns: dict[str, list[int]] = {"load": [], "store": []}
         self.last_resident = 0  # resident warps in the last cycle
 
-    def precedence(self, scheduler: Scheduler, op: str) -> tuple[int, int]:
-        """Returns a sort key: picks issue in ascending order of it (3)."""
-        if op not in self.shared:
+    def precedence(self, scheduler: Scheduler, unit: str) -> tuple[int, int]:
+        """Returns a sort key: picks of units issue in ascending order of it (3)."""
+        if unit not in self.shared:
             return -1, scheduler.index
-        return self.shared.index(op), self.last_issue[op, scheduler.index]
+        return self.shared.index(unit), self.last_issue[unit, scheduler.index]
 
-    def note_issue(self, scheduler: Scheduler, op: str) -> None:
-        """Records that a scheduler has issued an instruction of a shared class, for `precedence`."""
-        if op in self.shared:
+    def note_issue(self, scheduler: Scheduler, unit: str) -> None:
+        """Records that a scheduler has issued an instruction to a shared unit, for `precedence`."""
+        if unit in self.shared:
             self.issued += 1
-            self.last_issue[op, scheduler.index] = self.issued
+            self.last_issue[unit, scheduler.index] = self.issued
 
     def warps(self, t: int) -> list[Warp]:
         """Returns the resident warps in the order of their slots."""

@@ -9,8 +9,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from warpsim.hardware.gpu import Gpu, Op
+from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.operations import Op
 from warpsim.kernels import Conditional, Instruction, Kernel, Loop
+from warpsim.kernels.costs import Costs
 from warpsim.reference.memory import Stream
 
 SCOREBOARD = {"math": "wait", "none": "wait", "mio": "short_scoreboard", "lg": "long_scoreboard"}
@@ -39,7 +41,7 @@ def walk(body: tuple, place: str, warp: Warp) -> Iterator[Step]:
                 yield from walk(statement.body, f"{here}.body", warp)
                 trips = None if trips is None else trips - 1
         elif isinstance(statement, Conditional):
-            yield Step(here, Instruction(op="branch", src=statement.src))
+            yield Step(here, statement.branch)
             first = warp.takes_first(statement)
             warp.branch_taken = not first and not statement.diverges
             if first or statement.diverges:
@@ -59,14 +61,14 @@ class Write:
     Attributes:
         op: operation class.
         issue: cycle of the issue.
-        conflict_cycles: latency added by bank conflicts.
+        costs: costs of the instruction.
         returns: cycle in which a load returns; None for other classes.
         place: place of the instruction in the kernel.
     """
 
     op: Op
     issue: int
-    conflict_cycles: int
+    costs: Costs
     returns: int | None
     place: str
 
@@ -74,7 +76,8 @@ class Write:
         """Returns the first cycle in which an instruction of class `consumer` can use the register (3)."""
         if self.returns is not None:
             return self.returns
-        return self.issue + self.op.latency_to.get(consumer, self.op.latency_cycles) + self.conflict_cycles
+        to_consumer = 0 if self.costs.own_latency else self.op.latency_for(consumer) - self.op.latency_cycles
+        return self.issue + self.costs.latency_cycles + to_consumer
 
 
 class Warp:

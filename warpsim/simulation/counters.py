@@ -88,13 +88,13 @@ def engine_counts(machine: Machine, state: State, gpu: Gpu, warmup: int) -> Coun
     cycles = int(state.clock[0].cycle) - warmup
     issued, busy = scheduler_cycles(machine, state)
     by_step = steps_issued(machine, state)
-    use = by_class(machine, by_step * machine.program.unit_ticks) / (int(chip.sms) * cycles * chip.tick)
+    use = by_unit(machine, by_step * machine.program.unit_ticks) / (int(chip.sms) * cycles * chip.tick)
     return Counts(
         cycles=cycles,
         instructions=dict(zip(gpu.ops, by_class(machine, by_step).tolist(), strict=False)),
         asked_bytes=float(by_step @ machine.details.asked_bytes),
         moved_bytes=float(tally.moved_bytes),
-        unit_use=(use / np.where(chip.own_unit, chip.schedulers, 1)).tolist(),
+        unit_use=(use / [gpu.units_per_sm(op) for op in _first_classes(gpu)]).tolist(),
         warp_cycles=line_accounts(machine, state).sum(axis=(0, 1)),
         issue_cycles=issued,
         busy_cycles=busy,
@@ -121,8 +121,7 @@ def reference_counts(result: Result, gpu: Gpu, launch: Launch, sms: int, warmup:
         asked_bytes=result.asked_bytes,
         moved_bytes=result.moved_bytes,
         unit_use=[
-            float(result.unit_cycles[op] / (sms * cycles)) / (gpu.sm.schedulers if gpu.ops[op].scope == "scheduler" else 1)
-            for op in gpu.ops
+            float(result.unit_cycles[gpu.unit_of(op)] / (sms * cycles)) / gpu.units_per_sm(op) for op in _first_classes(gpu)
         ],
         warp_cycles=np.array([result.warp_cycles[name] for name in schema.STATES]),
         issue_cycles=result.scheduler_cycles["issued"],
@@ -159,10 +158,21 @@ def issues(machine: Machine, state: State) -> NDArray[np.int64]:
 
 
 def by_class(machine: Machine, of_steps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns sums of counts by step over the operation classes; control steps count as 0. int64[classes]."""
-    from warpsim.engine.state import CLASSES
+    """Returns sums of counts by step over the operation classes of the chip; control steps count as 0. int64[classes]."""
+    classes = len(machine.classes) // 2
+    return np.bincount(machine.program.op % classes, of_steps, classes).astype(np.int64)
 
-    return np.bincount(machine.program.op, of_steps, CLASSES).astype(np.int64)
+
+def by_unit(machine: Machine, of_steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns sums of counts by step over the units of the chip; int64[units]."""
+    unit = machine.classes.unit
+    return np.bincount(unit[machine.program.op], of_steps, unit.max() + 1).astype(np.int64)
+
+
+def _first_classes(gpu: Gpu) -> list[str]:
+    """Returns the first class of each unit, in the chip's order."""
+    units = [gpu.unit_of(op) for op in gpu.ops]
+    return [op for place, op in enumerate(gpu.ops) if units[place] not in units[:place]]
 
 
 def _histogram_quantiles(histogram: NDArray[np.int64], levels: tuple[float, ...]) -> NDArray[np.float64]:

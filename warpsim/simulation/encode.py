@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from warpsim import units
 from warpsim.arguments import InvalidPoint
-from warpsim.engine.state import CHIP, CLASSES, DETAIL, MAX_WARPS, MOST_STEPS, STEP, Kind, Machine, MemoryModel, Policy, WarpState
+from warpsim.engine.state import (
+    CHIP,
+    CLASS,
+    DETAIL,
+    MAX_WARPS,
+    MOST_STEPS,
+    STEP,
+    UNITS,
+    Kind,
+    Machine,
+    MemoryModel,
+    Policy,
+    WarpState,
+)
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.latency import load_distribution
 from warpsim.hardware.residency import Launch
-from warpsim.kernels.access import conflict_ways, transactions
-from warpsim.kernels.program import Access, Instruction, Kernel
+from warpsim.kernels.access import Transactions
+from warpsim.kernels.costs import costs_on
+from warpsim.kernels.program import Instruction, Kernel
+from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.kernels.steps import flatten
 from warpsim.simulation.known_waits import precompute_lookahead, precompute_waits
 from warpsim.simulation.limits import ticks_per_cycle
@@ -52,7 +66,7 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
 
     Raises:
         InvalidPoint: the chip lacks an operation class or a cache latency that the kernel needs.
-        ValueError: the program or the chip exceeds a limit of the engine on steps, operation classes or ticks.
+        ValueError: the program or the chip exceeds a limit of the engine on steps, units or ticks.
     """
     program = flatten(kernel)
     if len(program.steps) > MOST_STEPS:
@@ -60,10 +74,8 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
     missing = sorted(kernel.ops - gpu.ops.keys())
     if missing:
         raise InvalidPoint(f"kernel: operation class {missing[0]!r} of {kernel.name}: {gpu.name} has {', '.join(gpu.ops)}")
-    classes = list(gpu.ops)
-    if len(classes) > CLASSES:
-        raise ValueError(f"gpu.ops = {len(classes)} operation classes: must be at most {CLASSES}")
-    tick = ticks_per_cycle(gpu)
+    tick = ticks_per_cycle(gpu, kernel)
+    classes, latency_to = _encode_classes(gpu)
 
     costs: dict[int, _Costs] = {}  # by the id of an instruction, because kernels repeat few instructions
     steps, details = [], []
@@ -72,12 +84,12 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         cost: _Costs = (_CONTROL.get(step.kind, Kind.JUMP), 0, 0, 0, 0, 0), (*_NO_ACCESS, 0)
         if step.instruction is not None:
             if id(step.instruction) not in costs:
-                costs[id(step.instruction)] = _costs(step.instruction, gpu, classes, tick)
+                costs[id(step.instruction)] = _costs(step.instruction, gpu, tick)
             cost = costs[id(step.instruction)]
         (kind, op, *timing), access = cost
         first = len(operands)
         operands += [r for r in dict.fromkeys((*step.src, step.dst)) if r in program.written]
-        steps.append((kind, op, step.dst, first, len(operands), *timing, 0, 0, -1, 0, 0, 0, 0, step.dst, 0, 0, 0, 0, (0, 0)))
+        steps.append((kind, op, step.dst, first, len(operands), *timing, 0, 0, 0, 0, step.dst, 0, 0))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((*access, *branch, step.loop, *step.trips))
@@ -87,13 +99,15 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         program=np.array(steps, STEP).view(np.recarray),
         details=np.array(details, DETAIL).view(np.recarray),
         operands=np.array(operands, np.int32),
+        classes=classes,
+        latency_to=latency_to,
+        refusing=np.zeros(0, np.int64),
         quantiles=quantiles,
         loads=loads,
         loops=program.loops,
     )
     precompute_waits(machine, {step.target for step in program.steps})
-    precompute_lookahead(machine)
-    return machine
+    return machine._replace(refusing=precompute_lookahead(machine))
 
 
 def with_seed(machine: Machine, seed: int) -> Machine:
@@ -137,15 +151,32 @@ def _encode_chip(
     record.dram_rate = rate(queue.dram_gbs, record.dram_servers)
     record.peak_rate = rate(gpu.memory.bandwidth_gbs)
     record.registers = registers
-    classes = list(gpu.ops)
-    for number, (name, op) in enumerate(gpu.ops.items()):
-        record.dependency[number], record.throttle[number] = _DEPENDENCY[op.pipe], _THROTTLE[op.pipe]
-        record.own_unit[number] = -(op.scope == "scheduler")
-        record.access[number] = _KINDS[name] if name in ("load", "store") else 0
-        record.shared[number] = op.scope == "sm" or record.access[number] > 0
-        for consumer, cycles in op.latency_to.items():
-            record.latency_to[number * CLASSES + classes.index(consumer)] = cycles - op.latency_cycles
     return chip
+
+
+def _encode_classes(gpu: Gpu) -> tuple[np.recarray, np.ndarray]:
+    """Returns the CLASS records, and what consumers of each class see more than the writer's latency.
+
+    Each class of the chip stands there twice, in the chip's order. Instructions with a latency of their own belong to the
+    second half, of which all consumers see the same latency.
+    """
+    names = list(gpu.ops)
+    units = list(dict.fromkeys(gpu.unit_of(name) for name in names))
+    if len(units) > UNITS:
+        raise ValueError(f"gpu.ops = {len(units)} units: must be at most {UNITS}; classes may share units")
+    accessing = {gpu.unit_of(name) for name in MEMORY_OPS}
+    classes = np.zeros(2 * len(names), CLASS).view(np.recarray)
+    latency_to = np.zeros((2, len(names), 2, len(names)), np.int64)
+    for number, (name, op) in enumerate(gpu.ops.items()):
+        unit = gpu.unit_of(name)
+        for record in (classes[number], classes[len(names) + number]):
+            record.unit, record.own_unit = units.index(unit), -(op.scope == "scheduler")
+            record.shared = op.scope == "sm" or unit in accessing
+            record.access = _KINDS[name] if name in MEMORY_OPS else 0
+            record.dependency, record.throttle = _DEPENDENCY[op.pipe], _THROTTLE[op.pipe]
+        for consumer, cycles in op.latency_to.items():
+            latency_to[0, number, :, names.index(consumer)] = cycles - op.latency_cycles
+    return classes, latency_to.ravel()
 
 
 def _share_of(servers: int, share: float) -> int:
@@ -157,32 +188,33 @@ _Costs = tuple[tuple[int, ...], tuple[float, ...]]
 _NO_ACCESS: tuple[float, ...] = (0, 0, 0.0, 0.0, 0.0, 0.0)
 
 
-def _costs(instruction: Instruction, gpu: Gpu, classes: Sequence[str], tick: int) -> _Costs:
+def _costs(instruction: Instruction, gpu: Gpu, tick: int) -> _Costs:
     """Returns the fields of STEP and DETAIL that depend on the instruction's cost."""
-    op = gpu.ops[instruction.op]
+    cost = costs_on(gpu, instruction)
     kind = _KINDS.get(instruction.op, Kind.COMPUTE)
-    ways = conflict_ways(instruction, gpu) if instruction.op == "smem" else 1
-    access, reissues = _NO_ACCESS, ways - 1
-    if instruction.access is not None and instruction.op in ("load", "store"):
-        access, reissues = _access(instruction.access, gpu)
-    latency = op.latency_cycles + (ways - 1) * op.conflict_latency_cycles
-    unit_ticks = int(op.interval_cycles * tick) * ways
-    busy = gpu.issue.interval_cycles * (op.issue_slots + reissues)
-    taken_gap = op.gap_cycles if op.taken_gap_cycles is None else op.taken_gap_cycles
-    return (kind, classes.index(instruction.op), op.gap_cycles, latency, unit_ticks, busy), (*access, taken_gap)
+    number = list(gpu.ops).index(instruction.op) + cost.own_latency * len(gpu.ops)
+    busy = gpu.issue.interval_cycles * (cost.issue_slots + cost.reissues)
+    timing = (kind, number, cost.gap_cycles, cost.latency_cycles, int(cost.unit_cycles * tick), busy)
+    access = _NO_ACCESS if cost.access is None else (*_requests(cost.access), *_hits(instruction, gpu))
+    return timing, (*access, cost.taken_gap_cycles)
 
 
-def _access(access: Access, gpu: Gpu) -> tuple[tuple[float, ...], int]:
-    """Returns the fields `requests` to `l2_hit` of DETAIL, and the number of reissues of an access."""
-    cost = transactions(access, gpu)
+def _requests(cost: Transactions) -> tuple[float, ...]:
+    """Returns the fields `requests` to `asked_bytes` of DETAIL."""
+    return cost.requests, cost.extra, cost.bytes_per_request, cost.requested_bytes
+
+
+def _hits(instruction: Instruction, gpu: Gpu) -> tuple[float, float]:
+    """Returns the fields `l1_hit` and `l2_hit` of DETAIL."""
+    access = instruction.access
+    assert access is not None
     for level, hit, latency in (
         ("l1", access.l1_hit, gpu.memory.l1_latency_cycles),
         ("l2", access.l2_hit, gpu.memory.l2_latency_cycles),
     ):
         if hit > 0 and latency is None:
             raise InvalidPoint(f"access.{level}_hit = {hit}: 0 on {gpu.name}, whose memory.{level}_latency_cycles is not known")
-    in_either = access.l1_hit + (1 - access.l1_hit) * access.l2_hit
-    return (cost.requests, cost.extra, cost.bytes_per_request, cost.requested_bytes, access.l1_hit, in_either), cost.extra
+    return access.l1_hit, access.l1_hit + (1 - access.l1_hit) * access.l2_hit
 
 
 def _latencies(gpu: Gpu, memory: str, sms: int | None) -> tuple[np.ndarray, np.ndarray]:

@@ -11,8 +11,9 @@ from typing import Any
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
-from warpsim.kernels import Access, Instruction, Kernel
-from warpsim.kernels.access import conflict_ways, transactions
+from warpsim.kernels import Access, Conditional, Instruction, Kernel
+from warpsim.kernels.access import conflict_ways
+from warpsim.kernels.costs import access_transactions
 from warpsim.kernels.program import walk
 from warpsim.kernels.statements import MEMORY_OPS
 
@@ -36,7 +37,7 @@ def identity(gpu: Gpu, kernel: Kernel, launch: Launch, memory: str) -> dict[str,
     return {
         "chip": {key: chip[key] for key in ("sms", "clock_ghz", "block_launch_cycles", "issue")},
         "schedulers": gpu.sm.schedulers,
-        "ops": {op: _op(op, chip["ops"][op], kernel, costs) for op in sorted(kernel.ops & gpu.ops.keys())},
+        "ops": {op: _op(op, gpu, chip["ops"][op], kernel, costs) for op in sorted(kernel.ops & gpu.ops.keys())},
         "memory": _memory(gpu, chip["memory"], kernel, memory, costs),
         "accesses": costs,
         "kernel": program,
@@ -52,17 +53,21 @@ def _accesses(kernel: Kernel) -> Iterator[tuple[Instruction, Access]]:
 
 def _access_costs(kernel: Kernel, gpu: Gpu) -> Iterator[list[Any]]:
     """Yields what each access costs on the chip: [class, ways of the bank conflict], or [class, transactions]."""
-    for instruction, access in _accesses(kernel):
+    for instruction, _ in _accesses(kernel):
+        cost = access_transactions(gpu, instruction)
         if instruction.op == "smem":
             yield ["smem", conflict_ways(instruction, gpu)]
-        elif instruction.op in MEMORY_OPS:
-            cost = transactions(access, gpu)
+        elif cost is not None:
             yield [instruction.op, cost.requests, cost.extra, cost.bytes_per_request, cost.requested_bytes]
 
 
-def _op(op: str, parts: dict[str, Any], kernel: Kernel, costs: list[list[Any]]) -> dict[str, Any]:
+def _op(op: str, gpu: Gpu, parts: dict[str, Any], kernel: Kernel, costs: list[list[Any]]) -> dict[str, Any]:
     """Returns what is read of an operation class."""
     read = dict(parts)
+    own = _own_costs(op, kernel)
+    if "unit" in parts:
+        sharing = [other for other in gpu.ops if other in kernel.ops and gpu.unit_of(other) == gpu.unit_of(op)]
+        read["unit"], read["scope"] = sharing[0], gpu.ops[op].scope
     read["latency_to"] = {consumer: cycles for consumer, cycles in parts["latency_to"].items() if consumer in kernel.ops}
     if op in _WITHOUT_RESULT:
         del read["latency_cycles"]
@@ -70,7 +75,23 @@ def _op(op: str, parts: dict[str, Any], kernel: Kernel, costs: list[list[Any]]) 
         del read["gap_cycles"]
     if not any(cost[0] == op == "smem" and cost[1] > 1 for cost in costs):
         del read["conflict_latency_cycles"]
+    for key in own & {"interval_cycles", "issue_slots"}:
+        del read[key]
+    if "latency_cycles" in own:
+        for key in ("latency_cycles", "latency_to", "conflict_latency_cycles"):
+            read.pop(key, None)
+    if "gap_cycles" in own:
+        for key in ("gap_cycles", "taken_gap_cycles"):
+            read.pop(key, None)
     return read
+
+
+def _own_costs(op: str, kernel: Kernel) -> frozenset[str]:
+    """Returns the costs that all instructions of a class have of their own, so that those of the class are not read."""
+    statements = (statement for _, statement in walk(kernel.body))
+    issued = [s.branch if isinstance(s, Conditional) else s for s in statements if isinstance(s, Instruction | Conditional)]
+    given = [i.cost.given if i.cost else frozenset[str]() for i in issued if i.op == op]
+    return frozenset.intersection(*given) if given and op != "exit" else frozenset()
 
 
 def _memory(gpu: Gpu, parts: dict[str, Any], kernel: Kernel, memory: str, costs: list[list[Any]]) -> dict[str, Any]:

@@ -42,25 +42,28 @@ def check_limits(point: Point) -> None:
     Raises:
         ValueError: the message names the operations and the limit.
     """
-    ticks_per_cycle(point.gpu)
+    ticks_per_cycle(point.gpu, point.kernel)
     if point.finite:
         _check_grid(point)
     _check_memory(point)
 
 
-def ticks_per_cycle(gpu: Gpu) -> int:
-    """Returns the smallest number of ticks per cycle for which all intervals of operation classes are whole numbers.
+def ticks_per_cycle(gpu: Gpu, kernel: Kernel) -> int:
+    """Returns the smallest number of ticks per cycle for which all intervals of classes and instructions are whole numbers.
 
     Raises:
         ValueError: it is above MAX_TICKS.
     """
-    ticks = math.lcm(*(op.interval_cycles.denominator for op in gpu.ops.values()))
+    of_classes = {(f"gpu.ops.{name}", op.interval_cycles) for name, op in gpu.ops.items()}
+    own = ((statement.op, statement.cost) for _, statement in walk(kernel.body) if isinstance(statement, Instruction))
+    of_instructions = {(f"cost of {op}", cost.interval_cycles) for op, cost in own if cost and cost.interval_cycles is not None}
+    intervals = of_classes | of_instructions
+    ticks = math.lcm(*(interval.denominator for _, interval in intervals))
     if ticks > MAX_TICKS:
-        largest = sorted(gpu.ops, key=lambda name: -gpu.ops[name].interval_cycles.denominator)[:4]
-        intervals = ", ".join(f"{name} {gpu.ops[name].interval_cycles}" for name in largest)
+        largest = sorted(intervals, key=lambda named: (-named[1].denominator, named[0]))[:4]
         raise ValueError(
-            f"gpu.ops: the intervals of {gpu.name} ({intervals}, ...) need {ticks} ticks of a cycle as a common denominator: "
-            f"must be at most {MAX_TICKS}; round some of them"
+            f"interval_cycles: those of {gpu.name} ({', '.join(f'{name} {interval}' for name, interval in largest)}, ...) need "
+            f"{ticks} ticks of a cycle as a common denominator: must be at most {MAX_TICKS}; round some of them"
         )
     return ticks
 

@@ -11,7 +11,7 @@ from tests.support.model_inputs import ADD, BARRIER, LOAD, at_exit, changed, ker
 from warpsim import kernels
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Launch
-from warpsim.kernels import Access, Conditional, Instruction, Loop
+from warpsim.kernels import Access, Conditional, Cost, Instruction, Loop
 from warpsim.models import volkov
 from warpsim.models.parts.warp_path import warp_path
 from warpsim.reference import simulator as reference_simulator
@@ -88,20 +88,28 @@ def uncontended_chips(draw: st.DrawFn) -> Gpu:
     )
 
 
-def plain(statements: tuple) -> tuple:
-    """The same statements with coalesced accesses and without bank conflicts, so that nothing is reissued."""
-    return tuple(
-        Instruction(s.op, dst=s.dst, src=s.src)
-        if isinstance(s, Instruction)
-        else s.model_copy(
-            update={n: plain(getattr(s, n)) for n in ("body", "then", "orelse") if hasattr(s, n)}
-        )
-        for s in statements
-    )
+def uncontended(statements: tuple, plain: bool) -> tuple:
+    """The same statements, of which no instruction has a time of its own for its unit or its scheduler.
+
+    If `plain`, accesses are coalesced, and there are no bank conflicts, so that nothing is reissued.
+    """
+
+    def edited(s):
+        inner = {n: uncontended(getattr(s, n), plain) for n in ("body", "then", "orelse") if hasattr(s, n)}
+        cost = getattr(s, "cost", None)
+        if cost is not None:
+            inner["cost"] = Cost(gap_cycles=cost.gap_cycles, latency_cycles=cost.latency_cycles)
+        if plain and isinstance(s, Instruction):
+            return Instruction(s.op, dst=s.dst, src=s.src, **inner)
+        return s.model_copy(update=inner)
+
+    return tuple(edited(s) for s in statements)
 
 
-KERNELS = strategies.kernels(random=False)
-PLAIN_KERNELS = KERNELS.map(lambda k: k.model_copy(update={"body": plain(k.body)}))
+KERNELS = strategies.kernels(random=False).map(
+    lambda k: k.model_copy(update={"body": uncontended(k.body, False)})
+)
+PLAIN_KERNELS = KERNELS.map(lambda k: k.model_copy(update={"body": uncontended(k.body, True)}))
 
 
 @settings(max_examples=60, deadline=None)

@@ -119,7 +119,7 @@ def timing(chip: Chip, instruction: Instruction) -> Timing:
     for use, number in uses:
         held[use.resource] = held.get(use.resource, 0.0) + use.cycles * number
     issue = max(held.values())
-    pipeline = _GLOBAL_MEMORY if instruction.op in MEMORY_OPS else instruction.op
+    pipeline = _GLOBAL_MEMORY if instruction.op in MEMORY_OPS else chip.unit_of(instruction.op)
     if instruction.op == WITHOUT_RESULT:
         return Timing(pipeline, issue, issue)
     latency = spent.latency[""]

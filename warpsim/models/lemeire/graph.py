@@ -168,7 +168,7 @@ class _Unrolled:
     def conditional(self, conditional: Conditional) -> None:
         if conditional.divides_block:
             raise NotCoveredError(f"{self.kernel.name}: pipeline does not cover conditionals that warps take differently")
-        self.issue(Instruction("branch", src=conditional.src))
+        self.issue(conditional.branch)
         if conditional.diverges or conditional.probability == 1.0:
             self.add(conditional.then)
         if conditional.diverges or conditional.probability == 0.0:

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Access, Instruction
-from warpsim.kernels.access import conflict_ways, transactions
-from warpsim.kernels.statements import MEMORY_OPS
+from warpsim.kernels.costs import costs_on
 
 MEMORY = "memory"
 """Name of the memory resource (V Table 3.4), the share of an SM in the sustained bandwidth."""
@@ -26,14 +25,16 @@ LOADS_IN_FLIGHT = "loads in flight"
 class Use(NamedTuple):
     """A row of V Table 3.4: an instruction holds a resource of the SM exclusively for `cycles` cycles.
 
-    The resource of a unit has the name of its operation class. `requested_bytes` are the bytes of global memory that the
-    program requests; they are counted with the units of loads and stores only.
+    The resource of a unit has the name of the unit, which is that of the operation class `op` unless classes share it.
+    `requested_bytes` are the bytes of global memory that the program requests; they are counted with the units of loads and
+    stores only. Other resources have no `op`.
     """
 
     resource: str
     used_by: str
     cycles: float
     requested_bytes: int = 0
+    op: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,12 @@ class Cost:
 
     Attributes:
         op: operation class.
+        unit: name of its unit.
         reads: registers that must be ready: the sources and the destination.
         dst: register written.
         latency: consumer's operation class -> latency of a register dependency in cycles; "" is any other class.
         gap: least distance to the next issue of the warp, in cycles.
+        taken_gap: the same, for a taken branch.
         slots: issue slots, without reissues.
         reissues: further issue slots, for bank conflicts and extra transactions (V 3.6).
         twice_a_cycle: whether the unit takes two such instructions in one cycle.
@@ -54,10 +57,12 @@ class Cost:
     """
 
     op: str
+    unit: str
     reads: tuple[str, ...]
     dst: str | None
     latency: dict[str, float]
     gap: int
+    taken_gap: int
     slots: int
     reissues: int
     twice_a_cycle: bool
@@ -78,19 +83,15 @@ def cost(gpu: Gpu, instruction: Instruction, memory_latency: float) -> Cost:
     name = instruction.op
     if name not in gpu.ops:
         raise ValueError(f"op = {name!r}: {gpu.name} has {', '.join(gpu.ops)}")
-    op = gpu.ops[name]
-    ways = conflict_ways(instruction, gpu)
-    unit = 1 / gpu.unit_ipc(name) * ways
-    label = name if ways == 1 else f"{name}, {ways}-way conflict"
+    op, spent = gpu.ops[name], costs_on(gpu, instruction)
+    held = 1 / float(gpu.units_per_sm(name) / spent.unit_cycles)
+    label = name if spent.ways == 1 else f"{name}, {spent.ways}-way conflict"
     requested = 0
     memory_uses: list[tuple[Use, float]] = []
-    latency: dict[str, int] = {"": op.latency_cycles, **op.latency_to} if name != "load" else {"": 0}
-    waits = float((ways - 1) * op.conflict_latency_cycles)
-    reissues = ways - 1
-    if name in MEMORY_OPS and instruction.access is not None:
-        access = instruction.access
-        made = transactions(access, gpu)
-        reissues = made.extra
+    latency: dict[str, int] = {"": 0} if name == "load" or spent.own_latency else {"": op.latency_cycles, **op.latency_to}
+    waits = float(spent.latency_cycles - latency[""])
+    if instruction.access is not None and spent.access is not None:
+        access, made = instruction.access, spent.access
         waits, missing = access_latency(gpu, access, memory_latency)
         if made.requests > 1:
             waits += made.extra * gpu.memory.transaction_latency_cycles
@@ -101,14 +102,16 @@ def cost(gpu: Gpu, instruction: Instruction, memory_latency: float) -> Cost:
             memory_uses.append((Use(LOADS_IN_FLIGHT, label, waits / gpu.memory.loads_per_sm), 1.0))
     return Cost(
         op=name,
+        unit=gpu.unit_of(name),
         reads=(*instruction.src, *((instruction.dst,) if instruction.dst else ())),
         dst=instruction.dst,
         latency={consumer: cycles + waits for consumer, cycles in latency.items()},
-        gap=op.gap_cycles,
-        slots=op.issue_slots,
-        reissues=reissues,
-        twice_a_cycle=op.interval_cycles * ways < 1,
-        uses=((Use(name, label, unit, requested), 1.0), *memory_uses),
+        gap=spent.gap_cycles,
+        taken_gap=spent.taken_gap_cycles,
+        slots=spent.issue_slots,
+        reissues=spent.reissues,
+        twice_a_cycle=spent.unit_cycles < 1,
+        uses=((Use(gpu.unit_of(name), label, held, requested, name), 1.0), *memory_uses),
     )
 
 

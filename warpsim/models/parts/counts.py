@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from warpsim.hardware.gpu import Gpu
-from warpsim.kernels.access import Transactions, conflict_ways, transactions
+from warpsim.kernels.access import Transactions, conflict_ways
+from warpsim.kernels.costs import access_transactions
 from warpsim.kernels.program import Conditional, Instruction, Kernel, Loop, Statement
-from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.models.parts.common import NotCoveredError
 from warpsim.models.parts.warp_path import names_warps
 
@@ -67,11 +67,8 @@ class Counts:
 
     def accesses(self, gpu: Gpu) -> list[tuple[Instruction, Transactions, float]]:
         """Returns the accesses to global memory: tuples (instruction, transactions on the chip, expected number)."""
-        return [
-            (instruction, transactions(instruction.access, gpu), count)
-            for instruction, count in self
-            if instruction.op in MEMORY_OPS and instruction.access is not None
-        ]
+        made = ((instruction, access_transactions(gpu, instruction), count) for instruction, count in self)
+        return [(instruction, counted, count) for instruction, counted, count in made if counted is not None]
 
 
 def counts(gpu: Gpu, kernel: Kernel, *, block_warps: int | None = None) -> Counts:
@@ -147,7 +144,7 @@ def _run(statements: tuple[Statement, ...], warp: int, blocks: list[Block]) -> f
             end()
             factor, stays = _repeated(statement, _run(statement.body, warp, inner))
         else:
-            line.append(Instruction("branch", src=statement.src))
+            line.append(statement.branch)
             end()
             factor, stays = 1.0, _conditional(statement, warp, inner)
         blocks += [Block(b.instructions, alive * factor * b.times, b.extra) for b in inner]

@@ -225,7 +225,9 @@ class _Walk:
     @staticmethod
     def pairs(first: Cost, second: Cost) -> bool:
         """Returns whether two ready instructions issue together: not two loads (V 3.8), and no unit twice."""
-        return first.op != second.op or (first.op != "load" and first.twice_a_cycle)
+        if first.op == second.op == "load":
+            return False
+        return first.unit != second.unit or first.twice_a_cycle
 
     def count(self, uses: list[tuple[Use, float]] | tuple[tuple[Use, float], ...], times: float) -> None:
         for use, number in uses:
@@ -247,7 +249,7 @@ class _Walk:
             self.last_exit = max(self.last_exit, now)
 
     def conditional(self, statement: Conditional, states: list[_State]) -> list[_State]:
-        branch = cost(self.gpu, Instruction("branch", src=statement.src), self.memory_latency)
+        branch = cost(self.gpu, statement.branch, self.memory_latency)
         if statement.diverges:
             for state in states:
                 self.issue(state, branch)
@@ -258,8 +260,7 @@ class _Walk:
             falls_through = statement.probability
             if falls_through is None:
                 falls_through = float(self.classes[state.index][0] in (statement.warps or ()))
-            taken_gap = self.gpu.ops["branch"].taken_gap_cycles
-            for side, share, gap in ((then, falls_through, None), (orelse, 1 - falls_through, taken_gap)):
+            for side, share, gap in ((then, falls_through, None), (orelse, 1 - falls_through, branch.taken_gap)):
                 if share > 0:
                     side.append(state.part(share))
                     self.issue(side[-1], branch, gap)

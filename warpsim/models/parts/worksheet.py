@@ -94,7 +94,7 @@ class Worksheet:
 
 def worksheet(gpu: Gpu, path: WarpPath) -> Worksheet:
     """Returns the worksheet of a warp in the order of V: units, memory system, issue."""
-    order = [*gpu.ops, MEMORY, LOADS_IN_FLIGHT, ISSUE]
+    order = [*dict.fromkeys(map(gpu.unit_of, gpu.ops)), MEMORY, LOADS_IN_FLIGHT, ISSUE]
 
     def place(row: Row) -> tuple[int, int, float]:
         kind = next((i for i, kind in enumerate(_ISSUE_KINDS) if row.used_by.startswith(kind)), 0)
@@ -103,8 +103,8 @@ def worksheet(gpu: Gpu, path: WarpPath) -> Worksheet:
     rows = [Row(use.resource, use.used_by, use.cycles, count) for use, count in path.uses.items()]
     instructions: dict[str, float] = defaultdict(float)
     for use, count in path.uses.items():
-        if use.resource in gpu.ops:
-            instructions[use.resource] += count
+        if use.op:
+            instructions[use.op] += count
     moving = sum(row.cycles for row in rows if row.resource == MEMORY)
     return Worksheet(
         rows=tuple(sorted(rows, key=place)),

@@ -1,0 +1,85 @@
+"""What an instruction costs on a chip, and the errors of costs of single instructions."""
+
+from fractions import Fraction
+
+import pytest
+
+import warpsim as ws
+from tests.support.strategies import small_gpu
+from warpsim import Access, Conditional, Cost, Instruction
+from warpsim.kernels.costs import costs_on
+
+KEPLER = ws.load_gpu("kepler")
+
+
+def test_an_instruction_has_the_costs_of_its_class_its_conflict_and_its_access():
+    spent = costs_on(KEPLER, Instruction("smem", dst="r", ways=3))
+    smem = KEPLER.ops["smem"]
+    assert spent.unit_cycles == 3 * smem.interval_cycles
+    assert spent.latency_cycles == smem.latency_cycles + 2 * smem.conflict_latency_cycles
+    assert (spent.issue_slots, spent.reissues, spent.ways) == (smem.issue_slots, 2, 3)
+    assert costs_on(KEPLER, Instruction("load", dst="r", access=Access(pattern="random"))).reissues == 28  # 32 - 4
+
+
+@pytest.mark.parametrize(
+    ("cost", "changed"),
+    [
+        ({"interval_cycles": "7/2"}, {"unit_cycles": Fraction(7, 2)}),
+        ({"latency_cycles": 5}, {"latency_cycles": 5, "own_latency": True}),
+        ({"gap_cycles": 9}, {"gap_cycles": 9, "taken_gap_cycles": 9}),
+        ({"issue_slots": 1}, {"issue_slots": 1, "reissues": 0}),
+    ],
+)
+def test_a_cost_of_its_own_replaces_one_thing(cost, changed):
+    plain, own = (costs_on(KEPLER, Instruction("smem", dst="r", ways=3, cost=c)) for c in (None, Cost(**cost)))
+    assert {**vars(plain), **changed} == vars(own)
+
+
+def test_a_branch_with_a_gap_of_its_own_has_it_on_both_sides():
+    gpu = small_gpu(ops={"branch": {"gap_cycles": 2, "taken_gap_cycles": 8}})
+    either = Conditional(then=[Instruction("alu")], probability=0.5)
+    assert (costs_on(gpu, either.branch).gap_cycles, costs_on(gpu, either.branch).taken_gap_cycles) == (2, 8)
+    either = Conditional(then=[Instruction("alu")], probability=0.5, cost=Cost(gap_cycles=5))
+    assert (costs_on(gpu, either.branch).gap_cycles, costs_on(gpu, either.branch).taken_gap_cycles) == (5, 5)
+
+
+def test_requests_replace_those_of_the_pattern():
+    cost = Cost(requests=2, bytes_per_request=50.0)
+    access = costs_on(KEPLER, Instruction("load", dst="r", access=Access(pattern="random"), cost=cost)).access
+    assert (access.requests, access.extra, access.bytes_per_request, access.requested_bytes) == (2, 0, 50.0, 128)
+
+
+@pytest.mark.parametrize(
+    ("op", "cost", "message"),
+    [
+        ("load", {"latency_cycles": 3}, "cost.latency_cycles = 3: must be left out for load, since the memory system"),
+        ("store", {"latency_cycles": 3}, "cost.latency_cycles = 3: must be left out for store, since the memory system"),
+        ("branch", {"latency_cycles": 3}, "cost.latency_cycles = 3: must be left out, since branch writes no register"),
+        ("alu", {"requested_bytes": 4}, "cost.requested_bytes = 4: must be left out for alu; only load, store have it"),
+        ("load", {"requests": 3}, "requests, bytes_per_request = 3, None: must be given together, or neither"),
+        ("alu", {"gap_cycles": 0}, "gap_cycles = 0: must be an integer from 1 to 1000000"),
+        ("alu", {"interval_cycles": "1/0"}, 'interval_cycles = "1/0": must be a number above 0'),
+        ("load", {"requests": 2000, "bytes_per_request": 1.0}, "requests = 2000: must be an integer from 1 to 1024"),
+    ],
+)
+def test_errors(op, cost, message):
+    with pytest.raises(ValueError) as caught:
+        Instruction(op, **({} if op in ("store", "branch") else {"dst": "r"}), cost=Cost(**cost))
+    assert message in str(caught.value)
+
+
+def test_costs_in_a_file(tmp_path):
+    path = tmp_path / "own.toml"
+    path.write_text('name = "own"\nbody = [{op = "alu", dst = "r", cost = {gap_cycles = 4, interval_cycles = "3/2"}}]\n')
+    assert ws.load_kernel(path).body[0].cost == Cost(gap_cycles=4, interval_cycles="3/2")
+    path.write_text('name = "own"\nbody = [{op = "alu", dst = "r", cost = {gap = 4}}]\n')
+    with pytest.raises(ws.KernelFileError, match=r"body\[0\].cost.gap"):
+        ws.load_kernel(path)
+
+
+def test_what_ifs_without_conflicts_drop_costs_that_contain_the_conflict():
+    from warpsim.kernels.whatif import without_conflicts
+
+    cost = Cost(interval_cycles=8, gap_cycles=3)
+    kernel = ws.Kernel(name="x", body=[Instruction("smem", dst="r", ways=4, cost=cost)])
+    assert without_conflicts(kernel).body[0].cost == Cost(gap_cycles=3)

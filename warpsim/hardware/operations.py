@@ -1,0 +1,124 @@
+"""Operation classes of a chip, and the execution units that they use.
+
+V is Volkov, Understanding Latency Hiding on GPUs, 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from warpsim import units
+from warpsim.hardware import files as params
+from warpsim.hardware.fields import Between, Count, Cycles, Interval, StrictModel
+
+Scope = Literal["scheduler", "sm"]
+
+
+class Unit(StrictModel):
+    """An execution unit that several operation classes share.
+
+    Attributes:
+        scope: whether each scheduler or the SM has one.
+    """
+
+    scope: Scope
+
+
+class Op(StrictModel):
+    """An operation class.
+
+    Attributes:
+        latency_cycles: register dependency latency. The memory system determines that of loads and stores.
+        interval_cycles: time for which a warp instruction occupies its unit.
+        unit: name of the unit in `Gpu.units` that the class shares with other classes; None: a unit of its own.
+        scope: whether each scheduler or the SM has one unit. A class that names a unit takes the unit's scope.
+        gap_cycles: minimum number of cycles to the next issue of the same warp.
+        pipe: pipeline whose stall states the class causes.
+        issue_slots: issue cycles that an instruction takes.
+        latency_to: consumer class -> register dependency latency, if it differs from `latency_cycles`.
+        conflict_latency_cycles: latency added for each way of a bank conflict beyond the first.
+        taken_gap_cycles: `gap_cycles` of a taken branch; None: the same.
+    """
+
+    latency_cycles: Cycles
+    interval_cycles: Interval
+    unit: str | None = None
+    scope: Scope
+    gap_cycles: Count
+    pipe: Literal["math", "mio", "lg", "none"]
+    issue_slots: Annotated[int, Between(1, 10_000)] = 1
+    latency_to: dict[str, Cycles] = Field(default_factory=dict)
+    conflict_latency_cycles: Cycles = 0
+    taken_gap_cycles: Count | None = None
+
+    def latency_for(self, consumer: str) -> int:
+        """Returns the register dependency latency for an instruction of class `consumer`, in cycles."""
+        return self.latency_to.get(consumer, self.latency_cycles)
+
+
+def with_scopes(data: Any) -> Any:
+    """Returns the description of a chip in which each class that names a unit has the unit's scope."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("ops"), Mapping) or not isinstance(data.get("units"), Mapping):
+        return data
+    ops = dict(data["ops"])
+    for name, op in ops.items():
+        unit = data["units"].get(op.get("unit")) if isinstance(op, Mapping) and isinstance(op.get("unit"), str) else None
+        if isinstance(unit, Mapping) and "scope" in unit:
+            ops[name] = {"scope": unit["scope"], **op}
+    return {**data, "ops": ops}
+
+
+def without_scopes(ops: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Returns a dump of the operation classes in which those that name a unit leave their scope to it, and others name none."""
+    return {
+        name: {key: value for key, value in op.items() if key != ("unit" if op["unit"] is None else "scope")}
+        for name, op in ops.items()
+    }
+
+
+def inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
+    """Yields contradictions between the operation classes of a description. Fields can be wrong or missing."""
+    ops = data.get("ops")
+    if not isinstance(ops, Mapping):
+        return
+    for name in units.OPS:
+        if name not in ops:
+            yield ("ops", name), " is missing: every chip must have " + ", ".join(units.OPS)
+    declared = data.get("units")
+    yield from _unit_problems(ops, declared if isinstance(declared, Mapping) else {})
+    for name, op in ops.items():
+        if not isinstance(op, Mapping):
+            continue
+        if name in ("load", "store"):
+            if op.get("pipe") not in (None, "lg"):
+                yield ("ops", name, "pipe"), f" = {params.format_value(op['pipe'])}: must be 'lg' for {name}"
+            if op.get("latency_to"):
+                yield ("ops", name, "latency_to"), ": must be left out, since the memory system determines the latency"
+        consumers = op.get("latency_to")
+        for consumer, cycles in consumers.items() if isinstance(consumers, Mapping) else ():
+            if consumer not in ops:
+                text = f" = {params.format_value(cycles)}: the key must be one of {', '.join(ops)}"
+                yield ("ops", name, "latency_to", consumer), text
+        for key, owner in (("taken_gap_cycles", "branch"), ("conflict_latency_cycles", "smem")):
+            if name != owner and op.get(key):
+                yield ("ops", name, key), f" = {params.format_value(op[key])}: must be left out, since only ops.{owner} has it"
+
+
+def _unit_problems(ops: Mapping[str, Any], declared: Mapping[str, Any]) -> Iterator[params.Problem]:
+    """Yields contradictions between the operation classes and the declared units."""
+    named = {name: op.get("unit") for name, op in ops.items() if isinstance(op, Mapping)}
+    for name, unit in named.items():
+        if unit is None or not isinstance(unit, str):
+            continue
+        if unit not in declared:
+            allowed = f"one of {', '.join(declared)}" if declared else "left out, since the chip has no table [units]"
+            yield ("ops", name, "unit"), f" = {params.format_value(unit)}: must be {allowed}"
+        elif isinstance(declared[unit], Mapping) and ops[name].get("scope") != declared[unit].get("scope"):
+            scope = params.format_value(ops[name].get("scope"))
+            yield ("ops", name, "scope"), f" = {scope}: must be left out, or that of units.{unit}"
+    for unit in declared:
+        if unit in named and named[unit] != unit:
+            yield ("units", unit), f": must have another name than the class ops.{unit}, which does not use it"

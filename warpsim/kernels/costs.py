@@ -1,0 +1,78 @@
+"""What an instruction costs on a chip: the costs of its class, of its conflict and access, and its own (docs/model.md, 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from warpsim.hardware.gpu import Gpu
+from warpsim.kernels.access import Transactions, conflict_ways, transactions
+from warpsim.kernels.statements import MEMORY_OPS, Cost, Instruction
+from warpsim.units import WARP_LANES
+
+__all__ = ["Costs", "access_transactions", "costs_on"]
+
+_CLASS_COSTS = Cost()
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What an instruction costs on a chip.
+
+    Attributes:
+        unit_cycles: time for which it occupies its unit, with all passes of a bank conflict.
+        latency_cycles: register dependency latency, with that of the conflict; 0 for a load or a store.
+        own_latency: whether `latency_cycles` holds for all consumers, so that the `latency_to` of its class does not apply.
+        gap_cycles: least distance to the next issue of the same warp.
+        taken_gap_cycles: the same, for a taken branch.
+        issue_slots: issue slots without reissues.
+        reissues: further issue slots, for the conflict and for extra transactions; 0 if the slots are the instruction's own.
+        ways: degree of the bank conflict.
+        access: what a load or a store costs in the memory system; None for other instructions.
+    """
+
+    unit_cycles: Fraction
+    latency_cycles: int
+    own_latency: bool
+    gap_cycles: int
+    taken_gap_cycles: int
+    issue_slots: int
+    reissues: int
+    ways: int
+    access: Transactions | None
+
+
+def costs_on(gpu: Gpu, instruction: Instruction) -> Costs:
+    """Returns the costs of an instruction, whose class the chip must have."""
+    op, own = gpu.ops[instruction.op], instruction.cost or _CLASS_COSTS
+    ways, access = conflict_ways(instruction, gpu), access_transactions(gpu, instruction)
+    latency = op.latency_cycles + (ways - 1) * op.conflict_latency_cycles
+    gap = op.gap_cycles if own.gap_cycles is None else own.gap_cycles
+    taken = gap if op.taken_gap_cycles is None or own.gap_cycles is not None else op.taken_gap_cycles
+    slots, reissues = op.issue_slots, ways - 1 + (access.extra if access else 0)
+    if own.issue_slots is not None:
+        slots, reissues = own.issue_slots, 0
+    return Costs(
+        unit_cycles=op.interval_cycles * ways if own.interval_cycles is None else own.interval_cycles,
+        latency_cycles=latency if own.latency_cycles is None else own.latency_cycles,
+        own_latency=own.latency_cycles is not None,
+        gap_cycles=gap,
+        taken_gap_cycles=taken,
+        issue_slots=slots,
+        reissues=reissues,
+        ways=ways,
+        access=access,
+    )
+
+
+def access_transactions(gpu: Gpu, instruction: Instruction) -> Transactions | None:
+    """Returns what the access of a load or a store costs in the memory system; None for other instructions."""
+    if instruction.op not in MEMORY_OPS or instruction.access is None:
+        return None
+    own = instruction.cost or _CLASS_COSTS
+    if own.requests is None or own.bytes_per_request is None:
+        counted = transactions(instruction.access, gpu)
+    else:
+        asked = WARP_LANES * instruction.access.bytes_per_thread
+        counted = Transactions(own.requests, 0, own.requests, own.bytes_per_request, asked)
+    return counted if own.requested_bytes is None else replace(counted, requested_bytes=own.requested_bytes)
