@@ -35,7 +35,7 @@ def test_an_interval_that_is_no_small_fraction_is_rejected(interval):
 
 def test_too_many_different_denominators_are_refused_before_the_run():
     gpu = changed_gpu(MAXWELL, {"alu.interval_cycles": "1/997", "sfu.interval_cycles": "1/991", "smem.interval_cycles": "1/983"})
-    with pytest.raises(ValueError, match=r"alu 1/997, sfu 1/991, smem 1/983, .* at most 1000000"):
+    with pytest.raises(ValueError, match=r"alu 1/997, gpu.ops.sfu 1/991, gpu.ops.smem 1/983, .* at most 1000000"):
         ws.simulate(gpu, ws.kernels.mix(8), **SHORT)
 
 
