@@ -29,12 +29,12 @@ class Found(NamedTuple):
     grid: float
 
 
-def main(out: Path, *, full: bool, workers: int) -> int:
+def main(out: Path, *, full: bool, workers: int, progress: bool = True) -> int:
     """Runs the sweep into out/prior_models.zarr (resumable), draws the figures, and writes the table of the page."""
     out.mkdir(parents=True, exist_ok=True)
     name = "plan_full" if full else "plan"
     store = out / ("prior_models_full.zarr" if full else "prior_models.zarr")
-    results = ws.sweep(ws.Plan.from_toml(HERE / f"{name}.toml"), store, workers=workers, progress=True).load()
+    results = ws.sweep(ws.Plan.from_toml(HERE / f"{name}.toml"), store, workers=workers, progress=progress).load()
     rows = list(printed(results, 1.0 if full else SHARE))
     with (out / "prior_models.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))

@@ -35,7 +35,7 @@ def results():
 
 def test_throughput_has_the_axes_of_chips_and_programs_and_every_whole_occupancy(results):
     found = at_points.throughput(results)
-    assert list(found) == ["basic model", "refined model"]
+    assert list(found) == ["Volkov", "Volkov, latency under load"]
     for label, refined in at_points.MODELS.items():
         curves = found[label]["throughput"]
         assert dict(curves.sizes) == {"gpu": 2, "alpha": 3, "warps": 48, "op": 8}
@@ -49,14 +49,14 @@ def test_throughput_has_the_axes_of_chips_and_programs_and_every_whole_occupancy
 
 def test_values_that_were_selected_are_kept(results):
     part = results.sel(gpu="kepler", alpha=8)
-    curve = at_points.throughput(part)["basic model"]["throughput"].sel(op="load")
+    curve = at_points.throughput(part)["Volkov"]["throughput"].sel(op="load")
     assert curve.dims == ("warps",)
     alone = volkov.throughput(ws.load_gpu("kepler"), mix(alpha=8), warps=48)["throughput"].sel(op="load")
     assert float(curve.sel(warps=48)) == pytest.approx(float(alone))
 
 
 def test_needed_warps_and_their_limit(results):
-    basic = at_points.needed_warps(results, 0.5)["basic model"]["needed_warps"]
+    basic = at_points.needed_warps(results, 0.5)["Volkov"]["needed_warps"]
     assert basic.dims == ("gpu", "alpha")
     for name in ("g80", "kepler"):
         gpu = ws.load_gpu(name)
@@ -79,13 +79,13 @@ def test_contention_is_that_of_each_chip(results):
 def test_a_single_run_has_its_chip_and_kernel():
     gpu = ws.load_gpu("fermi")
     run = ws.simulate(gpu, mix(alpha=4), warps=8, sms=1, warmup=0, cycles=200)
-    needed = at_points.needed_warps(run, 0.9)["refined model"]["needed_warps"]
+    needed = at_points.needed_warps(run, 0.9)["Volkov, latency under load"]["needed_warps"]
     assert float(needed) == pytest.approx(volkov.needed_warps(gpu, mix(alpha=4), fraction=0.9, refined=True))
 
 
 def test_occupancies_per_scheduler_and_warps_of_a_block():
     plan = small_plan(gpu="kepler", warps=None, warps_per_scheduler=[1, 2], block_warps=2, alpha=4)
-    curve = at_points.throughput(sweep(plan))["basic model"]["throughput"].sel(op="load")
+    curve = at_points.throughput(sweep(plan))["Volkov"]["throughput"].sel(op="load")
     assert curve.dims == ("warps_per_scheduler",)
     alone = volkov.throughput(ws.load_gpu("kepler"), mix(alpha=4), warps=[4, 8])["throughput"].sel(op="load")
     np.testing.assert_allclose(curve, alone)

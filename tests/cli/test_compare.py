@@ -1,5 +1,6 @@
 """warpsim compare: tables, figure and errors."""
 
+import json
 import re
 
 import pytest
@@ -25,11 +26,13 @@ def test_tables_and_figure(tmp_path, capsys):
     assert all(len(errors.split()) == columns for _, errors in rows)
 
 
-def test_default_name_of_the_figure(tmp_path, monkeypatch, capsys):
+def test_no_file_is_written_unless_asked(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["compare", *SHORT, "--warps", "4"]) == 0
-    assert (tmp_path / "compare-kepler-mix.png").stat().st_size > 10_000
-    assert "figure: compare-kepler-mix.png" in capsys.readouterr().out
+    assert cli.main(["compare", *SHORT, "--warps", "4", "--json"]) == 0
+    assert not list(tmp_path.iterdir())
+    read = json.loads(capsys.readouterr().out)
+    assert read["variables"]["error"]["dims"] == ["model", "warps"]
+    assert "littles_law" in read["not_covered"]
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,8 @@ def test_plot_of_a_half_finished_and_of_an_empty_store(plan, tmp_path, capsys, m
     done = tiles - len(pending_tiles(open_store(out)))
     assert 0 < done < tiles
     assert f"{done} of {tiles} tiles; {tiles - done} tiles pending, 0 failed" in capsys.readouterr().err
-    assert [title.partition(", ")[2] for title in titles] == [f"{n} of {tiles} tiles" for n in (0, done)]
+    assert [title.rpartition(", ")[2] for title in titles] == [f"{n} of {tiles} tiles" for n in (0, done)]
+    assert titles[0].startswith("kepler, mix, alpha 8, ")
 
 
 @pytest.mark.parametrize("kind", ["states --where alpha=1", "roofline"])
@@ -120,5 +121,5 @@ def test_the_note_on_missing_points_is_above_a_legend_outside_the_axes(plan, tmp
         figure.draw_without_rendering()
     (ax, *_), title = figure.axes, figure.texts[0]
     legend = ax.get_legend().get_window_extent()
-    assert title.get_text().startswith("Incomplete sweep")
+    assert title.get_text().splitlines()[-1].startswith("Incomplete sweep")
     assert ax.get_window_extent().y1 < legend.y0 < legend.y1 <= title.get_window_extent().y0

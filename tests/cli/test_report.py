@@ -21,8 +21,8 @@ def test_an_incomplete_store_is_reported_with_a_note(tmp_path, capsys):
     sweep(small_plan(), tmp_path / "half.zarr", tiles=[0])
     output = tmp_path / "half.html"
     assert cli.main(["report", str(tmp_path / "half.zarr"), "-o", str(output)]) == 0
-    output_text = capsys.readouterr().out
-    assert re.search(r"^Incomplete sweep: \d+ of 24 points, 1 of \d+ tiles; \d+ tiles pending, 0 failed\.", output_text)
+    output_text = capsys.readouterr().err
+    assert re.search(r"^warpsim: Incomplete sweep: \d+ of 24 points, 1 of \d+ tiles; \d+ tiles pending, 0 failed\.", output_text)
     assert "No point is done for gpu kepler" in output_text
     assert "No point is done for gpu kepler" in output.read_text()
     assert {row[0] for row in page_data(output.read_text())["table"]["rows"]} == {"g80"}
@@ -33,7 +33,7 @@ def test_an_empty_store_is_reported_with_a_note(tmp_path, capsys):
 
     create_store(tmp_path / "empty.zarr", small_plan().layout())
     assert cli.main(["report", str(tmp_path / "empty.zarr"), "-o", str(tmp_path / "page.html")]) == 0
-    assert "Incomplete sweep: 0 of 24 points" in capsys.readouterr().out
+    assert "Incomplete sweep: 0 of 24 points" in capsys.readouterr().err
     text = (tmp_path / "page.html").read_text()
     assert "Incomplete sweep: 0 of 24 points" in text
     assert "sweep of 24 points" in text

@@ -1,13 +1,17 @@
 """Progress of a sweep: counts, plain lines in a log, a bar on a terminal."""
 
 import io
+import signal
 import sys
 
 import pytest
 
 from tests.support.small_plans import failing, small_plan
+from warpsim.store.zarr_store import open_store, pending_tiles
+from warpsim.sweeps import local
 from warpsim.sweeps.local import SweepError, sweep
 from warpsim.sweeps.progress import Progress, duration, reporting
+from warpsim.sweeps.tile import complete_tile
 
 
 def test_progress_is_reported_from_start_to_end(tmp_path):
@@ -53,3 +57,23 @@ def test_a_terminal_gets_a_bar(monkeypatch):
 @pytest.mark.parametrize(("seconds", "text"), [(7.2, "7 s"), (600, "10 min"), (12_600, "3.5 h")])
 def test_durations(seconds, text):
     assert duration(seconds) == text
+
+
+def test_the_last_line_after_an_interruption_counts_what_is_done(tmp_path, capsys, monkeypatch):
+    plan = small_plan(alpha=[*range(1, 13)])
+    assert len(plan.tiles()) > 3
+    done = []
+
+    def complete(*arguments):
+        done.append(complete_tile(*arguments))
+        if len(done) == 2:
+            signal.raise_signal(signal.SIGINT)  # as Ctrl-C, while the tile's outcome is not yet counted
+        return done[-1]
+
+    monkeypatch.setattr(local, "complete_tile", complete)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(plan, tmp_path / "out.zarr", progress=True)
+    last = capsys.readouterr().err.splitlines()[-1]
+    stored = len(plan.tiles()) - len(pending_tiles(open_store(tmp_path / "out.zarr")))
+    assert stored >= 2
+    assert last.startswith(f"{stored} of {len(plan.tiles())} tiles, ") and last.endswith(", stopped")

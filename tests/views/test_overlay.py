@@ -21,17 +21,36 @@ def results(**rates):
 
 
 def test_each_model_has_a_letter_on_its_curve_and_in_the_legend():
-    made = overlay(results(first=[1, 2, 3], second=[1, 2, 3], far=[9, 9, 9]), Figure().subplots())
+    made = overlay(results(first=[1, 2, 3], second=[1, 1, 1]), Figure().subplots())
     labels = [text.get_text() for text in made.get_legend().get_texts()]
-    assert labels == ["simulation, 95 % interval", "A  first", "B  second", "C  far (above)"]
+    assert labels == ["simulation, 95 % interval", "A  first", "B  second"]
     letters = [text.get_text() for text in made.texts]
     assert sorted(letters) == ["A", "A", "B", "B"]
     places = [text.get_position() for text in made.texts]
-    assert len({x for x, _ in places}) == 4  # the letters of coincident curves do not overlap
-    for x, y in places:
-        assert y == pytest.approx(x / 4)
+    assert len({x for x, _ in places}) == 4  # letters do not overlap
+    for letter, (x, y) in zip(letters, places, strict=True):
+        assert y == pytest.approx(x / 4 if letter == "A" else 1)
     assert made.get_ylabel() == "load throughput (ops/cycle/SM)"
     assert 3.1 < made.get_ylim()[1] < 9
+
+
+def test_models_that_are_alike_share_a_curve_and_those_far_above_have_none():
+    made = overlay(results(first=[1, 2, 3], second=[1, 2, 2.99], far=[9, 9, 9], third=[1, 2, 2.9]), Figure().subplots())
+    labels = [text.get_text() for text in made.get_legend().get_texts()]
+    assert labels[1:] == ["A  first\nB  second", "D  third", "not drawn, since they lie above:\nC  far"]
+    assert sorted({text.get_text() for text in made.texts}) == ["A", "D"]
+
+
+def test_no_two_curves_have_the_same_style():
+    many = {f"m{k}": [1, 1 + k / 20, 1 + k / 10] for k in range(16)}
+    made = overlay(results(**many), Figure().subplots())
+    lines = [line for line in made.get_lines() if str(line.get_label())[:1].isalpha() and "  m" in str(line.get_label())]
+    assert len({(line.get_color(), str(line._unscaled_dash_pattern)) for line in lines}) == len(lines) == 16
+
+
+def test_occupancies_are_marked_at_whole_warps_per_scheduler():
+    made = overlay(results(first=[1, 2, 3]), Figure().subplots())
+    assert all(tick == int(tick) for tick in made.get_xticks())
 
 
 def test_the_interval_is_drawn():

@@ -34,7 +34,7 @@ from warpsim.simulation.point import Point, from_provenance, make_point
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.space import BuildCache
 
-MODELS = {"basic model": False, "refined model": True}
+MODELS = {"Volkov": False, "Volkov, latency under load": True}
 """Label of a model -> the argument `refined` of `models.volkov`."""
 
 LATENCY, BANDWIDTH, ISSUE = "latency", "bandwidth", "issue"
@@ -88,7 +88,7 @@ def contention(results: xr.Dataset) -> dict[str, xr.Dataset]:
         values = {"bandwidth": rates, "memory_latency": np.where(np.isfinite(latency), latency, np.nan)}
         return xr.Dataset({name: ("step", array, variable(name).attrs) for name, array in values.items()})
 
-    return {"contention curve": _over_programs(results, curve, ("gpu",))}
+    return {"Volkov, contention curve": _over_programs(results, curve, ("gpu",))}
 
 
 def needed_warps(results: xr.Dataset, fraction: float = 0.9) -> dict[str, xr.Dataset]:

@@ -31,6 +31,7 @@ from warpsim.cli import (
     verify,
 )
 from warpsim.cli.common import FAILED, WRONG, CommandParser, RequestError, WorkError
+from warpsim.cli.logs import show_messages
 
 COMMANDS = (
     gpus, kernels, simulate, trace, advise, compare, plan, sweep, slurm, status, verify, plot, report, experiment, measure,
@@ -43,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     options = make_parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = options.run
+    show_messages(options)
     try:
         code = run(options)
         sys.stdout.flush()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from warpsim.cli.logs import add_verbosity
 
 if TYPE_CHECKING:
     from warpsim.hardware.gpu import Gpu
@@ -17,6 +21,9 @@ if TYPE_CHECKING:
 
 DONE, FAILED, WRONG = 0, 1, 2
 """Exit codes: success; the work failed; the request was wrong."""
+
+FIGURES = ("pdf", "png", "svg")
+"""File name extensions of figures."""
 
 Commands = Any
 """What `argparse` returns for sub-commands; its type is not public."""
@@ -67,6 +74,7 @@ def new_command(
     """
     parser: CommandParser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
     parser.set_defaults(run=run)
+    add_verbosity(parser)
     parser.add_options = add_options
     return parser
 
@@ -124,7 +132,7 @@ def add_run_options(
         **(texts or {}),
     }
     for name in integers:
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=helps[name])
+        parser.add_argument(f"--{name.replace('_', '-')}", type=whole_number, metavar="N", help=helps[name])
     parser.add_argument("--scheduler", help=f"scheduling policy: {_words(POLICIES, DEFAULTS['scheduler'])}")
     parser.add_argument("--memory", help=f"memory model: {_words(MEMORY_MODELS, DEFAULTS['memory'])}")
 
@@ -188,6 +196,14 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def whole_number(text: str) -> int:
+    """Returns the integer that a text is, for `argparse`."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: must be an integer") from None
+
+
 def _at_least_1(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}: must be an integer, at least 1")
@@ -212,6 +228,16 @@ def check_output(path: Path, endings: Iterable[str]) -> None:
         if not path.parent.is_dir() or path.is_dir():
             raise RequestError(f"-o {path}: must be a file in a folder that exists")
         _try_file(Path(temporary_path(path)))
+
+
+def check_package(name: str, extra: str) -> None:
+    """Checks, before the work starts, that an optional package is installed.
+
+    Raises:
+        RequestError: it is not; the message says how to install it.
+    """
+    if (name in sys.modules and sys.modules[name] is None) or importlib.util.find_spec(name) is None:
+        raise RequestError(f"{extra}: needs the package {name}: pip install 'warpsim[{extra}]'")
 
 
 def make_output_folder(option: str, path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from warpsim.cli.common import (
     DONE,
+    FIGURES,
     INTEGER_OPTIONS,
     Commands,
     add_kernel_options,
@@ -21,6 +22,7 @@ from warpsim.cli.common import (
     request,
     requested_kernel,
 )
+from warpsim.cli.output import add_json, dataset_json, print_json
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -45,29 +47,29 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--op", help="operation class whose throughput is compared (default: load, if the kernel has loads)")
     add_run_options(parser, _INTEGERS, texts={"replicates": f"number of replicates (default: {_REPLICATES})"})
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FIGURE", help="a .png, .pdf or .svg file (default: compare-GPU-KERNEL.png)"
+        "-o", "--output", type=Path, metavar="FIGURE", help="also draw a figure into this .png, .pdf or .svg file"
     )
+    add_json(parser, "every number of the comparison")
     add_workers(parser)
 
 
 def _run(options: argparse.Namespace) -> int:
-    from matplotlib.figure import Figure
-
     from warpsim.analysis.comparison import compare
-    from warpsim.views.plots import overlay, paper, save
 
     with request():
         gpu, kernel = requested_kernel(options)
-        output = options.output or Path(f"compare-{gpu.name}-{kernel.name}.png")
-        check_output(output, Figure().canvas.get_supported_filetypes())
+        if options.output is not None:
+            check_output(options.output, FIGURES)
         given = {"replicates": _REPLICATES, **given_options(options, _INTEGERS), "threads": options.workers}
         comparison = compare(gpu, kernel, warps=_occupancies(options.warps), op=options.op, **given)
     results = comparison.results
-    with paper():
-        figure = Figure(figsize=_SIZE, layout="constrained")
-        overlay(results, figure.subplots()).set_title(f"{gpu.title}: {kernel.title or kernel.name}", loc="left")
-        save(figure, output)
-
+    if options.output is not None:
+        _draw(results, f"{gpu.title}: {kernel.title or kernel.name}", options.output)
+    if options.json:
+        print_json({
+            **dataset_json(results.drop_vars("provenance")), "not_covered": comparison.not_covered, "notes": comparison.notes,
+        })  # fmt: skip
+        return DONE
     print(f"{gpu.title}: {kernel.title or kernel.name}")
     print(f"{results.attrs['op']} throughput in {results['throughput'].attrs['units']}, errors against the simulation in %\n")
     print(_by_occupancy(results))
@@ -76,8 +78,20 @@ def _run(options: argparse.Namespace) -> int:
         if texts:
             lines = (textwrap.fill(f"{name}: {text}", _LINE_WIDTH, subsequent_indent="    ") for name, text in texts.items())
             print(f"\n{title}:", *lines, sep="\n  ")
-    print(f"\nfigure: {output}")
+    if options.output is not None:
+        print(f"\nfigure: {options.output}")
     return DONE
+
+
+def _draw(results: xr.Dataset, title: str, output: Path) -> None:
+    from matplotlib.figure import Figure
+
+    from warpsim.views.plots import overlay, paper, save
+
+    with paper():
+        figure = Figure(figsize=_SIZE, layout="constrained")
+        overlay(results, figure.subplots()).set_title(title, loc="left")
+        save(figure, output)
 
 
 def _occupancies(text: str | None) -> list[int] | None:

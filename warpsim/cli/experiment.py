@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +34,8 @@ def _run(options: argparse.Namespace) -> int:
         from warpsim.sweeps.local import SweepError
 
         try:
-            return int(module.main(out, full=options.full, workers=options.workers))
+            quiet = {"progress": False} if options.quiet and "progress" in inspect.signature(module.main).parameters else {}
+            return int(module.main(out, full=options.full, workers=options.workers, **quiet))
         except SweepError as error:
             raise WorkError(str(error)) from None
         except StoreError as error:

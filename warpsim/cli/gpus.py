@@ -1,34 +1,40 @@
-"""warpsim gpus: prints a table of the chips."""
+"""warpsim gpus: prints a table of the chips, or the file of one."""
 
 from __future__ import annotations
 
 import argparse
 
-from warpsim.cli.common import DONE, Commands, new_command
+from warpsim.cli.common import DONE, Commands, new_command, request
+from warpsim.cli.output import add_file, add_json, print_file, print_json
 
 
 def add(commands: Commands) -> None:
     """Adds the command."""
-    new_command(commands, "gpus", _run, "list the chips")
+    parser = new_command(commands, "gpus", _run, "list the chips, or print the file of one with its sources")
+    add_file(parser, "chip")
+    add_json(parser, "the chips, or one of them,")
 
 
-def _run(_: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> int:
     from warpsim.hardware.gpu import list_gpus, load_gpu
     from warpsim.views.text_table import text_table
 
+    if options.name is not None:
+        with request():
+            gpu = load_gpu(options.name)
+        if options.json:
+            print_json(gpu.to_dict())
+        else:
+            print_file("gpus", options.name, template=options.template)
+        return DONE
     header = ("name", "chip", "year", "SMs", "GHz", "schedulers/SM", "warps/SM", "GB/s")
-    rows = [
-        (
-            gpu.name,
-            gpu.title,
-            str(gpu.year),
-            str(gpu.sms),
-            f"{gpu.clock_ghz:g}",
-            str(gpu.sm.schedulers),
-            str(gpu.sm.max_warps),
-            f"{gpu.memory.bandwidth_gbs:g}",
-        )
-        for gpu in sorted(map(load_gpu, list_gpus()), key=lambda gpu: gpu.year)
+    gpus = sorted(map(load_gpu, list_gpus()), key=lambda gpu: gpu.year)
+    numbers = [
+        (g.name, g.title, g.year, g.sms, g.clock_ghz, g.sm.schedulers, g.sm.max_warps, g.memory.bandwidth_gbs) for g in gpus
     ]
-    print(text_table(rows, header))
+    if options.json:
+        print_json([dict(zip(header, row, strict=True)) for row in numbers])
+    else:
+        rows = [[f"{cell:g}" if isinstance(cell, float) else str(cell) for cell in row] for row in numbers]
+        print(text_table(rows, header))
     return DONE

@@ -1,24 +1,39 @@
-"""warpsim kernels: prints a table of the kernels and their arguments."""
+"""warpsim kernels: prints a table of the kernels and their arguments, or the file of one."""
 
 from __future__ import annotations
 
 import argparse
 
-from warpsim.cli.common import DONE, Commands, new_command
+from warpsim.cli.common import DONE, Commands, new_command, request
+from warpsim.cli.output import add_file, add_json, print_file, print_json
 
 
 def add(commands: Commands) -> None:
     """Adds the command."""
-    new_command(commands, "kernels", _run, "list the kernels and their arguments")
+    parser = new_command(commands, "kernels", _run, "list the kernels and their arguments, or print the file of one")
+    add_file(parser, "kernel")
+    add_json(parser, "the kernels, or one of them,")
 
 
-def _run(_: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> int:
     from warpsim.kernels import kernel_arguments, list_kernels, load_kernel
     from warpsim.views.text_table import text_table
 
-    rows = []
-    for name in list_kernels():
-        arguments = ", ".join(f"{key}={value}" for key, value in kernel_arguments(name).items())
-        rows.append((name, load_kernel(name).title, arguments))
-    print(text_table(rows, ("name", "title", "arguments")))
+    if options.name is not None:
+        with request():
+            kernel = load_kernel(options.name)
+        if options.json:
+            print_json({"arguments": kernel_arguments(options.name), "kernel": kernel.model_dump(mode="json")})
+        else:
+            print_file("kernels", options.name, template=options.template)
+        return DONE
+    known = {name: (load_kernel(name).title, kernel_arguments(name)) for name in list_kernels()}
+    if options.json:
+        print_json([{"name": name, "title": title, "arguments": arguments} for name, (title, arguments) in known.items()])
+    else:
+        rows = [
+            (name, title, ", ".join(f"{key}={value}" for key, value in arguments.items()))
+            for name, (title, arguments) in known.items()
+        ]
+        print(text_table(rows, ("name", "title", "arguments")))
     return DONE

@@ -1,10 +1,11 @@
-"""Output of the commands as JSON."""
+"""Output of the commands as JSON, and files of chips and kernels."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -50,3 +51,27 @@ def dataset_json(ds: xr.Dataset) -> dict[str, Any]:
             for name, values in ds.data_vars.items()
         },
     }
+
+
+def add_file(parser: argparse.ArgumentParser, what: str) -> None:
+    """Adds the arguments that choose the file of one chip or kernel."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help=f"print the file of this {what}, with its sources")
+    parser.add_argument("--template", action="store_true", help="print a copy to start from: warpsim ... --template > my.toml")
+
+
+def print_file(kind: str, name: str, *, template: bool) -> None:
+    """Prints a file of params.
+
+    Args:
+        kind: "gpus" or "kernels".
+        name: a name that exists, or a path.
+        template: whether to print a copy to edit, which has a name of its own.
+    """
+    from warpsim.hardware import files
+
+    path = files.resolve(kind, name)
+    text = path.read_text(encoding="utf-8")
+    if template:
+        text = re.sub(r'^name = "(.*?)"( *#.*)?$', r'name = "my_\1"', text, count=1, flags=re.MULTILINE)
+        text = f"# A copy of {path.name}: change what differs, and its sources. A path works in place of a name.\n{text}"
+    print(text, end="")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import math
+from dataclasses import asdict
 
 from warpsim.cli.common import DONE, Commands, add_plan, counted, new_command, request
+from warpsim.cli.output import add_json, print_json
 
 
 def add(commands: Commands) -> None:
     """Adds the command."""
     parser = new_command(commands, "plan", _run, "show the points, tiles, core-hours and store size of a plan")
     add_plan(parser)
+    add_json(parser, "the numbers")
     parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="duration of the timed sample (default: 5)")
 
 
@@ -25,6 +28,10 @@ def _run(options: argparse.Namespace) -> int:
         if not (options.seconds > 0 and math.isfinite(options.seconds)):
             raise ValueError(f"--seconds {options.seconds}: must be above 0")
         plan = Plan.from_toml(options.plan)
+    if options.json:
+        print_json({"points": plan.points, "axes": {name: len(axis) for name, axis in plan.axes.items()}, "tiles": len(plan.grid),
+                    **asdict(estimate(plan, options.seconds))})  # fmt: skip
+        return DONE
     axes = " x ".join(f"{len(axis)} {name}" for name, axis in plan.axes.items()) or "no axes"
     print(f"points      {plan.points} ({axes})", flush=True)
     cost = estimate(plan, options.seconds)

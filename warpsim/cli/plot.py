@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import logging
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpsim.cli.common import DONE, Commands, RequestError, add_where, check_output, new_command, request, selection
+from warpsim.cli.common import DONE, FIGURES, Commands, RequestError, add_where, check_output, new_command, request, selection
 from warpsim.cli.opening import opened
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
+
+_TITLE_WIDTH = 60
+
+_LOGGER = logging.getLogger("warpsim")
 
 _OPTIONS: dict[str, tuple[type, str]] = {
     "x": (str, "the axis that runs to the right (default: occupancy; alpha for needed warps)"),
@@ -49,11 +54,9 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from matplotlib.figure import Figure
-
     from warpsim.views.plots import paper, save
 
-    check_output(options.output, Figure().canvas.get_supported_filetypes())
+    check_output(options.output, FIGURES)
     with paper():
         save(make_figure(options), options.output)
     return DONE
@@ -84,9 +87,12 @@ def make_figure(options: argparse.Namespace) -> Figure:
         figure = Figure(figsize=plots.KINDS[options.kind].size, layout="constrained")
         plots.draw(options.kind, results, figure.subplots(), **given)
     for note in notes:
-        print(f"warpsim: {options.out}: {note}", file=sys.stderr)
-    if notes:  # a suptitle, since the title of the axes would lie under a legend that is above them
-        figure.suptitle(notes[0].partition(";")[0], fontsize="medium", color="#b00000")
+        _LOGGER.warning("%s: %s", options.out, note)
+    # a suptitle, since the title of the axes would lie under a legend that is above them
+    lines = textwrap.wrap(plots.held_fixed(results), _TITLE_WIDTH)
+    if notes:
+        lines.append(notes[0].partition(";")[0])
+    figure.suptitle("\n".join(lines), fontsize="medium", color="#b00000" if notes else "black")
     return figure
 
 
@@ -101,5 +107,5 @@ def _models(options: argparse.Namespace, results: xr.Dataset) -> dict[str, xr.Da
             return at_points.contention(results)
         return at_points.needed_warps(results, options.fraction or 0.9)
     except ValueError as error:
-        print(f"warpsim: without models: {error}", file=sys.stderr)
+        _LOGGER.warning("without models: %s", error)
         return {}

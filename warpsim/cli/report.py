@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from warpsim.cli.common import (
     add_point_options,
     add_where,
     check_output,
+    check_package,
     new_command,
     request,
     requested_point,
@@ -58,6 +60,7 @@ def _run(options: argparse.Namespace) -> int:
         name = [*of_point, "set"][0].replace("_", "-")
         raise RequestError(f"--{name}: only with --gpu and --kernel; --where selects from results")
     check_output(options.output, ["html"])
+    check_package("plotly", "report")
     with request():
         results, title, notes = _simulated(options) if wants_point else _opened(options.results)
         results = select(results, selection(options.where))
@@ -66,7 +69,7 @@ def _run(options: argparse.Namespace) -> int:
         except ModuleNotFoundError as error:
             raise RequestError(str(error)) from None
     for note in notes:
-        print(note)
+        logging.getLogger("warpsim").warning("%s", note)
     return DONE
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from warpsim.cli.common import DONE, Commands, WorkError, add_plan, counted, new_command, request
+from warpsim.cli.output import add_json, print_json
 
 
 def add(commands: Commands) -> None:
@@ -21,6 +22,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--sbatch", action="append", default=[], metavar="OPTION", help=option)
     parser.add_argument("--scratch", metavar="DIR", help="folder for compiled code (default: $SCRATCH, $TMPDIR, or /tmp)")
     parser.add_argument("--extend", action="store_true", help="add what the store lacks, if it holds a part of the plan")
+    add_json(parser, "the number of the job and its tiles")
     parser.add_argument("--dry-run", action="store_true", help="print the script; create and submit nothing")
 
 
@@ -35,7 +37,10 @@ def _run(options: argparse.Namespace) -> int:
         try:
             tiles = slurm.tiles_to_do(plan, options.out, create=not options.dry_run, extend=options.extend)
             if not tiles:
-                print("nothing to submit: all tiles are done or assigned to a waiting or running task (warpsim status)")
+                if options.json:
+                    print_json({"job": None, "tiles": []})
+                else:
+                    print("nothing to submit: all tiles are done or assigned to a waiting or running task (warpsim status)")
                 return DONE
             script = slurm.array_script(
                 options.plan,
@@ -49,11 +54,17 @@ def _run(options: argparse.Namespace) -> int:
                 options=options.sbatch,
             )
             if options.dry_run:
-                print(script, end="")
+                if options.json:
+                    print_json({"job": None, "tiles": tiles, "script": script})
+                else:
+                    print(script, end="")
                 return DONE
             job = _submitted(script, options.out)
         except slurm.SlurmError as error:
             raise WorkError(str(error)) from None
+    if options.json:
+        print_json({"job": job, "tiles": tiles, "folder": slurm.folder_of(options.out)})
+        return DONE
     work = f"{counted(len(tiles), 'tile')} in {counted(min(options.tasks, len(tiles)), 'task')}"
     print(f"job {job}: {work}; script and logs in {slurm.folder_of(options.out)}")
     return DONE

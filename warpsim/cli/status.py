@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 
 from warpsim.cli.common import DONE, Commands, counted, new_command, request
+from warpsim.cli.output import add_json, print_json
 
 
 def add(commands: Commands) -> None:
     """Adds the command."""
     parser = new_command(commands, "status", _run, "show how many tiles of a store are done")
     parser.add_argument("out", metavar="OUT.zarr")
+    add_json(parser, "the numbers of tiles, the failures and the time left")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -22,6 +24,12 @@ def _run(options: argparse.Namespace) -> int:
     with request():
         store = open_store(options.out, read_only=True)
     counts = tile_counts(store.log)
+    if options.json:
+        print_json({
+            "tiles": len(store.grid), "points": store.grid.points, "done": counts.done, "pending": counts.pending,
+            "failures": counts.failures, "seconds_left": counts.seconds_left if counts.done else None,
+        })  # fmt: skip
+        return DONE
     print(f"{counted(len(store.grid), 'tile')} of {counted(store.grid.points, 'point')}")
     print(f"done {counts.done}, pending {counts.pending}, failed {len(counts.failures)}")
     if counts.done and counts.done < len(store.grid):

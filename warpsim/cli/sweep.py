@@ -36,7 +36,7 @@ def _run(options: argparse.Namespace) -> int:
         chosen: dict[str, Any] = {"share": _share(options.share), "tiles": _tiles(options.tiles, len(plan.tiles()))}
         how: dict[str, Any] = {"workers": options.workers, "processes": options.processes, "dask": options.dask}
         try:
-            sweep(plan, options.out, **how, **chosen, extend=options.extend, progress=True)
+            sweep(plan, options.out, **how, **chosen, extend=options.extend, progress=not options.quiet)
         except (SweepError, WorkerError) as error:
             raise WorkError(str(error)) from None
     return DONE

@@ -11,10 +11,12 @@ from warpsim.cli.common import (
     RequestError,
     add_point_options,
     check_output,
+    check_package,
     new_command,
     request,
     requested_point,
 )
+from warpsim.cli.output import add_json, print_json
 
 _BINS = 200
 _MIB = 2**20
@@ -37,6 +39,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="RUN.perfetto-trace", help="a .perfetto-trace or .pftrace file"
     )
+    add_json(parser, "the file and its number of packets")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -47,6 +50,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.replicates not in (None, 1):
         raise RequestError(f"--replicates {options.replicates}: must be 1; a timeline shows one run")
     check_output(options.output, ["perfetto-trace", "pftrace"])
+    check_package("perfetto", "trace")
     point = requested_point(options)
     with request():
         limit = {} if options.max_bytes is None else {"max_bytes": options.max_bytes}
@@ -56,6 +60,9 @@ def _run(options: argparse.Namespace) -> int:
             packets = write_timeline(results, options.output)
         except ModuleNotFoundError as error:
             raise RequestError(str(error)) from None
+    if options.json:
+        print_json({"output": options.output, "packets": packets})
+        return DONE
     print(f"{options.output}: {packets} packets; open it at ui.perfetto.dev, where 1 ns is 1 cycle")
     return DONE
 

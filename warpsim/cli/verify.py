@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from warpsim.cli.common import DONE, FAILED, Commands, WorkError, add_workers, new_command, request
+from warpsim.cli.output import add_json, print_json
 
 
 def add(commands: Commands) -> None:
@@ -13,6 +14,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("out", metavar="OUT.zarr")
     parser.add_argument("--repair", action="store_true", help="run damaged tiles again")
     add_workers(parser)
+    add_json(parser, "the damages")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -21,15 +23,19 @@ def _run(options: argparse.Namespace) -> int:
 
     with request():
         damages = verify(options.out)
-    for damage in damages:
-        print(damage)
-    print(f"{len(damages) or 'no'} damaged tile{'' if len(damages) == 1 else 's'}")
+    if options.json:
+        print_json({"damages": [str(damage) for damage in damages], "repaired": bool(damages and options.repair)})
+    else:
+        for damage in damages:
+            print(damage)
+        print(f"{len(damages) or 'no'} damaged tile{'' if len(damages) == 1 else 's'}")
     if not (damages and options.repair):
         return FAILED if damages else DONE
     with request():
         try:
-            repair(options.out, damages, workers=options.workers, progress=True)
+            repair(options.out, damages, workers=options.workers, progress=not options.quiet)
         except SweepError as error:
             raise WorkError(str(error)) from None
-    print("repaired")
+    if not options.json:
+        print("repaired")
     return DONE

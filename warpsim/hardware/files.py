@@ -74,6 +74,8 @@ def resolve(kind: str, name_or_path: str | os.PathLike[str]) -> Path:
         path = Path(text)
         if path.is_file():
             return path
+        if path.is_dir():
+            raise ValueError(f"{kind}: {text} is a folder; must be a name or a {_SUFFIX[kind]} file")
         raise ValueError(f"{kind}: there is no file {text}")
     file = params_dir() / kind / (text.lower() + _SUFFIX[kind])
     if file.is_file():

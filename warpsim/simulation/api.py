@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from warpsim.engine.state import Machine, State
+
+_LOGGER = logging.getLogger("warpsim")
 
 Arrays = dict[str, NDArray[np.float64]]
 """Variable -> values, replicate first."""
@@ -160,6 +164,11 @@ def simulate_point(
     return _stacked(_each(range(first, first + point.replicates), one, threads, pause))
 
 
+def compile_engine() -> None:
+    """Compiles the engine, or loads its machine code, so that the time of later work holds no compilation."""
+    simulate_point(make_point("kepler", "add_chain", warps=1, sms=1, warmup=0, cycles=1))
+
+
 def simulate_replicate(point: Point, seed: int) -> Arrays:
     """Runs one replicate of a point by its 64-bit seed; the arrays have no dimension `replicate`.
 
@@ -249,7 +258,13 @@ def _run(
 
     machine = with_seed(unseeded, seed)
     cycles = None if point.finite else point.cycles
-    return machine, *run_machine(machine, point.kernel.name, point.warmup, cycles, capacity, check=check, pause=pause)
+    began = time.perf_counter()
+    state, bins = run_machine(machine, point.kernel.name, point.warmup, cycles, capacity, check=check, pause=pause)
+    _LOGGER.debug(
+        "%s, %s, %d blocks of %d warps per SM, seed %#018x: %d cycles in %.3g s", point.gpu.name, point.kernel.name,
+        point.launch.resident_blocks, point.launch.block_warps, seed, int(state.clock[0].cycle), time.perf_counter() - began,
+    )  # fmt: skip
+    return machine, state, bins
 
 
 def _variables(point: Point, machine: Machine, state: State) -> Arrays:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.arguments import DeadlockError
+from warpsim.simulation.compilation import announce_compilation
 from warpsim.simulation.limits import MAX_CYCLES
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def run_machine(
     from warpsim.engine.chip import begin_counting, end_counting, run
     from warpsim.engine.state import Outcome, allocate
 
+    announce_compilation()
     capacity = capacity or Capacity()
     state = allocate(machine, issues=capacity.issues, lives=capacity.lives, changes=capacity.changes)
     bins = Bins(capacity.bins, warmup, cycles) if capacity.bins else None

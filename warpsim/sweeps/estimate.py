@@ -15,7 +15,7 @@ from numcodecs import Zstd
 
 from warpsim.arguments import InvalidPoint
 from warpsim.results.schema import SWEEP_VARIABLES
-from warpsim.simulation.api import simulate_point
+from warpsim.simulation.api import compile_engine
 from warpsim.simulation.point import Point
 from warpsim.sweeps.cost import point_bytes, point_seconds
 from warpsim.sweeps.plan import Plan
@@ -73,10 +73,7 @@ def estimate(plan: Plan, seconds: float = 5.0) -> Estimate:
     raw = packed = 0
     shortened = False
     points = _sample(plan)
-    first = next(points, None)
-    if first is not None:
-        simulate_point(replace(first[1], warmup=0, cycles=1, replicates=1))  # compiles
-        points = _sample(plan)
+    compile_engine()
     start = time.perf_counter()
     for position, point in points:
         short = _shortened(point, plan.replicates.least, seconds / 10)

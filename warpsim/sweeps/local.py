@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpsim.arguments import integer
 from warpsim.results.schema import build_dataset
+from warpsim.simulation.api import compile_engine
 from warpsim.store.extend import extend_store
 from warpsim.store.place import place_of
 from warpsim.store.zarr_store import Store, StoreError, create_store, open_results, pending_tiles
@@ -113,6 +114,8 @@ def sweep(
         plan, store = prepare_store(plan, path, extend=extend)
         chosen = _chosen_tiles(plan, share, tiles)
         pending = sorted({*pending_tiles(store)} & {*chosen})
+        if pending and client is None:
+            compile_engine()  # before the workers, so that they load the code, and before the time is taken
         if client is not None:
             outcomes = dask_outcomes(client, Job.of(plan, store), pending)
         elif processes:
@@ -120,7 +123,13 @@ def sweep(
         else:
             outcomes = _thread_outcomes(lambda tile, before: complete_tile(plan, store, tile, before), pending, workers)
         with reporting(progress) as report:
-            failures = _follow(outcomes, Meter(plan.grid, chosen, pending, report), raise_if_interrupted)
+            meter = Meter(plan.grid, chosen, pending, report)
+            try:
+                failures = _follow(outcomes, meter, raise_if_interrupted)
+            except BaseException:  # tiles may have been done while the workers stopped
+                with suppress(OSError):
+                    meter.stop({*pending_tiles(store)})
+                raise
     dataset = open_results(store.path)
     if failures:
         raise SweepError(failures, dataset)
@@ -144,6 +153,7 @@ def _sweep_memory(
             array[region] = results[name]
         return TileOutcome(tile, time.perf_counter() - start)
 
+    compile_engine()
     with reporting(progress) as report:
         meter = Meter(plan.grid, plan.tiles(), plan.tiles(), report)
         failures = _follow(_thread_outcomes(run, plan.tiles(), workers), meter, raise_if_interrupted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -26,6 +26,7 @@ class Progress:
         seconds: time since this run started.
         seconds_left: estimated remaining time; None before the first tile.
         message: the reason why a tile has just failed, or empty.
+        stopped: whether the run was interrupted.
     """
 
     tiles: int
@@ -36,6 +37,7 @@ class Progress:
     seconds: float
     seconds_left: float | None
     message: str = ""
+    stopped: bool = False
 
     @property
     def finished(self) -> bool:
@@ -44,6 +46,7 @@ class Progress:
 
     def __str__(self) -> str:
         left = "" if self.seconds_left is None or self.finished else f", about {duration(self.seconds_left)} left"
+        left = ", stopped" if self.stopped else left
         failed = f", {self.failed} failed" if self.failed else ""
         return (
             f"{self.done} of {self.tiles} tiles{failed}, {self.points_done} of {self.points} points, "
@@ -65,20 +68,30 @@ class Meter:
     """
 
     def __init__(self, grid: TileGrid, tiles: Sequence[int], pending: Sequence[int], report: Report) -> None:
-        self.grid, self.report = grid, report
+        self.grid, self.report, self.chosen = grid, report, tiles
         self.tiles, self.failed = len(tiles), 0
         self.points = sum(map(grid.tile_points, tiles))
         self.before = self.points - sum(map(grid.tile_points, pending))
         self.done, self.points_done = len(tiles) - len(pending), self.before
         self.start = time.perf_counter()
 
-    def show(self, message: str = "") -> None:
+    def show(self, message: str = "", *, stopped: bool = False) -> None:
         """Reports the current progress."""
         seconds = time.perf_counter() - self.start
         new = self.points_done - self.before
         left = seconds * (self.points - self.points_done) / new if new else None
         counts = self.tiles, self.done, self.failed, self.points, self.points_done
-        self.report(Progress(*counts, seconds, left, message))
+        self.report(Progress(*counts, seconds, left, message, stopped))
+
+    def stop(self, pending: Set[int]) -> None:
+        """Reports the progress of an interrupted run.
+
+        Args:
+            pending: the tiles that are not done, whether or not they were counted.
+        """
+        done = [tile for tile in self.chosen if tile not in pending]
+        self.done, self.points_done = len(done), sum(map(self.grid.tile_points, done))
+        self.show(stopped=True)
 
     def count(self, tile: int, message: str = "") -> None:
         """Counts a tile that is done, or that failed if there is a message, and reports the progress."""
@@ -121,7 +134,7 @@ class _Lines:
         self.last = -float("inf")
 
     def __call__(self, progress: Progress) -> None:
-        due = progress.seconds - self.last >= SECONDS_BETWEEN_LINES or progress.finished
+        due = progress.seconds - self.last >= SECONDS_BETWEEN_LINES or progress.finished or progress.stopped
         if progress.message:
             print(progress.message, file=sys.stderr, flush=True)
         if due:

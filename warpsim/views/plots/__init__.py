@@ -15,7 +15,7 @@ from warpsim.views.plots.needed_warps import needed_warps_vs_alpha
 from warpsim.views.plots.occupancy_time import occupancy_over_time
 from warpsim.views.plots.overlay import overlay
 from warpsim.views.plots.roofline import roofline
-from warpsim.views.plots.selection import select
+from warpsim.views.plots.selection import held_fixed, select
 from warpsim.views.plots.states import stacked_states
 from warpsim.views.plots.style import paper, save
 from warpsim.views.plots.throughput import throughput_vs_warps
@@ -26,6 +26,7 @@ __all__ = [
     "benefit_chart",
     "draw",
     "heatmap",
+    "held_fixed",
     "latency_distribution",
     "latency_vs_bandwidth",
     "needed_warps_vs_alpha",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from warpsim.results.statistics import interval, mean
+from warpsim.results.statistics import OCCUPANCY_AXES, interval, mean
 from warpsim.views.plots.selection import how_to_select
 from warpsim.views.plots.style import (
     COLOURS,
@@ -20,6 +20,7 @@ from warpsim.views.plots.style import (
     curve_style,
     model_style,
     value_text,
+    whole_warps,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ def draw_curves(
         centre_text(ax, note or "no data")
     elif note:
         ax.plot([], [], " ", label=note)
-    ax.set_xlabel(axis_label(data[x]))
+    ax.set_xlabel("" if data[x].values.tolist() == [""] else axis_label(data[x]))
+    if x in OCCUPANCY_AXES:
+        whole_warps(ax.xaxis)
     return add_grid_and_legend(ax)
 
 

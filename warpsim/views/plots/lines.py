@@ -10,7 +10,7 @@ from warpsim.results.statistics import OCCUPANCY_AXES
 from warpsim.views.plots.curves import draw_curves
 from warpsim.views.plots.needed_warps import gap_note, needed_label, needed_with_interval
 from warpsim.views.plots.selection import choose_hue_axis, choose_x_axis, keep_axes
-from warpsim.views.plots.style import axis_label, wrap_label
+from warpsim.views.plots.style import axis_label, whole_warps, wrap_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,5 +43,7 @@ def plot(
     hue = choose_hue_axis(data, hue, x)
     note = gap_note(results, data, 0.9) if isinstance(data, xr.Dataset) else ""
     draw_curves(ax, keep_axes(data, x, hue), x, note=note)
+    if y == "needed_warps":
+        whole_warps(ax.yaxis)
     ax.set_ylabel(wrap_label(needed_label(0.9) if y == "needed_warps" else axis_label(results[y])))
     return ax

@@ -8,33 +8,42 @@ import xarray as xr
 
 from warpsim.results.statistics import needed_warps
 from warpsim.views.plots.curves import Models, draw_curves
-from warpsim.views.plots.style import wrap_label
+from warpsim.views.plots.selection import choose_x_axis
+from warpsim.views.plots.style import whole_warps, wrap_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 def needed_warps_vs_alpha(
-    results: xr.Dataset, ax: Axes, *, fraction: float = 0.9, models: Models | None = None
+    results: xr.Dataset, ax: Axes, *, x: str | None = None, fraction: float = 0.9, models: Models | None = None
 ) -> Axes:
-    """Draws the occupancy needed to attain a fraction of a throughput limit against alpha (V Figures 4.5, 4.6).
+    """Draws the occupancy needed to attain a fraction of a throughput limit, for mixes against alpha (V Figures 4.5, 4.6).
 
-    The axis of alpha is logarithmic to base 2, with alpha = 0 (no arithmetic) and infinity (only arithmetic) at its two ends.
+    Any other axis can take the place of alpha, such as that of kernels. The axis of alpha is logarithmic to base 2, with
+    alpha = 0 (no arithmetic) and infinity (only arithmetic) at its two ends.
     Curves have gaps where no occupancy attains the fraction; the legend mentions the gaps.
 
     Args:
-        results: `peak_fraction` over `alpha` and an axis of occupancies; one curve per combination of the other axes.
+        results: `peak_fraction` over an axis of occupancies and other axes; one curve per combination of those except `x`.
         ax: where to draw.
+        x: the axis that runs to the right; None: alpha, else the first other axis with several values; a single point without.
         fraction: fraction of the throughput limit.
         models: name -> results with `needed_warps` over `alpha`, or with `peak_fraction` as in `results`; drawn as lines.
 
     Raises:
-        ValueError: there is no axis of occupancies or of alpha, or there are too many curves.
+        ValueError: there is no axis of occupancies, no axis `x`, or there are too many curves.
     """
     lines = {name: needed_with_interval(model, fraction)["mean"] for name, model in (models or {}).items()}
     simulated = needed_with_interval(results, fraction)
-    draw_curves(ax, simulated, "alpha", models=lines, note=gap_note(results, simulated, fraction, *lines.values()))
+    note = gap_note(results, simulated, fraction, *lines.values())
+    x = choose_x_axis(simulated, x, preferred=["alpha"]) or next((str(dim) for dim in simulated.dims), "point")
+    if x not in simulated.dims:
+        simulated = simulated.expand_dims({x: [""]})
+    lines = {name: line if x in line.dims else line.expand_dims({x: simulated[x].values}) for name, line in lines.items()}
+    draw_curves(ax, simulated, x, models=lines, note=note)
     ax.set_ylim(bottom=0)
+    whole_warps(ax.yaxis)
     ax.set_ylabel(wrap_label(needed_label(fraction)))
     return ax
 

@@ -11,15 +11,19 @@ import xarray as xr
 from warpsim.results.statistics import mean
 from warpsim.views.plots.curves import half_widths
 from warpsim.views.plots.selection import require_variables
-from warpsim.views.plots.style import COLOURS, LINES, add_grid_and_legend, axis_label
+from warpsim.views.plots.style import COLOURS, LINES, add_grid_and_legend, axis_label, whole_warps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Named = tuple[str, str]
+"""Letter and name of a model."""
 
 LETTERS = string.ascii_uppercase + string.ascii_lowercase
 """Marks of the curves, in the order of the dimension `model`."""
 
 _HEADROOM = 1.35  # top of the figure over the largest simulated throughput
+_ALIKE = 0.01  # relative difference up to which two curves look the same
 _MARKS = 2  # letters on each curve
 _BOX: dict[str, Any] = {"boxstyle": "round,pad=0.08", "facecolor": "#ffffff", "edgecolor": "none", "alpha": 0.8}
 
@@ -27,8 +31,8 @@ _BOX: dict[str, Any] = {"boxstyle": "round,pad=0.08", "facecolor": "#ffffff", "e
 def overlay(results: xr.Dataset, ax: Axes) -> Axes:
     """Draws the throughput of the models and of the simulation, with its 95 % interval, against occupancy.
 
-    The curve of each model is marked with a letter. The figure ends above the simulation; the legend marks a model that lies
-    entirely above the figure.
+    The curve of each model is marked with a letter. Models that differ by less than 1 % share a curve. The figure ends above the
+    simulation; models that lie entirely above it do not apply to the kernel, and are only listed in the legend.
 
     Args:
         results: results of `compare`: `throughput(replicate, warps)` and `model_throughput(model, warps)`.
@@ -47,19 +51,23 @@ def overlay(results: xr.Dataset, ax: Axes) -> Axes:
         linewidth=2.2, capsize=3, zorder=4, label="simulation, 95 % interval",
     )  # fmt: skip
     top = _HEADROOM * float(np.nanmax(simulated.values))
-    models = results["model"].values.tolist()
-    for number, (name, letter) in enumerate(zip(models, LETTERS, strict=False)):
+    groups, above = _alike(results, top)
+    for number, group in enumerate(groups):
+        letter, name = group[0]
         values = results["model_throughput"].sel(model=name).values
-        style: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "linestyle": LINES[number % len(LINES)]}
-        where = " (above)" if (values[np.isfinite(values)] > top).all() else ""
-        ax.plot(x, values, **style, linewidth=0.9, label=f"{letter}  {name}{where}")
-        for k in range(_MARKS):  # each model has its own positions, so that letters of coincident curves do not overlap
-            position = x[0] + (x[-1] - x[0]) * ((number + 0.5) / len(models) + k) / _MARKS
+        style: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "linestyle": _line(number)}
+        ax.plot(x, values, **style, linewidth=0.9, label="\n".join(f"{letter}  {name}" for letter, name in group))
+        for k in range(_MARKS):  # each curve has its own positions, so that letters do not overlap
+            position = x[0] + (x[-1] - x[0]) * ((number + 0.5) / len(groups) + k) / _MARKS
             height = np.interp(position, x, values)
             if 0 <= height <= top:
                 ax.text(position, height, letter, ha="center", va="center", zorder=5, bbox=_BOX)
+    if above:
+        names = [f"{letter}  {name}" for letter, name in above]
+        ax.plot([], [], " ", label="\n".join(["not drawn, since they lie above:", *names]))
     ax.set_ylim(0, top)
     ax.set_xlim(0, None)
+    whole_warps(ax.xaxis)
     ax.set_xlabel(axis_label(results["warps"]))
     ax.set_ylabel(axis_label(simulated, f"{results.attrs.get('op', '')} throughput".strip()))
     add_grid_and_legend(ax)
@@ -67,3 +75,26 @@ def overlay(results: xr.Dataset, ax: Axes) -> Axes:
     outside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5), "frameon": False, "fontsize": "small"}
     ax.legend([simulation, *handles], [simulation_label, *labels], **outside)
     return ax
+
+
+def _line(number: int) -> Any:
+    """Returns the line of a curve; once the colours are used up, they come again with other lines."""
+    return LINES[(number + number // len(COLOURS)) % len(LINES)]
+
+
+def _alike(results: xr.Dataset, top: float) -> tuple[list[list[Named]], list[Named]]:
+    """Returns the models that share a curve, and those that lie entirely above `top`."""
+    groups: list[list[Named]] = []
+    above: list[Named] = []
+    throughput = results["model_throughput"]
+    for letter, name in zip(LETTERS, results["model"].values.tolist(), strict=False):
+        values = throughput.sel(model=name).values
+        if (values[np.isfinite(values)] > top).all():
+            above.append((letter, name))
+            continue
+        same = [g for g in groups if np.allclose(throughput.sel(model=g[0][1]).values, values, rtol=_ALIKE, equal_nan=True)]
+        if same:
+            same[0].append((letter, name))
+        else:
+            groups.append([(letter, name)])
+    return groups, above

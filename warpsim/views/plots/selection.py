@@ -10,6 +10,10 @@ import xarray as xr
 
 from warpsim.arguments import choice, integer
 from warpsim.results.statistics import OCCUPANCY_AXES
+from warpsim.views.plots.style import value_text
+
+_NOT_TOLD = ("replicate", "seed", "warmup", "cycles", "op", "quantile", "state", "slot")
+_WORDS = ("gpu", "kernel", "scheduler")  # whose values speak for themselves
 
 
 def require_variables(results: xr.Dataset, *names: str) -> None:
@@ -80,6 +84,15 @@ def _without_empty_occupancies(results: xr.Dataset, selected: Mapping[str, Any])
             if valid.any():
                 results = results.isel({axis: np.flatnonzero(valid.values)})
     return results
+
+
+def held_fixed(results: xr.Dataset) -> str:
+    """Returns what all points of a result have in common, for a title: "kepler, mix, alpha 4, lrr, memory queue, sms 1"."""
+    names = {str(name): values for name, values in results.coords.items() if values.size == 1}
+    first, last = ("gpu", "kernel"), ("scheduler", "memory", "sms")
+    order = [*first, *(name for name in names if name not in (*first, *last, *_NOT_TOLD)), *last]
+    texts = [(name, value_text(names[name].values.reshape(()).item())) for name in order if name in names]
+    return ", ".join(text if name in _WORDS else f"{name.replace('_', ' ')} {text}" for name, text in texts)
 
 
 def choose_x_axis(

@@ -14,6 +14,7 @@ from warpsim.views.atomic_file import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
 
@@ -140,6 +141,13 @@ def mark_values(ax: Axes, which: Literal["x", "y"], values: xr.DataArray | None)
     else:
         ax.set_yticks(positions, texts)
         ax.set_ylabel(wrap_label(name))
+
+
+def whole_warps(axis: Axis) -> None:
+    """Marks an axis of warps at whole numbers that are shared evenly among schedulers: multiples of 1, 2, 4 or 8."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(9, integer=True, steps=[1, 2, 4, 8, 10]))
 
 
 def add_grid_and_legend(ax: Axes, *, grid: bool = True) -> Axes:

@@ -1,0 +1,85 @@
+"""--json: what each command prints can be read by programs."""
+
+import json
+import tomllib
+
+import pytest
+
+from warpsim import cli
+from warpsim.cli.common import CommandParser
+from warpsim.hardware.gpu import list_gpus, load_gpu
+from warpsim.kernels import list_kernels, load_kernel
+
+SILENT = {"sweep", "plot", "report", "experiment", "completion", "measure"}
+"""Commands that print no results: they write files, or a script."""
+
+
+def printed(capsys, *arguments):
+    assert cli.main([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_every_command_that_prints_has_it():
+    (actions,) = [action for action in cli.make_parser()._actions if action.choices]
+    for name, parser in actions.choices.items():
+        assert isinstance(parser, CommandParser)
+        parser.add_pending_options()
+        options = {option for action in parser._actions for option in action.option_strings}
+        assert {"-v", "-q"} <= options
+        if name not in SILENT and name not in OTHERS:
+            assert "--json" in options, name
+
+
+OTHERS: set[str] = set()
+
+
+def test_chips_and_kernels(capsys):
+    chips = printed(capsys, "gpus")
+    assert {chip["name"] for chip in chips} == {*list_gpus()}
+    assert next(chip for chip in chips if chip["name"] == "kepler")["SMs"] == 8
+    assert printed(capsys, "gpus", "Kepler") == load_gpu("kepler").to_dict()
+    kernels = {kernel["name"]: kernel for kernel in printed(capsys, "kernels")}
+    assert [*kernels] == list_kernels() and kernels["mix"]["arguments"]["alpha"] == 32
+    assert printed(capsys, "kernels", "mix")["kernel"]["name"] == "mix"
+
+
+def test_plan_status_and_verify(capsys, plan, store):
+    numbers = printed(capsys, "plan", str(plan), "--seconds", "0.1")
+    assert numbers["points"] == 24 and numbers["axes"]["alpha"] == 2 and numbers["seconds"] > 0
+    status = printed(capsys, "status", str(store))
+    assert status["done"] == status["tiles"] and status["pending"] == 0 and status["failures"] == {}
+    assert printed(capsys, "verify", str(store)) == {"damages": [], "repaired": False}
+
+
+def test_trace(capsys, tmp_path):
+    pytest.importorskip("perfetto")
+    out = tmp_path / "run.pftrace"
+    read = printed(capsys, *"trace --gpu kepler --kernel vector_add --warps 4 --blocks 4 --sms 1".split(), "-o", str(out))
+    assert read["output"] == str(out) and read["packets"] > 0
+
+
+def test_one_chip_is_printed_with_its_sources(capsys):
+    assert cli.main(["gpus", "maxwell"]) == 0
+    text = capsys.readouterr().out
+    assert tomllib.loads(text)["sms"] == 16 and "# V Table" in text
+    assert cli.main(["kernels", "mix"]) == 0
+    assert "V 4.1" in capsys.readouterr().out
+    assert cli.main(["gpus", "voodoo"]) == 2
+    assert "'voodoo' is unknown" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", list_gpus())
+def test_a_template_is_a_chip_of_its_own(capsys, tmp_path, name):
+    assert cli.main(["gpus", name, "--template"]) == 0
+    mine = tmp_path / "mine.toml"
+    mine.write_text(capsys.readouterr().out)
+    assert load_gpu(mine).name == f"my_{name}"
+    assert load_gpu(mine).sms == load_gpu(name).sms
+
+
+@pytest.mark.parametrize("name", list_kernels())
+def test_a_template_is_a_kernel_of_its_own(capsys, tmp_path, name):
+    assert cli.main(["kernels", name, "--template"]) == 0
+    mine = tmp_path / "mine.toml"
+    mine.write_text(capsys.readouterr().out)
+    assert load_kernel(mine).body == load_kernel(name).body

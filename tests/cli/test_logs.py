@@ -1,0 +1,63 @@
+"""Messages on standard error: notes, --quiet, --verbose, and clear refusals."""
+
+import logging
+
+import pytest
+
+from warpsim import cli
+
+POINT = "simulate --gpu KEPLER --kernel Mix --warps 4 --sms 1 --warmup 0 --cycles 400 --scheduler GTO".split()
+
+
+def test_verbose_says_what_takes_how_long(capsys):
+    assert cli.main([*POINT, "-v"]) == 0
+    assert "kepler, mix, 4 blocks of 1 warps per SM" in capsys.readouterr().err
+    assert cli.main(POINT) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_quiet_shows_results_but_no_progress(capsys, plan, tmp_path):
+    assert cli.main(["sweep", str(plan), str(tmp_path / "a.zarr"), "-q"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert cli.main(["sweep", str(plan), str(tmp_path / "b.zarr")]) == 0
+    assert "24 of 24 points" in capsys.readouterr().err
+    assert cli.main([*POINT, "-q"]) == 0
+    assert "peak_fraction" in capsys.readouterr().out
+
+
+def test_messages_are_those_of_logging(capsys):
+    assert cli.main(POINT) == 0
+    logging.getLogger("warpsim").info("a note")
+    assert capsys.readouterr().err == "warpsim: a note\n"
+    assert sum(type(handler).__name__ == "_Handler" for handler in logging.getLogger("warpsim").handlers) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([*POINT, "--warps", "3.5"], "argument --warps: 3.5: must be an integer"),
+        ([*POINT, "--gpu", "/tmp"], "/tmp is a folder; must be a name or a .toml file"),
+        (["plot", "out.zarr", "-o", "a.gif"], "-o a.gif: must end in one of .pdf, .png, .svg"),
+        (["compare", *POINT[1:5], "-o", "a.gif"], "-o a.gif: must end in one of .pdf, .png, .svg"),
+    ],
+)
+def test_clear_refusals(capsys, arguments, message):
+    try:
+        code = cli.main(arguments)
+    except SystemExit as stopped:  # argparse
+        code = stopped.code
+    assert code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("package", "command"), [("plotly", "report"), ("perfetto", "trace")])
+def test_a_missing_package_is_found_before_the_work(capsys, monkeypatch, tmp_path, package, command):
+    import sys
+
+    from warpsim.simulation import api
+
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(api, "simulate", None)  # a test that simulates fails
+    output = tmp_path / ("a.html" if command == "report" else "a.pftrace")
+    assert cli.main([command, *POINT[1:], "-o", str(output)]) == 2
+    assert f"needs the package {package}: pip install 'warpsim[{command}]'" in capsys.readouterr().err

@@ -1,0 +1,53 @@
+"""Compilation is announced, and is over before the time of a sweep is taken."""
+
+import logging
+import time
+
+from numba.core import event
+
+from tests.support.small_plans import small_plan
+from warpsim.engine import bits, chip
+from warpsim.simulation.api import compile_engine
+from warpsim.simulation.compilation import announce_compilation
+from warpsim.sweeps import local
+
+
+def test_a_compilation_of_the_engine_is_announced(caplog):
+    announce_compilation()
+    announce_compilation()  # once is enough
+    with caplog.at_level(logging.INFO, "warpsim"):
+        with event.trigger_event("numba:compile", data={"dispatcher": Dispatcher(bits)}):
+            pass
+        assert not caplog.messages
+        with event.trigger_event("numba:compile", data={"dispatcher": Dispatcher(chip)}):
+            assert [message.partition(",")[0] for message in caplog.messages] == ["compiling the engine"]
+    assert caplog.messages[1:] == ["compiled in 0 s"]
+
+
+class Dispatcher:
+    """What numba reports: the function that it compiles."""
+
+    def __init__(self, module):
+        def run():
+            pass
+
+        run.__module__ = module.__name__
+        self.py_func = run
+
+
+def test_the_engine_is_compiled_before_the_time_is_taken(monkeypatch):
+    monkeypatch.setattr(local, "compile_engine", lambda: time.sleep(0.5))
+    seen = []
+    local.sweep(small_plan(alpha=1, warps=4), progress=seen.append)
+    assert seen[0].seconds < 0.25
+
+
+def test_a_finished_store_needs_no_compilation(monkeypatch, tmp_path):
+    local.sweep(small_plan(alpha=1, warps=4), tmp_path / "out.zarr")
+    monkeypatch.setattr(local, "compile_engine", None)
+    local.sweep(small_plan(alpha=1, warps=4), tmp_path / "out.zarr")
+
+
+def test_it_compiles():
+    compile_engine()
+    assert not hasattr(chip.run, "signatures") or chip.run.signatures  # without a compiler it has none
