@@ -47,7 +47,7 @@ class Field(NamedTuple):
 
 
 def _record(count: int) -> Any:
-    names = ("a", "b", *(f"out{i}" for i in range(8)))
+    names = ("a", "b", *(f"out{i}" for i in range(13)))
     return np.zeros(1, np.dtype([*((name, "u2", count) for name in names), ("said", "i8", 4)])).view(np.recarray)
 
 
@@ -58,11 +58,16 @@ def _operate(field: Any, at: int, value: int) -> None:
     lanes.store(record.out1, lanes.either(a, b))
     lanes.store(record.out2, lanes.not_before(a, value))
     lanes.store(record.out3, lanes.earlier_by(a, value))
-    lanes.store(record.out4, lanes.rotated(a, value))
+    lanes.store(record.out4, lanes.ranks_behind(a, b))
     lanes.store(record.out5, lanes.replaced(a, at, value))
     lanes.store(record.out6, lanes.where_equal(a, value, b, a))
-    lanes.store(record.out7, lanes.one_more_below(a, value))
+    lanes.store(record.out7, lanes.one_more_below(a, b))
+    lanes.store(record.out8, lanes.one_less_up_to(a, b))
+    lanes.store(record.out9, lanes.where_same(a, lanes.filled(value, a), b, a))
+    lanes.store(record.out10, lanes.plus(lanes.time_part(a), lanes.rank_of(b)))
     least = lanes.foremost(a)
+    lanes.store(record.out11, lanes.everywhere(least, a))
+    lanes.store(record.out12, lanes.filled(value, a))
     record.said[0] = lanes.number(least)
     record.said[1] = lanes.lane_of(a, least)
     record.said[2] = np.int64(lanes.lanes_equal(a, value))
@@ -87,12 +92,17 @@ def test_lanes(count: int) -> None:
             [x | y for x, y in zip(first, second, strict=True)],
             [max(x, value) for x in first],
             [max(x - value, 0) for x in first],
-            [(x - value) % 64 for x in first],
+            [(x - y - 1) % 64 for x, y in zip(first, second, strict=True)],
             [value if i == at else x for i, x in enumerate(first)],
             [y if x == value else x for x, y in zip(first, second, strict=True)],
-            [x + (x < value) for x in first],
+            [x + (x < y) for x, y in zip(first, second, strict=True)],
+            [(x - (x <= y)) % 65536 for x, y in zip(first, second, strict=True)],
+            [y if x == value else x for x, y in zip(first, second, strict=True)],
+            [x // 64 * 64 + y % 64 for x, y in zip(first, second, strict=True)],
+            [min(first)] * count,
+            [value] * count,
         ]
-        assert [field.records[0][f"out{i}"].tolist() for i in range(8)] == expected
+        assert [field.records[0][f"out{i}"].tolist() for i in range(13)] == expected
         said = [
             min(first),
             first.index(min(first)),

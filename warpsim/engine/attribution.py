@@ -12,7 +12,7 @@ is counted up to the end of each window (`close_window`), for classes that can b
 
 import numpy as np
 
-from warpsim.engine.bits import NONE, at, below, cause_of, end_of, first, reason_of, rest, size, wait_until
+from warpsim.engine.bits import NONE, ONE, at, below, cause_of, end_of, first, reason_of, rest, size, wait_until
 from warpsim.engine.jit import inline, rare
 from warpsim.engine.lanes import lanes_at_most, load, time_of
 from warpsim.engine.state import LONGEST_WINDOW, MAX_WARPS, STATES, UNITS, Life, WarpState
@@ -46,6 +46,13 @@ def issues(machine, state, sm, s, index, warp, step, cycle):
     counted.waited += cycle - end_of(warp.wait)
     if state.tally[0].tracing:
         trace(state.tally[0], state.trace, index, step, cycle)
+
+
+@inline
+def issues_plain(counted, warp, cycle):
+    """A warp issues a plain step, of which the COUNT is given, while issues are not kept."""
+    counted.issued += 1
+    counted.waited += cycle - end_of(warp.wait)
 
 
 @inline
@@ -106,6 +113,16 @@ def is_busy(machine, state, sm, s, begin, end):
     """Scheduler s cannot issue from `begin` on and before `end`."""
     if len(machine.refusing) > 0:
         mark_busy(state.scratch[0], s, begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
+
+
+@inline
+def is_busy_after(scratch, s, relative, interval):
+    """Scheduler s cannot issue again in less than so many cycles, 2..64, after a cycle of the window."""
+    scratch.some_busy = 1
+    cycles, begin = below(interval - 1), np.uint64(relative + 1)
+    word, within = at(begin >> np.uint64(6)), begin & np.uint64(63)
+    scratch.busy[at(s), word] |= cycles << within
+    scratch.busy[at(s), at(word + at(1))] |= cycles >> ONE >> (np.uint64(63) - within)
 
 
 @rare
@@ -262,7 +279,8 @@ def line_accounts(machine, state):
     accounts[:, :, _NOT_SELECTED] += waited - throttled
     accounts[:, each, machine.classes.throttle[program.op]] += throttled
     known = np.flatnonzero(program.delay)
-    accounts[:, known + 1, program.reason[known]] += (issued * (program.delay - 1))[:, known]
+    known_waits = (issued * (program.delay - 1))[:, known]
+    np.add.at(accounts, (slice(None), program.following[known], program.reason[known]), known_waits)
     return accounts
 
 

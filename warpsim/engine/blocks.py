@@ -113,7 +113,7 @@ def start_block(machine, state, sm, seat, seat_number):
         warp.wait = wait_until(now, step, _WAIT)
         scheduler = state.schedulers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
         lane = at(chip.lane_of[at(slot)])
-        scheduler.ops[lane] = machine.program[at(step)].op
+        scheduler.ops[lane], scheduler.delays[lane] = machine.program[at(step)].op, machine.program[at(step)].own_delay
         make_youngest(chip.policy, scheduler, lane)
         set_alarm(machine, state, sm, slot, warp.wait)
 

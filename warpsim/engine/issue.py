@@ -1,23 +1,20 @@
-"""One warp instruction issues. docs/model.md, section 3.
+"""One warp instruction issues that is not plain (ahead.py). docs/model.md, section 3.
 
-There are two ways to issue. A *plain* step is followed by one that waits for it alone, for a time that is known before the run,
-and it uses nothing that others could wait for; most arithmetic is plain (`issue_plain`). Every other step is executed, and the
-warp's next step is then compared with the registers that it names (`execute`, `complete`). Both ways give the same result. The
-plain one needs a quarter of the time.
+It is executed, and then the warp's next step is compared with the registers that it names (`execute`, `complete`).
 """
 
 import numpy as np
 
-from warpsim.engine.attribution import is_busy, issues, waits
+from warpsim.engine.attribution import is_busy, waits
 from warpsim.engine.bits import at, bit, end_of, known_wait_from, wait_until
 from warpsim.engine.blocks import arrive, exit_warp
 from warpsim.engine.control import falls_through, next_instruction
 from warpsim.engine.exchange import access
 from warpsim.engine.jit import inline
-from warpsim.engine.lanes import RANKS, load, not_before, replaced, store, time_of
+from warpsim.engine.lanes import load, not_before, replaced, store, time_of
 from warpsim.engine.registers import is_known, wait_of, write
-from warpsim.engine.schedulers import end_greed, ranks_after
-from warpsim.engine.state import MAX_WARPS, NEVER, RANK_BITS, Kind, WarpState
+from warpsim.engine.schedulers import end_greed, rank_after_issue
+from warpsim.engine.state import MAX_WARPS, NEVER, Kind, WarpState
 from warpsim.engine.timetable import alarm
 from warpsim.engine.units import close_if_full, note_shared_issue, occupy
 
@@ -27,27 +24,9 @@ _WAIT = int(WarpState.WAIT)
 
 
 @inline
-def issue_plain(machine, state, sm, s, scheduler, wakes, ranks, key, lane, index, warp, step, ins, cycle):
-    """Issues a plain step of the warp in a lane. `wakes` and `ranks` are the scheduler's lanes, `key` that lane of both."""
-    issues(machine, state, sm, s, index, warp, step, cycle)
-    if ins.known_dst >= 0:
-        write(machine, state, index, np.int64(ins.known_dst), cycle + ins.latency, step)
-    warp.step = step + 1
-    warp.wait = known_wait_from(cycle, ins)
-    if ins.next_op != ins.op:
-        store(scheduler.ops, replaced(load(scheduler.ops), lane, np.int64(ins.next_op)))
-    occupy_scheduler(machine, state, sm, s, scheduler, cycle, ins.busy)
-    now = key & ~RANKS
-    woken = replaced(wakes, lane, now + (ins.delay << RANK_BITS))
-    store(scheduler.wakes, not_before(woken, now + (ins.busy << RANK_BITS)))
-    store(scheduler.ranks, ranks_after(machine.chip[0].policy, scheduler, ranks, lane, key & RANKS))
-
-
-@inline
 def occupy_scheduler(machine, state, sm, s, scheduler, cycle, busy):
     """A scheduler has issued at a cycle, and cannot issue again for `busy` cycles."""
     scheduler.next_issue = cycle + busy
-    sm.position[at(s)] = cycle + busy
     if busy > 1:
         is_busy(machine, state, sm, s, cycle + 1, cycle + busy)
 
@@ -79,7 +58,7 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
 def may_pair(machine, state, sm, slot, warp, first, cycle):
     """Returns whether the next step of a warp is eligible in the cycle in which its step `first` has just issued."""
     kind, step = machine.program[at(first)].kind, np.int64(warp.step)
-    if machine.chip[0].issue_width < 2 or kind > _STORE or (kind == _LOAD and machine.program[at(step)].kind == _LOAD):
+    if not machine.program[at(first)].may_pair or (kind == _LOAD and machine.program[at(step)].kind == _LOAD):
         return False
     wait = wait_of(machine, state, sm.index * MAX_WARPS + slot, step, wait_until(cycle, first, _WAIT))
     return end_of(wait) <= cycle
@@ -102,6 +81,9 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
         if ins.delay > 0 and not paired:
             warp.wait = known_wait_from(cycle, ins)
             time = alarm(sm, scheduler, slot, warp.wait)
+        elif ins.awaited:
+            warp.wait = wait_until(cycle + gap, step, _WAIT)
+            sm.pending |= bit(slot)
         else:
             warp.wait = wait_until(cycle + gap, step, _WAIT)
             wait = wait_of(machine, state, index, np.int64(warp.step), warp.wait)
@@ -111,10 +93,11 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
                 time = alarm(sm, scheduler, slot, wait)
             else:
                 sm.pending |= bit(slot)
-    rank = np.int64(scheduler.ranks[at(lane)])
-    store(scheduler.ops, replaced(load(scheduler.ops), lane, np.int64(machine.program[at(warp.step)].op)))
+    following = machine.program[at(warp.step)]
+    store(scheduler.ops, replaced(load(scheduler.ops), lane, np.int64(following.op)))
+    store(scheduler.delays, replaced(load(scheduler.delays), lane, np.int64(following.own_delay)))
     store(scheduler.wakes, not_before(replaced(load(scheduler.wakes), lane, time), time_of(sm, cycle + busy)))
-    store(scheduler.ranks, ranks_after(chip.policy, scheduler, load(scheduler.ranks), lane, rank))
+    rank_after_issue(chip.policy, scheduler, lane)
     if kind == _EXIT:
         end_greed(chip.policy, scheduler)
         return exit_warp(machine, state, sm, slot, warp, cycle, end)

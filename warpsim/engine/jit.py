@@ -49,12 +49,28 @@ class _PartLibrary(JITCodeLibrary):
         pass  # there is no machine code that reads it
 
 
+class _RareLibrary(_PartLibrary):
+    """A part that LLVM does not inline either."""
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        for function in ir_module.functions:
+            if not function.is_declaration and "alwaysinline" not in function.attributes:
+                function.attributes.add("noinline")
+        super().add_ir_module(ir_module)
+
+
 class _PartCompiler(Compiler):
     """Compiles a part into intermediate code."""
 
+    library = _PartLibrary
+
     def define_pipelines(self) -> Any:
-        self.state.library = _PartLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        self.state.library = self.library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         return super().define_pipelines()
+
+
+class _RareCompiler(_PartCompiler):
+    library = _RareLibrary
 
 
 class _Part(CPUDispatcher):
@@ -66,11 +82,11 @@ class _Part(CPUDispatcher):
         return self.alone(*arguments)
 
 
-def _part(function: Function, **options: Any) -> Function:
+def _part(function: Function, compiler: type[Compiler], **options: Any) -> Function:
     if config.DISABLE_JIT:
         return function
     options = {"nopython": True, "no_cpython_wrapper": True, **_OPTIONS, **options}
-    part: Function = _Part(function, targetoptions=options, pipeline_class=_PartCompiler)
+    part: Function = _Part(function, targetoptions=options, pipeline_class=compiler)
     return part
 
 
@@ -87,9 +103,9 @@ def inline(function: Function) -> Function:
 
     It is compiled for each set of argument types, and a bare 1, an int32 and an int64 are three: callers hand over np.int64.
     """
-    return _part(function, forceinline=True)
+    return _part(function, _PartCompiler, forceinline=True)
 
 
 def rare(function: Function) -> Function:
     """Compiles a part of the machine that runs seldom, on its own, so that the frequent parts keep the registers."""
-    return _part(function)
+    return _part(function, _RareCompiler)

@@ -17,7 +17,7 @@ from numba.core import cgutils, config, types
 from numba.extending import intrinsic, models, register_model
 
 from warpsim.engine.jit import inline
-from warpsim.engine.state import NEVER, RANK_BITS
+from warpsim.engine.state import MAX_SCHEDULERS, NEVER, RANK_BITS
 
 RANKS = (1 << RANK_BITS) - 1  # a mask, and the largest rank
 FARTHEST = (NEVER >> RANK_BITS) - 1  # the largest cycle that a time can say
@@ -162,6 +162,12 @@ def either(a, b):
     return a | b
 
 
+@_compiled_as(_of_two(lambda builder, a, b: builder.add(a, b)))
+def plus(a, b):
+    """Returns the sum of each lane."""
+    return a + b
+
+
 @_compiled_as(_with_number(_vector_call("umax")))
 def not_before(vector, time):
     """Returns the lanes, but at least `time`."""
@@ -174,10 +180,93 @@ def earlier_by(vector, time):
     return vector - np.minimum(vector, np.uint16(time))
 
 
-@_compiled_as(_with_number(lambda builder, a, b: builder.and_(builder.sub(a, b), _filled(builder, _I16(RANKS), a.type.count))))
-def rotated(ranks, distance):
-    """Returns the ranks less a distance, modulo RANKS + 1."""
-    return (ranks - np.uint16(distance & 0xFFFF)) & np.uint16(RANKS)
+def _masked(mask):
+    """The rule of a vector of which some bits remain in each lane."""
+
+    def rule(vector):
+        def generate(context, builder, signature, arguments):
+            return builder.and_(arguments[0], _filled(builder, _I16(mask), vector.count))
+
+        return vector(vector), generate
+
+    return rule
+
+
+@_compiled_as(_masked(NEVER))
+def time_part(keys):
+    """Returns the times of keys, without their ranks."""
+    return keys & np.uint16(NEVER)
+
+
+@_compiled_as(_masked(RANKS))
+def rank_of(keys):
+    """Returns the ranks of keys, without their times."""
+    return keys & np.uint16(RANKS)
+
+
+def _behind_mask(builder, a, b):
+    return builder.and_(builder.add(a, builder.not_(b)), _filled(builder, _I16(RANKS), a.type.count))
+
+
+@_compiled_as(_of_two(_behind_mask))
+def ranks_behind(ranks, rank):
+    """Returns the ranks of the circular order that begins after a rank."""
+    return (ranks - rank - np.uint16(1)) & np.uint16(RANKS)
+
+
+def _filled_like(number, vector):
+    def generate(context, builder, signature, arguments):
+        return _filled(builder, arguments[0], vector.count)
+
+    return vector(types.int64, vector), generate
+
+
+@_compiled_as(_filled_like)
+def filled(number, vector):
+    """Returns a vector like another one with a number in each lane."""
+    return np.full(len(vector), number & 0xFFFF, np.uint16)
+
+
+def _for_schedulers(number):
+    def generate(context, builder, signature, arguments):
+        return _filled(builder, arguments[0], MAX_SCHEDULERS)
+
+    return Lanes(MAX_SCHEDULERS)(types.int64), generate
+
+
+@_compiled_as(_for_schedulers)
+def for_schedulers(number):
+    """Returns a vector with a number for each scheduler of an SM."""
+    return np.full(MAX_SCHEDULERS, number, np.uint16)
+
+
+def _everywhere(least, vector):
+    def generate(context, builder, signature, arguments):
+        undefined = ir.Constant(arguments[0].type, ir.Undefined)
+        return builder.shuffle_vector(
+            arguments[0], undefined, ir.Constant(ir.VectorType(_I32, vector.count), [0] * vector.count)
+        )
+
+    return vector(least, vector), generate
+
+
+@_compiled_as(_everywhere)
+def everywhere(least, vector):
+    """Returns a vector like another one with the first lane of `least` in each lane."""
+    return np.full(len(vector), least[0])
+
+
+def _where_same(a, b, then, otherwise):
+    def generate(context, builder, signature, arguments):
+        return builder.select(builder.icmp_unsigned("==", arguments[0], arguments[1]), arguments[2], arguments[3])
+
+    return a(a, b, then, otherwise), generate
+
+
+@_compiled_as(_where_same)
+def where_same(a, b, then, otherwise):
+    """Returns `then` in the lanes in which two vectors are equal, and `otherwise` in the others."""
+    return np.where(a == b, then, otherwise)
 
 
 def _foremost(vector):
@@ -295,18 +384,25 @@ def where_equal(vector, number, then, otherwise):
     return np.where(vector == number, then, otherwise)
 
 
-def _one_more_below(vector, number):
-    def generate(context, builder, signature, arguments):
-        below = builder.icmp_unsigned("<", arguments[0], _filled(builder, arguments[1], vector.count))
-        return builder.add(arguments[0], builder.zext(below, arguments[0].type))
+def _compared(comparison, combine):
+    """The rule that compares the lanes of two vectors, and adds or takes off one where that holds."""
 
-    return vector(vector, types.int64), generate
+    def generate(builder, a, b):
+        return combine(builder, a, builder.zext(builder.icmp_unsigned(comparison, a, b), a.type))
+
+    return _of_two(generate)
 
 
-@_compiled_as(_one_more_below)
-def one_more_below(vector, number):
-    """Returns the lanes, those below a number increased by one."""
-    return vector + (vector < number).astype(np.uint16)
+@_compiled_as(_compared("<", lambda builder, a, one: builder.add(a, one)))
+def one_more_below(vector, limit):
+    """Returns the lanes, those below another vector's increased by one."""
+    return vector + (vector < limit).astype(np.uint16)
+
+
+@_compiled_as(_compared("<=", lambda builder, a, one: builder.sub(a, one)))
+def one_less_up_to(vector, limit):
+    """Returns the lanes, those up to another vector's decreased by one."""
+    return vector - (vector <= limit).astype(np.uint16)
 
 
 @inline

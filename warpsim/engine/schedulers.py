@@ -8,7 +8,16 @@ import numpy as np
 
 from warpsim.engine.bits import at, first, rest, size
 from warpsim.engine.jit import inline
-from warpsim.engine.lanes import lanes_equal, load, one_more_below, replaced, rotated, store
+from warpsim.engine.lanes import (
+    filled,
+    lanes_equal,
+    load,
+    one_less_up_to,
+    one_more_below,
+    ranks_behind,
+    store,
+    where_same,
+)
 from warpsim.engine.rng import advance, mix, uniform
 from warpsim.engine.state import Policy
 
@@ -16,26 +25,39 @@ _LRR, _GTO, _OLDEST = int(Policy.LRR), int(Policy.GTO), int(Policy.OLDEST)
 
 
 @inline
-def loose_round_robin(ranks, rank):
-    """Circular slot order, beginning after the warp that issued last, which had a rank."""
-    return rotated(ranks, rank + np.int64(1))
+def greedy_then_oldest(ages, age):
+    """The warp that issued last, which has an age, then the others by age (Rogers, O'Connor & Aamodt 2012)."""
+    return where_same(ages, age, filled(np.int64(0), ages), one_more_below(ages, age))
 
 
 @inline
-def greedy_then_oldest(scheduler, lane):
-    """The warp that issued last, in a lane, then the others by age (Rogers, O'Connor & Aamodt 2012)."""
-    ages = load(scheduler.ages)
-    return replaced(one_more_below(ages, np.int64(scheduler.ages[at(lane)])), lane, np.int64(0))
+def next_ranks(policy, ages, ranks, greedy, rank):
+    """Returns the ranks of a scheduler's warps after the one with a rank has issued, and the age of the greedy warp.
 
-
-@inline
-def ranks_after(policy, scheduler, ranks, lane, rank):
-    """Returns the ranks of a scheduler's warps after the one in a lane, which had a rank, has issued."""
+    All are vectors; `rank` and the greedy warp's age are the same in each lane.
+    """
     if policy == _LRR:
-        return loose_round_robin(ranks, rank)
+        return ranks_behind(ranks, rank), greedy
     if policy == _GTO:
-        return greedy_then_oldest(scheduler, lane)
-    return ranks
+        # the ranks of warps older than the greedy one are one more than their ages
+        age = where_same(rank, filled(np.int64(0), rank), greedy, one_less_up_to(rank, greedy))
+        return greedy_then_oldest(ages, age), age
+    return ranks, greedy
+
+
+@inline
+def greedy_age(scheduler):
+    """Returns the age of the warp that goes first, in each lane."""
+    ages, ranks = load(scheduler.ages), load(scheduler.ranks)
+    return filled(np.int64(scheduler.ages[at(first(lanes_equal(ranks, np.int64(0))))]), ages)
+
+
+@inline
+def rank_after_issue(policy, scheduler, lane):
+    """The warp in a lane has issued."""
+    ranks = load(scheduler.ranks)
+    rank = filled(np.int64(scheduler.ranks[at(lane)]), ranks)
+    store(scheduler.ranks, next_ranks(policy, load(scheduler.ages), ranks, greedy_age(scheduler), rank)[0])
 
 
 @inline
@@ -64,6 +86,6 @@ def make_youngest(policy, scheduler, lane):
     scheduler.ages[lane] = len(scheduler.ages) - 1
     foremost = first(lanes_equal(load(scheduler.ranks), np.int64(0)))  # the greedy warp, or the oldest
     if policy == _GTO and foremost != lane:
-        store(scheduler.ranks, greedy_then_oldest(scheduler, foremost))
+        store(scheduler.ranks, greedy_then_oldest(load(scheduler.ages), greedy_age(scheduler)))
     elif policy == _GTO or policy == _OLDEST:
         store(scheduler.ranks, load(scheduler.ages))

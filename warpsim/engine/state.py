@@ -87,6 +87,7 @@ RANK_BITS = 6  # of a lane: a rank takes the lowest bits, a time the others (lan
 NEVER = 0xFFFF >> RANK_BITS << RANK_BITS  # the time of a lane that is not known, or later than a lane can say
 
 LONGEST_WINDOW = 256  # cycles that an SM runs alone, at most
+LONGEST_INTERVAL = 64  # cycles between two plain issues of a scheduler, at most
 LONGEST_KNOWN_WAIT = 512  # cycles: a longer delay is not encoded as known
 
 CAUSE_BITS, REASON_BITS = 17, 4  # of a wait in one word (bits.py); the other 43 hold the cycle
@@ -112,6 +113,7 @@ CHIP = np.dtype(
         ("seat_of", "i8", MAX_WARPS),  # its seat
         # Issue
         ("issue_width", "i8"),  # instructions that a warp can issue in one cycle, 1 or 2
+        ("interval", "i8"),  # cycles for which a plain step occupies its scheduler
         ("tick", "i8"),  # ticks per cycle, such that every interval is a whole number of them
         ("policy", "i8"),  # Policy
         # Blocks
@@ -162,15 +164,21 @@ STEP = np.dtype(
         ("latency", "i8"),  # cycles from issue to result
         ("unit_ticks", "i8"),  # ticks for which the unit is occupied
         ("busy", "i8"),  # cycles for which the scheduler is occupied, at least 1
-        # Known waits: where the next instruction is the following step and waits for this one alone
+        # Known waits: where the next instruction is certain and waits for this one alone
         ("delay", "i8"),  # cycles from this issue until the next step is eligible; 0: not known
         ("known_wait", "i8"),  # what turns the cycle of an issue, shifted, into that wait (bits.py)
         ("reason", "i4"),  # WarpState of that wait
+        ("following", "i4"),  # the next step that issues, if it is certain; else negative
         ("next_op", "i4"),  # operation class of the next step
+        ("own_delay", "u2"),  # `delay`, as a time of a lane, of a plain step; else 0
+        ("next_delay", "u2"),  # the same of the next step
         ("known_dst", "i4"),  # as dst; negative, too, if the next step overwrites the register before anyone else reads it
         # What the step needs
-        ("ordered", "i4"),  # 1: it uses something that the schedulers of an SM share, a barrier or the block supply
-        ("plain", "i4"),  # 1: its wait is known, its unit never refuses, and it is not ordered
+        ("may_pair", "i1"),  # 1: the next step may issue in the same cycle
+        ("awaited", "i1"),  # 1: the next step waits for what this one asks of the memory
+        ("ordered", "i1"),  # 1: it uses something that the schedulers of an SM share, a barrier or the block supply
+        ("plain", "i1"),  # 1: its wait is known, its unit never refuses, it is not ordered, and `busy` is the chip's `interval`
+        ("unused", "i4", 2),  # a record begins at a multiple of 32 bytes
     ]
 )
 
@@ -218,7 +226,6 @@ SM = np.dtype(
         ("index", "i8"),
         ("begin", "i8"),  # cycle from which its lanes count: the begin of its window
         ("next_event", "i8"),  # cycle before which nothing happens on it
-        ("position", "i8", MAX_SCHEDULERS),  # cycle before which a scheduler does nothing more
         ("free", "i8", UNITS * MAX_SCHEDULERS),  # tick from which a unit is free; a unit of the SM stands at scheduler 0
         ("last_issue", "i8", UNITS * MAX_SCHEDULERS),  # by unit, scheduler: value of `shared_issues` at its last issue
         ("shared_issues", "i8"),  # instructions of shared units that have issued
@@ -303,7 +310,7 @@ SCRATCH = np.dtype(
         ("refused", "u8", (GATES, BITMAP)),  # by gate: cycles in which it refuses every scheduler
         ("refused_one", "u8", (MAX_SCHEDULERS, GATES, BITMAP)),  # by scheduler and gate: the same for one of them
         ("some_refused", "i8"),  # 1: one of these sets is not empty
-        ("busy", "u8", (MAX_SCHEDULERS, BITMAP)),  # by scheduler: cycles in which it cannot issue
+        ("busy", "u8", (MAX_SCHEDULERS, BITMAP + 2)),  # by scheduler: cycles in which it cannot issue, also after the window
         ("some_busy", "i8"),  # 1: one of these is not empty
         ("population", "i8", LONGEST_WINDOW + 1),  # by cycle: warps that start, less those that have left
         ("populated", "i8"),  # 1: some of these are not 0
@@ -322,11 +329,14 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
         ("wakes", "u2", lanes),  # time before which the warp does not issue, and NEVER where that is not known
         ("ranks", "u2", lanes),  # the lowest one goes first, of warps that can issue in the same cycle
         ("ages", "u2", lanes),  # 0: the oldest
-        ("ops", "u2", lanes),  # class of the warp's next instruction
+        ("ops", "u2", lanes),  # class of the warp's next step
+        ("delays", "u2", lanes),  # `own_delay` of that step
         ("next_issue", "i8"),  # first cycle in which it can issue again
         ("stream", "u8"),  # random stream, for the policy `random`
-        # Of a warp that has issued the first instruction of a cycle and may issue a second one
+        # Of the warp that is picked
         ("lane", "i8"),
+        ("cycle", "i8"),  # in which it is to issue
+        # Of one that has issued the first instruction of a cycle and may issue a second one
         ("gap", "i8"),  # cycles, of the first instruction
         ("busy", "i8"),  # cycles, of the first instruction
         ("first", "i8"),  # step of the first instruction

@@ -8,6 +8,7 @@ anything before that cycle, the shared classes of the cycle are granted.
 
 import numpy as np
 
+from warpsim.engine.ahead import run_ahead
 from warpsim.engine.attribution import (
     close_window,
     issues,
@@ -17,28 +18,28 @@ from warpsim.engine.attribution import (
 )
 from warpsim.engine.bits import NONE, at, below, bit, first, rest
 from warpsim.engine.blocks import count_population, start_blocks, vacate_drained
-from warpsim.engine.issue import complete, execute, issue_plain, may_pair
+from warpsim.engine.issue import complete, execute, may_pair
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
-    either,
+    RANKS,
+    for_schedulers,
     foremost,
-    lane_of,
     lanes_at_most,
     lanes_equal,
     load,
     not_before,
     number,
+    replaced,
     store,
     time_of,
     where_equal,
 )
 from warpsim.engine.schedulers import drawn
-from warpsim.engine.state import MAX_WARPS, RANK_BITS, Policy
+from warpsim.engine.state import MAX_WARPS, NEVER, RANK_BITS, Policy
 from warpsim.engine.timetable import move_on, next_event
 from warpsim.engine.units import accepts, carry_over, precedence, refused_now, retry_cycle
 
 _RANDOM = int(Policy.RANDOM)
-_NOBODY = -1
 
 
 @inline
@@ -79,120 +80,100 @@ def take_turns(machine, state, sm, until, end):
     """Has the schedulers of an SM issue all that they can before cycle `until`; the window ends at `end`. False: a deadlock.
 
     There are these sets of schedulers. Those that are `resting` have nothing to do before `until`. Those that are `asking` have
-    picked a warp, `scheduler.lane`, which is not plain, and go on when it has issued. Of these, those that are `contending` use
-    something shared, those that have `agreed` chose their pick knowing all that issued before this cycle, and those in `second`
-    have issued, and ask for the second instruction of a pair.
+    picked a warp, `scheduler.lane`, to issue at `scheduler.cycle` what is not plain, and go on when it has issued. Of these,
+    those that are `contending` use something shared, those that have `agreed` chose their pick knowing all that issued before
+    this cycle, and those in `second` have issued, and ask for the second instruction of a pair.
+
+    `turns` holds for each scheduler the time at which it asks, with its number as the rank.
     """
     chip = machine.chip[0]
     schedulers, at_random, begin = chip.schedulers, chip.policy == _RANDOM, sm.begin
-    first_scheduler, first_warp = sm.index * schedulers, sm.index * MAX_WARPS
+    first_warp = sm.index * MAX_WARPS
     everybody = below(schedulers)
     no_more = time_of(sm, until)
+    may_run = not at_random and not state.tally[0].tracing
+    turns = for_schedulers(np.int64(NEVER))
     resting, asking, contending, agreed, second = NONE, NONE, NONE, NONE, NONE
-    while resting != everybody:
-        # Schedulers run ahead with plain instructions.
+    while True:
+        # Schedulers run ahead with plain instructions, until each of them asks or rests.
         active = everybody & ~(resting | asking)
         while active != NONE:
             s = first(active)
             active = rest(active)
-            scheduler = state.schedulers[at(first_scheduler + s)]
-            wakes, ranks = load(scheduler.wakes), load(scheduler.ranks)
-            keys = either(wakes, ranks)
-            least = foremost(keys)
-            key = number(least)
+            scheduler = scheduler_of(machine, state, sm, s)
+            key = run_ahead(
+                chip, machine.program, state.warps, state.registers, state.counts, state.scratch[0], sm, scheduler, s, no_more,
+                may_run, len(machine.refusing) > 0,
+            )  # fmt: skip
             if key >= no_more:
                 resting |= bit(s)
-                sm.position[at(s)] = until
+                turns = replaced(turns, s, np.int64(NEVER))
                 continue
-            lane, cycle = lane_of(keys, least), begin + (key >> RANK_BITS)
-            index = first_warp + lane * schedulers + s
-            warp = state.warps[at(index)]
-            step = np.int64(warp.step)
-            ins = machine.program[at(step)]
-            if ins.plain and not at_random:
-                issue_plain(machine, state, sm, s, scheduler, wakes, ranks, key, lane, index, warp, step, ins, cycle)
-                continue
-            sm.position[at(s)] = cycle
+            scheduler.cycle = begin + (key >> RANK_BITS)
+            turns = replaced(turns, s, (key & ~RANKS) | s)
             asking |= bit(s)
-            scheduler.lane = lane
-            if ins.ordered or at_random:
+            step = warp_in(machine, state, sm, s, scheduler.lane).step
+            if at_random or machine.program[at(step)].ordered:
                 contending |= bit(s)
 
-        # The others issue one after another: those that use nothing shared, and then those that come first in the earliest cycle.
-        while asking != NONE:
-            s = np.int64(_NOBODY)
-            if (asking & ~contending) != NONE:
-                s = first(asking & ~contending)
-            else:
-                here = schedulers_at_earliest(machine, sm)
-                if (here & ~asking) != NONE:
-                    break  # they may pick something in that cycle
-                alone = rest(here) == NONE and not at_random
-                unsure = NONE if alone else here & ~(agreed | second)
+        # Then one of them issues: one that uses nothing shared, or of those in the earliest cycle the one whose turn it is.
+        if asking == NONE:
+            return True
+        if (asking & ~contending) != NONE:
+            s = first(asking & ~contending)
+        else:
+            earliest = number(foremost(turns))
+            s = earliest & RANKS
+            here = lanes_at_most(turns, earliest | RANKS)
+            if rest(here) != NONE or at_random:
+                unsure = here & ~(agreed | second)
                 while unsure != NONE:
                     s = first(unsure)
                     unsure = rest(unsure)
-                    if agrees(machine, state, sm, s, sm.position[at(s)], end):
+                    if agrees(machine, state, sm, s, scheduler_of(machine, state, sm, s).cycle, end):
                         agreed |= bit(s)
                     else:
                         asking, contending = asking & ~bit(s), contending & ~bit(s)
                 if (here & ~asking) != NONE:
-                    break
-                s = first(here)
-                if not alone:
-                    s = next_in_turn(machine, state, sm, here & ~second if (here & ~second) != NONE else here)
-
-            scheduler, cycle = scheduler_of(machine, state, sm, s), sm.position[at(s)]
-            lane = scheduler.lane
-            slot = lane * schedulers + s
-            warp = state.warps[at(first_warp + slot)]
-            step = np.int64(warp.step)
-            ins = machine.program[at(step)]
-            pair = (second & bit(s)) != NONE
-            gap, busy, last = np.int64(0), np.int64(0), step
-            if accepts(machine, state, sm, s, np.int64(ins.op), cycle):
-                if pair:
-                    issues_second(machine, state, sm, s, first_warp + slot, step, cycle, min(scheduler.busy, ins.busy))
-                else:
-                    issues(machine, state, sm, s, first_warp + slot, warp, step, cycle)
-                    issues_after_refusals(machine, state, sm, s, warp, step, cycle)
-                gap, busy = execute(machine, state, sm, s, slot, warp, step, cycle), ins.busy
-                if not pair and may_pair(machine, state, sm, slot, warp, step, cycle):
-                    scheduler.gap, scheduler.busy, scheduler.first = gap, busy, step
-                    second |= bit(s)
-                    contending &= ~bit(s)
-                    if machine.program[at(warp.step)].ordered:
-                        contending |= bit(s)
                     continue
-                if pair:
-                    gap, busy = max(gap, scheduler.gap), max(busy, scheduler.busy)
-            elif pair:
-                gap, busy, last = scheduler.gap, scheduler.busy, scheduler.first
-                pair = False
+                s = next_in_turn(machine, state, sm, here & ~second if (here & ~second) != NONE else here)
+
+        scheduler = scheduler_of(machine, state, sm, s)
+        lane, cycle = scheduler.lane, scheduler.cycle
+        slot = lane * schedulers + s
+        warp = state.warps[at(first_warp + slot)]
+        step = np.int64(warp.step)
+        ins = machine.program[at(step)]
+        pair = (second & bit(s)) != NONE
+        gap, busy, last = np.int64(0), np.int64(0), step
+        if accepts(machine, state, sm, s, np.int64(ins.op), cycle):
+            if pair:
+                issues_second(machine, state, sm, s, first_warp + slot, step, cycle, min(scheduler.busy, ins.busy))
             else:
-                if (agreed & bit(s)) != NONE:
-                    note_refusals(machine, state, sm, s, cycle)
-                postpone(machine, state, sm, s, np.int64(ins.op), cycle, end)
-                asking, contending, agreed = asking & ~bit(s), contending & ~bit(s), agreed & ~bit(s)
+                issues(machine, state, sm, s, first_warp + slot, warp, step, cycle)
+                issues_after_refusals(machine, state, sm, s, warp, step, cycle)
+            gap, busy = execute(machine, state, sm, s, slot, warp, step, cycle), ins.busy
+            if not pair and may_pair(machine, state, sm, slot, warp, step, cycle):
+                scheduler.gap, scheduler.busy, scheduler.first = gap, busy, step
+                second |= bit(s)
+                contending &= ~bit(s)
+                if machine.program[at(warp.step)].ordered:
+                    contending |= bit(s)
                 continue
-            asking, contending, agreed, second = asking & ~bit(s), contending & ~bit(s), agreed & ~bit(s), second & ~bit(s)
-            if not complete(machine, state, sm, s, scheduler, lane, slot, warp, last, gap, busy, pair, cycle, end):
-                return False
-    return True
-
-
-@inline
-def schedulers_at_earliest(machine, sm):
-    """Returns the set of the schedulers whose next cycle is the earliest one of their SM."""
-    schedulers = machine.chip[0].schedulers
-    earliest = sm.position[at(0)]
-    for s in range(1, schedulers):
-        earliest = min(earliest, sm.position[at(s)])
-    here = NONE
-    for s in range(schedulers):
-        if sm.position[at(s)] == earliest:
-            here |= bit(s)
-    return here
+            if pair:
+                gap, busy = max(gap, scheduler.gap), max(busy, scheduler.busy)
+        elif pair:
+            gap, busy, last = scheduler.gap, scheduler.busy, scheduler.first
+            pair = False
+        else:
+            if (agreed & bit(s)) != NONE:
+                note_refusals(machine, state, sm, s, cycle)
+            postpone(machine, state, sm, s, np.int64(ins.op), cycle, end)
+            asking, contending, agreed = asking & ~bit(s), contending & ~bit(s), agreed & ~bit(s)
+            continue
+        asking, contending, agreed, second = asking & ~bit(s), contending & ~bit(s), agreed & ~bit(s), second & ~bit(s)
+        if not complete(machine, state, sm, s, scheduler, lane, slot, warp, last, gap, busy, pair, cycle, end):
+            return False
 
 
 @inline

@@ -89,7 +89,7 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         (kind, op, *timing), access = cost
         first = len(operands)
         operands += [r for r in dict.fromkeys((*step.src, step.dst)) if r in program.written]
-        steps.append((kind, op, step.dst, first, len(operands), *timing, 0, 0, 0, 0, step.dst, 0, 0))
+        steps.append((kind, op, step.dst, first, len(operands), *timing, 0, 0, -1, 0, 0, 0, 0, step.dst, 0, 0, 0, 0, (0, 0)))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((*access, *branch, step.loop, *step.trips))

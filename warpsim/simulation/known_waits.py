@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from warpsim.engine.state import (
     CAUSE_BITS,
+    LONGEST_INTERVAL,
     LONGEST_KNOWN_WAIT,
     LONGEST_WINDOW,
+    RANK_BITS,
     REASON_BITS,
     Kind,
     Machine,
@@ -46,9 +48,11 @@ def precompute_waits(machine: Machine, targets: Collection[int]) -> None:
     extra, dependency = later.tolist(), machine.classes.dependency.tolist()
     pairs, few_loads = chip.issue_width == 2, chip.loads_per_warp > 0
 
+    following = _following(machine)
+
     def is_ready(register: int, before: int) -> bool:
-        """Returns whether a register is ready for step `before` + 1 strictly before the delay of step `before` ends."""
-        reader, elapsed = op[before + 1], 0
+        """Returns whether a register is ready for the step after `before` strictly before the delay of step `before` ends."""
+        reader, elapsed = op[following[before]], 0
         for i in range(before, -1, -1):
             elapsed += delay[i]  # lower limit on the time from its issue to that of the next step
             if dst[i] == register:
@@ -59,22 +63,50 @@ def precompute_waits(machine: Machine, targets: Collection[int]) -> None:
                 return False
         return False
 
-    for i in range(len(program) - 1):
-        if kind[i] != Kind.COMPUTE or kind[i + 1] >= Kind.LOOP_BEGIN or (kind[i + 1] == Kind.LOAD and few_loads):
+    for i, after in enumerate(following):
+        if kind[i] != Kind.COMPUTE or after == NOTHING or (kind[after] == Kind.LOAD and few_loads):
             continue
-        own = latency[i] + extra[op[i]][op[i + 1]] if dst[i] in registers[i + 1] else 0
+        own = latency[i] + extra[op[i]][op[after]] if dst[i] in registers[after] else 0
         if (own <= 0 and pairs) or max(own, gap[i]) > LONGEST_KNOWN_WAIT:
             continue  # both may issue together, or the wait does not fit into a lane of the engine
         delay[i], reason[i] = (own, dependency[op[i]]) if own > gap[i] else (gap[i], int(WarpState.WAIT))
-        if not all(is_ready(register, i) for register in registers[i + 1] if register != dst[i]):
+        if not all(is_ready(register, i) for register in registers[after] if register != dst[i]):
             delay[i], reason[i] = 0, 0
 
     program.delay[:], program.reason[:] = delay, reason
-    overwritten = (program.delay[:-1] > 0) & (program.dst[:-1] == program.dst[1:])
-    program.known_dst[:-1][overwritten] = NOTHING
+    overwritten = (program.delay > 0) & (program.dst == program.dst[following])
+    program.known_dst[overwritten] = NOTHING
     cause = np.arange(len(program)) << REASON_BITS
     program.known_wait[:] = (program.delay << CAUSE_BITS + REASON_BITS) | cause | program.reason
-    program.next_op[:-1] = program.op[1:]
+    program.following, program.next_op = following, program.op[following]
+    program.may_pair, program.awaited = _together(machine, following, registers)
+
+
+def _following(machine: Machine) -> list[int]:
+    """Returns for each step the instruction that certainly follows, at no cost and without a draw, or NOTHING."""
+    kind, target, low = machine.program.kind.tolist(), machine.details.target.tolist(), machine.details.low.tolist()
+    certain = [NOTHING] * len(kind)
+    for i in range(len(kind) - 1):
+        step, passed = i + 1, 0
+        while kind[step] == Kind.JUMP or (kind[step] == Kind.LOOP_END and low[step] < 0 and passed < len(kind)):
+            step, passed = target[step], passed + 1
+        if kind[step] < Kind.LOOP_BEGIN:
+            certain[i] = step
+    return certain
+
+
+def _together(machine: Machine, following: list[int], registers: list[list[int]]) -> tuple[list[bool], list[bool]]:
+    """Returns for each step whether the next one may issue in the same cycle, and whether it waits for what this one loads."""
+    chip, program = machine.chip[0], machine.program
+    kind, dst, delay = program.kind.tolist(), program.dst.tolist(), program.delay.tolist()
+    misses = (machine.details.l1_hit == 0).tolist()
+    pairs, awaited = [], []
+    for i, after in enumerate(following):
+        load, certain = kind[i] == Kind.LOAD, after != NOTHING
+        awaited.append(load and misses[i] and certain and dst[i] in registers[after])
+        alone = awaited[i] or delay[i] > 0 or (load and certain and kind[after] == Kind.LOAD)
+        pairs.append(bool(chip.issue_width == 2 and kind[i] <= Kind.STORE and not alone))
+    return pairs, awaited
 
 
 def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
@@ -107,7 +139,11 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
 
     ordered = (kind == Kind.BARRIER) | (kind == Kind.EXIT) | (instructions & (classes.shared[op] > 0))
     program["ordered"] = ordered
-    program["plain"] = (kind == Kind.COMPUTE) & (delay > 0) & ~ordered & (refusable[op] == 0)
+    plain = (kind == Kind.COMPUTE) & (delay > 0) & ~ordered & (refusable[op] == 0)
+    chip.interval = program["busy"][plain].min() if plain.any() else 1
+    plain &= (program["busy"] == chip.interval) & (chip.interval <= LONGEST_INTERVAL)
+    program["plain"], program["own_delay"] = plain, np.where(plain, delay << RANK_BITS, 0)
+    program["next_delay"] = program["own_delay"][program["following"]]
     return np.flatnonzero(refusable)
 
 

@@ -1,0 +1,89 @@
+"""A scheduler runs ahead with plain instructions. docs/model.md, section 3.
+
+A *plain* step is followed by one that waits for it alone, for a time that is known before the run, and it uses nothing that
+others could wait for; most arithmetic is plain. Every other step issues by `execute` and `complete` of issue.py, which give the
+same result for plain ones, too, in several times the time.
+
+All that decides which warp issues next stays in vectors: the lanes' times, their ranks, and how long the warp in a lane will wait
+after its next issue. What else an issue changes follows off that path.
+"""
+
+import numpy as np
+
+from warpsim.engine.attribution import is_busy_after, issues_plain
+from warpsim.engine.bits import at, known_wait_from, wait_until
+from warpsim.engine.jit import inline
+from warpsim.engine.lanes import (
+    either,
+    everywhere,
+    filled,
+    foremost,
+    lane_of,
+    later,
+    load,
+    number,
+    plus,
+    rank_of,
+    store,
+    time_part,
+    where_same,
+)
+from warpsim.engine.schedulers import greedy_age, next_ranks
+from warpsim.engine.state import MAX_WARPS, RANK_BITS
+
+
+@inline
+def run_ahead(chip, program, warps, registers, counts, scratch, sm, scheduler, s, no_more, may_run, some_refuse):
+    """Has scheduler s issue plain steps before a time. Returns the key of its next pick: a time with a rank.
+
+    If that is `no_more` or later, nothing issues before. Otherwise `scheduler.lane` has picked a step that is not plain.
+    The arguments from `program` to `scratch` are those of the machine and the state. `may_run`: plain steps may issue here;
+    `some_refuse`: some class is refusable.
+    """
+    policy, interval, schedulers, per_warp, begin = chip.policy, chip.interval, chip.schedulers, chip.registers, sm.begin
+    first_warp, first_count, free = sm.index * MAX_WARPS + s, s * len(program), scheduler.next_issue
+    notes_busy = interval > 1 and some_refuse
+    wakes, ranks, ages = load(scheduler.wakes), load(scheduler.ranks), load(scheduler.ages)
+    delays, ops, greedy = load(scheduler.delays), load(scheduler.ops), greedy_age(scheduler)
+    occupied = filled(interval << RANK_BITS, wakes)
+    # The delay of the warp that issued last is not in `delays` yet, so that the next pick need not wait for it.
+    last, last_keys, last_picked, last_delay = np.int64(-1), wakes, filled(np.int64(1), wakes), occupied
+    while True:
+        keys = either(wakes, ranks)
+        least = foremost(keys)
+        key = number(least)
+        if key >= no_more:
+            break
+        lane = lane_of(keys, least)
+        index = first_warp + lane * schedulers
+        warp = warps[at(index)]
+        step = np.int64(warp.step)
+        ins = program[at(step)]
+        if not (ins.plain and may_run):
+            scheduler.lane = lane
+            break
+        cycle = begin + (key >> RANK_BITS)
+        issues_plain(counts[at(first_count + step)], warp, cycle)
+        if notes_busy:
+            is_busy_after(scratch, s, cycle - begin, interval)
+        if ins.known_dst >= 0:
+            registers[at(index * per_warp + ins.known_dst)] = wait_until(cycle + ins.latency, step, 0)
+        warp.step = ins.following
+        warp.wait = known_wait_from(cycle, ins)
+        free = cycle + interval
+
+        all_delays = where_same(last_keys, last_picked, last_delay, delays)
+        delay = all_delays if lane == last else delays
+        picked = everywhere(least, keys)
+        now = time_part(picked)
+        wakes = later(where_same(keys, picked, plus(now, delay), wakes), plus(now, occupied))
+        ranks, greedy = next_ranks(policy, ages, ranks, greedy, rank_of(picked))
+        ops = where_same(keys, picked, filled(np.int64(ins.next_op), ops), ops)
+        delays = all_delays
+        last, last_keys, last_picked, last_delay = lane, keys, picked, filled(np.int64(ins.next_delay), delays)
+    store(scheduler.wakes, wakes)
+    store(scheduler.ranks, ranks)
+    store(scheduler.delays, where_same(last_keys, last_picked, last_delay, delays))
+    store(scheduler.ops, ops)
+    scheduler.next_issue = free
+    return key
