@@ -162,7 +162,7 @@ def test_a_full_disk(plan, undisturbed, tmp_path):
     assert "Traceback" not in ran.stderr
     counts = re.search(r"done (\d+), pending (\d+), failed 0", ran.stdout)
     assert counts and int(counts[1]) > 0 and int(counts[2]) > 0
-    assert "no damaged tiles" in shown
+    assert "no damaged files" in shown
     assert stored_data(tmp_path / "copy") == undisturbed
 
 

@@ -106,9 +106,9 @@ def drop_ctrl_c():
 
 @pytest.mark.parametrize("when", ["as it is prepared", "after a tile"])
 def test_an_interruption_that_a_library_drops_counts(when, tmp_path, monkeypatch, ctrl_c_interrupts):
-    prepare = local.prepare_store
+    prepare = local.writable_store
     if when == "as it is prepared":
-        monkeypatch.setattr(local, "prepare_store", lambda *given, **named: drop_ctrl_c() or prepare(*given, **named))
+        monkeypatch.setattr(local, "writable_store", lambda *given, **named: drop_ctrl_c() or prepare(*given, **named))
     plan, path = small_plan(), tmp_path / "out.zarr"
     with pytest.raises(KeyboardInterrupt):
         sweep(plan, path, progress=lambda progress: drop_ctrl_c() if progress.done else None)

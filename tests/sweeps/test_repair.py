@@ -47,7 +47,7 @@ def test_damage_is_found_and_repaired(store, path, variable, damage):
     DAMAGES[damage](chunk)
     before = tile_records(open_store(path).log)["done"]
     (found,) = verify(path)
-    assert found.variable == variable
+    assert found.file == str(chunk.relative_to(path))
     repair(path, [found])
     assert verify(path) == []
     assert data(path) == data(store)
@@ -58,7 +58,7 @@ def test_damage_is_found_and_repaired(store, path, variable, damage):
 def test_a_record_that_cannot_be_read_is_damage(path):
     (path / open_store(path).log.key("done", 2)).write_bytes(b"\1\0\0\0")
     (found,) = verify(path)
-    assert (found.tile, found.variable) == (2, "record")
+    assert (found.tile, found.file) == (2, open_store(path).log.key("done", 2))
     repair(path, [found])
     assert verify(path) == []
 
@@ -66,7 +66,8 @@ def test_a_record_that_cannot_be_read_is_damage(path):
 def test_tiles_that_are_not_done_are_no_damage_and_are_not_run(path):
     log = open_store(path).log
     log.remove("done", 1)
-    shutil.rmtree(path / "ipc/c/0/0/0")  # of tile 0, and perhaps of its neighbours
+    shutil.rmtree(path / "ipc/c/0/1")  # of tile 1, which is not done
+    shutil.rmtree(path / "ipc/c/0/0")  # of tile 0
     repair(path, verify(path))
     assert tile_counts(log).pending == 1
 
@@ -76,7 +77,7 @@ def test_an_all_nan_tile_is_stored_and_its_loss_is_found(tmp_path):
     sweep(small_plan(gpu="g80", alpha=[1], warps=[48], scheduler=["lrr"]), path)
     assert verify(path) == []
     (path / "ipc/c/0/0/0/0/0").unlink()
-    assert [damage.reason for damage in verify(path)] == ["its chunk is missing"]
+    assert [damage.reason for damage in verify(path)] == ["is missing"]
 
 
 def test_a_store_of_another_program_is_not_repaired(path, monkeypatch):
@@ -91,13 +92,13 @@ def test_a_store_of_another_program_is_not_repaired(path, monkeypatch):
 
 def test_the_command(path, store, capsys):
     assert cli.main(["verify", str(path)]) == 0
-    assert capsys.readouterr().out == "no damaged tiles\n"
+    assert capsys.readouterr().out == "no damaged files\n"
     chunk = next(file for file in sorted((path / "cycles/c").rglob("*")) if file.is_file())
     chunk.write_bytes(b"")
     assert cli.main(["verify", str(path)]) == 1
     shown = capsys.readouterr().out.splitlines()
-    assert shown[0].startswith("tile 0: cycles: ValueError: Stored and computed checksum do not match")
-    assert shown[1] == "1 damaged tile"
+    assert shown[0].startswith(f"{path}: tile 0: {chunk.relative_to(path)}: ValueError: Stored and computed checksum do not")
+    assert shown[1] == "1 damaged file"
     assert cli.main(["verify", str(path), "--repair", "--workers", "1"]) == 0
     assert data(path) == data(store)
     assert cli.main(["verify", "none.zarr"]) == 2

@@ -27,6 +27,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from warpsim.store.lease import BusyError
     from warpsim.sweeps import slurm
     from warpsim.sweeps.plan import Plan
 
@@ -60,7 +61,7 @@ def _run(options: argparse.Namespace) -> int:
                     print(script, end="")
                 return DONE
             job = _submitted(script, options.out)
-        except slurm.SlurmError as error:
+        except (slurm.SlurmError, BusyError) as error:
             raise WorkError(str(error)) from None
     if options.json:
         print_json({"job": job, "tiles": tiles, "folder": slurm.folder_of(options.out)})

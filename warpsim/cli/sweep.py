@@ -28,6 +28,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from warpsim.store.lease import BusyError, LeaseLostError
     from warpsim.sweeps.local import SweepError, WorkerError, sweep
     from warpsim.sweeps.plan import Plan
 
@@ -37,7 +38,7 @@ def _run(options: argparse.Namespace) -> int:
         how: dict[str, Any] = {"workers": options.workers, "processes": options.processes, "dask": options.dask}
         try:
             sweep(plan, options.out, **how, **chosen, extend=options.extend, progress=not options.quiet)
-        except (SweepError, WorkerError) as error:
+        except (SweepError, WorkerError, BusyError, LeaseLostError) as error:
             raise WorkError(str(error)) from None
     return DONE
 

@@ -1,15 +1,17 @@
 """Extends a store by values at the end of its axes, by replicates, and by operation classes, and keeps what is done.
 
 Chunks keep their shape and their keys. A tile that is done becomes pending if it grows, at the end of an axis or by replicates; a
-record in `tiles/kept` holds the size of its finished part, so that only the rest is simulated. The metadata of the root comes
-last. Until it is written, the store still has its previous plan, except that these tiles are pending.
+record in `tiles/kept` holds the size of its finished part, so that only the rest is simulated. The new metadata and labels are
+made in a temporary folder; writing the inventory (`warpsim.store.inventory`) then puts them in force. Until then the store has
+its previous plan, except that these tiles are pending.
 """
 
 from __future__ import annotations
 
-import json
-import warnings
+import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,13 +21,14 @@ from numpy.typing import NDArray
 from warpsim.results.provenance import history
 from warpsim.results.schema import SWEEP_VARIABLES, labels
 from warpsim.store.grid import Layout
-from warpsim.store.status import DONE, FAILED, KEPT, TILES, create_log
+from warpsim.store.inventory import folder_files, read_inventory, shared_keys, write_files
+from warpsim.store.status import DONE, FAILED, KEPT, TILES, create_log, mark_inventory
 from warpsim.store.verify import has_chunks
-from warpsim.store.zarr_store import Store, StoreError, open_store
+from warpsim.store.zarr_store import Store, StoreError, consolidate, open_store
 
 
 def extend_store(store: Store, layout: Layout) -> Store:
-    """Extends a store to a larger plan. Existing labels keep their indices. No sweep may run on the store at the same time.
+    """Extends a store to a larger plan. Existing labels keep their indices. Hold the lease for the layout.
 
     Args:
         store: the store, open for writing.
@@ -39,10 +42,33 @@ def extend_store(store: Store, layout: Layout) -> Store:
     """
     lengths = {name: len(layout.coordinates[name]) for name in store.coordinates}
     _check(store, layout)
+    with tempfile.TemporaryDirectory() as folder:
+        draft = Path(folder)
+        _copy_files(store, draft)
+        _change_files(store, layout, lengths, draft)
+        _keep(store, layout, lengths)
+        write_files(store.place, folder_files(draft))
+    return open_store(store.path)
+
+
+def _copy_files(store: Store, draft: Path) -> None:
+    """Copies the files that do not belong to single tiles into a folder, and adds what stores of warpsim 0.1 lack."""
     group = zarr.open_group(store.path, mode="r+", zarr_format=3, use_consolidated=False)
     if f"{TILES}/{KEPT}" not in group:
         create_log(group, store.grid, KEPT)
-    _keep(store, layout, lengths, group[f"{TILES}/{KEPT}"])
+    files = read_inventory(store.place)
+    if files is None:
+        keys = [key for key in shared_keys(group) if store.place.exists(key)]
+        files = dict(zip(keys, store.place.read(keys), strict=True))
+    for key, content in files.items():
+        (draft / key).parent.mkdir(parents=True, exist_ok=True)
+        (draft / key).write_bytes(content)
+
+
+def _change_files(store: Store, layout: Layout, lengths: Mapping[str, int], draft: Path) -> None:
+    """Changes the metadata and the labels in a folder to those of the larger plan."""
+    group = zarr.open_group(draft, mode="r+", zarr_format=3, use_consolidated=False)
+    mark_inventory(group)
     for declared in SWEEP_VARIABLES:
         _array(group, declared.name).resize(tuple(lengths[dim] for dim in (*store.grid.axes, *declared.dims)))
     for kind in (DONE, FAILED, KEPT):
@@ -50,15 +76,12 @@ def extend_store(store: Store, layout: Layout) -> Store:
     for name, value in layout.coordinates.items():
         dims, values = value if isinstance(value, tuple) else ((name,), value)
         if name in group and np.ndim(values) and set(dims) <= set(lengths):
-            array = _array(group, name)
+            array = _array(group, name).with_config({"write_empty_chunks": True})
             array.resize(np.shape(values))
             array[...] = labels(values)
     added = layout.attrs["history"].splitlines()[-1].split(" ", 1)[1]
     group.attrs.update({**layout.attrs, "history": history(f"extended: {added}", store.attrs["history"])})
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
-        zarr.consolidate_metadata(str(store.path), zarr_format=3)
-    return open_store(store.path)
+    consolidate(draft)
 
 
 def earlier_results(store: Store, index: int) -> Mapping[str, NDArray[Any]] | None:
@@ -86,8 +109,10 @@ def earlier_results(store: Store, index: int) -> Mapping[str, NDArray[Any]] | No
     return results
 
 
-def _keep(store: Store, layout: Layout, lengths: Mapping[str, int], kept: Any) -> None:
+def _keep(store: Store, layout: Layout, lengths: Mapping[str, int]) -> None:
     """Makes the tiles pending that grow, and records the size of their finished parts."""
+    group = zarr.open_group(store.path, mode="r+", zarr_format=3, use_consolidated=False)
+    kept = replace(store.log, arrays={KEPT: _array(group, f"{TILES}/{KEPT}")})
     own = {name: len(labels) for name, labels in store.coordinates.items() if name not in store.grid.axes}
     all_grow = any(lengths[name] > length for name, length in own.items())
     for index in store.log.tiles(DONE):
@@ -95,7 +120,7 @@ def _keep(store: Store, layout: Layout, lengths: Mapping[str, int], kept: Any) -
         position = store.log.position(index)
         new_index = int(np.ravel_multi_index(position, layout.grid.counts)) if position else 0
         if all_grow or tuple(sizes.values()) != layout.grid.tile_shape(new_index):
-            kept[position] = json.dumps({"sizes": sizes | own})
+            kept.write_record(KEPT, index, {"sizes": sizes | own})
             store.log.remove(DONE, index)
 
 

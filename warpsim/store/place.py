@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import errno
 import os
+import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 """Error numbers that indicate a full or damaged disk; other errors while creating a file indicate a wrong path."""
+
+PARTIAL = ".partial"
+"""End of the name of a file that is being written, here and in Zarr; it is renamed when it is complete."""
 
 
 class Place(Protocol):
@@ -31,8 +36,17 @@ class Place(Protocol):
     def read(self, keys: Sequence[str]) -> list[bytes]:
         """Returns the contents of keys; empty for a missing key."""
 
+    def write(self, key: str, content: bytes) -> None:
+        """Writes a key in one step: another process reads the old content or the new one."""
+
+    def claim(self, key: str, content: bytes) -> bytes:
+        """Writes a key unless it exists, and returns its content."""
+
     def remove(self, key: str) -> None:
         """Removes a key if it exists."""
+
+    def remove_folder(self, key: str) -> None:
+        """Removes a folder if it exists and is empty."""
 
 
 class Folder:
@@ -49,7 +63,7 @@ class Folder:
         """Returns the names of the keys directly in a folder; none if the folder does not exist."""
         try:
             return os.listdir(self.path / folder)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def read(self, keys: Sequence[str]) -> list[bytes]:
@@ -58,13 +72,51 @@ class Folder:
         for key in keys:
             try:
                 contents.append((self.path / key).read_bytes())
-            except FileNotFoundError:
+            except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
                 contents.append(b"")
         return contents
+
+    def write(self, key: str, content: bytes) -> None:
+        """Writes a key in one step: another process reads the old content or the new one."""
+        draft = self._draft(key, content)
+        try:
+            draft.replace(self.path / key)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def claim(self, key: str, content: bytes) -> bytes:
+        """Writes a key unless it exists, and returns its content. Simultaneous claims get the same answer."""
+        draft = self._draft(key, content)
+        try:
+            os.link(draft, self.path / key)  # fails if the key exists, unlike a move
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without links
+            with suppress(FileExistsError), open(self.path / key, "xb") as file:
+                file.write(content)
+        finally:
+            draft.unlink(missing_ok=True)
+        return self.read([key])[0]
 
     def remove(self, key: str) -> None:
         """Removes a key if it exists."""
         (self.path / key).unlink(missing_ok=True)
+
+    def remove_folder(self, key: str) -> None:
+        """Removes a folder if it exists and is empty."""
+        with suppress(OSError):
+            (self.path / key).rmdir()
+
+    def _draft(self, key: str, content: bytes) -> Path:
+        """Writes a file beside a key, with a name that tells that it is not complete."""
+        draft = self.path / f"{key}.{uuid.uuid4().hex}{PARTIAL}"
+        while True:
+            draft.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                draft.write_bytes(content)
+            except FileNotFoundError:  # another process has removed the empty folder
+                continue
+            return draft
 
 
 class Remote:
@@ -112,6 +164,13 @@ class Remote:
         """Removes a key if it exists."""
         if self.exists(key):
             self._fs.rm_file(self._key(key))
+
+    def write(self, key: str, content: bytes) -> None:
+        """Writes a key in one step: another process reads the old content or the new one."""
+        self._fs.pipe_file(self._key(key), content)
+
+    def remove_folder(self, key: str) -> None:
+        """Does nothing: object stores have no folders."""
 
     def claim(self, key: str, content: bytes) -> bytes:
         """Writes a key unless it exists, and returns its content.

@@ -1,15 +1,17 @@
 """Records of the tiles of a store.
 
 A tile that is done has a record in the array `tiles/done`, a tile that failed one in `tiles/failed`: a short JSON text with the
-time, the host, the seconds, and the reason of the failure. Both arrays have one cell for each tile, at the tile's position in the
-grid of tiles, and each cell is a chunk, so that writers never share one. The record of a tile is written after its data, in one
-operation. A listing of the chunks tells which tiles are done without reading any record.
+time, the host, the seconds, the reason of the failure, and a checksum. Both arrays have one cell for each tile, at the tile's
+position in the grid of tiles, and each cell is a chunk, so that writers never share one. The record of a tile is written after
+its data, in one operation. A listing of the chunks tells which tiles are done without reading any record.
 """
 
 from __future__ import annotations
 
 import json
 import socket
+import struct
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,11 +28,18 @@ DONE, FAILED, KEPT = "done", "failed", "kept"
 TILES = "tiles"
 """Group of these arrays. `kept` describes tiles that were done before the plan grew (`warpsim.store.extend`)."""
 
+INVENTORY = f"{TILES}/inventory"
+"""Key of the inventory (`warpsim.store.inventory`), and attribute of the group `tiles` in stores that have one."""
+
 _SAMPLE = 200
 """Records that are read for the mean time of a tile, at most."""
 
 _HEADER = 8
 """Bytes before the text in a chunk with one text (codec vlen-utf8): the number of texts, and the length."""
+
+_CHECKSUM = "crc32"
+_ENTRIES = {"finished", "seconds", "host", "message", "sizes"}
+"""Entries of a record besides its checksum."""
 
 
 class Status(IntEnum):
@@ -61,7 +70,11 @@ class TileLog:
         record |= {"seconds": round(seconds, 3) if np.isfinite(seconds) else None, "host": socket.gethostname()}
         if message:
             record["message"] = message
-        self.arrays[kind][self.position(index)] = json.dumps(record)
+        self.write_record(kind, index, record)
+
+    def write_record(self, kind: str, index: int, record: Mapping[str, Any]) -> None:
+        """Writes a record with any entries."""
+        self.arrays[kind][self.position(index)] = _with_checksum(record)
 
     def tiles(self, kind: str) -> list[int]:
         """Returns the tiles that have a record, in ascending order."""
@@ -69,7 +82,9 @@ class TileLog:
         for name in self.place.names(f"{TILES}/{kind}"):
             first, *numbers = name.split(".")
             if first == "c" and len(numbers) == len(self.grid.counts) and all(map(str.isdecimal, numbers)):
-                positions.append([int(number) for number in numbers])
+                position = [int(number) for number in numbers]
+                if all(i < count for i, count in zip(position, self.grid.counts, strict=True)):
+                    positions.append(position)
         if not self.grid.counts:
             return [0] * len(positions)
         columns = np.array(positions, dtype=int).reshape(-1, len(self.grid.counts)).T
@@ -80,11 +95,8 @@ class TileLog:
         records = {}
         contents = self.place.read([self.key(kind, index) for index in tiles])
         for index, content in zip(tiles, contents, strict=True):
-            try:
-                record = json.loads(content[_HEADER:])
-            except ValueError:
-                continue
-            if isinstance(record, dict):
+            record = _checked_record(content)
+            if record is not None:
                 records[index] = record
         return records
 
@@ -99,6 +111,28 @@ class TileLog:
     def position(self, index: int) -> tuple[int, ...]:
         """Returns the position of a tile in the grid of tiles."""
         return tuple(int(i) for i in np.unravel_index(index, self.grid.counts)) if self.grid.counts else ()
+
+
+def _with_checksum(record: Mapping[str, Any]) -> str:
+    """Returns the text of a record, with a checksum of the rest."""
+    return json.dumps({**record, _CHECKSUM: zlib.crc32(json.dumps(record).encode())})
+
+
+def _checked_record(content: bytes) -> dict[str, Any] | None:
+    """Returns the record in a chunk without its checksum; None if it is damaged. Records of warpsim 0.1 have no checksum."""
+    if content[:_HEADER] != struct.pack("<II", 1, max(0, len(content) - _HEADER)):
+        return None
+    try:
+        text = content[_HEADER:].decode()
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict):
+        return None
+    checked = {key: value for key, value in record.items() if key != _CHECKSUM}
+    if _CHECKSUM in record:
+        return checked if text == _with_checksum(checked) else None
+    return record if record.keys() <= _ENTRIES and text == json.dumps(record) else None
 
 
 @dataclass(frozen=True)
@@ -163,9 +197,9 @@ _LONG_NAMES = {
 
 
 def create_log(group: zarr.Group, grid: TileGrid, *kinds: str) -> None:
-    """Creates empty arrays of records, by default those of a new store: `done` and `failed`."""
+    """Creates empty arrays of records, by default all."""
     tiles = group.require_group(TILES)
-    for kind in kinds or (DONE, FAILED):
+    for kind in kinds or (DONE, FAILED, KEPT):
         tiles.create_array(
             kind,
             shape=grid.counts,
@@ -177,6 +211,11 @@ def create_log(group: zarr.Group, grid: TileGrid, *kinds: str) -> None:
             dimension_names=grid.axes,
             attributes={"long_name": _LONG_NAMES[kind]},
         )
+
+
+def mark_inventory(group: zarr.Group) -> None:
+    """Notes in a store that it has an inventory, so that its loss is noticed."""
+    group.require_group(TILES).attrs[INVENTORY] = "a copy, with checksums, of the files that do not belong to single tiles"
 
 
 def forget(log: TileLog, tiles: Iterable[int]) -> None:

@@ -1,37 +1,59 @@
-"""Finds damaged tiles of a store by the checksums of their chunks."""
+"""Finds the damaged files of a store: tiles by the checksums of their chunks and records, all others by the inventory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 from warpsim.results.schema import SWEEP_VARIABLES
-from warpsim.store.status import DONE
+from warpsim.store.inventory import wrong_files
+from warpsim.store.lease import has_leases
+from warpsim.store.place import Folder, Remote
+from warpsim.store.status import DONE, FAILED, KEPT
 from warpsim.store.zarr_store import Store
 
 
 @dataclass(frozen=True)
 class Damage:
-    """A tile that is recorded as done but cannot be read completely.
+    """A file of a store that is missing or has changed.
 
     Attributes:
-        tile: its index.
-        variable: the first variable that cannot be read.
-        reason: the reason.
+        store: the store.
+        file: its key in the store.
+        reason: what is wrong with it.
+        tile: index of the tile that it belongs to; None: it belongs to the whole store.
     """
 
-    tile: int
-    variable: str
+    store: str
+    file: str
     reason: str
+    tile: int | None = None
 
     def __str__(self) -> str:
-        return f"tile {self.tile}: {self.variable}: {self.reason}"
+        tile = "" if self.tile is None else f"tile {self.tile}: "
+        return f"{self.store}: {tile}{self.file}: {self.reason}"
+
+
+def damaged_files(place: Folder | Remote) -> list[Damage]:
+    """Returns the damaged files among those that do not belong to single tiles: metadata and labels."""
+    return [Damage(str(place.path), key, what) for key, what in wrong_files(place)]
 
 
 def damaged_tiles(store: Store) -> list[Damage]:
-    """Reads every chunk of every tile that is done, one tile at a time, and returns the damaged tiles."""
-    damages = (_damage(store, index) for index in store.log.tiles(DONE))
+    """Reads every chunk of every tile that is done, one tile at a time, and every record of a tile.
+
+    Returns:
+        The first damage of each damaged tile that is done, and all damaged records.
+    """
+    log = store.log
+    done = log.tiles(DONE)
+    damages = [*map(partial(_damage, store), done), *map(partial(_lost_record, store), _without_record(store, done))]
+    for kind in (kind for kind in (FAILED, KEPT) if kind in log.arrays):
+        tiles = log.tiles(kind)
+        lost = {*tiles} - log.records(kind, tiles).keys()
+        damages += [Damage(str(store.path), log.key(kind, index), "cannot be read", index) for index in sorted(lost)]
     return [damage for damage in damages if damage is not None]
 
 
@@ -44,24 +66,51 @@ def has_chunks(store: Store, index: int, name: str, own: Sequence[int]) -> bool:
         name: name of the variable.
         own: lengths along the variable's own dimensions.
     """
+    return all(store.place.exists(key) for key, _ in _chunks(store, index, name, own))
+
+
+def _chunks(store: Store, index: int, name: str, own: Sequence[int]) -> Iterator[tuple[str, tuple[slice, ...]]]:
+    """Yields the key and the part of the array of each chunk of a variable of a tile; several if replicates were added."""
     array = store.arrays[name]
-    position = [part.start // step for part, step in zip(store.grid.region(index).values(), store.grid.shape, strict=True)]
-    steps = array.chunks[len(position) :]  # several chunks if replicates were added
-    inner = product(*(range(-(-length // step)) for length, step in zip(own, steps, strict=True)))
-    keys = (array.metadata.encode_chunk_key((*position, *chunk)) for chunk in inner)
-    return all(store.place.exists(f"{name}/{key}") for key in keys)
+    region = tuple(store.grid.region(index).values())
+    position = [part.start // step for part, step in zip(region, store.grid.shape, strict=True)]
+    steps = array.chunks[len(position) :]
+    for chunk in product(*(range(-(-length // step)) for length, step in zip(own, steps, strict=True))):
+        key = array.metadata.encode_chunk_key((*position, *chunk))
+        parts = (slice(i * step, min((i + 1) * step, length)) for i, step, length in zip(chunk, steps, own, strict=True))
+        yield f"{name}/{key}", (*region, *parts)
 
 
 def _damage(store: Store, index: int) -> Damage | None:
+    path, record = str(store.path), store.log.key(DONE, index)
     if index not in store.log.records(DONE, [index]):
-        return Damage(index, "record", "cannot be read")
-    region = store.grid.region(index)
+        return Damage(path, record, "cannot be read", index)
     for declared in SWEEP_VARIABLES:
         array = store.arrays[declared.name]
-        if not has_chunks(store, index, declared.name, array.shape[len(region) :]):
-            return Damage(index, declared.name, "its chunk is missing")
-        try:
-            array[tuple(region.get(dim, slice(None)) for dim in (*store.grid.axes, *declared.dims))]
-        except Exception as error:  # codecs raise exceptions of any type
-            return Damage(index, declared.name, f"{type(error).__name__}: {error}")
+        for key, part in _chunks(store, index, declared.name, array.shape[len(store.grid.axes) :]):
+            if not store.place.exists(key):
+                return Damage(path, key, "is missing", index)
+            try:
+                array[part]
+            except Exception as error:  # codecs raise exceptions of any type
+                return Damage(path, key, f"{type(error).__name__}: {error}", index)
     return None
+
+
+def _without_record(store: Store, done: Sequence[int]) -> list[int]:
+    """Returns the tiles that are not recorded as done, or as done in part.
+
+    There are none while a sweep runs, or after it was killed: it writes the data of a tile first.
+    """
+    if has_leases(store.place):
+        return []
+    recorded = {*done, *(store.log.tiles(KEPT) if KEPT in store.log.arrays else ())}
+    return [index for index in range(len(store.grid)) if index not in recorded]
+
+
+def _lost_record(store: Store, index: int) -> Damage | None:
+    """Returns a damage if all data of a tile without record are there, so that it was done."""
+    for declared in SWEEP_VARIABLES:
+        if not has_chunks(store, index, declared.name, store.arrays[declared.name].shape[len(store.grid.axes) :]):
+            return None
+    return Damage(str(store.path), store.log.key(DONE, index), "is missing", index)

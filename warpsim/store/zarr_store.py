@@ -14,11 +14,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import tempfile
-import uuid
+import time
 import warnings
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,13 @@ import warpsim.results.accessor  # noqa: F401  # registers `ds.warpsim`
 from warpsim.results.provenance import read_call
 from warpsim.results.schema import SCHEMA_VERSION, SWEEP_VARIABLES, VALID, build_dataset
 from warpsim.store.grid import Layout, TileGrid
+from warpsim.store.inventory import ROOT, encoded, folder_files, wrong_files
+from warpsim.store.lease import LAYOUT
+from warpsim.store.leftovers import draft_of
 from warpsim.store.place import FULL, Folder, Remote, place_of
-from warpsim.store.status import DONE, FAILED, KEPT, TILES, Status, TileLog, create_log, tile_status
+from warpsim.store.status import DONE, FAILED, INVENTORY, KEPT, TILES, Status, TileLog, create_log, mark_inventory, tile_status
 
 _VERSION = "warpsim_schema"
-_ROOT = "zarr.json"
 _CLAIM = f"{TILES}/{DONE}/claim"
 """Key in an object store with the digest of the plan whose store is being created; written before anything else."""
 
@@ -61,6 +63,7 @@ class Store:
         attrs: attributes of the Dataset.
         arrays: the data variables, by name.
         log: the records of the tiles.
+        lease: key of the lease under which this process, or the one that sent it a tile, writes tiles (`warpsim.store.lease`).
     """
 
     place: Folder | Remote
@@ -69,6 +72,7 @@ class Store:
     attrs: Mapping[str, str]
     arrays: Mapping[str, zarr.Array[Any]]
     log: TileLog
+    lease: str | None = None
 
     @property
     def path(self) -> Path | str:
@@ -97,14 +101,13 @@ def create_store(path: str | os.PathLike[str], layout: Layout) -> Store:
 
 
 def _create_folder(target: Path, layout: Layout) -> None:
-    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-    try:
-        draft.mkdir(parents=True)
-    except OSError as error:
-        if error.errno in FULL:
-            raise
-        raise StoreError(f"{target}: no store can be created there: {error.strerror}") from None
-    try:
+    with ExitStack() as stack:
+        try:
+            draft = stack.enter_context(draft_of(target)) / "store"
+        except OSError as error:
+            if error.errno in FULL:
+                raise
+            raise StoreError(f"{target}: no store can be created there: {error.strerror}") from None
         _write_template(draft, layout)
         if not os.path.lexists(target):
             try:
@@ -112,8 +115,6 @@ def _create_folder(target: Path, layout: Layout) -> None:
             except OSError:
                 if not target.exists():
                     raise
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _create_remote(place: Remote, layout: Layout) -> None:
@@ -122,24 +123,26 @@ def _create_remote(place: Remote, layout: Layout) -> None:
     call = read_call(layout.attrs["provenance"], "sweep")
     digest = hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest().encode()
     if place.claim(_CLAIM, digest) != digest:
-        if place.exists(_ROOT):
+        if place.exists(ROOT):
             return
         raise StoreError(f"{place.path}: the store of another plan is being created here; it was not changed")
-    if not place.exists(_ROOT):
+    if not place.exists(ROOT):
         with tempfile.TemporaryDirectory() as folder:
             _write_template(Path(folder) / "draft", layout)
-            place.upload(Path(folder) / "draft", last=_ROOT)
+            place.upload(Path(folder) / "draft", last=ROOT)
 
 
 def open_store(path: str | os.PathLike[str], *, read_only: bool = False) -> Store:
     """Opens an existing store.
 
     Raises:
-        StoreError: there is no warpsim store at this path, or it has another schema version.
+        StoreError: there is no warpsim store at this path, it has another schema version, or its metadata or labels are
+            damaged; the message names the file.
     """
     place = place_of(path)
     if not place.exists():
         raise StoreError(f"{place.path}: no such store")
+    _check_files(place)
     try:
         group = zarr.open_group(place.path, mode="r" if read_only else "r+", zarr_format=3)
         version = group.attrs.get(_VERSION)
@@ -161,6 +164,20 @@ def open_store(path: str | os.PathLike[str], *, read_only: bool = False) -> Stor
     kinds = (DONE, FAILED, *([KEPT] if f"{TILES}/{KEPT}" in group else []))
     log = TileLog(place, grid, {kind: _array(group, f"{TILES}/{kind}") for kind in kinds})
     return Store(place, grid, coordinates, attrs, arrays, log)
+
+
+def _check_files(place: Folder | Remote) -> None:
+    """Raises a StoreError if a file that does not belong to a single tile is damaged. A change of the layout may be going on."""
+    for _ in range(50):
+        wrong = list(wrong_files(place))
+        if not (wrong and place.exists(LAYOUT)):
+            break
+        time.sleep(0.1)
+    if wrong:
+        key, what = wrong[0]
+        more = f", and so have {len(wrong) - 1} more files" if len(wrong) > 1 else ""
+        remedy = f"`warpsim verify {place.path} --repair` restores it"
+        raise StoreError(f"{place.path}: the file {key} {what}{more}; {remedy}")
 
 
 def _check_version(path: Path | str, version: Any, source: Any) -> None:
@@ -214,7 +231,16 @@ def write_tile(
     for declared in SWEEP_VARIABLES:
         where = tuple(region.get(dim, slice(None)) for dim in (*store.grid.axes, *declared.dims))
         store.arrays[declared.name][where] = arrays[declared.name]
-    store.log.write(DONE, index, seconds)
+    try:
+        store.log.write(DONE, index, seconds)
+    except BaseException:  # a full disk: without a record, the tile is not to look like one whose record was lost
+        with suppress(Exception):
+            position = [part.start // step for part, step in zip(region.values(), store.grid.shape, strict=True)]
+            metadata: Any = store.arrays[VALID.name].metadata
+            store.place.remove(f"{VALID.name}/{metadata.encode_chunk_key(tuple(position))}")
+        raise
+    if KEPT in store.log.arrays:
+        store.log.remove(KEPT, index)
 
 
 def mark_failed(store: Store, index: int, message: str, seconds: float = np.nan) -> None:
@@ -238,8 +264,8 @@ def _write_template(path: Path, layout: Layout) -> None:
     empty = build_dataset(
         {}, layout.coordinates, dims=_dimensions(grid), attrs={**layout.attrs, _VERSION: SCHEMA_VERSION}
     )
-    coded = {str(name): {"compressors": COMPRESSORS} for name in empty.coords if empty[name].ndim}
-    empty.to_zarr(path, mode="a", zarr_format=3, consolidated=False, encoding=coded)
+    coded = {str(name): {"compressors": COMPRESSORS} for name in empty.coords}
+    empty.to_zarr(path, mode="a", zarr_format=3, consolidated=False, encoding=coded, write_empty_chunks=True)
     group = zarr.open_group(path, mode="r+", zarr_format=3, use_consolidated=False)
     for declared in SWEEP_VARIABLES:
         dims = (*grid.axes, *declared.dims)
@@ -254,9 +280,16 @@ def _write_template(path: Path, layout: Layout) -> None:
             attributes=declared.attrs,
         )
     create_log(group, grid)
+    mark_inventory(group)
+    consolidate(path)
+    (path / INVENTORY).write_bytes(encoded(folder_files(path)))
+
+
+def consolidate(folder: Path) -> None:
+    """Copies the metadata of all arrays in a folder into that of its root."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
-        zarr.consolidate_metadata(path, zarr_format=3)
+        zarr.consolidate_metadata(folder, zarr_format=3)
 
 
 def _array(group: zarr.Group, name: str) -> zarr.Array[Any]:

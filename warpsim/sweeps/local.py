@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +23,15 @@ from warpsim.arguments import integer
 from warpsim.results.schema import build_dataset
 from warpsim.simulation.api import compile_engine
 from warpsim.store.extend import extend_store
+from warpsim.store.inventory import ROOT
+from warpsim.store.lease import BusyError, changing_layout, writing_tiles
+from warpsim.store.leftovers import remove_leftovers
 from warpsim.store.place import place_of
-from warpsim.store.zarr_store import Store, StoreError, create_store, open_results, pending_tiles
+from warpsim.store.zarr_store import Store, StoreError, create_store, open_results, open_store, pending_tiles
 from warpsim.sweeps.dask import connected, dask_outcomes
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.progress import Meter, Report, reporting
+from warpsim.sweeps.restore import restore
 from warpsim.sweeps.resume import fit_to_store
 from warpsim.sweeps.tile import (
     Job,
@@ -90,7 +95,7 @@ def sweep(
         share: (k, n): only the k-th of n shares of the tiles, 1 <= k <= n, so that n jobs can fill one store.
         tiles: only these tiles.
         extend: if the store holds a part of the plan (fewer replicates, or fewer values along its axes), adds the rest and keeps
-            what is done. New values are appended to their axes. No other job may use the store at the same time.
+            what is done. New values are appended to their axes. Refused while another process writes to the store.
         progress: True shows a bar on a terminal and plain lines otherwise; a function is called with each Progress.
 
     Returns:
@@ -101,6 +106,8 @@ def sweep(
         StoreError: `path` holds another plan, or is not a store; it was not changed.
         SweepError: some tiles failed; all others are done.
         WorkerError: a worker process was killed; the same call resumes the sweep.
+        BusyError: another process writes to the store, so that it cannot be extended now, or changes its layout.
+        LeaseLostError: this machine slept, and another process has taken this one for dead.
         OSError: the store cannot be written, or no Dask scheduler answers; then no store was created.
         TypeError, ValueError: an argument is wrong.
     """
@@ -111,7 +118,7 @@ def sweep(
         if not place_of(path).exists():
             _chosen_tiles(plan, share, tiles)  # raises before the store is created, as the next line
         client = None if dask is None else stack.enter_context(connected(dask))
-        plan, store = prepare_store(plan, path, extend=extend)
+        plan, store = stack.enter_context(writable_store(plan, path, extend=extend))
         chosen = _chosen_tiles(plan, share, tiles)
         pending = sorted({*pending_tiles(store)} & {*chosen})
         if pending and client is None:
@@ -163,26 +170,54 @@ def _sweep_memory(
 
 
 def prepare_store(plan: Plan, path: str | os.PathLike[str], *, extend: bool = False) -> tuple[Plan, Store]:
-    """Opens the store of a plan, or creates it.
+    """Opens the store of a plan, creates it, or extends it, as `writable_store`; holds no lease afterwards."""
+    with writable_store(plan, path, extend=extend) as (fitted, store):
+        return fitted, replace(store, lease=None)
+
+
+@contextmanager
+def writable_store(plan: Plan, path: str | os.PathLike[str], *, extend: bool = False) -> Iterator[tuple[Plan, Store]]:
+    """Opens the store of a plan, or creates it, and holds a lease for writing tiles until the end.
+
+    Damaged metadata and labels are restored, and what killed processes have left is removed.
 
     Args:
         plan: the sweep.
         path: its store.
         extend: if the store holds a part of the plan, add the rest.
 
-    Returns:
+    Yields:
         The plan with the tiles and the order of values of the store, and the store.
 
     Raises:
         StoreError: `path` is not a store, holds another plan, or holds a part of this plan and `extend` is False; the message
             shows the difference, and nothing was changed.
+        BusyError: the store would have to be extended while another process writes to it, or another process changes its layout.
     """
-    store = create_store(path, plan.layout())
-    plan, added = fit_to_store(plan, store)
-    if added and not extend:
-        what = "; ".join(added)
-        raise StoreError(f"{store.path}: holds a part of this plan: {what}; extend=True (--extend) adds the rest")
-    return plan, extend_store(store, plan.layout()) if added else store
+    place = place_of(path)
+    remove_leftovers(place)
+    restore(path)
+    create_store(path, plan.layout())
+    while True:
+        (layout,) = place.read([ROOT])
+        store = open_store(path)
+        fitted, added = fit_to_store(plan, store)
+        if not added:
+            with writing_tiles(place) as lease:
+                if place.read([ROOT]) == [layout]:  # nobody can change it from now on
+                    yield fitted, replace(store, lease=lease)
+                    return
+            continue
+        if not extend:
+            what = "; ".join(added)
+            raise StoreError(f"{store.path}: holds a part of this plan: {what}; extend=True (--extend) adds the rest")
+        try:
+            with changing_layout(place):
+                if place.read([ROOT]) == [layout]:
+                    extend_store(store, fitted.layout())
+        except BusyError:
+            if place.read([ROOT]) == [layout]:  # otherwise another process has extended the store, perhaps by the same plan
+                raise
 
 
 def _follow(

@@ -1,38 +1,60 @@
-"""Verifies the tiles of a store, and runs damaged tiles again from the plan that the store holds."""
+"""Verifies a store, restores its metadata and labels, and runs damaged tiles again from the plan that the store holds."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 
-from warpsim.store.status import forget
-from warpsim.store.verify import Damage, damaged_tiles
+from warpsim.store.place import place_of
+from warpsim.store.status import FAILED, KEPT, TILES, forget
+from warpsim.store.verify import Damage, damaged_files, damaged_tiles
 from warpsim.store.zarr_store import open_store
-from warpsim.sweeps.local import prepare_store, sweep
+from warpsim.sweeps.local import sweep, writable_store
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.progress import Report
+from warpsim.sweeps.restore import restore
 
 
 def verify(path: str | os.PathLike[str]) -> list[Damage]:
-    """Returns the damaged tiles of a store: those recorded as done with a chunk that is missing, truncated or changed.
+    """Returns the damaged files of a store: those that are missing, truncated or changed.
+
+    If metadata or labels are damaged, which describe the tiles, only these are returned; `repair` then checks the tiles too.
 
     Raises:
         StoreError: there is no warpsim store at this path.
     """
-    return damaged_tiles(open_store(path, read_only=True))
+    return damaged_files(place_of(path)) or damaged_tiles(open_store(path, read_only=True))
 
 
 def repair(
     path: str | os.PathLike[str], damages: Sequence[Damage], *, workers: int = 1, progress: bool | Report = False
 ) -> None:
-    """Runs the damaged tiles of a store again.
+    """Restores the metadata and labels of a store, and runs its damaged tiles again.
+
+    Args:
+        path: the store.
+        damages: what `verify` has found.
+        workers: number of threads.
+        progress: as in `sweep`.
 
     Raises:
-        StoreError: this version of warpsim cannot reconstruct the plan of the store; the store was not changed.
+        StoreError: this version of warpsim cannot reconstruct the plan of the store; no tile was changed.
         SweepError: tiles failed.
     """
+    if any(damage.tile is None for damage in damages):
+        restore(path)
+        damages = damaged_tiles(open_store(path, read_only=True))
+    if not damages:
+        return
     plan = Plan.from_provenance(open_store(path).attrs["provenance"])
-    plan, store = prepare_store(plan, path)
-    tiles = [damage.tile for damage in damages]
-    forget(store.log, tiles)
+    with writable_store(plan, path) as (plan, store):
+        tiles = []
+        for damage in damages:
+            kind = next((kind for kind in (FAILED, KEPT) if damage.file.startswith(f"{TILES}/{kind}/")), None)
+            assert damage.tile is not None
+            if kind is not None:
+                store.log.remove(kind, damage.tile)
+            else:
+                tiles.append(damage.tile)
+        forget(store.log, tiles)
     sweep(plan, path, workers=workers, tiles=tiles, progress=progress)

@@ -99,6 +99,7 @@ def tiles_to_do(plan: Plan, path: str | os.PathLike[str], *, create: bool, exten
     Raises:
         StoreError: `path` holds another plan, or is not a store.
         ValueError: tasks for the store are waiting or running, so that it cannot be extended.
+        BusyError: another process writes to the store, so that it cannot be extended.
         SlurmError: Slurm does not answer, or is not installed and there is no store yet.
     """
     if not place_of(path).exists():

@@ -18,6 +18,7 @@ from warpsim.results.schema import SWEEP_VARIABLES, VALID, result_ops
 from warpsim.simulation.api import simulate_point
 from warpsim.simulation.point import Point
 from warpsim.store.extend import earlier_results
+from warpsim.store.lease import LeaseLostError
 from warpsim.store.zarr_store import Store, is_done, mark_failed, open_store, write_tile
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.replicates import replicated
@@ -57,16 +58,18 @@ class Job:
     Attributes:
         plan: the pickled plan.
         path: folder or URL of its store, which exists.
+        lease: key of the lease under which the tiles are written.
     """
 
     plan: bytes
     path: str
+    lease: str | None = None
 
     @classmethod
     def of(cls, plan: Plan, store: Store) -> Job:
         """Makes the job of a plan and its store."""
         path = store.path.resolve() if isinstance(store.path, Path) else store.path  # workers may have another working folder
-        return cls(pickle.dumps(plan), str(path))
+        return cls(pickle.dumps(plan), str(path), store.lease)
 
 
 def run_tile(
@@ -134,6 +137,7 @@ def complete_tile(plan: Plan, store: Store, tile: int, before_point: Callable[[]
 
     Raises:
         OSError: the store cannot be written.
+        LeaseLostError: the lease of this sweep is gone.
     """
     start = time.perf_counter()
     if is_done(store, tile):  # another job may have done it in the meantime
@@ -145,6 +149,11 @@ def complete_tile(plan: Plan, store: Store, tile: int, before_point: Callable[[]
         mark_failed(store, tile, str(error), seconds)
         return TileOutcome(tile, seconds, str(error))
     seconds = time.perf_counter() - start
+    if store.lease is not None and not store.place.exists(store.lease):
+        raise LeaseLostError(
+            f"{store.path}: another process has taken this one for dead, perhaps because this machine slept; finished tiles are "
+            "kept, and the same call resumes the sweep"
+        )
     try:
         write_tile(store, tile, arrays, tile_coordinates(plan, tile), seconds)
     except OSError as error:  # a full disk, a lost connection
@@ -162,7 +171,7 @@ def complete_tile_of(job: Job, tile: int, before_point: Callable[[], None] | Non
 @lru_cache(maxsize=1)
 def _opened(job: Job) -> tuple[Plan, Store]:
     plan: Plan = pickle.loads(job.plan)
-    return plan, open_store(job.path)
+    return plan, replace(open_store(job.path), lease=job.lease)
 
 
 def tile_coordinates(plan: Plan, tile: int) -> dict[str, Any]:

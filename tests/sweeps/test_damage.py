@@ -1,0 +1,167 @@
+"""Any flipped bit, and any deleted or truncated file of a store is found by `verify`, named, and restored by `repair`."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+import xarray as xr
+
+from tests.support.small_plans import small_plan
+from tests.support.stores import stored_data
+from warpsim import cli
+from warpsim.store.status import INVENTORY
+from warpsim.store.zarr_store import StoreError, open_results, open_store
+from warpsim.sweeps.local import sweep
+from warpsim.sweeps.repair import repair, verify
+
+PLAN = {"gpu": "kepler", "alpha": [1, 8], "warps": [4, 8], "scheduler": "lrr", "tile_points": 2}
+
+
+def plan():
+    return small_plan(**PLAN)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A store of a few tiles that has been extended, with a tile that failed once."""
+    path = tmp_path_factory.mktemp("whole") / "out.zarr"
+    sweep(small_plan(**{**PLAN, "alpha": [1], "replicates": 1}), path)
+    sweep(plan(), path, extend=True)
+    open_store(path).log.write("failed", 0, 1.0, "a bug that is mended")
+    assert verify(path) == []
+    return path
+
+
+@pytest.fixture
+def path(whole, tmp_path):
+    return shutil.copytree(whole, tmp_path / "out.zarr")
+
+
+def files(path):
+    return sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
+
+
+def flip(file, rng):
+    content = bytearray(file.read_bytes())
+    content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    file.write_bytes(content)
+
+
+def truncate(file, rng):
+    file.write_bytes(file.read_bytes()[: rng.randrange(file.stat().st_size)])
+
+
+def delete(file, rng):
+    file.unlink()
+
+
+DAMAGES = (flip, truncate, delete)
+
+
+def check(path, name, damage, rng):
+    """Damages a file, which must be found and named, and writes the old content again."""
+    file, seen = path / name, f"{damage.__name__} {name}"
+    content = file.read_bytes()
+    damage(file, rng)
+    found = verify(path)
+    if name.startswith("tiles/failed/c") and damage is delete:
+        assert found == []  # the tile is done meanwhile, and nothing depends on this record
+    else:
+        assert name in [wrong.file for wrong in found], seen
+        assert all(str(path) in str(wrong) and wrong.file in str(wrong) for wrong in found), seen
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_every_file(path, damage):
+    rng = random.Random(damage.__name__)
+    names = files(path)
+    assert {"zarr.json", "seed/c", "warmup/c", "warps/c/0", "warps/zarr.json", "tiles/done/c.1.0", INVENTORY} <= {*names}
+    for name in names:
+        check(path, name, damage, rng)
+    assert verify(path) == []
+
+
+@pytest.mark.verify
+def test_many_flipped_bits(path):
+    """10,000 random bits, of which half are in the metadata and labels; the other half costs a reading of all tiles."""
+    rng = random.Random(2016)
+    names = files(path)
+    weights = [(path / name).stat().st_size for name in names]
+    for name in [*rng.choices(names, weights, k=5000), *rng.choices(names, k=5000)]:
+        check(path, name, flip, rng)
+
+
+SHARED = ["zarr.json", "seed/c", "gpu/c", "warps/c/0", "warps/zarr.json", "ipc/zarr.json", "tiles/done/zarr.json", INVENTORY]
+
+
+@pytest.mark.parametrize("how", ["repair", "resume"])
+@pytest.mark.parametrize("damage", [flip, delete])
+def test_metadata_and_labels_are_restored(whole, path, damage, how):
+    rng = random.Random(7)
+    for name in SHARED:
+        damage(path / name, rng)
+        if how == "repair":
+            repair(path, verify(path))
+        else:
+            sweep(plan(), path)
+        assert verify(path) == []
+        assert stored_data(path) == stored_data(whole), name
+        assert (path / "zarr.json").read_bytes() == (whole / "zarr.json").read_bytes(), name
+
+
+@pytest.mark.parametrize("damage", [flip, delete])
+def test_labels_are_restored_from_the_plan(path, damage):
+    """The inventory is damaged as well, so that there is no copy of the labels."""
+    before = open_results(path).load()
+    for name in ("warps/c/0", "alpha/c/0", "seed/c"):
+        damage(path / INVENTORY, random.Random(1))
+        (path / name).unlink()
+        repair(path, verify(path))
+        assert verify(path) == []
+    xr.testing.assert_identical(open_results(path).load(), before)
+
+
+def test_without_inventory_and_root_nothing_can_be_restored(path):
+    (path / INVENTORY).unlink()
+    (path / "zarr.json").write_bytes(b"{}")
+    assert [wrong.file for wrong in verify(path)] == [INVENTORY]
+    for attempt in (lambda: repair(path, verify(path)), lambda: sweep(plan(), path)):
+        with pytest.raises(StoreError, match=r"out\.zarr: the inventory and the root are damaged"):
+            attempt()
+
+
+@pytest.mark.parametrize("command", [["status"], ["plot", "-o", "x.png"], ["report", "-o", "x.html"], ["verify"]])
+def test_every_command_names_file_and_store(path, command, capsys, monkeypatch):
+    monkeypatch.chdir(path.parent)
+    (path / "warps/c/0").unlink()
+    assert cli.main([command[0], str(path), *command[1:]]) == (1 if command == ["verify"] else 2)
+    shown = capsys.readouterr()
+    text = shown.out if command == ["verify"] else shown.err
+    assert str(path) in text and "warps/c/0" in text and "is missing" in text
+    assert cli.main(["verify", str(path), "--repair", "--workers", "1"]) == 0
+    assert cli.main(["verify", str(path)]) == 0
+
+
+def test_what_is_not_done_is_said(path, capsys):
+    open_store(path).log.remove("done", 1)
+    shutil.rmtree(path / "ipc/c/1")
+    assert cli.main(["verify", str(path)]) == 0
+    assert capsys.readouterr().out == "no damaged files\n1 of 2 tiles not done\n"
+
+
+def test_an_inventory_names_no_file_outside_the_store(path):
+    from warpsim.store.inventory import decoded, encoded, read_inventory
+    from warpsim.store.place import place_of
+
+    secret = path.parent / "secret"
+    secret.write_text("mine")
+    for key in ("../secret", str(secret), "a/../../secret", "./x", "C:x", "a\\b"):
+        assert decoded(encoded({key: b"theirs"})) is None
+        content = {**read_inventory(place_of(path)), key: b"theirs"}
+        (path / INVENTORY).write_bytes(encoded(content))
+        assert [wrong.file for wrong in verify(path)] == [INVENTORY]
+        repair(path, verify(path))
+    assert secret.read_text() == "mine"
+    assert sorted(file.name for file in Path(path.parent).iterdir()) == ["out.zarr", "secret"]

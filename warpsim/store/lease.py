@@ -1,0 +1,249 @@
+"""Leases: files in a store that tell which processes write to it.
+
+Any number of sweeps may write tiles at the same time: each holds a lease of its own. The layout (axes, labels, metadata) is
+changed only by the holder of the lease `layout`, of which there is one, and only while no other process writes tiles. Both
+write their lease first and look for others afterwards, so that of two that start at the same time at least one sees the other.
+
+A lease names host and process, and is renewed every minute. It is stale if its process has ended, which another process on the
+same machine can tell, or if it was not renewed for ten minutes. Who finds a stale lease removes it. A writer that finds its own
+lease removed, because its machine slept, must not write any more: the layout may have changed.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from warpsim.store.place import PARTIAL, Folder, Place, Remote
+from warpsim.store.status import TILES
+
+LEASES = f"{TILES}/leases"
+"""Folder of the leases."""
+
+LAYOUT = f"{LEASES}/layout"
+"""The lease of the process that changes the layout."""
+
+RENEW_SECONDS, STALE_SECONDS, WAIT_SECONDS = 60.0, 600.0, 60.0
+"""Time between renewals; time after which a lease that was not renewed is stale; longest wait for a change of the layout."""
+
+
+class BusyError(RuntimeError):
+    """Another process writes to the store, so that this one cannot; nothing was changed."""
+
+
+class LeaseLostError(RuntimeError):
+    """Another process took this one for dead and removed its lease. Finished tiles are kept; the same call resumes the sweep."""
+
+
+@dataclass(frozen=True)
+class Lease:
+    """What a lease says of its process.
+
+    Attributes:
+        host: name of its machine.
+        pid: number of the process.
+        machine: identifies the running system in which the number is valid; empty if unknown.
+        started: when the process started, in the units of that system; empty if unknown.
+        since: when the lease was taken, UTC.
+        renewed: when it was last renewed, in seconds since 1970.
+    """
+
+    host: str
+    pid: int
+    machine: str
+    started: str
+    since: str
+    renewed: float
+
+    @classmethod
+    def of_this_process(cls) -> Lease:
+        """Returns a new lease of this process."""
+        pid = os.getpid()
+        now = datetime.now(UTC)
+        return cls(socket.gethostname(), pid, _machine(), _start_of(pid), now.isoformat(timespec="seconds"), now.timestamp())
+
+    @property
+    def stale(self) -> bool:
+        """Whether the process has ended, as far as this machine can tell, or the lease was not renewed for too long."""
+        if self.machine and self.machine == _machine():
+            return not _runs(self.pid) or _start_of(self.pid) != self.started
+        return time.time() - self.renewed > STALE_SECONDS
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}, since {self.since}"
+
+    def encoded(self) -> bytes:
+        """Returns the content of the file."""
+        return json.dumps(asdict(self)).encode()
+
+
+def decoded(content: bytes) -> Lease | None:
+    """Returns the lease in a file; None if the file is damaged or does not exist."""
+    try:
+        lease = Lease(**json.loads(content))
+        lease.stale  # noqa: B018  # a lease of which this cannot be told is damaged
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return lease
+
+
+@contextmanager
+def writing_tiles(place: Folder | Remote) -> Iterator[str | None]:
+    """Holds a lease for writing tiles, and yields its key; waits while another process changes the layout.
+
+    Yields None where the store cannot be written at all.
+
+    Raises:
+        BusyError: the layout was being changed for longer than a minute.
+    """
+    key = f"{LEASES}/{uuid.uuid4().hex}"
+    end = time.monotonic() + WAIT_SECONDS
+    try:
+        while True:
+            changing = _live(place, LAYOUT)
+            if changing is None:
+                place.write(key, Lease.of_this_process().encoded())
+                changing = _live(place, LAYOUT)
+                if changing is None:
+                    break
+                place.remove(key)
+            _wait(place, changing, end)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        yield None
+        return
+    with _renewed(place, key):
+        yield key
+
+
+@contextmanager
+def changing_layout(place: Folder | Remote, *, alone: bool = True) -> Iterator[None]:
+    """Holds the lease for changing the layout; waits for another process that does the same.
+
+    Args:
+        place: the place of the store.
+        alone: whether nobody else may be writing tiles.
+
+    Raises:
+        BusyError: another process writes tiles.
+    """
+    own, end = Lease.of_this_process().encoded(), time.monotonic() + WAIT_SECONDS
+    while place.claim(LAYOUT, own) != own:
+        changing = _live(place, LAYOUT)
+        if changing is not None:
+            _wait(place, changing, end)
+    with _renewed(place, LAYOUT):
+        others = writers(place) if alone else []
+        if others:
+            more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+            raise BusyError(
+                f"{place.path}: is being written by {others[0]}{more}; its layout can be changed when that has ended; "
+                "nothing was changed"
+            )
+        yield
+
+
+def writers(place: Place) -> list[Lease]:
+    """Returns the leases of the processes that write tiles, and removes stale ones."""
+    found = (_live(place, key) for key in _keys(place) if key != LAYOUT)
+    return [lease for lease in found if lease is not None]
+
+
+def has_leases(place: Place) -> bool:
+    """Whether there are leases, stale ones included: a sweep runs, or was killed."""
+    return bool(place.names(LEASES))
+
+
+def remove_stale(place: Place) -> bool:
+    """Removes the leases of processes that were killed. Returns whether there were any, and nobody else writes to the store."""
+    before = _keys(place)
+    after = [key for key in before if _live(place, key) is not None]
+    return len(before) > 0 and not after
+
+
+def _keys(place: Place) -> list[str]:
+    return [f"{LEASES}/{name}" for name in place.names(LEASES) if not name.endswith(PARTIAL)]
+
+
+def _wait(place: Place, changing: Lease, end: float) -> None:
+    if time.monotonic() > end:
+        raise BusyError(f"{place.path}: its layout is being changed by {changing}; try again when that has ended")
+    time.sleep(0.1)
+
+
+def _live(place: Place, key: str) -> Lease | None:
+    """Returns a lease; None if there is none. Removes it if it is stale."""
+    (content,) = place.read([key])
+    if not content and not place.exists(key):
+        return None
+    lease = decoded(content)
+    if lease is not None and not lease.stale:
+        return lease
+    if place.read([key]) == [content]:
+        place.remove(key)
+    return None
+
+
+@contextmanager
+def _renewed(place: Place, key: str) -> Iterator[None]:
+    """Renews a lease of this process until the end, and then removes it."""
+    ended = threading.Event()
+
+    def renew() -> None:
+        while not ended.wait(RENEW_SECONDS):
+            with suppress(Exception):  # the next renewal may succeed
+                lease = decoded(place.read([key])[0])
+                if lease is not None:
+                    place.write(key, replace(lease, renewed=time.time()).encoded())
+
+    thread = threading.Thread(target=renew, name="warpsim-lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        with suppress(OSError):
+            place.remove(key)
+            place.remove_folder(LEASES)
+
+
+def _machine() -> str:
+    """Identifies the running system, and within it the numbering of processes; empty if the system does not tell."""
+    try:
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def _start_of(pid: int) -> str:
+    """Returns when a process started, since its number may be given to another one later."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return True
+    return state not in ("Z", "X")

@@ -1,0 +1,58 @@
+"""Restores the metadata and the labels of a store from its inventory, or the inventory from them and the plan."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import zarr
+
+from warpsim.results.schema import labels
+from warpsim.store.inventory import read_inventory, renew_inventory, restore_files
+from warpsim.store.lease import changing_layout
+from warpsim.store.place import Folder, Remote, place_of
+from warpsim.store.status import INVENTORY
+from warpsim.store.verify import Damage, damaged_files
+from warpsim.store.zarr_store import StoreError
+from warpsim.sweeps.plan import Plan
+
+
+def restore(path: str | os.PathLike[str]) -> list[Damage]:
+    """Writes the damaged files of a store again that do not belong to single tiles: metadata and labels.
+
+    Returns:
+        What was damaged.
+
+    Raises:
+        StoreError: the inventory is damaged as well, so that nothing tells what the store holds.
+        BusyError: another process changes the layout for longer than a minute.
+    """
+    place = place_of(path)
+    if not place.exists() or not damaged_files(place):
+        return []
+    with changing_layout(place, alone=False):
+        damages = damaged_files(place)
+        files = read_inventory(place)
+        if files is not None:
+            restore_files(place, files)
+        elif any(damage.file == INVENTORY for damage in damages):
+            _write_labels(place)
+            renew_inventory(place)
+        elif damages:
+            _write_labels(place)
+    return damages
+
+
+def _write_labels(place: Folder | Remote) -> None:
+    """Writes the labels of a store as its plan has them."""
+    try:
+        group = zarr.open_group(place.path, mode="r+", zarr_format=3)
+        plan = Plan.from_provenance(str(group.attrs["provenance"]))
+    except Exception as error:  # Zarr raises exceptions of many types
+        reason = f"the inventory and the root are damaged, or cannot be read ({type(error).__name__}: {error})"
+        raise StoreError(f"{place.path}: {reason}; sweep into a new store") from None
+    for name, value in plan.coordinates().items():
+        values = value[1] if isinstance(value, tuple) else value
+        array = group.get(name)
+        if isinstance(array, zarr.Array) and array.shape == np.shape(values):
+            array.with_config({"write_empty_chunks": True})[...] = labels(values)
