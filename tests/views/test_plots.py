@@ -9,8 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tests.support.small_plans import small_plan
+from warpsim.analysis import at_points
 from warpsim.results.statistics import needed_warps
 from warpsim.sweeps.local import sweep
+from warpsim.sweeps.plan import Plan
 from warpsim.views import plots
 
 
@@ -341,3 +343,27 @@ def test_the_style_of_a_paper_does_not_depend_on_other_settings():
             assert mpl.rcParams["font.size"] == 7.5
             assert mpl.rcParams["font.family"] == ["DejaVu Sans"]
         assert mpl.rcParams["font.size"] == 30.0
+
+
+def test_needed_warps_of_kernels_without_alpha(ax):
+    plan = Plan(gpu="kepler", kernel=["load_chain", "add_chain"], warps=[4, 16, 64], scheduler=["lrr", "gto"], sms=1, cycles=1500)
+    kernels = sweep(plan)
+    models = {"Volkov": at_points.needed_warps(kernels, 0.3)["Volkov"]}
+    plots.needed_warps_vs_alpha(kernels, ax, fraction=0.3, models=models)
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["load_chain", "add_chain"]
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "Volkov" in labels and "scheduler gto" in labels
+    assert all(float(tick).is_integer() for tick in ax.get_yticks())
+    single = plots.needed_warps_vs_alpha(kernels.sel(kernel="load_chain", scheduler="gto"), Figure().subplots(), fraction=0.3)
+    (bars,) = single.containers
+    assert np.isfinite(bars.lines[0].get_ydata()).all() and single.get_xlabel() == ""
+
+
+def test_titles_say_what_was_held_fixed(results):
+    assert plots.held_fixed(results) == "kepler, mix, memory queue, sms 1"
+    assert plots.held_fixed(results.sel(alpha=8, scheduler=["gto"])) == "kepler, mix, alpha 8, gto, memory queue, sms 1"
+
+
+def test_occupancies_are_marked_at_whole_warps(results, ax):
+    plots.plot(results.sel(alpha=8), ax)
+    assert [tick for tick in ax.get_xticks() if 0 <= tick <= 64] == [*range(0, 65, 8)]
