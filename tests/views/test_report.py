@@ -91,7 +91,7 @@ def test_a_hundred_thousand_points_are_thinned_and_the_page_states_it():
     assert thinned.results.sizes["scheduler"] == 2
     assert thinned.results["alpha"].values[[0, -1]].tolist() == [0, 99]
     text = report_html(results)
-    assert "The result has 100000 points; this page shows 3126 of them: 1563 of 50000 values of alpha." in text
+    assert "This page shows 3126 of 100000 points (1563 of 50000 values of alpha); a selection with --where" in text
     data = page_data(text)
     place = 1000
     alpha = data["dims"]["alpha"]["values"][place]

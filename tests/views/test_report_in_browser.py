@@ -182,3 +182,37 @@ def test_a_page_without_points(browser, tmp_path):
     assert page.locator(".panel").count() == 0
     assert page.get_by_role("heading", name="Provenance").count() == 1
     assert messages == []
+
+
+def test_it_is_readable_in_the_dark(opened):
+    page, messages, *_ = opened
+    try:
+        page.emulate_media(color_scheme="dark")
+        page.wait_for_function("document.querySelector('.main-svg').style.background === 'rgb(29, 35, 41)'")
+        dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert max(map(int, re.findall(r"\d+", dark))) < 40
+        assert min(map(int, re.findall(r"\d+", page.evaluate("getComputedStyle(document.body).color")))) > 200
+    finally:
+        page.emulate_media(color_scheme="light")
+    page.wait_for_function("document.querySelector('.main-svg').style.background === 'rgb(255, 255, 255)'")
+    assert messages == []
+
+
+def test_it_fits_a_narrow_window_and_no_headers_overlap(opened):
+    page, messages, *_ = opened
+    for width in (500, 1200):
+        page.set_viewport_size({"width": width, "height": 1000})
+        page.wait_for_timeout(300)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate("[...document.querySelectorAll('th')].every((cell) => cell.scrollWidth <= cell.clientWidth)")
+        widths = "[...document.querySelectorAll('.figure .main-svg')].map((figure) => figure.getBoundingClientRect().right)"
+        assert max(page.evaluate(widths)) <= width
+    assert messages == []
+
+
+def test_what_binds_is_told_for_each_chip(opened):
+    page, *_ = opened
+    section = page.locator("section", has=page.get_by_role("heading", name="What binds", exact=True))
+    rows = [row.locator("td").all_text_contents() for row in section.locator("tr").all()[1:]]
+    assert {row[0] for row in rows} == {"fermi", "kepler"}
+    assert sum(int(row[2]) for row in rows) == 24

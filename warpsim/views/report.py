@@ -13,12 +13,13 @@ import html
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from warpsim.results.statistics import OCCUPANCY_AXES
 from warpsim.views import report_data
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     Model = Callable[[xr.Dataset, tuple[str, ...]], Bounds]
 
 _BINDS = "binds"
+_CHIPS = "gpu"
 _TABLE_VARIABLES = ("peak_fraction", "bandwidth", "memory_latency", "warp_latency", "occupancy")
 _MAX_ROWS = 24
 """Variables of a run with a longer dimension are not listed in the table."""
@@ -141,10 +143,8 @@ def _thinning_note(thinned: Thinned) -> list[str]:
         return []
     shown = int(np.prod([thinned.results.sizes[axis] for axis in thinned.axes]))
     axes = ", ".join(f"{kept} of {total} values of {axis}" for axis, (kept, total) in thinned.thinned_axes.items())
-    return [
-        f"The result has {thinned.total_points} points; this page shows {shown} of them: {axes}. Each number belongs to one "
-        "point; nothing is averaged over points. A selection (--where AXIS=VALUE) shows the rest."
-    ]
+    of = f"{shown} of {thinned.total_points} points ({axes})"
+    return [f"This page shows {of}; a selection with --where AXIS=VALUE shows the rest."]
 
 
 def _add_model_numbers(entries: dict[str, dict[str, Any]], model: Bounds, thinned: Thinned) -> None:
@@ -263,14 +263,30 @@ def _bounds_section(model: Bounds, thinned: Thinned) -> str:
         return f'<section><h2>What binds: {binds}</h2><p class="hint">{explanation}{per}</p>{sheet}</section>'
     done = np.isfinite(thinned.results["peak_fraction"].mean("replicate").values)
     attained = thinned.results["peak_fraction"].mean("replicate").values
-    counted = Counter(model.binds[done & (model.binds >= 0)].tolist())
     rows = []
-    for kind, count in counted.most_common():
-        fractions = attained[done & (model.binds == kind)]
-        cells = (html.escape(model.kinds[kind]), str(count), f"{fractions.min():.3g} to {fractions.max():.3g}")
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    head = "<tr><th>binds</th><th>points</th><th>simulated fraction of the tightest limit</th></tr>"
-    return f'<section><h2>What binds</h2><p class="hint">{explanation}</p><table>{head}{"".join(rows)}</table></section>'
+    for chip, of_chip in _chips(thinned):
+        counted = Counter(model.binds[done & of_chip & (model.binds >= 0)].tolist())
+        for kind, count in counted.most_common():
+            fractions = attained[done & of_chip & (model.binds == kind)]
+            cells = (chip, model.kinds[kind], str(count), f"{fractions.min():.3g} to {fractions.max():.3g}")
+            rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells if cell) + "</tr>")
+    chips = "<th>chip</th>" if _CHIPS in thinned.axes else ""
+    head = f"<tr>{chips}<th>binds</th><th>points</th><th>simulated fraction of the tightest limit</th></tr>"
+    table = f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>'
+    return f'<section><h2>What binds</h2><p class="hint">{explanation}</p>{table}</section>'
+
+
+def _chips(thinned: Thinned) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Yields the chips of a sweep with the points of each; "" with all points if the chip is not an axis."""
+    shape = [thinned.results.sizes[axis] for axis in thinned.axes]
+    if _CHIPS not in thinned.axes:
+        yield "", np.ones(shape, bool)
+        return
+    place = thinned.axes.index(_CHIPS)
+    for number, chip in enumerate(thinned.results[_CHIPS].values.tolist()):
+        here = np.zeros(shape, bool)
+        here[(slice(None),) * place + (number,)] = True
+        yield str(chip), here
 
 
 def _provenance(attrs: Mapping[str, Any]) -> str:

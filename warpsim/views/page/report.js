@@ -145,11 +145,13 @@ class Panel {
     const [traces, layout] = this.kind === "map" && this.hue !== NONE ? this.map() : this.curves();
     this.hint.textContent = [this.staticHint, this.extra].filter(Boolean).join(" ");
     const common = {
-      font: { family: "system-ui, Helvetica Neue, Arial, sans-serif", size: 13, color: "#1d2329" },
-      margin: { l: 70, r: 20, t: 30, b: 55 }, hoverlabel: { align: "left", bgcolor: "#fff", font: { color: "#1d2329" } }, hovermode: "closest",
-      paper_bgcolor: "#fff", plot_bgcolor: "#fff",
+      font: { family: "system-ui, Helvetica Neue, Arial, sans-serif", size: 13, color: theme("ink") },
+      margin: { l: narrow() ? 52 : 70, r: narrow() ? 8 : 20, t: 30, b: 55 }, hovermode: "closest",
+      hoverlabel: { align: "left", bgcolor: theme("card"), font: { color: theme("ink") } },
+      paper_bgcolor: theme("card"), plot_bgcolor: theme("card"),
     };
-    Plotly.react(this.figure, traces, { ...common, ...layout }, {
+    const below = narrow() ? { orientation: "h", x: 0, y: -0.25, yanchor: "top" } : {};
+    Plotly.react(this.figure, traces, { ...common, ...layout, legend: { ...layout.legend, ...below } }, {
       responsive: true, displaylogo: false, modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]] });
   }
 
@@ -175,11 +177,11 @@ class Panel {
       const at = cells.map((cell) => cellIndex(variable, cell));
       const values = at.map((i) => variable.mean[i]);
       const name = this.hue === NONE ? variable.label : text(variable, this.hue, hue);
-      const colour = drawn.length > COLOURS.length && this.ordered() ? shade(order / (drawn.length - 1)) : COLOURS[n % COLOURS.length];
+      const ink = drawn.length > COLOURS.length && this.ordered() ? shade(order / (drawn.length - 1)) : colour(n);
       const common = { name, legendgroup: name, text: cells.map((cell) => describe(variable, cell)), hovertemplate: "%{text}<extra></extra>" };
       if (stacked) {
         const pattern = { shape: PATTERNS[n % PATTERNS.length], fillmode: "overlay", size: 9, solidity: 0.12, fgcolor: "#fff" };
-        const marker = { color: colour, line: { width: 0 }, pattern: count > 40 ? {} : pattern };
+        const marker = { color: ink, line: { width: 0 }, pattern: count > 40 ? {} : pattern };
         const bars = sideways ? { x: values, y: xs, orientation: "h" } : { x: xs, y: values };
         traces.push({ ...common, ...bars, type: "bar", marker, textposition: "none" });
         return;
@@ -188,19 +190,19 @@ class Panel {
       const plain = count > 60;
       traces.push({
         ...common, x: xs, y: values, type: "scatter", mode: plain ? "lines" : "lines+markers",
-        line: { color: colour, dash: DASHES[n % DASHES.length], width: 1.6 }, marker: { symbol: SYMBOLS[n % SYMBOLS.length], size: 7, color: colour },
-        ...(half && !plain ? { error_y: { type: "data", array: half, thickness: 1, width: 3, color: colour } } : {}),
+        line: { color: ink, dash: DASHES[n % DASHES.length], width: 1.6 }, marker: { symbol: SYMBOLS[n % SYMBOLS.length], size: 7, color: ink },
+        ...(half && !plain ? { error_y: { type: "data", array: half, thickness: 1, width: 3, color: ink } } : {}),
       });
       if (variable.model && this.model) {
         traces.push({
           x: xs, y: at.map((i) => variable.model[i]), type: "scatter", mode: "lines", legendgroup: name, showlegend: false,
-          line: { color: colour, width: 4 }, opacity: 0.25, hoverinfo: "skip",
+          line: { color: ink, width: 4 }, opacity: 0.25, hoverinfo: "skip",
         });
       }
     });
-    const across = this.x === null ? {} : { title: { text: label(data.dims[this.x]), standoff: 8 }, ...grid };
+    const across = this.x === null ? {} : { title: { text: label(data.dims[this.x]), standoff: 8 }, ...grid() };
     Object.assign(across, even ? { type: "category", categoryorder: "array", categoryarray: xs } : { type: stacked ? "linear" : this.scale });
-    const up = { title: { text: label(variable) }, ...grid, rangemode: "tozero" };
+    const up = { title: { text: label(variable), font: { size: narrow() ? 11 : 14 } }, ...grid(), rangemode: "tozero" };
     const layout = { showlegend: this.hue !== NONE, legend: { title: { text: this.hue === NONE ? "" : this.hue } },
       barmode: "stack", bargap: count > 40 ? 0 : 0.2 };
     const sides = { ...across, autorange: "reversed", automargin: true };
@@ -221,7 +223,7 @@ class Panel {
     const trace = { type: "heatmap", x: xs, y: ys, z, text: texts, hovertemplate: "%{text}<extra></extra>", xgap: 1, ygap: 1, hoverongaps: false };
     if (variable.categories) {
       const n = variable.categories.length;
-      const steps = variable.categories.flatMap((_, k) => [[k / n, COLOURS[k % COLOURS.length]], [(k + 1) / n, COLOURS[k % COLOURS.length]]]);
+      const steps = variable.categories.flatMap((_, k) => [[k / n, colour(k)], [(k + 1) / n, colour(k)]]);
       Object.assign(trace, { zmin: -0.5, zmax: n - 0.5, colorscale: steps,
         colorbar: { tickvals: variable.categories.map((_, k) => k), ticktext: variable.categories } });
     } else {
@@ -235,7 +237,13 @@ class Panel {
   }
 }
 
-const grid = { gridcolor: "#e4e8ec", zerolinecolor: "#c3cad1", linecolor: "#8a949e", ticks: "outside", showline: true };
+const theme = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const narrow = () => window.innerWidth < 600;
+const colour = (n) => { // black curves become light on dark ground
+  const chosen = COLOURS[n % COLOURS.length];
+  return chosen === "#000000" ? theme("ink") : chosen;
+};
+const grid = () => ({ gridcolor: theme("grid"), zerolinecolor: theme("zero"), linecolor: theme("axis"), ticks: "outside", showline: true });
 
 function shade(share) { // dark blue to yellow: the order is visible in black and white
   const ends = [[0, 32, 96], [120, 110, 110], [235, 190, 40]];
@@ -302,7 +310,10 @@ async function draw() { // unpacks plotly, then draws
   const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent), (c) => c.charCodeAt(0));
   const program = new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip")));
   document.head.append(Object.assign(document.createElement("script"), { textContent: await program.text() }));
-  for (const panel of data.panels) new Panel(panel);
+  const panels = data.panels.map((panel) => new Panel(panel));
+  const again = () => panels.forEach((panel) => panel.draw());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  matchMedia("(max-width: 599px)").addEventListener("change", again);
 }
 
 new Table(data.table);
