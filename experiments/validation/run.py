@@ -116,7 +116,7 @@ def chip(gpu: Gpu, *, replicates: int, share: float) -> Iterator[dict[str, str]]
         attaining = (warps for warps in rates if warps >= needed and grid_rate(gpu, kernel(kind), op, warps, share) >= wanted)
         line = row("Table 6.3", gpu, f"{kind}: warps per scheduler for {fraction:.0%} of the peak", NEEDED[gpu.name][column],
                    needed / gpu.sm.schedulers, "prediction")  # fmt: skip
-        yield with_grid(line, needed, next(attaining, np.nan))
+        yield with_grid(line, needed / gpu.sm.schedulers, next(attaining, np.nan) / gpu.sm.schedulers)
 
 
 def listings() -> Iterator[dict[str, str]]:

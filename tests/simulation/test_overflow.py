@@ -194,3 +194,10 @@ def test_executions_are_counted_at_least_and_at_most():
     )
     assert executions(body, min) == {"alu": 3, "load": 3, "branch": 2}
     assert executions(body, max) == {"alu": 9, "load": 7, "branch": 2}
+
+
+def test_a_sweep_is_refused_before_it_begins(tmp_path):
+    data = MAXWELL.to_dict()
+    del data["memory"]["stores_per_sm"]
+    with pytest.raises(ValueError, match=r"store of vector_add: up to .* in flight on maxwell could wait .* cycles for the memory"):
+        ws.Plan(gpu=[Gpu.from_dict(data)], kernel="vector_add", warps=[8, 64], cycles=10**12)
