@@ -13,7 +13,7 @@ POINTS = ((32, 64), (64, 56), (128, 44), (181.019, 44))
 
 WINDOW = {"replicates": 3, "warmup": 10_000, "cycles": 30_000}
 
-SHARE = 0.1
+SHARE = 0.3
 """Share of the work of V's finite grids; see `volkov.measured_grid`."""
 
 

@@ -18,7 +18,7 @@ import warpsim as ws
 
 HERE = Path(__file__).parent
 
-SHARE = 0.1
+SHARE = 0.3
 """Share of the work of V's finite grids that the quick experiment runs; see `measured_grid` for what it changes."""
 
 

@@ -45,8 +45,9 @@ NEEDED = {  # V Table 6.3, warps per scheduler; memory at 90 % of the peak; None
 TABLE_4_3 = {  # V Table 4.3: alpha, and the guide's estimate of needed warps per SM
     "g80": (16, 6.9), "gt200": (16, 6.8), "fermi": (32, 16), "kepler": (32, 38), "maxwell": (64, 23),
 }  # fmt: skip
-SHARE = 0.1
-"""Share of the work of V's finite grids that the quick experiment runs; see `measured_grid` for what it changes."""
+SHARE, COMPUTE_SHARE = 0.3, 0.1
+"""Share of the work of V's finite grids that the quick experiment runs, and that all runs without memory accesses have; see
+`measured_grid` for what it changes."""
 # Whether a latency is an input of the chip file, was fitted, or is a prediction; the others are inputs.
 CLASS_OF_LATENCY = {"stream": "fit", "random": "prediction"}
 HERE = Path(__file__).parent
@@ -228,6 +229,7 @@ def grid_rate(gpu: Gpu, of: Kernel, op: str, warps: int, share: float) -> float:
     SMs without memory accesses are independent, and one of them is simulated.
     """
     sms = None if "load" in of.ops else 1
+    share = share if "load" in of.ops else COMPUTE_SHARE
     grid = measured_grid(gpu, of, warps=warps, persistent=gpu.name == "gt200", share=share, sms=sms)
     return float(ws.simulate(gpu, grid.kernel, launch=grid.launch, sms=sms).ipc.sel(op=op).mean())
 
