@@ -74,8 +74,8 @@ def measured_grid(
     `share` below 1 shortens the runs. It multiplies the trips and the size of the array, so that the number of waves stays.
     Shorter warps overstate what each block costs once (its launch), and how far warps drift apart relative to their
     duration, which falls with the square root of the trips. On six mixes of adds and loads, near the occupancies that
-    saturate four chips, the throughput of the full grid of whole waves was 0.5 % below to 1.2 % above the steady state, and
-    that of a tenth of it 1.2 to 2.1 % below.
+    saturate four chips, the throughput of the full grid of whole waves was 0.6 % below to 1.2 % above the steady state; that
+    of 0.3 of it 0.5 to 1.1 % below (five mixes), and that of a tenth 1.2 to 2.1 % below.
 
     Args:
         gpu: the chip.
