@@ -141,6 +141,7 @@ _PIPES = {
     "branch": "none",
     "exit": "none",
 }
+PIPES = ["math", "mio", "lg", "none", "tex", "branch", "imc", "membar", "sleep"]
 _INTERVALS = ("1/3", "1/2", "2/3", 1, 1, 1, "4/3", "3/2", 2, "7/3", 4, 7)
 
 
@@ -151,7 +152,7 @@ def ops(draw: st.DrawFn) -> dict[str, Any]:
     result = {}
     for name, pipe in _PIPES.items():
         facts = _op(
-            pipe if pipe == "lg" or draw(often_usual) else draw(st.sampled_from(["math", "mio", "lg", "none"])),
+            pipe if pipe == "lg" or draw(often_usual) else draw(st.sampled_from(PIPES)),
             latency_cycles=draw(st.sampled_from([0, 1, 2, 3, 5, 9, 24])),
             interval_cycles=draw(st.sampled_from(_INTERVALS)),
             scope=draw(st.sampled_from(["scheduler", "sm"])),
@@ -172,9 +173,14 @@ def shared_units(draw: st.DrawFn, classes: dict[str, Any]) -> dict[str, Any]:
     """Generates the tables `units` and `ops` of a chip, in which some classes may share units."""
     if draw(st.integers(0, 2)):
         return {"ops": classes}
-    declared = {name: {"scope": draw(st.sampled_from(["scheduler", "sm"]))} for name in ("first", "second")}
-    unit = st.sampled_from([None, None, *declared])
-    members = {name: draw(unit) for name in classes}
+    declared: dict[str, Any] = {name: {"scope": draw(st.sampled_from(["scheduler", "sm"]))} for name in ("first", "second")}
+    for unit in declared.values():
+        if draw(st.booleans()):
+            unit["queue"] = draw(st.sampled_from([1, 2, 5]))
+            unit["lead_cycles"] = draw(st.sampled_from([0, 1, 11]))
+            unit["address_cycles"] = draw(st.sampled_from([0, 1, 4]))
+    names = st.sampled_from([None, None, *declared])
+    members = {name: draw(names) for name in classes}
     ops = {
         name: facts if members[name] is None else {**facts, "unit": members[name], "scope": declared[members[name]]["scope"]}
         for name, facts in classes.items()
@@ -199,6 +205,7 @@ def memories(draw: st.DrawFn, measured: bool = False) -> dict[str, Any]:
         "loads_per_warp": draw(limits),
         "loads_per_sm": draw(limits),
         "stores_per_sm": draw(limits),
+        "store_drain_cycles": draw(st.sampled_from([None, None, 1, 25])),
         "l1_latency_cycles": draw(st.integers(1, 12)),
         "l2_latency_cycles": draw(st.integers(5, 30)),
         "measured": measured,

@@ -86,4 +86,6 @@ def run_ahead(chip, program, warps, registers, counts, scratch, sm, scheduler, s
     store(scheduler.delays, where_same(last_keys, last_picked, last_delay, delays))
     store(scheduler.ops, ops)
     scheduler.next_issue = free
+    if last >= 0:
+        scheduler.greedy = 1
     return key

@@ -9,11 +9,13 @@ from warpsim.engine.jit import inline
 from warpsim.engine.registers import is_known, wait_of
 from warpsim.engine.rng import stream_of
 from warpsim.engine.schedulers import make_youngest
-from warpsim.engine.state import MAX_WARPS, NEVER_WRITTEN, Life, WarpState
+from warpsim.engine.state import MAX_WARPS, NEVER_WRITTEN, Kind, Life, WarpState
 from warpsim.engine.timetable import set_alarm
 
 _EMPTY, _RUNNING, _AT_BARRIER, _DRAINING = int(Life.EMPTY), int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
-_WAIT, _BARRIER, _LONG = int(WarpState.WAIT), int(WarpState.BARRIER), int(WarpState.LONG_SCOREBOARD)
+_WAIT, _BARRIER = int(WarpState.WAIT), int(WarpState.BARRIER)
+_LONG, _DRAIN = int(WarpState.LONG_SCOREBOARD), int(WarpState.DRAIN)
+_STORE = int(Kind.STORE)
 _NO_BARRIER, _DIFFERENT = -1, -2  # of a seat: nobody waits; warps wait at different barriers
 _NONE = -1  # of a seat: no block is to start
 
@@ -102,7 +104,7 @@ def start_block(machine, state, sm, seat, seat_number):
         index = sm.index * MAX_WARPS + slot
         warp = state.warps[at(index)]
         warp.life, warp.start, warp.requested = _RUNNING, now, 0
-        warp.last_return, warp.last_load_issue = now, now
+        warp.last_return, warp.last_access_issue, warp.last_access = now, now, 0
         warp.stream = stream_of(chip.seed, seat.block * chip.block_warps + warp_in_block)
         for register in range(chip.registers):
             state.registers[at(index * chip.registers + register)] = wait_until(NEVER_WRITTEN, 0, 0)
@@ -140,7 +142,8 @@ def retire_warp(machine, state, sm, slot, warp, last, end):
     """The last cycle of a warp that has issued `exit` is known; `end` is that of the window."""
     chip, clock, seat = machine.chip[0], state.clock[0], seat_of(machine, state, sm, slot)
     if last > warp.since:
-        warp.wait = wait_until(last, warp.last_load, _LONG)
+        is_store = machine.program[at(warp.last_access)].kind == _STORE
+        warp.wait = wait_until(last, warp.last_access, _DRAIN if is_store else _LONG)
         waits(machine, state, chip.scheduler_of[at(slot)], np.int64(warp.step), warp.since - 1, warp.wait)
     seat.retire = max(seat.retire, last)
     seat.unresolved -= 1
@@ -192,7 +195,7 @@ def arrive(machine, state, sm, slot, warp, barrier, gap, now):
     """A warp has issued a barrier instruction. False: a deadlock."""
     seat = seat_of(machine, state, sm, slot)
     warp.life, warp.since, warp.barrier = _AT_BARRIER, now, barrier
-    warp.wait = wait_until(now + gap, barrier, _WAIT)
+    warp.wait = wait_until(now + gap, barrier, machine.classes[at(machine.program[at(barrier)].op)].after)
     seat.barrier = barrier if seat.waiting == 0 or seat.barrier == barrier else _DIFFERENT
     seat.waiting += 1
     return release_if_complete(machine, state, sm, slot, now)

@@ -21,33 +21,42 @@ _DRAINING = int(Life.DRAINING)
 
 
 @inline
-def access(machine, state, sm, index, warp, step, cycle):
-    """A warp issues a load or a store: it hits L1, or leaves a request. Returns when the data is back, perhaps UNKNOWN."""
+def access(machine, state, sm, index, warp, step, cycle, queued):
+    """A warp issues a load or a store, which waits in the queue of its unit: it hits L1, or leaves a request.
+
+    Returns when the data is back, perhaps UNKNOWN.
+    """
     detail, kind = machine.details[at(step)], np.int64(machine.program[at(step)].kind)
     stream = warp.stream
     warp.stream = memory.after_access(stream, detail)
     if memory.hits_l1(stream, detail):
-        returns = cycle + memory.latency_in_l1(machine, detail)
-        if kind == _LOAD:
+        returns = cycle + queued + memory.latency_in_l1(machine, detail)
+        if is_awaited(kind, detail):
             note_return(machine, state, index, warp, step, cycle, returns)
         note_flight(machine, state, sm, kind, returns)
         return returns
-    leave_request(state, sm, index, stream, step, cycle)
+    leave_request(state, sm, index, stream, step, cycle, queued)
     sm.sent[at(kind - _LOAD)] += 1
-    if kind == _LOAD:
+    if is_awaited(kind, detail):
         warp.requested += 1
-        if machine.chip[0].loads_per_warp > 0:
-            state.returns[at(index), soonest_return(state, index)] = UNKNOWN
+    if kind == _LOAD and machine.chip[0].loads_per_warp > 0:
+        state.returns[at(index), soonest_return(state, index)] = UNKNOWN
     return np.int64(UNKNOWN)
 
 
 @inline
-def leave_request(state, sm, index, stream, step, cycle):
+def is_awaited(kind, detail):
+    """Returns whether a warp that has issued `exit` waits for an access: for every load, and for stores that drain."""
+    return kind == _LOAD or detail.drain >= 0.0
+
+
+@inline
+def leave_request(state, sm, index, stream, step, cycle, queued):
     """Appends a request to those of the window."""
     clock = state.clock[0]
     request = state.requests[at(clock.requests)]
     clock.requests += 1
-    request.cycle, request.stream, request.warp, request.step = cycle, stream, index, step
+    request.cycle, request.stream, request.warp, request.step, request.queued = cycle, stream, index, step, queued
     state.in_cycle[at(cycle - sm.begin)] += 1
 
 
@@ -69,9 +78,15 @@ def sort_requests(state, begin, end):
 
 @inline
 def note_return(machine, state, index, warp, step, cycle, returns):
-    """Notes when a load that issued at `cycle` is back: for its warp, and in the latency statistics."""
-    if returns > warp.last_return or (returns == warp.last_return and cycle < warp.last_load_issue):
-        warp.last_return, warp.last_load_issue, warp.last_load = returns, cycle, step
+    """Notes when an access that issued at `cycle` is back: for its warp, and of a load in the latency statistics."""
+    is_load = np.int64(machine.program[at(step)].kind) == _LOAD
+    sooner = cycle < warp.last_access_issue
+    if np.int64(machine.program[at(warp.last_access)].kind) != np.int64(machine.program[at(step)].kind):
+        sooner = is_load
+    if returns > warp.last_return or (returns == warp.last_return and sooner):
+        warp.last_return, warp.last_access_issue, warp.last_access = returns, cycle, step
+    if not is_load:
+        return
     if machine.chip[0].loads_per_warp > 0:
         state.returns[at(index), soonest_return(state, index)] = returns
     memory.count_latency(state.tally[0], returns - cycle)
@@ -79,8 +94,8 @@ def note_return(machine, state, index, warp, step, cycle, returns):
 
 @inline
 def note_served(machine, state, index, warp, step, cycle, returns):
-    """Notes when a load is back that left a request at `cycle`."""
-    if machine.chip[0].loads_per_warp > 0:
+    """Notes when an access is back that left a request at `cycle`."""
+    if np.int64(machine.program[at(step)].kind) == _LOAD and machine.chip[0].loads_per_warp > 0:
         for i in range(state.returns.shape[1]):
             if state.returns[at(index), at(i)] == UNKNOWN:
                 state.returns[at(index), at(i)] = np.int64(0)  # the place is kept for this return
@@ -100,8 +115,9 @@ def serve(machine, state, begin, end):
         request = state.requests[at(state.order[at(place)])]
         index, step, cycle = request.warp, np.int64(request.step), request.cycle
         kind = np.int64(machine.program[at(step)].kind)
-        returns = cycle + memory.latency(machine, state, request.stream, cycle, machine.details[at(step)])
-        if kind == _LOAD:
+        detail = machine.details[at(step)]
+        returns = cycle + request.queued + memory.latency(machine, state, request.stream, cycle, detail)
+        if is_awaited(kind, detail):
             note_served(machine, state, index, state.warps[at(index)], step, cycle, returns)
         note_flight(machine, state, state.sms[at(index // MAX_WARPS)], kind, returns)
     state.clock[0].requests = 0

@@ -37,11 +37,11 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
     index = sm.index * MAX_WARPS + slot
     ins = machine.program[at(step)]
     kind, op, gap = np.int64(ins.kind), np.int64(ins.op), np.int64(ins.gap)
-    occupy(machine, state, sm, s, ins, cycle)
+    queued = occupy(machine, state, sm, s, ins, cycle)
     note_shared_issue(machine, sm, s, op)
-    following, ready = step + 1, cycle + ins.latency
+    following, ready = step + 1, cycle + queued + ins.latency
     if kind == _LOAD or kind == _STORE:
-        ready = access(machine, state, sm, index, warp, step, cycle)
+        ready = access(machine, state, sm, index, warp, step, cycle, queued)
         close_if_full(machine, state, sm, kind, cycle, cycle + 1)
     elif kind == _BRANCH:
         detail = machine.details[at(step)]
@@ -82,10 +82,10 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
             warp.wait = known_wait_from(cycle, ins)
             time = alarm(sm, scheduler, slot, warp.wait)
         elif ins.awaited:
-            warp.wait = wait_until(cycle + gap, step, _WAIT)
+            warp.wait = wait_until(cycle + gap, step, machine.classes[at(ins.op)].after)
             sm.pending |= bit(slot)
         else:
-            warp.wait = wait_until(cycle + gap, step, _WAIT)
+            warp.wait = wait_until(cycle + gap, step, machine.classes[at(ins.op)].after)
             wait = wait_of(machine, state, index, np.int64(warp.step), warp.wait)
             if is_known(wait):
                 waits(machine, state, s, np.int64(warp.step), cycle, wait)

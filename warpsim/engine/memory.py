@@ -104,7 +104,7 @@ def latency_in_l1(machine, detail):
     added = 0.0
     for request in range(detail.requests):
         added = max(added, delay_of(chip, detail, request))
-    return whole(chip.l1_latency + added)
+    return whole((detail.drain if detail.drain >= 0.0 else chip.l1_latency) + added)
 
 
 @inline
@@ -145,6 +145,8 @@ def latency(machine, state, stream, now, detail):
         state.window[now // BUCKET_CYCLES % WINDOW_BUCKETS] += detail.requests * detail.request_bytes
     else:
         raise ValueError("unknown memory model")
+    if detail.drain >= 0.0:
+        base = detail.drain
 
     if not in_l2:
         state.tally[0].moved_bytes += detail.requests * detail.request_bytes

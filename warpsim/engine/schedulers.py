@@ -21,12 +21,15 @@ from warpsim.engine.lanes import (
 from warpsim.engine.rng import advance, mix, uniform
 from warpsim.engine.state import Policy
 
-_LRR, _GTO, _OLDEST = int(Policy.LRR), int(Policy.GTO), int(Policy.OLDEST)
+_LRR, _GTO, _OLDEST, _GTY = int(Policy.LRR), int(Policy.GTO), int(Policy.OLDEST), int(Policy.GTY)
 
 
 @inline
 def greedy_then_oldest(ages, age):
-    """The warp that issued last, which has an age, then the others by age (Rogers, O'Connor & Aamodt 2012)."""
+    """The warp that issued last, which has an age, then the others by age (Rogers, O'Connor & Aamodt 2012).
+
+    With the policy `gty`, ages count from the youngest (Huerta et al. 2025).
+    """
     return where_same(ages, age, filled(np.int64(0), ages), one_more_below(ages, age))
 
 
@@ -38,7 +41,7 @@ def next_ranks(policy, ages, ranks, greedy, rank):
     """
     if policy == _LRR:
         return ranks_behind(ranks, rank), greedy
-    if policy == _GTO:
+    if policy == _GTO or policy == _GTY:
         # the ranks of warps older than the greedy one are one more than their ages
         age = where_same(rank, filled(np.int64(0), rank), greedy, one_less_up_to(rank, greedy))
         return greedy_then_oldest(ages, age), age
@@ -58,13 +61,15 @@ def rank_after_issue(policy, scheduler, lane):
     ranks = load(scheduler.ranks)
     rank = filled(np.int64(scheduler.ranks[at(lane)]), ranks)
     store(scheduler.ranks, next_ranks(policy, load(scheduler.ages), ranks, greedy_age(scheduler), rank)[0])
+    scheduler.greedy = 1
 
 
 @inline
 def end_greed(policy, scheduler):
     """The warp that issued last has left."""
-    if policy == _GTO:
+    if policy == _GTO or policy == _GTY:
         store(scheduler.ranks, load(scheduler.ages))
+        scheduler.greedy = 0
 
 
 @inline
@@ -79,13 +84,16 @@ def drawn(scheduler, lanes):
 @inline
 def make_youngest(policy, scheduler, lane):
     """A warp has been launched into a lane: it is younger than all others."""
-    age = scheduler.ages[lane]
+    age, first_age = scheduler.ages[lane], 0 if policy == _GTY else len(scheduler.ages) - 1
+    foremost = first(lanes_equal(load(scheduler.ranks), np.int64(0)))  # the greedy warp, or the first by age
     for other in range(len(scheduler.ages)):
-        if scheduler.ages[other] > age:
+        if policy == _GTY and scheduler.ages[other] < age:
+            scheduler.ages[other] += 1
+        elif policy != _GTY and scheduler.ages[other] > age:
             scheduler.ages[other] -= 1
-    scheduler.ages[lane] = len(scheduler.ages) - 1
-    foremost = first(lanes_equal(load(scheduler.ranks), np.int64(0)))  # the greedy warp, or the oldest
-    if policy == _GTO and foremost != lane:
-        store(scheduler.ranks, greedy_then_oldest(load(scheduler.ages), greedy_age(scheduler)))
-    elif policy == _GTO or policy == _OLDEST:
+    scheduler.ages[lane] = first_age
+    if (policy == _GTO or (policy == _GTY and scheduler.greedy)) and foremost != lane:
+        ages = load(scheduler.ages)
+        store(scheduler.ranks, greedy_then_oldest(ages, filled(np.int64(scheduler.ages[at(foremost)]), ages)))
+    elif policy == _GTO or policy == _OLDEST or policy == _GTY:
         store(scheduler.ranks, load(scheduler.ages))

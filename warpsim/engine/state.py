@@ -17,6 +17,7 @@ class Policy(IntEnum):
     GTO = 1
     OLDEST = 2
     RANDOM = 3
+    GTY = 4
 
 
 class MemoryModel(IntEnum):
@@ -53,6 +54,14 @@ class WarpState(IntEnum):
     MATH_PIPE_THROTTLE = 6
     MIO_THROTTLE = 7
     LG_THROTTLE = 8
+    DISPATCH_STALL = 9
+    DRAIN = 10
+    BRANCH_RESOLVING = 11
+    NO_INSTRUCTION = 12
+    IMC_MISS = 13
+    MEMBAR = 14
+    SLEEPING = 15
+    TEX_THROTTLE = 16  # never the reason of a wait, which has REASON_BITS
 
 
 class Life(IntEnum):
@@ -149,7 +158,12 @@ CLASS = np.dtype(
         ("refusable", "i8"),  # 1: the unit, or a limit of the SM, can refuse an instruction of the program
         ("dependency", "i8"),  # WarpState of a wait for a result
         ("throttle", "i8"),  # WarpState of a wait for the unit
-        ("unused", "i8"),
+        ("after", "i8"),  # WarpState of the gap after an instruction
+        # The queue of each scheduler in front of the unit
+        ("queue", "i8"),  # its entries; 0: there is none
+        ("lead", "i8"),  # cycles from issue until an instruction can leave it
+        ("address", "i8"),  # cycles between two instructions that leave it
+        ("queue_row", "i8"),  # its number among the queues of a scheduler
     ]
 )
 
@@ -191,6 +205,7 @@ DETAIL = np.dtype(
         ("asked_bytes", "f8"),  # bytes that the threads asked for
         ("l1_hit", "f8"),  # probability of a hit in L1
         ("l2_hit", "f8"),  # probability of a hit in L1 or L2
+        ("drain", "f8"),  # cycles: unloaded latency of a store for which its warp waits; negative: none
         # Of a branch, of a loop's end, of a jump
         ("taken_gap", "i8"),  # cycles
         ("target", "i8"),  # step
@@ -211,13 +226,13 @@ WARP = np.dtype(
         ("stream", "u8"),  # random stream
         ("since", "i8"),  # cycle: the present wait is counted from the cycle after it, where it is not counted yet
         ("start", "i8"),  # first cycle
-        ("last_return", "i8"),  # cycle at which its last load is back, of the loads whose return is known
-        ("last_load_issue", "i8"),  # cycle in which that load issued
-        ("last_load", "i4"),  # step of that load
+        ("last_return", "i8"),  # cycle at which its last access is back, of those that it waits for whose return is known
+        ("last_access_issue", "i8"),  # cycle in which that access issued
+        ("last_access", "i4"),  # step of that access
         ("step", "i4"),  # its next step
         ("barrier", "i4"),  # step of the barrier that held it last
         ("life", "i2"),  # Life
-        ("requested", "i2"),  # loads whose return is not known yet
+        ("requested", "i2"),  # accesses that it waits for whose return is not known yet
     ]
 )
 
@@ -262,7 +277,8 @@ REQUEST = np.dtype(
         ("cycle", "i8"),  # of its issue
         ("stream", "u8"),  # the warp's stream at that issue
         ("warp", "i8"),  # its place among the warp slots of the chip
-        ("step", "i4"),
+        ("queued", "i8"),  # cycles that it waited in the queue of its unit
+        ("step", "i8"),
     ]
 )
 
@@ -328,11 +344,12 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
         # By lane; lanes.py explains the format of times and ranks
         ("wakes", "u2", lanes),  # time before which the warp does not issue, and NEVER where that is not known
         ("ranks", "u2", lanes),  # the lowest one goes first, of warps that can issue in the same cycle
-        ("ages", "u2", lanes),  # 0: the oldest
+        ("ages", "u2", lanes),  # 0: the oldest; with the policy `gty` the youngest
         ("ops", "u2", lanes),  # class of the warp's next step
         ("delays", "u2", lanes),  # `own_delay` of that step
         ("next_issue", "i8"),  # first cycle in which it can issue again
         ("stream", "u8"),  # random stream, for the policy `random`
+        ("greedy", "i8"),  # 1: the warp of rank 0 issued last
         # Of the warp that is picked
         ("lane", "i8"),
         ("cycle", "i8"),  # in which it is to issue
@@ -372,6 +389,7 @@ class State(NamedTuple):
     registers: Array  # int64[W * registers]: when a register can be read, and the step that wrote it, in one word
     loops: Array  # int64[W, loops]: trips left; negative: endless
     returns: Array  # int64[W, loads_per_warp]: cycles at which the warp's latest loads return
+    queues: Array  # int64[K of all SMs * queues, 2 + most entries]: the oldest entry, next address, when entries leave (units.py)
     flights: Array  # int64[2 * M, most of per_sm]: for each SM a heap of return times of loads, and one of stores
     first_seat: Array  # int64[LONGEST_WINDOW]: by cycle of the window, a seat in which a block starts; negative: none
     # The memory system
@@ -397,6 +415,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     chip = machine.chip[0]
     sms, schedulers, steps = int(chip.sms), int(chip.schedulers), len(machine.program)
     slots, warps = int(chip.seats * chip.block_warps), sms * MAX_WARPS
+    queues = int((machine.classes.queue_row + 1).max(initial=0))
     lanes = next(lanes for lanes in (16, 32, 64) if lanes * schedulers >= slots)
 
     def records(count: int, dtype: np.dtype[Any]) -> Records:
@@ -413,6 +432,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         registers=np.zeros(warps * int(chip.registers), np.int64),
         loops=np.zeros((warps, max(1, machine.loops)), np.int64),
         returns=np.zeros((warps, max(1, int(chip.loads_per_warp))), np.int64),
+        queues=np.zeros((sms * schedulers * queues, 2 + int(machine.classes.queue.max(initial=0))), np.int64),
         flights=np.zeros((2 * sms, max(1, int(chip.per_sm.max()))), np.int64),
         first_seat=np.full(LONGEST_WINDOW, -1),
         requests=np.empty(2 * sms * schedulers * int(chip.window), REQUEST).view(np.recarray),

@@ -16,12 +16,41 @@ def unit_of(facts, s):
 
 
 @inline
+def queue_of(machine, state, sm, s, facts):
+    """Returns the row of `state.queues` for scheduler s and a unit: oldest entry, next address, when its entries leave."""
+    queues = len(state.queues) // len(state.schedulers)
+    return at((sm.index * machine.chip[0].schedulers + s) * queues + facts.queue_row)
+
+
+@inline
+def room_from(state, queue):
+    """Returns the first cycle from which a queue takes one more instruction: its entries leave in order, first the oldest one."""
+    return state.queues[queue, at(2 + state.queues[queue, 0])]
+
+
+@inline
+def unit_accepts(machine, state, sm, s, facts, cycle):
+    """Returns whether a unit takes one more instruction of scheduler s."""
+    if facts.queue > 0:
+        return room_from(state, queue_of(machine, state, sm, s, facts)) <= cycle
+    return sm.free[unit_of(facts, s)] < (cycle + 1) * machine.chip[0].tick
+
+
+@inline
+def unit_open_from(machine, state, sm, s, facts):
+    """Returns the first cycle from which a unit takes one more instruction of scheduler s."""
+    if facts.queue > 0:
+        return room_from(state, queue_of(machine, state, sm, s, facts))
+    return sm.free[unit_of(facts, s)] // machine.chip[0].tick
+
+
+@inline
 def accepts(machine, state, sm, s, op, cycle):
     """Returns whether the unit of a class, and the SM's limit of accesses in flight, take one more instruction."""
     facts = machine.classes[at(op)]
     if not facts.refusable:
         return True
-    if sm.free[unit_of(facts, s)] >= (cycle + 1) * machine.chip[0].tick:
+    if not unit_accepts(machine, state, sm, s, facts, cycle):
         return False
     return facts.access == 0 or admits(machine, state, sm, facts.access, cycle)
 
@@ -29,30 +58,48 @@ def accepts(machine, state, sm, s, op, cycle):
 @inline
 def retry_cycle(machine, state, sm, s, op, cycle):
     """Returns the first cycle in which a class that is refused now may be accepted."""
-    facts, tick = machine.classes[at(op)], machine.chip[0].tick
-    free = sm.free[unit_of(facts, s)]
-    if free >= (cycle + 1) * tick:
-        return free // tick
+    facts = machine.classes[at(op)]
+    if not unit_accepts(machine, state, sm, s, facts, cycle):
+        return unit_open_from(machine, state, sm, s, facts)
     return soonest_landing(state, sm, facts.access)
 
 
 @inline
 def occupy(machine, state, sm, s, ins, cycle):
-    """Issues an instruction to its unit; of a unit that never refuses nothing has to be noted."""
+    """Issues an instruction to its unit, of which nothing has to be noted if it never refuses. Returns the wait in its queue."""
     facts, tick = machine.classes[at(ins.op)], machine.chip[0].tick
     if not facts.refusable:
-        return
+        return np.int64(0)
     unit = unit_of(facts, s)
-    free = max(sm.free[unit], cycle * tick) + ins.unit_ticks
+    arrival = cycle + facts.lead
+    begin = max(sm.free[unit], arrival * tick)
+    free = begin + ins.unit_ticks
     sm.free[unit] = free
+    if facts.queue > 0:
+        return enter(state, sm, s, queue_of(machine, state, sm, s, facts), facts, cycle, begin // tick)
     if free >= (cycle + 2) * tick:
         refuses(state, sm, user_of(facts, s), facts.unit, cycle + 1, free // tick)
+    return np.int64(0)
+
+
+@inline
+def enter(state, sm, s, queue, facts, cycle, begin):
+    """An instruction enters the queue of a unit, which can serve it at cycle `begin`. Returns how long it waits there."""
+    arrival = cycle + facts.lead
+    address, oldest = max(state.queues[queue, 1], arrival), state.queues[queue, 0]
+    leaves = max(address, begin)
+    state.queues[queue, 1] = address + facts.address
+    state.queues[queue, at(2 + oldest)] = leaves
+    state.queues[queue, 0] = oldest + 1 if oldest + 1 < facts.queue else np.int64(0)
+    if room_from(state, queue) > cycle + 1:
+        refuses(state, sm, s, facts.unit, cycle + 1, room_from(state, queue))
+    return leaves - arrival
 
 
 @inline
 def user_of(facts, s):
-    """Returns scheduler s where each scheduler has a unit of a class, of which the facts are given; else -1, all of them."""
-    return s if facts.own_unit else np.int64(-1)
+    """Returns scheduler s where each has a unit, or a queue, of a class, of which the facts are given; else -1, all of them."""
+    return s if facts.own_unit or facts.queue > 0 else np.int64(-1)
 
 
 @inline
@@ -68,10 +115,10 @@ def carry_over(machine, state, sm, begin):
     chip = machine.chip[0]
     for i in range(len(machine.refusing)):
         facts = machine.classes[at(machine.refusing[at(i)])]
-        for s in range(chip.schedulers if facts.own_unit else 1):
-            free = sm.free[unit_of(facts, s)]
-            if free >= (begin + 1) * chip.tick:
-                refuses(state, sm, user_of(facts, np.int64(s)), facts.unit, begin, free // chip.tick)
+        for s in range(chip.schedulers if user_of(facts, np.int64(0)) == 0 else 1):
+            if not unit_accepts(machine, state, sm, s, facts, begin):
+                until = unit_open_from(machine, state, sm, s, facts)
+                refuses(state, sm, user_of(facts, np.int64(s)), facts.unit, begin, until)
         if facts.access:
             close_if_full(machine, state, sm, facts.access, begin, begin)
     for s in range(chip.schedulers):
@@ -85,7 +132,7 @@ def refused_now(machine, state, sm, s, op, cycle):
     """Notes that scheduler s cannot issue instructions of a class in this cycle, and which gate refuses them."""
     facts = machine.classes[at(op)]
     gate = facts.unit
-    if sm.free[unit_of(facts, s)] < (cycle + 1) * machine.chip[0].tick:
+    if unit_accepts(machine, state, sm, s, facts, cycle):
         gate = limit_gate(facts.access)
     refuses(state, sm, s, gate, cycle, cycle + 1)
 

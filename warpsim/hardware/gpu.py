@@ -152,6 +152,8 @@ class Memory(StrictModel):
         loads_per_warp: maximum number of loads in flight of a warp; None: no limit.
         loads_per_sm: maximum number of loads in flight of an SM; None: no limit.
         stores_per_sm: maximum number of stores in flight of an SM; None: no limit.
+        store_drain_cycles: unloaded latency of a store, after which its data has left the SM. With it, a warp stays resident
+            until its stores have left; None: a warp does not wait for its stores.
         l1_latency_cycles: latency of a hit in L1; None: unknown.
         l2_latency_cycles: latency of a hit in L2; None: unknown.
         distribution: latency quantiles, the name of a file in params/latency or a path.
@@ -172,6 +174,7 @@ class Memory(StrictModel):
     loads_per_warp: Annotated[int, Between(1, 1024)] | None = None
     loads_per_sm: Annotated[int, Between(1, 65536)] | None = None
     stores_per_sm: Annotated[int, Between(1, 65536)] | None = None
+    store_drain_cycles: Count | None = None
     l1_latency_cycles: Count | None = None
     l2_latency_cycles: Count | None = None
     distribution: Name
@@ -268,6 +271,8 @@ class Gpu(StrictModel):
         """Returns the description in JSON types; intervals are exact fractions as text. Options that are off are left out."""
         parts = self.model_dump(mode="json")
         parts["ops"] = operations.without_scopes(parts["ops"])
+        if parts["memory"]["store_drain_cycles"] is None:
+            del parts["memory"]["store_drain_cycles"]
         return {key: value for key, value in parts.items() if key != "units" or value}
 
     def identity(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from warpsim import units
 from warpsim.hardware import files as params
@@ -17,14 +17,34 @@ from warpsim.hardware.fields import Between, Count, Cycles, Interval, StrictMode
 Scope = Literal["scheduler", "sm"]
 
 
+Pipe = Literal["math", "mio", "lg", "none", "tex", "branch", "imc", "membar", "sleep"]
+
+MOST_QUEUED = 64
+"""Largest number of entries of a unit's queue."""
+
+
 class Unit(StrictModel):
-    """An execution unit that several operation classes share.
+    """An execution unit that a class names, so that several classes can share it, or so that it can have a queue.
 
     Attributes:
         scope: whether each scheduler or the SM has one.
+        queue: entries of the queue that each scheduler has in front of the unit; None: there is no queue, and an instruction
+            issues only when the unit is free.
+        lead_cycles: cycles from an issue until the instruction can leave the queue.
+        address_cycles: cycles between two instructions of a scheduler that leave the queue; 0: any number at once.
     """
 
     scope: Scope
+    queue: Annotated[int, Between(1, MOST_QUEUED)] | None = None
+    lead_cycles: Cycles = 0
+    address_cycles: Cycles = 0
+
+    @model_validator(mode="after")
+    def _fields_agree(self) -> Unit:
+        if self.queue is None and (self.lead_cycles or self.address_cycles):
+            given = f"{self.lead_cycles}, {self.address_cycles}"
+            raise ValueError(f"lead_cycles, address_cycles = {given}: must be left out without queue")
+        return self
 
 
 class Op(StrictModel):
@@ -48,7 +68,7 @@ class Op(StrictModel):
     unit: str | None = None
     scope: Scope
     gap_cycles: Count
-    pipe: Literal["math", "mio", "lg", "none"]
+    pipe: Pipe
     issue_slots: Annotated[int, Between(1, 10_000)] = 1
     latency_to: dict[str, Cycles] = Field(default_factory=dict)
     conflict_latency_cycles: Cycles = 0

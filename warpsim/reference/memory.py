@@ -103,13 +103,15 @@ class Memory:
         """Returns the number of servers of the slice: rounded, half up, and at least one."""
         return max(1, math.floor(of_chip * sms / of_sms + 0.5))
 
-    def access(self, t: int, access: Access, facts: Transactions, stream: Stream) -> int:
-        """Serves an access that issues in cycle `t`; returns its latency in whole cycles."""
+    def access(self, t: int, access: Access, facts: Transactions, stream: Stream, op: str = "load") -> int:
+        """Serves a load or a store that issues in cycle `t`; returns its latency in whole cycles."""
         u = stream.uniform()
         level = self.level(access, stream)
         draws = [stream.draw() for _ in range(facts.requests)]
 
         unloaded = self.unloaded_latency(t, u, level)
+        if op == "store" and self.facts.store_drain_cycles is not None:
+            unloaded = self.facts.store_drain_cycles
         waits = [self.wait(t, level, draw, facts.bytes_per_request) for draw in draws]
         delays = [0.0] * facts.requests
         if facts.requests > 1:

@@ -16,7 +16,7 @@ from warpsim.kernels import Kernel
 from warpsim.kernels.costs import Costs, costs_on
 from warpsim.reference.memory import Memory
 from warpsim.reference.sm import POLICIES, Scheduler, Seat, Sm, Unit
-from warpsim.reference.warp import Step, Warp, Write
+from warpsim.reference.warp import GAP, InFlight, Step, Warp, Write
 
 # Copies of the names in `results.schema`, on which the reference machine does not depend. A test asserts that they are equal.
 STATES = (
@@ -29,6 +29,14 @@ STATES = (
     "math_pipe_throttle",
     "mio_throttle",
     "lg_throttle",
+    "dispatch_stall",
+    "drain",
+    "branch_resolving",
+    "no_instruction",
+    "imc_miss",
+    "membar",
+    "sleeping",
+    "tex_throttle",
 )
 SLOTS = ("issued", "busy", "idle")
 
@@ -38,6 +46,11 @@ THROTTLE = {
     "none": "math_pipe_throttle",
     "mio": "mio_throttle",
     "lg": "lg_throttle",
+    "tex": "tex_throttle",
+    "branch": "math_pipe_throttle",
+    "imc": "mio_throttle",
+    "membar": "lg_throttle",
+    "sleep": "math_pipe_throttle",
 }
 
 
@@ -266,7 +279,7 @@ class Machine:
 
     def refusal(self, sm: Sm, scheduler: Scheduler, step: Step, t: int) -> str | None:
         """Returns the state of an eligible warp that is not issuable; None if it is issuable."""
-        if not self.unit(sm, scheduler, step).accepts(t):
+        if not self.unit(sm, scheduler, step).accepts(scheduler.index, t):
             return THROTTLE[self.gpu.ops[step.op].pipe]
         limits = {"load": self.gpu.memory.loads_per_sm, "store": self.gpu.memory.stores_per_sm}
         limit = limits.get(step.op)
@@ -281,7 +294,7 @@ class Machine:
     def stall_state(self, warp: Warp, t: int) -> str:
         """Returns the state of a warp that is not eligible (7)."""
         if warp.exited:
-            return "long_scoreboard"
+            return warp.last_access().state
         if warp.held(t):
             return "barrier"
         return warp.stall(self.gpu, warp.gap_end)[1]
@@ -295,13 +308,13 @@ class Machine:
             self.result.instructions[step.op] += 1
 
         costs, unit = self.costs(step), self.gpu.unit_of(step.op)
-        self.unit(sm, scheduler, step).occupy(t, costs.unit_cycles)
+        wait = self.unit(sm, scheduler, step).occupy(scheduler.index, t, costs.unit_cycles)
         if t in self.window:
             self.result.unit_cycles[unit] += costs.unit_cycles
         sm.note_issue(scheduler, unit)
         access, returns = costs.access, None
         if access is not None:
-            latency = self.memory.access(t, step.instruction.access, access, warp.stream)
+            latency = wait + self.memory.access(t, step.instruction.access, access, warp.stream, step.op)
             sm.returns[step.op].append(t + latency)
             if t in self.window:
                 self.result.asked_bytes += access.requested_bytes
@@ -309,11 +322,13 @@ class Machine:
             if step.op == "load":
                 returns = t + latency
                 warp.returns.append(returns)
-                warp.loads.append(step.place)
+                warp.accesses.append(InFlight(returns, "long_scoreboard", step.place))
                 if t in self.window:
                     self.result.load_latencies.append(latency)
+            elif self.gpu.memory.store_drain_cycles is not None:
+                warp.accesses.append(InFlight(t + latency, "drain", step.place))
         if step.instruction.dst is not None:
-            warp.writes[step.instruction.dst] = Write(op, t, costs, returns, step.place)
+            warp.writes[step.instruction.dst] = Write(op, t + wait, costs, returns, step.place)
 
         gap = costs.gap_cycles
         if step.op == "exit":
@@ -323,7 +338,7 @@ class Machine:
             warp.next = next(warp.program)  # this decides a conditional
             if warp.branch_taken:
                 gap = costs.taken_gap_cycles
-        warp.gap_end = max(warp.gap_end, t + gap)
+        warp.gap_end, warp.gap_state = max(warp.gap_end, t + gap), GAP[op.pipe]
         if step.op == "barrier":
             warp.barrier = warp.last_barrier = step.place
             self.arrive(sm, warp, t)
@@ -341,9 +356,9 @@ class Machine:
         return sm.seats[warp.slot // self.launch.block_warps]
 
     def exit(self, sm: Sm, warp: Warp, t: int) -> None:
-        """Retires the warp when its loads have returned, and the block with its last warp."""
+        """Retires the warp when its accesses have returned, and the block with its last warp."""
         warp.exited = True
-        warp.retired = max([t, *warp.returns])
+        warp.retired = max([t, *(access.returns for access in warp.accesses)])
         seat = self.block_of(sm, warp)
         if all(other.exited for other in seat.block):
             retirement = max(other.retired for other in seat.block)

@@ -6,26 +6,43 @@ Numbers in parentheses are sections of docs/model.md.
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.operations import Unit as UnitFacts
 from warpsim.reference.memory import Stream
 from warpsim.reference.warp import Warp
 
 
 class Unit:
-    """An execution unit of a scheduler or of the SM (2, 3)."""
+    """An execution unit of a scheduler or of the SM, perhaps with a queue of each scheduler (2, 3)."""
 
-    def __init__(self) -> None:
+    def __init__(self, facts: UnitFacts | None) -> None:
+        self.facts = facts if facts is not None and facts.queue is not None else None
         self.free = Fraction(0)
+        self.address_free: Counter[int] = Counter()  # by scheduler
+        self.departures: defaultdict[int, list[int]] = defaultdict(list)  # by scheduler
 
-    def accepts(self, t: int) -> bool:
-        return self.free < t + 1
+    def accepts(self, scheduler: int, t: int) -> bool:
+        if self.facts is None:
+            return self.free < t + 1
+        return sum(g > t for g in self.departures[scheduler]) < self.facts.queue
 
-    def occupy(self, t: int, cycles: Fraction) -> None:
-        self.free = max(self.free, Fraction(t)) + cycles
+    def occupy(self, scheduler: int, t: int, cycles: Fraction) -> int:
+        """Takes an instruction that issues in cycle `t`; returns how long it waits in the queue."""
+        arrival = t if self.facts is None else t + self.facts.lead_cycles
+        begin = max(self.free, Fraction(arrival))
+        self.free = begin + cycles
+        if self.facts is None:
+            return 0
+        address = max(self.address_free[scheduler], arrival)
+        self.address_free[scheduler] = address + self.facts.address_cycles
+        leaves = max(address, math.floor(begin))
+        self.departures[scheduler] = [g for g in self.departures[scheduler] if g > t] + [leaves]
+        return leaves - arrival
 
 
 class Scheduler:
@@ -50,6 +67,11 @@ def gto(scheduler: Scheduler, warps: list[Warp]) -> Warp:
     return scheduler.last if scheduler.last in warps else oldest(scheduler, warps)
 
 
+def gty(scheduler: Scheduler, warps: list[Warp]) -> Warp:
+    """Greedy then youngest: returns the warp of the last issue if it is issuable, otherwise the youngest issuable warp."""
+    return scheduler.last if scheduler.last in warps else max(warps, key=lambda warp: warp.number)
+
+
 def oldest(scheduler: Scheduler, warps: list[Warp]) -> Warp:
     """Returns the issuable warp that was launched first."""
     return min(warps, key=lambda warp: warp.number)
@@ -66,6 +88,7 @@ POLICIES: dict[str, Callable[[Scheduler, list[Warp]], Warp]] = {
     "gto": gto,
     "oldest": oldest,
     "random": random,
+    "gty": gty,
 }
 
 
@@ -86,7 +109,7 @@ class Sm:
         self.index = index
         self.schedulers = [Scheduler(s, Stream.of_scheduler(seed, index * n + s)) for s in range(n)]
         self.units = {
-            (gpu.unit_of(op), s): Unit()
+            (gpu.unit_of(op), s): Unit(gpu.units.get(gpu.unit_of(op)))
             for op, facts in gpu.ops.items()
             for s in (range(n) if facts.scope == "scheduler" else [None])
         }

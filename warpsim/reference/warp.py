@@ -15,8 +15,26 @@ from warpsim.kernels import Conditional, Instruction, Kernel, Loop
 from warpsim.kernels.costs import Costs
 from warpsim.reference.memory import Stream
 
-SCOREBOARD = {"math": "wait", "none": "wait", "mio": "short_scoreboard", "lg": "long_scoreboard"}
+SCOREBOARD = {
+    "math": "wait",
+    "none": "wait",
+    "mio": "short_scoreboard",
+    "lg": "long_scoreboard",
+    "tex": "long_scoreboard",
+    "branch": "wait",
+    "imc": "imc_miss",
+    "membar": "membar",
+    "sleep": "sleeping",
+}
 """Pipe of the writer -> state of a warp that waits for the register (7)."""
+
+GAP = dict.fromkeys(SCOREBOARD, "wait") | {
+    "branch": "branch_resolving",
+    "imc": "imc_miss",
+    "membar": "membar",
+    "sleep": "sleeping",
+}
+"""Pipe of an instruction -> state of a warp in the gap after it (7)."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +98,15 @@ class Write:
         return self.issue + self.costs.latency_cycles + to_consumer
 
 
+@dataclass(frozen=True)
+class InFlight:
+    """An access for which the end of its warp waits: the cycle of its return, the state of that wait, and its place."""
+
+    returns: int
+    state: str
+    place: str
+
+
 class Warp:
     """A launched warp. It is resident from cycle `start` to cycle R, inclusive."""
 
@@ -90,9 +117,10 @@ class Warp:
         self.start = start
         self.stream = Stream.of_warp(seed, number)
         self.gap_end = start
+        self.gap_state = "wait"
         self.writes: dict[str, Write] = {}
         self.returns: list[int] = []  # return cycles of its loads
-        self.loads: list[str] = []  # places of its loads
+        self.accesses: list[InFlight] = []  # its loads, and perhaps its stores
         self.last_issued = ""  # the place of its last instruction
         self.barrier: str | None = None  # the place of the barrier at which it waits
         self.last_barrier = ""  # the place of its latest barrier
@@ -120,7 +148,7 @@ class Warp:
     def stall(self, gpu: Gpu, gap_end: int) -> tuple[int, str, str]:
         """Returns the cycle in which the last constraint on the next step ends, its state, and the place of its cause (7)."""
         step = self.next
-        ends = [(gap_end, "wait", self.last_issued), (self.barrier_end, "barrier", self.last_barrier)]
+        ends = [(gap_end, self.gap_state, self.last_issued), (self.barrier_end, "barrier", self.last_barrier)]
         for register in (*step.instruction.src, step.instruction.dst):
             if register in self.writes:
                 write = self.writes[register]
@@ -129,6 +157,10 @@ class Warp:
         if step.op == "load" and limit is not None and len(self.returns) >= limit:
             ends.append((sorted(self.returns)[-limit], "lg_throttle", step.place))
         return max(ends, key=lambda end: end[0])  # max returns the first of equal ends
+
+    def last_access(self) -> InFlight:
+        """Returns the access that returns last; of equals a load rather than a store, and the first one issued (7)."""
+        return max(self.accesses, key=lambda access: (access.returns, access.state == "long_scoreboard"))
 
     def held(self, t: int) -> bool:
         """Returns whether a barrier holds the warp, up to and including the cycle of the last arrival (4, 7)."""
@@ -141,7 +173,7 @@ class Warp:
     def cause(self, t: int, gpu: Gpu) -> str:
         """Returns the place of the instruction that keeps the warp from being eligible (7)."""
         if self.exited:
-            return self.loads[self.returns.index(max(self.returns))]
+            return self.last_access().place
         return self.last_barrier if self.held(t) else self.stall(gpu, self.gap_end)[2]
 
     def eligible(self, t: int, gpu: Gpu) -> bool:

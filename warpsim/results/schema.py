@@ -31,6 +31,14 @@ STATES = (
     "math_pipe_throttle",
     "mio_throttle",
     "lg_throttle",
+    "dispatch_stall",
+    "drain",
+    "branch_resolving",
+    "no_instruction",
+    "imc_miss",
+    "membar",
+    "sleeping",
+    "tex_throttle",
 )
 """States of a warp. Each warp-cycle has exactly one."""
 

@@ -39,17 +39,16 @@ _MEMORY_MODELS = {model.name.lower(): model for model in MemoryModel}  # and poi
 
 _KINDS = {"load": Kind.LOAD, "store": Kind.STORE, "barrier": Kind.BARRIER, "branch": Kind.BRANCH, "exit": Kind.EXIT}
 _CONTROL = {"loop_begin": Kind.LOOP_BEGIN, "loop_end": Kind.LOOP_END, "jump": Kind.JUMP}
-_DEPENDENCY = {
-    "math": WarpState.WAIT,
-    "none": WarpState.WAIT,
-    "mio": WarpState.SHORT_SCOREBOARD,
-    "lg": WarpState.LONG_SCOREBOARD,
-}
-_THROTTLE = {
-    "math": WarpState.MATH_PIPE_THROTTLE,
-    "none": WarpState.MATH_PIPE_THROTTLE,
-    "mio": WarpState.MIO_THROTTLE,
-    "lg": WarpState.LG_THROTTLE,
+_STATES_OF_PIPES = {  # pipe -> states of a warp whose unit does not accept, that waits for a register, in a gap
+    "math": (WarpState.MATH_PIPE_THROTTLE, WarpState.WAIT, WarpState.WAIT),
+    "none": (WarpState.MATH_PIPE_THROTTLE, WarpState.WAIT, WarpState.WAIT),
+    "mio": (WarpState.MIO_THROTTLE, WarpState.SHORT_SCOREBOARD, WarpState.WAIT),
+    "lg": (WarpState.LG_THROTTLE, WarpState.LONG_SCOREBOARD, WarpState.WAIT),
+    "tex": (WarpState.TEX_THROTTLE, WarpState.LONG_SCOREBOARD, WarpState.WAIT),
+    "branch": (WarpState.MATH_PIPE_THROTTLE, WarpState.WAIT, WarpState.BRANCH_RESOLVING),
+    "imc": (WarpState.MIO_THROTTLE, WarpState.IMC_MISS, WarpState.IMC_MISS),
+    "membar": (WarpState.LG_THROTTLE, WarpState.MEMBAR, WarpState.MEMBAR),
+    "sleep": (WarpState.MATH_PIPE_THROTTLE, WarpState.SLEEPING, WarpState.SLEEPING),
 }
 
 
@@ -164,6 +163,7 @@ def _encode_classes(gpu: Gpu) -> tuple[np.recarray, np.ndarray]:
     units = list(dict.fromkeys(gpu.unit_of(name) for name in names))
     if len(units) > UNITS:
         raise ValueError(f"gpu.ops = {len(units)} units: must be at most {UNITS}; classes may share units")
+    queues = [unit for unit in units if unit in gpu.units and gpu.units[unit].queue is not None]
     accessing = {gpu.unit_of(name) for name in MEMORY_OPS}
     classes = np.zeros(2 * len(names), CLASS).view(np.recarray)
     latency_to = np.zeros((2, len(names), 2, len(names)), np.int64)
@@ -173,7 +173,12 @@ def _encode_classes(gpu: Gpu) -> tuple[np.recarray, np.ndarray]:
             record.unit, record.own_unit = units.index(unit), -(op.scope == "scheduler")
             record.shared = op.scope == "sm" or unit in accessing
             record.access = _KINDS[name] if name in MEMORY_OPS else 0
-            record.dependency, record.throttle = _DEPENDENCY[op.pipe], _THROTTLE[op.pipe]
+            record.throttle, record.dependency, record.after = _STATES_OF_PIPES[op.pipe]
+            record.queue, record.queue_row = 0, -1
+            if unit in queues:
+                facts = gpu.units[unit]
+                record.queue, record.queue_row = facts.queue, queues.index(unit)
+                record.lead, record.address = facts.lead_cycles, facts.address_cycles
         for consumer, cycles in op.latency_to.items():
             latency_to[0, number, :, names.index(consumer)] = cycles - op.latency_cycles
     return classes, latency_to.ravel()
@@ -185,7 +190,7 @@ def _share_of(servers: int, share: float) -> int:
 
 
 _Costs = tuple[tuple[int, ...], tuple[float, ...]]
-_NO_ACCESS: tuple[float, ...] = (0, 0, 0.0, 0.0, 0.0, 0.0)
+_NO_ACCESS: tuple[float, ...] = (0, 0, 0.0, 0.0, 0.0, 0.0, -1.0)
 
 
 def _costs(instruction: Instruction, gpu: Gpu, tick: int) -> _Costs:
@@ -195,7 +200,10 @@ def _costs(instruction: Instruction, gpu: Gpu, tick: int) -> _Costs:
     number = list(gpu.ops).index(instruction.op) + cost.own_latency * len(gpu.ops)
     busy = gpu.issue.interval_cycles * (cost.issue_slots + cost.reissues)
     timing = (kind, number, cost.gap_cycles, cost.latency_cycles, int(cost.unit_cycles * tick), busy)
-    access = _NO_ACCESS if cost.access is None else (*_requests(cost.access), *_hits(instruction, gpu))
+    access = _NO_ACCESS
+    if cost.access is not None:
+        drain = gpu.memory.store_drain_cycles if instruction.op == "store" else None
+        access = (*_requests(cost.access), *_hits(instruction, gpu), -1.0 if drain is None else drain)
     return timing, (*access, cost.taken_gap_cycles)
 
 

@@ -68,6 +68,9 @@ def _op(op: str, gpu: Gpu, parts: dict[str, Any], kernel: Kernel, costs: list[li
     if "unit" in parts:
         sharing = [other for other in gpu.ops if other in kernel.ops and gpu.unit_of(other) == gpu.unit_of(op)]
         read["unit"], read["scope"] = sharing[0], gpu.ops[op].scope
+        unit = gpu.units[gpu.unit_of(op)]
+        if unit.queue is not None:
+            read["queue"] = [unit.queue, unit.lead_cycles, unit.address_cycles]
     read["latency_to"] = {consumer: cycles for consumer, cycles in parts["latency_to"].items() if consumer in kernel.ops}
     if op in _WITHOUT_RESULT:
         del read["latency_cycles"]
@@ -101,6 +104,7 @@ def _memory(gpu: Gpu, parts: dict[str, Any], kernel: Kernel, memory: str, costs:
     keys = ["latency_cycles", "bandwidth_gbs"]
     keys += ["loads_per_warp", "loads_per_sm"] if "load" in kernel.ops else []
     keys += ["stores_per_sm"] if "store" in kernel.ops else []
+    keys += ["store_drain_cycles"] if "store" in kernel.ops and gpu.memory.store_drain_cycles is not None else []
     keys += ["distribution"] if memory in ("queue", "measured") else []
     keys += ["queue"] if memory == "queue" else []
     keys += ["transaction_latency_cycles"] if any(cost[0] in MEMORY_OPS and cost[2] > 0 for cost in costs) else []

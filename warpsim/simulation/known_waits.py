@@ -23,7 +23,6 @@ from warpsim.engine.state import (
     Kind,
     Machine,
     MemoryModel,
-    WarpState,
 )
 
 NOTHING = -1
@@ -46,6 +45,7 @@ def precompute_waits(machine: Machine, targets: Collection[int]) -> None:
     no_sooner: Any = (later[:, :, None] >= later[:, None, :]).all(axis=0)  # by two reader classes, for all writers
     no_sooner = no_sooner.tolist()
     extra, dependency = later.tolist(), machine.classes.dependency.tolist()
+    in_gap, queued = machine.classes.after.tolist(), (machine.classes.queue > 0).tolist()
     pairs, few_loads = chip.issue_width == 2, chip.loads_per_warp > 0
 
     following = _following(machine)
@@ -56,7 +56,7 @@ def precompute_waits(machine: Machine, targets: Collection[int]) -> None:
         for i in range(before, -1, -1):
             elapsed += delay[i]  # lower limit on the time from its issue to that of the next step
             if dst[i] == register:
-                return bool(kind[i] == Kind.COMPUTE and latency[i] + extra[op[i]][reader] < elapsed)
+                return bool(kind[i] == Kind.COMPUTE and not queued[op[i]] and latency[i] + extra[op[i]][reader] < elapsed)
             if register in registers[i] and no_sooner[op[i]][reader]:
                 return True  # it was ready when step i issued
             if i in targets or kind[i - 1] >= Kind.LOOP_BEGIN:
@@ -67,9 +67,9 @@ def precompute_waits(machine: Machine, targets: Collection[int]) -> None:
         if kind[i] != Kind.COMPUTE or after == NOTHING or (kind[after] == Kind.LOAD and few_loads):
             continue
         own = latency[i] + extra[op[i]][op[after]] if dst[i] in registers[after] else 0
-        if (own <= 0 and pairs) or max(own, gap[i]) > LONGEST_KNOWN_WAIT:
-            continue  # both may issue together, or the wait does not fit into a lane of the engine
-        delay[i], reason[i] = (own, dependency[op[i]]) if own > gap[i] else (gap[i], int(WarpState.WAIT))
+        if (own <= 0 and pairs) or max(own, gap[i]) > LONGEST_KNOWN_WAIT or (queued[op[i]] and dst[i] in registers[after]):
+            continue  # both may issue together, or the wait does not fit into a lane of the engine, or it depends on a queue
+        delay[i], reason[i] = (own, dependency[op[i]]) if own > gap[i] else (gap[i], in_gap[op[i]])
         if not all(is_ready(register, i) for register in registers[after] if register != dst[i]):
             delay[i], reason[i] = 0, 0
 
@@ -135,7 +135,8 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
         limited = access > 0 and chip.per_sm[access - 1] > 0
         contended = classes.own_unit[number] == 0 and chip.schedulers > 1
         alike = instructions & (unit == classes.unit[number])
-        refusable[number] = limited or contended or late[alike].any() or _may_pair_in_unit(machine, alike)
+        waiting = classes.queue[number] > 0
+        refusable[number] = limited or contended or waiting or late[alike].any() or _may_pair_in_unit(machine, alike)
 
     ordered = (kind == Kind.BARRIER) | (kind == Kind.EXIT) | (instructions & (classes.shared[op] > 0))
     program["ordered"] = ordered
@@ -153,6 +154,8 @@ def _least_latency(machine: Machine) -> int:
     least = float(chip.latency if chip.memory == MemoryModel.FIXED else machine.quantiles[:, 0].min())
     if (details["l2_hit"] > details["l1_hit"]).any():
         least = min(least, float(chip.l2_latency))
+    if (details["drain"] >= 0).any():
+        least = min(least, float(details["drain"].max()))
     return math.floor(least + 0.5)
 
 

@@ -23,7 +23,7 @@ from warpsim.simulation.identity import identity
 from warpsim.simulation.limits import MAX_CYCLES, check_limits
 from warpsim.simulation.trace import Trace
 
-POLICIES = ("lrr", "gto", "oldest", "random")
+POLICIES = ("lrr", "gto", "oldest", "random", "gty")
 """Scheduling policies (docs/model.md, section 3)."""
 
 MEMORY_MODELS = ("queue", "fixed", "measured")
