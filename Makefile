@@ -6,7 +6,7 @@ BIN = .venv/bin
 
 .PHONY: run test test-slurm verify bench lint docs clean
 
-run: .venv/installed  ## the cusp experiment on all chips: sweep, table and figure
+run: .venv/installed  ## the cusp experiment on all chips: a first figure, then sweep, table and figure
 	$(BIN)/warpsim experiment cusp --workers 2
 
 test: .venv/installed-test  ## the tests, in two processes
@@ -33,7 +33,7 @@ docs: .venv/installed-docs  ## the documentation site, into build/docs; warnings
 clean:  ## remove everything that the targets made, except results
 	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 
-.venv/installed: WHAT = .
+.venv/installed: WHAT = .[report,trace]
 .venv/installed-test: WHAT = .[test]
 .venv/installed-dev: WHAT = .[dev]
 .venv/installed-docs: WHAT = .[docs]

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import warpsim as ws
+from tests.support.small_plans import small_plan
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Conditional, Instruction, Kernel, Loop, mix
 from warpsim.results import provenance
 from warpsim.simulation.api import simulate
 from warpsim.simulation.point import from_provenance
+from warpsim.sweeps.local import sweep
 
 KEPLER = load_gpu("kepler")
 
@@ -63,3 +66,25 @@ def test_history_grows_by_a_line():
 def test_other_text_is_rejected(text):
     with pytest.raises(ValueError, match=r"^provenance: must be"):
         from_provenance(text)
+
+
+def test_it_does_not_fill_a_screen():
+    ds = ws.simulate("kepler", "mix", warps=4, sms=1, warmup=0, cycles=400)
+    assert len(ds.provenance) > 2000
+    assert len(ds._repr_html_().rpartition("class='xr-attrs'")[2]) < 1500
+    for shown in (repr(ds.provenance), str(ds.provenance)):
+        assert len(shown) < 130 and "from_provenance" in shown
+    assert json.loads(ds.provenance)["function"] == "simulate"
+    again = ws.simulate(**ws.from_provenance(ds.provenance))
+    assert again.equals(ds)
+
+
+def test_files_hold_the_whole_text(tmp_path):
+    ds = ws.simulate("kepler", "mix", warps=4, sms=1, warmup=0, cycles=400)
+    ds[["bandwidth"]].to_netcdf(tmp_path / "a.nc", engine="scipy")
+    ds[["bandwidth"]].to_zarr(tmp_path / "a.zarr", consolidated=False)
+    text = json.loads(ds.provenance)
+    assert json.loads(xr.load_dataset(tmp_path / "a.nc", engine="scipy").provenance) == text
+    assert json.loads(xr.open_zarr(tmp_path / "a.zarr", consolidated=False).provenance) == text
+    stored = sweep(small_plan(), tmp_path / "b.zarr")
+    assert len(str(stored.provenance)) < 130 and json.loads(stored.provenance)["function"] == "sweep"

@@ -18,6 +18,20 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 
+class Provenance(str):
+    """A provenance text. Printed, it is one line that says how to use it, so that it does not fill the screen of a notebook.
+
+    Everything else, such as `json.loads`, `from_provenance` and writing it to a file, has the whole text.
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"JSON text of {len(self)} characters; ws.simulate(**ws.from_provenance(ds.provenance)) repeats a run"
+
+    __repr__ = __str__
+
+
 def software() -> dict[str, str]:
     """Returns the versions of warpsim and of the software on which its numbers depend."""
     from warpsim import __version__
@@ -86,4 +100,4 @@ def attributes(provenance_json: str, entry: str) -> dict[str, str]:
     """Returns the attributes `source`, `history` and `provenance` of a result."""
     from warpsim import __version__
 
-    return {"source": f"warpsim {__version__}", "history": history(entry), "provenance": provenance_json}
+    return {"source": f"warpsim {__version__}", "history": history(entry), "provenance": Provenance(provenance_json)}

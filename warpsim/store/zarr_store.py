@@ -31,7 +31,7 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.metadata import ArrayV3Metadata
 
 import warpsim.results.accessor  # noqa: F401  # registers `ds.warpsim`
-from warpsim.results.provenance import read_call
+from warpsim.results.provenance import Provenance, read_call
 from warpsim.results.schema import SCHEMA_VERSION, SWEEP_VARIABLES, VALID, build_dataset
 from warpsim.store.grid import Layout, TileGrid
 from warpsim.store.inventory import ROOT, encoded, folder_files, wrong_files
@@ -204,6 +204,7 @@ def open_results(path: str | os.PathLike[str]) -> xr.Dataset:
     """
     store = open_store(path, read_only=True)
     dataset: xr.Dataset = xr.open_zarr(store.path, chunks=None)
+    dataset.attrs["provenance"] = Provenance(dataset.attrs.get("provenance", ""))
     return dataset[[declared.name for declared in SWEEP_VARIABLES]]
 
 

@@ -292,7 +292,7 @@ def _chips(thinned: Thinned) -> Iterator[tuple[str, NDArray[np.bool_]]]:
 def _provenance(attrs: Mapping[str, Any]) -> str:
     """Returns a table of program, history and settings, and the complete record in a section that can be unfolded."""
     rows = [("program", str(attrs.get("source", "unknown"))), ("history", str(attrs.get("history", "unknown")))]
-    text = str(attrs.get("provenance", ""))
+    text = attrs.get("provenance", "")
     try:
         record = json.loads(text)
         rows += [("software", ", ".join(f"{name} {version}" for name, version in record["software"].items()))]
