@@ -8,11 +8,13 @@ import pytest
 
 import warpsim as ws
 from warpsim.engine.bits import cause_of, end_of, reason_of, wait_until
-from warpsim.engine.state import MOST_STEPS, STATES, UNKNOWN
+from warpsim.engine.state import MOST_STEPS, REASON_BITS, UNKNOWN
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.latency import load_distribution
+from warpsim.hardware.operations import MAX_INTERVAL, MOST_QUEUED
 from warpsim.hardware.whatif import changed_gpu
 from warpsim.simulation.limits import MAX_CYCLES, MAX_TICKS, MAX_WAIT, executions
+from warpsim.units import MAX_SCHEDULERS
 
 MAXWELL = ws.load_gpu("maxwell")
 SHORT = {"warps": 64, "sms": 1, "warmup": 1_000, "cycles": 6_000}
@@ -70,13 +72,14 @@ def test_waits_within_the_limits_of_the_fields_fit_into_the_engine():
     reissues = 32 * 16  # more than the transactions of any access
     own = max(op.latency_cycles + conflict for op in gpu.ops.values())
     busy = max(gpu.issue.interval_cycles * (op.issue_slots + reissues) for op in gpu.ops.values())
-    assert max(own, busy, gpu.block_launch_cycles) < 2e10 < MAX_WAIT
+    queued = MOST_QUEUED * MAX_SCHEDULERS * (32 * MAX_INTERVAL + gpu.ops["alu"].gap_cycles)  # all wait for one unit
+    assert max(own, busy, queued, gpu.block_launch_cycles) < 2e10 < MAX_WAIT
     assert 2 * MAX_CYCLES + MAX_WAIT < UNKNOWN
     assert (2 * MAX_CYCLES + 10**6 * 32) * MAX_TICKS < 2**63
 
 
 def test_the_last_cycle_of_a_wait_fits_into_a_word_of_the_engine():
-    last, cause, reason = 2 * MAX_CYCLES + MAX_WAIT, MOST_STEPS - 1, STATES - 1
+    last, cause, reason = 2 * MAX_CYCLES + MAX_WAIT, MOST_STEPS - 1, (1 << REASON_BITS) - 1
     word = np.int64(wait_until(last, cause, reason))
     assert (end_of(word), cause_of(word), reason_of(word)) == (last, cause, reason)
 

@@ -3,7 +3,7 @@
 The engine holds the cycle in which a wait ends, together with the cause of the wait, in 64 bits, and takes cycles from 2**41 on
 as unknown (`engine.state`). Warm-up and counted cycles are at most `MAX_CYCLES` each, which leaves `MAX_WAIT` for a wait
 that begins at the end of a run. The limits of the numbers of a chip and of a kernel (`hardware.fields`,
-`kernels.statements`) hold every wait but one below 1.1e10 cycles. The exception is the wait for the memory, which adds up
+`kernels.statements`) hold every wait but one below 2e10 cycles. The exception is the wait for the memory, which adds up
 over the accesses in flight; `check_limits` bounds it, and the time of a finite grid.
 """
 
