@@ -9,9 +9,10 @@ import pytest
 import warpsim as ws
 from warpsim.engine.bits import cause_of, end_of, reason_of, wait_until
 from warpsim.engine.state import MOST_STEPS, REASON_BITS, UNKNOWN
+from warpsim.hardware.fields import MAX_INTERVAL
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.latency import load_distribution
-from warpsim.hardware.operations import MAX_INTERVAL, MOST_QUEUED
+from warpsim.hardware.operations import MOST_QUEUED
 from warpsim.hardware.whatif import changed_gpu
 from warpsim.simulation.limits import MAX_CYCLES, MAX_TICKS, MAX_WAIT, executions
 from warpsim.units import MAX_SCHEDULERS
