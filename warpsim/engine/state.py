@@ -5,6 +5,7 @@ its unit and range. An array inside a record has a fixed place in it, so that an
 """
 
 from enum import IntEnum
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -334,6 +335,7 @@ SCRATCH = np.dtype(
 )
 
 
+@cache
 def scheduler_record(lanes: int) -> np.dtype[Any]:
     """The record of a scheduler of up to so many warps: 16, 32 or 64.
 
@@ -449,17 +451,19 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         lives=np.empty((lives, 5), np.int64),
         changes=np.empty((changes, 3), np.int64),
     )
-    state.sms.index[:] = np.arange(sms)
-    state.sms.last_issue[:] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, UNITS)
-    dealt = np.arange(len(state.seats)).reshape(-1, sms).T  # blocks go to SMs in turn, seat by seat
-    state.seats.next_start[:], state.seats.next_block[:], state.seats.barrier[:] = 0, dealt.ravel(), -1
+    seats, records_of_sms, of_schedulers = np.asarray(state.seats), np.asarray(state.sms), np.asarray(state.schedulers)
+    records_of_sms["index"] = np.arange(sms)
+    records_of_sms["last_issue"] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, UNITS)
+    dealt = np.arange(len(seats)).reshape(-1, sms).T  # blocks go to SMs in turn, seat by seat
+    seats["next_block"], seats["barrier"] = dealt.ravel(), -1
     if chip.blocks >= 0:
-        state.seats.next_start[state.seats.next_block >= chip.blocks] = -1
-    state.clock[0].next_block = np.count_nonzero(state.seats.next_start >= 0)
-    state.schedulers.wakes[:] = NEVER
-    state.schedulers.ages[:] = state.schedulers.ranks[:] = 0 if chip.policy == Policy.RANDOM else np.arange(lanes)
+        seats["next_start"][seats["next_block"] >= chip.blocks] = -1
+    state.clock[0].next_block = np.count_nonzero(seats["next_start"] >= 0)
+    of_schedulers["wakes"] = NEVER
     if chip.policy == Policy.RANDOM:
-        state.schedulers.stream[:] = streams_of_schedulers(int(chip.seed), sms * schedulers)
+        of_schedulers["stream"] = np.array(streams_of_schedulers(int(chip.seed), sms * schedulers), np.uint64)
+    else:
+        of_schedulers["ages"] = of_schedulers["ranks"] = np.arange(lanes)
     return state
 
 

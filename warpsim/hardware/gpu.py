@@ -23,6 +23,7 @@ from warpsim.hardware import architectures, operations
 from warpsim.hardware import files as params
 from warpsim.hardware.fields import Between, Bytes, Count, Cycles, Finite, Name, NotNegative, Positive, StrictModel
 from warpsim.hardware.latency import load_distribution
+from warpsim.hardware.memo import kept_by_object
 from warpsim.hardware.operations import Op, Unit
 
 GPU_LABELS = ("name", "title", "architecture", "generation", "year")
@@ -280,12 +281,8 @@ class Gpu(StrictModel):
 
         The table of latency quantiles is represented by a hash of its numbers.
         """
-        parts = self.to_dict()
-        for label in GPU_LABELS:
-            del parts[label]
-        del parts["memory"]["measured"], parts["memory"]["queue"]["fit_rms_percent"]
-        parts["memory"]["distribution"] = self.latency_table
-        return parts
+        parts = _without_labels(self)
+        return parts | {"memory": parts["memory"] | {"distribution": self.latency_table}}
 
     @property
     def latency_table(self) -> str:
@@ -313,6 +310,16 @@ class Gpu(StrictModel):
     def unit_ipc(self, op: str) -> float:
         """Returns the rate of the units of an operation class in one SM, without conflicts, in instructions per cycle."""
         return float(self.units_per_sm(op) / self.ops[op].interval_cycles)
+
+
+@kept_by_object
+def _without_labels(gpu: Gpu) -> dict[str, Any]:
+    """Returns a chip in JSON types without what is only for people."""
+    parts = gpu.to_dict()
+    for label in GPU_LABELS:
+        del parts[label]
+    del parts["memory"]["measured"], parts["memory"]["queue"]["fit_rms_percent"]
+    return parts
 
 
 def list_gpus() -> list[str]:

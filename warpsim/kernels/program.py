@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import model_validator
 
 from warpsim.hardware.fields import Between, Bytes, Name, StrictModel
+from warpsim.hardware.memo import kept_by_object
 from warpsim.kernels.statements import (
     Access,
     Conditional,
@@ -80,11 +81,7 @@ class Kernel(StrictModel):
     @property
     def ops(self) -> frozenset[str]:
         """The operation classes that the program can issue, including "branch" for conditionals and "exit"."""
-        return frozenset(
-            {"exit"}
-            | {s.op for _, s in walk(self.body) if isinstance(s, Instruction)}
-            | {"branch" for _, s in walk(self.body) if isinstance(s, Conditional)}
-        )
+        return _ops(self)
 
     @property
     def endless(self) -> bool:
@@ -98,8 +95,22 @@ class Kernel(StrictModel):
         The labels are `name`, `title`, `source` and the comments of instructions. Two kernels that differ in
         nothing else have equal identities, and the same seeds and digests.
         """
-        parts: dict[str, Any] = _what_acts(self.model_dump(mode="json", exclude=set(KERNEL_LABELS)))
-        return parts
+        return dict(_without_labels(self))
+
+
+@kept_by_object
+def _ops(kernel: Kernel) -> frozenset[str]:
+    """Returns the operation classes that a program can issue."""
+    statements = [statement for _, statement in walk(kernel.body)]
+    issued = {s.op for s in statements if isinstance(s, Instruction)}
+    return frozenset({"exit"} | issued | {"branch" for s in statements if isinstance(s, Conditional)})
+
+
+@kept_by_object
+def _without_labels(kernel: Kernel) -> dict[str, Any]:
+    """Returns a kernel in JSON types, without the labels that are only for people."""
+    parts: dict[str, Any] = _what_acts(kernel.model_dump(mode="json", exclude=set(KERNEL_LABELS)))
+    return parts
 
 
 def _what_acts(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from warpsim.engine.state import (
     MOST_STEPS,
     STEP,
     UNITS,
+    Array,
     Kind,
     Machine,
     MemoryModel,
@@ -25,6 +27,7 @@ from warpsim.engine.state import (
 )
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.latency import load_distribution
+from warpsim.hardware.memo import kept_by_object
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.access import Transactions
 from warpsim.kernels.costs import costs_on
@@ -74,7 +77,7 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
     if missing:
         raise InvalidPoint(f"kernel: operation class {missing[0]!r} of {kernel.name}: {gpu.name} has {', '.join(gpu.ops)}")
     tick = ticks_per_cycle(gpu, kernel)
-    classes, latency_to = _encode_classes(gpu)
+    classes, latency_to = (facts.copy() for facts in _encode_classes(gpu))
 
     costs: dict[int, _Costs] = {}  # by the id of an instruction, because kernels repeat few instructions
     steps, details = [], []
@@ -93,12 +96,16 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((*access, *branch, step.loop, *step.trips))
     quantiles, loads = _latencies(gpu, memory, sms)
+    # The fields of a plain array of records are read several times as fast; the engine names them as attributes.
+    records: dict[str, Any] = {
+        "chip": _encode_chip(gpu, launch, scheduler, memory, sms, tick, len(program.registers)),
+        "program": np.array(steps, STEP),
+        "details": np.array(details, DETAIL),
+        "classes": classes,
+    }
     machine = Machine(
-        chip=_encode_chip(gpu, launch, scheduler, memory, sms, tick, len(program.registers)),
-        program=np.array(steps, STEP).view(np.recarray),
-        details=np.array(details, DETAIL).view(np.recarray),
+        **records,
         operands=np.array(operands, np.int32),
-        classes=classes,
         latency_to=latency_to,
         refusing=np.zeros(0, np.int64),
         quantiles=quantiles,
@@ -106,7 +113,8 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         loops=program.loops,
     )
     precompute_waits(machine, {step.target for step in program.steps})
-    return machine._replace(refusing=precompute_lookahead(machine))
+    refusing = precompute_lookahead(machine)
+    return machine._replace(refusing=refusing, **{name: array.view(np.recarray) for name, array in records.items()})
 
 
 def with_seed(machine: Machine, seed: int) -> Machine:
@@ -118,7 +126,7 @@ def with_seed(machine: Machine, seed: int) -> Machine:
 
 def _encode_chip(
     gpu: Gpu, launch: Launch, scheduler: str, memory: str, sms: int | None, tick: int, registers: int
-) -> np.recarray:
+) -> Array:
     """Returns the CHIP record; `precompute_lookahead` fills in the rest of its fields."""
     queue, share = gpu.memory.queue, 1.0 if sms is None else sms / gpu.sms
     simulated = gpu.sms if sms is None else sms
@@ -126,34 +134,35 @@ def _encode_chip(
     def rate(gbs: float, servers: int = 1) -> float:
         return units.gbs_to_bytes_per_cycle(gbs, gpu.clock_ghz) * share / servers
 
-    chip = np.zeros(1, CHIP).view(np.recarray)
+    chip = np.zeros(1, CHIP)
     record = chip[0]
-    record.sms, record.schedulers = simulated, gpu.sm.schedulers
-    record.seats, record.block_warps = launch.resident_blocks, launch.block_warps
-    record.issue_width, record.tick = gpu.issue.width, tick
-    record.policy, record.memory = _POLICIES[scheduler], _MEMORY_MODELS[memory]
-    record.block_launch = gpu.block_launch_cycles
+    record["sms"], record["schedulers"] = simulated, gpu.sm.schedulers
+    record["seats"], record["block_warps"] = launch.resident_blocks, launch.block_warps
+    record["issue_width"], record["tick"] = gpu.issue.width, tick
+    record["policy"], record["memory"] = _POLICIES[scheduler], _MEMORY_MODELS[memory]
+    record["block_launch"] = gpu.block_launch_cycles
     assert launch.resident_blocks is not None
     supply = simulated * launch.resident_blocks if launch.persistent else launch.blocks
     slots = np.arange(MAX_WARPS)
-    record.scheduler_of[:], record.lane_of[:] = slots % record.schedulers, slots // record.schedulers
-    record.seat_of[:] = slots // record.block_warps
-    record.blocks = -1 if supply is None else supply
-    record.loads_per_warp = gpu.memory.loads_per_warp or 0
-    record.per_sm[:] = gpu.memory.loads_per_sm or 0, gpu.memory.stores_per_sm or 0
-    record.latency = gpu.memory.latency_cycles
-    record.l1_latency, record.l2_latency = gpu.memory.l1_latency_cycles or 0, gpu.memory.l2_latency_cycles or 0
-    record.transaction_latency = gpu.memory.transaction_latency_cycles
-    record.crossbar_servers = _share_of(queue.crossbar_servers, share)
-    record.dram_servers = _share_of(queue.dram_servers, share)
-    record.crossbar_rate = rate(queue.crossbar_gbs, record.crossbar_servers)
-    record.dram_rate = rate(queue.dram_gbs, record.dram_servers)
-    record.peak_rate = rate(gpu.memory.bandwidth_gbs)
-    record.registers = registers
+    record["scheduler_of"][:], record["lane_of"][:] = slots % record["schedulers"], slots // record["schedulers"]
+    record["seat_of"][:] = slots // record["block_warps"]
+    record["blocks"] = -1 if supply is None else supply
+    record["loads_per_warp"] = gpu.memory.loads_per_warp or 0
+    record["per_sm"][:] = gpu.memory.loads_per_sm or 0, gpu.memory.stores_per_sm or 0
+    record["latency"] = gpu.memory.latency_cycles
+    record["l1_latency"], record["l2_latency"] = gpu.memory.l1_latency_cycles or 0, gpu.memory.l2_latency_cycles or 0
+    record["transaction_latency"] = gpu.memory.transaction_latency_cycles
+    record["crossbar_servers"] = _share_of(queue.crossbar_servers, share)
+    record["dram_servers"] = _share_of(queue.dram_servers, share)
+    record["crossbar_rate"] = rate(queue.crossbar_gbs, record["crossbar_servers"])
+    record["dram_rate"] = rate(queue.dram_gbs, record["dram_servers"])
+    record["peak_rate"] = rate(gpu.memory.bandwidth_gbs)
+    record["registers"] = registers
     return chip
 
 
-def _encode_classes(gpu: Gpu) -> tuple[np.recarray, np.ndarray]:
+@kept_by_object
+def _encode_classes(gpu: Gpu) -> tuple[Array, Array]:
     """Returns the CLASS records, and what consumers of each class see more than the writer's latency.
 
     Each class of the chip stands there twice, in the chip's order. Instructions with a latency of their own belong to the
@@ -165,20 +174,20 @@ def _encode_classes(gpu: Gpu) -> tuple[np.recarray, np.ndarray]:
         raise ValueError(f"gpu.ops = {len(units)} units: must be at most {UNITS}; classes may share units")
     queues = [unit for unit in units if unit in gpu.units and gpu.units[unit].queue is not None]
     accessing = {gpu.unit_of(name) for name in MEMORY_OPS}
-    classes = np.zeros(2 * len(names), CLASS).view(np.recarray)
+    classes = np.zeros(2 * len(names), CLASS)
     latency_to = np.zeros((2, len(names), 2, len(names)), np.int64)
     for number, (name, op) in enumerate(gpu.ops.items()):
         unit = gpu.unit_of(name)
         for record in (classes[number], classes[len(names) + number]):
-            record.unit, record.own_unit = units.index(unit), -(op.scope == "scheduler")
-            record.shared = op.scope == "sm" or unit in accessing
-            record.access = _KINDS[name] if name in MEMORY_OPS else 0
-            record.throttle, record.dependency, record.after = _STATES_OF_PIPES[op.pipe]
-            record.queue, record.queue_row = 0, -1
+            record["unit"], record["own_unit"] = units.index(unit), -(op.scope == "scheduler")
+            record["shared"] = op.scope == "sm" or unit in accessing
+            record["access"] = _KINDS[name] if name in MEMORY_OPS else 0
+            record["throttle"], record["dependency"], record["after"] = _STATES_OF_PIPES[op.pipe]
+            record["queue"], record["queue_row"] = 0, -1
             if unit in queues:
                 facts = gpu.units[unit]
-                record.queue, record.queue_row = facts.queue, queues.index(unit)
-                record.lead, record.address = facts.lead_cycles, facts.address_cycles
+                record["queue"], record["queue_row"] = facts.queue, queues.index(unit)
+                record["lead"], record["address"] = facts.lead_cycles, facts.address_cycles
         for consumer, cycles in op.latency_to.items():
             latency_to[0, number, :, names.index(consumer)] = cycles - op.latency_cycles
     return classes, latency_to.ravel()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.memo import kept_by_object
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Conditional, Instruction, Kernel
 from warpsim.kernels.access import conflict_ways
@@ -63,15 +64,15 @@ def _access_costs(kernel: Kernel, gpu: Gpu) -> Iterator[list[Any]]:
 
 def _op(op: str, gpu: Gpu, parts: dict[str, Any], kernel: Kernel, costs: list[list[Any]]) -> dict[str, Any]:
     """Returns what is read of an operation class."""
-    read = dict(parts)
-    own = _own_costs(op, kernel)
+    read, used = dict(parts), kernel.ops
+    own = _own_costs(kernel).get(op, frozenset[str]())
     if "unit" in parts:
-        sharing = [other for other in gpu.ops if other in kernel.ops and gpu.unit_of(other) == gpu.unit_of(op)]
+        sharing = [other for other in gpu.ops if other in used and gpu.unit_of(other) == gpu.unit_of(op)]
         read["unit"], read["scope"] = sharing[0], gpu.ops[op].scope
         unit = gpu.units[gpu.unit_of(op)]
         if unit.queue is not None:
             read["queue"] = [unit.queue, unit.lead_cycles, unit.address_cycles]
-    read["latency_to"] = {consumer: cycles for consumer, cycles in parts["latency_to"].items() if consumer in kernel.ops}
+    read["latency_to"] = {consumer: cycles for consumer, cycles in parts["latency_to"].items() if consumer in used}
     if op in _WITHOUT_RESULT:
         del read["latency_cycles"]
     if op == "exit":
@@ -89,22 +90,27 @@ def _op(op: str, gpu: Gpu, parts: dict[str, Any], kernel: Kernel, costs: list[li
     return read
 
 
-def _own_costs(op: str, kernel: Kernel) -> frozenset[str]:
+@kept_by_object
+def _own_costs(kernel: Kernel) -> dict[str, frozenset[str]]:
     """Returns the costs that all instructions of a class have of their own, so that those of the class are not read."""
-    statements = (statement for _, statement in walk(kernel.body))
-    issued = [s.branch if isinstance(s, Conditional) else s for s in statements if isinstance(s, Instruction | Conditional)]
-    given = [i.cost.given if i.cost else frozenset[str]() for i in issued if i.op == op]
-    return frozenset.intersection(*given) if given and op != "exit" else frozenset()
+    given: dict[str, frozenset[str]] = {}
+    for _, statement in walk(kernel.body):
+        if isinstance(statement, Instruction | Conditional):
+            issued = statement.branch if isinstance(statement, Conditional) else statement
+            own = issued.cost.given if issued.cost else frozenset[str]()
+            given[issued.op] = own & given.get(issued.op, own)
+    return {op: own for op, own in given.items() if op != "exit"}
 
 
 def _memory(gpu: Gpu, parts: dict[str, Any], kernel: Kernel, memory: str, costs: list[list[Any]]) -> dict[str, Any]:
     """Returns what is read of the memory system."""
-    if not kernel.ops.intersection(MEMORY_OPS):
+    used = kernel.ops
+    if not used.intersection(MEMORY_OPS):
         return {}
     keys = ["latency_cycles", "bandwidth_gbs"]
-    keys += ["loads_per_warp", "loads_per_sm"] if "load" in kernel.ops else []
-    keys += ["stores_per_sm"] if "store" in kernel.ops else []
-    keys += ["store_drain_cycles"] if "store" in kernel.ops and gpu.memory.store_drain_cycles is not None else []
+    keys += ["loads_per_warp", "loads_per_sm"] if "load" in used else []
+    keys += ["stores_per_sm"] if "store" in used else []
+    keys += ["store_drain_cycles"] if "store" in used and gpu.memory.store_drain_cycles is not None else []
     keys += ["distribution"] if memory in ("queue", "measured") else []
     keys += ["queue"] if memory == "queue" else []
     keys += ["transaction_latency_cycles"] if any(cost[0] in MEMORY_OPS and cost[2] > 0 for cost in costs) else []

@@ -37,16 +37,16 @@ def precompute_waits(machine: Machine, targets: Collection[int]) -> None:
     """
     chip, program = machine.chip[0], machine.program
     kind, op, dst, gap, latency = (program[name].tolist() for name in ("kind", "op", "dst", "gap", "latency"))
-    spans = zip(program.operands.tolist(), program.operands_end.tolist(), strict=True)
+    spans = zip(program["operands"].tolist(), program["operands_end"].tolist(), strict=True)
     used = machine.operands.tolist()
     registers = [used[begin:end] for begin, end in spans]
     delay, reason = [0] * len(program), [0] * len(program)
     later = machine.latency_to.reshape(len(machine.classes), -1)
     no_sooner: Any = (later[:, :, None] >= later[:, None, :]).all(axis=0)  # by two reader classes, for all writers
     no_sooner = no_sooner.tolist()
-    extra, dependency = later.tolist(), machine.classes.dependency.tolist()
-    in_gap, queued = machine.classes.after.tolist(), (machine.classes.queue > 0).tolist()
-    pairs, few_loads = chip.issue_width == 2, chip.loads_per_warp > 0
+    extra, dependency = later.tolist(), machine.classes["dependency"].tolist()
+    in_gap, queued = machine.classes["after"].tolist(), (machine.classes["queue"] > 0).tolist()
+    pairs, few_loads = chip["issue_width"] == 2, chip["loads_per_warp"] > 0
 
     following = _following(machine)
 
@@ -73,18 +73,18 @@ def precompute_waits(machine: Machine, targets: Collection[int]) -> None:
         if not all(is_ready(register, i) for register in registers[after] if register != dst[i]):
             delay[i], reason[i] = 0, 0
 
-    program.delay[:], program.reason[:] = delay, reason
-    overwritten = (program.delay > 0) & (program.dst == program.dst[following])
-    program.known_dst[overwritten] = NOTHING
+    program["delay"][:], program["reason"][:] = delay, reason
+    overwritten = (program["delay"] > 0) & (program["dst"] == program["dst"][following])
+    program["known_dst"][overwritten] = NOTHING
     cause = np.arange(len(program)) << REASON_BITS
-    program.known_wait[:] = (program.delay << CAUSE_BITS + REASON_BITS) | cause | program.reason
-    program.following, program.next_op = following, program.op[following]
-    program.may_pair, program.awaited = _together(machine, following, registers)
+    program["known_wait"][:] = (program["delay"] << CAUSE_BITS + REASON_BITS) | cause | program["reason"]
+    program["following"], program["next_op"] = following, program["op"][following]
+    program["may_pair"], program["awaited"] = _together(machine, following, registers)
 
 
 def _following(machine: Machine) -> list[int]:
     """Returns for each step the instruction that certainly follows, at no cost and without a draw, or NOTHING."""
-    kind, target, low = machine.program.kind.tolist(), machine.details.target.tolist(), machine.details.low.tolist()
+    kind, target, low = machine.program["kind"].tolist(), machine.details["target"].tolist(), machine.details["low"].tolist()
     certain = [NOTHING] * len(kind)
     for i in range(len(kind) - 1):
         step, passed = i + 1, 0
@@ -98,14 +98,14 @@ def _following(machine: Machine) -> list[int]:
 def _together(machine: Machine, following: list[int], registers: list[list[int]]) -> tuple[list[bool], list[bool]]:
     """Returns for each step whether the next one may issue in the same cycle, and whether it waits for what this one loads."""
     chip, program = machine.chip[0], machine.program
-    kind, dst, delay = program.kind.tolist(), program.dst.tolist(), program.delay.tolist()
-    misses = (machine.details.l1_hit == 0).tolist()
+    kind, dst, delay = program["kind"].tolist(), program["dst"].tolist(), program["delay"].tolist()
+    misses = (machine.details["l1_hit"] == 0).tolist()
     pairs, awaited = [], []
     for i, after in enumerate(following):
         load, certain = kind[i] == Kind.LOAD, after != NOTHING
         awaited.append(load and misses[i] and certain and dst[i] in registers[after])
         alone = awaited[i] or delay[i] > 0 or (load and certain and kind[after] == Kind.LOAD)
-        pairs.append(bool(chip.issue_width == 2 and kind[i] <= Kind.STORE and not alone))
+        pairs.append(bool(chip["issue_width"] == 2 and kind[i] <= Kind.STORE and not alone))
     return pairs, awaited
 
 
@@ -119,30 +119,30 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
         The classes that are refusable; int64[n].
     """
     chip, program = machine.chip[0], machine.program
-    kind, op, delay = (np.asarray(program[name]) for name in ("kind", "op", "delay"))
+    kind, op, delay = (program[name] for name in ("kind", "op", "delay"))
     instructions = kind < Kind.LOOP_BEGIN
-    launch = max(int(chip.block_launch), 1)
+    launch = max(int(chip["block_launch"]), 1)
     window = max(1, min(LONGEST_WINDOW, launch, _least_latency(machine)))
     barriers = program["latency"][kind == Kind.BARRIER]
-    chip.window = window
-    chip.span = min(window, max(int(barriers.min()), 1)) if len(barriers) else window
+    chip["window"] = window
+    chip["span"] = min(window, max(int(barriers.min()), 1)) if len(barriers) else window
 
-    late = program["unit_ticks"] > program["busy"] * chip.tick
-    classes, refusable = machine.classes, machine.classes.refusable
-    unit = classes.unit[op]
+    late = program["unit_ticks"] > program["busy"] * chip["tick"]
+    classes, refusable = machine.classes, machine.classes["refusable"]
+    unit = classes["unit"][op]
     for number in set(op[instructions].tolist()):
-        access = classes.access[number]
-        limited = access > 0 and chip.per_sm[access - 1] > 0
-        contended = classes.own_unit[number] == 0 and chip.schedulers > 1
-        alike = instructions & (unit == classes.unit[number])
-        waiting = classes.queue[number] > 0
+        access = classes["access"][number]
+        limited = access > 0 and chip["per_sm"][access - 1] > 0
+        contended = classes["own_unit"][number] == 0 and chip["schedulers"] > 1
+        alike = instructions & (unit == classes["unit"][number])
+        waiting = classes["queue"][number] > 0
         refusable[number] = limited or contended or waiting or late[alike].any() or _may_pair_in_unit(machine, alike)
 
-    ordered = (kind == Kind.BARRIER) | (kind == Kind.EXIT) | (instructions & (classes.shared[op] > 0))
+    ordered = (kind == Kind.BARRIER) | (kind == Kind.EXIT) | (instructions & (classes["shared"][op] > 0))
     program["ordered"] = ordered
     plain = (kind == Kind.COMPUTE) & (delay > 0) & ~ordered & (refusable[op] == 0)
-    chip.interval = program["busy"][plain].min() if plain.any() else 1
-    plain &= (program["busy"] == chip.interval) & (chip.interval <= LONGEST_INTERVAL)
+    chip["interval"] = program["busy"][plain].min() if plain.any() else 1
+    plain &= (program["busy"] == chip["interval"]) & (chip["interval"] <= LONGEST_INTERVAL)
     program["plain"], program["own_delay"] = plain, np.where(plain, delay << RANK_BITS, 0)
     program["next_delay"] = program["own_delay"][program["following"]]
     return np.flatnonzero(refusable)
@@ -151,9 +151,9 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
 def _least_latency(machine: Machine) -> int:
     """Returns the smallest latency of an access that misses L1, in whole cycles."""
     chip, details = machine.chip[0], machine.details
-    least = float(chip.latency if chip.memory == MemoryModel.FIXED else machine.quantiles[:, 0].min())
+    least = float(chip["latency"] if chip["memory"] == MemoryModel.FIXED else machine.quantiles[:, 0].min())
     if (details["l2_hit"] > details["l1_hit"]).any():
-        least = min(least, float(chip.l2_latency))
+        least = min(least, float(chip["l2_latency"]))
     if (details["drain"] >= 0).any():
         least = min(least, float(details["drain"].max()))
     return math.floor(least + 0.5)
@@ -162,10 +162,10 @@ def _least_latency(machine: Machine) -> int:
 def _may_pair_in_unit(machine: Machine, steps: NDArray[np.bool_]) -> bool:
     """Returns whether two of these steps, which are all those of a unit, may issue in the same cycle."""
     program = machine.program
-    if machine.chip[0].issue_width < 2:
+    if machine.chip[0]["issue_width"] < 2:
         return False
     first = np.flatnonzero(steps & (program["delay"] == 0) & (program["kind"] <= Kind.STORE))
-    unit = machine.classes.unit
+    unit = machine.classes["unit"]
     units_after = ({int(unit[op]) for op in _classes_after(machine, int(step))} for step in first)
     return any(int(unit[program["op"][step]]) in after for step, after in zip(first, units_after, strict=True))
 
@@ -180,9 +180,9 @@ def _classes_after(machine: Machine, step: int) -> set[int]:
         if i in seen or i >= len(program):
             continue
         seen.add(i)
-        if program.kind[i] < Kind.LOOP_BEGIN:
-            classes.add(int(program.op[i]))
+        if program["kind"][i] < Kind.LOOP_BEGIN:
+            classes.add(int(program["op"][i]))
             continue
-        ahead += [int(machine.details.target[i])] if program.kind[i] != Kind.LOOP_BEGIN else []
-        ahead += [i + 1] if program.kind[i] != Kind.JUMP else []
+        ahead += [int(machine.details["target"][i])] if program["kind"][i] != Kind.LOOP_BEGIN else []
+        ahead += [i + 1] if program["kind"][i] != Kind.JUMP else []
     return classes
