@@ -115,7 +115,7 @@ def test_the_worked_timeline_is_what_the_machine_does():
             stalls = [re.fullmatch(rf"`{state}` (\d+)(?:-(\d+))?", row[column]) for column in (1, 3)]
             cycles = sum(int(found[2] or found[1]) - int(found[1]) + 1 for found in stalls if found)
             assert state == "selected" or run.line_warp_cycles.sel(line=line, state=state) == cycles, (row[0], state)
-    assert run.cycles == 351 and "`cycles` = 351" in section
+    assert run.cycles == 345 and "`cycles` = 345" in section
 
 
 def test_the_citation_is_of_this_version():

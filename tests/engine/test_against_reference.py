@@ -163,10 +163,31 @@ DIRECTED: dict[str, Case] = {
     "many SMs": case(small_gpu(sms=3, memory=SLOW), COPY, blocks=11),
     "a slice": case(small_gpu(sms=3, memory=SLOW), COPY, blocks=7, sms=2),
     "a slice of the queue": case(small_gpu(sms=3, memory=FEW_SERVERS), COPY, blocks=7, sms=2, memory="queue"),
-    "a slice with half a server more": case(
-        small_gpu(sms=2, memory={"queue": FEW_SERVERS["queue"] | {"crossbar_servers": 5, "dram_servers": 1}}),
-        COPY,
-        blocks=7,
+    "more stores than there is room for between the stages": case(
+        small_gpu(sms=2, memory=FEW_SERVERS),
+        kernel(Loop(body=[STORE, one("store", 4)], trips=150)),
+        seats=2,
+        blocks=8,
+        size=2,
+        memory="queue",
+    ),
+    **{
+        f"echoes of a slice, {memory}": case(
+            small_gpu(sms=7, memory=FEW_SERVERS | {"measured": True, "bandwidth_gbs": 45.0}),
+            kernel(Loop(body=[one("load", access=Access(l1_hit=0.2, l2_hit=0.3)), STORE, one("load", 4), ALU], trips=60)),
+            blocks=None,
+            cycles=2_600,
+            warmup=400,
+            sms=2,
+            memory=memory,
+        )
+        for memory in ("fixed", "queue", "measured")
+    },
+    "a slice of scattered accesses": case(
+        small_gpu(sms=2, memory=FEW_SERVERS),
+        kernel(Loop(body=[one("load", access=SCATTERED), ALU, one("store", 3, access=SCATTERED)], trips=None)),
+        blocks=None,
+        cycles=3_000,
         sms=1,
         memory="queue",
     ),

@@ -13,8 +13,25 @@ from hypothesis import strategies as st
 from numba.core import config
 
 from tests.support.strategies import examples
-from warpsim.engine import bits, flights, lanes, memory
-from warpsim.engine.state import BINS, BUCKET_CYCLES, CHIP, DETAIL, NEVER, SM, TALLY, UNKNOWN, WINDOW_BUCKETS
+from warpsim.engine import bits, flights, lanes, memory, tandem
+from warpsim.engine.state import (
+    ACCESS,
+    ARRIVAL,
+    BINS,
+    BUCKET_CYCLES,
+    CALENDAR,
+    CHIP,
+    CLOCK,
+    DETAIL,
+    FOREVER,
+    LISTS,
+    NEVER,
+    NOBODY,
+    SM,
+    TALLY,
+    UNKNOWN,
+    WINDOW_BUCKETS,
+)
 
 SETS = st.integers(0, 2**64 - 1)
 
@@ -137,6 +154,46 @@ def test_heaps_of_return_times(steps: list[int | None]) -> None:
         assert sizes.tolist() == [0, len(expected)]
         assert not expected or heap[0] == expected[0]
         assert sorted(heap[: len(expected)].tolist()) == sorted(expected)
+
+
+class Between(NamedTuple):
+    clock: Any
+    accesses: Any
+    arrivals: Any
+    free_accesses: Any
+    free_arrivals: Any
+    calendar: Any
+
+
+@examples(100)
+@given(st.lists(st.tuples(st.floats(0, 5000), st.integers(1, 300)), max_size=60))
+def test_the_calendar_sorts_by_arrival_then_by_entry(steps: list[tuple[float, int]]) -> None:
+    """Enters requests at some distance after the present cycle, equal ones too, and serves up to a later cycle each time."""
+    room = len(steps) + 1
+    state = Between(
+        *(np.zeros(n, dtype).view(np.recarray) for n, dtype in ((1, CLOCK), (room, ACCESS), (room, ARRIVAL))),
+        np.arange(room, dtype=np.int32), np.arange(room, dtype=np.int32), np.zeros(CALENDAR, LISTS).view(np.recarray),
+    )  # fmt: skip
+    state.calendar.first[:], state.calendar.last[:], state.clock.next_arrival = NOBODY, NOBODY, FOREVER
+    now, waiting, entered = 0, [], 0
+    for distance, cycles in steps:
+        time = float(now + round(distance, 1 - int(distance) % 2))
+        place = tandem.open_access(state, np.int64(0), np.int64(0), np.int64(now), 0.0, 0.0, np.int64(1))
+        tandem.send(state, place, time, np.int64(entered))
+        heapq.heappush(waiting, (time, entered))
+        entered += 1
+        for cycle in range(now, now + cycles):
+            number = tandem.next_of(state, np.int64(cycle))
+            while number >= 0:
+                arrival = state.arrivals[number]
+                tandem.close_access(state, np.int64(arrival.access))
+                assert (arrival.time, arrival.server) == heapq.heappop(waiting)
+                number = tandem.next_of(state, np.int64(cycle))
+        now += cycles
+        tandem.close_calendar(state, np.int64(now))
+        assert not waiting or waiting[0][0] >= now
+        assert state.clock[0].waiting == state.clock[0].accesses == len(waiting)
+        assert now <= state.clock[0].next_arrival <= (waiting[0][0] if waiting else FOREVER)
 
 
 class Loaded(NamedTuple):

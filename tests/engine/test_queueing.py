@@ -24,7 +24,7 @@ from warpsim import kernels
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.latency import BINS, load_distribution
 from warpsim.hardware.residency import Launch
-from warpsim.simulation.api import simulate_point
+from warpsim.simulation.api import simulate_point, simulate_replicate
 from warpsim.simulation.point import make_point
 
 SIGMA = 5.0
@@ -94,25 +94,34 @@ def machine_repairman(customers: int, think: float, service: float) -> float:
 def two_stages(
     customers: int, offset: float, think: float, stages: tuple[tuple[int, float], tuple[int, float]], seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Simulates the two stages of section 5 in continuous time; returns rate and mean latency of each of 38 batches."""
+    """Simulates the tandem queue of section 5 in continuous time, event by event; returns rate and mean latency of 38 batches.
+
+    An event is an arrival at stage 1 or at stage 2, and the next one in time is handled.
+    """
     batches, size = 40, 20_000
     rng = np.random.default_rng(seed)
     (k1, s1), (k2, s2) = stages
     base = (offset + rng.exponential(think, batches * size + customers)).tolist()
-    at1, at2 = (rng.integers(0, k, batches * size).tolist() for k in (k1, k2))
+    at1, at2 = (rng.integers(0, k, batches * size + customers).tolist() for k in (k1, k2))
     free1, free2 = [0.0] * k1, [0.0] * k2
-    arrivals = [base.pop() for _ in range(customers)]
-    heapq.heapify(arrivals)
+    events = [(base.pop(), -1.0) for _ in range(customers)]  # time; of an arrival at stage 2 also the time of that at stage 1
+    heapq.heapify(events)
     now, latency = np.empty(batches * size), np.empty(batches * size)
-    for i, (i1, i2) in enumerate(zip(at1, at2, strict=True)):
-        t = arrivals[0]
-        start1 = max(t, free1[i1])
-        free1[i1] = start1 + s1
-        start2 = max(start1, free2[i2])
-        free2[i2] = start2 + s2
-        back = start2 + base[i]
-        heapq.heapreplace(arrivals, back)
-        now[i], latency[i] = t, back - t
+    i = 0
+    while i < batches * size:
+        time, since = events[0]
+        if since < 0:
+            server = at1.pop()
+            start = max(time, free1[server])
+            free1[server] = start + s1
+            heapq.heapreplace(events, (start, time))
+            continue
+        start = max(time, free2[at2[i]])
+        free2[at2[i]] = start + s2
+        back = start + base[i]
+        heapq.heapreplace(events, (back, -1.0))
+        now[i], latency[i] = time, back - since
+        i += 1
     return size / np.diff(now[::size])[1:], latency.reshape(batches, size).mean(axis=1)[2:]
 
 
@@ -154,6 +163,52 @@ def test_stages_of_several_servers(
         error = math.hypot(standard_error(ours), standard_error(plain))
         assert error < 0.003 * plain.mean()
         assert abs(ours.mean() - plain.mean()) < SIGMA * error
+
+
+def waits(stages: tuple[tuple[int, float], tuple[int, float]], *, rate: float, expected: float) -> np.ndarray:
+    """Returns the mean wait in each of 16 replicates, at a rate in requests per cycle if the wait is as expected.
+
+    There are so many customers that arrivals are almost Poisson. The wait is the difference to the latency without any, with the
+    same random numbers, so that the long think times hardly add to the error.
+    """
+    customers, offset = 600, 300.0
+    think = customers / rate - offset - expected
+    file = exponential(offset, think)
+    latencies = []
+    for of_stages in (stages, (FAST, FAST)):
+        gpu = closed_network(file, customers, offset + think, *of_stages)
+        point = make_point(gpu, kernels.chain("load"), warps=1, warmup=60_000, cycles=200_000)
+        latencies.append(np.array([float(simulate_replicate(point, seed)["memory_latency"]) for seed in range(16)]))
+    return latencies[0] - latencies[1]
+
+
+def pollaczek_khinchine(servers: int, service: float, rate: float) -> float:
+    """Returns the mean wait in M/D/1, for each of several servers that a request chooses at random."""
+    load = rate * service / servers
+    return load * service / (2 * (1 - load))
+
+
+FAST = (1, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("stages", "rate", "expected"),
+    [
+        (((8, 100.0), FAST), 0.064, pollaczek_khinchine(8, 100.0, 0.064)),  # 200 cycles
+        (((1000, 1e-3), (8, 100.0)), 0.064, pollaczek_khinchine(8, 100.0, 0.064)),
+        (((8, 100.0), (8, 10.0)), 0.064, pollaczek_khinchine(8, 100.0, 0.064) + pollaczek_khinchine(8, 10.0, 0.064)),
+        (((8, 100.0), (64, 400.0)), 0.064, pollaczek_khinchine(8, 100.0, 0.064) + pollaczek_khinchine(64, 400.0, 0.064)),
+    ],
+)
+def test_what_ifs_on_servers_follow_the_tandem_formula(
+    stages: tuple[tuple[int, float], tuple[int, float]], rate: float, expected: float
+) -> None:
+    """A second stage that is almost infinitely fast adds nothing to M/D/1. Behind random servers, arrivals at the second stage
+    are almost Poisson, so that the waits of M/D/1 add up. A closed network of 600 waits a little less than an open one.
+    """
+    found = waits(stages, rate=rate, expected=expected)
+    assert standard_error(found) < 0.04 * expected
+    assert abs(found.mean() - expected) < 0.04 * expected + SIGMA * standard_error(found)
 
 
 @pytest.mark.parametrize("services", [(20, 8), (8, 20), (10, 10), (20, 19)])
@@ -208,7 +263,7 @@ def test_queue_does_not_exceed_its_slower_stage(name: str) -> None:
 @pytest.mark.parametrize("memory", ["fixed", "queue", "measured"])
 @pytest.mark.parametrize("warps", [1, 8, 64])
 def test_littles_law_in_every_run(memory: str, warps: int) -> None:
-    """A warp always has one load in flight. The latencies of the loads issued in a window add up to n x cycles, except for
+    """A warp always has one load in flight. The latencies of the loads served in a window add up to n x cycles, except for
     one latency of each warp at the edges of the window and the cycles in which it waits to issue.
     """
     gpu, cycles = load_gpu("kepler"), 40_000
@@ -257,8 +312,8 @@ def test_an_idle_system_has_the_unloaded_latency(memory: str, mean: float | None
 
 @pytest.mark.parametrize("name", CHIPS)
 def test_an_idle_system_is_constant_with_fixed(name: str) -> None:
-    gpu = load_gpu(name)
-    run = whole_run(gpu, kernels.chain("load"), ENDLESS, memory="fixed", seed=1, cycles=20_000, sms=1)
+    gpu, launch = load_gpu(name), Launch(blocks=1, block_warps=1, resident_blocks=1)
+    run = whole_run(gpu, kernels.chain("load", iterations=50), launch, memory="fixed", seed=1)
     assert set(run.load_latencies) == {gpu.memory.latency_cycles}
 
 

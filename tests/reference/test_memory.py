@@ -17,19 +17,59 @@ def test_queue_stages_in_series() -> None:
     memory = Memory(gpu, "queue", 1)
     memory.unloaded = [40.0] * len(memory.unloaded)
     facts = transactions(Access(), gpu)
-    latencies = [memory.access(0, Access(), facts, Stream(7)) for _ in range(3)]
-    assert latencies == [40, 40 + 128 + 128, 40 + 256 + 256]
-    hit = Access(l2_hit=1.0)
-    assert memory.access(0, hit, facts, Stream(7)) == 19 + 3 * 128
-    assert memory.access(0, Access(l1_hit=1.0), facts, Stream(7)) == 7
-    assert memory.access(0, Access(), facts, Stream(7)) == 40 + 4 * 128 + (3 * 256 - 4 * 128)
+    loads = [memory.access(0, Access(), facts, Stream(7)) for _ in range(3)]
+    hit = memory.access(0, Access(l2_hit=1.0), facts, Stream(7))
+    last = memory.access(0, Access(), facts, Stream(7))
+    assert (hit.served, hit.latency) == (0, 19 + 3 * 128)
+    assert memory.access(0, Access(l1_hit=1.0), facts, Stream(7)).latency == 7
+    assert [load.served for load in loads] == [0, 128, 256]
+    assert memory.serve(128) == loads[:1]
+    assert memory.serve(10_000) == [*loads[1:], last]
+    assert [load.latency for load in loads] == [40, 40 + 128 + 128, 40 + 256 + 256]
+    assert last.latency == 40 + 4 * 128 + (3 * 256 - 4 * 128)
+
+
+def server_of_stage_1(seed: int) -> int:
+    """Returns which of two servers the first request goes to that a stream makes; its first draw is for B."""
+    stream = Stream(seed)
+    stream.draw()
+    return stream.draw() >> 63
+
+
+def test_stage_2_serves_in_order_of_arrival() -> None:
+    """Stage 1 has two servers of 100 cycles, stage 2 one of 30. Two requests queue at server 0 of stage 1. One that issues
+    later, to server 1, arrives at stage 2 before the second of them, and is served first.
+    """
+    queue = {"crossbar_servers": 2, "dram_servers": 1, "crossbar_gbs": 2 * 1.28, "dram_gbs": 128 / 30}
+    gpu = small_gpu(memory={"queue": queue})
+    memory, facts = Memory(gpu, "queue", 1), transactions(Access(), gpu)
+    memory.unloaded = [40.0] * len(memory.unloaded)
+    first, second = (next(seed for seed in range(100) if server_of_stage_1(seed) == server) for server in (0, 1))
+    one, two = (memory.access(0, Access(), facts, Stream(first)) for _ in range(2))
+    three = memory.access(90, Access(), facts, Stream(second))
+    assert memory.serve(91) == [one, three]
+    assert memory.serve(101) == [two]
+    assert (one.latency, three.latency, two.latency) == (40, 40, 40 + 120)  # the server of stage 2 is busy from 90 to 120
+
+
+def test_the_data_bus_serves_in_order_of_arrival_at_dram() -> None:
+    """It takes 50 cycles a request; the second request arrives at DRAM, and on the bus, when its service in stage 1 begins."""
+    queue = {"crossbar_servers": 1, "dram_servers": 1, "crossbar_gbs": 1.28, "dram_gbs": 1e6}
+    gpu = small_gpu(memory={"queue": queue, "bandwidth_gbs": 128 / 50})
+    memory, facts = Memory(gpu, "queue", 1), transactions(Access(), gpu)
+    memory.unloaded = [40.0] * len(memory.unloaded)
+    loads = [memory.access(0, Access(), facts, Stream(7)) for _ in range(3)]
+    assert memory.serve(1000) == loads
+    assert [load.latency for load in loads] == [40, 140, 240]
 
 
 def test_unloaded_latency_is_the_distribution() -> None:
     """n = 4000 draws: their mean is within 5 standard errors of the mean of the table."""
     gpu = small_gpu(memory={"queue": {"crossbar_gbs": 1e6, "dram_gbs": 1e6}})
     memory, stream, facts = Memory(gpu, "queue", 1), Stream.of_warp(3, 0), transactions(Access(), gpu)
-    draws = [memory.access(1000 * i, Access(), facts, stream) for i in range(4000)]
+    loads = [memory.access(1000 * i, Access(), facts, stream) for i in range(4000)]
+    assert memory.serve(4_000_000) == loads
+    draws = [load.latency for load in loads]
     mean = sum(draws) / len(draws)
     error = (sum((x - mean) ** 2 for x in draws) / len(draws) / len(draws)) ** 0.5
     assert abs(mean - 40) < 5 * error < 1
@@ -55,11 +95,30 @@ def test_measured_needs_a_measured_chip() -> None:
         Memory(small_gpu(), "measured", 1)
 
 
-def test_slice_has_its_share() -> None:
-    gpu = small_gpu(sms=4, memory={"queue": {"crossbar_servers": 6, "dram_servers": 1, "crossbar_gbs": 60.0}})
-    memory = Memory(gpu, "queue", 1)
-    assert (len(memory.crossbar.free), len(memory.dram.free)) == (2, 1)
-    assert memory.crossbar.server_bytes_per_cycle == 60 / 4 / 2
+def test_a_slice_has_the_whole_memory_and_echoes() -> None:
+    """2 of 7 SMs: two echoes of all accesses and one of half of them, which begin one after another."""
+    queue = {"crossbar_servers": 6, "dram_servers": 1, "crossbar_gbs": 60.0}
+    memory = Memory(small_gpu(sms=7, memory={"queue": queue}), "queue", 2, seed=3)
+    assert (len(memory.crossbar.free), len(memory.dram.free)) == (6, 1)
+    assert memory.crossbar.server_bytes_per_cycle == 60 / 6
+    assert [echo.share for echo in memory.echoes] == [1.0, 1.0, 0.5]
+    assert all(256 + i * 2048 // 3 <= echo.lag <= 256 + (i + 1) * 2048 // 3 for i, echo in enumerate(memory.echoes))
+    assert not Memory(small_gpu(sms=7), "queue").echoes
+
+
+def test_an_echo_repeats_what_leaves_the_slice() -> None:
+    """1 of 2 SMs, with the bus busy for 50 cycles a request: the echo of a load delays one that issues with it."""
+    gpu = small_gpu(sms=2, memory={"bandwidth_gbs": 128 / 50})
+    memory, facts = Memory(gpu, "fixed", 1), transactions(Access(), gpu)
+    (echo,) = memory.echoes
+    hit = memory.access(0, Access(l1_hit=1.0), facts, Stream(7))
+    first = memory.access(1, Access(), facts, Stream(7))
+    for t in range(1 + echo.lag):
+        memory.repeat(t)
+    before = memory.access(1 + echo.lag, Access(), facts, Stream(7))
+    memory.repeat(1 + echo.lag)
+    after = memory.access(2 + echo.lag, Access(), facts, Stream(7))
+    assert [flight.latency for flight in (hit, first, before, after)] == [7, 40, 40, 40 + 99]
 
 
 def test_splitmix64() -> None:

@@ -39,7 +39,7 @@ class WholeRun:
         occupancy_changes: (cycle, sm, resident warps from then on), in the window.
         warps: (launch number, sm, slot, start, last cycle or -1) of the warps resident in the window, by launch number.
         retired: (launch number, sm, start, last cycle) of the warps that retired in the window, by launch number.
-        load_latencies: latencies in cycles of the loads issued in the window, ascending (exact below 4096).
+        load_latencies: latencies in cycles of the loads served in the window, ascending (exact below 4096).
         instructions: warp instructions by operation class, in the window.
         end: the cycle after the last one.
     """

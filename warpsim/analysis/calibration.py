@@ -30,6 +30,9 @@ from warpsim.simulation.point import make_point
 SERVERS = (8, 12, 16, 20, 24, 32, 48, 64)
 """Numbers of servers per stage that the fit tries."""
 
+SHARES = (1 / 3, 1 / 4, 1 / 6)
+"""Shares of the crossbar in the servers of both stages that the fit tries where there are percentiles, besides one half."""
+
 Floats = NDArray[np.float64]
 
 
@@ -138,6 +141,8 @@ def fit_queue(
 ) -> Fit:
     """Fits the mean unloaded latency, the stage rate (equal in both stages) and the number of servers of the queue model.
 
+    The mean wait depends on the servers of both stages together, and only the distribution of latencies on how they are divided.
+    So both stages have the same number, unless there are percentiles: with these, other divisions of the best total are tried.
     The sustained rate, `gpu.memory.bandwidth_gbs`, is not fitted; it limits the throughput whatever the stages allow.
 
     Raises:
@@ -149,20 +154,18 @@ def fit_queue(
         raise ValueError(f"servers = {list(servers)}: must be at least one number from 1")
     base, peak = targets.latency(0.0), gpu.memory.bandwidth_gbs
 
-    def queue(parameters: Floats, count: int) -> Queue:
+    def queue(parameters: Floats, counts: tuple[int, int]) -> Queue:
         return Queue(
             latency_offset_cycles=float(base * parameters[0] - gpu.memory.latency_cycles),
-            crossbar_servers=count,
+            crossbar_servers=counts[0],
             crossbar_gbs=float(peak * parameters[1]),
-            dram_servers=count,
+            dram_servers=counts[1],
             dram_gbs=float(peak * parameters[1]),
         )
 
-    best: tuple[float, Queue] | None = None
-    for count in servers:
-
-        def rms(parameters: Floats, count: int = count) -> float:
-            found = errors(with_queue(gpu, queue(parameters, count)), targets, cycles=cycles, seed=seed)
+    def fit(counts: tuple[int, int]) -> tuple[float, Queue]:
+        def rms(parameters: Floats) -> float:
+            found = errors(with_queue(gpu, queue(parameters, counts)), targets, cycles=cycles, seed=seed)
             return float(np.sqrt(np.mean(found**2)))
 
         search = minimize(
@@ -172,9 +175,13 @@ def fit_queue(
             bounds=[(0.8, 1.1), (0.95, 1.6)],
             options={"xatol": 1e-3, "fatol": 1e-4, "maxfev": 60, "initial_simplex": [[1.0, 1.1], [0.98, 1.1], [1.0, 1.2]]},
         )
-        if best is None or search.fun < best[0]:
-            best = float(search.fun), queue(search.x, count)
-    assert best is not None
+        return float(search.fun), queue(search.x, counts)
+
+    best = min((fit((count, count)) for count in servers), key=lambda found: found[0])
+    if targets.quantiles:
+        total = 2 * best[1].dram_servers
+        divisions = [(crossbar, total - crossbar) for crossbar in (round(total * share) for share in SHARES) if crossbar > 0]
+        best = min((best, *map(fit, divisions)), key=lambda found: found[0])
     percent = round(100 * best[0], 2)
     rounded = best[1].model_copy(
         update={

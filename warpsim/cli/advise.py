@@ -61,7 +61,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
     own = {
         "replicates": f"number of replicates (default: {REPLICATES})",
-        "sms": f"simulate only N SMs with their share of the memory system (default: the whole chip, but at most {SLICE})",
+        "sms": f"simulate only N SMs, with echoes for the others (default: the whole chip, but at most {SLICE})",
         "warmup": "cycles before counting starts (default: a few repetitions of the kernel)",
         "cycles": "cycles that are counted (default: several repetitions of the kernel)",
     }

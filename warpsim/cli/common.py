@@ -126,7 +126,7 @@ def add_run_options(
         "block_warps": "warps per thread block (default: the smallest size that reaches the occupancy)",
         "replicates": f"number of replicates (default: {DEFAULTS['replicates']})",
         "seed": f"root seed of all random numbers (default: {DEFAULTS['seed']})",
-        "sms": "simulate only N SMs with their share of the memory system (default: the whole chip)",
+        "sms": "simulate only N SMs, with echoes for the others (default: the whole chip)",
         "warmup": f"cycles before counting starts (default: {DEFAULTS['warmup']})",
         "cycles": f"cycles that are counted (default: {DEFAULTS['cycles']})",
         **(texts or {}),

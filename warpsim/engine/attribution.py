@@ -12,14 +12,15 @@ is counted up to the end of each window (`close_window`), for classes that can b
 
 import numpy as np
 
-from warpsim.engine.bits import NONE, ONE, at, below, cause_of, end_of, first, reason_of, rest, size, wait_until
+from warpsim.engine.bits import NONE, ONE, at, below, bit, cause_of, end_of, first, reason_of, rest, size, wait_until
 from warpsim.engine.jit import inline, rare
 from warpsim.engine.lanes import lanes_at_most, load, time_of
+from warpsim.engine.registers import open_wait
 from warpsim.engine.state import LONGEST_WINDOW, MAX_WARPS, STATES, UNITS, Life, WarpState
 
 _RUNNING, _AT_BARRIER, _DRAINING = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
 _SELECTED, _NOT_SELECTED = int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
-_BARRIER = int(WarpState.BARRIER)
+_BARRIER, _LG_THROTTLE = int(WarpState.BARRIER), int(WarpState.LG_THROTTLE)
 
 
 # Events
@@ -205,9 +206,9 @@ def count_eligible(machine, state, sm, slot, warp, now):
 
 @inline
 def settle(machine, state, edge, sign):
-    """Adds (+1) or takes off (-1) what of the waits that have begun lies at or beyond an edge.
+    """Adds (+1) or takes off (-1) what of the waits that have begun lies at or beyond an edge, at which all windows have ended.
 
-    All windows have ended at the edge, so that every wait but that at a barrier has an end that is known.
+    Of a wait whose end is not known, what lies before the edge is added, or taken off, as it is counted later.
     """
     chip, tally = machine.chip[0], state.tally[0]
     for sm in state.sms:
@@ -215,7 +216,17 @@ def settle(machine, state, edge, sign):
             warp, s = state.warps[at(sm.index * MAX_WARPS + slot)], chip.scheduler_of[at(slot)]
             until, step = end_of(warp.wait), np.int64(warp.step)
             cause, reason = cause_of(warp.wait), reason_of(warp.wait)
-            if warp.life == _RUNNING:
+            if (sm.pending & bit(slot)) != NONE:
+                wait = open_wait(machine, state, sm.index * MAX_WARPS + slot, warp)
+                if end_of(wait) <= edge:
+                    wait = wait_until(edge, step, _LG_THROTTLE)
+                count(machine, state, s, step, cause_of(wait), reason_of(wait), sign * (warp.since + 1 - edge))
+            elif warp.life == _RUNNING:
+                if chip.loads_per_warp > 0 and until > edge and reason == _LG_THROTTLE:
+                    wait = state.otherwise[at(sm.index * MAX_WARPS + slot)]
+                    beyond = max(end_of(wait) - edge, 0)
+                    count(machine, state, s, step, cause, reason, -sign * beyond)
+                    count(machine, state, s, step, cause_of(wait), reason_of(wait), sign * beyond)
                 if until > edge:
                     count(machine, state, s, step, cause, reason, sign * (until - edge))
                 else:

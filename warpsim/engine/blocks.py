@@ -6,11 +6,11 @@ from warpsim.engine.attribution import count_barrier, waits
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest, wait_until
 from warpsim.engine.control import next_instruction
 from warpsim.engine.jit import inline
-from warpsim.engine.registers import is_known, wait_of
 from warpsim.engine.rng import stream_of
 from warpsim.engine.schedulers import make_youngest
 from warpsim.engine.state import MAX_WARPS, NEVER_WRITTEN, Kind, Life, WarpState
 from warpsim.engine.timetable import set_alarm
+from warpsim.engine.waiting import wait_for_step
 
 _EMPTY, _RUNNING, _AT_BARRIER, _DRAINING = int(Life.EMPTY), int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
 _WAIT, _BARRIER = int(WarpState.WAIT), int(WarpState.BARRIER)
@@ -105,6 +105,7 @@ def start_block(machine, state, sm, seat, seat_number):
         warp = state.warps[at(index)]
         warp.life, warp.start, warp.requested = _RUNNING, now, 0
         warp.last_return, warp.last_access_issue, warp.last_access = now, now, 0
+        state.latest[at(index)] = wait_until(now, 0, 0)
         warp.stream = stream_of(chip.seed, seat.block * chip.block_warps + warp_in_block)
         for register in range(chip.registers):
             state.registers[at(index * chip.registers + register)] = wait_until(NEVER_WRITTEN, 0, 0)
@@ -230,11 +231,5 @@ def release_if_complete(machine, state, sm, slot, now):
 @inline
 def wait_for_next(machine, state, sm, slot, index, warp):
     """Has a warp wait for its next step: until the end of its wait, and until its registers are ready."""
-    step = np.int64(warp.step)
-    wait = wait_of(machine, state, index, step, warp.wait)
-    if is_known(wait):
-        waits(machine, state, machine.chip[0].scheduler_of[at(slot)], step, warp.since, wait)
-        warp.wait = wait
-        set_alarm(machine, state, sm, slot, wait)
-    else:
-        sm.pending |= bit(slot)
+    if wait_for_step(machine, state, sm, machine.chip[0].scheduler_of[at(slot)], slot, index, warp):
+        set_alarm(machine, state, sm, slot, warp.wait)

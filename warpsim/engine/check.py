@@ -4,11 +4,25 @@ Both take a state between two calls of `run`, where all windows have ended.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from warpsim.engine.attribution import caused_accounts, line_accounts
 from warpsim.engine.bits import cause_of, end_of, reason_of
 from warpsim.engine.lanes import FARTHEST
-from warpsim.engine.state import MAX_WARPS, NEVER, RANK_BITS, UNKNOWN, Kind, Life, Machine, Policy, State, WarpState
+from warpsim.engine.state import (
+    CALENDAR,
+    MAX_WARPS,
+    NEVER,
+    NOBODY,
+    RANK_BITS,
+    UNKNOWN,
+    Kind,
+    Life,
+    Machine,
+    Policy,
+    State,
+    WarpState,
+)
 
 _plain = [getattr(function, "py_func", function) for function in (end_of, cause_of, reason_of)]
 _end_of, _cause_of, _reason_of = _plain
@@ -35,6 +49,7 @@ def verify(machine: Machine, state: State, *, counted_from: int | None = None) -
         _verify_flights(machine, state, sm)
     _require(state.clock[0].requests == 0, "requests are left over")
     _require(not state.in_cycle.any(), "requests are still counted")
+    _verify_calendar(state)
     _verify_counts(machine, state)
     if counted_from is not None:
         _verify_sums(machine, state, counted_from)
@@ -54,17 +69,21 @@ def _slots(machine: Machine, state: State, sm: np.record) -> list[tuple[int, np.
 def _verify_warps(machine: Machine, state: State, sm: np.record) -> None:
     """Checks lanes against waits, sets of warps against their lives, and ranks against the policy."""
     chip, now = machine.chip[0], state.clock[0].cycle
-    _require(sm.pending == 0, f"SM {sm.index}: warps still wait for requests")
+    _require(sm.answered == 0, f"SM {sm.index}: warps have not been told about their requests")
+    requested = _under_way(state, (machine.program.kind == Kind.LOAD) | (machine.details.drain >= 0))
     for slot, warp in _slots(machine, state, sm):
         name = f"SM {sm.index}, slot {slot}"
         scheduler = state.schedulers[sm.index * chip.schedulers + slot % chip.schedulers]
         lane = slot // chip.schedulers
-        wake, far, draining = int(scheduler.wakes[lane]), bool(int(sm.far) >> slot & 1), bool(int(sm.draining) >> slot & 1)
+        far, draining, pending = (bool(int(slots) >> slot & 1) for slots in (sm.far, sm.draining, sm.pending))
+        wake, loads = int(scheduler.wakes[lane]), requested[sm.index * MAX_WARPS + slot]
         _require(wake & ((1 << RANK_BITS) - 1) == 0, f"{name}: a time with a rank in it")
-        _require(warp.requested == 0, f"{name}: {warp.requested} loads have not been served")
-        _require(draining == (warp.life == Life.DRAINING), f"{name}: draining = {draining}, but {Life(warp.life).name}")
+        _require(warp.requested == loads, f"{name}: counts {warp.requested} loads that have not been served, but has {loads}")
+        _require(not pending or loads > 0, f"{name}: waits for loads that have not been served, but has none")
+        drains = warp.life == Life.DRAINING and not pending
+        _require(draining == drains, f"{name}: draining = {draining}, but {Life(warp.life).name}")
         _require(not far or (wake == NEVER and warp.life == Life.RUNNING), f"{name}: far = {far}, but its lane says {wake}")
-        if warp.life != Life.RUNNING:
+        if warp.life != Life.RUNNING or pending:
             _require(wake == NEVER, f"{name}: {Life(warp.life).name}, but its lane says {wake}")
             continue
         ins = machine.program[warp.step]
@@ -100,7 +119,9 @@ def _verify_seats(machine: Machine, state: State, sm: np.record) -> None:
         waiting = np.count_nonzero(of_seat == Life.AT_BARRIER)
         _require(seat.live == live, f"{name}: counts {seat.live} live warps, but has {live}")
         _require(seat.waiting == waiting, f"{name}: counts {seat.waiting} warps at a barrier, but has {waiting}")
-        _require(seat.unresolved == 0, f"{name}: warps whose retirement is not known")
+        slots = range(number * chip.block_warps, (number + 1) * chip.block_warps)
+        unknown = sum(int(sm.pending) >> slot & 1 for slot in slots if lives[number][slot - slots[0]] == Life.DRAINING)
+        _require(seat.unresolved == unknown, f"{name}: counts {seat.unresolved} warps that retire it is not known when")
         _require(waiting == 0 or waiting < live, f"{name}: all warps wait at a barrier")
         _require((seat.barrier != -1) == (waiting > 0), f"{name}: barrier {seat.barrier}, but {waiting} warps wait")
         if now > 0 and seat.next_start >= 0:
@@ -109,11 +130,44 @@ def _verify_seats(machine: Machine, state: State, sm: np.record) -> None:
 
 def _verify_flights(machine: Machine, state: State, sm: np.record) -> None:
     """Checks that the heaps of return times are heaps, within their limits."""
-    for which, limit in enumerate(machine.chip[0].per_sm):
+    for which, (limit, kind) in enumerate(zip(machine.chip[0].per_sm, (Kind.LOAD, Kind.STORE), strict=True)):
+        sent = _under_way(state, machine.program.kind == kind)[sm.index * MAX_WARPS : (sm.index + 1) * MAX_WARPS].sum()
         heap, held = state.flights[2 * sm.index + which], int(sm.in_flight[which])
-        _require(sm.sent[which] == 0, f"SM {sm.index}: accesses have not been served")
-        _require(held <= limit, f"SM {sm.index}: {held} accesses in flight, more than {limit}")
+        _require(sm.sent[which] == sent, f"SM {sm.index}: counts {sm.sent[which]} accesses not served, but has {sent}")
+        _require(limit == 0 or held + sent <= limit, f"SM {sm.index}: {held + sent} accesses in flight, more than {limit}")
         _require(all(heap[(i - 1) // 2] <= heap[i] for i in range(1, held)), f"SM {sm.index}: a heap out of order")
+
+
+def _open_accesses(state: State) -> NDArray[np.int64]:
+    """Returns the places of the accesses between the stages of memory."""
+    clock = state.clock[0]
+    return np.setdiff1d(np.arange(len(state.accesses)), state.free_accesses[clock.accesses :])
+
+
+def _under_way(state: State, steps: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Returns for each warp slot of the chip the number of accesses by some steps that are between the stages of memory."""
+    accesses = state.accesses[_open_accesses(state)]
+    warps = accesses["warp"]
+    return np.bincount(warps[steps[accesses["step"]] & (warps >= 0)], minlength=len(state.warps))
+
+
+def _verify_calendar(state: State) -> None:
+    """Checks the lists of requests between the stages of memory, and that none of them should have been served."""
+    clock, found = state.clock[0], []
+    for day, lists in enumerate(state.calendar):
+        number, last, before = int(lists.first), NOBODY, -np.inf
+        while number >= 0:
+            arrival = state.arrivals[number]
+            _require(int(arrival.time) % CALENDAR == day, f"the list of day {day} holds time {arrival.time}")
+            _require(before <= arrival.time and clock.cycle <= arrival.time, f"time {arrival.time} comes too late")
+            found.append(arrival.access)
+            number, last, before = int(arrival.following), number, arrival.time
+        _require(lists.last == last, f"the list of day {day} ends at {last}, not at {lists.last}")
+    _require(len(found) == clock.waiting, f"{len(found)} requests between the stages, not {clock.waiting}")
+    places = _open_accesses(state)
+    unserved = np.bincount(found, minlength=len(state.accesses))
+    _require(np.flatnonzero(unserved).tolist() == places.tolist(), "accesses and requests between the stages differ")
+    _require((unserved[places] == state.accesses.unserved[places]).all(), "accesses miscount their requests")
 
 
 def _verify_counts(machine: Machine, state: State) -> None:
@@ -152,5 +206,8 @@ def dump(machine: Machine, state: State, sm: int = 0) -> str:
             seat, rank = state.seats[sm * chip.seats + slot // chip.block_warps], scheduler.ranks[slot // chip.schedulers]
             what = f"  slot {slot:2}: block {seat.block}, {Life(warp.life).name.lower()}, step {warp.step}, rank {rank}"
             until, reason = _end_of(warp.wait), WarpState(_reason_of(warp.wait)).name.lower()
-            text.append(f"{what}, until {until} because of step {_cause_of(warp.wait)} ({reason})")
+            if int(record.pending) >> slot & 1:
+                text.append(f"{what}, until {warp.requested} loads have been served")
+            else:
+                text.append(f"{what}, until {until} because of step {_cause_of(warp.wait)} ({reason})")
     return "\n".join(text)

@@ -5,13 +5,15 @@ import numpy as np
 from warpsim.engine.attribution import settle, total
 from warpsim.engine.bits import at
 from warpsim.engine.blocks import count_residents, note_change
-from warpsim.engine.exchange import assign_blocks, serve
+from warpsim.engine.echoes import repeat, soonest_echo
+from warpsim.engine.exchange import assign_blocks, has_room, serve
 from warpsim.engine.jit import inline, jit
-from warpsim.engine.state import STATES, Outcome
-from warpsim.engine.timetable import FOREVER
+from warpsim.engine.state import FOREVER, STATES, Outcome
+from warpsim.engine.tandem import find_next_arrival
 from warpsim.engine.window import run_alone
 
 _STOPPED, _FINISHED, _DEADLOCK = int(Outcome.STOPPED), int(Outcome.FINISHED), int(Outcome.DEADLOCK)
+_FULL = int(Outcome.FULL)
 _ADD, _TAKE_OFF = 1, -1
 OTHERS = 2  # columns of `totals` behind the states: instructions, bytes asked for; one column for each SM follows
 
@@ -21,12 +23,18 @@ def run(machine, state, stop, edge, width, totals):
     """Runs the chip from `state.clock.cycle` up to cycle `stop`, exclusive.
 
     Reads the counters at cycle `edge` and every `width` cycles from there, into the rows of `totals`; there may be none. Returns
-    when the rows are used up, too. Returns the number of rows written, and an Outcome.
+    when the rows are used up, too, or when the state has to be enlarged; the run then goes on where it was. Returns the number of
+    rows written, and an Outcome.
     """
     chip, clock = machine.chip[0], state.clock[0]
     now, rows = clock.cycle, 0
     while True:
-        now = min(max(now, soonest_event(state)), stop if len(totals) == 0 else min(stop, edge))
+        if clock.requests > 0 or clock.next_arrival < now:
+            if not has_room(machine, state):
+                clock.cycle = now
+                return rows, _FULL
+            serve(machine, state, clock.begin, now)
+        now = min(max(now, soonest_event(state, now)), stop if len(totals) == 0 else min(stop, edge))
         clock.cycle = now
         if is_finished(machine, state):
             clock.cycle = clock.last_retire + 1
@@ -51,6 +59,7 @@ def run_window(machine, state, begin, end):
     """Runs all SMs from cycle `begin` up to cycle `end`, exclusive. False: a deadlock; `clock` says where the earliest one is."""
     assign_blocks(machine, state, begin, end)
     clock = state.clock[0]
+    clock.begin = begin
     stuck, stuck_sm, stuck_seat = np.int64(FOREVER), np.int64(0), np.int64(0)
     for sm in state.sms:
         if sm.next_event < end and not run_alone(machine, state, sm, begin, end) and clock.stuck_cycle < stuck:
@@ -58,16 +67,19 @@ def run_window(machine, state, begin, end):
     if stuck < FOREVER:
         clock.stuck_cycle, clock.stuck_sm, clock.stuck_seat = stuck, stuck_sm, stuck_seat
         return False
-    serve(machine, state, begin, end)
+    repeat(machine, state, begin, end)
     return True
 
 
 @inline
-def soonest_event(state):
-    """Returns the cycle before which nothing happens on any SM."""
-    soonest = np.int64(FOREVER)
+def soonest_event(state, now):
+    """Returns the cycle before which nothing happens on any SM, nor in memory; `now` or an earlier one: something happens now."""
+    clock, soonest = state.clock[0], soonest_echo(state)
     for sm in state.sms:
         soonest = min(soonest, sm.next_event)
+    if soonest > now and clock.waiting > 0:
+        find_next_arrival(state)
+        soonest = min(soonest, clock.next_arrival)
     return soonest
 
 

@@ -1,22 +1,26 @@
 """What the SMs exchange between windows: requests to memory, and blocks of the supply. docs/model.md, sections 4 and 5.
 
-A load or a store that issues in a window leaves a request. At the end of the window all requests are served, in order of cycle,
-SM and issue, and the warps that wait for them learn until when.
+A load or a store that issues in a window leaves a request. At the end of the window all requests are looked at, in order of
+cycle, SM and issue. Those that arrive at the last of their servers in the window are served, and the warps that wait for them
+learn until when; the others stay until a later window.
 """
 
 import numpy as np
 
 from warpsim.engine import memory
-from warpsim.engine.attribution import waits
-from warpsim.engine.bits import NONE, at, first, rest
-from warpsim.engine.blocks import retire_warp
+from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, rest, wait_until
+from warpsim.engine.blocks import retire_warp, wait_for_next
+from warpsim.engine.echoes import has_notes_left, note_access
 from warpsim.engine.flights import note_flight
 from warpsim.engine.jit import inline
-from warpsim.engine.registers import soonest_return, wait_of, write
-from warpsim.engine.state import MAX_WARPS, UNKNOWN, Kind, Life
-from warpsim.engine.timetable import set_alarm
+from warpsim.engine.registers import soonest_return, write
+from warpsim.engine.rng import advance, choose_low, mix
+from warpsim.engine.state import MAX_WARPS, UNKNOWN, Kind, Life, MemoryModel
+from warpsim.engine.tandem import close_access, close_calendar, next_of, open_access, send, takes
+from warpsim.engine.waiting import count_open_wait
 
 _LOAD, _STORE = int(Kind.LOAD), int(Kind.STORE)
+_QUEUE = int(MemoryModel.QUEUE)
 _DRAINING = int(Life.DRAINING)
 
 
@@ -40,7 +44,7 @@ def access(machine, state, sm, index, warp, step, cycle, queued):
     if is_awaited(kind, detail):
         warp.requested += 1
     if kind == _LOAD and machine.chip[0].loads_per_warp > 0:
-        state.returns[at(index), soonest_return(state, index)] = UNKNOWN
+        state.returns[at(index), soonest_return(state, index)] = UNKNOWN + cycle
     return np.int64(UNKNOWN)
 
 
@@ -93,55 +97,162 @@ def note_return(machine, state, index, warp, step, cycle, returns):
 
 
 @inline
-def note_served(machine, state, index, warp, step, cycle, returns):
-    """Notes when an access is back that left a request at `cycle`."""
-    if np.int64(machine.program[at(step)].kind) == _LOAD and machine.chip[0].loads_per_warp > 0:
-        for i in range(state.returns.shape[1]):
-            if state.returns[at(index), at(i)] == UNKNOWN:
-                state.returns[at(index), at(i)] = np.int64(0)  # the place is kept for this return
-                break
-    note_return(machine, state, index, warp, step, cycle, returns)
-    warp.requested -= 1
-    write(machine, state, index, np.int64(machine.program[at(step)].dst), returns, step)
+def has_room(machine, state):
+    """Returns whether there is room for all requests of the window: between the stages of memory, and for the echoes."""
+    clock, asked = state.clock[0], np.int64(0)
+    if not has_notes_left(state):
+        return False
+    if machine.chip[0].memory != _QUEUE or takes(state, clock.requests * machine.chip[0].most_requests):
+        return True
+    for number in range(clock.requests):
+        asked += machine.details[at(state.requests[at(number)].step)].requests
+    return takes(state, asked)
 
 
 @inline
 def serve(machine, state, begin, end):
-    """Serves the requests of a window."""
-    if state.clock[0].requests == 0:
-        return
-    sort_requests(state, begin, end)
-    for place in range(state.clock[0].requests):
-        request = state.requests[at(state.order[at(place)])]
-        index, step, cycle = request.warp, np.int64(request.step), request.cycle
-        kind = np.int64(machine.program[at(step)].kind)
-        detail = machine.details[at(step)]
-        returns = cycle + request.queued + memory.latency(machine, state, request.stream, cycle, detail)
-        if is_awaited(kind, detail):
-            note_served(machine, state, index, state.warps[at(index)], step, cycle, returns)
-        note_flight(machine, state, state.sms[at(index // MAX_WARPS)], kind, returns)
-    state.clock[0].requests = 0
+    """Serves the requests that arrive in a window at the last of their servers."""
+    clock = state.clock[0]
+    if clock.requests > 0:
+        sort_requests(state, begin, end)
+    for place in range(clock.requests):
+        accept(machine, state, state.requests[at(state.order[at(place)])])
+    clock.requests = 0
+    if clock.next_arrival < end:
+        for cycle in range(clock.next_arrival, end):
+            number = next_of(state, cycle)
+            while number >= 0:
+                serve_dram(machine, state, state.arrivals[at(number)])
+                number = next_of(state, cycle)
+        close_calendar(state, end)
     for sm in state.sms:
-        sm.sent[at(0)], sm.sent[at(1)] = 0, 0
-        while sm.pending != NONE:
-            slot = first(sm.pending)
-            sm.pending = rest(sm.pending)
-            resolve(machine, state, sm, slot, end)
+        while sm.answered != NONE:
+            slot = first(sm.answered)
+            sm.answered = rest(sm.answered)
+            if (sm.pending & bit(slot)) != NONE:
+                sm.pending &= ~bit(slot)
+                resolve(machine, state, sm, slot, end)
+
+
+@inline
+def accept(machine, state, request):
+    """Serves an access whose return is known at once; of any other, sends the requests on to stage 2."""
+    step, cycle = np.int64(request.step), request.cycle
+    detail = machine.details[at(step)]
+    if request.warp < 0:
+        accept_echo(machine, state, request, step, detail)
+        return
+    in_l2, stream = memory.level_of(request.stream, detail)
+    note_access(state, cycle, step, in_l2)
+    base = memory.unloaded(machine, state, request.stream, cycle, detail, in_l2)
+    if in_l2 or machine.chip[0].memory != _QUEUE:
+        wait = memory.wait_before_dram(machine, state, stream, np.float64(cycle), detail, in_l2)
+        returns = cycle + request.queued + memory.whole(base + wait)
+        note_served(machine, state, request.warp, step, cycle, cycle, returns)
+        return
+    place = open_access(state, request.warp, step, cycle, base, memory.longest_delay(machine.chip[0], detail), detail.requests)
+    access = state.accesses[at(place)]
+    access.queued = request.queued
+    send_all(machine, state, place, stream, np.float64(cycle), detail)
+    if is_awaited(np.int64(machine.program[at(step)].kind), detail):
+        note_sent(machine, state, request.warp, step, cycle, access.served)
+
+
+@inline
+def accept_echo(machine, state, request, step, detail):
+    """Has the requests of an echo occupy their servers. They arrive in the middle of their cycle."""
+    time = request.cycle + 0.5
+    if not request.in_l2:
+        memory.note_load(machine, state, request.cycle, detail)
+    if request.in_l2 or machine.chip[0].memory != _QUEUE:
+        memory.wait_before_dram(machine, state, request.stream, time, detail, request.in_l2)
+    else:
+        place = open_access(state, request.warp, step, request.cycle, 0.0, 0.0, detail.requests)
+        send_all(machine, state, place, request.stream, time, detail)
+
+
+@inline
+def send_all(machine, state, place, stream, time, detail):
+    """Has the requests of an access pass stage 1, at which they arrive at a time, and sends them on to stage 2."""
+    chip = machine.chip[0]
+    for _ in range(detail.requests):
+        stream = advance(stream)
+        word = mix(stream)
+        arrival = memory.pass_crossbar(chip, state, time, word, detail.request_bytes)
+        send(state, place, arrival, choose_low(word, chip.dram_servers))
+
+
+@inline
+def serve_dram(machine, state, arrival):
+    """Serves a request in stage 2; with the last one of an access it is known when the access returns."""
+    place = np.int64(arrival.access)
+    access = state.accesses[at(place)]
+    step = np.int64(access.step)
+    request_bytes = machine.details[at(step)].request_bytes
+    begins = memory.pass_dram(machine.chip[0], state, arrival.time, np.int64(arrival.server), request_bytes)
+    access.wait = max(access.wait, begins - access.cycle)
+    access.unserved -= 1
+    if access.unserved == 0:
+        close_access(state, place)
+        if access.warp < 0:
+            return
+        returns = access.cycle + access.queued + memory.whole(access.unloaded + access.wait)
+        note_served(machine, state, access.warp, step, access.cycle, access.served, returns)
+
+
+@inline
+def note_sent(machine, state, index, step, cycle, served):
+    """Notes in which cycle an access that issued at `cycle` will be served."""
+    program, latest = machine.program, state.latest[at(index)]
+    write(machine, state, index, np.int64(program[at(step)].dst), UNKNOWN + served, step)
+    if program[at(step)].kind == _LOAD:
+        replace_return(machine, state, index, UNKNOWN + cycle, UNKNOWN + served)
+    prior = program[at(step)].kind == _LOAD and program[at(cause_of(latest))].kind == _STORE
+    if served > cycle and (served > end_of(latest) or (served == end_of(latest) and prior)):
+        state.latest[at(index)] = wait_until(served, step, 0)
+    state.sms[at(index // MAX_WARPS)].answered |= bit(index % MAX_WARPS)
+
+
+@inline
+def note_served(machine, state, index, step, cycle, served, returns):
+    """Notes when an access is back that issued at `cycle` and is served in cycle `served`."""
+    sm, kind = state.sms[at(index // MAX_WARPS)], np.int64(machine.program[at(step)].kind)
+    sm.sent[at(kind - _LOAD)] -= 1
+    note_flight(machine, state, sm, kind, returns)
+    if not is_awaited(kind, machine.details[at(step)]):
+        return
+    slot, warp = index % MAX_WARPS, state.warps[at(index)]
+    if served - 1 > warp.since and (sm.pending & bit(slot)) != NONE:
+        count_open_wait(machine, state, machine.chip[0].scheduler_of[at(slot)], index, warp, served)
+    if kind == _LOAD:
+        replace_return(machine, state, index, UNKNOWN + max(served, cycle), np.int64(0))  # the place is kept for this return
+    note_return(machine, state, index, warp, step, cycle, returns)
+    warp.requested -= 1
+    write(machine, state, index, np.int64(machine.program[at(step)].dst), returns, step)
+    sm.answered |= bit(slot)
+
+
+@inline
+def replace_return(machine, state, index, known, returns):
+    """Writes what has become known about the return of one of a warp's loads, if they are limited."""
+    if machine.chip[0].loads_per_warp > 0:
+        for i in range(state.returns.shape[1]):
+            if state.returns[at(index), at(i)] == known:
+                state.returns[at(index), at(i)] = returns
+                break
 
 
 @inline
 def resolve(machine, state, sm, slot, now):
-    """A warp has waited for requests, and they have been served by cycle `now`: says until when it waits."""
+    """More is known about the requests for which a warp waits, of those served by cycle `now`: says until when it waits."""
     index = sm.index * MAX_WARPS + slot
-    warp, s = state.warps[at(index)], machine.chip[0].scheduler_of[at(slot)]
-    if warp.life == _DRAINING:
+    warp = state.warps[at(index)]
+    if warp.life != _DRAINING:
+        wait_for_next(machine, state, sm, slot, index, warp)
+    elif warp.requested == 0:
         retire_warp(machine, state, sm, slot, warp, max(warp.since, warp.last_return), now)
-        return
-    step = np.int64(warp.step)
-    wait = wait_of(machine, state, index, step, warp.wait)
-    waits(machine, state, s, step, warp.since, wait)
-    warp.wait = wait
-    set_alarm(machine, state, sm, slot, wait)
+    else:
+        sm.pending |= bit(slot)
 
 
 @inline

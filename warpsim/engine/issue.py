@@ -5,18 +5,19 @@ It is executed, and then the warp's next step is compared with the registers tha
 
 import numpy as np
 
-from warpsim.engine.attribution import is_busy, waits
+from warpsim.engine.attribution import is_busy
 from warpsim.engine.bits import at, bit, end_of, known_wait_from, wait_until
 from warpsim.engine.blocks import arrive, exit_warp
 from warpsim.engine.control import falls_through, next_instruction
 from warpsim.engine.exchange import access
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import load, not_before, replaced, store, time_of
-from warpsim.engine.registers import is_known, wait_of, write
+from warpsim.engine.registers import room_for_load, wait_of, write
 from warpsim.engine.schedulers import end_greed, rank_after_issue
 from warpsim.engine.state import MAX_WARPS, NEVER, Kind, WarpState
 from warpsim.engine.timetable import alarm
 from warpsim.engine.units import close_if_full, note_shared_issue, occupy
+from warpsim.engine.waiting import wait_for_step
 
 _LOAD, _STORE = int(Kind.LOAD), int(Kind.STORE)
 _BARRIER, _BRANCH, _EXIT = int(Kind.BARRIER), int(Kind.BRANCH), int(Kind.EXIT)
@@ -60,8 +61,11 @@ def may_pair(machine, state, sm, slot, warp, first, cycle):
     kind, step = machine.program[at(first)].kind, np.int64(warp.step)
     if not machine.program[at(first)].may_pair or (kind == _LOAD and machine.program[at(step)].kind == _LOAD):
         return False
-    wait = wait_of(machine, state, sm.index * MAX_WARPS + slot, step, wait_until(cycle, first, _WAIT))
-    return end_of(wait) <= cycle
+    index = sm.index * MAX_WARPS + slot
+    if end_of(wait_of(machine, state, index, step, wait_until(cycle, first, _WAIT))) > cycle:
+        return False
+    limited = machine.chip[0].loads_per_warp > 0 and machine.program[at(step)].kind == _LOAD
+    return not limited or room_for_load(machine, state, index) <= cycle
 
 
 @inline
@@ -86,13 +90,8 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
             sm.pending |= bit(slot)
         else:
             warp.wait = wait_until(cycle + gap, step, machine.classes[at(ins.op)].after)
-            wait = wait_of(machine, state, index, np.int64(warp.step), warp.wait)
-            if is_known(wait):
-                waits(machine, state, s, np.int64(warp.step), cycle, wait)
-                warp.wait = wait
-                time = alarm(sm, scheduler, slot, wait)
-            else:
-                sm.pending |= bit(slot)
+            if wait_for_step(machine, state, sm, s, slot, index, warp):
+                time = alarm(sm, scheduler, slot, warp.wait)
     following = machine.program[at(warp.step)]
     store(scheduler.ops, replaced(load(scheduler.ops), lane, np.int64(following.op)))
     store(scheduler.delays, replaced(load(scheduler.delays), lane, np.int64(following.own_delay)))

@@ -4,7 +4,7 @@ import numpy as np
 
 from warpsim.engine.bits import at
 from warpsim.engine.jit import inline
-from warpsim.engine.rng import advance, choose, choose_low, mix, skip, uniform
+from warpsim.engine.rng import advance, choose, mix, skip, uniform
 from warpsim.engine.state import (
     BINS,
     BUCKET_CYCLES,
@@ -15,6 +15,7 @@ from warpsim.engine.state import (
     MemoryModel,
 )
 
+_CROSSBAR, _DRAM, _BUS = 0, 1, 2  # rows of `State.servers`
 _FIXED, _MEASURED, _QUEUE = int(MemoryModel.FIXED), int(MemoryModel.MEASURED), int(MemoryModel.QUEUE)
 
 
@@ -28,27 +29,31 @@ def quantile(table, row, u):
 
 
 @inline
-def sustained(state, now, service):
-    """The wait for the one server of the sustained rate, which all models share, and its occupation."""
-    start = max(state.servers[2, 0], np.float64(now))
-    state.servers[2, 0] = start + service
-    return start - now
+def serve_at(state, stage, server, arrival, service):
+    """Adds a request to the queue of a server; returns the time at which its service begins."""
+    begins = max(state.servers[at(stage), at(server)], arrival)
+    state.servers[at(stage), at(server)] = begins + service
+    return begins
 
 
 @inline
-def two_stages(chip, state, now, word, request_bytes, stages):
-    """The wait in the crossbar and, with two stages, in a DRAM channel; servers are chosen by a random word."""
-    server = at(choose(word, chip.crossbar_servers))
-    start = max(state.servers[0, server], np.float64(now))
-    wait = start - now
-    state.servers[0, server] = start + request_bytes / chip.crossbar_rate
-    if stages == 2:
-        arrival = now + wait
-        server = at(choose_low(word, chip.dram_servers))
-        start = max(state.servers[1, server], arrival)
-        wait = wait + (start - arrival)
-        state.servers[1, server] = start + request_bytes / chip.dram_rate
-    return wait
+def pass_crossbar(chip, state, arrival, word, request_bytes):
+    """Returns when the service of a request begins in stage 1; a random word chooses its server."""
+    server = choose(word, chip.crossbar_servers)
+    return serve_at(state, _CROSSBAR, server, arrival, request_bytes / chip.crossbar_rate)
+
+
+@inline
+def pass_bus(chip, state, arrival, request_bytes):
+    """Returns when the data bus, which has the sustained rate, begins to serve a request."""
+    return serve_at(state, _BUS, np.int64(0), arrival, request_bytes / chip.peak_rate)
+
+
+@inline
+def pass_dram(chip, state, arrival, server, request_bytes):
+    """Returns when the service of a request begins both in stage 2 and on the data bus."""
+    begins = serve_at(state, _DRAM, server, arrival, request_bytes / chip.dram_rate)
+    return max(begins, pass_bus(chip, state, arrival, request_bytes))
 
 
 @inline
@@ -122,44 +127,70 @@ def whole(latency):
 
 
 @inline
-def latency(machine, state, stream, now, detail):
-    """Serves an access that issued at cycle `now` and does not hit L1; returns after how many cycles its data is back."""
-    chip = machine.chip[0]
-    model = chip.memory
+def longest_delay(chip, detail):
+    """Returns the delay of issuing the last request of an access, in cycles."""
+    return delay_of(chip, detail, detail.requests - 1)
+
+
+@inline
+def level_of(stream, detail):
+    """Returns whether an access that does not hit L1 hits L2, and the stream before the draws for its requests."""
     stream = advance(stream)
-    u = uniform(mix(stream))
-    in_l2 = False
     if detail.l2_hit > 0.0:
         stream = advance(stream)
-        in_l2 = uniform(mix(stream)) < detail.l2_hit
+        return uniform(mix(stream)) < detail.l2_hit, stream
+    return False, stream
 
+
+@inline
+def unloaded(machine, state, stream, now, detail, in_l2):
+    """Returns the unloaded latency of an access that issues at cycle `now`; counts the bytes that it moves."""
+    base = unloaded_load(machine, state, stream, now, detail, in_l2)
+    return detail.drain if detail.drain >= 0.0 else base
+
+
+@inline
+def unloaded_load(machine, state, stream, now, detail, in_l2):
+    """Returns the unloaded latency of an access as if it were a load; counts the bytes that it moves."""
+    chip, model = machine.chip[0], machine.chip[0].memory
+    u = uniform(mix(advance(stream)))
     if in_l2:
-        base = chip.l2_latency
-    elif model == _QUEUE:
-        base = quantile(machine.quantiles, 0, u)
-    elif model == _FIXED:
-        base = chip.latency
-    elif model == _MEASURED:
+        return chip.l2_latency
+    state.tally[0].moved_bytes += detail.requests * detail.request_bytes
+    if model == _QUEUE:
+        return quantile(machine.quantiles, 0, u)
+    if model == _FIXED:
+        return chip.latency
+    if model == _MEASURED:
         roll_window(state, now)
         base = measured_latency(machine, present_load(state, now), u)
-        state.window[now // BUCKET_CYCLES % WINDOW_BUCKETS] += detail.requests * detail.request_bytes
-    else:
-        raise ValueError("unknown memory model")
-    if detail.drain >= 0.0:
-        base = detail.drain
+        note_load(machine, state, now, detail)
+        return base
+    raise ValueError("unknown memory model")
 
-    if not in_l2:
-        state.tally[0].moved_bytes += detail.requests * detail.request_bytes
-    added = 0.0
-    for request in range(detail.requests):
-        wait = 0.0
-        if model == _QUEUE:
-            stream = advance(stream)
-            wait = two_stages(chip, state, now, mix(stream), detail.request_bytes, 1 if in_l2 else 2)
+
+@inline
+def note_load(machine, state, now, detail):
+    """Counts what an access moves for the present load of the model `measured`."""
+    if machine.chip[0].memory == _MEASURED:
+        roll_window(state, now)
+        state.window[now // BUCKET_CYCLES % WINDOW_BUCKETS] += detail.requests * detail.request_bytes
+
+
+@inline
+def wait_before_dram(machine, state, stream, time, detail, in_l2):
+    """Returns the longest wait, or delay, of the requests of an access that does not pass stage 2, and arrives at a time."""
+    chip = machine.chip[0]
+    wait = longest_delay(chip, detail)
+    for _ in range(detail.requests):
+        begins = time
         if not in_l2:
-            wait = max(wait, sustained(state, now, detail.request_bytes / chip.peak_rate))
-        added = max(added, max(wait, delay_of(chip, detail, request)))
-    return whole(base + added)
+            begins = pass_bus(chip, state, time, detail.request_bytes)
+        elif chip.memory == _QUEUE:
+            stream = advance(stream)
+            begins = pass_crossbar(chip, state, time, mix(stream), detail.request_bytes)
+        wait = max(wait, begins - time)
+    return wait
 
 
 @inline

@@ -4,9 +4,10 @@ import numpy as np
 
 from warpsim.engine.bits import at, cause_of, end_of, wait_until
 from warpsim.engine.jit import inline
-from warpsim.engine.state import MAX_WARPS, UNKNOWN, Kind, WarpState
+from warpsim.engine.state import FOREVER, UNKNOWN, Kind, Life, WarpState
 
-_LOAD, _LG_THROTTLE = int(Kind.LOAD), int(WarpState.LG_THROTTLE)
+_DRAINING, _STORE = int(Life.DRAINING), int(Kind.STORE)
+_LONG, _DRAIN = int(WarpState.LONG_SCOREBOARD), int(WarpState.DRAIN)
 
 
 @inline
@@ -20,7 +21,8 @@ def write(machine, state, index, register, ready, step):
 def wait_of(machine, state, index, step, wait):
     """Returns the wait of a warp for a step: `wait`, or the first of those that end later.
 
-    `index` is the warp's place among all warp slots. The wait ends at UNKNOWN or later if a load has not been served yet.
+    `index` is the warp's place among all warp slots. The wait ends at UNKNOWN or later if a load has not been served yet; of
+    several such loads, it is for the one that is served last.
     """
     chip, ins = machine.chip[0], machine.program[at(step)]
     until = end_of(wait)
@@ -35,10 +37,6 @@ def wait_of(machine, state, index, step, wait):
             until = ready
             wait = wait_until(ready, writer, machine.classes[at(op)].dependency)
         i += 1
-    if ins.kind == _LOAD and chip.loads_per_warp > 0:
-        room = room_for_load(machine, state, index)
-        if room > until:
-            wait = wait_until(room, step, _LG_THROTTLE)
     return wait
 
 
@@ -46,11 +44,15 @@ def wait_of(machine, state, index, step, wait):
 def room_for_load(machine, state, index):
     """Returns the cycle from which the warp's limit of loads in flight leaves room for one more.
 
-    Loads that have not been served return after this window, and perhaps sooner than those of which the return is known.
+    UNKNOWN or more: a load that has not been served may return sooner than those of which the return is known. It does not
+    return within a window's length after it is served.
     """
     room = state.returns[at(index), soonest_return(state, index)]
-    this_window = state.sms[at(index // MAX_WARPS)].begin + machine.chip[0].window
-    return room if room <= this_window or state.warps[at(index)].requested == 0 else np.int64(UNKNOWN)
+    unserved = np.int64(FOREVER)
+    for i in range(state.returns.shape[1]):
+        if state.returns[at(index), at(i)] >= UNKNOWN:
+            unserved = min(unserved, state.returns[at(index), at(i)])
+    return room if room <= unserved - UNKNOWN + machine.chip[0].window else np.int64(UNKNOWN)
 
 
 @inline
@@ -67,3 +69,11 @@ def soonest_return(state, index):
         if state.returns[at(index), at(i)] < state.returns[at(index), at(soonest)]:
             soonest = i
     return at(soonest)
+
+@inline
+def open_wait(machine, state, index, warp):
+    """Returns the wait of a pending warp, without that for its limit of loads in flight."""
+    if warp.life == _DRAINING:
+        step = cause_of(state.latest[at(index)])
+        return wait_until(UNKNOWN, step, _DRAIN if machine.program[at(step)].kind == _STORE else _LONG)
+    return wait_of(machine, state, index, np.int64(warp.step), warp.wait)

@@ -4,6 +4,7 @@
 its unit and range. An array inside a record has a fixed place in it, so that an access is one machine instruction.
 """
 
+import math
 from enum import IntEnum
 from functools import cache
 from typing import Any, NamedTuple
@@ -80,6 +81,7 @@ class Outcome(IntEnum):
     STOPPED = 0  # the cycle asked for is reached, or there is no row left for counters
     FINISHED = 1  # every block of the grid has retired
     DEADLOCK = 2
+    FULL = 3  # `enlarged` has to make room for requests between the stages of memory
 
 
 Records = np.recarray[Any, Any]
@@ -102,17 +104,24 @@ LONGEST_KNOWN_WAIT = 512  # cycles: a longer delay is not encoded as known
 
 CAUSE_BITS, REASON_BITS = 17, 4  # of a wait in one word (bits.py); the other 43 hold the cycle
 MOST_STEPS = 1 << CAUSE_BITS  # of a program
-UNKNOWN = 1 << 41  # cycle: not before the requests of this window have been served
+UNKNOWN = 1 << 41  # cycle: not known yet; UNKNOWN + t: known once cycle t has been served (docs/model.md, section 5)
+FOREVER = 1 << 60  # cycle
 NEVER_WRITTEN = -(1 << 40)  # cycle at which a register was ready that the warp has not written
 
 BINS = 4096  # bins of equal probability in a table of quantiles
 FINE_BINS, COARSE_BINS, COARSE_WIDTH = 4096, 4096, 64  # of the latency histogram, in cycles
+CALENDAR = 1024  # lists of requests between the stages of memory, a power of 2; a list holds cycles that are so far apart
+FEWEST_WAITING = 1024  # requests between the stages for which there is room at first
+NOBODY = -1  # the end of such a list
+ECHO_SOONEST, ECHO_SPREAD = LONGEST_WINDOW, 2048  # cycles by which an echo is later: at least, and from there the range
+FEWEST_NOTED = 4096  # accesses of a slice for which there is room at first, a power of 2
 WINDOW_BUCKETS, BUCKET_CYCLES = 8, 512  # of the sliding window in which the present load is measured
 
 CHIP = np.dtype(
     [
         # Size
         ("sms", "i8"),  # SMs that are simulated
+        ("of_sms", "i8"),  # SMs of the chip
         ("schedulers", "i8"),  # of an SM, 1..MAX_SCHEDULERS
         ("seats", "i8"),  # resident blocks of an SM
         ("block_warps", "i8"),  # warps of a block
@@ -134,6 +143,7 @@ CHIP = np.dtype(
         ("span", "i8"),  # cycles for which schedulers of an SM affect each other through shared classes only, 1..window
         # Memory
         ("memory", "i8"),  # MemoryModel
+        ("most_requests", "i8"),  # of an access of the program
         ("loads_per_warp", "i8"),  # loads of a warp in flight, at most; 0: any number
         ("per_sm", "i8", 2),  # loads, and stores, of an SM in flight, at most; 0: any number
         ("latency", "f8"),  # cycles, of the model `fixed`
@@ -247,6 +257,7 @@ SM = np.dtype(
         ("shared_issues", "i8"),  # instructions of shared units that have issued
         # Sets of warps, by slot
         ("pending", "u8"),  # they wait for requests that have not been served
+        ("answered", "u8"),  # something has become known about their requests
         ("far", "u8"),  # they wake later than a lane can hold
         ("draining", "u8"),  # `exit` has issued; the return of the last load is known
         # Memory
@@ -276,12 +287,55 @@ SEAT = np.dtype(
 REQUEST = np.dtype(
     [
         ("cycle", "i8"),  # of its issue
-        ("stream", "u8"),  # the warp's stream at that issue
-        ("warp", "i8"),  # its place among the warp slots of the chip
+        ("stream", "u8"),  # the warp's stream at that issue, or that of the echo
+        ("warp", "i8"),  # its place among the warp slots of the chip; NOBODY: an echo
         ("queued", "i8"),  # cycles that it waited in the queue of its unit
-        ("step", "i8"),
+        ("step", "i4"),
+        ("in_l2", "i4"),  # of an echo: 1 if it hits L2
     ]
 )
+
+NOTED = np.dtype(
+    [
+        ("cycle", "i8"),  # of the issue of an access of the slice
+        ("step", "i4"),
+        ("in_l2", "i4"),  # 1 if it hit L2
+    ]
+)
+
+ECHO = np.dtype(
+    [
+        ("lag", "i8"),  # cycles by which it is later than the slice
+        ("following", "i8"),  # number of the access that it repeats next
+        ("stream", "u8"),  # random stream
+        ("share", "f8"),  # probability with which it repeats an access
+    ]
+)
+
+ACCESS = np.dtype(
+    [
+        ("cycle", "i8"),  # of its issue
+        ("served", "i8"),  # cycle in which the last of its requests arrives at stage 2
+        ("queued", "i8"),  # cycles that it waited in the queue of its unit
+        ("unloaded", "f8"),  # cycles: its latency in an idle memory
+        ("wait", "f8"),  # cycles: the longest wait, or delay, of its requests that is known
+        ("warp", "i8"),  # its place among the warp slots of the chip; NOBODY: an echo
+        ("step", "i4"),
+        ("unserved", "i4"),  # requests
+    ]
+)
+
+ARRIVAL = np.dtype(
+    [
+        ("time", "f8"),  # cycles: its arrival at stage 2
+        ("access", "i4"),  # its place in `State.accesses`
+        ("server", "i4"),  # of stage 2
+        ("following", "i4"),  # the next one of a list of the calendar; negative: the end
+        ("unused", "i4"),
+    ]
+)
+
+LISTS = np.dtype([("first", "i4"), ("last", "i4")])  # of `State.arrivals`; negative: there is none
 
 CLOCK = np.dtype(
     [
@@ -291,7 +345,12 @@ CLOCK = np.dtype(
         ("stuck_sm", "i8"),  # of a deadlock
         ("stuck_seat", "i8"),
         ("stuck_cycle", "i8"),
-        ("requests", "i8"),  # of this window
+        ("requests", "i8"),  # accesses of this window that have not been looked at
+        ("begin", "i8"),  # cycle: of the window that ended last
+        ("accesses", "i8"),  # between the stages of memory
+        ("waiting", "i8"),  # requests between the stages
+        ("next_arrival", "i8"),  # cycle before which none of them arrives at stage 2
+        ("noted", "i8"),  # accesses of the slice, for its echoes
     ]
 )
 
@@ -390,15 +449,24 @@ class State(NamedTuple):
     warps: Records  # WARP[W]
     registers: Array  # int64[W * registers]: when a register can be read, and the step that wrote it, in one word
     loops: Array  # int64[W, loops]: trips left; negative: endless
-    returns: Array  # int64[W, loads_per_warp]: cycles at which the warp's latest loads return
+    returns: Array  # int64[W, loads_per_warp]: cycles at which the warp's latest loads return, or UNKNOWN + when they are served
+    latest: Array  # int64[W]: of the warp's accesses that waited for stage 2, when the last one is served, and its step
+    otherwise: Array  # int64[W]: the wait of a warp before that for its limit of loads in flight, where it waits for this, too
     queues: Array  # int64[K of all SMs * queues, 2 + most entries]: the oldest entry, next address, when entries leave (units.py)
     flights: Array  # int64[2 * M, most of per_sm]: for each SM a heap of return times of loads, and one of stores
     first_seat: Array  # int64[LONGEST_WINDOW]: by cycle of the window, a seat in which a block starts; negative: none
     # The memory system
     requests: Records  # REQUEST[n]: of this window
     in_cycle: Array  # int64[LONGEST_WINDOW]: requests by cycle of the window
-    order: Array  # int64[n]: the order in which they are served
-    servers: Array  # float64[3, most servers]: when a server of the crossbar, of DRAM, or the one of the sustained rate is free
+    order: Array  # int64[n]: the order in which they issued
+    accesses: Records  # ACCESS[q]: those between the stages
+    arrivals: Records  # ARRIVAL[q]: their requests
+    free_accesses: Array  # int32[q]: places in `accesses`; from `clock.accesses` on those that are free
+    free_arrivals: Array  # int32[q]: places in `arrivals`; from `clock.waiting` on those that are free
+    echoes: Records  # ECHO[e]: by lag
+    noted: Records  # NOTED[a power of 2]: the accesses of the slice that the last echo has not repeated, by number
+    calendar: Records  # LISTS[CALENDAR]: requests by the cycle of their arrival
+    servers: Array  # float64[3, most servers]: when a server of the crossbar, of DRAM, or the data bus is free
     window: Array  # float64[WINDOW_BUCKETS + 1]: bytes requested; then the number of the newest bucket
     # Counters
     tally: Records  # TALLY[1]
@@ -420,6 +488,9 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     queues = int((machine.classes.queue_row + 1).max(initial=0))
     lanes = next(lanes for lanes in (16, 32, 64) if lanes * schedulers >= slots)
 
+    echoes = echoes_of(int(chip.seed), sms, int(chip.of_sms))
+    most_requests = 2 * sms * (1 + len(echoes)) * schedulers * int(chip.window)
+
     def records(count: int, dtype: np.dtype[Any]) -> Records:
         room = np.zeros(count * dtype.itemsize + CACHE_LINE, np.uint8)
         begin = -room.ctypes.data % CACHE_LINE
@@ -434,12 +505,21 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         registers=np.zeros(warps * int(chip.registers), np.int64),
         loops=np.zeros((warps, max(1, machine.loops)), np.int64),
         returns=np.zeros((warps, max(1, int(chip.loads_per_warp))), np.int64),
+        latest=np.zeros(warps, np.int64),
+        otherwise=np.zeros(warps, np.int64),
         queues=np.zeros((sms * schedulers * queues, 2 + int(machine.classes.queue.max(initial=0))), np.int64),
         flights=np.zeros((2 * sms, max(1, int(chip.per_sm.max()))), np.int64),
         first_seat=np.full(LONGEST_WINDOW, -1),
-        requests=np.empty(2 * sms * schedulers * int(chip.window), REQUEST).view(np.recarray),
+        requests=np.empty(most_requests, REQUEST).view(np.recarray),
         in_cycle=np.zeros(LONGEST_WINDOW, np.int64),
-        order=np.empty(2 * sms * schedulers * int(chip.window), np.int64),
+        order=np.empty(most_requests, np.int64),
+        echoes=echoes,
+        noted=np.zeros(FEWEST_NOTED if len(echoes) else 1, NOTED).view(np.recarray),
+        accesses=records(FEWEST_WAITING, ACCESS),
+        arrivals=records(FEWEST_WAITING, ARRIVAL),
+        free_accesses=np.arange(FEWEST_WAITING, dtype=np.int32),
+        free_arrivals=np.arange(FEWEST_WAITING, dtype=np.int32),
+        calendar=np.zeros(CALENDAR, LISTS).view(np.recarray),
         servers=np.zeros((3, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
         window=np.zeros(WINDOW_BUCKETS + 1, np.float64),
         tally=records(1, TALLY),
@@ -451,6 +531,8 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         lives=np.empty((lives, 5), np.int64),
         changes=np.empty((changes, 3), np.int64),
     )
+    state.calendar.first[:], state.calendar.last[:] = NOBODY, NOBODY
+    state.clock[0].next_arrival = FOREVER
     seats, records_of_sms, of_schedulers = np.asarray(state.seats), np.asarray(state.sms), np.asarray(state.schedulers)
     records_of_sms["index"] = np.arange(sms)
     records_of_sms["last_issue"] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, UNITS)
@@ -465,6 +547,53 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     else:
         of_schedulers["ages"] = of_schedulers["ranks"] = np.arange(lanes)
     return state
+
+
+def enlarged(machine: Machine, state: State) -> State:
+    """Returns a state with room for the requests of the window that ended last; it shares the other arrays with `state`."""
+    clock = state.clock[0]
+    if len(state.echoes):
+        state = state._replace(noted=_more_notes(state))
+    asked = machine.details.requests[state.requests.step[: clock.requests]].sum()
+    size = len(state.arrivals)
+    while size < clock.waiting + asked:
+        size *= 2
+    more = np.arange(len(state.arrivals), size, dtype=np.int32)
+    added = size - len(state.arrivals)
+    return state._replace(
+        accesses=np.concatenate([state.accesses, np.zeros(added, ACCESS)]).view(np.recarray),
+        arrivals=np.concatenate([state.arrivals, np.zeros(added, ARRIVAL)]).view(np.recarray),
+        free_accesses=np.concatenate([state.free_accesses, more]),
+        free_arrivals=np.concatenate([state.free_arrivals, more]),
+    )
+
+
+def _more_notes(state: State) -> Records:
+    """Returns the accesses of a slice that will be repeated, with room for those of the window that ended last."""
+    clock, last = state.clock[0], state.echoes[-1]
+    kept = np.arange(last.following, clock.noted)
+    size = len(state.noted)
+    while size < len(kept) + clock.requests:
+        size *= 2
+    noted = np.zeros(size, NOTED).view(np.recarray)
+    noted[kept % size] = state.noted[kept % len(state.noted)]
+    return noted
+
+
+def echoes_of(seed: int, sms: int, of_sms: int) -> Records:
+    """Returns the echoes that stand for the SMs of a chip that a slice does not simulate (docs/model.md, sections 5 and 6)."""
+    from warpsim.engine import rng
+
+    mix, advance, uniform = (getattr(function, "py_func", function) for function in (rng.mix, rng.advance, rng.uniform))
+    count = -(-(of_sms - sms) // sms)
+    echoes = np.zeros(count, ECHO).view(np.recarray)
+    with np.errstate(over="ignore"):
+        for number, echo in enumerate(echoes):
+            stream = advance(mix(mix(np.uint64(seed)) + rng.GOLDEN * np.uint64(number)))
+            u = float(uniform(mix(stream)))
+            echo.lag, echo.stream = ECHO_SOONEST + math.floor(ECHO_SPREAD * (number + u) / count), stream
+            echo.share = min((of_sms - (number + 1) * sms) / sms, 1.0)
+    return echoes
 
 
 def streams_of_schedulers(seed: int, count: int) -> list[int]:

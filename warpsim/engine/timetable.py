@@ -5,9 +5,7 @@ import numpy as np
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import FARTHEST, earlier_by, foremost, load, not_before, number, store, time_of, where_equal
-from warpsim.engine.state import MAX_WARPS, NEVER, RANK_BITS
-
-FOREVER = 1 << 60
+from warpsim.engine.state import FOREVER, MAX_WARPS, NEVER, RANK_BITS
 
 
 @inline

@@ -5,8 +5,10 @@ Numbers in parentheses are sections of docs/model.md.
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections import Counter
+from collections import Counter, deque
+from dataclasses import dataclass
 
 from warpsim import units
 from warpsim.hardware.gpu import Gpu
@@ -19,6 +21,7 @@ GOLDEN = 0x9E3779B97F4A7C15
 BINS = 4096  # a copy of `engine.state.BINS`, with which the reference machine shares nothing; a test asserts equality
 BUCKET_CYCLES = 512
 WINDOW_BUCKETS = 8
+ECHO_SOONEST, ECHO_SPREAD = 256, 2048
 
 
 def mix(z: int) -> int:
@@ -37,6 +40,10 @@ class Stream:
     @classmethod
     def of_warp(cls, seed: int, launch_number: int) -> Stream:
         return cls(mix((seed + (launch_number + 1) * GOLDEN) & MASK))
+
+    @classmethod
+    def of_echo(cls, seed: int, number: int) -> Stream:
+        return cls(mix((mix(seed) + number * GOLDEN) & MASK))
 
     @classmethod
     def of_scheduler(cls, seed: int, number: int) -> Stream:
@@ -64,28 +71,84 @@ class Stage:
         self.server_bytes_per_cycle = bytes_per_cycle / servers
 
     def serve(self, server: int, arrival: float, request_bytes: float) -> float:
-        """Adds a request to the queue of a server; returns its waiting time in cycles."""
+        """Adds a request to the queue of a server; returns the time at which its service begins, in cycles."""
         start = max(self.free[server], arrival)
         self.free[server] = start + request_bytes / self.server_bytes_per_cycle
-        return start - arrival
+        return start
+
+
+@dataclass(eq=False)
+class Flight:
+    """A load or a store under way.
+
+    Attributes:
+        issue: cycle of its issue.
+        op: `load`, `store` or `echo`.
+        place: place of its instruction in the kernel.
+        queued: cycles for which it waits in the queue of its unit.
+        unloaded: unloaded latency B in cycles.
+        wait: largest of the delays and waits of its requests that are known, in cycles.
+        unserved: requests that have not been served.
+        served: cycle in which it is served, with the last of its requests.
+        returns: cycle in which it returns; infinite while it is not known.
+    """
+
+    issue: int
+    op: str = "load"
+    place: str = ""
+    queued: int = 0
+    unloaded: float = 0.0
+    wait: float = 0.0
+    unserved: int = 0
+    served: int = 0
+    returns: float = math.inf
+
+    @property
+    def latency(self) -> int:
+        """Returns its latency in whole cycles; it must have been served."""
+        return int(self.returns) - self.issue
+
+    def note_served(self, begins: float) -> None:
+        """Records when the last service of one of its requests begins; with the last request, its return is known."""
+        self.wait = max(self.wait, begins - self.issue)
+        self.unserved -= 1
+        if self.unserved == 0:
+            self.returns = self.issue + self.queued + math.floor(self.unloaded + self.wait + 1 / 2)
+
+
+class Echo:
+    """An echo of a slice of `sms` SMs: it repeats what leaves the slice, `lag` cycles later (5).
+
+    Attributes:
+        lag: cycles between an access of the slice and its repetition.
+        share: probability with which an access is repeated.
+        stream: its random stream.
+        due: accesses to repeat, with the cycles of their issue in the slice and their levels.
+    """
+
+    def __init__(self, gpu: Gpu, sms: int, number: int, count: int, seed: int) -> None:
+        self.stream = Stream.of_echo(seed, number)
+        self.lag = ECHO_SOONEST + math.floor(ECHO_SPREAD * (number + self.stream.uniform()) / count)
+        self.share = min((gpu.sms - (number + 1) * sms) / sms, 1.0)
+        self.due: deque[tuple[int, str, Transactions]] = deque()
 
 
 class Memory:
-    """The memory system of the chip, or of a slice of `sms` SMs (1, 5)."""
+    """The memory system of the chip, with the echoes of a slice of `sms` SMs (5)."""
 
-    def __init__(self, gpu: Gpu, model: str, sms: int) -> None:
+    def __init__(self, gpu: Gpu, model: str, sms: int | None = None, seed: int = 0) -> None:
         if model == "measured" and not gpu.memory.measured:
             raise ValueError(f"memory = 'measured': {gpu.name} has no measured distribution")
         self.model = model
         self.facts = gpu.memory
         self.clock_ghz = gpu.clock_ghz
-        self.share = sms / gpu.sms
         queue = gpu.memory.queue
-        self.sustained = Stage(1, self.rate(gpu.memory.bandwidth_gbs))
-        self.crossbar = Stage(
-            self.servers(queue.crossbar_servers, sms, gpu.sms), self.rate(queue.crossbar_gbs)
-        )
-        self.dram = Stage(self.servers(queue.dram_servers, sms, gpu.sms), self.rate(queue.dram_gbs))
+        self.bus = Stage(1, self.rate(gpu.memory.bandwidth_gbs))
+        self.crossbar = Stage(queue.crossbar_servers, self.rate(queue.crossbar_gbs))
+        self.dram = Stage(queue.dram_servers, self.rate(queue.dram_gbs))
+        sms = gpu.sms if sms is None else sms
+        count = math.ceil((gpu.sms - sms) / sms)
+        self.echoes = [Echo(gpu, sms, number, count, seed) for number in range(count)]
         distribution = load_distribution(gpu.memory.distribution)
         self.unloaded = distribution.scaled(gpu.memory.queue_latency_cycles).quantile_table(0).tolist()
         self.loads_gbs = distribution.loads_gbs.tolist()
@@ -93,18 +156,28 @@ class Memory:
         self.rows = [measured.quantile_table(row).tolist() for row in range(len(self.loads_gbs))]
         self.buckets: Counter[int] = Counter()
         self.moved_bytes = 0.0  # DRAM traffic of the last access
+        self.issued = 0  # requests that have passed stage 1
+        self.waiting: list[tuple[float, int, int, float, Flight]] = []  # by arrival at stage 2, then by issue: server, bytes
 
     def rate(self, gbs: float) -> float:
-        """Converts a rate of the chip in GB/s to bytes per cycle of the slice."""
-        return units.gbs_to_bytes_per_cycle(gbs, self.clock_ghz) * self.share
+        """Converts a rate of the chip in GB/s to bytes per cycle."""
+        return units.gbs_to_bytes_per_cycle(gbs, self.clock_ghz)
 
-    @staticmethod
-    def servers(of_chip: int, sms: int, of_sms: int) -> int:
-        """Returns the number of servers of the slice: rounded, half up, and at least one."""
-        return max(1, math.floor(of_chip * sms / of_sms + 0.5))
+    def access(
+        self,
+        t: int,
+        access: Access,
+        facts: Transactions,
+        stream: Stream,
+        op: str = "load",
+        *,
+        queued: int = 0,
+        place: str = "",
+    ) -> Flight:
+        """Accepts a load or a store that issues in cycle `t`, and then waits in the queue of its unit for `queued` cycles.
 
-    def access(self, t: int, access: Access, facts: Transactions, stream: Stream, op: str = "load") -> int:
-        """Serves a load or a store that issues in cycle `t`; returns its latency in whole cycles."""
+        Its return is known at once, or after `serve`.
+        """
         u = stream.uniform()
         level = self.level(access, stream)
         draws = [stream.draw() for _ in range(facts.requests)]
@@ -112,17 +185,34 @@ class Memory:
         unloaded = self.unloaded_latency(t, u, level)
         if op == "store" and self.facts.store_drain_cycles is not None:
             unloaded = self.facts.store_drain_cycles
-        waits = [self.wait(t, level, draw, facts.bytes_per_request) for draw in draws]
-        delays = [0.0] * facts.requests
+        flight = Flight(t, op, place, queued, unloaded, unserved=facts.requests, served=t)
         if facts.requests > 1:
             step = facts.requests - 1
             delays = [
                 j * facts.extra / step * self.facts.transaction_latency_cycles for j in range(facts.requests)
             ]
-        latency = unloaded + max(max(w, e) for w, e in zip(waits, delays, strict=True))
+            flight.wait = max(delays)
+        for draw in draws:
+            self.request(flight, t, level, draw, facts.bytes_per_request)
+        if level != "l1":
+            for echo in self.echoes:
+                echo.due.append((t, level, facts))
         self.moved_bytes = facts.requests * facts.bytes_per_request if level == "memory" else 0.0
         self.buckets[t // BUCKET_CYCLES] += self.moved_bytes
-        return math.floor(latency + 1 / 2)
+        return flight
+
+    def repeat(self, t: int) -> None:
+        """Has the echoes repeat the accesses that are due in cycle `t`, after those of the slice."""
+        for echo in self.echoes:
+            while echo.due and echo.due[0][0] + echo.lag == t:
+                _, level, facts = echo.due.popleft()
+                if echo.share < 1 and echo.stream.uniform() >= echo.share:
+                    continue
+                flight = Flight(t, "echo", unserved=facts.requests)
+                for _ in range(facts.requests):
+                    self.request(flight, t + 1 / 2, level, echo.stream.draw(), facts.bytes_per_request)
+                if level == "memory":
+                    self.buckets[t // BUCKET_CYCLES] += facts.requests * facts.bytes_per_request
 
     @staticmethod
     def level(access: Access, stream: Stream) -> str:
@@ -151,7 +241,7 @@ class Memory:
         bucket = t // BUCKET_CYCLES
         in_window = sum(self.buckets[b] for b in range(bucket - WINDOW_BUCKETS + 1, bucket + 1))
         length = min(t, (WINDOW_BUCKETS - 1) * BUCKET_CYCLES + t % BUCKET_CYCLES) + 1
-        load = units.bytes_per_cycle_to_gbs(in_window / length / self.share, self.clock_ghz)
+        load = units.bytes_per_cycle_to_gbs(in_window / length, self.clock_ghz)
         loads = self.loads_gbs
         if load <= loads[0]:
             return quantile(self.rows[0], u)
@@ -161,18 +251,32 @@ class Memory:
         b_low, b_high = quantile(self.rows[high - 1], u), quantile(self.rows[high], u)
         return b_low + (load - loads[high - 1]) / (loads[high] - loads[high - 1]) * (b_high - b_low)
 
-    def wait(self, t: int, level: str, draw: int, request_bytes: float) -> float:
-        """Returns the waiting time of one request in its queues, which are first come, first served."""
-        if level == "l1":
-            return 0.0
-        sustained = self.sustained.serve(0, t, request_bytes) if level == "memory" else 0.0
-        if self.model != "queue":
-            return sustained
-        w1 = self.crossbar.serve((draw >> 32) * len(self.crossbar.free) >> 32, t, request_bytes)
-        if level == "l2":
-            return w1
-        w2 = self.dram.serve((draw & 2**32 - 1) * len(self.dram.free) >> 32, t + w1, request_bytes)
-        return max(w1 + w2, sustained)
+    def request(self, flight: Flight, t: float, level: str, draw: int, request_bytes: float) -> None:
+        """Sends one request of an access to its servers at time `t`; what needs stage 2 waits for `serve` (5)."""
+        if level == "l1" or (level == "l2" and self.model != "queue"):
+            flight.note_served(t)
+        elif self.model != "queue":
+            flight.note_served(self.bus.serve(0, t, request_bytes))
+        else:
+            arrival = self.crossbar.serve((draw >> 32) * len(self.crossbar.free) >> 32, t, request_bytes)
+            if level == "l2":
+                flight.note_served(arrival)
+                return
+            server = (draw & 2**32 - 1) * len(self.dram.free) >> 32
+            flight.served = max(flight.served, math.floor(arrival))
+            heapq.heappush(self.waiting, (arrival, self.issued, server, request_bytes, flight))
+            self.issued += 1
+
+    def serve(self, end: int) -> list[Flight]:
+        """Serves all requests that arrive at stage 2 before cycle `end`; returns the accesses whose returns are known by that."""
+        served = []
+        while self.waiting and self.waiting[0][0] < end:
+            arrival, _, server, request_bytes, flight = heapq.heappop(self.waiting)
+            begins = self.dram.serve(server, arrival, request_bytes)
+            flight.note_served(max(begins, self.bus.serve(0, arrival, request_bytes)))
+            if flight.unserved == 0:
+                served.append(flight)
+        return served
 
 
 def quantile(table: list[float], u: float) -> float:

@@ -14,9 +14,9 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
 from warpsim.kernels.costs import Costs, costs_on
-from warpsim.reference.memory import Memory
+from warpsim.reference.memory import Flight, Memory
 from warpsim.reference.sm import POLICIES, Scheduler, Seat, Sm, Unit
-from warpsim.reference.warp import GAP, InFlight, Step, Warp, Write
+from warpsim.reference.warp import GAP, Step, Warp, Write
 
 # Copies of the names in `results.schema`, on which the reference machine does not depend. A test asserts that they are equal.
 STATES = (
@@ -77,7 +77,7 @@ class Result:
     retired: list[tuple[int, int, int, int]] = field(default_factory=list)
     """(launch number, SM, start, R) of the warps that retired in the window, by launch number."""
     load_latencies: list[int] = field(default_factory=list)
-    """Latencies of the loads that issued in the window, in the order of issue."""
+    """Latencies of the loads served in the window, in the order in which they were served."""
     instructions: Counter[str] = field(default_factory=Counter)
     unit_cycles: Counter[str] = field(default_factory=Counter)
     """Unit-cycles by unit, as exact fractions."""
@@ -95,10 +95,11 @@ class Turn:
 
     scheduler: Scheduler
     busy: bool
+    warps: list[Warp]
     eligible: list[Warp]
-    states: dict[Warp, str]
     lines: dict[Warp, str]
-    causes: dict[Warp, str]
+    states: dict[Warp, str] = field(default_factory=dict)
+    """States of the eligible warps."""
     picked: Warp | None = None
     first: Step | None = None
     """The instruction of the picked warp, after it has issued."""
@@ -124,13 +125,14 @@ class Machine:
         self.kernel = kernel
         self.launch = launch
         self.policy = POLICIES[policy]
-        self.memory = Memory(gpu, memory, sms)
+        self.memory = Memory(gpu, memory, sms, seed)
         self.seed = seed
         self.sms = [Sm(m, gpu, launch.resident_blocks, seed) for m in range(sms)]
         self.blocks = sms * launch.resident_blocks if launch.persistent else launch.blocks
         self.next_block = 0
         self.launched: list[tuple[Sm, Warp]] = []
         self.window = window
+        self.awaited: dict[Flight, tuple[Sm, Warp]] = {}  # accesses that have not been served, with the warps that wait for them
         self.known_costs: dict[str, Costs] = {}
         self.result = Result()
 
@@ -167,20 +169,40 @@ class Machine:
         return self.next_block == self.blocks and not any(warp.resident(t) for _, warp in self.launched)
 
     def cycle(self, t: int) -> None:
-        for sm in self.sms:
-            for seat in sm.seats:
-                if seat.next_start == t:
-                    self.start_block(sm, seat, t)
-            turns = [self.turn(sm, scheduler, t) for scheduler in sm.schedulers]
-            self.issue_picks(sm, turns, t)
-            if t in self.window:
-                for turn in turns:
-                    self.account(turn, t)
-                resident = len(sm.warps(t))
-                self.result.occupancy_cycles[resident] += 1
-                if resident != sm.last_resident or t == self.window.start:
-                    self.result.occupancy_changes.append((t, sm.index, resident))
-                sm.last_resident = resident
+        turns = {sm: self.turns(sm, t) for sm in self.sms}
+        self.serve(t)
+        if t in self.window:
+            for sm in self.sms:
+                self.account_sm(sm, turns[sm], t)
+
+    def turns(self, sm: Sm, t: int) -> list[Turn]:
+        """Has an SM start blocks and issue in cycle t (3)."""
+        for seat in sm.seats:
+            if seat.next_start == t:
+                self.start_block(sm, seat, t)
+        turns = [self.turn(sm, scheduler, t) for scheduler in sm.schedulers]
+        self.issue_picks(sm, turns, t)
+        return turns
+
+    def serve(self, t: int) -> None:
+        """Serves the requests that arrive in cycle t, after all SMs have issued (5)."""
+        self.memory.repeat(t)
+        for flight in self.memory.serve(t + 1):
+            self.note_latency(flight, t)
+            if flight in self.awaited:
+                sm, warp = self.awaited.pop(flight)
+                if warp.exited:
+                    self.retire(sm, warp)
+
+    def account_sm(self, sm: Sm, turns: list[Turn], t: int) -> None:
+        """Counts cycle t of an SM (7)."""
+        for turn in turns:
+            self.account(turn, t)
+        resident = len(sm.warps(t))
+        self.result.occupancy_cycles[resident] += 1
+        if resident != sm.last_resident or t == self.window.start:
+            self.result.occupancy_changes.append((t, sm.index, resident))
+        sm.last_resident = resident
 
     # Blocks (4)
 
@@ -210,14 +232,12 @@ class Machine:
         n = self.gpu.sm.schedulers
         warps = [warp for warp in sm.warps(t) if warp.slot % n == scheduler.index]
         eligible = [warp for warp in warps if warp.eligible(t, self.gpu)]
-        lines = {warp: warp.line(t) for warp in warps}
         turn = Turn(
             scheduler=scheduler,
             busy=t < scheduler.next_issue,
+            warps=warps,
             eligible=eligible,
-            states={warp: self.stall_state(warp, t) for warp in warps},
-            lines=lines,
-            causes={warp: lines[warp] if warp in eligible else warp.cause(t, self.gpu) for warp in warps},
+            lines={warp: warp.line(t) for warp in warps},
         )
         self.pick(sm, turn, t)
         return turn
@@ -265,16 +285,21 @@ class Machine:
             first.op not in ("branch", "barrier", "exit")
             and not (first.op == "load" and warp.next.op == "load")
             and warp.stall(self.gpu, t)[0] <= t
+            and warp.may_load(self.gpu, t)
         )
 
     def account(self, turn: Turn, t: int) -> None:
         """Counts cycle t of a scheduler and of its warps."""
         slot = "issued" if turn.first is not None else "busy" if turn.busy else "idle"
         self.result.scheduler_cycles[slot] += 1
-        for warp, state in turn.states.items():
+        for warp in turn.warps:
+            if warp in turn.eligible:
+                state, cause = turn.states[warp], turn.lines[warp]
+            else:
+                state, cause = warp.stalled(t, self.gpu)
             self.result.warp_cycles[state] += 1
             self.result.line_cycles[turn.scheduler.index, turn.lines[warp], state] += 1
-            self.result.caused_cycles[turn.causes[warp], state] += 1
+            self.result.caused_cycles[cause, state] += 1
             self.result.state_moments[t, state] += 1
 
     def refusal(self, sm: Sm, scheduler: Scheduler, step: Step, t: int) -> str | None:
@@ -283,21 +308,13 @@ class Machine:
             return THROTTLE[self.gpu.ops[step.op].pipe]
         limits = {"load": self.gpu.memory.loads_per_sm, "store": self.gpu.memory.stores_per_sm}
         limit = limits.get(step.op)
-        if limit is not None and sum(r > t for r in sm.returns[step.op]) >= limit:
+        if limit is not None and sum(flight.returns > t for flight in sm.flights[step.op]) >= limit:
             return "lg_throttle"
         return None
 
     def unit(self, sm: Sm, scheduler: Scheduler, step: Step) -> Unit:
         own = self.gpu.ops[step.op].scope == "scheduler"
         return sm.units[self.gpu.unit_of(step.op), scheduler.index if own else None]
-
-    def stall_state(self, warp: Warp, t: int) -> str:
-        """Returns the state of a warp that is not eligible (7)."""
-        if warp.exited:
-            return warp.last_access().state
-        if warp.held(t):
-            return "barrier"
-        return warp.stall(self.gpu, warp.gap_end)[1]
 
     def issue_step(self, sm: Sm, scheduler: Scheduler, warp: Warp, t: int) -> int:
         """Issues one step in cycle t; returns the number of issue slots that it takes."""
@@ -312,23 +329,26 @@ class Machine:
         if t in self.window:
             self.result.unit_cycles[unit] += costs.unit_cycles
         sm.note_issue(scheduler, unit)
-        access, returns = costs.access, None
+        access, load = costs.access, None
         if access is not None:
-            latency = wait + self.memory.access(t, step.instruction.access, access, warp.stream, step.op)
-            sm.returns[step.op].append(t + latency)
+            flight = self.memory.access(
+                t, step.instruction.access, access, warp.stream, step.op, queued=wait, place=step.place
+            )
+            sm.flights[step.op].append(flight)
             if t in self.window:
                 self.result.asked_bytes += access.requested_bytes
                 self.result.moved_bytes += self.memory.moved_bytes
             if step.op == "load":
-                returns = t + latency
-                warp.returns.append(returns)
-                warp.accesses.append(InFlight(returns, "long_scoreboard", step.place))
-                if t in self.window:
-                    self.result.load_latencies.append(latency)
-            elif self.gpu.memory.store_drain_cycles is not None:
-                warp.accesses.append(InFlight(t + latency, "drain", step.place))
+                load = flight
+                warp.loads.append(flight)
+            if step.op == "load" or self.gpu.memory.store_drain_cycles is not None:
+                warp.accesses.append(flight)
+                if flight.unserved:
+                    self.awaited[flight] = sm, warp
+            if not flight.unserved:
+                self.note_latency(flight, t)
         if step.instruction.dst is not None:
-            warp.writes[step.instruction.dst] = Write(op, t + wait, costs, returns, step.place)
+            warp.writes[step.instruction.dst] = Write(op, t + wait, costs, load, step.place)
 
         gap = costs.gap_cycles
         if step.op == "exit":
@@ -344,6 +364,11 @@ class Machine:
             self.arrive(sm, warp, t)
         return costs.issue_slots + costs.reissues
 
+    def note_latency(self, flight: Flight, t: int) -> None:
+        """Counts the latency of a load that is served in cycle t."""
+        if flight.op == "load" and t in self.window:
+            self.result.load_latencies.append(flight.latency)
+
     def costs(self, step: Step) -> Costs:
         """Returns the costs of an instruction, computed once for each place."""
         if step.place not in self.known_costs:
@@ -357,13 +382,20 @@ class Machine:
 
     def exit(self, sm: Sm, warp: Warp, t: int) -> None:
         """Retires the warp when its accesses have returned, and the block with its last warp."""
-        warp.exited = True
-        warp.retired = max([t, *(access.returns for access in warp.accesses)])
-        seat = self.block_of(sm, warp)
-        if all(other.exited for other in seat.block):
-            retirement = max(other.retired for other in seat.block)
-            seat.next_start = max(retirement + self.gpu.block_launch_cycles, retirement + 1)
+        warp.exited, warp.last_cycle = True, t
+        self.retire(sm, warp)
         self.arrive(sm, warp, t)
+
+    def retire(self, sm: Sm, warp: Warp) -> None:
+        """Sets the last cycle of a warp that has exited, once its accesses have been served, and the start of the next block."""
+        if any(access.unserved for access in warp.accesses):
+            return
+        warp.retired = max([warp.last_cycle, *(int(access.returns) for access in warp.accesses)])
+        seat = self.block_of(sm, warp)
+        retirements = [other.retired for other in seat.block if other.retired is not None]
+        if len(retirements) == len(seat.block):
+            retirement = max(retirements)
+            seat.next_start = max(retirement + self.gpu.block_launch_cycles, retirement + 1)
 
     def arrive(self, sm: Sm, warp: Warp, t: int) -> None:
         """Releases the live warps of a block when all have arrived at one barrier.

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.operations import Unit as UnitFacts
-from warpsim.reference.memory import Stream
+from warpsim.reference.memory import Flight, Stream
 from warpsim.reference.warp import Warp
 
 
@@ -120,7 +120,7 @@ class Sm:
         self.issued = 0  # instructions of shared units
         self.last_issue = {(unit, s): s - n for unit in self.shared for s in range(n)}  # in the numbering of `issued`
         self.seats = [Seat(r) for r in range(seats)]
-        self.returns: dict[str, list[int]] = {"load": [], "store": []}
+        self.flights: dict[str, list[Flight]] = {"load": [], "store": []}
         self.last_resident = 0  # resident warps in the last cycle
 
     def precedence(self, scheduler: Scheduler, unit: str) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.operations import Op
 from warpsim.kernels import Conditional, Instruction, Kernel, Loop
 from warpsim.kernels.costs import Costs
-from warpsim.reference.memory import Stream
+from warpsim.reference.memory import Flight, Stream
 
 SCOREBOARD = {
     "math": "wait",
@@ -80,31 +80,22 @@ class Write:
         op: operation class.
         issue: cycle of the issue.
         costs: costs of the instruction.
-        returns: cycle in which a load returns; None for other classes.
+        load: the load that writes it; None for other classes.
         place: place of the instruction in the kernel.
     """
 
     op: Op
     issue: int
     costs: Costs
-    returns: int | None
+    load: Flight | None
     place: str
 
-    def ready(self, consumer: str) -> int:
-        """Returns the first cycle in which an instruction of class `consumer` can use the register (3)."""
-        if self.returns is not None:
-            return self.returns
+    def ready(self, consumer: str) -> float:
+        """Returns the first cycle in which an instruction of class `consumer` can use the register (3); infinite if not known."""
+        if self.load is not None:
+            return self.load.returns
         to_consumer = 0 if self.costs.own_latency else self.op.latency_for(consumer) - self.op.latency_cycles
         return self.issue + self.costs.latency_cycles + to_consumer
-
-
-@dataclass(frozen=True)
-class InFlight:
-    """An access for which the end of its warp waits: the cycle of its return, the state of that wait, and its place."""
-
-    returns: int
-    state: str
-    place: str
 
 
 class Warp:
@@ -119,8 +110,8 @@ class Warp:
         self.gap_end = start
         self.gap_state = "wait"
         self.writes: dict[str, Write] = {}
-        self.returns: list[int] = []  # return cycles of its loads
-        self.accesses: list[InFlight] = []  # its loads, and perhaps its stores
+        self.loads: list[Flight] = []
+        self.accesses: list[Flight] = []  # its loads, and its stores if it waits for them at its end
         self.last_issued = ""  # the place of its last instruction
         self.barrier: str | None = None  # the place of the barrier at which it waits
         self.last_barrier = ""  # the place of its latest barrier
@@ -128,6 +119,7 @@ class Warp:
         self.barrier_end = start  # that cycle + the barrier's latency
         self.branch_taken = False
         self.exited = False
+        self.last_cycle = start  # cycle of its exit
         self.retired: int | None = None  # R
         self.program = walk(kernel.body, "body", self)
         self.next = next(self.program)
@@ -145,22 +137,34 @@ class Warp:
             return self.stream.uniform() < conditional.probability
         return conditional.warps is not None and self.index in conditional.warps
 
-    def stall(self, gpu: Gpu, gap_end: int) -> tuple[int, str, str]:
-        """Returns the cycle in which the last constraint on the next step ends, its state, and the place of its cause (7)."""
+    def stall(self, gpu: Gpu, gap_end: int) -> tuple[float, str, str]:
+        """Returns the cycle in which the last constraint of the table ends, its state, and the place of its cause (7)."""
         step = self.next
-        ends = [(gap_end, self.gap_state, self.last_issued), (self.barrier_end, "barrier", self.last_barrier)]
+        ends = [
+            (float(gap_end), 0, self.gap_state, self.last_issued),
+            (float(self.barrier_end), 0, "barrier", self.last_barrier),
+        ]
         for register in (*step.instruction.src, step.instruction.dst):
             if register in self.writes:
                 write = self.writes[register]
-                ends.append((write.ready(step.op), SCOREBOARD[write.op.pipe], write.place))
-        limit = gpu.memory.loads_per_warp
-        if step.op == "load" and limit is not None and len(self.returns) >= limit:
-            ends.append((sorted(self.returns)[-limit], "lg_throttle", step.place))
-        return max(ends, key=lambda end: end[0])  # max returns the first of equal ends
+                ready = write.ready(step.op)
+                served = write.load.served if write.load is not None and math.isinf(ready) else 0
+                ends.append((ready, served, SCOREBOARD[write.op.pipe], write.place))
+        end, _, state, cause = max(ends, key=lambda end: end[:2])  # max returns the first of equal ends
+        return end, state, cause
 
-    def last_access(self) -> InFlight:
+    def may_load(self, gpu: Gpu, t: int) -> bool:
+        """Returns whether the warp's limit of loads in flight leaves room for its next step (5)."""
+        limit = gpu.memory.loads_per_warp
+        return self.next.op != "load" or limit is None or sum(load.returns > t for load in self.loads) < limit
+
+    def last_access(self) -> Flight:
         """Returns the access that returns last; of equals a load rather than a store, and the first one issued (7)."""
-        return max(self.accesses, key=lambda access: (access.returns, access.state == "long_scoreboard"))
+
+        def key(access: Flight) -> tuple[float, int, bool]:
+            return access.returns, access.served if math.isinf(access.returns) else 0, access.op == "load"
+
+        return max(self.accesses, key=key)
 
     def held(self, t: int) -> bool:
         """Returns whether a barrier holds the warp, up to and including the cycle of the last arrival (4, 7)."""
@@ -170,14 +174,20 @@ class Warp:
         """Returns the place to which the warp-cycle belongs: the next step, or the barrier that holds the warp (7)."""
         return self.last_barrier if self.held(t) else self.next.place
 
-    def cause(self, t: int, gpu: Gpu) -> str:
-        """Returns the place of the instruction that keeps the warp from being eligible (7)."""
+    def stalled(self, t: int, gpu: Gpu) -> tuple[str, str]:
+        """Returns the state of the warp in a cycle in which it is not eligible, and the place of the cause (7)."""
         if self.exited:
-            return self.last_access().place
-        return self.last_barrier if self.held(t) else self.stall(gpu, self.gap_end)[2]
+            last = self.last_access()
+            return "long_scoreboard" if last.op == "load" else "drain", last.place
+        if self.held(t):
+            return "barrier", self.last_barrier
+        end, state, cause = self.stall(gpu, self.gap_end)
+        return (state, cause) if end > t else ("lg_throttle", self.next.place)
 
     def eligible(self, t: int, gpu: Gpu) -> bool:
-        return not self.exited and not self.held(t) and self.stall(gpu, self.gap_end)[0] <= t
+        if self.exited or self.held(t):
+            return False
+        return self.stall(gpu, self.gap_end)[0] <= t and self.may_load(gpu, t)
 
     def resident(self, t: int) -> bool:
         return self.retired is None or t <= self.retired

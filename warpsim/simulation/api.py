@@ -79,7 +79,7 @@ def simulate(
         replicates: number of independent repetitions. Each has its own seed, a hash of `seed`, of the parameters, and of the
             replicate's number. The policy does not enter the hash, so policies are compared with common random numbers.
         seed: root of all randomness.
-        sms: number of SMs to simulate, as a slice of the chip with its share of the memory system; left out: the whole chip.
+        sms: number of SMs to simulate, as a slice of the chip, with echoes for the others; left out: the whole chip.
         warmup: cycles before counting starts.
         cycles: cycles that are counted.
         threads: replicates that run at the same time. No number depends on it.

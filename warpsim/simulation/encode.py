@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import Any
 
@@ -95,7 +94,7 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((*access, *branch, step.loop, *step.trips))
-    quantiles, loads = _latencies(gpu, memory, sms)
+    quantiles, loads = _latencies(gpu, memory)
     # The fields of a plain array of records are read several times as fast; the engine names them as attributes.
     records: dict[str, Any] = {
         "chip": _encode_chip(gpu, launch, scheduler, memory, sms, tick, len(program.registers)),
@@ -128,15 +127,15 @@ def _encode_chip(
     gpu: Gpu, launch: Launch, scheduler: str, memory: str, sms: int | None, tick: int, registers: int
 ) -> Array:
     """Returns the CHIP record; `precompute_lookahead` fills in the rest of its fields."""
-    queue, share = gpu.memory.queue, 1.0 if sms is None else sms / gpu.sms
+    queue = gpu.memory.queue
     simulated = gpu.sms if sms is None else sms
 
     def rate(gbs: float, servers: int = 1) -> float:
-        return units.gbs_to_bytes_per_cycle(gbs, gpu.clock_ghz) * share / servers
+        return units.gbs_to_bytes_per_cycle(gbs, gpu.clock_ghz) / servers
 
     chip = np.zeros(1, CHIP)
     record = chip[0]
-    record["sms"], record["schedulers"] = simulated, gpu.sm.schedulers
+    record["sms"], record["of_sms"], record["schedulers"] = simulated, gpu.sms, gpu.sm.schedulers
     record["seats"], record["block_warps"] = launch.resident_blocks, launch.block_warps
     record["issue_width"], record["tick"] = gpu.issue.width, tick
     record["policy"], record["memory"] = _POLICIES[scheduler], _MEMORY_MODELS[memory]
@@ -152,8 +151,8 @@ def _encode_chip(
     record["latency"] = gpu.memory.latency_cycles
     record["l1_latency"], record["l2_latency"] = gpu.memory.l1_latency_cycles or 0, gpu.memory.l2_latency_cycles or 0
     record["transaction_latency"] = gpu.memory.transaction_latency_cycles
-    record["crossbar_servers"] = _share_of(queue.crossbar_servers, share)
-    record["dram_servers"] = _share_of(queue.dram_servers, share)
+    record["crossbar_servers"] = queue.crossbar_servers
+    record["dram_servers"] = queue.dram_servers
     record["crossbar_rate"] = rate(queue.crossbar_gbs, record["crossbar_servers"])
     record["dram_rate"] = rate(queue.dram_gbs, record["dram_servers"])
     record["peak_rate"] = rate(gpu.memory.bandwidth_gbs)
@@ -193,11 +192,6 @@ def _encode_classes(gpu: Gpu) -> tuple[Array, Array]:
     return classes, latency_to.ravel()
 
 
-def _share_of(servers: int, share: float) -> int:
-    """Returns the number of servers of a slice: rounded, half up, and at least one."""
-    return max(1, math.floor(servers * share + 0.5))
-
-
 _Costs = tuple[tuple[int, ...], tuple[float, ...]]
 _NO_ACCESS: tuple[float, ...] = (0, 0, 0.0, 0.0, 0.0, 0.0, -1.0)
 
@@ -234,15 +228,14 @@ def _hits(instruction: Instruction, gpu: Gpu) -> tuple[float, float]:
     return access.l1_hit, access.l1_hit + (1 - access.l1_hit) * access.l2_hit
 
 
-def _latencies(gpu: Gpu, memory: str, sms: int | None) -> tuple[np.ndarray, np.ndarray]:
+def _latencies(gpu: Gpu, memory: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns the quantile tables in cycles and the load of each in bytes per cycle."""
     if memory == "fixed":
         return np.zeros((0, 0)), np.zeros(0)
     if memory == "queue":
         return _unloaded(gpu.memory.distribution, gpu.memory.queue_latency_cycles), np.zeros(1)
     distribution = load_distribution(gpu.memory.distribution).shifted(gpu.memory.measured_shift_cycles)
-    share = 1.0 if sms is None else sms / gpu.sms
-    loads = units.gbs_to_bytes_per_cycle(1.0, gpu.clock_ghz) * distribution.loads_gbs * share
+    loads = units.gbs_to_bytes_per_cycle(1.0, gpu.clock_ghz) * distribution.loads_gbs
     return np.stack([distribution.quantile_table(row) for row in range(len(loads))]), loads
 
 

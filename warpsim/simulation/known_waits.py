@@ -124,7 +124,7 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     launch = max(int(chip["block_launch"]), 1)
     window = max(1, min(LONGEST_WINDOW, launch, _least_latency(machine)))
     barriers = program["latency"][kind == Kind.BARRIER]
-    chip["window"] = window
+    chip["window"], chip["most_requests"] = window, machine.details["requests"].max()
     chip["span"] = min(window, max(int(barriers.min()), 1)) if len(barriers) else window
 
     late = program["unit_ticks"] > program["busy"] * chip["tick"]

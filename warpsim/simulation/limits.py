@@ -106,20 +106,18 @@ def _check_memory(point: Point) -> None:
     accesses = list(_accesses(point.kernel))
     if not accesses:
         return
-    sms = gpu.sms if point.sms is None else point.sms
-    share = sms / gpu.sms
     per_byte = (
-        (memory.queue.crossbar_servers * share + 1) / memory.queue.crossbar_gbs
-        + (memory.queue.dram_servers * share + 1) / memory.queue.dram_gbs
+        (memory.queue.crossbar_servers + 1) / memory.queue.crossbar_gbs
+        + (memory.queue.dram_servers + 1) / memory.queue.dram_gbs
         + 1 / memory.bandwidth_gbs
-    ) / (units.gbs_to_bytes_per_cycle(1.0, gpu.clock_ghz) * share)
+    ) / (units.gbs_to_bytes_per_cycle(1.0, gpu.clock_ghz))
     service, delay = dict.fromkeys(MEMORY_OPS, 0.0), 0.0
     for instruction in accesses:
         assert instruction.access is not None
         cost = transactions(instruction.access, gpu)
         service[instruction.op] = max(service[instruction.op], cost.requests * cost.bytes_per_request * per_byte)
         delay = max(delay, cost.extra * memory.transaction_latency_cycles)
-    flying = {op: _most_in_flight(point, op) * sms for op in MEMORY_OPS}
+    flying = {op: _most_in_flight(point, op) * gpu.sms for op in MEMORY_OPS}
     slowest = max(MEMORY_OPS, key=lambda op: flying[op] * service[op])
     wait = delay + sum((flying[op] + 1) * service[op] for op in MEMORY_OPS)
     where = f"{slowest} of {point.kernel.name}: up to {flying[slowest]} in flight on {gpu.name}"

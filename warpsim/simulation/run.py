@@ -64,10 +64,10 @@ class Bins:
         self.edges = [begin]
         self.totals: list[NDArray[np.float64]] = []
 
-    def run(self, machine: Machine, state: State, stop: int) -> int:
-        """Runs the machine to cycle `stop` or to the end of the grid, and reads its counters; returns an Outcome."""
+    def run(self, machine: Machine, state: State, stop: int) -> tuple[State, int]:
+        """Runs the machine to cycle `stop` or to the end of the grid, reads its counters; returns the state and an Outcome."""
         from warpsim.engine.chip import run
-        from warpsim.engine.state import Outcome
+        from warpsim.engine.state import Outcome, enlarged
 
         while True:
             if len(self.edges) > self._most:
@@ -78,8 +78,10 @@ class Bins:
             rows, outcome = run(machine, state, stop, following, self.width, totals)
             self.edges += [following + i * self.width for i in range(rows)]
             self.totals += list(totals[:rows])
-            if outcome != Outcome.STOPPED or state.clock[0].cycle == stop:
-                return int(outcome)
+            if outcome == Outcome.FULL:
+                state = enlarged(machine, state)
+            elif outcome != Outcome.STOPPED or state.clock[0].cycle == stop:
+                return state, int(outcome)
 
     def close(self, machine: Machine, state: State, end: int) -> None:
         """Reads the counters at the end of the run, unless the end is already an edge."""
@@ -97,6 +99,18 @@ def _empty_totals(rows: int, state: State) -> NDArray[np.float64]:
     from warpsim.engine.state import STATES
 
     return np.zeros((rows, STATES + OTHERS + len(state.sms)))
+
+
+def run_to(machine: Machine, state: State, stop: int) -> tuple[State, int]:
+    """Runs the machine to cycle `stop` or to the end of the grid; returns the state and an Outcome."""
+    from warpsim.engine.chip import run
+    from warpsim.engine.state import Outcome, enlarged
+
+    while True:
+        _, outcome = run(machine, state, stop, 0, 1, _empty_totals(0, state))
+        if outcome != Outcome.FULL:
+            return state, int(outcome)
+        state = enlarged(machine, state)
 
 
 def run_machine(
@@ -132,7 +146,7 @@ def run_machine(
         ValueError: the grid ends within `warmup`, or not within MAX_CYCLES.
     """
     from warpsim.engine.check import verify
-    from warpsim.engine.chip import begin_counting, end_counting, run
+    from warpsim.engine.chip import begin_counting, end_counting
     from warpsim.engine.state import Outcome, allocate
 
     announce_compilation()
@@ -157,9 +171,9 @@ def run_machine(
                 pause()
             begin = time.perf_counter()
             if bins and now >= warmup:
-                outcome = bins.run(machine, state, stop)
+                state, outcome = bins.run(machine, state, stop)
             else:
-                _, outcome = run(machine, state, stop, 0, 1, _empty_totals(0, state))
+                state, outcome = run_to(machine, state, stop)
             if time.perf_counter() - begin > _SLICE_SECONDS:
                 cycles_in_slice = max(1, cycles_in_slice // 2)
             else:

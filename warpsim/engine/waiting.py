@@ -1,0 +1,61 @@
+"""Until when a warp waits for its next step, and what of that can be counted already. docs/model.md, sections 3 and 7.
+
+A wait may be for loads that have not been served; the warp is *pending* then. Its warp-cycles are counted up to `warp.since`.
+"""
+
+import numpy as np
+
+from warpsim.engine.attribution import count
+from warpsim.engine.bits import at, bit, cause_of, end_of, reason_of, wait_until
+from warpsim.engine.jit import inline
+from warpsim.engine.registers import is_known, open_wait, room_for_load, wait_of
+from warpsim.engine.state import Kind, WarpState
+
+_LOAD, _LG_THROTTLE = int(Kind.LOAD), int(WarpState.LG_THROTTLE)
+
+
+@inline
+def count_wait(machine, state, s, warp, wait):
+    """Counts the warp-cycles of a wait that have not been counted yet."""
+    cycles = end_of(wait) - 1 - warp.since
+    if cycles > 0:
+        count(machine, state, s, np.int64(warp.step), cause_of(wait), reason_of(wait), cycles)
+        warp.since += cycles
+
+
+@inline
+def count_open_wait(machine, state, s, index, warp, until):
+    """Counts the warp-cycles of a pending warp up to cycle `until`, exclusive, in which more becomes known about its loads."""
+    wait = open_wait(machine, state, index, warp)
+    count_wait(machine, state, s, warp, wait if end_of(wait) <= until else clipped(wait, until))
+    if warp.since < until - 1:
+        count_wait(machine, state, s, warp, wait_until(until, np.int64(warp.step), _LG_THROTTLE))
+
+
+@inline
+def clipped(wait, until):
+    """Returns a wait that ends at cycle `until`."""
+    return wait_until(until, cause_of(wait), reason_of(wait))
+
+
+@inline
+def wait_for_step(machine, state, sm, s, slot, index, warp):
+    """A warp waits for its next step, at least as `warp.wait` says: determines until when. Returns whether that is known."""
+    step = np.int64(warp.step)
+    wait = wait_of(machine, state, index, step, warp.wait)
+    known = is_known(wait)
+    if known:
+        count_wait(machine, state, s, warp, wait)
+        warp.wait = wait
+        if machine.chip[0].loads_per_warp > 0 and machine.program[at(step)].kind == _LOAD:
+            room = room_for_load(machine, state, index)
+            if room > end_of(wait):
+                state.otherwise[at(index)] = wait
+                throttled = wait_until(room, step, _LG_THROTTLE)
+                known = is_known(throttled)
+                if known:
+                    count_wait(machine, state, s, warp, throttled)
+                    warp.wait = throttled
+    if not known:
+        sm.pending |= bit(slot)
+    return known
