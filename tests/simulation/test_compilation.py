@@ -7,8 +7,11 @@ from numba.core import event
 
 from tests.support.small_plans import small_plan
 from warpsim.engine import bits, chip
+from warpsim.engine.state import allocate
+from warpsim.simulation import api
 from warpsim.simulation.api import compile_engine
 from warpsim.simulation.compilation import announce_compilation
+from warpsim.simulation.encode import encode
 from warpsim.sweeps import local
 
 
@@ -36,7 +39,7 @@ class Dispatcher:
 
 
 def test_the_engine_is_compiled_before_the_time_is_taken(monkeypatch):
-    monkeypatch.setattr(local, "compile_engine", lambda: time.sleep(0.5))
+    monkeypatch.setattr(local, "compile_engine", lambda points: time.sleep(0.5))
     seen = []
     local.sweep(small_plan(alpha=1, warps=4), progress=seen.append)
     assert seen[0].seconds < 0.25
@@ -48,6 +51,16 @@ def test_a_finished_store_needs_no_compilation(monkeypatch, tmp_path):
     local.sweep(small_plan(alpha=1, warps=4), tmp_path / "out.zarr")
 
 
-def test_it_compiles():
-    compile_engine()
-    assert not hasattr(chip.run, "signatures") or chip.run.signatures  # without a compiler it has none
+def test_it_compiles_for_the_occupancies_of_the_points(monkeypatch):
+    points = [*small_plan(gpu=["g80", "kepler"], warps=[4, 24, 48]).some_points()]
+    assert {point.launch.resident_blocks * point.launch.block_warps for point in points} == {4, 24, 48}
+    ran = []
+    monkeypatch.setattr(api, "simulate_point", lambda point: ran.append(encoded(point)))
+    compile_engine(points)
+    compiled = {state.schedulers.dtype for state in map(allocate, ran)}
+    assert compiled == {allocate(encoded(point)).schedulers.dtype for point in points}
+    assert len(ran) == len(compiled) == 2  # g80 has one scheduler, so 24 warps of its own
+
+
+def encoded(point):
+    return encode(point.gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, sms=1)

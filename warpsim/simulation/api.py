@@ -6,8 +6,9 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -35,6 +36,8 @@ _LOGGER = logging.getLogger("warpsim")
 
 Arrays = dict[str, NDArray[np.float64]]
 """Variable -> values, replicate first."""
+
+_LANES = (16, 32, 64)  # warps per scheduler for which the engine is compiled (`engine.state.scheduler_record`)
 
 ENGINES = ("compiled", "reference")
 
@@ -164,9 +167,21 @@ def simulate_point(
     return _stacked(_each(range(first, first + point.replicates), one, threads, pause))
 
 
-def compile_engine() -> None:
-    """Compiles the engine, or loads its machine code, so that the time of later work holds no compilation."""
-    simulate_point(make_point("kepler", "add_chain", warps=1, sms=1, warmup=0, cycles=1))
+def compile_engine(points: Iterable[Point]) -> None:
+    """Compiles the engine for some points, or loads its machine code, so that the time of later work holds no compilation.
+
+    The engine has a program for up to 16, 32 and 64 warps per scheduler each; each that the points need is run for a cycle.
+    """
+    done = set()
+    for point in points:
+        assert point.launch.resident_blocks is not None
+        slots = point.launch.resident_blocks * point.launch.block_warps
+        lanes = next(lanes for lanes in _LANES if lanes * point.gpu.sm.schedulers >= slots)
+        if lanes not in done:
+            done.add(lanes)
+            endless = point.launch.model_copy(update={"blocks": None, "persistent": False})
+            short: dict[str, Any] = {"replicates": 1, "sms": 1, "warmup": 0, "cycles": 1}
+            simulate_point(replace(point, kernel=as_kernel("add_chain"), launch=endless, **short))
 
 
 def simulate_replicate(point: Point, seed: int) -> Arrays:

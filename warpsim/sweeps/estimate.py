@@ -73,7 +73,7 @@ def estimate(plan: Plan, seconds: float = 5.0) -> Estimate:
     raw = packed = 0
     shortened = False
     points = _sample(plan)
-    compile_engine()
+    compile_engine(plan.some_points())
     start = time.perf_counter()
     for position, point in points:
         short = _shortened(point, plan.replicates.least, seconds / 10)

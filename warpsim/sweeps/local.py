@@ -122,7 +122,7 @@ def sweep(
         chosen = _chosen_tiles(plan, share, tiles)
         pending = sorted({*pending_tiles(store)} & {*chosen})
         if pending and client is None:
-            compile_engine()  # before the workers, so that they load the code, and before the time is taken
+            compile_engine(plan.some_points())  # before the workers, so that they load the code, and before the time is taken
         if client is not None:
             outcomes = dask_outcomes(client, Job.of(plan, store), pending)
         elif processes:
@@ -160,7 +160,7 @@ def _sweep_memory(
             array[region] = results[name]
         return TileOutcome(tile, time.perf_counter() - start)
 
-    compile_engine()
+    compile_engine(plan.some_points())
     with reporting(progress) as report:
         meter = Meter(plan.grid, plan.tiles(), plan.tiles(), report)
         failures = _follow(_thread_outcomes(run, plan.tiles(), workers), meter, raise_if_interrupted)

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, Self
 
@@ -49,6 +50,7 @@ _POINT_SETTINGS = ("block_warps", *(name for name in POINT_DEFAULTS if name != "
 _CACHE_SIZE = 64
 """Chips and kernels in a BuildCache, at most."""
 
+_SOME = 300  # points that `some_points` examines
 _KERNELS = 256
 """Combinations of kernel arguments in `kernel_positions`, at most."""
 
@@ -191,6 +193,13 @@ class Space:
     def sample(self, most: int) -> list[tuple[int, ...]]:
         """Returns the positions of all points, or of `most` evenly spaced ones."""
         return [self.position(number) for number in evenly_spaced(self.points, most)]
+
+    def some_points(self) -> Iterator[Point]:
+        """Yields the points of `sample` that exist, many enough to meet every chip and occupancy of most plans."""
+        cache = BuildCache()
+        for position in self.sample(_SOME):
+            with suppress(ValueError):
+                yield self.point(position, cache)
 
     def kernel_positions(self) -> Iterator[tuple[int, ...]]:
         """Yields positions that cover the combinations of kernels, arguments and fields, or an evenly spaced sample."""
