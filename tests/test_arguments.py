@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warpsim.arguments import DeadlockError, InvalidPoint, choice, integer, spans
+from warpsim.arguments import DeadlockError, InvalidPoint, choice, integer, refusing_malformed, spans
 
 
 @pytest.mark.parametrize("value", [1, 64, np.int64(3), np.uint8(64)])
@@ -65,3 +65,29 @@ def test_a_choice_in_any_case():
     assert choice("scheduler", "GTO", ("lrr", "gto")) == "gto"
     with pytest.raises(ValueError, match="scheduler = 'gt'"):
         choice("scheduler", "gt", ("lrr", "gto"))
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (lambda: {}["warps"], "plan: lacks 'warps'; is it of another version?"),
+        (lambda: (1).warps, "plan: has a wrong entry (AttributeError: 'int' object has no attribute 'warps')"),
+        (lambda: nested(nested), "plan: is nested too deeply"),
+        (lambda: int(float("inf")), "plan: has a wrong entry (OverflowError: cannot convert float infinity to integer)"),
+    ],
+)
+def test_what_malformed_data_cause_is_a_value_error(read, message) -> None:
+    with pytest.raises(ValueError) as error, refusing_malformed("plan"):
+        read()
+    assert str(error.value) == message
+
+
+def nested(again):
+    return again(again)
+
+
+def test_a_wrong_type_is_kept_unless_only_data_can_cause_it() -> None:
+    with pytest.raises(TypeError), refusing_malformed("plan"):
+        len(1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="text: has an entry of a wrong type"), refusing_malformed("text", any_type=True):
+        len(1)  # type: ignore[arg-type]

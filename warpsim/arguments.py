@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import operator
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import SupportsIndex
 
 
@@ -65,6 +66,34 @@ def spans(numbers: Iterable[int], separator: str = ", ") -> str:
         else:
             found.append([number, number])
     return separator.join(str(low) if low == high else f"{low}-{high}" for low, high in found)
+
+
+@contextmanager
+def refusing_malformed(what: str, *, any_type: bool = False) -> Iterator[None]:
+    """Turns what malformed data cause in code that reads them into a ValueError: entries that are missing or nested too deeply.
+
+    Args:
+        what: what is read, for the message.
+        any_type: whether a TypeError means malformed data as well, as where no caller can give a wrong type.
+    """
+    try:
+        yield
+    except RecursionError:
+        raise ValueError(f"{what}: is nested too deeply") from None
+    except KeyError as error:
+        raise ValueError(f"{what}: lacks {shortened(error)}; is it of another version?") from None
+    except (AttributeError, IndexError, OverflowError, MemoryError, ZeroDivisionError, UnicodeError) as error:
+        raise ValueError(f"{what}: has a wrong entry ({type(error).__name__}: {shortened(error)})") from None
+    except TypeError as error:
+        if not any_type:
+            raise
+        raise ValueError(f"{what}: has an entry of a wrong type ({shortened(error)})") from None
+
+
+def shortened(value: object, most: int = 200) -> str:
+    """Returns a value as text, cut to a number of characters."""
+    text = str(value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def did_you_mean(word: str, words: Iterable[str]) -> str:

@@ -171,7 +171,7 @@ def test_bounds_of_a_run_have_its_worksheet():
 def test_bounds_without_provenance_say_why(short_results):
     axes = ("gpu", "alpha", "warps", "scheduler")
     other = short_results.assign_attrs(provenance='{"function": "sweep", "call": {}}')
-    assert bounds(other, axes).missing.startswith("results: the attribute provenance lacks 'settings'")
+    assert bounds(other, axes).missing.startswith("provenance: lacks 'settings'")
     unknown = short_results.assign_attrs(provenance="")
     assert bounds(unknown, axes).missing.startswith("results: must have the attribute provenance")
     assert "not of 'other'" in bounds(short_results.assign_attrs(provenance='{"function": "other"}'), axes).missing
@@ -209,7 +209,7 @@ def test_a_run_comes_from_its_point(trace):
 
 
 def test_other_provenances_are_refused():
-    with pytest.raises(KeyError, match="settings"):
+    with pytest.raises(ValueError, match="settings"):
         plan_or_point(provenance("sweep", {}))
     with pytest.raises(ValueError, match="must be that of a call of sweep, not of 'other'"):
         plan_or_point(provenance("other", {}))

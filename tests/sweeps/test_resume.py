@@ -1,7 +1,10 @@
 """A plan and the plan of a store: labels do not matter, and settings that change nothing are refused."""
 
+import io
+import json
 import re
 
+import numpy as np
 import pytest
 
 from tests.support.small_plans import SHORT, small_plan
@@ -11,6 +14,7 @@ from warpsim.kernels import Instruction, Kernel, Loop
 from warpsim.store.zarr_store import StoreError
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
+from warpsim.sweeps.repair import repair, verify
 from warpsim.sweeps.resume import differences
 
 
@@ -69,8 +73,40 @@ def test_a_changed_table_of_latencies_is_another_plan(tmp_path):
     table.write_text("load_gbs,0,0.1,0.9,1\n5,50,100,150,200\n", encoding="utf-8")
     with pytest.raises(StoreError, match="latency_tables"):
         sweep(Plan(warps=[4, 8], **plan), tmp_path / "a.zarr", extend=True)
-    with pytest.raises(ValueError, match="the table of latencies of kepler has changed since"):
-        Plan.from_provenance(result.attrs["provenance"])
+    table.unlink()
+    plan = Plan.from_provenance(result.attrs["provenance"])  # which holds the table
+    (tmp_path / "a.zarr/ipc/c/0/0/0/0").unlink()
+    repair(tmp_path / "a.zarr", verify(tmp_path / "a.zarr"))
+    np.testing.assert_array_equal(sweep(plan, tmp_path / "a.zarr")["ipc"], result["ipc"])
+
+
+FOREIGN = [
+    ("gpus", "kepler", "memory", "distribution"),
+    ("settings", "gpu"),
+    ("settings", "kernel"),
+    ("settings", "gpu.memory.distribution"),
+]
+
+
+@pytest.mark.parametrize("place", FOREIGN, ids=lambda place: ".".join(place))
+def test_a_plan_of_somebody_else_opens_no_file_of_the_reader(place, tmp_path, monkeypatch):
+    """Neither from provenance nor from a store, whose files the next sweep, verify and report read."""
+    secret = tmp_path / "secret.toml"
+    secret.write_text("key = 'mine'")
+    plan = Plan(gpu="kepler", kernel="mix", alpha=1, warps=[4], **SHORT)
+    provenance = json.loads(plan.attributes()["provenance"])
+    *folders, last = place
+    table = provenance["call"]
+    for folder in folders:
+        table = table[folder]
+    table[last] = str(secret)
+    opened, real = [], io.open
+    monkeypatch.setattr(io, "open", lambda file, *given, **named: opened.append(str(file)) or real(file, *given, **named))
+    secret.read_text()
+    assert opened == [str(secret)]
+    with pytest.raises(ValueError, match=r"never opened|from a file with arguments|no such field|is unknown"):
+        Plan.from_provenance(json.dumps(provenance))
+    assert opened.count(str(secret)) == 1
 
 
 def test_an_operation_class_may_have_the_name_of_a_label(tmp_path):

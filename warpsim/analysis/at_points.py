@@ -22,7 +22,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from warpsim import units
-from warpsim.arguments import InvalidPoint
+from warpsim.arguments import InvalidPoint, refusing_malformed
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
 from warpsim.models import volkov
@@ -281,10 +281,11 @@ def plan_or_point(provenance: str) -> Plan | Point:
     """Returns the plan of a sweep, or the point of a single run, from the provenance of its result.
 
     Raises:
-        KeyError: the provenance lacks an entry; it may be that of another version of warpsim.
-        ValueError: it is that of neither a sweep nor a run, or a kernel of it has changed since.
+        ValueError: it is that of neither a sweep nor a run, lacks an entry, or a kernel of it has changed since.
     """
-    if json.loads(provenance).get("function") != "simulate":
+    with refusing_malformed("provenance", any_type=True):
+        function = json.loads(provenance).get("function")
+    if function != "simulate":
         return Plan.from_provenance(provenance)
     call = from_provenance(provenance)
     call.pop("trace", None)
@@ -348,5 +349,5 @@ def _source(results: xr.Dataset) -> _Source:
         made = plan_or_point(text)
         indices = {} if isinstance(made, Point) else plan_indices(made, results)
     except KeyError as error:
-        raise ValueError(f"results: the attribute provenance lacks {error}; is it of another version?") from None
+        raise ValueError(f"results: the label {error} is not in their provenance") from None
     return _Source(made, indices, BuildCache())

@@ -40,6 +40,8 @@ class StrictModel(BaseModel):
             super().__init__(**data)
         except ValidationError as error:
             raise ValueError("\n".join(lines(problems(type(self), error)))) from None
+        except UnicodeEncodeError as error:
+            raise ValueError(f"{type(self).__name__} = {error.object!r:.60}: must be text that is valid Unicode") from None
 
     # Tables inside a table are validated without this constructor, so that errors keep their whole location.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]

@@ -10,7 +10,9 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -38,6 +40,19 @@ class ParamsFileError(ValueError):
         self.source = source
         self.errors = tuple(f"{source}: {line}" for line in lines(problems))
         super().__init__("\n".join(self.errors))
+
+
+_names_only: ContextVar[bool] = ContextVar("names_only", default=False)
+
+
+@contextmanager
+def names_only() -> Iterator[None]:
+    """Has `resolve` refuse paths: results of other people are not to name files of the reader."""
+    token = _names_only.set(True)
+    try:
+        yield
+    finally:
+        _names_only.reset(token)
 
 
 def params_dir() -> Path:
@@ -70,31 +85,47 @@ def resolve(kind: str, name_or_path: str | os.PathLike[str]) -> Path:
     if not isinstance(name_or_path, str | os.PathLike):
         raise TypeError(f"{kind}: {name_or_path!r} is not a name or a path")
     text = os.fspath(name_or_path)
+    if "\0" in text:
+        raise ValueError(f"{kind}: {text!r} is not a name or a path")
     if isinstance(name_or_path, os.PathLike) or text.endswith(_SUFFIX[kind]) or Path(text).name != text:
+        if _names_only.get():
+            raise ValueError(f"{kind}: {text!r} is a path in the description of a result, which is never opened")
         path = Path(text)
-        if path.is_file():
+        if is_file(path):
             return path
         if path.is_dir():
             raise ValueError(f"{kind}: {text} is a folder; must be a name or a {_SUFFIX[kind]} file")
         raise ValueError(f"{kind}: there is no file {text}")
     file = params_dir() / kind / (text.lower() + _SUFFIX[kind])
-    if file.is_file():
+    if is_file(file):
         return file
     names = list_names(kind)
     allowed = ", ".join(names)
     raise ValueError(f"{kind}: {text!r} is unknown{did_you_mean(text, names)}; allowed: {allowed}, or a path")
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is a file. A text that is too long for a name, or has a null byte, names none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def read_toml(path: Path, error_type: type[ParamsFileError] = ParamsFileError) -> dict[str, Any]:
     """Reads a TOML file.
 
     Raises:
-        ParamsFileError: (as `error_type`) the file is not UTF-8 or not TOML.
+        ParamsFileError: (as `error_type`) the file cannot be read, is not UTF-8 or not TOML.
     """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise error_type(str(path), [((), "not a TOML file: nested too deeply")]) from None
+    except ValueError as error:  # text that is not UTF-8 or not TOML, and numbers that Python does not read
         raise error_type(str(path), [((), f"not a TOML file: {error}")]) from error
+    except OSError as error:
+        raise error_type(str(path), [((), f"cannot be read: {error.strerror}")]) from None
 
 
 def problems(model: type[BaseModel], error: ValidationError) -> list[Problem]:
@@ -128,7 +159,10 @@ def lines(problems: Iterable[Problem]) -> list[str]:
 
 def format_value(value: object) -> str:
     """Returns a value as JSON, cut at 60 characters."""
-    text = json.dumps(value, default=str, ensure_ascii=False)
+    try:
+        text = json.dumps(value, default=str, ensure_ascii=False)
+    except (RecursionError, ValueError):  # nested too deeply, or a number with too many digits
+        text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -19,10 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from warpsim import units
+from warpsim.arguments import refusing_malformed
 from warpsim.hardware import architectures, operations
 from warpsim.hardware import files as params
 from warpsim.hardware.fields import Between, Bytes, Count, Cycles, Finite, Name, NotNegative, Positive, StrictModel
-from warpsim.hardware.latency import load_distribution
+from warpsim.hardware.latency import check_distribution, load_distribution, restored_table, table_by_value
 from warpsim.hardware.memo import kept_by_object
 from warpsim.hardware.operations import Op, Unit
 
@@ -254,7 +255,15 @@ class Gpu(StrictModel):
 
         Raises:
             GpuFileError: the description has errors; the message has a line for each, which starts with `source`.
+            TypeError: the description is not a table.
         """
+        if not isinstance(data, Mapping):
+            raise TypeError(f"{source} = {params.format_value(data)}: must be a table")
+        with refusing_malformed(source):
+            return cls._validated(data, source)
+
+    @classmethod
+    def _validated(cls, data: Mapping[str, Any], source: str) -> Self:
         try:
             data, defaults = architectures.complete(data)
         except ValueError as error:
@@ -288,6 +297,11 @@ class Gpu(StrictModel):
     def latency_table(self) -> str:
         """A hash of the numbers of the table of latency quantiles."""
         return load_distribution(self.memory.distribution).digest
+
+    @property
+    def own_table(self) -> dict[str, Any] | None:
+        """The table of latency quantiles in JSON types; None if it is part of the package."""
+        return table_by_value(self.memory.distribution)
 
     @property
     def bandwidth_bytes_per_cycle(self) -> float:
@@ -339,6 +353,18 @@ def as_gpu(gpu: Gpu | str | os.PathLike[str]) -> Gpu:
     if not isinstance(gpu, str | os.PathLike):
         raise TypeError(f"gpu = {gpu!r}: must be a Gpu (from load_gpu), or the name or file of a chip")
     return load_gpu(gpu)
+
+
+def described_with_table(described: Mapping[str, Any], table: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns the description of a chip in the record of a result, with the record's table of latencies instead of a file.
+
+    Args:
+        described: the description, as `Gpu.to_dict` returns it.
+        table: the chip's `own_table`; None: the description names a table of the package.
+    """
+    if table is None:
+        return dict(described)
+    return {**described, "memory": {**described["memory"], "distribution": restored_table(table)}}
 
 
 def load_gpu(name_or_path: str | os.PathLike[str]) -> Gpu:
@@ -443,7 +469,7 @@ def _inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
     distribution = _at(data, "memory.distribution")
     if isinstance(distribution, str) and distribution:
         try:
-            params.resolve("latency", distribution)
+            check_distribution(distribution)
         except ValueError as error:
             yield ("memory", "distribution"), f" = {params.format_value(distribution)}: {error}"
     yield from operations.inconsistencies(data)

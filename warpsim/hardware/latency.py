@@ -8,10 +8,11 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -104,6 +105,46 @@ class LatencyDistribution:
         return type(self)(self.name, self.loads_gbs, self.levels, self.cycles * factor)
 
 
+_RESTORED: dict[str, LatencyDistribution] = {}
+"""Tables from descriptions of results, by the name "sha256:DIGEST"."""
+
+
+def check_distribution(name_or_path: str) -> None:
+    """Checks that there is a table of latency quantiles of this name.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if name_or_path not in _RESTORED:
+        params.resolve("latency", name_or_path)
+
+
+def table_by_value(name_or_path: str) -> dict[str, Any] | None:
+    """Returns a table of latency quantiles in JSON types; None for one of the package, which its name describes."""
+    if name_or_path.lower() in params.list_names("latency"):
+        return None
+    table = load_distribution(name_or_path)
+    return {"loads_gbs": table.loads_gbs.tolist(), "levels": table.levels.tolist(), "cycles": table.cycles.tolist()}
+
+
+def restored_table(values: Mapping[str, Any]) -> str:
+    """Keeps a table that `table_by_value` has returned in memory, and returns its name for `load_distribution`.
+
+    Raises:
+        ValueError: it is not such a table.
+    """
+    loads, levels, cycles = (np.asarray(values[name], np.float64) for name in ("loads_gbs", "levels", "cycles"))
+    fits = loads.ndim == levels.ndim == 1 and cycles.shape == (len(loads), len(levels)) and len(loads) > 0 and len(levels) >= 4
+    if not fits or not (loads[0] > 0 and levels[0] == 0 and levels[-1] == 1 and np.all(cycles > 0) and np.isfinite(cycles).all()):
+        raise ValueError("table of latencies: must have loads above 0, levels from 0 to 1, and latencies above 0")
+    if not (np.all(np.diff(loads) > 0) and np.all(np.diff(levels) > 0) and np.all(np.diff(cycles, axis=1) >= 0)):
+        raise ValueError("table of latencies: loads, levels and latencies must be in ascending order")
+    table = LatencyDistribution("restored", loads, levels, cycles)
+    name = f"sha256:{table.digest}"
+    _RESTORED[name] = table
+    return name
+
+
 def load_distribution(name_or_path: str | os.PathLike[str]) -> LatencyDistribution:
     """Loads a table of latency quantiles by its name in params/latency, or from a file.
 
@@ -113,6 +154,8 @@ def load_distribution(name_or_path: str | os.PathLike[str]) -> LatencyDistributi
     Raises:
         ValueError: the file does not exist or has errors; the message lists all of them.
     """
+    if name_or_path in _RESTORED:
+        return _RESTORED[str(name_or_path)]
     path = params.resolve("latency", name_or_path)
     status = path.stat()
     return _read_distribution(path, (status.st_mtime_ns, status.st_size))

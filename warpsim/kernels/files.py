@@ -23,11 +23,12 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from warpsim.arguments import did_you_mean
+from warpsim.arguments import did_you_mean, refusing_malformed
 from warpsim.hardware import files as params
 from warpsim.kernels.builders import BUILDERS
 from warpsim.kernels.program import Kernel
@@ -110,6 +111,11 @@ def load_kernel(name_or_path: str | os.PathLike[str], **arguments: Any) -> Kerne
         KernelFileError: the file has errors; the message lists all of them.
     """
     path = params.resolve("kernels", name_or_path)
+    with refusing_malformed(str(path)):
+        return _loaded(path, arguments)
+
+
+def _loaded(path: Path, arguments: Mapping[str, Any]) -> Kernel:
     data = params.read_toml(path, KernelFileError)
     if "builder" not in data:
         if arguments:
@@ -119,7 +125,7 @@ def load_kernel(name_or_path: str | os.PathLike[str], **arguments: Any) -> Kerne
     parameters = inspect.signature(BUILDERS[builder]).parameters
     if not set(arguments) <= set(parameters):
         raise UnknownArgumentsError(path.stem, arguments, tuple(parameters))
-    values = given | arguments
+    values = given | dict(arguments)
     missing = [p.name for p in parameters.values() if p.default is p.empty and p.name not in values]
     if missing:
         raise KernelFileError(str(path), [(("arguments", name), " is missing") for name in missing])

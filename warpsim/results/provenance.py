@@ -14,6 +14,8 @@ from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from warpsim.arguments import shortened
+
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
@@ -63,12 +65,16 @@ def read_call(text: str, function: str) -> dict[str, Any]:
     """
     try:
         record = json.loads(text)
-    except (TypeError, json.JSONDecodeError) as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"provenance: must be a JSON text: {error}") from None
+    except RecursionError:
+        raise ValueError("provenance: must be a JSON text that is not nested as deeply") from None
     called = record.get("function") if isinstance(record, dict) else None
     if called != function:
         raise ValueError(f"provenance: must be that of a call of {function}, not of {called!r}")
-    call: dict[str, Any] = record["call"]
+    call = record.get("call")
+    if not isinstance(call, dict):
+        raise ValueError("provenance: must have the arguments of the call")
     return call
 
 
@@ -79,8 +85,15 @@ def dump(value: Any) -> Any:
 
 
 def load(kind: type, value: Any) -> Any:
-    """Converts the result of `dump` back to an object of this type."""
-    return _adapter(kind).validate_json(json.dumps(value))
+    """Converts the result of `dump` back to an object of this type.
+
+    Raises:
+        ValueError: it is not the result of `dump` for such an object.
+    """
+    try:
+        return _adapter(kind).validate_json(json.dumps(value))
+    except ValueError as error:
+        raise ValueError(f"provenance: not a {kind.__name__}: {shortened(error, 1000)}") from None
 
 
 @cache

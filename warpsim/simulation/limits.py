@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 MAX_CYCLES = 10**12
 """Upper limit on `warmup`, on `cycles`, and on the cycles of a finite grid."""
 
+MAX_REPLICATES = 10**6
+"""Upper limit on the replicates of a point."""
+
+MAX_SEED = 2**63 - 1
+"""Upper limit on the root seed, which results hold as an integer of 64 bits."""
+
 MAX_WAIT = 10**11
 """Upper limit on one wait, in cycles: 2 * MAX_CYCLES + MAX_WAIT is below 2**41."""
 

@@ -12,15 +12,16 @@ import os
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from warpsim.arguments import DeadlockError, InvalidPoint, choice, did_you_mean, integer
-from warpsim.hardware.gpu import Gpu, as_gpu
+from warpsim.arguments import DeadlockError, InvalidPoint, choice, did_you_mean, integer, refusing_malformed
+from warpsim.hardware.files import names_only
+from warpsim.hardware.gpu import Gpu, as_gpu, described_with_table
 from warpsim.hardware.residency import Launch, resolve_launch
 from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
 from warpsim.kernels.program import barriers_not_reached_by_all
 from warpsim.results.provenance import dump, load, provenance, read_call
 from warpsim.simulation.identity import identity
-from warpsim.simulation.limits import MAX_CYCLES, check_limits
+from warpsim.simulation.limits import MAX_CYCLES, MAX_REPLICATES, MAX_SEED, check_limits
 from warpsim.simulation.trace import Trace
 
 POLICIES = ("lrr", "gto", "oldest", "random", "gty")
@@ -115,8 +116,8 @@ def make_point(
         raise ValueError(f"launch: must have an endless supply of blocks for {kernel.name}, which is an endless loop")
     point = replace(
         point,
-        replicates=integer("replicates", point.replicates, 1),
-        seed=integer("seed", point.seed, 0),
+        replicates=integer("replicates", point.replicates, 1, MAX_REPLICATES),
+        seed=integer("seed", point.seed, 0, MAX_SEED),
         sms=None if point.sms is None else integer("sms", point.sms, 1, gpu.sms),
         warmup=0 if point.finite else integer("warmup", point.warmup, 0, MAX_CYCLES),
         cycles=integer("cycles", point.cycles, 1, MAX_CYCLES),
@@ -136,6 +137,8 @@ def point_provenance(point: Point, trace: Trace | None = None) -> str:
     """Returns the provenance of one simulated point and its trace as JSON text, which `from_provenance` reads."""
     call = {name: dump(getattr(point, name)) for name in ("gpu", "kernel", "launch")}
     call["latency_table"] = point.gpu.latency_table
+    if point.gpu.own_table is not None:
+        call["own_table"] = point.gpu.own_table
     call |= {name: getattr(point, name) for name in DEFAULTS}
     if trace is not None:
         call["trace"] = dump(trace)
@@ -146,13 +149,15 @@ def from_provenance(text: str) -> dict[str, Any]:
     """Returns the keyword arguments with which `warpsim.simulate` repeats the run of a provenance text.
 
     Raises:
-        ValueError: the text is not the provenance of a `simulate` call.
+        ValueError: the text is not the provenance of a `simulate` call, or names a file, which is not opened.
     """
     call = read_call(text, "simulate")
-    table = call.pop("latency_table", None)
+    table, own = call.pop("latency_table", None), call.pop("own_table", None)
     types = {"gpu": Gpu, "kernel": Kernel, "launch": Launch, "trace": Trace}
-    arguments = {name: load(types[name], value) if name in types else value for name, value in call.items()}
-    gpu = arguments["gpu"]
-    if table is not None and gpu.latency_table != table:
-        raise ValueError(f"provenance: the table of latencies {gpu.memory.distribution!r} has changed since")
+    with refusing_malformed("provenance", any_type=True), names_only():
+        call["gpu"] = described_with_table(call["gpu"], own)
+        arguments = {name: load(types[name], value) if name in types else value for name, value in call.items()}
+        gpu = arguments["gpu"]
+        if table is not None and gpu.latency_table != table:
+            raise ValueError(f"provenance: the table of latencies {gpu.memory.distribution!r} has changed since")
     return arguments

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 import time
@@ -31,6 +32,7 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.metadata import ArrayV3Metadata
 
 import warpsim.results.accessor  # noqa: F401  # registers `ds.warpsim`
+from warpsim.arguments import shortened
 from warpsim.results.provenance import Provenance, read_call
 from warpsim.results.schema import SCHEMA_VERSION, SWEEP_VARIABLES, VALID, build_dataset
 from warpsim.store.grid import Layout, TileGrid
@@ -46,6 +48,10 @@ _CLAIM = f"{TILES}/{DONE}/claim"
 
 COMPRESSORS = (ZstdCodec(level=3), Crc32cCodec())
 """Codecs of the chunks. The checksum comes last and covers the stored bytes."""
+
+
+MAX_POINTS, MAX_CHUNK = 10**8, 10**8
+"""Limits on the points of a store, and on the values in a chunk, so that a damaged store does not fill the memory."""
 
 
 class StoreError(ValueError):
@@ -145,21 +151,49 @@ def open_store(path: str | os.PathLike[str], *, read_only: bool = False) -> Stor
     _check_files(place)
     try:
         group = zarr.open_group(place.path, mode="r" if read_only else "r+", zarr_format=3)
-        version = group.attrs.get(_VERSION)
-    except (OSError, ValueError, zarr.errors.BaseZarrError) as error:
-        raise StoreError(f"{place.path}: exists, but is not a warpsim store; it was not changed ({error})") from None
-    _check_version(place.path, version, group.attrs.get("source"))
+        version, source = group.attrs.get(_VERSION), group.attrs.get("source")
+    except Exception as error:  # Zarr raises exceptions of many types where there is something else, or where it is damaged
+        if isinstance(error, OSError) and error.errno in FULL:
+            raise
+        raise StoreError(
+            f"{place.path}: exists, but is not a warpsim store; it was not changed ({shortened(error)})"
+        ) from None
+    _check_version(place.path, version, source)
+    try:
+        return _opened(place, group)
+    except StoreError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {shortened(error)}"
+        raise StoreError(f"{place.path}: its metadata or labels cannot be read ({reason})") from None
+
+
+def _opened(place: Folder | Remote, group: zarr.Group) -> Store:
     arrays = {
         declared.name: _array(group, declared.name).with_config({"write_empty_chunks": True}) for declared in SWEEP_VARIABLES
     }
     valid = arrays[VALID.name]
     grid = TileGrid(_dims(valid), valid.shape, valid.chunks)
+    if len(grid.axes) != len(grid.sizes) or grid.points > MAX_POINTS:
+        raise StoreError(f"{place.path}: {VALID.name} has shape {valid.shape}: must be up to {MAX_POINTS} points on named axes")
+    labelled = {name: _array(group, name) for name in _dimensions(grid)}
+    lengths = dict(zip(grid.axes, grid.sizes, strict=True))
+    for name, array in labelled.items():
+        length = array.shape[0] if len(array.shape) == 1 else -1
+        if not 0 <= length == lengths.setdefault(name, length) <= MAX_POINTS or array.chunks[0] > MAX_POINTS:
+            raise StoreError(f"{place.path}: {name} has shape {array.shape}: must be the labels of {lengths[name]} values")
     for declared in SWEEP_VARIABLES:
         array = arrays[declared.name]
         chunks = array.chunks[: len(grid.axes)]  # tiles that share a chunk would overwrite each other
         if _dims(array) != (*grid.axes, *declared.dims) or chunks != grid.shape:
             raise StoreError(f"{place.path}: {declared.name} has chunks {array.chunks}, the tiles {grid.shape}")
-    coordinates = {name: np.asarray(_array(group, name)[...]) for name in _dimensions(grid)}
+        shape = tuple(lengths[dim] for dim in (*grid.axes, *declared.dims))
+        if array.shape != shape or array.dtype != declared.dtype or math.prod(array.chunks) > MAX_CHUNK:
+            raise StoreError(
+                f"{place.path}: {declared.name} has shape {array.shape}, chunks {array.chunks} and type {array.dtype}: must have "
+                f"shape {shape}, chunks of at most {MAX_CHUNK} values, and type {declared.dtype}"
+            )
+    coordinates = {name: np.asarray(array[...]) for name, array in labelled.items()}
     attrs = {key: str(group.attrs[key]) for key in ("source", "history", "provenance")}
     kinds = (DONE, FAILED, *([KEPT] if f"{TILES}/{KEPT}" in group else []))
     log = TileLog(place, grid, {kind: _array(group, f"{TILES}/{kind}") for kind in kinds})
@@ -203,7 +237,11 @@ def open_results(path: str | os.PathLike[str]) -> xr.Dataset:
         StoreError: there is no warpsim store at this path.
     """
     store = open_store(path, read_only=True)
-    dataset: xr.Dataset = xr.open_zarr(store.path, chunks=None)
+    try:
+        dataset: xr.Dataset = xr.open_zarr(store.path, chunks=None)
+    except Exception as error:  # Zarr and xarray raise exceptions of many types
+        reason = f"{type(error).__name__}: {shortened(error)}"
+        raise StoreError(f"{store.path}: its metadata or labels cannot be read ({reason})") from None
     dataset.attrs["provenance"] = Provenance(dataset.attrs.get("provenance", ""))
     return dataset[[declared.name for declared in SWEEP_VARIABLES]]
 

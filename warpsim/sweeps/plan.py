@@ -13,8 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from warpsim.arguments import integer
-from warpsim.hardware.gpu import Gpu
+from warpsim.arguments import integer, refusing_malformed
+from warpsim.hardware.files import names_only
+from warpsim.hardware.gpu import Gpu, described_with_table
 from warpsim.kernels import Kernel, list_kernels
 from warpsim.results.provenance import attributes, dump, load, provenance, read_call, software
 from warpsim.store.grid import Layout, TileGrid, tile_grid
@@ -72,10 +73,11 @@ class Plan(Space):
     _tile_shape: tuple[int, ...] | None = None
 
     def __init__(self, **settings: Any) -> None:
-        points = settings.pop("tile_points", None)
-        self._tile_points = None if points is None else integer("tile_points", points)
-        super().__init__(settings)
-        check_points(self)
+        with refusing_malformed("plan"):
+            points = settings.pop("tile_points", None)
+            self._tile_points = None if points is None else integer("tile_points", points)
+            super().__init__(settings)
+            check_points(self)
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Self:
@@ -92,7 +94,9 @@ class Plan(Space):
             settings = tomllib.loads(file.read_text(encoding="utf-8"))
         except OSError as error:
             raise ValueError(f"{file}: {error.strerror}") from None
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except RecursionError:
+            raise ValueError(f"{file}: is nested too deeply") from None
+        except ValueError as error:  # text that is not UTF-8 or not TOML, and numbers that Python does not read
             raise ValueError(f"{file}: {error}") from None
         points = settings.get("points")
         for table in [settings, *(points if isinstance(points, list) else [])]:
@@ -109,15 +113,24 @@ class Plan(Space):
     def from_provenance(cls, text: str) -> Self:
         """Restores the plan of a sweep's result from the attribute `provenance`.
 
-        Chips, and kernels that are not part of the package, are restored as they were in the sweep.
+        Chips, and kernels that are not part of the package, are restored as they were in the sweep. No file that the text names
+        is opened.
 
         Raises:
-            ValueError: the text is not the provenance of a sweep; a kernel has changed since; or a kernel came from a file that
-                takes arguments and is not part of the package, so that the text does not hold its programs.
+            ValueError: the text is not the provenance of a sweep, or names a file; a kernel has changed since; or a kernel came
+                from a file that takes arguments and is not part of the package, so that the text does not hold its programs.
         """
         record = read_call(text, "sweep")
+        with refusing_malformed("provenance", any_type=True), names_only():
+            return cls._read(record)
+
+    @classmethod
+    def _read(cls, record: Mapping[str, Any]) -> Self:
+        """Returns the plan of a record of `record()`."""
         settings = {name: from_json(value) for name, value in record["settings"].items()}
-        gpus = {name: load(Gpu, value) for name, value in record["gpus"].items()}
+        tables = record.get("own_tables", {})
+        described = {name: described_with_table(value, tables.get(name)) for name, value in record["gpus"].items()}
+        gpus = {name: load(Gpu, value) for name, value in described.items()}
         programs = {name: StoredKernel(name, load(Kernel, program)) for name, program in record["programs"].items()}
         kernels = settings["kernel"] if isinstance(settings["kernel"], list) else [settings["kernel"]]
         lost = [name for name in kernels if name not in programs and name not in list_kernels()]
@@ -186,6 +199,7 @@ class Plan(Space):
             "common": list(self.common),
             "gpus": {name: dump(gpu) for name, gpu in self.gpus.items()},
             "latency_tables": {name: gpu.latency_table for name, gpu in self.gpus.items()},
+            "own_tables": {name: gpu.own_table for name, gpu in self.gpus.items() if gpu.own_table is not None},
             "kernels": self._kernel_digests,
             "programs": self._programs,
             "tile_shape": list(self.grid.shape),

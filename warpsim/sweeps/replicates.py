@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from warpsim.arguments import integer
 from warpsim.results.schema import SWEEP_VARIABLES
+from warpsim.simulation.limits import MAX_REPLICATES
 
 LEVEL = 0.95
 """Confidence level of the intervals."""
@@ -88,15 +89,15 @@ def read_replicates(value: Any) -> Replicates:
     if isinstance(value, list | tuple | range | np.ndarray):
         raise TypeError(f"replicates = {value!r}: must be one number; it cannot be an axis")
     if not isinstance(value, Mapping):
-        number = integer("replicates", value)
+        number = integer("replicates", value, 1, MAX_REPLICATES)
         return Replicates(number, number)
     names = [field.name for field in fields(Replicates)]
     unknown = [name for name in value if name not in names]
     if unknown:
         raise ValueError(f"replicates.{unknown[0]}: unknown; must be one of {', '.join(names)}")
     table = {"rtol": 0.01, "least": 8, "most": 64, "of": "ipc"} | dict(value)
-    least = integer("replicates.least", table["least"], 2)
-    most = integer("replicates.most", table["most"], least)
+    least = integer("replicates.least", table["least"], 2, MAX_REPLICATES)
+    most = integer("replicates.most", table["most"], least, MAX_REPLICATES)
     rtol, of = table["rtol"], table["of"]
     if isinstance(rtol, bool) or not isinstance(rtol, int | float) or not 0 < rtol < 1:
         raise ValueError(f"replicates.rtol = {rtol!r}: must be a number above 0 and below 1")

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from warpsim.arguments import refusing_malformed
 from warpsim.hardware.gpu import GPU_LABELS
 from warpsim.kernels import Kernel
 from warpsim.results.provenance import load, read_call
@@ -29,10 +30,13 @@ def fit_to_store(plan: Plan, store: Store) -> tuple[Plan, list[str]]:
         StoreError: the store holds another plan; the message shows the differences.
     """
     try:
-        stored = _without_labels(read_call(store.attrs["provenance"], "sweep"))
+        with refusing_malformed("provenance", any_type=True):
+            stored = _without_labels(read_call(store.attrs["provenance"], "sweep"))
+            tile_shape = tuple(stored["tile_shape"])
+            read_replicates(stored["settings"]["replicates"])
     except ValueError as error:
         raise StoreError(f"{store.path}: {error}") from None
-    plan = plan.rearranged({name: _in_stored_order(axis, stored) for name, axis in plan.axes.items()}, stored["tile_shape"])
+    plan = plan.rearranged({name: _in_stored_order(axis, stored) for name, axis in plan.axes.items()}, tile_shape)
     record = _without_labels(plan.record())
     if differences(_stored_part(record, stored), stored):
         lines = differences(record, stored)
@@ -52,12 +56,13 @@ def _without_labels(record: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the record of a plan without what is only for people in its chips and kernels."""
     gpus = {name: _unlabelled_gpu(described) for name, described in record["gpus"].items()}
     programs = {name: load(Kernel, program).identity() for name, program in record["programs"].items()}
-    return {**record, "gpus": gpus, "programs": programs, "latency_tables": record.get("latency_tables", {})}
+    named = {key: value for key, value in record.items() if key != "own_tables"}  # of which `latency_tables` has the digests
+    return {**named, "gpus": gpus, "programs": programs, "latency_tables": record.get("latency_tables", {})}
 
 
 def _unlabelled_gpu(described: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the description of a chip without labels, and without what only analytical models read."""
-    not_simulated = ("measured", "contention", "pin_bandwidth_gbs")
+    not_simulated = ("measured", "contention", "pin_bandwidth_gbs", "distribution")  # the table is compared by its digest
     memory = {key: value for key, value in described["memory"].items() if key not in not_simulated}
     memory["queue"] = {key: value for key, value in memory["queue"].items() if key != "fit_rms_percent"}
     return {key: value for key, value in described.items() if key not in GPU_LABELS} | {"memory": memory}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from warpsim.arguments import integer
+from warpsim.hardware.files import is_file
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.kernels import Kernel, list_kernels
 from warpsim.results.schema import SWEEP_VARIABLES
@@ -159,4 +160,4 @@ def resolve_paths(file: Path, value: Any) -> Any:
     if isinstance(value, dict):
         return {key: resolve_paths(file, item) if key == "name" else item for key, item in value.items()}
     path = file.parent / value if isinstance(value, str) else None
-    return str(path) if path is not None and path.suffix and path.is_file() else value
+    return str(path) if path is not None and path.suffix and is_file(path) else value
