@@ -148,17 +148,20 @@ def open_store(path: str | os.PathLike[str], *, read_only: bool = False) -> Stor
     place = place_of(path)
     if not place.exists():
         raise StoreError(f"{place.path}: no such store")
-    _check_files(place)
     try:
         group = zarr.open_group(place.path, mode="r" if read_only else "r+", zarr_format=3)
         version, source = group.attrs.get(_VERSION), group.attrs.get("source")
     except Exception as error:  # Zarr raises exceptions of many types where there is something else, or where it is damaged
         if isinstance(error, OSError) and error.errno in FULL:
             raise
+        _check_files(place)
         raise StoreError(
             f"{place.path}: exists, but is not a warpsim store; it was not changed ({shortened(error)})"
         ) from None
+    if version is None:
+        _check_files(place)
     _check_version(place.path, version, source)
+    _check_files(place)
     try:
         return _opened(place, group)
     except StoreError:
