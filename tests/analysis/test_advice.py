@@ -52,7 +52,7 @@ def test_gains_of_a_latency_bound_kernel(mix):
     assert gains["twice the ILP"] == pytest.approx(2, rel=0.05)
     assert gains["twice the memory bandwidth"] == pytest.approx(1, abs=0.02)
     # Adds still issue every other cycle, that is 16 for 8.
-    assert gains["no arithmetic latency"] == pytest.approx(657 / (513 + 16), rel=0.02)
+    assert gains["no arithmetic latency"] == pytest.approx(657 / (513 + 16), rel=0.03)  # more loads meet
     np.testing.assert_allclose(mix.gain, mix.predicted.sel(model=VOLKOV), rtol=0.08)
     assert ((mix.gain_low <= mix.gain) & (mix.gain <= mix.gain_high)).all()
 
@@ -95,7 +95,7 @@ def test_a_grid_that_ends_keeps_its_blocks():
     launch = Launch(blocks=48, block_warps=2, resident_blocks=4)
     ds = advise(FERMI, kernels.vector_add(), launch=launch, sms=1, memory="fixed", replicates=2)
     assert (ds.warps, ds.most_warps) == (8, 16)
-    assert "16 warps per SM, as many as fit" in ds.change.values
+    assert any(str(change).startswith("16 warps per SM") for change in ds.change.values)
     assert ds.gain.sel(change="no memory latency") > 1.5
 
 
