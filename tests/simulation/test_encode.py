@@ -9,11 +9,11 @@ import pytest
 
 from tests.support.strategies import small_gpu
 from warpsim import kernels
-from warpsim.engine.state import BINS, LONGEST_WINDOW, STATES, UNITS, Kind, Machine, MemoryModel, Policy, WarpState
+from warpsim.engine.state import BINS, LONGEST_WINDOW, RANK_BITS, STATES, UNITS, Kind, Machine, MemoryModel, Policy, WarpState
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.hardware.whatif import changed_gpu
-from warpsim.kernels import Cost, Instruction, Kernel
+from warpsim.kernels import Cost, Instruction, Kernel, Loop
 from warpsim.results import schema
 from warpsim.simulation import encode as encoding
 from warpsim.simulation import point
@@ -50,6 +50,29 @@ def test_the_program() -> None:
     assert [list(KEPLER.ops)[op] for op in program.op] == ["load", "smem", "alu", "sfu", "store", "exit"]
     assert program.delay.tolist() == [0, 24, 9, 9, 0, 0]
     assert program.reason[1:4].tolist() == [WarpState.SHORT_SCOREBOARD, WarpState.WAIT, WarpState.SHORT_SCOREBOARD]
+
+
+def test_what_follows_an_endless_loop_is_known() -> None:
+    """The last add of each iteration is plain, and waits for itself alone; the load is awaited by the first add."""
+    program = encoded(kernel=kernels.mix(alpha=3), launch=Launch(block_warps=2, resident_blocks=3)).program
+    begin, load, add, _, last, end = range(6)
+    assert program.kind[[begin, load, end]].tolist() == [Kind.LOOP_BEGIN, Kind.LOAD, Kind.LOOP_END]
+    assert program.following.tolist()[:5] == [load, add, add + 1, last, load]
+    assert program.plain.tolist()[:6] == [0, 0, 1, 1, 1, 0]
+    assert program.delay[last] == KEPLER.ops["alu"].latency_cycles
+    assert program.awaited.tolist() == [0, 1, 0, 0, 0, 0, 0]
+    assert program.own_delay[last] == program.next_delay[last - 1] == program.delay[last] << RANK_BITS
+    assert not program.may_pair[[load, add, last]].any()
+
+
+def test_what_follows_other_loops_is_not_known() -> None:
+    add = Instruction("alu", dst="r1", src=("r1",))
+    loop = Kernel(name="loop", inputs=("r1",), body=(Loop(body=(add, add), trips=2), Instruction("store", src=("r1",))))
+    program = encoded(kernel=loop).program
+    assert program.kind.tolist() == [Kind.LOOP_BEGIN, Kind.COMPUTE, Kind.COMPUTE, Kind.LOOP_END, Kind.STORE, Kind.EXIT]
+    assert program.following.tolist()[1:3] == [2, -1]
+    assert program.delay.tolist()[1:3] == [KEPLER.ops["alu"].latency_cycles, 0]
+    assert program.may_pair.tolist()[1:] == [0, 1, 0, 1, 0]
 
 
 def test_the_launch() -> None:

@@ -14,7 +14,8 @@ Read the files in this order:
 * chip.py: `run`, the loop over windows. window.py: an SM in a window; `take_turns` is section 3 of docs/model.md.
 * lanes.py: one number for each warp of a scheduler, in one vector register. schedulers.py: policies, as ranks of these warps.
   timetable.py: when a lane wakes, and what lies too far ahead for a lane.
-* issue.py: one instruction issues. units.py, registers.py, control.py: units, scoreboard, branches and loops.
+* ahead.py: a scheduler runs ahead with plain instructions, which is most of the work. issue.py: any other instruction issues.
+  units.py, registers.py, control.py: units, scoreboard, branches and loops.
 * blocks.py: launch, barriers, retirement. exchange.py: what happens between windows. memory.py: when a request returns.
   flights.py: limits of accesses in flight.
 * attribution.py: where every warp-cycle goes (section 7). The timing code calls `waits`, `issues` and `refuses`, and knows no
@@ -30,5 +31,7 @@ Some habits that the compiler asks for:
   meet sets are written as np.uint64.
 * A wait is one word: its end, the step that causes it, and its name.
 * Functions marked `inline` are compiled into their callers, since the state is many arrays, too many to pass. Nothing allocates.
+* The compiler cannot know that a store leaves other records alone, and reads their fields again. So `run_ahead` keeps what it
+  needs in each turn in local variables, and takes single arrays in place of the machine and the state.
 * With NUMBA_DISABLE_JIT=1 all of it runs as plain Python, with the same results.
 """

@@ -81,11 +81,10 @@ def run_ahead(chip, program, warps, registers, counts, scratch, sm, scheduler, s
         ops = where_same(keys, picked, filled(np.int64(ins.next_op), ops), ops)
         delays = all_delays
         last, last_keys, last_picked, last_delay = lane, keys, picked, filled(np.int64(ins.next_delay), delays)
-    store(scheduler.wakes, wakes)
-    store(scheduler.ranks, ranks)
-    store(scheduler.delays, where_same(last_keys, last_picked, last_delay, delays))
-    store(scheduler.ops, ops)
-    scheduler.next_issue = free
     if last >= 0:
-        scheduler.greedy = 1
+        store(scheduler.wakes, wakes)
+        store(scheduler.ranks, ranks)
+        store(scheduler.delays, where_same(last_keys, last_picked, last_delay, delays))
+        store(scheduler.ops, ops)
+        scheduler.next_issue, scheduler.greedy = free, 1
     return key
