@@ -35,7 +35,7 @@ def test_help_lists_the_commands(capsys):
         cli.main(["--help"])
     assert done.value.code == 0
     output = capsys.readouterr().out
-    names = [command.__name__.rpartition(".")[2] for command in cli.COMMANDS]
+    names = [command.__name__.rpartition(".")[2].rstrip("_") for command in cli.COMMANDS]
     assert re.findall(r"^    (\w+)", output, re.MULTILINE) == names
 
 

@@ -20,6 +20,7 @@ class Needs:
 
     registers_per_thread: int = 8
     shared_bytes_per_block: int = 0
+    block_warps: int | None = None
 
 
 def test_one_byte_costs_two_blocks_on_kepler() -> None:

@@ -123,7 +123,7 @@ def add_run_options(
 
     helps = {
         "warps": "occupancy in warps per SM (default: as many as fit)",
-        "block_warps": "warps per thread block (default: the smallest size that reaches the occupancy)",
+        "block_warps": "warps per thread block (default: those of the kernel, or the smallest size that reaches the occupancy)",
         "replicates": f"number of replicates (default: {DEFAULTS['replicates']})",
         "seed": f"root seed of all random numbers (default: {DEFAULTS['seed']})",
         "sms": "simulate only N SMs, with echoes for the others (default: the whole chip)",
@@ -155,7 +155,7 @@ def requested_point(options: argparse.Namespace) -> Point:
         gpu, kernel = requested_kernel(options)
         if options.blocks is not None:
             if options.block_warps is None:
-                given["block_warps"] = default_block_warps(gpu, given.get("warps", gpu.sm.max_warps))
+                given["block_warps"] = kernel.block_warps or default_block_warps(gpu, given.get("warps", gpu.sm.max_warps))
             occupancy(gpu, kernel, given["block_warps"])  # raises with a message about `block_warps` rather than `launch`
             given["launch"] = Launch(blocks=options.blocks, block_warps=given["block_warps"])
         return make_point(gpu, kernel, **given)

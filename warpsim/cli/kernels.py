@@ -17,6 +17,7 @@ def add(commands: Commands) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from warpsim.kernels import kernel_arguments, list_kernels, load_kernel
+    from warpsim.kernels.files import kernel_title
     from warpsim.views.text_table import text_table
 
     if options.name is not None:
@@ -27,12 +28,12 @@ def _run(options: argparse.Namespace) -> int:
         else:
             print_file("kernels", options.name, template=options.template)
         return DONE
-    known = {name: (load_kernel(name).title, kernel_arguments(name)) for name in list_kernels()}
+    known = {name: (kernel_title(name), kernel_arguments(name)) for name in list_kernels()}
     if options.json:
         print_json([{"name": name, "title": title, "arguments": arguments} for name, (title, arguments) in known.items()])
     else:
         rows = [
-            (name, title, ", ".join(f"{key}={value}" for key, value in arguments.items()))
+            (name, title, ", ".join(f"{key}={value}" for key, value in arguments.items() if value != "" and key != "title"))
             for name, (title, arguments) in known.items()
         ]
         print(text_table(rows, ("name", "title", "arguments")))

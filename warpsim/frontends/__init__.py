@@ -1,9 +1,25 @@
-"""Kernels from machine code: cubins, disassembly, CUDA sources.
+"""Kernels from machine code: cubins, disassembly, CUDA sources, Triton functions.
 
     nvrtc, nvdisasm  the vendor's compiler and disassembler, where they are installed
     cubin            reads ELF files of machine code
     sass             instructions as text, with their control fields
+    operands         operands, and the registers that an instruction writes and reads
+    flow             basic blocks, loops and calls
+    dependences      which instructions an instruction waits for
+    opcodes          operation classes, by params/opcodes
+    geometry         the launch, and the blocks that stand for its grid
+    parameters       the kernel's parameters and their arguments
+    integers         what integer instructions compute
+    semantics        which instruction computes what
+    state            values of registers at the start of a kernel
+    evaluate         executes the integer part: trips, branches, addresses
+    keys             how a user names loops and branches
+    accesses         sectors, lines and patterns of an access
+    structure        statements from how often each block was executed
+    convert          all of it together: a Kernel
+    listings         the listings of params/kernels/cuda
+    api              what users call
     errors           what can be wrong
 
-Nothing here knows the engine: the result is a Kernel.
+Nothing here knows the engine.
 """

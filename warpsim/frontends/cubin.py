@@ -45,6 +45,7 @@ class Function:
         shared_bytes: bytes of static shared memory per block, without those that the system takes.
         parameters: in order of their offsets.
         parameter_base: offset of the first parameter in constant bank 0; None where the file does not say.
+        constants: contents of constant bank 2, where compilers put constants of their own.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Function:
     shared_bytes: int
     parameters: tuple[Parameter, ...]
     parameter_base: int | None
+    constants: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,7 @@ def _function(name: str, section: _Section, sections: Mapping[str, _Section], sy
         shared_bytes=max(0, shared.size - reserved) if shared else 0,
         parameters=tuple(sorted(parameters, key=lambda one: one.offset)),
         parameter_base=base,
+        constants=bank.data if (bank := sections.get(f".nv.constant2.{name}")) else b"",
     )
 
 

@@ -56,6 +56,7 @@ def disassemble(cubin: bytes, name: str = "cubin") -> dict[str, MachineFunction]
                 shared_bytes=known.shared_bytes,
                 parameters=known.parameters,
                 parameter_base=known.parameter_base,
+                constants=known.constants,
             )
         kernels[function.name] = function
     return kernels

@@ -88,6 +88,7 @@ class MachineFunction:
         parameters: of the kernel; empty where they are not known.
         parameter_base: offset of the first one in constant bank 0.
         source: name of the source, where it is known.
+        constants: contents of constant bank 2, where compilers put constants of their own.
     """
 
     name: str
@@ -98,6 +99,7 @@ class MachineFunction:
     parameters: tuple[Parameter, ...] = ()
     parameter_base: int | None = None
     source: str = ""
+    constants: bytes = b""
 
 
 def decode_control(high: int) -> Control:
@@ -185,6 +187,8 @@ def write_listing(function: MachineFunction) -> str:
     if function.parameter_base is not None:
         words = (f"{one.offset}:{one.size}:{one.name}" for one in function.parameters)
         rows.append(" ".join((f".parameters {function.parameter_base:#x}", *words)))
+    if function.constants:
+        rows.append(f".constants {function.constants.hex()}")
     if function.source:
         rows.append(f".source {function.source}")
     line = None
@@ -262,7 +266,7 @@ def parse_listing(text: str) -> list[MachineFunction]:
             labels.clear()
         elif row.endswith(":") and " " not in row:
             labels.append(row[:-1])
-        elif word := re.match(r"\.(target|function|registers|shared|parameters|source|line) (.+)$", row):
+        elif word := re.match(r"\.(target|function|registers|shared|parameters|constants|source|line) (.+)$", row):
             key, value = word[1], word[2].strip()
             if key == "target":
                 end()
@@ -309,6 +313,7 @@ def _listed_function(head: dict[str, str], code: list[MachineInstruction]) -> Ma
         parameters=tuple(parameters),
         parameter_base=_number(base) if base else None,
         source=head.get("source", ""),
+        constants=_hex(head.get("constants", "")),
     )
 
 
@@ -318,6 +323,13 @@ def _number(text: str, row: int | None = None) -> int:
     except ValueError:
         where = "" if row is None else f"line {row}: "
         raise FrontEndError(f"{where}{text!r}: must be a number") from None
+
+
+def _hex(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise FrontEndError(f".constants {text[:20]}: must be hexadecimal") from None
 
 
 def _reuse(operands: str) -> int:

@@ -1,7 +1,7 @@
 """Locates parameter files and formats their validation errors.
 
 The files are in `params/` of a checkout, and in `warpsim/params/` of an installed package. A *kind* of file is a
-subfolder: `architectures`, `gpus`, `kernels`, `latency` or `pipelines`.
+subfolder: `architectures`, `gpus`, `kernels`, `kernels/cuda`, `latency` or `pipelines`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pydantic_core import ErrorDetails
 
 from warpsim.arguments import did_you_mean
 
-_SUFFIX = {"architectures": ".toml", "gpus": ".toml", "kernels": ".toml", "latency": ".csv", "pipelines": ".toml"}
+_SUFFIX = dict.fromkeys(("architectures", "gpus", "kernels", "pipelines"), ".toml") | {"latency": ".csv", "kernels/cuda": ".sass"}
 
 Location = tuple[str | int, ...]
 Problem = tuple[Location, str]
@@ -69,14 +69,16 @@ def params_dir() -> Path:
 
 
 def list_names(kind: str) -> list[str]:
-    """Returns the names of all files of a kind, without suffix, in alphabetical order."""
-    return sorted(path.stem for path in (params_dir() / kind).glob("*" + _SUFFIX[kind]))
+    """Returns the names of all files of a kind, without suffix, in alphabetical order; those in a folder as FOLDER/NAME."""
+    folder = params_dir() / kind
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*" + _SUFFIX[kind]))
 
 
 def resolve(kind: str, name_or_path: str | os.PathLike[str]) -> Path:
     """Returns the file with a name, or the path as given.
 
-    A string with a folder separator or with the kind's suffix is a path; any other string is a name, in any case.
+    A string with the kind's suffix, or with a folder separator unless it is a name in a folder such as "cuda/softmax", is a path;
+    any other string is a name, in any case.
 
     Raises:
         TypeError: `name_or_path` is neither a string nor a path.
@@ -87,7 +89,8 @@ def resolve(kind: str, name_or_path: str | os.PathLike[str]) -> Path:
     text = os.fspath(name_or_path)
     if "\0" in text:
         raise ValueError(f"{kind}: {text!r} is not a name or a path")
-    if isinstance(name_or_path, os.PathLike) or text.endswith(_SUFFIX[kind]) or Path(text).name != text:
+    nested = "/" in text and text.lower() in list_names(kind)
+    if isinstance(name_or_path, os.PathLike) or text.endswith(_SUFFIX[kind]) or (Path(text).name != text and not nested):
         if _names_only.get():
             raise ValueError(f"{kind}: {text!r} is a path in the description of a result, which is never opened")
         path = Path(text)

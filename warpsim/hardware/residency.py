@@ -26,6 +26,14 @@ class Resources(Protocol):
         """Bytes of shared memory per thread block."""
 
 
+class Program(Resources, Protocol):
+    """A kernel that is launched."""
+
+    @property
+    def block_warps(self) -> int | None:
+        """Warps of a block for which the kernel was made; None: any."""
+
+
 class Launch(StrictModel):
     """A launch: the thread blocks of a grid and their residency.
 
@@ -114,7 +122,7 @@ def default_block_warps(gpu: Gpu, warps: int) -> int:
 
 def resolve_launch(
     gpu: Gpu,
-    kernel: Resources,
+    kernel: Program,
     warps: int | None = None,
     block_warps: int | None = None,
     launch: Launch | None = None,
@@ -125,7 +133,7 @@ def resolve_launch(
         gpu: the chip.
         kernel: the kernel, whose registers and shared memory limit residency.
         warps: requested occupancy, in warps per SM; None: as many as fit.
-        block_warps: warps of a block; None: that of `launch`, or else `default_block_warps`.
+        block_warps: warps of a block; None: that of `launch`, or that for which the kernel was made, or `default_block_warps`.
         launch: requested launch.
 
     Raises:
@@ -147,7 +155,7 @@ def resolve_launch(
             raise ValueError(f"block_warps = {block_warps}: must be {launch.block_warps}, as in launch, or left out")
         block_warps = integer("launch.block_warps", launch.block_warps, 1, sm.max_block_warps, of=gpu.name)
     if block_warps is None:
-        block_warps = default_block_warps(gpu, sm.max_warps if warps is None else warps)
+        block_warps = kernel.block_warps or default_block_warps(gpu, sm.max_warps if warps is None else warps)
 
     fit = occupancy(gpu, kernel, block_warps)
     why = f"on {gpu.name} with block_warps = {block_warps}, limited by {fit.limiter}: {_needs(gpu, kernel)}"

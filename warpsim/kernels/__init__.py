@@ -1,4 +1,6 @@
-"""Kernels: programs that warps execute, builders for the workloads of the papers, and kernel files."""
+"""Kernels: programs that warps execute, builders for the workloads of the papers, kernel files, and kernels from machine code."""
+
+from typing import Any
 
 from warpsim.kernels.builders import (
     chain,
@@ -13,6 +15,7 @@ from warpsim.kernels.builders import (
     worksheet_3_2,
 )
 from warpsim.kernels.files import KernelFileError, kernel_arguments, list_kernels, load_kernel
+from warpsim.kernels.machine_code import FRONT_ENDS, front_end, machine_code
 from warpsim.kernels.matrix_multiply import matrix_multiply
 from warpsim.kernels.program import Access, Conditional, Cost, Instruction, Kernel, Loop, barriers_not_reached_by_all
 
@@ -27,12 +30,18 @@ __all__ = [
     "barriers_not_reached_by_all",
     "chain",
     "copy",
+    "from_cubin",
+    "from_cuda",
+    "from_sass",
+    "from_triton",
     "kernel_arguments",
+    "launch_of",
     "list_kernels",
     "listing_3_1",
     "listing_3_2",
     "listing_3_3",
     "load_kernel",
+    "machine_code",
     "matrix_multiply",
     "mix",
     "permute",
@@ -40,3 +49,9 @@ __all__ = [
     "vector_add",
     "worksheet_3_2",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in FRONT_ENDS:
+        return front_end(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

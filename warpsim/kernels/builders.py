@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 
 from warpsim.kernels.arguments import Arguments
+from warpsim.kernels.machine_code import machine_code
 from warpsim.kernels.matrix_multiply import matrix_multiply
 from warpsim.kernels.program import Access, Conditional, Instruction, Kernel, Loop, Statement
 from warpsim.kernels.statements import OP_PATTERN, OPS_WITHOUT_RESULT
@@ -329,6 +330,7 @@ BUILDERS: dict[str, Callable[..., Kernel]] = {
     "listing_3_3": listing_3_3,
     "worksheet_3_2": worksheet_3_2,
     "matrix_multiply": matrix_multiply,
+    "machine_code": machine_code,
 }
 """Name -> builder, for the key `builder` of a kernel file."""
 

@@ -21,6 +21,7 @@ The statements have the keys of `Instruction`, `Loop` and `Conditional`; an endl
 from __future__ import annotations
 
 import inspect
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,7 +34,7 @@ from warpsim.hardware import files as params
 from warpsim.kernels.builders import BUILDERS
 from warpsim.kernels.program import Kernel
 
-__all__ = ["KernelFileError", "kernel_arguments", "list_kernels", "load_kernel"]
+__all__ = ["KernelFileError", "kernel_arguments", "kernel_title", "list_kernels", "load_kernel", "write_kernel"]
 
 
 class KernelFileError(params.ParamsFileError):
@@ -80,6 +81,16 @@ def kernel_arguments(name_or_path: str | os.PathLike[str]) -> dict[str, Any]:
     builder, given = _builder_of(data, str(path))
     parameters = inspect.signature(BUILDERS[builder]).parameters.values()
     return {p.name: p.default for p in parameters if p.default is not p.empty} | given
+
+
+def kernel_title(name_or_path: str | os.PathLike[str]) -> str:
+    """Returns the title of a kernel: that which its file gives to its builder, or that of the kernel as it is loaded.
+
+    Raises:
+        ValueError: as `load_kernel`.
+    """
+    stated = kernel_arguments(name_or_path).get("title")
+    return str(stated) if stated else load_kernel(name_or_path).title
 
 
 def as_kernel(kernel: Kernel | str | os.PathLike[str], **arguments: Any) -> Kernel:
@@ -136,6 +147,36 @@ def _loaded(path: Path, arguments: Mapping[str, Any]) -> Kernel:
             raise
         lines = str(error).splitlines()
         raise KernelFileError(str(path), [(("arguments",), f".{line}") for line in lines]) from None
+
+
+def write_kernel(kernel: Kernel) -> str:
+    """Returns the text of a kernel file that holds a kernel, with a statement on each line."""
+    fields = kernel.model_dump(mode="json", exclude_defaults=True, exclude={"body"})
+    head = [f"{key} = {_toml(value)}" for key, value in fields.items()]
+    body = kernel.model_dump(mode="json", include={"body"}, exclude_defaults=True)["body"]
+    return "\n".join([*head, f"body = {_toml_statements(body, '')}"]) + "\n"
+
+
+def _toml_statements(statements: list[dict[str, Any]], indent: str) -> str:
+    inner = indent + "    "
+    rows = []
+    for statement in statements:
+        parts = []
+        for key, value in statement.items():
+            nested = key in ("then", "orelse", "body")
+            text = _toml_statements(value, inner) if nested else '"endless"' if key == "trips" and value is None else _toml(value)
+            parts.append(f"{key} = {text}")
+        rows.append(f"{inner}{{{', '.join(parts)}}},")
+    return "\n".join(["[", *rows, f"{indent}]"]) if rows else "[]"
+
+
+def _toml(value: Any) -> str:
+    """Returns a value in TOML; JSON and TOML agree on text and numbers."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value)
 
 
 def _builder_of(data: Mapping[str, Any], source: str) -> tuple[str, dict[str, Any]]:

@@ -26,6 +26,7 @@ from warpsim.kernels.statements import (
     raise_problems,
     walk,
 )
+from warpsim.units import MAX_WARPS
 
 __all__ = [
     "Access",
@@ -55,6 +56,8 @@ class Kernel(StrictModel):
         registers_per_thread: registers allocated per thread, which limit the occupancy. The registers named in
             the program do not have to match.
         shared_bytes_per_block: bytes of shared memory allocated per thread block.
+        block_warps: warps of a block, if the program was made for one size, as those of machine code are; it is the default of
+            launches, and no part of the program's identity. None: any.
         inputs: registers that are ready at launch.
         body: statements; only the last one can be an endless loop.
 
@@ -69,6 +72,7 @@ class Kernel(StrictModel):
     source: str = ""
     registers_per_thread: Annotated[int, Between(1, 255)] = 16
     shared_bytes_per_block: Bytes = 0
+    block_warps: Annotated[int, Between(1, MAX_WARPS)] | None = None
     inputs: RegisterNames = ()
     body: Statements
 
@@ -109,7 +113,7 @@ def _ops(kernel: Kernel) -> frozenset[str]:
 @kept_by_object
 def _without_labels(kernel: Kernel) -> dict[str, Any]:
     """Returns a kernel in JSON types, without the labels that are only for people."""
-    parts: dict[str, Any] = _what_acts(kernel.model_dump(mode="json", exclude=set(KERNEL_LABELS)))
+    parts: dict[str, Any] = _what_acts(kernel.model_dump(mode="json", exclude={*KERNEL_LABELS, "block_warps"}))
     return parts
 
 

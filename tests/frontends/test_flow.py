@@ -1,0 +1,97 @@
+"""Blocks, loops and calls; flow that is no nest of loops is refused."""
+
+import pytest
+
+from tests.frontends.machine import function
+from warpsim.frontends.errors import FrontEndError
+from warpsim.frontends.flow import make_flow
+
+LOOPS = (
+    "MOV R0, 0x0",
+    ".L_outer:",
+    "MOV R1, 0x0",
+    ".L_inner:",
+    "IADD3 R1, R1, 0x1, RZ",
+    "ISETP.LT.AND P0, PT, R1, 0x3, PT",
+    "@P0 BRA `(.L_inner)",
+    "IADD3 R0, R0, 0x1, RZ",
+    "ISETP.LT.AND P1, PT, R0, 0x5, PT",
+    "@P1 BRA `(.L_outer)",
+    "EXIT",
+)
+
+
+def test_nested_loops_are_found():
+    flow = make_flow(function(*LOOPS))
+    assert [(loop.header, sorted(loop.blocks), loop.parent) for loop in flow.loops] == [(1, [1, 2, 3], None), (2, [2], 0)]
+    assert flow.innermost() == [None, 0, 1, 0, None]
+
+
+def test_the_order_follows_the_flow_and_keeps_loops_together():
+    flow = make_flow(
+        function(
+            ".L_head:",
+            "@P0 BRA `(.L_cold)",
+            ".L_join:",
+            "@P1 BRA `(.L_head)",
+            "EXIT",
+            ".L_cold:",
+            "FADD R0, R0, R0",
+            "BRA `(.L_join)",
+        )
+    )
+    order = [flow.function.code[block.code[0]].text for block in flow.blocks]
+    assert order == ["@P0 BRA `(.L_cold)", "FADD R0, R0, R0", "@P1 BRA `(.L_head)", "EXIT"]
+    assert [sorted(loop.blocks) for loop in flow.loops] == [[0, 1, 2]]
+
+
+def test_a_called_function_is_copied_to_each_call():
+    flow = make_flow(
+        function(
+            "CALL.REL.NOINC `($f$g)",
+            "MOV R1, R2",
+            "CALL.REL.NOINC `($f$g)",
+            "EXIT",
+            "$f$g:",
+            "FMUL R2, R2, R2",
+            "RET.REL.NODEC R4 `(f)",
+        )
+    )
+    texts = [flow.function.code[index].base for block in flow.blocks for index in block.code]
+    assert texts == ["CALL", "FMUL", "RET", "MOV", "CALL", "FMUL", "RET", "EXIT"]
+
+
+def test_a_jump_through_a_table_goes_to_all_its_targets():
+    flow = make_flow(
+        function(
+            'BRX R4 -0x10 (*"BRANCH_TARGETS .L_a,.L_b"*)', ".L_a:", "FADD R0, R0, R0", "EXIT", ".L_b:", "FMUL R0, R0, R0", "EXIT"
+        )
+    )
+    assert len(flow.blocks[0].targets) == 2
+
+
+@pytest.mark.parametrize(
+    "rows, message",
+    [
+        (
+            (
+                ".line 7",
+                "@P0 BRA `(.L_b)",
+                ".L_a:",
+                "FADD R0, R0, R0",
+                ".L_b:",
+                "FMUL R0, R0, R0",
+                ".line 9",
+                "@P1 BRA `(.L_a)",
+                "EXIT",
+            ),
+            r"irreducible control flow: the jump at line \d+ of f\.cu enters the middle of a loop, at line 7",
+        ),
+        (("BRA `(.L_nowhere)",), "BRA.*the target is not in the function"),
+        (("BRX R4 -0x10",), "an indirect jump with unknown targets"),
+        (("$f$g:", "CALL.REL.NOINC `($f$h)", "EXIT", "$f$h:", "CALL.REL.NOINC `($f$h)", "RET.REL.NODEC R2 `(f)"), "calls itself"),
+    ],
+)
+def test_what_is_no_nest_of_loops_is_refused(rows, message):
+    with pytest.raises(FrontEndError, match=message):
+        make_flow(function(*rows))

@@ -1,0 +1,178 @@
+"""Kernels from files: what users call, from Python and on the command line, and what is refused."""
+
+import time
+
+import pytest
+
+import warpsim as ws
+from warpsim import cli
+from warpsim.frontends.cubin import Parameter
+from warpsim.frontends.errors import CompileError, FrontEndError, MissingToolError
+from warpsim.frontends.nvdisasm import find_nvdisasm
+from warpsim.frontends.parameters import names_in_source, parameters_of
+from warpsim.frontends.sass import parse_listing
+from warpsim.kernels.files import write_kernel
+
+LISTING = """\
+.target sm_80
+.function _Z5scalePffi
+.registers 10
+.parameters 0x160 0:8:x 8:4:a 12:4:n
+.source scale.cu
+.line 3
+--:-:0:-:1 S2R R0, SR_CTAID.X
+--:-:0:-:2 S2R R3, SR_TID.X
+01:-:-:Y:5 IMAD R0, R0, c[0x0][0x0], R3
+.line 4
+--:-:-:Y:d ISETP.GE.AND P0, PT, R0, c[0x0][0x16c], PT
+--:-:-:-:5 @P0 EXIT
+.line 5
+--:-:-:Y:5 IMAD.MOV.U32 R3, RZ, RZ, 0x4
+--:-:-:Y:5 IMAD.WIDE R2, R0, R3, c[0x0][0x160]
+--:-:0:-:4 LDG.E R4, [R2.64]
+01:-:-:Y:5 FMUL R5, R4, c[0x0][0x168]
+--:-:-:-:1 STG.E [R2.64], R5
+--:-:-:-:5 EXIT
+"""
+
+SOURCE = """
+template <class T> __device__ T twice(T x) { return x + x; }
+__global__ void scale(float *x, float a, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < n; i += gridDim.x * blockDim.x)
+        x[i] = twice(x[i]) * a;
+}
+extern "C" __global__ void fill(int *y) { y[threadIdx.x] = 1; }
+"""
+
+needs_tools = pytest.mark.skipif(find_nvdisasm() is None, reason="needs nvidia-cuda-nvdisasm, of warpsim[cuda]")
+
+
+@pytest.fixture
+def nvrtc():
+    pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra warpsim[cuda]")
+
+
+def test_a_listing_becomes_a_kernel_that_names_what_it_stands_for():
+    kernel = ws.kernels.from_sass(LISTING, launch=(4096, 256), args={"n": 1 << 20})
+    assert (kernel.name, kernel.registers_per_thread, kernel.block_warps, kernel.source) == ("scale", 10, 8, "scale.cu")
+    load = next(s for s in kernel.body if s.op == "load")
+    assert load.comment == "scale.cu:5 LDG.E R4, [R2.64]"
+    assert next(s for s in kernel.body if s.op == "alu").src == (load.dst,)
+
+
+def test_arguments_go_by_name_by_number_or_in_order():
+    kernels = [ws.kernels.from_sass(LISTING, args=args) for args in ({"n": 9000}, {2: 9000}, {"2": 9000}, (None, 2.0, 9000))]
+    assert all(kernel == kernels[0] for kernel in kernels)
+    with pytest.raises(FrontEndError, match=r"args\['m'\]: .* has no such parameter; parameters: 0 x, 1 a, 2 n"):
+        ws.kernels.from_sass(LISTING, args={"m": 1})
+    with pytest.raises(FrontEndError, match=r"args\['n'\] = 4294967296: must fit in 4 bytes"):
+        ws.kernels.from_sass(LISTING, args={"n": 2**32})
+
+
+def test_parameters_are_guessed_where_the_text_does_not_name_them():
+    text = "\n".join(row for row in LISTING.splitlines() if not row.startswith(".parameters"))
+    (function,) = parse_listing(text)
+    assert parameters_of(function) == (0x160, (Parameter(0, 8), Parameter(8, 4), Parameter(12, 4)))
+
+
+def test_parameters_have_the_names_of_the_source():
+    assert names_in_source(SOURCE, "scale") == ("x", "a", "n")
+    assert names_in_source("__global__ void __launch_bounds__(128) f(const float *__restrict__ x, int n[3])", "f") == ("x", "n")
+    macro = '#define K(size) \\\n    extern "C" __global__ void k_##size(float *out, int n) \\\n    { }\nK(1)\nK(2)\n'
+    assert names_in_source(macro, "k_2") == ("out", "n")
+    assert names_in_source(SOURCE, "other") == ()
+
+
+def test_a_kernel_file_reads_as_what_it_was_written_from(tmp_path):
+    kernel = ws.load_kernel("cuda/reduction", function="reduce_5")
+    path = tmp_path / "kernel.toml"
+    path.write_text(write_kernel(kernel), encoding="utf-8")
+    assert ws.load_kernel(path) == kernel
+    endless = ws.kernels.mix(alpha=4)
+    path.write_text(write_kernel(endless), encoding="utf-8")
+    assert ws.load_kernel(path) == endless
+
+
+def test_launches_take_the_warps_of_the_kernels_blocks():
+    from warpsim.simulation.point import make_point
+
+    point = make_point(ws.load_gpu("a100"), ws.load_kernel("cuda/transpose_padded"))
+    assert point.launch.block_warps == 8
+    same = ws.load_kernel("cuda/transpose_padded").model_copy(update={"block_warps": None})
+    assert same.identity() == point.kernel.identity()
+
+
+def test_an_imported_kernel_runs_alike_on_the_engine_and_the_reference():
+    kernel = ws.kernels.from_sass(LISTING, launch=(64, 128), args={"n": 6400})
+    launch = ws.kernels.launch_of((64, 128))
+    runs = [
+        ws.simulate("a100", kernel, launch=launch, sms=4, replicates=1, scheduler="gto", engine=engine)
+        for engine in ("compiled", "reference")
+    ]
+    assert runs[0].cycles.item() == runs[1].cycles.item()
+    assert runs[0].warp_cycles.values.tolist() == runs[1].warp_cycles.values.tolist()
+
+
+def test_the_command_writes_a_kernel_or_nothing(tmp_path, capsys):
+    listing, output = tmp_path / "scale.sass", tmp_path / "scale.toml"
+    listing.write_text(LISTING, encoding="utf-8")
+    command = ["import", str(listing), "--launch", "32x2,64", "--args", "n=4096", "-o", str(output)]
+    assert cli.main([*command, "--listing", str(tmp_path / "again.sass")]) == 0
+    assert "--blocks 64" in capsys.readouterr().out
+    assert ws.load_kernel(output) == ws.kernels.from_sass(LISTING, launch=((32, 2), 64), args={"n": 4096})
+    assert (tmp_path / "again.sass").read_text(encoding="utf-8") == LISTING
+    output.unlink()
+    for change, message in (
+        (["--args", "q=1"], "no such parameter"),
+        (["--function", "skale"], r"functions there: _Z5scalePffi"),
+        (["--trips", "5=3"], "there is no such loop; loops: none"),
+        (["--launch", "many"], "launch = 'many'"),
+    ):
+        assert cli.main([*command, *change]) == 2
+        assert message in capsys.readouterr().err
+        assert not output.exists()
+    assert cli.main(["import", str(tmp_path / "none.cubin"), "-o", str(output)]) == 2
+    (tmp_path / "torn.cubin").write_bytes(b"\x7fELF\x02\x01\x01")
+    assert cli.main(["import", str(tmp_path / "torn.cubin"), "-o", str(output)]) == 2
+    assert "truncated or damaged" in capsys.readouterr().err and not output.exists()
+
+
+@needs_tools
+def test_a_source_becomes_a_kernel(nvrtc, tmp_path):
+    path = tmp_path / "scale.cu"
+    path.write_text(SOURCE, encoding="utf-8")
+    kernel = ws.kernels.from_cuda(SOURCE, "sm_90", "scale", (64, 256), args={"n": 64 * 256 * 20})
+    assert [statement.trips for statement in kernel.body if hasattr(statement, "trips")] in (
+        [20],
+        [5],
+    )  # five if unrolled by four
+    named = ws.kernels.from_cuda(path, "sm_90", "scale", (64, 256), args={"n": 64 * 256 * 20})
+    assert named.identity() == kernel.identity()
+    with pytest.raises(FrontEndError, match=r"function = None: source.cu holds several; name one of: _Z5scalePffi, fill"):
+        ws.kernels.from_cuda(SOURCE)
+    with pytest.raises(CompileError, match=r"source\.cu\(2\): error"):
+        ws.kernels.from_cuda("\nint x = y;")
+    with pytest.raises(CompileError, match="sm_1"):
+        ws.kernels.from_cuda(SOURCE, "sm_1")
+
+
+def test_ten_thousand_instructions_are_imported_within_two_seconds():
+    """Addresses, loads, arithmetic and stores in turn, as unrolled code has them."""
+    step = LISTING.splitlines()[12:17]
+    head, tail = LISTING.splitlines()[:11], LISTING.splitlines()[17:]
+    text = "\n".join([*head, ".line 5", *2600 * step, *tail])
+    start = time.process_time()
+    kernel = ws.kernels.from_sass(text, launch=(128, 128), args={"n": 16384})
+    took = time.process_time() - start
+    assert len(kernel.body) > 10_000
+    assert took < 6, "two seconds on an idle machine; the rest is for a busy one"
+
+
+def test_without_triton_the_message_says_what_is_missing(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "triton", None)
+    with pytest.raises(MissingToolError, match="pip install triton"):
+        ws.kernels.from_triton(None, {}, {})

@@ -1,0 +1,169 @@
+"""Integer instructions compute what the C expressions say from which they were compiled."""
+
+import random
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra warpsim[cuda]")
+
+from warpsim.frontends import accesses
+from warpsim.frontends.evaluate import Evaluator
+from warpsim.frontends.flow import make_flow
+from warpsim.frontends.geometry import as_geometry
+from warpsim.frontends.nvdisasm import disassemble, find_nvdisasm
+from warpsim.frontends.nvrtc import compile_cuda
+from warpsim.frontends.parameters import argument_words
+from warpsim.frontends.sass import parse_text, write_listing
+
+pytestmark = pytest.mark.skipif(find_nvdisasm() is None, reason="needs nvidia-cuda-nvdisasm, of warpsim[cuda]")
+
+MASK = 0xFFFFFFFF
+ARGUMENTS = {"n": 1000, "m": 77, "k": 0x80000123}
+
+
+def to_signed(x):
+    return x - 2**32 if x >> 31 else x
+
+
+def quotient(a, b):
+    return int(abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1)
+
+
+class Expressions:
+    """Random expressions as C text and as functions of the index variables, all of 32 bits without sign."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+
+    def make(self, depth):
+        r = self.random
+        if depth == 0 or r.random() < 0.1:
+            name = r.choice(["tx", "ty", "bx", "by", "n", "m", "k", "literal"])
+            if name == "literal":
+                value = r.choice([0, 1, 2, 3, 4, 7, 31, 32, 33, 255, 0xFFFF, 0x7FFFFFFF, 0x80000000, MASK, r.getrandbits(32)])
+                return f"{value}u", lambda v: value
+            return name, lambda v: v[name]
+        kind = r.choice(
+            "+ - * & | ^ << >> sar / % s/ s% min max smin smax ? neg not s8 u16 s16 mulhi smulhi abs popc wide".split()
+        )
+        a, f = self.make(depth - 1)
+        b, g = self.make(depth - 1)
+        if kind in "+-*&|^":
+            python = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "&": int.__and__, "|": int.__or__, "^": int.__xor__}
+            return f"({a} {kind} {b})", lambda v: python[kind](f(v), g(v)) & MASK
+        if kind == "<<":
+            return f"({a} << ({b} & 31))", lambda v: f(v) << (g(v) & 31) & MASK
+        if kind == ">>":
+            return f"({a} >> ({b} & 31))", lambda v: f(v) >> (g(v) & 31)
+        if kind == "sar":
+            return f"(unsigned)((int){a} >> ({b} & 31))", lambda v: to_signed(f(v)) >> (g(v) & 31) & MASK
+        if kind in "/%":
+            c = r.choice([3, 7, 10, 32, 1000])
+            divisor, h = r.choice([(f"{c}u", lambda v: c), ("m", lambda v: v["m"]), (f"({b} | 1u)", lambda v: g(v) | 1)])
+            if kind == "/":
+                return f"({a} / {divisor})", lambda v: f(v) // h(v)
+            return f"({a} % {divisor})", lambda v: f(v) % h(v)
+        if kind in ("s/", "s%"):
+            if kind == "s/":
+                return f"(unsigned)((int){a} / (int)m)", lambda v: quotient(to_signed(f(v)), v["m"]) & MASK
+            return (
+                f"(unsigned)((int){a} % 12)",
+                lambda v: (to_signed(f(v)) - 12 * quotient(to_signed(f(v)), 12)) & MASK,
+            )
+        if kind in ("min", "max"):
+            return f"{kind}({a}, {b})", lambda v: (min if kind == "min" else max)(f(v), g(v))
+        if kind in ("smin", "smax"):
+            which = min if kind == "smin" else max
+            return f"(unsigned){kind[1:]}((int){a}, (int){b})", lambda v: which(to_signed(f(v)), to_signed(g(v))) & MASK
+        if kind == "?":
+            c, h = self.make(depth - 1)
+            how = r.choice(["<", "==", "s<"])
+            if how == "s<":
+                return f"((int){a} < (int){b} ? {c} : {a})", lambda v: h(v) if to_signed(f(v)) < to_signed(g(v)) else f(v)
+            if how == "<":
+                return f"({a} < {b} ? {c} : {b})", lambda v: h(v) if f(v) < g(v) else g(v)
+            return f"({a} == {b} ? {c} : {a})", lambda v: h(v) if f(v) == g(v) else f(v)
+        if kind == "neg":
+            return f"(-{a})", lambda v: -f(v) & MASK
+        if kind == "not":
+            return f"(~{a})", lambda v: ~f(v) & MASK
+        if kind == "s8":
+            return f"(unsigned)(signed char)({a})", lambda v: ((f(v) & 0xFF) ^ 0x80) - 0x80 & MASK
+        if kind == "s16":
+            return f"(unsigned)(short)({a})", lambda v: ((f(v) & 0xFFFF) ^ 0x8000) - 0x8000 & MASK
+        if kind == "u16":
+            return f"(unsigned)(unsigned short)({a})", lambda v: f(v) & 0xFFFF
+        if kind == "mulhi":
+            return f"__umulhi({a}, {b})", lambda v: f(v) * g(v) >> 32
+        if kind == "smulhi":
+            return f"(unsigned)__mulhi((int){a}, (int){b})", lambda v: to_signed(f(v)) * to_signed(g(v)) >> 32 & MASK
+        if kind == "abs":
+            return f"(unsigned)abs((int){a})", lambda v: abs(to_signed(f(v))) & MASK
+        if kind == "popc":
+            return f"(unsigned)__popc({a})", lambda v: f(v).bit_count()
+        return (
+            f"(unsigned)(((long long)(int){a} * (int){b} + (long long)k) >> 5)",
+            lambda v: to_signed(f(v)) * to_signed(g(v)) + v["k"] >> 5 & MASK,
+        )
+
+
+def addresses_of(function, launch, arguments, monkeypatch):
+    """The addresses of every store by line of the source: int64[threads], and which threads executed it."""
+    found = {}
+    flow = make_flow(function)
+    evaluator = Evaluator(flow, as_geometry(launch), argument_words(function, arguments), {}, {})
+    code = function.code
+
+    def access(self, number, step, active):
+        if not active.any():
+            return
+        line = code[step.index].line
+        value = np.broadcast_to(self.state.address(step.addresses[0]), active.shape)
+        old, seen = found.get(line, (np.full(active.shape, -1), np.zeros(active.shape, bool)))
+        found[line] = (np.where(active, value, old), seen | active)
+
+    monkeypatch.setattr(Evaluator, "_access", access)
+    evaluator.run()
+    return found
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
+def test_addresses_are_those_that_the_source_says(arch, monkeypatch):
+    """Random expressions: stores go to the bytes that Python computes."""
+    made = Expressions(arch)
+    expressions = [made.make(depth) for depth in (1, 2, 3) for _ in range(16)]
+    names = "unsigned tx = threadIdx.x, ty = threadIdx.y, bx = blockIdx.x, by = blockIdx.y;"
+    rows = "\n".join(f"x[(size_t)({text})] = {number};" for number, (text, _) in enumerate(expressions))
+    source = f'extern "C" __global__ void f(volatile char *x, unsigned n, unsigned m, unsigned k) {{ {names}\n{rows}\n}}'
+    cubin = compile_cuda(source, "f.cu", arch, options=["-lineinfo"])
+    function = disassemble(cubin)["f"]
+    (function,) = parse_text(write_listing(function))  # by way of the short form
+    found = addresses_of(function, ((3, 2), (16, 4)), tuple([None, *ARGUMENTS.values()]), monkeypatch)
+    blocks = [(x, y) for x in range(3) for y in range(2)]
+    for number, (text, value) in enumerate(expressions):
+        addresses, seen = found[2 + number]
+        assert seen.all(), text
+        expected = [value({"tx": t % 16, "ty": t // 16, "bx": x, "by": y, **ARGUMENTS}) for x, y in blocks for t in range(64)]
+        assert (addresses - (1 << 40)).tolist() == expected, text
+
+
+def test_the_expressions_are_checked_against_something(monkeypatch):
+    """A wrong multiplication is noticed."""
+    from warpsim.frontends import semantics
+
+    right = semantics._MAKERS["IMAD"]
+    monkeypatch.setitem(semantics._MAKERS, "IMAD", lambda suffixes, parts: right(suffixes, (*parts[:2], parts[2], *parts[2:3])))
+    with pytest.raises((AssertionError, KeyError)):
+        test_addresses_are_those_that_the_source_says("sm_80", monkeypatch)
+
+
+def test_sectors_and_lines_are_counted():
+    tally = accesses.Tally()
+    lanes = np.arange(64) * 4
+    active = np.ones(64, bool)
+    active[40:] = False
+    tally.record(lanes, active, np.array([1.0, 3.0]))
+    assert (tally.warps, tally.sectors, tally.lines) == (4.0, 4 + 3 * 1, 4.0)
+    tally.record(np.where(lanes < 64, -1, lanes), np.ones(64, bool), np.array([1.0, 3.0]))
+    assert tally.unknown == 1.0

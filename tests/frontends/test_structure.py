@@ -1,0 +1,225 @@
+"""Statements have the counts of the code that they stand for."""
+
+from collections import Counter
+
+import pytest
+
+from tests.frontends.machine import function
+from warpsim.frontends.convert import Choices, to_kernel
+from warpsim.frontends.errors import AssumptionWarning, FrontEndError
+from warpsim.frontends.geometry import as_geometry
+from warpsim.kernels.program import Conditional, Instruction, Loop
+from warpsim.kernels.statements import expected_ops, walk
+
+INDEX = ("S2R R0, SR_CTAID.X", "S2R R1, SR_TID.X", "IMAD R0, R0, c[0x0][0x0], R1")
+
+
+def kernel(*rows, launch="64,128", arch=80, **choices):
+    return to_kernel(function(*rows, arch=arch), as_geometry(launch), Choices(**choices), name="f")
+
+
+def counts(found):
+    total = Counter()
+    for op, times in expected_ops(found.body):
+        total[op] += times
+    return {op: round(times, 9) for op, times in total.items()}
+
+
+def only(found, kind):
+    return [statement for _, statement in walk(found.body) if isinstance(statement, kind)]
+
+
+def test_a_bound_check_that_all_threads_pass_leaves_a_branch():
+    found = kernel(
+        *INDEX, "ISETP.GE.AND P0, PT, R0, c[0x0][0x168], PT", "@P0 EXIT", "FADD R2, R2, R2", "EXIT", arguments={"n": 8192}
+    )
+    assert [s.op for s in found.body] == ["smem", "smem", "int", "int", "branch", "alu"]
+
+
+def test_warps_beyond_a_bound_exit():
+    found = kernel(
+        *INDEX, "ISETP.GE.AND P0, PT, R0, c[0x0][0x168], PT", "@P0 EXIT", "FADD R2, R2, R2", "EXIT", arguments={"n": 6144}
+    )
+    (conditional,) = only(found, Conditional)
+    assert conditional.then == (Instruction("exit"),) and conditional.orelse == ()
+    # 48 of 64 blocks lie within the bound; of the four sampled ones, which stand for 1, 31, 31 and 1, all but the last do
+    assert conditional.probability == pytest.approx(1 / 64)
+
+
+def test_blocks_at_the_edges_stand_for_themselves():
+    rows = (*INDEX, "ISETP.NE.AND P0, PT, R0, RZ, PT", "@P0 BRA `(.L_end)", "MUFU.RCP R2, R2", ".L_end:", "EXIT")
+    found = kernel(*rows, launch="1000,32")
+    assert counts(found)["sfu"] == pytest.approx(1 / 1000)
+
+
+def test_a_condition_on_the_warps_number_names_the_warps():
+    rows = (
+        "S2R R1, SR_TID.X",
+        "ISETP.GT.U32.AND P0, PT, R1, 0x3f, PT",
+        "@P0 BRA `(.L_end)",
+        "MUFU.RCP R2, R2",
+        ".L_end:",
+        "EXIT",
+    )
+    (conditional,) = only(kernel(*rows), Conditional)
+    assert conditional.warps == (0, 1) and [s.op for s in conditional.then] == ["sfu"]
+
+
+def test_threads_of_a_warp_that_part_execute_both_sides():
+    rows = (
+        "S2R R1, SR_LANEID",
+        "ISETP.GT.U32.AND P0, PT, R1, 0xf, PT",
+        "@P0 BRA `(.L_else)",
+        "MUFU.RCP R2, R2",
+        "BRA `(.L_end)",
+        ".L_else:",
+        "DADD R4, R4, R4",
+        ".L_end:",
+        "EXIT",
+    )
+    found = kernel(*rows)
+    assert not only(found, Conditional)
+    assert counts(found)["sfu"] == counts(found)["fp64"] == 1
+
+
+def test_a_loop_to_a_bound_that_the_launch_gives():
+    rows = (
+        "MOV R3, RZ",
+        ".L_loop:",
+        "MUFU.RCP R2, R2",
+        "IADD3 R3, R3, 0x1, RZ",
+        "ISETP.GE.AND P0, PT, R3, c[0x0][0x168], PT",
+        "@!P0 BRA `(.L_loop)",
+        "EXIT",
+    )
+    assert [loop.trips for loop in only(kernel(*rows, arguments={"n": 1_000_000_007}), Loop)] == [1_000_000_007]
+
+
+def test_a_loop_that_ends_at_equality_is_not_run_past_its_end():
+    rows = (
+        "MOV R3, 0x3039",
+        ".L_loop:",
+        "MUFU.RCP R2, R2",
+        "IADD3 R3, R3, -0x1, RZ",
+        "ISETP.NE.AND P0, PT, R3, RZ, PT",
+        "@P0 BRA `(.L_loop)",
+        "EXIT",
+    )
+    assert [loop.trips for loop in only(kernel(*rows), Loop)] == [12345]
+
+
+def test_nested_loops_multiply():
+    rows = (
+        "MOV R3, RZ",
+        ".L_outer:",
+        "MOV R4, RZ",
+        ".L_inner:",
+        "MUFU.RCP R2, R2",
+        "IADD3 R4, R4, 0x1, RZ",
+        "ISETP.LT.AND P0, PT, R4, 0x40, PT",
+        "@P0 BRA `(.L_inner)",
+        "IADD3 R3, R3, 0x2, RZ",
+        "ISETP.LT.AND P1, PT, R3, 0x7d0, PT",
+        "@P1 BRA `(.L_outer)",
+        "EXIT",
+    )
+    found = kernel(*rows)
+    assert [loop.trips for loop in only(found, Loop)] == [1000, 64]
+    assert counts(found)["sfu"] == 64_000
+
+
+def test_a_loop_that_is_left_in_the_middle_repeats_its_start_once_more():
+    rows = (
+        "MOV R3, RZ",
+        ".L_loop:",
+        "MUFU.RCP R2, R2",
+        "ISETP.GE.AND P0, PT, R3, 0x9, PT",
+        "@P0 BRA `(.L_end)",
+        "IADD3 R3, R3, 0x1, RZ",
+        "BRA `(.L_loop)",
+        ".L_end:",
+        "EXIT",
+    )
+    found = kernel(*rows)
+    assert [loop.trips for loop in only(found, Loop)] == [9]
+    assert counts(found)["sfu"] == 10
+
+
+DATA = ("MOV R3, RZ", ".L_loop:", ".line 5", "LDG.E R2, [R4.64]", "ISETP.NE.AND P0, PT, R2, RZ, PT", "@P0 BRA `(.L_loop)", "EXIT")
+
+
+def test_trips_that_depend_on_data_are_asked_for_and_can_be_given_by_line_or_label():
+    with pytest.raises(
+        FrontEndError, match=r"the loop at line 5 of f\.cu: .* give trips=\{KEY: number\} with KEY 5 or '\.L_loop'"
+    ):
+        kernel(*DATA)
+    for key in (5, "5", ".L_loop"):
+        with pytest.warns(AssumptionWarning, match="addresses of LDG.E depend on data"):
+            assert [loop.trips for loop in only(kernel(*DATA, trips={key: 7}), Loop)] == [7]
+    with pytest.raises(FrontEndError, match=r"trips\[6\]: there is no such loop; loops: 5 or '\.L_loop'"):
+        kernel(*DATA, trips={6: 7})
+    with pytest.raises(FrontEndError, match=r"trips\[5\] = 0: must be an integer from 1"):
+        kernel(*DATA, trips={5: 0})
+
+
+BRANCH = (".line 4", "LDS R2, [RZ]", "ISETP.NE.AND P0, PT, R2, RZ, PT", "@P0 BRA `(.L_end)", "MUFU.RCP R2, R2", ".L_end:", "EXIT")
+
+
+def test_a_branch_on_data_takes_the_probability_that_is_given_or_one_half_with_a_warning():
+    with pytest.warns(AssumptionWarning, match="line 4 of f.cu: the condition is not known: half of the warps jump"):
+        assert counts(kernel(*BRANCH))["sfu"] == pytest.approx(0.5)
+    assert counts(kernel(*BRANCH, probabilities={4: 0.25}))["sfu"] == pytest.approx(0.25)
+    with pytest.raises(FrontEndError, match=r"probabilities\[4\] = 2: must be a number from 0 to 1"):
+        kernel(*BRANCH, probabilities={4: 2})
+    with pytest.raises(FrontEndError, match=r"probabilities\[3\]: there is no such branch; branches: 4"):
+        kernel(*BRANCH, probabilities={3: 0.5})
+
+
+def test_a_barrier_under_a_condition_is_reached_by_all_with_a_warning():
+    rows = (*BRANCH[:-3], "BAR.SYNC 0x0", "MUFU.RCP R2, R2", ".L_end:", "EXIT")
+    with pytest.warns(AssumptionWarning, match="barrier"):
+        found = kernel(*rows, probabilities={4: 0.75})
+    assert counts(found)["barrier"] == 1
+
+
+def test_stall_counts_are_gaps_and_counters_are_registers():
+    found = kernel("--:-:0:-:2 LDS R2, [RZ]", "--:-:-:Y:5 FADD R6, R6, R6", "01:-:-:Y:4 FADD R3, R2, R2", "EXIT")
+    load, add, use = found.body
+    assert [s.cost.gap_cycles for s in found.body] == [2, 5, 4]
+    assert load.dst is not None and use.src == (load.dst,) and add.src == ()
+
+
+def test_an_unknown_opcode_takes_the_class_of_its_family_with_a_warning():
+    with pytest.warns(AssumptionWarning, match="2 instructions DNEW are not in the table of opcodes: taken as fp64"):
+        found = kernel("DNEW R2, R4", "DNEW R2, R4", "EXIT")
+    assert counts(found)["fp64"] == 2
+
+
+def test_accesses_are_those_of_the_threads():
+    address = ("MOV R9, 0x4", "IMAD.WIDE R2, R0, R9, c[0x0][0x160]")
+    rows = (*INDEX, *address, "LDG.E R4, [R2.64]", "LDG.E R5, [R2.64+0x4]", "SHF.L.U32 R7, R1, 0x7, RZ", "LDS R6, [R7]", "EXIT")
+    first, second, shared = (s.access for s in kernel(*rows).body if s.access)
+    assert (first.pattern, first.offset_bytes) == ("coalesced", 0)
+    assert (second.pattern, second.offset_bytes) == ("coalesced", 4)
+    assert (shared.pattern, shared.stride) == ("stride", 32)
+
+
+def test_old_architectures_are_refused():
+    with pytest.raises(FrontEndError, match="sm_35 is not supported; architectures from sm_50 on are"):
+        kernel("EXIT", arch=35)
+
+
+@pytest.mark.parametrize(
+    "launch, message",
+    [
+        ("1024", "must be"),
+        (("32x32", 256), "grid"),
+        ((0, 256), "grid = 0"),
+        ((1, 2048), "block of 2048 threads: must be at most 1024"),
+        ((1, 32, -1), "shared bytes = -1"),
+        (((1, 70000), 32), "grid.y = 70000: must be at most 65535"),
+    ],
+)
+def test_wrong_launches_are_refused(launch, message):
+    with pytest.raises(FrontEndError, match=message):
+        as_geometry(launch)

@@ -1,0 +1,119 @@
+"""What the accesses of one memory instruction look like: addresses of the threads, sectors, lines, repeated patterns."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsim.frontends.sass import MachineInstruction
+from warpsim.units import WARP_LANES
+
+SECTOR_BYTES, LINE_BYTES = 32, 128
+_MOST_TALLIED = 24
+"""Executions of an instruction, over all warps that run together, whose patterns are tallied; sectors are counted for all."""
+
+Addresses = NDArray[np.int64]
+
+Width = Literal[1, 2, 4, 8, 16]
+
+_SPACES = {
+    "global": ("LDG", "STG", "LD", "ST", "ATOMG", "ATOM", "REDG", "RED", "LDGSTS"),
+    "shared": ("LDS", "STS", "ATOMS", "LDSM", "STSM"),
+    "local": ("LDL", "STL"),
+}
+
+
+def space_of(one: MachineInstruction) -> str | None:
+    """Returns "global", "shared" or "local" for an instruction that accesses memory; None for others."""
+    return next((space for space, bases in _SPACES.items() if one.base in bases), None)
+
+
+def bytes_per_thread(one: MachineInstruction) -> Width:
+    """Returns the bytes that each thread accesses."""
+    suffixes = one.opcode.split(".")[1:]
+    if one.base in ("LDSM", "STSM"):
+        return 16  # each thread names a row of 16 bytes
+    if "128" in suffixes:
+        return 16
+    if "64" in suffixes or "F64" in suffixes:
+        return 8
+    if any(re.match(r"[US]16$", word) for word in suffixes):
+        return 2
+    return 1 if any(re.match(r"[US]8$", word) for word in suffixes) else 4
+
+
+@dataclass
+class Tally:
+    """Counts of the executions of one memory instruction, in warps, each with the weight of its block.
+
+    Attributes:
+        warps: executions with at least one thread.
+        unknown: executions whose addresses are not known.
+        sectors, lines: sums over the executions with known addresses.
+        patterns: the threads' addresses from the start of the lowest line on, as bytes -> executions.
+    """
+
+    warps: float = 0.0
+    unknown: float = 0.0
+    sectors: float = 0.0
+    lines: float = 0.0
+    patterns: dict[bytes, float] = field(default_factory=dict)
+    tallied: int = 0
+
+    def add(self, other: Tally, times: float) -> None:
+        """Adds the counts of another, several times."""
+        self.warps += other.warps * times
+        self.unknown += other.unknown * times
+        self.sectors += other.sectors * times
+        self.lines += other.lines * times
+        self.tallied += other.tallied
+        for pattern, count in other.patterns.items():
+            self.patterns[pattern] = self.patterns.get(pattern, 0.0) + count * times
+
+    def record(self, addresses: Addresses, active: NDArray[np.bool_], weights: NDArray[np.float64]) -> None:
+        """Counts one execution by several warps.
+
+        Args:
+            addresses: int64[threads]; negative where they are not known.
+            active: bool[threads].
+            weights: float64[warps].
+        """
+        lanes = active.reshape(-1, WARP_LANES)
+        rows = np.broadcast_to(addresses, active.shape).reshape(-1, WARP_LANES)
+        here = lanes.any(axis=1)
+        if not here.all():
+            lanes, rows, weights = lanes[here], rows[here], weights[here]
+        if not len(rows):
+            return
+        self.warps += float(weights.sum())
+        bad = (lanes & (rows < 0)).any(axis=1)
+        if bad.any():
+            self.unknown += float(weights[bad].sum())
+            lanes, rows, weights = lanes[~bad], rows[~bad], weights[~bad]
+            if not len(rows):
+                return
+        first = rows[np.arange(len(rows)), lanes.argmax(axis=1)]
+        full = np.where(lanes, rows, first[:, None])  # threads that are off repeat the first one's address
+        self.sectors += float((weights * _distinct(full // SECTOR_BYTES)).sum())
+        self.lines += float((weights * _distinct(full // LINE_BYTES)).sum())
+        if self.tallied < _MOST_TALLIED:
+            self.tallied += 1
+            relative = full - (full.min(axis=1) // LINE_BYTES * LINE_BYTES)[:, None]
+            for row, weight in zip(relative, weights, strict=True):
+                key = row.tobytes()
+                self.patterns[key] = self.patterns.get(key, 0.0) + float(weight)
+
+    def pattern(self) -> Addresses | None:
+        """Returns the most frequent pattern: int64[32], addresses from the start of the lowest line on; None: none is known."""
+        if not self.patterns:
+            return None
+        return np.frombuffer(max(self.patterns, key=lambda key: (self.patterns[key], key)), dtype=np.int64)
+
+
+def _distinct(rows: Addresses) -> NDArray[np.int64]:
+    ordered = np.sort(rows, axis=1)
+    return np.asarray(1 + (np.diff(ordered, axis=1) != 0).sum(axis=1))

@@ -1,0 +1,288 @@
+"""Kernels from CUDA sources, cubins, disassembly and Triton functions: the public functions of the front ends.
+
+`warpsim.kernels` offers them under the same names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from warpsim.frontends.convert import Choices, to_kernel
+from warpsim.frontends.cubin import Parameter, pick_function, plain_name
+from warpsim.frontends.errors import FrontEndError, MissingToolError
+from warpsim.frontends.geometry import Geometry, as_geometry
+from warpsim.frontends.keys import Key
+from warpsim.frontends.nvdisasm import disassemble
+from warpsim.frontends.nvrtc import compile_cuda
+from warpsim.frontends.parameters import names_in_source
+from warpsim.frontends.sass import MachineFunction, parse_text
+from warpsim.hardware.residency import Launch
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.statements import Access
+
+Arguments = Mapping[Key, float] | Sequence[float | None]
+
+
+def from_cuda(
+    source: str | os.PathLike[str],
+    arch: str = "sm_80",
+    function: str | None = None,
+    launch: Any = (1024, 256),
+    *,
+    args: Arguments = (),
+    trips: Mapping[Key, int] | None = None,
+    probabilities: Mapping[Key, float] | None = None,
+    patterns: Mapping[Key, str | int | Access] | None = None,
+    defines: Mapping[str, int] | None = None,
+    options: Sequence[str] = (),
+) -> Kernel:
+    """Compiles CUDA C and imports one of its kernels. No GPU is needed; `pip install 'warpsim[cuda]'` brings the compiler.
+
+    Args:
+        source: the source itself, or the path of a file: a path object, or a text without line breaks that ends in ".cu".
+        arch: architecture to compile for, such as "sm_90".
+        function: the kernel; may be left out where there is only one.
+        launch: (grid, block) or (grid, block, bytes of dynamic shared memory); a grid or block is a number, or up to three.
+        args: arguments of the kernel, by name, by number, or in order. Pointers and what nothing depends on may be left out.
+        trips: loop -> number of trips, where it depends on data. A loop is named by its line, or by its label in the listing.
+        probabilities: branch -> probability that a warp does not jump, where that depends on data; by line or address.
+        patterns: access, by line or address -> "coalesced", "random", "broadcast" or an Access, where addresses depend on data;
+            for shared memory also the ways of its bank conflict.
+        defines: macros, by name.
+        options: further options of NVRTC.
+
+    Warns:
+        AssumptionWarning: what had to be assumed.
+
+    Raises:
+        MissingToolError: NVRTC or nvdisasm is not installed.
+        CompileError: the source does not compile; the message holds the compiler's log.
+        FrontEndError: there is no such function, flow is irreducible, or a number of trips is needed.
+    """
+    text, name = _source_text(source)
+    found = _compiled(text, name, arch, function, defines, options)
+    return import_function(found, launch, args, trips, probabilities, patterns, source=Path(name).name)
+
+
+def from_cubin(
+    path: str | os.PathLike[str] | bytes,
+    function: str | None = None,
+    launch: Any = (1024, 256),
+    *,
+    args: Arguments = (),
+    trips: Mapping[Key, int] | None = None,
+    probabilities: Mapping[Key, float] | None = None,
+    patterns: Mapping[Key, str | int | Access] | None = None,
+) -> Kernel:
+    """Imports a kernel of a cubin: machine code of one architecture, as `nvcc -cubin`, Triton and profilers write it.
+
+    Args:
+        path: a file, or its bytes.
+        function: as in `from_cuda`; so are the further arguments.
+        launch: as in `from_cuda`.
+        args: as in `from_cuda`, but parameters have no names.
+        trips: as in `from_cuda`.
+        probabilities: as in `from_cuda`.
+        patterns: as in `from_cuda`.
+
+    Raises:
+        MissingToolError: nvdisasm is not installed.
+        FrontEndError: the file is damaged or no cubin, or as in `from_cuda`.
+    """
+    data = path if isinstance(path, bytes) else _read(path)
+    name = "cubin" if isinstance(path, bytes) else os.fspath(path)
+    found = _pick(disassemble(data, name), function, name)
+    return import_function(found, launch, args, trips, probabilities, patterns)
+
+
+def from_sass(
+    text: str | os.PathLike[str],
+    function: str | None = None,
+    launch: Any = (1024, 256),
+    *,
+    args: Arguments = (),
+    trips: Mapping[Key, int] | None = None,
+    probabilities: Mapping[Key, float] | None = None,
+    patterns: Mapping[Key, str | int | Access] | None = None,
+) -> Kernel:
+    """Imports a kernel from disassembly; no tool is needed.
+
+    Args:
+        text: the output of `nvdisasm -c -hex` (with `-g` for source lines), or a listing that `warpsim import` wrote, or the path
+            of a file with either: a path object, or a text of one line.
+        function: as in `from_cuda`; so are the further arguments.
+        launch: as in `from_cuda`.
+        args: as in `from_cuda`.
+        trips: as in `from_cuda`.
+        probabilities: as in `from_cuda`.
+        patterns: as in `from_cuda`.
+
+    Raises:
+        FrontEndError: the text is no disassembly, or as in `from_cuda`.
+    """
+    is_path = not isinstance(text, str) or "\n" not in text
+    name = os.fspath(text) if is_path else "the disassembly"
+    content = _decode(_read(text), name) if is_path else str(text)
+    found = _pick({one.name: one for one in parse_text(content)}, function, name)
+    return import_function(found, launch, args, trips, probabilities, patterns)
+
+
+def from_triton(
+    fn: Any,
+    signature: Mapping[str, str],
+    constexprs: Mapping[str, Any],
+    launch: Any = 1024,
+    *,
+    arch: str = "sm_80",
+    num_warps: int = 4,
+    num_stages: int = 3,
+    args: Arguments = (),
+    trips: Mapping[Key, int] | None = None,
+    probabilities: Mapping[Key, float] | None = None,
+    patterns: Mapping[Key, str | int | Access] | None = None,
+) -> Kernel:
+    """Compiles a Triton function and imports its kernel. Triton is the user's own installation; no GPU and no torch are needed.
+
+    Args:
+        fn: a function with `@triton.jit`.
+        signature: argument -> type, such as {"x": "*fp32", "n": "i32"}; Triton's constants are "constexpr".
+        constexprs: constant -> value.
+        launch: the grid; the block follows from `num_warps`, and shared memory from the compiler.
+        arch: as in `from_cuda`; so are the further arguments.
+        num_warps: warps of a block.
+        num_stages: stages of software pipelines.
+        args: as in `from_cuda`; arguments that are no constants, by number, in order of the signature.
+        trips: as in `from_cuda`.
+        probabilities: as in `from_cuda`.
+        patterns: as in `from_cuda`.
+
+    Raises:
+        MissingToolError: Triton or nvdisasm is not installed.
+        FrontEndError: Triton refuses the function, or as in `from_cuda`.
+    """
+    try:
+        import triton
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler import ASTSource
+    except ImportError as error:
+        raise MissingToolError(f"Triton cannot be loaded: {error}; install it with pip install triton") from None
+    try:
+        number = int(arch.removeprefix("sm_"))
+        full = {**signature, **dict.fromkeys(constexprs, "constexpr")}
+        compiled = triton.compile(
+            ASTSource(fn=fn, signature=full, constexprs=dict(constexprs)),
+            target=GPUTarget("cuda", number, 32),
+            options={"num_warps": num_warps, "num_stages": num_stages},
+        )
+        cubin, shared = compiled.asm["cubin"], int(compiled.metadata.shared)
+    except Exception as error:
+        raise FrontEndError(f"Triton does not compile {getattr(fn, '__name__', fn)!r} for {arch}: {error}") from error
+    found = _pick(disassemble(cubin, "Triton's cubin"), None, "Triton's cubin")
+    grid = launch if isinstance(launch, int) else tuple(launch)
+    names = [name for name, kind in signature.items() if kind != "constexpr"]
+    named = [replace(one, name=name) for one, name in zip(found.parameters, names, strict=False)]
+    found = replace(found, parameters=(*named, *found.parameters[len(named) :]))
+    return import_function(found, (grid, 32 * num_warps, shared), args, trips, probabilities, patterns)
+
+
+def launch_of(launch: Any) -> Launch:
+    """Returns a launch in CUDA's terms as the one that `simulate` takes: blocks of the grid, and warps of a block."""
+    geometry = as_geometry(launch)
+    return Launch(blocks=geometry.blocks, block_warps=geometry.block_warps)
+
+
+def read_function(path: str | os.PathLike[str], arch: str, function: str | None) -> tuple[MachineFunction, str]:
+    """Returns a function of a CUDA source, a cubin or a disassembly, by what the file holds, and the source's name if it is one.
+
+    Raises:
+        MissingToolError, CompileError, FrontEndError: as `from_cuda`.
+    """
+    name, data = os.fspath(path), _read(path)
+    if name.endswith(".cu"):
+        return _compiled(_decode(data, name), name, arch, function, None, ()), Path(name).name
+    if data.startswith(b"\x7fELF") or b"\0" in data:
+        return _pick(disassemble(data, name), function, name), ""
+    functions = parse_text(_decode(data, name))
+    return _pick({one.name: one for one in functions}, function, name), ""
+
+
+def _compiled(
+    text: str, name: str, arch: str, function: str | None, defines: Mapping[str, int] | None, options: Sequence[str]
+) -> MachineFunction:
+    """Returns a kernel of a source; `name` is the path of its file, or empty."""
+    headers = {path.name: path.read_bytes() for path in (sorted(Path(name).parent.glob("*.cuh")) if name else ())}
+    short = Path(name).name if name else "source.cu"
+    flags = ("-lineinfo", *_toolkit_headers(), *options)
+    cubin = compile_cuda(text, short, arch, defines=defines, headers=headers, options=flags)
+    return named_parameters(_pick(disassemble(cubin, short), function, short), text)
+
+
+def import_function(
+    function: MachineFunction,
+    launch: Any,
+    args: Arguments,
+    trips: Mapping[Key, int] | None,
+    probabilities: Mapping[Key, float] | None,
+    patterns: Mapping[Key, str | int | Access] | None,
+    *,
+    source: str = "",
+) -> Kernel:
+    """Returns the kernel of a machine function; the arguments are those of `from_cuda`."""
+    geometry: Geometry = as_geometry(launch)
+    arguments = args if isinstance(args, Mapping) else tuple(args)
+    choices = Choices(arguments, trips or {}, probabilities or {}, patterns or {})
+    return to_kernel(function, geometry, choices, name=_kernel_name(function.name), source=source)
+
+
+def _kernel_name(symbol: str) -> str:
+    plain = "".join(letter if letter.isalnum() else "_" for letter in plain_name(symbol)).lower().strip("_")
+    return plain if plain[:1].isalpha() else f"kernel_{plain}"
+
+
+def _pick(functions: Mapping[str, MachineFunction], wanted: str | None, where: str) -> MachineFunction:
+    return functions[pick_function(list(functions), wanted, where)]
+
+
+def named_parameters(function: MachineFunction, source: str) -> MachineFunction:
+    """Returns a function whose parameters have the names that its CUDA source gives them, where it is found there."""
+    names = names_in_source(source, plain_name(function.name))
+    if len(names) != len(function.parameters):
+        return function
+    named = tuple(Parameter(one.offset, one.size, name) for one, name in zip(function.parameters, names, strict=True))
+    return replace(function, parameters=named)
+
+
+def _source_text(source: str | os.PathLike[str]) -> tuple[str, str]:
+    """Returns the text of a source and the path of its file; the path is empty for a text."""
+    if isinstance(source, str) and ("\n" in source or not source.strip().endswith(".cu")):
+        return source, ""
+    return _decode(_read(source), os.fspath(source)), os.fspath(source)
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise FrontEndError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}") from None
+
+
+def _decode(data: bytes, name: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FrontEndError(f"{name}: is no text: {error}") from None
+
+
+def _toolkit_headers() -> list[str]:
+    """Returns the option that names the headers of the wheel nvidia-cuda-runtime, such as cuda_fp16.h, where it is installed."""
+    from importlib.util import find_spec
+
+    wheels = find_spec("nvidia")
+    for folder in wheels.submodule_search_locations or () if wheels else ():
+        for path in sorted(Path(folder).glob("*/include")):
+            return [f"--include-path={path}"]
+    return []

@@ -1,0 +1,160 @@
+"""Which earlier instructions an instruction waits for.
+
+From Volta on the machine code says so itself: a writer holds one of six counters, and a wait mask names the counters that must
+have come to zero; `DEPBAR.LE SBk, n` waits until at most n are left, in order. Instructions of fixed latency need neither, since
+the stall counts of those between keep their consumers away. Before Volta, and where the encodings are not known, every register
+that is read waits for its last writers.
+
+The writers that may be outstanding at a point are found by data flow over the basic blocks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from warpsim.frontends.flow import Flow
+from warpsim.frontends.operands import read, written
+from warpsim.frontends.sass import COUNTERS, MachineInstruction
+
+Writers = frozenset[int]
+"""Indices of instructions."""
+
+Queue = tuple[Writers, ...]
+"""Writers that hold a counter, the oldest first; those that came on different paths at the same place stand together."""
+
+Waits = dict[tuple[int, int], tuple[int, ...]]
+"""(block, instruction) -> instructions that it waits for, in order."""
+
+_MOST_QUEUED = 63
+"""Largest value of a counter."""
+
+_COPIES = COUNTERS
+"""Place of the queue of asynchronous copies that no counter holds yet."""
+
+
+def has_control_fields(flow: Flow) -> bool:
+    """Whether every instruction that can be reached has control fields."""
+    code = flow.function.code
+    return all(code[index].control is not None for block in flow.blocks for index in block.code)
+
+
+def waits_of(flow: Flow) -> Waits:
+    """Returns for each instruction which earlier ones it waits for."""
+    return _by_counters(flow) if has_control_fields(flow) else _by_registers(flow)
+
+
+_State = TypeVar("_State")
+
+
+def _solve(
+    flow: Flow, start: _State, transfer: Callable[[int, _State, Waits | None], _State], join: Callable[[_State, _State], _State]
+) -> Waits:
+    """Repeats a forward data flow until nothing changes, then collects what each instruction waits for."""
+    entry: dict[int, _State] = {0: start}
+    todo = [0]
+    while todo:
+        block = min(todo)
+        todo.remove(block)
+        after = transfer(block, entry[block], None)
+        for target in flow.blocks[block].successors:
+            joined = join(entry[target], after) if target in entry else after
+            if target not in entry or joined != entry[target]:
+                entry[target] = joined
+                if target not in todo:
+                    todo.append(target)
+    waits: Waits = {}
+    for block, state in sorted(entry.items()):
+        transfer(block, state, waits)
+    return waits
+
+
+def _by_counters(flow: Flow) -> Waits:
+    code = flow.function.code
+
+    def transfer(block: int, state: tuple[Queue, ...], waits: Waits | None) -> tuple[Queue, ...]:
+        queues = list(state)
+        for index in flow.blocks[block].code:
+            one = code[index]
+            control = one.control
+            assert control is not None
+            waited: set[int] = set()
+            if control.wait:
+                for counter in range(COUNTERS):
+                    if control.wait >> counter & 1:
+                        waited.update(*queues[counter])
+                        queues[counter] = ()
+            if one.base == "DEPBAR":
+                waited |= _partial_wait(one, queues)
+            if waits is not None and waited:
+                waits[block, index] = tuple(sorted(waited))
+            if one.base == "LDGSTS":
+                queues[_COPIES] = (frozenset().union(*queues[_COPIES], {index}),)
+            if control.write is not None:
+                group = frozenset({index})
+                if one.base in ("LDGDEPBAR", "ARRIVES"):  # holds the counter until the copies so far have arrived
+                    group, queues[_COPIES] = frozenset().union(*queues[_COPIES]), ()
+                queues[control.write] = _shortened((*queues[control.write], group))
+        return tuple(queues)
+
+    def join(a: tuple[Queue, ...], b: tuple[Queue, ...]) -> tuple[Queue, ...]:
+        return tuple(_joined(x, y) for x, y in zip(a, b, strict=True))
+
+    start: tuple[Queue, ...] = ((),) * (COUNTERS + 1)
+    return _solve(flow, start, transfer, join)
+
+
+def _partial_wait(one: MachineInstruction, queues: list[Queue]) -> set[int]:
+    """Returns the writers that a DEPBAR waits for, and takes them off their queue.
+
+    A writer that is also among those that may be left, as the same copy of a later trip of a loop is, is not waited for: a
+    register has one last writer only.
+    """
+    found = re.match(r"SB(\d)\s*,\s*(0x[0-9a-f]+|\d+)", one.operands)
+    if not found or int(found[1]) >= COUNTERS:
+        return set()
+    counter, left = int(found[1]), int(found[2], 0)
+    queue = queues[counter]
+    rest = queue[len(queue) - left :] if left else ()
+    queues[counter] = rest
+    return set().union(*queue[: len(queue) - len(rest)]) - set().union(*rest)
+
+
+def _shortened(queue: Queue) -> Queue:
+    if len(queue) <= _MOST_QUEUED:
+        return queue
+    return (queue[0] | queue[1], *queue[2:])
+
+
+def _joined(a: Queue, b: Queue) -> Queue:
+    """Returns two queues as one: the youngest of both stand together, and so on."""
+    if a == b:
+        return a
+    longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
+    offset = len(longer) - len(shorter)
+    return (*longer[:offset], *(x | y for x, y in zip(longer[offset:], shorter, strict=True)))
+
+
+def _by_registers(flow: Flow) -> Waits:
+    code = flow.function.code
+
+    def transfer(block: int, state: dict[str, Writers], waits: Waits | None) -> dict[str, Writers]:
+        last = dict(state)
+        for index in flow.blocks[block].code:
+            one = code[index]
+            results = written(one)
+            if waits is not None:
+                needs = {writer for name in (*read(one), *results) for writer in last.get(name, ())}
+                if needs:
+                    waits[block, index] = tuple(sorted(needs))
+            for name in results:
+                old = last.get(name, frozenset()) if one.guard else frozenset[int]()
+                last[name] = old | {index}
+        return last
+
+    def join(a: dict[str, Writers], b: dict[str, Writers]) -> dict[str, Writers]:
+        return {name: a.get(name, frozenset()) | b.get(name, frozenset()) for name in a.keys() | b.keys()}
+
+    start: dict[str, Writers] = {}
+    return _solve(flow, start, transfer, join)

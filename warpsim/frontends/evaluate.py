@@ -1,0 +1,440 @@
+"""Executes the integer part of a kernel for sampled blocks: which way branches go, how often loops run, what addresses are.
+
+All sampled warps advance together, block by block in the order of the flow, so that threads that part meet again where
+their paths join. Whatever depends on data is unknown; branches on it go as the caller says, or as assumed with a note.
+
+A loop whose registers advance by the same amounts in each trip is not executed trip by trip: the state is advanced by many
+trips at once, and one trip from there must do the same as before; otherwise fewer trips are skipped. Conditions between are
+taken to be monotonic, as comparisons of induction variables with bounds are; tests for equality must not be passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsim.frontends.accesses import Tally, space_of
+from warpsim.frontends.errors import FrontEndError
+from warpsim.frontends.flow import Flow, place
+from warpsim.frontends.geometry import Geometry
+from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array
+from warpsim.frontends.keys import Key, conditions, guard_of, loop_keys, probabilities_by_block, trips_by_loop
+from warpsim.frontends.operands import Address, Register, addresses, read, registers_of, written
+from warpsim.frontends.sass import MachineInstruction
+from warpsim.frontends.semantics import Effect, effect_of
+from warpsim.frontends.state import initial_state
+from warpsim.units import WARP_LANES
+
+MAX_STEPS = 400_000
+"""Instructions that are executed, all sampled warps together counting as one."""
+
+Mask = NDArray[np.bool_]
+Counts = NDArray[np.float64]
+
+
+@dataclass
+class Record:
+    """What was counted: executions of blocks, entries of loops, and accesses by (block, instruction)."""
+
+    counts: dict[int, Counts] = field(default_factory=dict)
+    entries: dict[int, Counts] = field(default_factory=dict)
+    accesses: dict[tuple[int, int], Tally] = field(default_factory=dict)
+
+    def add(self, other: Record, times: float) -> None:
+        """Adds the counts of another, several times."""
+        for mine, theirs in ((self.counts, other.counts), (self.entries, other.entries)):
+            for key, value in theirs.items():
+                mine[key] = mine[key] + value * times if key in mine else value * times
+        for place_of, tally in other.accesses.items():
+            self.accesses.setdefault(place_of, Tally()).add(tally, times)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The outcome.
+
+    Attributes:
+        counts: block -> executions by each sampled warp, float64[warps].
+        entries: loop -> how often each warp entered it.
+        accesses: (block, instruction) -> what its accesses look like.
+        weights: blocks of the grid that each warp stands for, float64[warps].
+        warp_in_block: number of each warp in its block, int64[warps].
+        stated: block -> probability that a warp does not jump at its end, where nothing else decides.
+        notes: what had to be assumed, in words.
+    """
+
+    counts: Mapping[int, Counts]
+    entries: Mapping[int, Counts]
+    accesses: Mapping[tuple[int, int], Tally]
+    weights: Counts
+    warp_in_block: NDArray[np.int64]
+    stated: Mapping[int, float]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One instruction as it is executed: its effect, its guard, and the address that it accesses."""
+
+    index: int
+    one: MachineInstruction
+    effect: Effect | None
+    results: tuple[str, ...]
+    guard: Register | None
+    addresses: tuple[Address, ...]
+
+
+@dataclass
+class _Trip:
+    """The state at the start of a loop's last trip, and by how much each register had advanced since the trip before."""
+
+    mask: Mask
+    values: dict[str, Values]
+    step: dict[str, Values] | None
+
+
+class Evaluator:
+    """Executes a flow for the sampled blocks of a launch.
+
+    Args:
+        flow: the kernel.
+        geometry: the launch.
+        arguments: offset of a 4-byte word of the parameters -> its value; others are unknown.
+        trips: loop -> number of trips, where it depends on data.
+        probabilities: branch -> probability that a warp does not jump, where that depends on data.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        geometry: Geometry,
+        arguments: Mapping[int, int],
+        trips: Mapping[Key, int],
+        probabilities: Mapping[Key, float],
+    ) -> None:
+        self.flow, self.function = flow, flow.function
+        self.trips = trips_by_loop(flow, trips)
+        self.probabilities = probabilities_by_block(flow, probabilities)
+        self.innermost = flow.innermost()
+        self.header_of = {loop.header: number for number, loop in enumerate(flow.loops)}
+        self.loops_of: list[tuple[int, ...]] = [
+            tuple(number for number, loop in enumerate(flow.loops) if block in loop.blocks) for block in range(len(flow.blocks))
+        ]
+        sample = geometry.sample()
+        self.block_warps = geometry.block_warps
+        self.weights = np.repeat([weight for _, weight in sample], self.block_warps).astype(np.float64)
+        self.state, self.alive = initial_state(
+            geometry, [block for block, _ in sample], arguments, self.function.arch, self.function.constants
+        )
+        self.needed = _needed(flow)
+        self.steps: dict[int, list[_Step]] = {}
+        self.record = Record()
+        self.iterations = {number: np.zeros(len(self.weights), np.int64) for number in range(len(flow.loops))}
+        self.trip: dict[int, _Trip] = {}
+        self.drawn: dict[int, int] = {}
+        self.stated: dict[int, float] = {}
+        self.decided: set[int] = set()
+        self.notes: dict[str, None] = {}
+        self.executed = 0
+
+    def run(self) -> Evaluation:
+        """Executes the kernel.
+
+        Raises:
+            FrontEndError: how often a loop runs depends on what is not known; the message names it.
+        """
+        pending = {0: self.alive}
+        if 0 in self.header_of:
+            self._enter(0, _warps(self.alive))
+        self._advance(pending, None)
+        warps = np.arange(len(self.weights)) % self.block_warps
+        stated = {block: p for block, p in self.stated.items() if block not in self.decided}
+        found = self.record
+        return Evaluation(found.counts, found.entries, found.accesses, self.weights, warps, stated, tuple(self.notes))
+
+    def _advance(self, pending: dict[int, Mask], trip_of: int | None) -> None:
+        """Executes until no thread is left, or one trip of a loop: until its header comes again, or no thread is left inside."""
+        loop = None if trip_of is None else self.flow.loops[trip_of]
+        first = loop is not None
+        while pending:
+            block = min(pending)
+            if loop is not None and not first and (block == loop.header or block not in loop.blocks):
+                return
+            if block in self.header_of and not first:
+                self._skip_trips(self.header_of[block], block, pending)
+            first = False
+            self._execute(block, pending.pop(block), pending)
+
+    def _execute(self, number: int, mask: Mask, pending: dict[int, Mask]) -> None:
+        block = self.flow.blocks[number]
+        warps = _warps(mask)
+        _count(self.record.counts, number, warps)
+        if number in self.header_of:
+            self.iterations[self.header_of[number]][warps] += 1
+        self.executed += len(block.code)
+        if self.executed > MAX_STEPS:
+            loop = self.innermost[number]
+            if loop is None:
+                raise FrontEndError(f"{self.function.name}: more than {MAX_STEPS} instructions to evaluate")
+            raise self._trips_are_needed(
+                loop, f"its trips follow no simple rule, and there are more than {MAX_STEPS} instructions"
+            )
+        full = bool(mask.all())
+        for step in self.steps.get(number) or self._compile(number):
+            self._step(number, step, mask, full)
+        self._leave(number, mask, pending)
+
+    def _compile(self, number: int) -> list[_Step]:
+        steps = []
+        for index in self.flow.blocks[number].code:
+            one = self.function.code[index]
+            results = tuple(name for name in written(one) if name in self.needed)
+            accessed = space_of(one) is not None
+            if not results and not accessed:
+                continue
+            where = addresses(one) if accessed else ()
+            guard = guard_of(one)
+            effect = effect_of(one) if results else None
+            steps.append(_Step(index, one, effect, results, guard, where))
+        self.steps[number] = steps
+        return steps
+
+    def _step(self, number: int, step: _Step, mask: Mask, full: bool) -> None:
+        state, active, sure = self.state, mask, None
+        if step.guard is not None:
+            condition = state.read(step.guard)
+            if (condition == 0).all():
+                return
+            active = mask & (condition != 0)
+            if (condition < 0).any():
+                sure = condition == 1
+            full = full and bool(active.all())
+        if step.addresses:
+            self._access(number, step, active)
+        found = dict(step.effect(state)) if step.effect else {}
+        for name in step.results:
+            value = found.get(name, NOTHING)
+            if not full or sure is not None:
+                old = state.register(name)
+                new = value if sure is None else np.where(sure | (value == old), value, UNKNOWN)
+                value = np.where(active, new, old)
+            state.values[name] = value
+
+    def _access(self, number: int, step: _Step, active: Mask) -> None:
+        if not active.any():
+            return
+        for place_in_text, address in enumerate(step.addresses):
+            if step.one.base == "LDGSTS" and place_in_text == 0 and len(step.addresses) > 1:
+                continue  # where the copy goes in shared memory; the loads decide its time
+            tally = self.record.accesses.setdefault((number, step.index), Tally())
+            tally.record(self.state.address(address), active, self.weights)
+            return
+
+    def _leave(self, number: int, mask: Mask, pending: dict[int, Mask]) -> None:
+        """Moves the threads on to the blocks that follow."""
+        block = self.flow.blocks[number]
+        last = self.flow.last(number)
+        if not block.targets and last.base != "EXIT":
+            if block.following is not None:
+                self._move(number, block.following, mask, pending)
+            return
+        condition = array(1)
+        for predicate in conditions(last):
+            value = self.state.read(predicate)
+            condition = np.where((condition == 0) | (value == 0), 0, np.where((condition < 0) | (value < 0), UNKNOWN, 1))
+        jumps = mask & (condition == 1)
+        open_lanes = mask & (condition < 0)
+        if block.following is None:
+            jumps, open_lanes = mask, np.zeros_like(mask)
+        if block.following is not None and (mask & (condition >= 0)).any():
+            self.decided.add(number)
+        if open_lanes.any():
+            warps = _warps(open_lanes)
+            jumping = np.repeat(self._decide(number, warps), WARP_LANES)
+            jumps = jumps | (open_lanes & jumping)
+        stays = mask & ~jumps
+        if block.following is not None and stays.any():
+            self._move(number, block.following, stays, pending)
+        if block.targets and jumps.any():
+            self._jump(number, block.targets, jumps, pending)
+
+    def _jump(self, number: int, targets: tuple[int, ...], mask: Mask, pending: dict[int, Mask]) -> None:
+        if len(targets) == 1:
+            self._move(number, targets[0], mask, pending)
+            return
+        self.notes[f"{self._where(number)}: a jump through a table: its {len(targets)} targets are taken equally often"] = None
+        turn = np.repeat((np.arange(len(self.weights)) + self.drawn.get(number, 0)) % len(targets), WARP_LANES)
+        self.drawn[number] = self.drawn.get(number, 0) + 1
+        for k, target in enumerate(targets):
+            if (mask & (turn == k)).any():
+                self._move(number, target, mask & (turn == k), pending)
+
+    def _move(self, source: int, target: int, mask: Mask, pending: dict[int, Mask]) -> None:
+        for loop in self.loops_of[target]:
+            if loop not in self.loops_of[source]:
+                self._enter(loop, _warps(mask))
+        pending[target] = pending[target] | mask if target in pending else mask
+
+    def _enter(self, loop: int, warps: Mask) -> None:
+        _count(self.record.entries, loop, warps)
+        self.iterations[loop] = np.where(warps, 0, self.iterations[loop])
+        self.trip.pop(loop, None)
+
+    def _decide(self, number: int, warps: Mask) -> Mask:
+        """Returns which of the warps jump, at a branch whose condition is not known: bool[warps]."""
+        block = self.flow.blocks[number]
+        target = block.targets[0] if block.targets else None
+        following = block.following
+        if self._is_cold(target) != self._is_cold(following):
+            return warps if self._is_cold(following) else np.zeros_like(warps)
+        probability = self.probabilities.get(number)
+        loop = self.innermost[number]
+        inside = self.flow.loops[loop].blocks if loop is not None else frozenset()
+        leaves, stays = target not in inside, following not in inside
+        if loop is not None and leaves != stays and probability is None:
+            closes = self.flow.loops[loop].header in (target, following, number)
+            if loop in self.trips or closes:
+                if loop not in self.trips:
+                    raise self._trips_are_needed(loop, "its number of trips depends on data, or on an argument that is not given")
+                over = self.iterations[loop] >= self.trips[loop] + (self.flow.loops[loop].header == number and not closes)
+                return warps & (over if leaves else ~over)
+            self.notes[f"{self._where(number)}: no warp leaves the loop early here; state it with probabilities"] = None
+            return warps & (not leaves)
+        if probability is None:
+            ends = self.flow.last(number).base == "EXIT"
+            probability = 1.0 if ends else 0.5
+            what = "no warp exits" if ends else "half of the warps jump"
+            self.notes[f"{self._where(number)}: the condition is not known: {what}; state it with args or probabilities"] = None
+        self.stated[number] = probability
+        order = self.drawn.get(number, 0) + np.cumsum(warps)
+        self.drawn[number] = int(order[-1])
+        falls = np.floor(order * probability) > np.floor((order - 1) * probability)
+        return np.asarray(warps & ~falls)
+
+    def _is_cold(self, number: int | None) -> bool:
+        if number is None:
+            return False
+        block = self.flow.blocks[number]
+        calls = self.flow.last(number).base == "CALL"
+        return block.cold or (calls and any(self.flow.blocks[target].cold for target in block.targets))
+
+    def _skip_trips(self, loop: int, header: int, pending: dict[int, Mask]) -> None:
+        """Advances a loop by many trips at once, as long as each does what the last two have done."""
+        mask, values = pending[header], dict(self.state.values)
+        before = self.trip.get(loop)
+        step = None
+        if before is not None and np.array_equal(before.mask, mask):
+            step = _difference(before.values, values, mask)
+        regular = step is not None and before is not None and before.step is not None and _same(step, before.step)
+        self.trip[loop] = _Trip(mask, values, step)
+        if not regular or step is None:
+            return
+        orders = self._leap(loop, 0, step, pending, None)
+        trips, growing = 1, True
+        while orders is not None and trips:
+            growing = self._leap(loop, trips, step, pending, orders) is not None and growing
+            trips = min(trips * 2, 2**24) if growing else trips // 2
+        self.trip[loop] = _Trip(mask, dict(self.state.values), step)
+
+    def _leap(
+        self, loop: int, trips: int, step: dict[str, Values], pending: dict[int, Mask], orders: list[Values] | None
+    ) -> list[Values] | None:
+        """Leaves out some trips of a loop and executes the next one.
+
+        Returns on which side of each other the operands of its tests for equality were; they must be as in `orders`. Returns
+        None, and changes nothing, if the trip was not like those before.
+        """
+        mask, state = pending[self.flow.loops[loop].header], self.state
+        saved = dict(state.values), self.record, {number: each.copy() for number, each in self.iterations.items()}, state.orders
+        for name, by in step.items():
+            value = state.register(name)
+            state.values[name] = np.where(value < 0, value, (value + by * trips) & MASK)
+        self.iterations[loop][_warps(mask)] += trips
+        start, trial = dict(state.values), dict(pending)
+        self.record, state.orders = Record(), []
+        self._advance(trial, loop)
+        found, met = self.record, state.orders
+        same_threads = trial.keys() == pending.keys() and all(np.array_equal(trial[k], pending[k]) for k in pending)
+        moved = _difference(start, state.values, mask) if same_threads else None
+        if moved is not None and _same(moved, step) and (orders is None or _equal(orders, met, mask)):
+            _, self.record, _, state.orders = saved
+            self.record.add(found, 1 + trips)
+            return met
+        state.values, self.record, self.iterations, state.orders = saved
+        return None
+
+    def _where(self, number: int) -> str:
+        return place(self.function, self.flow.blocks[number].code[-1])
+
+    def _trips_are_needed(self, loop: int, why: str) -> FrontEndError:
+        keys = " or ".join(repr(key) for key in loop_keys(self.flow, loop))
+        where = place(self.function, self.flow.blocks[self.flow.loops[loop].header].code[0])
+        return FrontEndError(f"the loop at {where}: {why}; give trips={{KEY: number}} with KEY {keys}, or args")
+
+
+def _warps(mask: Mask) -> Mask:
+    """Returns which warps have a thread: bool[warps]."""
+    return np.asarray(mask.reshape(-1, WARP_LANES).any(axis=1))
+
+
+def _count(counts: dict[int, Counts], key: int, warps: Mask) -> None:
+    counts[key] = counts[key] + warps if key in counts else warps.astype(np.float64)
+
+
+def _needed(flow: Flow) -> set[str]:
+    """Returns the registers on which branches, addresses and guards depend, wherever they are."""
+    needed: set[str] = set()
+    by_result: dict[str, list[MachineInstruction]] = {}
+    seen: set[int] = set()
+    for block in flow.blocks:
+        for index in block.code:
+            if index in seen:
+                continue
+            seen.add(index)
+            one = flow.function.code[index]
+            for name in written(one):
+                by_result.setdefault(name, []).append(one)
+            if one.base in ("BRA", "JMP", "EXIT"):
+                needed |= {part.name for part in conditions(one)}
+            elif space_of(one) is not None:
+                needed |= {part.name for part in [guard_of(one)] if part}
+                for part in addresses(one):
+                    needed |= {name for term, _ in part.terms for name in registers_of(term.name, 2 if term.pair else 1)}
+    todo = list(needed)
+    while todo:
+        for one in by_result.get(todo.pop(), ()):
+            if space_of(one) is not None:
+                continue  # what memory returns is unknown, whatever its address
+            fresh = set(read(one)) - needed
+            needed |= fresh
+            todo += fresh
+    return needed
+
+
+def _difference(before: dict[str, Values], after: dict[str, Values], mask: Mask) -> dict[str, Values] | None:
+    """Returns by how much registers advanced, modulo 2^32, where threads are active; None where that says nothing."""
+    steps = {}
+    for name, value in after.items():
+        old = before.get(name, NOTHING)
+        if value is old:
+            continue
+        unknown = (value < 0) & mask
+        if not np.array_equal(np.broadcast_to(unknown, mask.shape), np.broadcast_to((old < 0) & mask, mask.shape)):
+            return None
+        by = np.where((value < 0) | (old < 0) | ~mask, 0, (value - old) & MASK)
+        if by.any():
+            if name.lstrip("U").startswith("P"):
+                return None
+            steps[name] = by
+    return steps
+
+
+def _equal(a: list[Values], b: list[Values], mask: Mask) -> bool:
+    return len(a) == len(b) and all(not ((x != y) & mask).any() for x, y in zip(a, b, strict=True))
+
+
+def _same(a: dict[str, Values], b: dict[str, Values]) -> bool:
+    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)

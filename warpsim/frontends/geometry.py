@@ -1,0 +1,117 @@
+"""The launch of a kernel as CUDA states it, and the blocks that stand for its grid."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from warpsim.frontends.errors import FrontEndError
+from warpsim.units import WARP_LANES
+
+MAX_BLOCK_THREADS = 1024
+MAX_SAMPLED_THREADS = 2048
+"""Threads, over all sampled blocks, whose addresses and branches are evaluated."""
+
+_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A launch.
+
+    Attributes:
+        grid: blocks in x, y, z.
+        block: threads of a block in x, y, z.
+        dynamic_shared: bytes of dynamic shared memory of a block.
+    """
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    dynamic_shared: int = 0
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        return math.prod(self.grid)
+
+    @property
+    def block_warps(self) -> int:
+        """Warps of a block; the last one may have threads that do not exist."""
+        return -(-math.prod(self.block) // WARP_LANES)
+
+    def sample(self) -> list[tuple[tuple[int, int, int], float]]:
+        """Returns blocks that stand for the grid, each with the number of blocks that it stands for.
+
+        Along each dimension the first and the last block stand for themselves, and one or two in the middle for the others.
+        """
+        room = max(1, MAX_SAMPLED_THREADS // (self.block_warps * WARP_LANES))
+        picks = [_picks(size) for size in self.grid]
+        while math.prod(len(one) for one in picks) > room:
+            longest = max(range(3), key=lambda d: len(picks[d]))
+            picks[longest] = _fewer(picks[longest], self.grid[longest])
+        chosen = [(tuple(at for at, _ in one), math.prod(weight for _, weight in one)) for one in product(*picks)]
+        return [((x, y, z), float(weight)) for (x, y, z), weight in chosen]
+
+
+def _picks(size: int) -> list[tuple[int, int]]:
+    if size <= 4:
+        return [(at, 1) for at in range(size)]
+    inner = size - 2
+    return [(0, 1), (1 + inner // 3, inner // 2), (1 + 2 * inner // 3, inner - inner // 2), (size - 1, 1)]
+
+
+def _fewer(picks: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
+    """Returns fewer blocks: without the second in the middle, then without the last, then one for all."""
+    if len(picks) == 4:
+        return [(0, 1), (size // 2, size - 2), (size - 1, 1)]
+    if len(picks) == 3:
+        return [(size // 2, size - 1), (size - 1, 1)]
+    return [(size // 2, size)]
+
+
+def as_geometry(launch: Any) -> Geometry:
+    """Returns a launch that is given as such, as (grid, block) or (grid, block, bytes of shared memory), or as text.
+
+    A grid or block is a number or up to three; as text: "1024,256" or "32x32,16x16".
+
+    Raises:
+        FrontEndError: it is something else, or a size that CUDA does not allow.
+    """
+    if isinstance(launch, Geometry):
+        return launch
+    form = 'must be (grid, block) or (grid, block, shared bytes), such as ((32, 32), 256), or text such as "32x32,256"'
+    if isinstance(launch, str):
+        if not re.fullmatch(r"\d+(x\d+){0,2},\d+(x\d+){0,2}(,\d+)?", launch):
+            raise FrontEndError(f"launch = {launch!r}: {form}")
+        words = [tuple(int(n) for n in word.split("x")) for word in launch.split(",")]
+        launch = (*words[:2], *(word[0] for word in words[2:]))
+    if not isinstance(launch, Sequence) or not 2 <= len(launch) <= 3:
+        raise FrontEndError(f"launch = {launch!r}: {form}")
+    grid, block = (_three(name, value) for name, value in zip(("grid", "block"), launch, strict=False))
+    shared = launch[2] if len(launch) == 3 else 0
+    if type(shared) is not int or not 0 <= shared <= 2**20:
+        raise FrontEndError(f"launch: shared bytes = {shared!r}: must be an integer from 0 to {2**20}")
+    for name, size, most in zip("xyz", grid, _MOST_BLOCKS, strict=True):
+        if size > most:
+            raise FrontEndError(f"launch: grid.{name} = {size}: must be at most {most}")
+    if math.prod(block) > MAX_BLOCK_THREADS:
+        raise FrontEndError(f"launch: block of {math.prod(block)} threads: must be at most {MAX_BLOCK_THREADS}")
+    return Geometry(grid, block, shared)
+
+
+def _three(name: str, value: Any) -> tuple[int, int, int]:
+    numbers = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+    if not 1 <= len(numbers) <= 3 or not all(type(n) is int and n >= 1 for n in numbers):
+        raise FrontEndError(f"launch: {name} = {value!r}: must be one to three integers from 1")
+    x, y, z, *_ = (*numbers, 1, 1)
+    return x, y, z
+
+
+def threads(block: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
+    """Yields the indices of a block's threads in order: x first."""
+    for z, y, x in product(*(range(n) for n in reversed(block))):
+        yield x, y, z

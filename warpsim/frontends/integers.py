@@ -1,0 +1,185 @@
+"""What the integer instructions compute, for all threads at once; a value that is not known stays unknown.
+
+A value is an int64 array of one number per thread, or of one number for all: 0 to 2^32 - 1, or UNKNOWN where it is not known.
+Predicates are 0, 1 or UNKNOWN. Only what addresses and branches are made of is here: whatever comes from memory or from floating
+point is unknown, save for the reciprocals with which compilers divide integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[np.int64]
+
+UNKNOWN = -1
+MASK = 0xFFFFFFFF
+
+
+def array(value: int) -> Values:
+    """Returns one number for all threads."""
+    return np.array([value], dtype=np.int64)
+
+
+NOTHING = array(UNKNOWN)
+
+
+def known(value: Values, *inputs: Values) -> Values:
+    """Returns the low 32 bits of a value, unknown where an input is unknown."""
+    bad = inputs[0] < 0
+    for one in inputs[1:]:
+        bad = bad | (one < 0)
+    return np.where(bad, UNKNOWN, value & MASK)
+
+
+def signed(value: Values) -> Values:
+    """Returns 32-bit values as signed numbers."""
+    return value - ((value >> 31) << 32)
+
+
+def add(a: Values, b: Values, c: Values, carry: Values, borrow: Values) -> tuple[Values, Values, Values]:
+    """Returns the sum of three values and two carries, and the two bits beyond 32."""
+    total = a + b + c + carry + borrow
+    inputs = (a, b, c, carry, borrow)
+    return known(total, *inputs), known(total >> 32 & 1, *inputs), known(total >> 33 & 1, *inputs)
+
+
+def multiply_add(
+    a: Values, b: Values, low: Values, high: Values, more: Values, *, is_signed: bool
+) -> tuple[Values, Values, Values]:
+    """Returns the low and high words of a * b plus a 64-bit value and a carry, and the carry of that sum."""
+    x, y = (signed(a), signed(b)) if is_signed else (a, b)
+    product = x.view(np.uint64) * y.view(np.uint64)
+    total = product + (low.view(np.uint64) | high.view(np.uint64) << np.uint64(32)) + more.view(np.uint64)
+    inputs = (a, b, low, high, more)
+    words = (total & np.uint64(MASK)).view(np.int64), (total >> np.uint64(32)).view(np.int64), (total < product).astype(np.int64)
+    return known(words[0], *inputs), known(words[1], *inputs), known(words[2], *inputs)
+
+
+def funnel(
+    low: Values, shift: Values, high: Values, *, left: bool, upper: bool, wide: bool, is_signed: bool, wraps: bool
+) -> Values:
+    """Returns a word of a 64-bit value that is shifted (SHF): the upper word, or the lower one."""
+    by: Values = np.asarray(shift & (63 if wide else 31) if wraps else np.minimum(shift, 63 if wide else 32), dtype=np.int64)
+    inputs = (low, shift, high)
+    if left:
+        if not upper:
+            return known(np.where(by >= 32, 0, low << np.minimum(by, 31)), *inputs)
+        whole = low.view(np.uint64) | high.view(np.uint64) << np.uint64(32)
+        return known(((whole << by.view(np.uint64)) >> np.uint64(32)).view(np.int64), *inputs)
+    top = signed(high) if is_signed else high
+    if upper:
+        return known(top >> np.minimum(by, 63), *inputs)
+    whole = (low.view(np.uint64) | top.view(np.uint64) << np.uint64(32)).view(np.int64)
+    shifted = whole >> by if is_signed else (whole.view(np.uint64) >> by.view(np.uint64)).view(np.int64)
+    return known(shifted, *inputs)
+
+
+def extended(value: Values, bits: int, *, is_signed: bool) -> Values:
+    """Returns the low bits of a value as a number of 32 bits, with or without their sign."""
+    cut = value & ((1 << bits) - 1)
+    return known(cut - ((cut >> (bits - 1)) << bits) if is_signed else cut, value)
+
+
+def logic(a: Values, b: Values, c: Values, table: int) -> Values:
+    """Returns the bitwise function of three values that a table of 8 bits gives (LOP3). Bits that matter must be known."""
+    total: Values = array(0)
+    for row in range(8):
+        if table >> row & 1:
+            total = total | ((a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c))
+    matters = [x for bit, x in ((4, a), (2, b), (1, c)) if any((table >> r ^ table >> (r ^ bit)) & 1 for r in range(8))]
+    return known(total, *(matters or [array(0)]))
+
+
+def predicate_logic(a: Values, b: Values, c: Values, table: int) -> Values:
+    """Returns the function of three predicates that a table of 8 bits gives; known where unknown ones do not matter."""
+    can_be = [np.zeros(1, bool), np.zeros(1, bool)]
+    for row in range(8):
+        possible = _may_be(a, row >> 2 & 1) & _may_be(b, row >> 1 & 1) & _may_be(c, row & 1)
+        outcome = table >> row & 1
+        can_be[outcome] = can_be[outcome] | possible
+    return np.where(can_be[0] & can_be[1], UNKNOWN, np.where(can_be[1], 1, 0)).astype(np.int64)
+
+
+def _may_be(predicate: Values, value: int) -> NDArray[np.bool_]:
+    return np.asarray((predicate < 0) | (predicate == value))
+
+
+def combine(a: Values, b: Values, how: str) -> Values:
+    """Returns a AND b, a OR b, or a XOR b of two predicates."""
+    table = {"AND": 0xC0, "OR": 0xFC, "XOR": 0x3C}[how]
+    return predicate_logic(a, b, array(0), table)
+
+
+COMPARISONS: dict[str, Callable[[Values, Values], NDArray[np.bool_]]] = {
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+    "EQ": np.equal,
+    "NE": np.not_equal,
+}
+
+
+def compare(a: Values, b: Values, how: str, *, is_signed: bool, lower: Values | None = None) -> Values:
+    """Returns whether a comparison holds; `lower` is its outcome for the lower words of 64-bit values."""
+    x, y = (signed(a), signed(b)) if is_signed else (a, b)
+    if lower is None:
+        return known(COMPARISONS[how](x, y).astype(np.int64), a, b)
+    if how in ("EQ", "NE"):
+        decided, outcome = x != y, array(int(how == "NE"))
+    else:
+        decided, outcome = x != y, COMPARISONS[how](x, y).astype(np.int64)
+    result = np.where(decided, outcome, lower)
+    return np.where((a < 0) | (b < 0), UNKNOWN, result)
+
+
+def permute(a: Values, selector: Values, b: Values) -> Values:
+    """Returns four bytes chosen from eight (PRMT); bit 3 of a choice copies the sign of the byte."""
+    whole = a.view(np.uint64) | b.view(np.uint64) << np.uint64(32)
+    total: Values = array(0)
+    used_a = used_b = False
+    for place in range(4):
+        choice = selector >> (4 * place) & 15
+        byte = (whole >> ((choice & 7) * 8).view(np.uint64)).view(np.int64) & 0xFF
+        byte = np.where(choice & 8, (byte >> 7) * 0xFF, byte)
+        total = total | byte << (8 * place)
+        used_a |= bool(np.any((choice & 7) < 4))
+        used_b |= bool(np.any((choice & 7) >= 4))
+    return known(total, selector, *([a] if used_a else []), *([b] if used_b else []))
+
+
+def first_bit(value: Values, *, is_signed: bool, distance: bool) -> Values:
+    """Returns the position of the highest bit that differs from the sign, or its distance from bit 31 (FLO)."""
+    bits = np.where((value >> 31 & 1) == 1, ~value & MASK, value) if is_signed else value
+    found = np.frexp(bits.astype(np.float64))[1].astype(np.int64) - 1
+    return known(np.where(bits == 0, MASK, 31 - found if distance else found), value)
+
+
+def to_float(value: Values, *, is_signed: bool, up: bool) -> Values:
+    """Returns the bits of an integer as a single-precision number (I2F), rounded to nearest or up."""
+    exact = (signed(value) if is_signed else value).astype(np.float64)
+    rounded = exact.astype(np.float32)
+    if up:
+        rounded = np.where(rounded.astype(np.float64) < exact, np.nextafter(rounded, np.float32(np.inf)), rounded)
+    return known(rounded.astype(np.float32).view(np.uint32).astype(np.int64), value)
+
+
+def to_integer(bits: Values, *, is_signed: bool) -> Values:
+    """Returns a single-precision number as an integer, cut and kept in range (F2I.TRUNC)."""
+    number = np.nan_to_num(_floats(bits).astype(np.float64), nan=0.0, posinf=2.0**62, neginf=-(2.0**62))
+    low, high = (-(2**31), 2**31 - 1) if is_signed else (0, MASK)
+    return known(np.clip(np.trunc(number), low, high).astype(np.int64), bits)
+
+
+def reciprocal(bits: Values) -> Values:
+    """Returns the bits of 1 / x in single precision (MUFU.RCP)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result = np.float32(1.0) / _floats(bits)
+    return known(result.astype(np.float32).view(np.uint32).astype(np.int64), bits)
+
+
+def _floats(bits: Values) -> NDArray[np.float32]:
+    return np.where(bits < 0, 0, bits).astype(np.uint32).view(np.float32)

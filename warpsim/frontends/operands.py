@@ -1,0 +1,258 @@
+"""Operands of machine instructions, and the registers that an instruction writes and reads."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from warpsim.frontends.sass import MachineInstruction
+
+ZERO, TRUE = ("RZ", "URZ"), ("PT", "UPT")
+"""Registers that are always zero, and predicates that are always true."""
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register or predicate: "R4", "UR2", "P0", "UP1", "RZ" or "PT", with the signs and suffixes that it bears."""
+
+    name: str
+    negative: bool = False
+    inverted: bool = False
+    absolute: bool = False
+    suffix: str = ""
+
+    @property
+    def pair(self) -> bool:
+        """Whether the operand is a register and its successor."""
+        return ".64" in self.suffix
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """A number in the instruction: its 32 bits, and whether it is written with a minus, which extends it to 64 bits."""
+
+    value: int
+    negative_text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A word of a constant bank, at a fixed offset or one that a register is added to."""
+
+    bank: int
+    offset: int
+    index: Register | None = None
+    negative: bool = False
+    inverted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An address in brackets: registers, each with a factor, and an offset in bytes."""
+
+    terms: tuple[tuple[Register, int], ...]
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """What is none of these: special registers, labels, descriptors."""
+
+    text: str
+
+
+Operand = Register | Immediate | Constant | Address | Other
+
+_REGISTER = re.compile(r"(U?R(?:\d+|Z)|U?P(?:\d+|T))((?:\.[A-Za-z0-9_]+)*)$")
+_CONSTANT = re.compile(r"c\[(0x[0-9a-f]+)\]\s*\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
+_NUMBER = re.compile(r"-?0x[0-9a-f]+$")
+_NOTE = re.compile(r"\(\*.*?\*\)")
+
+
+@lru_cache(maxsize=65536)
+def operands(text: str) -> tuple[Operand, ...]:
+    """Returns the operands of an instruction in order."""
+    plain = _NOTE.sub("", text).strip()
+    return tuple(_operand(part.strip()) for part in plain.split(",")) if plain else ()
+
+
+def _operand(text: str) -> Operand:
+    if _NUMBER.match(text):
+        return Immediate(int(text, 16) & 0xFFFFFFFF, text.startswith("-"))
+    bare, signs = text, ""
+    while bare[:1] in ("-", "~", "!", "+"):
+        signs, bare = signs + bare[0], bare[1:]
+    absolute = bare.startswith("|")
+    bare = re.sub(r"^\|([^|]*)\|", r"\1", bare)
+    negative, inverted = "-" in signs or "!" in signs, "~" in signs
+    if found := _REGISTER.match(bare):
+        return Register(found[1], negative, inverted, absolute, found[2].replace(".reuse", ""))
+    if found := _CONSTANT.match(bare):
+        index, offset = _address(found[2])
+        if len(index) <= 1:
+            return Constant(int(found[1], 16), offset, index[0][0] if index else None, negative, inverted)
+    elif bare.endswith("]") and not bare.startswith(("gdesc", "tmem", "cx", "c[")):
+        terms, offset = _address(bare[bare.rindex("[") + 1 : -1])
+        if len(terms) + (offset != 0) or "0x0" in bare:
+            return Address(terms, offset)
+        return Address((), 0)
+    return Other(text)
+
+
+def _address(inner: str) -> tuple[tuple[tuple[Register, int], ...], int]:
+    """Returns the registers of an address with their factors, and its offset."""
+    terms, offset = [], 0
+    for part in inner.split("+"):
+        part = part.strip()
+        if _NUMBER.match(part):
+            offset += int(part, 16)
+        elif found := _REGISTER.match(part.removeprefix("-")):
+            factor = re.search(r"\.X(\d+)", found[2])
+            sign = -1 if part.startswith("-") else 1
+            terms.append((Register(found[1], suffix=found[2]), sign * (int(factor[1]) if factor else 1)))
+    return tuple(terms), offset
+
+
+def addresses(one: MachineInstruction) -> tuple[Address, ...]:
+    """Returns the addresses of an instruction.
+
+    Where the suffix E of the opcode says that addresses have 64 bits, registers without a mark are pairs: uniform ones always,
+    and others if no register is marked so, as before Ampere.
+    """
+    found = tuple(part for part in operands(one.operands) if isinstance(part, Address))
+    if "E" not in one.opcode.split(".")[1:]:
+        return found
+    marked = any(term.pair for address in found for term, _ in address.terms)
+
+    def pair(term: Register) -> Register:
+        return replace(term, suffix=".64") if not term.suffix and (not marked or term.name.startswith("U")) else term
+
+    return tuple(Address(tuple((pair(term), n) for term, n in part.terms), part.offset) for part in found)
+
+
+@lru_cache(maxsize=65536)
+def _written_count(opcode: str, first_pair: bool) -> int:
+    """Returns the number of consecutive registers of a result."""
+    base, _, rest = opcode.partition(".")
+    base = base.removeprefix("U")
+    suffixes = rest.split(".")
+    if base in ("HMMA", "DMMA"):
+        return 2 if base == "HMMA" and "F32" not in suffixes else 4
+    if base in ("IMMA", "QMMA", "OMMA", "BMMA"):
+        return 2 if suffixes[:1] == ["8816"] or suffixes[:1] == ["8832"] else 4
+    if base in ("HGMMA", "QGMMA", "IGMMA", "BGMMA"):
+        shape = re.search(r"x(\d+)x", rest)
+        return int(shape[1]) // 2 if shape else 4
+    if base in ("DADD", "DMUL", "DFMA") or first_pair:
+        return 2
+    if base == "CS2R":
+        return 1 if "32" in suffixes else 2
+    if base == "LDSM":
+        return int(suffixes[-1]) if suffixes[-1] in ("2", "4") else 1
+    if base in ("F2F", "I2F", "F2I") and suffixes and any(part in ("F64", "S64", "U64") for part in suffixes[:1]):
+        return 2
+    if base in ("LD", "LDG", "LDS", "LDL", "LDC", "LDCU", "ATOM", "ATOMG", "ATOMS", "SHF", *_OF_PAIRS):
+        if "128" in suffixes:
+            return 4
+        return 2 if "64" in suffixes and base != "SHF" else 1
+    return 2 if "WIDE" in suffixes else 1
+
+
+_WITHOUT_RESULT = frozenset(
+    "ST STG STS STL STSM STAS RED REDG REDAS BRA BRX BRXU JMP JMX CALL RET EXIT BAR NOP MEMBAR FENCE BSYNC BSSY BREAK "
+    "BMOV DEPBAR LDGDEPBAR LDGSTS ARRIVES WARPSYNC ERRBAR R2P CCTL CCTLL CCTLT NANOSLEEP YIELD KILL BPT UTMALDG UTMASTG UTMAPF "
+    "UTMACMDFLUSH UBLKCP UBLKRED UTMAREDG SYNCS UCGABAR_ARV UCGABAR_WAIT WARPGROUP ACQBULK CGAERRBAR ENDCOLLECTIVE PREEXIT "
+    "SETCTAID SETMAXREG USETMAXREG RPCMOV SURED SUST PLOP".split()
+)
+
+
+@lru_cache(maxsize=65536)
+def _effects(opcode: str, text: str, guard: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    base = opcode.partition(".")[0]
+    parts = operands(text)
+    results: list[str] = []
+    reads: list[str] = []
+    start = 0
+    if base == "R2P":
+        results += [f"P{n}" for n in range(7)]
+    elif base in ("SYNCS", "UTMALDG") or base in _WITHOUT_RESULT:
+        pass
+    else:
+        start = _results_end(base, parts)
+        for place, part in enumerate(parts[:start]):
+            if isinstance(part, Register):
+                results += registers_of(part.name, _written_count(opcode, part.pair) if not place or _is_data(part) else 1)
+    values = [place for place, part in enumerate(parts) if not _is_predicate(part)]
+    for place in range(start, len(parts)):
+        reads += _read_by(parts[place], opcode, base, is_last=place == values[-1] if values else False)
+    if guard:
+        reads.append(guard.lstrip("@!"))
+    return tuple(dict.fromkeys(results)), tuple(dict.fromkeys(reads))
+
+
+def _results_end(base: str, parts: tuple[Operand, ...]) -> int:
+    """Returns how many of the first operands are results: predicates and one register, or a register and predicates."""
+    if not parts:
+        return 0
+    if base in ("ISETP", "UISETP", "FSETP", "DSETP", "HSETP2", "PLOP3", "UPLOP3", "PSETP", "FCHK", "HSETP", "VSETP", "BSETP"):
+        return 2 if len(parts) > 1 and _is_predicate(parts[1]) and base != "FCHK" else 1
+    end = 0
+    while end < len(parts) and _is_predicate(parts[end]):
+        end += 1
+    if end < len(parts) and _is_data(parts[end]):
+        end += 1
+        if base in ("IADD3", "UIADD3", "IADD", "LEA", "ULEA", "IMAD", "UIMAD", "LOP3", "ULOP3", "VIADD", "SHFL", "MATCH"):
+            while end < len(parts) and _is_predicate(parts[end]) and not getattr(parts[end], "negative", False):
+                end += 1
+        elif base in ("VOTE", "VOTEU", "UVOTE"):  # the last predicate is what is voted on
+            end = len(parts) - 1
+    return max(end, 1)
+
+
+def _is_predicate(part: Operand) -> bool:
+    return isinstance(part, Register) and part.name.lstrip("U").startswith("P")
+
+
+def _is_data(part: Operand) -> bool:
+    return isinstance(part, Register) and not _is_predicate(part)
+
+
+_OF_PAIRS = ("IADD", "IADD3", "MOV", "SEL", "ISETP", "LOP3", "SHL", "IMNMX")
+
+
+def _read_by(part: Operand, opcode: str, base: str, is_last: bool) -> list[str]:
+    if isinstance(part, Address):
+        return [name for term, _ in part.terms for name in registers_of(term.name, 2 if term.pair else 1)]
+    if isinstance(part, Constant):
+        return registers_of(part.index.name, 1) if part.index else []
+    if not isinstance(part, Register):
+        return []
+    count = 2 if part.pair else 1
+    if base.startswith("ST") or base in ("RED", "REDG", "ATOM", "ATOMG", "ATOMS"):
+        count = 4 if ".128" in opcode else 2 if ".64" in opcode else 1
+    elif base in ("DADD", "DMUL", "DFMA", "DSETP") or (base.removeprefix("U") in _OF_PAIRS and ".64" in opcode):
+        count = 2
+    elif base.removeprefix("U") == "IMAD" and is_last and ("WIDE" in opcode or "HI" in opcode):
+        count = 2
+    elif base in ("HMMA", "IMMA", "DMMA"):
+        count = 4 if is_last and "F32" in opcode else 2
+    return registers_of(part.name, count)
+
+
+def registers_of(name: str, count: int) -> list[str]:
+    """Returns the names of consecutive registers; none for those that always hold the same."""
+    if name in ZERO or name in TRUE:
+        return []
+    found = re.match(r"(\D+)(\d+)$", name)
+    return [f"{found[1]}{int(found[2]) + k}" for k in range(count)] if found else []
+
+
+def written(one: MachineInstruction) -> tuple[str, ...]:
+    """Returns the registers and predicates that an instruction writes."""
+    return _effects(one.opcode, one.operands, one.guard)[0]
+
+
+def read(one: MachineInstruction) -> tuple[str, ...]:
+    """Returns the registers and predicates that an instruction reads, with its guard."""
+    return _effects(one.opcode, one.operands, one.guard)[1]

@@ -1,0 +1,127 @@
+"""The parameters of a kernel: the words of constant bank 0 that the caller's arguments and the pointers fill."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping, Sequence
+
+from warpsim.frontends.cubin import Parameter
+from warpsim.frontends.errors import FrontEndError
+from warpsim.frontends.sass import MachineFunction
+
+_POINTER_BYTES = 8
+_APART = 40
+"""Pointers that are not given are taken to be 2^40 bytes apart, aligned to everything."""
+
+
+def parameters_of(function: MachineFunction) -> tuple[int, tuple[Parameter, ...]]:
+    """Returns where the parameters start in constant bank 0, and the parameters.
+
+    Without a binary they are guessed from the code: two neighbouring words that are used as one value are a pointer.
+    """
+    base = function.parameter_base if function.parameter_base is not None else _base(function.arch)
+    if function.parameters:
+        return base, function.parameters
+    words: set[int] = set()
+    wide: set[int] = set()
+    for one in function.code:
+        for bank, text in re.findall(r"c\[(0x[0-9a-f]+)\]\s*\[(0x[0-9a-f]+)\]", one.operands):
+            word = int(text, 16) - base
+            if int(bank, 16) or word < 0:
+                continue
+            words.add(word)
+            if ".64" in one.opcode or "WIDE" in one.opcode:
+                words.add(word + 4)
+                wide.add(word)
+            elif ".X" in one.opcode or ".HI" in one.opcode:  # the upper half of a sum
+                wide.add(word - 4)
+    found, skip = [], -1
+    for word in sorted(words):
+        if word == skip:
+            continue
+        pointer = word in wide and word % _POINTER_BYTES == 0 and word + 4 in words
+        found.append(Parameter(word, _POINTER_BYTES if pointer else 4))
+        skip = word + 4 if pointer else -1
+    return base, tuple(found)
+
+
+def argument_words(function: MachineFunction, arguments: Mapping[str | int, float] | Sequence[float | None]) -> dict[int, int]:
+    """Returns offset in constant bank 0 -> value of the 4-byte words of the parameters that are known.
+
+    Args:
+        function: whose parameters they are.
+        arguments: values by name or number, or in order with None for those that are not given. Pointers that are not given
+            take addresses of their own; other parameters that are not given are unknown.
+
+    Raises:
+        FrontEndError: there is no such parameter, or a value does not fit.
+    """
+    base, parameters = parameters_of(function)
+    names = [one.name or str(number) for number, one in enumerate(parameters)]
+    given = dict(arguments) if isinstance(arguments, Mapping) else {k: v for k, v in enumerate(arguments) if v is not None}
+    words: dict[int, int] = {}
+    for number, one in enumerate(parameters):
+        if one.size == _POINTER_BYTES:
+            _put(words, base + one.offset, ((number + 1) << _APART).to_bytes(8, "little"))
+    for key, value in given.items():
+        number = names.index(str(key)) if str(key) in names else int(key) if str(key).isdecimal() else -1
+        if not 0 <= number < len(parameters):
+            there = ", ".join(f"{n} {name}" if name != str(n) else name for n, name in enumerate(names)) or "none"
+            raise FrontEndError(f"args[{key!r}]: {function.name} has no such parameter; parameters: {there}")
+        _put(words, base + parameters[number].offset, _bytes(key, value, parameters[number].size))
+    return words
+
+
+def _put(words: dict[int, int], offset: int, data: bytes) -> None:
+    for k in range(0, len(data) - 3, 4):
+        words[offset + k] = int.from_bytes(data[k : k + 4], "little")
+
+
+def _bytes(key: str | int, value: object, size: int) -> bytes:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise FrontEndError(f"args[{key!r}] = {value!r}: must be a number")
+    if isinstance(value, float):
+        return struct.pack("<d" if size == 8 else "<f", value)
+    size = max(4, size)
+    if not -(2 ** (8 * size - 1)) <= value < 2 ** (8 * size):
+        raise FrontEndError(f"args[{key!r}] = {value}: must fit in {size} bytes")
+    return int(value % 2 ** (8 * size)).to_bytes(size, "little")
+
+
+def names_in_source(source: str, function: str) -> tuple[str, ...]:
+    """Returns the names of a kernel's parameters as its CUDA source declares them; none where it is not found.
+
+    The declaration may be that of a macro, which makes the function's name of its arguments.
+    """
+    plain = re.sub(r"//[^\n]*|/\*.*?\*/|__(?:launch_bounds|cluster_dims)__\s*\([^)]*\)", " ", source, flags=re.DOTALL)
+    found = re.search(rf"__global__[^;{{}}()]*?\b{re.escape(function)}\s*\(", plain)
+    for macro in () if found else re.finditer(r"#define\s+(\w+)\(([^)]*)\)((?:[^\n]*\\\n)*[^\n]*)", plain):
+        names = [word.strip() for word in macro[2].split(",")]
+        declared = re.search(r"__global__[^;{}()]*?\b(\w+(?:\s*##\s*\w+)*)\s*\(", macro[3])
+        if not declared:
+            continue
+        calls = re.findall(rf"\b{macro[1]}\(([^)]*)\)", plain)
+        expanded: set[str] = set()
+        for call in calls:
+            values: dict[str, str] = dict(zip(names, [word.strip() for word in call.split(",")], strict=False))
+            parts = re.split(r"\s*##\s*", declared[1])
+            expanded.add("".join(values.get(part, part) for part in parts))
+        if function in expanded:
+            plain, found = macro[3], declared
+            break
+    if not found:
+        return ()
+    depth, end = 1, found.end()
+    while end < len(plain) and depth:
+        depth += {"(": 1, ")": -1}.get(plain[end], 0)
+        end += 1
+    inside = re.sub(r"<[^<>]*>", "", plain[found.end() : end - 1])
+    names = [re.search(r"(\w+)\s*(\[[^\]]*\])?\s*$", part) for part in inside.split(",") if part.strip()]
+    return tuple(name[1] if name else "" for name in names)
+
+
+def _base(arch: int) -> int:
+    if arch >= 100:
+        return 0x380
+    return 0x210 if arch >= 90 else 0x160 if arch >= 70 else 0x140

@@ -1,0 +1,424 @@
+"""Machine instructions as functions of the values of registers: which integer instruction does what.
+
+`effect_of` returns a function that computes the results of an instruction, or None where nothing is known of them. Uniform
+instructions (UIADD3, ULEA, ...) do for uniform registers what their namesakes do for others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from warpsim.frontends import integers
+from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
+from warpsim.frontends.operands import Constant, Immediate, Operand, Other, Register, operands, registers_of
+from warpsim.frontends.sass import MachineInstruction
+from warpsim.frontends.state import State
+
+Effect = Callable[[State], list[tuple[str, Values]]]
+
+
+def effect_of(one: MachineInstruction) -> Effect | None:
+    """Returns a function that computes the results of an instruction, as (register, value); None where they are not known."""
+    base, _, rest = one.opcode.partition(".")
+    plain = base[1:] if base.startswith("U") and base[1:] in _MAKERS else base
+    maker = _MAKERS.get(plain)
+    if maker is None:
+        return None
+    try:
+        return maker(tuple(rest.split(".")) if rest else (), operands(one.operands))
+    except (IndexError, ValueError, AttributeError, KeyError):
+        return None  # a form that is not foreseen: what it writes is unknown
+
+
+Suffixes = tuple[str, ...]
+Parts = tuple[Operand, ...]
+
+
+def _name(part: Operand) -> str:
+    if not isinstance(part, Register):
+        raise ValueError
+    return part.name
+
+
+def _is_predicate(part: Operand) -> bool:
+    return isinstance(part, Register) and part.name.lstrip("U").startswith("P")
+
+
+def _split(parts: Parts) -> tuple[str, list[str], list[Operand], list[Operand]]:
+    """Returns the result, predicates written after it, values read, and predicates read after them."""
+    rest = list(parts[1:])
+    carries = []
+    while rest and _is_predicate(rest[0]):
+        carries.append(_name(rest.pop(0)))
+    tail: list[Operand] = []
+    while rest and _is_predicate(rest[-1]):
+        tail.insert(0, rest.pop())
+    return _name(parts[0]), carries, rest, tail
+
+
+def _move(suffixes: Suffixes, parts: Parts) -> Effect:
+    result, source = _name(parts[0]), parts[1]
+    if "64" in suffixes:
+        low, high = registers_of(result, 2)
+        return lambda s: list(zip((low, high), s.read_pair(source), strict=True))
+    return lambda s: [(result, s.read(source))]
+
+
+def _constant_load(suffixes: Suffixes, parts: Parts) -> Effect:
+    source, result = parts[1], _name(parts[0])
+    if not isinstance(source, Constant):
+        raise ValueError
+    part = next((word for word in suffixes if word in ("U8", "S8", "U16", "S16")), None)
+    if part:
+        bits, at = int(part[1:]), source.offset % 4 * 8
+        whole = Constant(source.bank, source.offset & ~3, source.index)
+        return lambda s: [(result, integers.extended(s.read(whole) >> at, bits, is_signed=part[0] == "S"))]
+    count = 2 if "64" in suffixes else 4 if "128" in suffixes else 1
+    names = registers_of(result, count)
+    words = [Constant(source.bank, source.offset + 4 * k, source.index) for k in range(count)]
+    return lambda s: [(name, s.read(word)) for name, word in zip(names, words, strict=True)]
+
+
+def _special(suffixes: Suffixes, parts: Parts) -> Effect:
+    result = _name(parts[0])
+    source = parts[1]
+    if isinstance(source, Other) and source.text == "SRZ":
+        names = registers_of(result, 1 if "32" in suffixes else 2)
+        return lambda s: [(name, array(0)) for name in names]
+    return lambda s: [(result, s.read(source))]
+
+
+def _add(suffixes: Suffixes, parts: Parts) -> Effect:
+    result, carries, values, tail = _split(parts)
+    extended = "X" in suffixes
+    if "64" in suffixes or len(values) > 3:
+        raise ValueError
+    values = values + [Immediate(0)] * (3 - len(values))
+    ins = tail if extended else []
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        terms, ones = [], array(0)
+        for part in values:
+            if getattr(part, "negative", False):  # -x is ~x + 1, which decides the carry
+                positive = s.read(_positive(part))
+                terms.append(known(~positive, positive))
+                ones = ones + 1
+            else:
+                terms.append(s.read(part))
+        more = [s.read(part) for part in ins] + [array(0), array(0)]
+        a, b, c = terms
+        total, first, second = integers.add(a, b, c, more[0], np.where(more[1] < 0, UNKNOWN, more[1] + ones))
+        return [(result, total), *zip(carries, (first, second), strict=False)]
+
+    return effect
+
+
+def _positive(part: Operand) -> Operand:
+    if isinstance(part, Register):
+        return Register(part.name, suffix=part.suffix)
+    if isinstance(part, Constant):
+        return Constant(part.bank, part.offset, part.index)
+    return part
+
+
+def _add_wide(parts: Parts) -> Effect:
+    """IADD.64: a sum of pairs."""
+    result, carries, values, _ = _split(parts)
+    names = registers_of(result, 2)
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        low, high = array(0), array(0)
+        for part in values:
+            a, b = s.read_pair(_positive(part))
+            negative = getattr(part, "negative", False)
+            if negative:
+                a, b = known(~a, a), known(~b, b)
+            low, carry, _ = integers.add(low, a, array(0), array(int(negative)), array(0))
+            high, _, _ = integers.add(high, b, array(0), carry, array(0))
+        return [*zip(names, (low, high), strict=True), *((name, NOTHING) for name in carries)]
+
+    return effect
+
+
+def _integer_add(suffixes: Suffixes, parts: Parts) -> Effect:
+    return _add_wide(parts) if "64" in suffixes else _add(suffixes, parts)
+
+
+def _multiply_add(suffixes: Suffixes, parts: Parts) -> Effect:
+    result, carries, values, tail = _split(parts)
+    is_signed = "U32" not in suffixes
+    if len(values) == 2:
+        values.append(Immediate(0))
+    a, b, c = values
+    carry = tail[0] if "X" in suffixes and tail else None
+    if "WIDE" in suffixes or "HI" in suffixes:
+        names = registers_of(result, 2)
+
+        def wide(s: State) -> list[tuple[str, Values]]:
+            more = array(0) if carry is None else s.read(carry)
+            low, high, out = integers.multiply_add(s.read(a), s.read(b), *s.read_pair(c), more, is_signed=is_signed)
+            words = [(result, high)] if "HI" in suffixes else list(zip(names, (low, high), strict=True))
+            return [*words, *((name, out) for name in carries)]
+
+        return wide
+
+    def narrow(s: State) -> list[tuple[str, Values]]:
+        x, y, z = s.read(a), s.read(b), s.read(c)
+        more = array(0) if carry is None else s.read(carry)
+        zero = ((x == 0) | (y == 0)) & True  # nothing depends on the other factor
+        product = np.where(zero, 0, (x.view(np.uint64) * y.view(np.uint64)).view(np.int64))
+        bad = ((x < 0) | (y < 0)) & ~zero | (z < 0) | (more < 0)
+        total = np.where(bad, UNKNOWN, (product + z + more) & MASK)
+        return [(result, total), *((name, NOTHING) for name in carries)]
+
+    return narrow
+
+
+def _shift_add(suffixes: Suffixes, parts: Parts) -> Effect:
+    """LEA: (a << n) + b; with HI the upper word of (c:a) << n, plus b."""
+    result, carries, values, tail = _split(parts)
+    carry = tail[0] if "X" in suffixes and tail else None
+    upper, extends = "HI" in suffixes, "SX32" in suffixes
+    a, b = values[0], values[1]
+    by = values[-1]
+    if not isinstance(by, Immediate) or len(values) < 3:
+        raise ValueError
+    n = by.value
+    above = values[2] if len(values) == 4 else Immediate(0)
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        low = s.read(a)
+        high = known(integers.signed(low) >> 32, low) if extends else s.read(above)
+        term = known((low << n) & MASK, low)
+        if upper:
+            term = integers.funnel(low, array(n), high, left=True, upper=True, wide=True, is_signed=False, wraps=False)
+        negative = getattr(b, "negative", False)
+        other = s.read(b)
+        more = array(0) if carry is None else s.read(carry)
+        if negative:
+            other = s.read(_positive(b))
+            other = known(~other, other)
+        total, first, _ = integers.add(term, other, array(0), more, array(int(negative)))
+        return [(result, total), *((name, first) for name in carries[:1])]
+
+    return effect
+
+
+def _funnel(suffixes: Suffixes, parts: Parts) -> Effect:
+    result, a, by, c = _name(parts[0]), parts[1], parts[2], parts[3]
+    wide = "U64" in suffixes or "S64" in suffixes
+    is_signed = "S32" in suffixes or "S64" in suffixes
+    left, upper, wraps = suffixes[0] == "L", "HI" in suffixes, "W" in suffixes
+    return lambda s: [
+        (
+            result,
+            integers.funnel(
+                s.read(a), s.read(by), s.read(c), left=left, upper=upper, wide=wide, is_signed=is_signed, wraps=wraps
+            ),
+        )
+    ]
+
+
+def _logic(suffixes: Suffixes, parts: Parts) -> Effect:
+    places = list(parts)
+    flag = _name(places.pop(0)) if _is_predicate(places[0]) else None
+    result, a, b, c, table = places[:5]
+    if not isinstance(table, Immediate):
+        raise ValueError
+    name, bits = _name(result), table.value
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        value = integers.logic(s.read(a), s.read(b), s.read(c), bits)
+        test = [] if flag is None else [(flag, known((value != 0).astype(np.int64), value))]
+        return [(name, value), *test]
+
+    return effect
+
+
+def _predicate_logic(suffixes: Suffixes, parts: Parts) -> Effect:
+    first, second = _name(parts[0]), _name(parts[1])
+    a, b, c, table, other = parts[2:7]
+    if not isinstance(table, Immediate) or not isinstance(other, Immediate):
+        raise ValueError
+    tables = ((first, table.value), (second, other.value))
+    return lambda s: [(name, integers.predicate_logic(s.read(a), s.read(b), s.read(c), bits)) for name, bits in tables]
+
+
+def _compare(suffixes: Suffixes, parts: Parts) -> Effect:
+    first, second, a, b, also = _name(parts[0]), _name(parts[1]), parts[2], parts[3], parts[4]
+    how = suffixes[0]
+    is_signed = "U32" not in suffixes
+    combining = next(word for word in suffixes if word in ("AND", "OR", "XOR"))
+    lower = parts[5] if "EX" in suffixes else None
+    if how not in integers.COMPARISONS or "64" in suffixes:
+        raise ValueError
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        below = None if lower is None else s.read(lower)
+        x, y = s.read(a), s.read(b)
+        if how in ("EQ", "NE") and s.orders is not None:
+            s.orders.append(known(x - y, x, y) >> 31)
+        outcome = integers.compare(x, y, how, is_signed=is_signed, lower=below)
+        other = s.read(also)
+        opposite = np.where(outcome < 0, UNKNOWN, 1 - outcome)
+        return [(first, integers.combine(outcome, other, combining)), (second, integers.combine(opposite, other, combining))]
+
+    return effect
+
+
+def _select(suffixes: Suffixes, parts: Parts) -> Effect:
+    result, a, b, chooser = _name(parts[0]), parts[1], parts[2], parts[3]
+    names = registers_of(result, 2) if "64" in suffixes else [result]
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        which = s.read(chooser)
+        sides = zip(s.read_pair(a), s.read_pair(b), strict=True) if len(names) == 2 else [(s.read(a), s.read(b))]
+        found = [np.where(which < 0, np.where(x == y, x, UNKNOWN), np.where(which == 1, x, y)) for x, y in sides]
+        return list(zip(names, found, strict=True))
+
+    return effect
+
+
+def _minimum(suffixes: Suffixes, parts: Parts) -> Effect:
+    result, carries, values, tail = _split(parts)
+    is_signed, chooser = "U32" not in suffixes, tail[-1]
+    if carries or set(suffixes) - {"U32", "S32"}:
+        raise ValueError
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        smaller, found = s.read(chooser), s.read(values[0])
+        for part in values[1:]:
+            other = s.read(part)
+            first_is_less = integers.compare(found, other, "LE", is_signed=is_signed)
+            found = known(np.where(first_is_less == smaller, found, other), found, other, smaller)
+        return [(result, found)]
+
+    return effect
+
+
+def _add_minimum(suffixes: Suffixes, parts: Parts) -> Effect:
+    """VIADDMNMX: the smaller or the larger of a + b and c."""
+    result, a, b, c, chooser = _name(parts[0]), *parts[1:5]
+    if set(suffixes) - {"U32", "S32"}:
+        raise ValueError
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        x, y, z, smaller = s.read(a), s.read(b), s.read(c), s.read(chooser)
+        total = known(x + y, x, y)
+        first_is_less = integers.compare(total, z, "LE", is_signed="U32" not in suffixes)
+        return [(result, known(np.where(first_is_less == smaller, total, z), total, z, smaller))]
+
+    return effect
+
+
+def _absolute(suffixes: Suffixes, parts: Parts) -> Effect:
+    result, a = _name(parts[0]), parts[1]
+    return lambda s: [(result, known(np.abs(integers.signed(x := s.read(a))), x))]
+
+
+def _permute(suffixes: Suffixes, parts: Parts) -> Effect:
+    result, a, selector, b = _name(parts[0]), parts[1], parts[2], parts[3]
+    if suffixes:
+        raise ValueError
+    return lambda s: [(result, integers.permute(s.read(a), s.read(selector), s.read(b)))]
+
+
+def _count_bits(suffixes: Suffixes, parts: Parts) -> Effect:
+    result, a = _name(parts[0]), parts[1]
+    return lambda s: [(result, known(np.bitwise_count(np.where((x := s.read(a)) < 0, 0, x)).astype(np.int64), x))]
+
+
+def _first_bit(suffixes: Suffixes, parts: Parts) -> Effect:
+    places = [part for part in parts if not _is_predicate(part)]
+    result, a = _name(places[0]), places[1]
+    is_signed, distance = "U32" not in suffixes, "SH" in suffixes
+    return lambda s: [(result, integers.first_bit(s.read(a), is_signed=is_signed, distance=distance))]
+
+
+def _extend(suffixes: Suffixes, parts: Parts) -> Effect:
+    """SGXT: the low n bits, with or without their sign."""
+    result, a, n = _name(parts[0]), parts[1], parts[2]
+    if not isinstance(n, Immediate) or not 0 < n.value < 33:
+        raise ValueError
+    bits, is_signed = n.value, "U32" not in suffixes
+    return lambda s: [(result, integers.extended(s.read(a), bits, is_signed=is_signed))]
+
+
+def _bit_mask(suffixes: Suffixes, parts: Parts) -> Effect:
+    """BMSK: n ones from bit p."""
+    result, start, count = _name(parts[0]), parts[1], parts[2]
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        p, n = s.read(start), s.read(count)
+        ones = (1 << np.clip(n, 0, 32).astype(np.int64)) - 1
+        return [(result, known(ones << np.clip(p, 0, 32), p, n))]
+
+    return effect
+
+
+def _to_float(suffixes: Suffixes, parts: Parts) -> Effect:
+    result, a = _name(parts[0]), parts[1]
+    if any(re.match(r"[FSU](16|64|8)$", word) for word in suffixes):
+        raise ValueError
+    is_signed = "U32" not in suffixes
+    return lambda s: [(result, integers.to_float(s.read(a), is_signed=is_signed, up="RP" in suffixes))]
+
+
+def _to_integer(suffixes: Suffixes, parts: Parts) -> Effect:
+    result, a = _name(parts[0]), parts[1]
+    if "TRUNC" not in suffixes or any(re.match(r"[FSU](16|64|8)$", word) for word in suffixes):
+        raise ValueError
+    return lambda s: [(result, integers.to_integer(s.read(a), is_signed="U32" not in suffixes))]
+
+
+def _special_function(suffixes: Suffixes, parts: Parts) -> Effect:
+    if suffixes != ("RCP",):
+        raise ValueError
+    result, a = _name(parts[0]), parts[1]
+    return lambda s: [(result, integers.reciprocal(s.read(a)))]
+
+
+def _halves(suffixes: Suffixes, parts: Parts) -> Effect:
+    """HFMA2 R, -RZ, RZ, x, y: a constant, made of two half-precision numbers."""
+    result = _name(parts[0])
+    if [getattr(part, "name", "") for part in parts[1:3]] != ["RZ", "RZ"] or len(parts) != 5:
+        raise ValueError
+    words = [_half(part) for part in parts[3:5]]
+    value = array(words[0] << 16 | words[1])
+    return lambda s: [(result, value)]
+
+
+def _half(part: Operand) -> int:
+    text = part.text if isinstance(part, Other) else "0" if isinstance(part, Immediate) and not part.value else ""
+    if not re.match(r"[-+]?(\d|INF)", text.strip()):
+        raise ValueError
+    return int(np.float16(text.strip()).view(np.uint16))
+
+
+def _first_check(suffixes: Suffixes, parts: Parts) -> Effect:
+    """FCHK asks whether a division needs its slow path, which only rare operands do."""
+    flag = _name(parts[0])
+    return lambda s: [(flag, array(0))]
+
+
+def _vote(suffixes: Suffixes, parts: Parts) -> Effect:
+    """VOTE of a predicate that is always true: all threads of the warp are taken to be there."""
+    result = _name(parts[0])
+    if result.lstrip("U").startswith("P") or _name(parts[-1]).lstrip("U") != "PT" or getattr(parts[-1], "negative", False):
+        raise ValueError
+    return lambda s: [(result, array(MASK))]
+
+
+_MAKERS: dict[str, Callable[[Suffixes, Parts], Effect]] = {
+    "MOV": _move, "MOV32I": _move, "R2UR": _move, "S2R": _special, "S2UR": _special, "CS2R": _special, "CS2UR": _special,
+    "LDC": _constant_load, "ULDC": _constant_load, "LDCU": _constant_load, "IADD3": _integer_add, "IADD": _integer_add,
+    "VIADD": _add, "IADD32I": _add, "IMAD": _multiply_add, "LEA": _shift_add, "SHF": _funnel, "LOP3": _logic,
+    "PLOP3": _predicate_logic, "ISETP": _compare, "SEL": _select, "IMNMX": _minimum, "VIMNMX": _minimum, "VIMNMX3": _minimum,
+    "VIADDMNMX": _add_minimum, "IABS": _absolute, "PRMT": _permute, "POPC": _count_bits, "FLO": _first_bit, "SGXT": _extend,
+    "BMSK": _bit_mask, "I2F": _to_float, "I2FP": _to_float, "F2I": _to_integer, "F2IP": _to_integer,
+    "MUFU": _special_function, "HFMA2": _halves, "FCHK": _first_check,
+    "VOTE": _vote, "VOTEU": _vote,
+}  # fmt: skip

@@ -1,0 +1,128 @@
+"""Values of registers, constants and special registers of many threads, and what they are at the start of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsim.frontends.geometry import Geometry, threads
+from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
+from warpsim.frontends.operands import TRUE, ZERO, Address, Constant, Immediate, Operand, Other, Register, registers_of
+from warpsim.units import WARP_LANES
+
+
+class State:
+    """The values of registers and predicates by name, the constants, and the special registers.
+
+    `orders`, where it is a list, gathers on which side of each other the operands of tests for equality were.
+    """
+
+    def __init__(self, constants: Callable[[int, int], Values], special: Mapping[str, Values]) -> None:
+        self.values: dict[str, Values] = {}
+        self.constants, self.special = constants, special
+        self.orders: list[Values] | None = None
+
+    def register(self, name: str) -> Values:
+        """Returns the value of a register or predicate."""
+        if name in ZERO:
+            return array(0)
+        if name in TRUE:
+            return array(1)
+        return self.values.get(name, NOTHING)
+
+    def read(self, part: Operand) -> Values:
+        """Returns the value of an operand with its signs."""
+        if isinstance(part, Immediate):
+            return array(part.value)
+        if isinstance(part, Constant):
+            value = NOTHING if part.index and part.index.name not in ZERO else self.constants(part.bank, part.offset)
+        elif isinstance(part, Register):
+            value = self.register(part.name)
+            if part.name.lstrip("U").startswith("P"):
+                return np.where(value < 0, UNKNOWN, 1 - value) if part.negative else value
+            if part.suffix not in ("", ".64"):
+                value = NOTHING  # a part of a register
+        elif isinstance(part, Other) and part.text.startswith(("SR_", "SRZ")):
+            value = self.special.get(part.text, NOTHING)
+        else:
+            return NOTHING
+        if isinstance(part, Register) and part.absolute:
+            return NOTHING
+        if getattr(part, "inverted", False):
+            value = known(~value, value)
+        return known(-value, value) if getattr(part, "negative", False) else value
+
+    def read_pair(self, part: Operand) -> tuple[Values, Values]:
+        """Returns the low and the high word of a 64-bit operand."""
+        if isinstance(part, Register):
+            if part.name in ZERO:
+                return array(0), array(0)
+            names = registers_of(part.name, 2)
+            low, high = self.register(names[0]), self.register(names[1])
+            return (NOTHING, NOTHING) if part.negative or part.inverted else (low, high)
+        if isinstance(part, Constant) and not part.index:
+            return self.constants(part.bank, part.offset), self.constants(part.bank, part.offset + 4)
+        value = self.read(part)
+        return value, array(MASK if isinstance(part, Immediate) and part.negative_text else 0) | np.minimum(value, 0)
+
+    def address(self, part: Address) -> Values:
+        """Returns the byte addresses of an access."""
+        total = array(part.offset)
+        bad = np.zeros(1, bool)
+        for term, factor in part.terms:
+            if term.pair:
+                low, high = self.read_pair(Register(term.name))
+                value = low | (high & 0x3FFFFFFF) << 32
+                bad = bad | (high < 0)
+            else:
+                value = low = self.register(term.name)
+            bad = bad | (low < 0)
+            total = total + value * factor
+        if len(part.terms) == 0 or not any(term.pair for term, _ in part.terms):
+            total = total & MASK
+        return np.where(bad | (total < 0), UNKNOWN, total)
+
+
+def initial_state(
+    geometry: Geometry, blocks: list[tuple[int, int, int]], arguments: Mapping[int, int], arch: int, constants: bytes
+) -> tuple[State, NDArray[np.bool_]]:
+    """Returns the state at the start, and which threads exist: bool[threads], with whole warps for each block.
+
+    Args:
+        geometry: the launch.
+        blocks: indices of the blocks whose threads there are.
+        arguments: offset in constant bank 0 -> value of the words of the parameters that are known.
+        arch: compute capability times ten, which decides where the sizes of grid and block are.
+        constants: contents of constant bank 2.
+    """
+    lanes = geometry.block_warps * WARP_LANES
+    ids = np.array(list(threads(geometry.block)), dtype=np.int64)
+    padded = np.zeros((lanes, 3), dtype=np.int64)
+    padded[: len(ids)] = ids
+    special: dict[str, Values] = {
+        "SR_CgaCtaId": array(0),
+        "SR_LANEID": np.tile(np.arange(WARP_LANES), lanes // WARP_LANES * len(blocks)),
+    }
+    for d, letter in enumerate("XYZ"):
+        special[f"SR_TID.{letter}"] = np.tile(padded[:, d], len(blocks))
+        special[f"SR_CTAID.{letter}"] = np.repeat([block[d] for block in blocks], lanes).astype(np.int64)
+    alive = np.tile(np.arange(lanes) < len(ids), len(blocks))
+    words = dict(arguments)
+    block_at, grid_at, stack_at = _launch_words(arch)
+    for d in range(3):
+        words[block_at + 4 * d] = geometry.block[d]
+        words[grid_at + 4 * d] = geometry.grid[d]
+    words[stack_at] = 0xFFFD00
+    banks = {(0, offset): array(value & MASK) for offset, value in words.items()}
+    for at in range(0, len(constants) - 3, 4):
+        banks[2, at] = array(int.from_bytes(constants[at : at + 4], "little"))
+    return State(lambda bank, offset: banks.get((bank, offset), NOTHING), special), alive
+
+
+def _launch_words(arch: int) -> tuple[int, int, int]:
+    """Returns where constant bank 0 holds the sizes of block and grid, and the stack pointer."""
+    if arch >= 100:
+        return 0x360, 0x370, 0x37C
+    return (0x0, 0xC, 0x28) if arch >= 70 else (0x8, 0x14, 0x20)

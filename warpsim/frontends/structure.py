@@ -1,0 +1,254 @@
+"""Programs from counts: how often each warp executed each block decides what is a loop, and what stands under a condition.
+
+Blocks come in an order that follows the flow, so no structure of the source is needed. Within a loop, trips are executions of its
+header over entries. A block that only some warps execute stands in a conditional; neighbours that complement each other are its
+two sides. Counts that are known in sum only take the same path: one "warp" that holds the sums.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsim.frontends.flow import Flow
+from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement, walk
+
+Counts = NDArray[np.float64]
+
+Emit = Callable[[int], list[Statement]]
+"""Returns the instructions of a block."""
+
+_LONG_LOOP = 50
+"""Trips from which on a fraction of a trip is rounded."""
+
+
+@dataclass(frozen=True)
+class _Item:
+    """A block, or an inner loop as a whole, with how often each warp came to it."""
+
+    block: int | None
+    loop: int | None
+    counts: Counts
+
+
+class Structure:
+    """Makes statements of a flow and its counts.
+
+    Args:
+        flow: blocks and loops.
+        counts: block -> executions by each warp.
+        entries: loop -> entries by each warp.
+        weights: what each warp stands for.
+        warp_in_block: number of each warp in its block; None: conditions are stated by probability only.
+        emit: returns the instructions of a block.
+        stated: block -> probability that a warp does not jump at its end, where it is known better than from the counts.
+        tolerance: share of executions that may be missing where all warps are taken to come.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        counts: Mapping[int, Counts],
+        entries: Mapping[int, Counts],
+        weights: Counts,
+        warp_in_block: NDArray[np.int64] | None,
+        emit: Emit,
+        stated: Mapping[int, float] | None = None,
+        tolerance: float = 1e-9,
+    ) -> None:
+        self.flow, self.counts, self.entries, self.weights = flow, counts, entries, weights
+        self.warp_in_block, self.emit, self.tolerance = warp_in_block, emit, tolerance
+        self.stated = stated or {}
+        self.last: int | None = None
+        self.none = np.zeros_like(weights)
+        self.innermost = flow.innermost()
+        self.notes: list[str] = []
+
+    def body(self) -> list[Statement]:
+        """Returns the statements of the whole program."""
+        statements = self._region(None, np.maximum(self.counts.get(0, self.none), self.entries.get(0, self.none) * 0), top=True)
+        while statements and isinstance(statements[-1], Instruction) and statements[-1].op == "exit":
+            statements.pop()
+        return statements
+
+    def _items(self, loop: int | None) -> list[_Item]:
+        """Returns the blocks and the inner loops that stand directly in a loop, in order; None: in the program."""
+        items: list[_Item] = []
+        seen: set[int] = set()
+        inside = range(len(self.flow.blocks)) if loop is None else sorted(self.flow.loops[loop].blocks)
+        for block in inside:
+            inner = self.innermost[block]
+            while inner is not None and inner != loop and self.flow.loops[inner].parent != loop:
+                inner = self.flow.loops[inner].parent
+            if inner is None or inner == loop:
+                items.append(_Item(block, None, self.counts.get(block, self.none)))
+            elif inner not in seen:
+                seen.add(inner)
+                items.append(_Item(None, inner, self.entries.get(inner, self.none)))
+        return [item for item in items if self._sum(item.counts) > self.tolerance]
+
+    def _sum(self, counts: Counts) -> float:
+        return float((counts * self.weights).sum())
+
+    def _region(self, loop: int | None, here: Counts, *, top: bool = False) -> list[Statement]:
+        return self._sequence(self._items(loop), here, top=top)
+
+    def _sequence(self, items: list[_Item], here: Counts, *, top: bool = False) -> list[Statement]:
+        """Returns the statements of items in a place to which the warps come `here` times."""
+        out: list[Statement] = []
+        at = 0
+        while at < len(items):
+            if top:
+                here = self._exits(out, items[at:], here)
+            if self._covers(items[at].counts, here):
+                out += self._inline(items[at])
+                at += 1
+                continue
+            end = at + 1
+            while end < len(items) and self._within(items[end].counts, items[at].counts):
+                end += 1
+            side, before = items[at:end], self.last
+            if top and self._leaves(side[-1]) and self._covers(self._most(items[end:]), here - side[0].counts):
+                self._conditional(out, side[0].counts, here, [*self._sequence(side, side[0].counts), Instruction("exit")], [])
+                here = here - side[0].counts
+                at = end
+                continue
+            other_end = end
+            if end < len(items) and self._complements(side[0].counts, items[end].counts, here):
+                other_end = end + 1
+                while other_end < len(items) and self._within(items[other_end].counts, items[end].counts):
+                    other_end += 1
+            other = items[end:other_end]
+            then = self._sequence(side, side[0].counts)
+            orelse = self._sequence(other, other[0].counts) if other else []
+            self._conditional(out, side[0].counts, here, then, orelse, self._stated(before, side[0]))
+            at = other_end
+        return out
+
+    def _exits(self, out: list[Statement], rest: list[_Item], here: Counts) -> Counts:
+        """Lets those warps exit that come to nothing that is left; returns how many come on."""
+        ahead = np.minimum(self._most(rest), here)
+        if self._covers(ahead, here) or not (out and isinstance(out[-1], Instruction) and out[-1].op == "branch"):
+            return here
+        self._conditional(out, here - ahead, here, [Instruction("exit")], [])
+        return ahead
+
+    def _most(self, items: list[_Item]) -> Counts:
+        most = self.none
+        for item in items:
+            most = np.maximum(most, item.counts)
+        return most
+
+    def _leaves(self, item: _Item) -> bool:
+        return item.block is not None and not self.flow.blocks[item.block].successors
+
+    def _covers(self, counts: Counts, here: Counts) -> bool:
+        return self._sum(np.maximum(here - counts, 0)) <= self.tolerance * self._sum(here)
+
+    def _within(self, inner: Counts, outer: Counts) -> bool:
+        return self._sum(np.maximum(inner - outer, 0)) <= self.tolerance * self._sum(outer)
+
+    def _complements(self, a: Counts, b: Counts, here: Counts) -> bool:
+        return self._sum(np.abs(a + b - here)) <= max(self.tolerance, 1e-9) * self._sum(here)
+
+    def _inline(self, item: _Item) -> list[Statement]:
+        if item.block is not None:
+            self.last = item.block
+            return self.emit(item.block)
+        assert item.loop is not None
+        return self._loop(item.loop)
+
+    def _stated(self, before: int | None, side: _Item) -> float | None:
+        """Returns the probability of a side that follows a branch whose probability is stated."""
+        if before is None or before not in self.stated or side.block is None:
+            return None
+        block, falls = self.flow.blocks[before], self.stated[before]
+        return falls if side.block == block.following else 1 - falls if side.block in block.targets else None
+
+    def _conditional(
+        self,
+        out: list[Statement],
+        taken: Counts,
+        here: Counts,
+        then: list[Statement],
+        orelse: list[Statement],
+        stated: float | None = None,
+    ) -> None:
+        """Adds a conditional; the branch before it becomes its own."""
+        last = out[-1] if out else None
+        branch = last if isinstance(last, Instruction) and last.op == "branch" else None
+        if branch is not None:
+            out.pop()
+        if not then and orelse:
+            then, orelse, taken = orelse, [], here - taken
+            stated = None if stated is None else 1 - stated
+        if not then:
+            if branch is not None:
+                out.append(branch)
+            return
+        share = min(1.0, self._sum(taken) / self._sum(here))
+        if any(isinstance(s, Instruction) and s.op == "barrier" for _, s in walk((*then, *orelse))):
+            self.notes.append("a barrier stands under a condition: all warps of a block are taken to come to it")
+            out += [*([branch] if branch is not None else []), *(then if share >= 0.5 or not orelse else orelse)]
+            return
+        share = share if stated is None else stated
+        warps = self._warps(taken, here) if stated is None else ()
+        rule: dict[str, Any] = {"warps": warps} if warps else {"probability": share}
+        if branch is not None:
+            rule |= {"src": branch.src, "cost": branch.cost}
+        out.append(Conditional(then=tuple(then), orelse=tuple(orelse), **rule))
+
+    def _warps(self, taken: Counts, here: Counts) -> tuple[int, ...]:
+        """Returns the numbers of the warps that take a side, if their numbers alone decide; otherwise none."""
+        if self.warp_in_block is None:
+            return ()
+        with np.errstate(invalid="ignore"):
+            share = np.where(here > 0, taken / here, np.nan)
+        chosen = []
+        numbers = np.unique(self.warp_in_block)
+        for number in numbers:
+            values = np.unique(share[(self.warp_in_block == number) & (here > 0)])
+            if len(values) > 1 or (len(values) and values[0] not in (0.0, 1.0)):
+                return ()
+            if len(values) and values[0] == 1.0:
+                chosen.append(int(number))
+        return tuple(chosen) if 0 < len(chosen) < len(numbers) else ()
+
+    def _loop(self, loop: int) -> list[Statement]:
+        """Returns a loop. Where it is left in the middle, what stands before comes once more."""
+        header = self.flow.loops[loop].header
+        runs, entries = self.counts[header], self.entries[loop]
+        items = self._items(loop)
+        middle = next((k for k, item in enumerate(items) if not self._covers(item.counts, runs)), len(items))
+        back = runs - entries
+        rest = items[middle:]
+        if rest and self._covers(self._most(rest), back) and self._within(self._most(rest), back):
+            first = [statement for item in items[:middle] for statement in self._inline(item)]
+            full = self._trips(back, entries, [*first, *self._sequence(rest, back)])
+            return [*full, *first]
+        return self._trips(runs, entries, self._sequence(items, runs))
+
+    def _trips(self, runs: Counts, entries: Counts, body: list[Statement]) -> list[Statement]:
+        """Returns a body that is repeated as often as its warps did, on average over warps and entries."""
+        mean = self._sum(runs) / self._sum(entries)
+        if not body or mean <= self.tolerance:
+            return []
+        each = (runs[entries > 0] / entries[entries > 0]).round(6)
+        low, high = math.floor(each.min()), math.ceil(each.max())
+        has_barrier = any(isinstance(s, Instruction) and s.op == "barrier" for _, s in walk(tuple(body)))
+        if low >= 1 and high > low and abs(mean - (low + high) / 2) < 0.02 * mean and not has_barrier:
+            return [Loop(body=tuple(body), trips=(low, high))]
+        whole, part = math.floor(mean + 1e-9), mean - math.floor(mean + 1e-9)
+        if part < max(0.02, 0.02 * whole) or whole >= _LONG_LOOP or has_barrier:
+            return _repeated(body, max(1, round(mean)))
+        once = Conditional(then=tuple(body), probability=part)
+        return [*_repeated(body, whole), once] if whole else [once]
+
+
+def _repeated(body: list[Statement], trips: int) -> list[Statement]:
+    return [Loop(body=tuple(body), trips=trips)] if trips > 1 else body

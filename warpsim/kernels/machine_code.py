@@ -1,0 +1,90 @@
+"""Kernels from machine code: the functions of the front ends under the names that users call.
+
+The front ends build on this room, so nothing here imports them; their module is loaded by name when one is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from warpsim.hardware import files as params
+from warpsim.kernels.program import Kernel
+
+__all__ = ["FRONT_ENDS", "front_end", "machine_code"]
+
+FRONT_ENDS = ("from_cubin", "from_cuda", "from_sass", "from_triton", "launch_of")
+"""Public functions of `warpsim.frontends.api`, which `warpsim.kernels` offers too."""
+
+
+def front_end(name: str) -> Callable[..., Any]:
+    """Returns a function of the front ends."""
+    function: Callable[..., Any] = getattr(import_module("warpsim.frontends.api"), name)
+    return function
+
+
+def machine_code(
+    listing: str,
+    function: str | None = None,
+    arch: str = "sm_80",
+    grid: int | str = 1024,
+    block: int | str = 256,
+    shared: int = 0,
+    args: Mapping[str, float] | str = "",
+    trips: Mapping[str, int] | str = "",
+    probabilities: Mapping[str, float] | str = "",
+    patterns: Mapping[str, str] | str = "",
+    title: str = "",
+) -> Kernel:
+    """Imports a kernel from a listing of machine code, such as those of params/kernels/cuda.
+
+    Args:
+        listing: stem of the files NAME.ARCH.sass in params/kernels/cuda, or the path of one file.
+        function: the kernel; may be left out where there is only one.
+        arch: architecture whose listing is read, such as "sm_90".
+        grid: blocks, as a number or as text such as "32x32".
+        block: threads of a block, likewise.
+        shared: bytes of dynamic shared memory of a block.
+        args: arguments of the kernel by name, as a mapping or as text such as "n=1024,m=3"; further mappings likewise.
+        trips: loop -> number of trips, where it depends on data; a loop is named by its line or label.
+        probabilities: branch -> probability that a warp does not jump, where that depends on data; by line or address.
+        patterns: access -> "coalesced", "random" or "broadcast", where its addresses depend on data; by line or address.
+        title: one-line description of the kernel.
+
+    Raises:
+        ValueError: there is no such listing or function, or the listing needs what is not given.
+    """
+    path = params.resolve("kernels/cuda", listing if listing.endswith(".sass") else f"{listing}.{arch}")
+    kernel: Kernel = front_end("from_sass")(
+        path,
+        function,
+        f"{grid},{block},{shared}",
+        args=_pairs("args", args),
+        trips=_pairs("trips", trips),
+        probabilities=_pairs("probabilities", probabilities),
+        patterns=_pairs("patterns", patterns),
+    )
+    return kernel.model_copy(update={"title": title}) if title else kernel
+
+
+def _pairs(name: str, given: Mapping[str, Any] | str) -> dict[str, Any]:
+    """Returns a mapping that may be given as text: "key=value,key=value" with numbers where they can be."""
+    if not isinstance(given, str):
+        return dict(given)
+    found: dict[str, Any] = {}
+    for text in filter(None, given.split(",")):
+        key, separator, value = text.partition("=")
+        if not separator:
+            raise ValueError(f"{name} = {given!r}: must be KEY=VALUE, or several with commas between")
+        found[key.strip()] = _number(value.strip())
+    return found
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (lambda: int(text, 0), lambda: float(text)):
+        try:
+            return kind()
+        except ValueError:
+            continue
+    return text
