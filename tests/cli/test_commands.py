@@ -16,7 +16,7 @@ from warpsim.arguments import DeadlockError
 from warpsim.hardware.gpu import list_gpus, load_gpu
 from warpsim.kernels import Instruction, Kernel, list_kernels, mix
 from warpsim.simulation.api import simulate
-from warpsim.simulation.point import DEFAULTS, from_provenance
+from warpsim.simulation.point import from_provenance
 from warpsim.views.plots import KINDS
 
 ROOT = Path(cli.__file__).resolve().parents[2]
@@ -45,7 +45,7 @@ def test_help_lists_the_commands(capsys):
         ("advise", f"--replicates N number of replicates (default: {REPLICATES})"),
         ("compare", "--replicates N number of replicates (default: 4)"),
         ("simulate", "--replicates N number of replicates (default: 1)"),
-        ("simulate", f"--warmup N cycles before counting starts (default: {DEFAULTS['warmup']})"),
+        ("simulate", "--warmup N cycles before counting starts (default: derived from a pilot run)"),
         ("simulate", "--scheduler SCHEDULER scheduling policy: lrr (default), gto, oldest, random"),
         ("simulate", "--memory MEMORY memory model: queue (default), fixed, measured"),
         ("trace", "--replicates N must be 1: a timeline shows one run"),

@@ -303,6 +303,39 @@ DIRECTED: dict[str, Case] = {
     ),
     "a grid smaller than the chip": case(small_gpu(sms=3), COPY, blocks=2),
     "steady replacement": case(small_gpu(sms=2), COPY, blocks=None, warmup=77, cycles=500, memory="queue"),
+    "phases of warps": case(
+        small_gpu(sms=2),
+        kernel(LOAD, Loop(body=[ALU, Loop(body=[LOAD, one("load", access=HIT)], trips=(1, 4)), SFU], trips=None)),
+        blocks=None,
+        warmup=9,
+    ),
+    "phases of blocks that end": case(
+        small_gpu(), kernel(Loop(body=[ALU, Conditional(then=[LOAD], probability=0.3)], trips=9)), blocks=None, seats=4, warmup=9
+    ),
+    "phases between barriers": case(
+        small_gpu(sm={"schedulers": 2}),
+        kernel(LOAD, BARRIER, ALU, Conditional(then=[ALU, LOAD], orelse=[SFU], warps=(1, 2)), BARRIER, one("alu", 3)),
+        size=4,
+        blocks=None,
+        warmup=9,
+    ),
+    "phases in a loop with a barrier": case(
+        small_gpu(),
+        kernel(
+            BARRIER,
+            Loop(body=[ALU, Conditional(then=[ALU, LOAD], orelse=[SFU, SFU], probability=0.5), BARRIER, ALU], trips=None),
+        ),
+        size=3,
+        blocks=None,
+        warmup=9,
+    ),
+    "phases after the last barrier": case(
+        small_gpu(),
+        kernel(LOAD, Conditional(then=[SFU, LOAD], warps=(0, 2)), BARRIER, Loop(body=[ALU, SFU], trips=None)),
+        size=3,
+        blocks=None,
+        warmup=9,
+    ),
     "fixed, slow": case(small_gpu(sms=2, memory=SLOW), k.mix(1), blocks=None, seats=4),
     "a window that ends after the grid": case(small_gpu(sms=2), COPY, blocks=5, warmup=30, cycles=5000),
     "a window that ends soon after the grid": case(small_gpu(), COPY, blocks=2, cycles=250),

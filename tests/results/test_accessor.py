@@ -43,5 +43,5 @@ def test_needed_warps(results):
 
 
 def test_unknown_variables_are_named(results):
-    with pytest.raises(ValueError, match="name = 'bandwith': must be one of cycles, instructions"):
+    with pytest.raises(ValueError, match="name = 'bandwith': must be one of cycles, warmup_cycles"):
         results.warpsim.interval("bandwith")

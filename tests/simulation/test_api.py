@@ -18,7 +18,8 @@ BARRIER = Instruction("barrier")
 def test_dataset_carries_names_units_and_provenance() -> None:
     ds = ws.simulate(KEPLER, ws.kernels.mix(32), warps=16, replicates=2, **SHORT)
     assert set(ds.data_vars) == {
-        "cycles", "instructions", "ipc", "throughput", "bandwidth", "memory_latency", "memory_latency_quantile", "warp_latency",
+        "cycles", "warmup_cycles", "warp_iterations",
+        "instructions", "ipc", "throughput", "bandwidth", "memory_latency", "memory_latency_quantile", "warp_latency",
         "occupancy", "occupancy_max", "occupancy_fraction", "warp_cycles", "scheduler_cycles", "peak_fraction",
     }  # fmt: skip
     for name in ds.variables:

@@ -11,10 +11,13 @@ import pytest
 
 from warpsim.engine.state import COARSE_BINS, COARSE_WIDTH, FINE_BINS
 from warpsim.hardware.gpu import load_gpu
+from warpsim.kernels import mix
 from warpsim.results import schema
 from warpsim.simulation.counters import Counts, occupancy_changes, variables
+from warpsim.simulation.point import make_point
 
 KEPLER = load_gpu("kepler")  # 4 schedulers per SM
+POINT = make_point(KEPLER, mix(alpha=6), warps=2, warmup=30)
 
 
 def histogram(**loads: int) -> np.ndarray:
@@ -31,7 +34,7 @@ COUNTS = Counts(
     asked_bytes=6400.0,
     moved_bytes=6400.0,
     unit_use=[0.25, 0.5],
-    warp_cycles=np.arange(9),
+    warp_cycles=np.arange(9) + 40,
     issue_cycles=300,
     busy_cycles=60,
     occupancy=np.array([0, 50, 150]),
@@ -44,7 +47,7 @@ COUNTS = Counts(
 
 def test_variables() -> None:
     """Two SMs in 100 cycles: 200 SM-cycles and 800 scheduler-cycles."""
-    result = variables(COUNTS, KEPLER, 2)
+    result = variables(COUNTS, POINT, 2)
     assert set(result) == {variable.name for variable in schema.VARIABLES}
     ops = list(schema.result_ops([KEPLER]))
     assert result["ipc"][ops.index("alu")] == 300 / 200
@@ -53,6 +56,8 @@ def test_variables() -> None:
     assert result["warp_latency"] == 250
     assert result["occupancy"] == (1 * 50 + 2 * 150) / 200
     assert result["occupancy_max"] == 2
+    assert result["warmup_cycles"] == 30
+    assert result["warp_iterations"] == 350 / 7 / (np.sum(np.arange(9) + 40) / 100)  # groups of 7 by resident warps
     assert result["scheduler_cycles"].tolist() == [300, 60, 800 - 360]
     assert result["bandwidth"] == pytest.approx(64 * KEPLER.clock_ghz * KEPLER.sms / 2)
     peak = 64 * KEPLER.clock_ghz * KEPLER.sms / 2 / KEPLER.memory.bandwidth_gbs
@@ -61,7 +66,7 @@ def test_variables() -> None:
 
 def test_peak_fraction_is_the_largest_use() -> None:
     busy = replace(COUNTS, unit_use=[0.25, 0.99], moved_bytes=0.0)
-    assert variables(busy, KEPLER, 2)["peak_fraction"] == 0.99
+    assert variables(busy, POINT, 2)["peak_fraction"] == 0.99
 
 
 @pytest.mark.parametrize(
@@ -76,13 +81,13 @@ def test_peak_fraction_is_the_largest_use() -> None:
 def test_quantiles_of_latency(latencies: np.ndarray, quantiles: list[float]) -> None:
     """The smallest latency with at least this fraction of the loads at or below it."""
     assert schema.QUANTILES == (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-    result = variables(replace(COUNTS, latencies=latencies), KEPLER, 2)
+    result = variables(replace(COUNTS, latencies=latencies), POINT, 2)
     assert result["memory_latency_quantile"].tolist() == quantiles
 
 
 def test_without_loads_and_retired_warps_there_are_no_latencies() -> None:
     empty = replace(COUNTS, latencies=histogram(), latency_sum=0, retired=0, lifetime_sum=0)
-    result = variables(empty, KEPLER, 2)
+    result = variables(empty, POINT, 2)
     for name in ("memory_latency", "warp_latency", "memory_latency_quantile"):
         assert np.isnan(result[name]).all()
 

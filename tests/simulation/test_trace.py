@@ -12,6 +12,7 @@ from hypothesis import given
 
 import warpsim as ws
 from tests.support.strategies import Case, cases, examples, small_gpu
+from tests.support.whole_run import spreads
 from warpsim.reference import simulator as reference_simulator
 from warpsim.results import schema
 from warpsim.simulation.counters import caused_accounts, line_accounts, occupancy_changes, steps_issued
@@ -27,7 +28,8 @@ ALL = ws.Trace(occupancy=True, warps=True, issues=(0, 10_000), states=5)
 def run_case(case: Case, capacity: Capacity | None) -> Any:
     options = case.options
     named = {name: options[name] for name in ("scheduler", "memory", "sms")}
-    machine = with_seed(encode(case.gpu, case.kernel, case.launch, **named), options["seed"])
+    phases = spreads(case.launch, options["warmup"])
+    machine = with_seed(encode(case.gpu, case.kernel, case.launch, **named, phases=phases), options["seed"])
     try:
         return machine, *run_machine(machine, "random", options["warmup"], options["cycles"], capacity)
     except ValueError as error:  # a deadlock, or a grid that ends within the warm-up

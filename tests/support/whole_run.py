@@ -58,6 +58,11 @@ class WholeRun:
     end: int
 
 
+def spreads(launch: Launch, warmup: int) -> bool:
+    """Returns whether the warps of the deal start at random phases (docs/model.md, section 4)."""
+    return warmup > 0 and launch.blocks is None and not launch.persistent
+
+
 def whole_run(
     gpu: Gpu,
     kernel: Kernel,
@@ -81,7 +86,8 @@ def whole_run(
         ValueError: the grid ends within `warmup`.
     """
 
-    machine = with_seed(encode(gpu, kernel, launch, scheduler=scheduler, memory=memory, sms=sms), seed)
+    phases = spreads(launch, warmup)
+    machine = with_seed(encode(gpu, kernel, launch, scheduler=scheduler, memory=memory, sms=sms, phases=phases), seed)
     capacity = Capacity(issues=rows, lives=rows, changes=rows)
     state, _ = run_machine(machine, kernel.name, warmup, cycles, capacity)
     classes = list(gpu.ops)

@@ -10,9 +10,10 @@ import pytest
 from tests.support.small_plans import small_plan
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import Conditional, Instruction, Kernel, load_kernel, mix
+from warpsim.kernels.iteration import ipc_bound
 from warpsim.simulation.api import simulate_point
 from warpsim.simulation.point import make_point
-from warpsim.sweeps.cost import TILE_BYTES, TILE_SECONDS, ipc_bound, mean_seconds, point_bytes, point_seconds
+from warpsim.sweeps.cost import TILE_BYTES, TILE_SECONDS, mean_seconds, point_bytes, point_seconds
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.tile import empty_arrays
 

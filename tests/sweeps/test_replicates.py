@@ -154,7 +154,7 @@ def test_which_rules_extend_which():
         ({"least": 1}, ValueError, r"replicates.least = 1: must be an integer from 2"),
         ({"least": 8, "most": 4}, ValueError, r"replicates.most = 4: must be an integer from 8"),
         ({"most": 8.5}, TypeError, r"replicates.most = 8.5: must be an integer"),
-        ({"of": "valid"}, ValueError, r"replicates.of = 'valid': must be one of cycles, instructions, ipc, "),
+        ({"of": "valid"}, ValueError, r"replicates.of = 'valid': must be one of cycles, warmup_cycles, "),
         ({"atol": 1}, ValueError, r"replicates.atol: unknown; must be one of least, most, rtol, of"),
         ("many", TypeError, "replicates = 'many': must be an integer"),
     ],

@@ -95,7 +95,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def _page(point: Point, ds: xr.Dataset) -> str:
     """Returns the text that the command prints."""
-    window = "to the end of the grid" if point.finite else f"{counted(point.cycles, 'cycle')} after {point.warmup}"
+    warmup = "a derived warm-up" if point.warmup is None else point.warmup
+    window = "to the end of the grid" if point.finite else f"{counted(point.cycles, 'cycle')} after {warmup}"
     return "\n".join([
         f"{point.gpu.title}: {point.kernel.title or point.kernel.name}",
         f"{residency_text(point.launch)}, {point.scheduler}, memory {point.memory}; simulated: {window}, "

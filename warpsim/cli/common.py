@@ -127,7 +127,7 @@ def add_run_options(
         "replicates": f"number of replicates (default: {DEFAULTS['replicates']})",
         "seed": f"root seed of all random numbers (default: {DEFAULTS['seed']})",
         "sms": "simulate only N SMs, with echoes for the others (default: the whole chip)",
-        "warmup": f"cycles before counting starts (default: {DEFAULTS['warmup']})",
+        "warmup": "cycles before counting starts (default: derived from a pilot run)",
         "cycles": f"cycles that are counted (default: {DEFAULTS['cycles']})",
         **(texts or {}),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import Any
 
 from warpsim.cli.common import (
@@ -31,7 +32,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from warpsim.arguments import DeadlockError, InvalidPoint
-    from warpsim.results.schema import result_ops
+    from warpsim.results.schema import FEW_ITERATIONS, result_ops
+    from warpsim.results.statistics import SHORT_WINDOW
     from warpsim.simulation.api import simulate_point
     from warpsim.simulation.point import point_provenance
     from warpsim.views.summary import summary
@@ -48,11 +50,14 @@ def _run(options: argparse.Namespace) -> int:
         return DONE
     print(f"{point.gpu.title}: {point.kernel.title or point.kernel.name}")
     print(f"{residency_text(point.launch)}, {point.scheduler}, memory {point.memory}")
-    window = "to the end of the grid" if point.finite else f"{counted(point.cycles, 'cycle')} after {point.warmup}"
+    warmup = int(arrays["warmup_cycles"][0])
+    window = "to the end of the grid" if point.finite else f"{counted(point.cycles, 'cycle')} after {warmup}"
     print(f"{counted(point.sms or point.gpu.sms, 'SM')}, {window}, root seed {point.seed}")
     if point.replicates > 1:
         print(f"means of {point.replicates} replicates ± half the width of their 95 % intervals")
     print(f"\n{summary(arrays, ops)}")
+    if arrays["warp_iterations"].mean() < FEW_ITERATIONS:
+        print(f"\nwarning: {SHORT_WINDOW}", file=sys.stderr)
     return DONE
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from warpsim.cli.common import DONE, Commands, WorkError, add_plan, add_workers, new_command, request
+from warpsim.cli.common import DONE, Commands, WorkError, add_plan, add_workers, counted, new_command, request
 
 
 def add(commands: Commands) -> None:
@@ -28,6 +28,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from warpsim.results.statistics import SHORT_WINDOW, short_windows
     from warpsim.store.lease import BusyError, LeaseLostError
     from warpsim.sweeps.local import SweepError, WorkerError, sweep
     from warpsim.sweeps.plan import Plan
@@ -37,9 +38,13 @@ def _run(options: argparse.Namespace) -> int:
         chosen: dict[str, Any] = {"share": _share(options.share), "tiles": _tiles(options.tiles, len(plan.tiles()))}
         how: dict[str, Any] = {"workers": options.workers, "processes": options.processes, "dask": options.dask}
         try:
-            sweep(plan, options.out, **how, **chosen, extend=options.extend, progress=not options.quiet)
+            results = sweep(plan, options.out, **how, **chosen, extend=options.extend, progress=not options.quiet)
         except (SweepError, WorkerError, BusyError, LeaseLostError) as error:
             raise WorkError(str(error)) from None
+    if options.share == "1/1" and options.tiles is None:
+        few = int(short_windows(results).sum())
+        if few:
+            print(f"warning: {counted(few, 'point')}: {SHORT_WINDOW}", file=sys.stderr)
     return DONE
 
 

@@ -93,7 +93,7 @@ def start_blocks(machine, state, sm, end):
 
 @inline
 def start_block(machine, state, sm, seat, seat_number):
-    """Starts the block that has been assigned to a seat; its warps can issue at once."""
+    """Starts the block that has been assigned to a seat; its warps can issue at once, unless phases.py has placed them."""
     chip, now = machine.chip[0], seat.next_start
     seat.block = seat.next_block
     seat.next_start, seat.next_block = _NONE, _NONE
@@ -106,14 +106,17 @@ def start_block(machine, state, sm, seat, seat_number):
         warp.life, warp.start, warp.requested = _RUNNING, now, 0
         warp.last_return, warp.last_access_issue, warp.last_access = now, now, 0
         state.latest[at(index)] = wait_until(now, 0, 0)
-        warp.stream = stream_of(chip.seed, seat.block * chip.block_warps + warp_in_block)
         for register in range(chip.registers):
             state.registers[at(index * chip.registers + register)] = wait_until(NEVER_WRITTEN, 0, 0)
         for i in range(state.returns.shape[1]):
             state.returns[at(index), at(i)] = now
-        step = next_instruction(machine, state, index, np.int64(0))
-        warp.step = step
-        warp.wait = wait_until(now, step, _WAIT)
+        if chip.iteration == 0 or now > 0:
+            warp.stream = stream_of(chip.seed, seat.block * chip.block_warps + warp_in_block)
+            step = next_instruction(machine, state, index, np.int64(0))
+            warp.step = step
+            warp.wait = wait_until(now, step, _WAIT)
+        step = np.int64(warp.step)
+        waits(machine, state, chip.scheduler_of[at(slot)], step, now - 1, warp.wait)
         scheduler = state.schedulers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
         lane = at(chip.lane_of[at(slot)])
         scheduler.ops[lane], scheduler.delays[lane] = machine.program[at(step)].op, machine.program[at(step)].own_delay

@@ -138,6 +138,11 @@ CHIP = np.dtype(
         # Blocks
         ("block_launch", "i8"),  # cycles from the retirement of a block to the start of the next one
         ("blocks", "i8"),  # blocks of the grid; negative: an endless supply
+        # Phases of the warps of the deal
+        ("iteration", "i8"),  # cycles of one iteration of a warp alone; 0: all warps begin at the start of their programs
+        ("before_iteration", "i8"),  # cycles that a warp alone takes to its first iteration
+        ("by_block", "i8"),  # 1: all warps of a block have the same phase
+        ("barriers", "i8"),  # 1: the program has barriers
         # Lookahead, from `known_waits`
         ("window", "i8"),  # cycles for which no SM can affect another, 1..LONGEST_WINDOW
         ("span", "i8"),  # cycles for which schedulers of an SM affect each other through shared classes only, 1..window
@@ -209,6 +214,7 @@ STEP = np.dtype(
 
 DETAIL = np.dtype(
     [
+        ("alone", "i8"),  # cycles from its issue to the next issue of a warp that runs alone
         # Of a load or a store
         ("requests", "i8"),
         ("extra", "i8"),  # transactions beyond those of a coalesced access

@@ -6,6 +6,7 @@ every cycle, and a warp executes its kernel in the nested form. Numbers in paren
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
 from warpsim.kernels.costs import Costs, costs_on
+from warpsim.kernels.iteration import Iteration, iteration
 from warpsim.reference.memory import Flight, Memory
 from warpsim.reference.sm import POLICIES, Scheduler, Seat, Sm, Unit
 from warpsim.reference.warp import GAP, Step, Warp, Write
@@ -132,6 +134,8 @@ class Machine:
         self.next_block = 0
         self.launched: list[tuple[Sm, Warp]] = []
         self.window = window
+        endless = self.blocks is None and window.start > 0
+        self.phases = iteration(gpu, kernel, memory) if endless else None
         self.awaited: dict[Flight, tuple[Sm, Warp]] = {}  # accesses that have not been served, with the warps that wait for them
         self.known_costs: dict[str, Costs] = {}
         self.result = Result()
@@ -218,12 +222,23 @@ class Machine:
         if self.next_block == self.blocks:
             return
         size = self.launch.block_warps
+        draws_phase = t == 0 and self.phases is not None
         seat.block = [
-            Warp(self.next_block * size + i, i, seat.index * size + i, t, self.kernel, self.seed)
+            Warp(self.next_block * size + i, i, seat.index * size + i, t, self.kernel, self.seed, draws_phase=draws_phase)
             for i in range(size)
         ]
+        if draws_phase:
+            self.spread(seat.block, self.phases)
         self.launched += [(sm, warp) for warp in seat.block]
         self.next_block += 1
+
+    def spread(self, block: list[Warp], phases: Iteration) -> None:
+        """Puts the warps of a block that is dealt at cycle 0 into the middle of their programs."""
+        for warp in block:
+            phase = block[0].phase if phases.by_block else warp.phase
+            position = phases.before_cycles + math.floor(phase * phases.cycles)
+            follows = phases.barriers and warp is not block[0]
+            warp.pass_alone(position, phases.alone, block[0].barriers if follows else None)
 
     # One cycle of one SM (3)
 

@@ -6,7 +6,7 @@ Numbers in parentheses are sections of docs/model.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from warpsim.hardware.gpu import Gpu
@@ -101,18 +101,22 @@ class Write:
 class Warp:
     """A launched warp. It is resident from cycle `start` to cycle R, inclusive."""
 
-    def __init__(self, number: int, index: int, slot: int, start: int, kernel: Kernel, seed: int) -> None:
+    def __init__(
+        self, number: int, index: int, slot: int, start: int, kernel: Kernel, seed: int, *, draws_phase: bool = False
+    ) -> None:
         self.number = number  # in the grid: block number * block_warps + index
         self.index = index  # in the block
         self.slot = slot
         self.start = start
         self.stream = Stream.of_warp(seed, number)
+        self.phase = self.stream.uniform() if draws_phase else 0.0
         self.gap_end = start
         self.gap_state = "wait"
         self.writes: dict[str, Write] = {}
         self.loads: list[Flight] = []
         self.accesses: list[Flight] = []  # its loads, and its stores if it waits for them at its end
         self.last_issued = ""  # the place of its last instruction
+        self.barriers = 0  # passed before cycle 0
         self.barrier: str | None = None  # the place of the barrier at which it waits
         self.last_barrier = ""  # the place of its latest barrier
         self.barrier_passed = start - 1  # cycle of the last arrival at its latest barrier
@@ -123,6 +127,19 @@ class Warp:
         self.retired: int | None = None  # R
         self.program = walk(kernel.body, "body", self)
         self.next = next(self.program)
+
+    def pass_alone(self, position: int, alone: Mapping[str, int], barriers: int | None) -> None:
+        """Passes the instructions that the warp executes alone in `position` cycles, and just so many barriers if given (4)."""
+        passed = 0
+        while self.next.op != "exit":
+            at_last = barriers is not None and self.next.op == "barrier" and self.barriers >= barriers
+            if self.barriers >= (barriers or 0) and (passed >= position or at_last):
+                break
+            self.last_issued = self.next.place
+            self.barriers += self.next.op == "barrier"
+            passed += alone[self.next.place]
+            self.next = next(self.program)
+        self.gap_end = self.start + max(0, passed - position)
 
     def draw_trips(self, loop: Loop) -> int | None:
         """Returns the trip count of a loop; makes one draw if it is random (6). None: endless."""

@@ -18,8 +18,11 @@ from warpsim.units import OPS
 if TYPE_CHECKING:
     import xarray as xr
 
-SCHEMA_VERSION = 2
-"""Version of the store layout: names, dimensions and meanings. Stores with another version are rejected."""
+SCHEMA_VERSION = 3
+"""Version of the store layout: names, dimensions and meanings. Stores with another version are not written."""
+
+READABLE_VERSIONS = (2,)
+"""Earlier versions that can be read; variables that they lack are absent."""
 
 STATES = (
     "selected",
@@ -44,6 +47,9 @@ STATES = (
 
 SLOTS = ("issued", "busy", "idle")
 """Uses of a scheduler. Each scheduler-cycle has exactly one."""
+
+FEW_ITERATIONS = 10
+"""Iterations of a warp in the window of an endless run, below which a confidence interval is not to be relied on."""
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Probabilities of the reported quantiles of memory latency, as in V Table 6.6."""
@@ -83,6 +89,8 @@ class Variable:
 
 VARIABLES: tuple[Variable, ...] = (
     Variable("cycles", ("replicate",), "float64", "cycles", "cycles counted"),
+    Variable("warmup_cycles", ("replicate",), "float64", "cycles", "cycles before counting started"),
+    Variable("warp_iterations", ("replicate",), "float64", "1", "iterations of a warp in the window"),
     Variable("instructions", ("replicate", "op"), "float64", "instructions", "warp instructions issued"),
     Variable(
         "ipc", ("replicate", "op"), "float64", "instructions/cycle/SM", "warp instructions per cycle and SM"

@@ -59,7 +59,7 @@ def simulate(
     replicates: int = Point.replicates,
     seed: int = Point.seed,
     sms: int | None = Point.sms,
-    warmup: int = Point.warmup,
+    warmup: int | None = Point.warmup,
     cycles: int = Point.cycles,
     threads: int = 1,
     trace: Trace | None = None,
@@ -83,7 +83,8 @@ def simulate(
             replicate's number. The policy does not enter the hash, so policies are compared with common random numbers.
         seed: root of all randomness.
         sms: number of SMs to simulate, as a slice of the chip, with echoes for the others; left out: the whole chip.
-        warmup: cycles before counting starts.
+        warmup: cycles before counting starts; left out: derived from a pilot run by MSER-5 (docs/validity.md). With 0, all warps
+            begin their programs at cycle 0; otherwise they start at random phases (docs/model.md, section 4).
         cycles: cycles that are counted.
         threads: replicates that run at the same time. No number depends on it.
         trace: events to record. Adds the variables of `schema.TRACE_VARIABLES` that are asked for (docs/traces.md).
@@ -94,7 +95,8 @@ def simulate(
     Returns:
         A Dataset with dimension `replicate`, and `op`, `quantile`, `state`, `slot`, `warps`. Each variable has the attributes
         `units` and `long_name`; the Dataset has `source`, `history` and `provenance`, from which `from_provenance` repeats the
-        run. `warp_latency` is NaN where no warp retired in the window, as in an endless kernel.
+        run. `warp_latency` is NaN where no warp retired in the window, as in an endless kernel. Where `warp_iterations` is below
+        `schema.FEW_ITERATIONS`, the window is too short for a confidence interval.
 
     Raises:
         TypeError: an argument is of the wrong type.
@@ -114,7 +116,8 @@ def simulate(
         if trace is not None:
             raise ValueError("trace: must be left out with engine = 'reference', which records none")
         streams = point.streams()
-        arrays = _stacked([_run_reference(point, replicate_seed(streams, n)) for n in range(point.replicates)])
+        settled = _with_warmup(point, _encode(point), streams)
+        arrays = _stacked([_run_reference(settled, replicate_seed(streams, n)) for n in range(point.replicates)])
     elif trace is None:
         arrays = simulate_point(point, threads)
     else:
@@ -159,6 +162,7 @@ def simulate_point(
     """
     base = point.streams() if streams is None else streams
     unseeded = _encode(point)
+    point = _with_warmup(point, unseeded, base, pause)
 
     def one(replicate: int, pause: Pause | None) -> Arrays:
         machine, state, _ = _run(point, unseeded, replicate_seed(base, replicate), check=check, pause=pause)
@@ -184,8 +188,20 @@ def compile_engine(points: Iterable[Point]) -> None:
             simulate_point(replace(point, kernel=as_kernel("add_chain"), launch=endless, **short))
 
 
+def settled(point: Point, streams: bytes | None = None, *, pause: Pause | None = None) -> tuple[Point, bytes]:
+    """Returns the point with its warm-up, derived by a pilot run if it is not given, and its streams, which do not change.
+
+    Whoever calls `simulate_point` several times for one point calls this once.
+
+    Raises:
+        DeadlockError: warps wait at different barriers.
+    """
+    base = point.streams() if streams is None else streams
+    return (point if point.warmup is not None else _with_warmup(point, _encode(point), base, pause)), base
+
+
 def simulate_replicate(point: Point, seed: int) -> Arrays:
-    """Runs one replicate of a point by its 64-bit seed; the arrays have no dimension `replicate`.
+    """Runs one replicate of a point, whose warm-up is given, by its 64-bit seed; the arrays have no dimension `replicate`.
 
     Raises:
         DeadlockError: warps wait at different barriers.
@@ -210,6 +226,7 @@ def trace_point(point: Point, trace: Trace, threads: int = 1) -> tuple[Arrays, d
     if not isinstance(trace, Trace):
         raise TypeError(f"trace = {trace!r}: must be a Trace, or None")
     base, unseeded = point.streams(), _encode(point)
+    point = _with_warmup(point, unseeded, base)
     chip = unseeded.chip[0]
     size = RunSize(
         replicates=point.replicates, sms=int(chip.sms), schedulers=int(chip.schedulers), issue_width=int(chip.issue_width),
@@ -260,6 +277,18 @@ def _stacked(results: Sequence[Arrays]) -> Arrays:
     return {name: np.stack([result[name] for result in results]) for name in results[0]}
 
 
+def _with_warmup(point: Point, unseeded: Machine, streams: bytes, pause: Pause | None = None) -> Point:
+    if point.warmup is not None:
+        return point
+    from warpsim.simulation.encode import with_seed
+    from warpsim.simulation.warmup import derived_warmup
+
+    def machine_of(replicate: int) -> Machine:
+        return with_seed(unseeded, replicate_seed(streams, replicate))
+
+    return replace(point, warmup=derived_warmup(point, machine_of, pause=pause))
+
+
 def _run(
     point: Point,
     unseeded: Machine,
@@ -271,6 +300,7 @@ def _run(
 ) -> tuple[Machine, State, Bins | None]:
     from warpsim.simulation.encode import with_seed
 
+    assert point.warmup is not None
     machine = with_seed(unseeded, seed)
     cycles = None if point.finite else point.cycles
     began = time.perf_counter()
@@ -283,21 +313,25 @@ def _run(
 
 
 def _variables(point: Point, machine: Machine, state: State) -> Arrays:
-    return variables(engine_counts(machine, state, point.gpu, point.warmup), point.gpu, int(machine.chip[0].sms))
+    assert point.warmup is not None
+    return variables(engine_counts(machine, state, point.gpu, point.warmup), point, int(machine.chip[0].sms))
 
 
 def _encode(point: Point) -> Machine:
     from warpsim.simulation.encode import encode
 
-    return encode(point.gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, sms=point.sms)
+    return encode(
+        point.gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, sms=point.sms, phases=point.spread
+    )
 
 
 def _run_reference(point: Point, seed: int) -> Arrays:
     """Runs one replicate on the reference machine."""
+    assert point.warmup is not None
     cycles = None if point.finite else point.cycles
     result = reference.simulate(
         point.gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, seed=seed, warmup=point.warmup,
         cycles=cycles, sms=point.sms, max_cycles=MAX_CYCLES,
     )  # fmt: skip
     sms = point.gpu.sms if point.sms is None else point.sms
-    return variables(reference_counts(result, point.gpu, point.launch, sms, point.warmup), point.gpu, sms)
+    return variables(reference_counts(result, point.gpu, point.launch, sms, point.warmup), point, sms)

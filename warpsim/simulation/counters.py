@@ -11,11 +11,15 @@ from numpy.typing import NDArray
 from warpsim import units
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
+from warpsim.kernels.iteration import iteration_instructions
 from warpsim.reference.simulator import Result
 from warpsim.results import schema
 
 if TYPE_CHECKING:
     from warpsim.engine.state import Machine, State
+    from warpsim.simulation.point import Point
+
+_NAN = float("nan")
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,9 @@ class Counts:
     lifetime_sum: int
 
 
-def variables(counts: Counts, gpu: Gpu, sms: int) -> dict[str, NDArray[np.float64]]:
+def variables(counts: Counts, point: Point, sms: int) -> dict[str, NDArray[np.float64]]:
     """Computes the variables of one replicate: variable of `schema.VARIABLES` -> array of its own dimensions."""
-    cycles = counts.cycles
+    cycles, gpu = counts.cycles, point.gpu
     sm_cycles, share, clock = sms * cycles, sms / gpu.sms, gpu.clock_ghz
     schedulers = sm_cycles * gpu.sm.schedulers
     instructions = np.array([counts.instructions[op] for op in schema.result_ops([gpu])], float)
@@ -65,6 +69,8 @@ def variables(counts: Counts, gpu: Gpu, sms: int) -> dict[str, NDArray[np.float6
     moved = counts.moved_bytes / cycles / (units.gbs_to_bytes_per_cycle(gpu.memory.bandwidth_gbs, clock) * share)
     values: dict[str, Any] = {
         "cycles": cycles,
+        "warmup_cycles": point.warmup,
+        "warp_iterations": _NAN if point.finite else _iterations(counts, point),
         "instructions": instructions,
         "ipc": instructions / sm_cycles,
         "throughput": units.WARP_LANES * instructions / sm_cycles,
@@ -80,6 +86,12 @@ def variables(counts: Counts, gpu: Gpu, sms: int) -> dict[str, NDArray[np.float6
         "peak_fraction": max(moved, (issued + busy) / schedulers, *counts.unit_use),
     }
     return {name: np.asarray(value, dtype=float) for name, value in values.items()}
+
+
+def _iterations(counts: Counts, point: Point) -> float:
+    """Returns how many iterations of the kernel a warp slot executed in the window, on average over the resident warps."""
+    resident = float(counts.warp_cycles.sum()) / counts.cycles
+    return _ratio(sum(counts.instructions.values()), resident * iteration_instructions(point.kernel))
 
 
 def engine_counts(machine: Machine, state: State, gpu: Gpu, warmup: int) -> Counts:

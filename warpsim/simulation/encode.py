@@ -30,6 +30,7 @@ from warpsim.hardware.memo import kept_by_object
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.access import Transactions
 from warpsim.kernels.costs import costs_on
+from warpsim.kernels.iteration import Iteration, iteration, places
 from warpsim.kernels.program import Instruction, Kernel
 from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.kernels.steps import flatten
@@ -54,7 +55,9 @@ _STATES_OF_PIPES = {  # pipe -> states of a warp whose unit does not accept, tha
 }
 
 
-def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: str, sms: int | None = None) -> Machine:
+def encode(
+    gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: str, sms: int | None = None, phases: bool = False
+) -> Machine:
     """Encodes one chip with one program; `with_seed` makes the result ready to run.
 
     Args:
@@ -64,6 +67,7 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         scheduler: scheduling policy, one of `point.POLICIES`.
         memory: memory model, one of `point.MEMORY_MODELS`.
         sms: number of SMs of the slice (docs/model.md, section 1); None: the whole chip.
+        phases: whether the warps of the deal are spread over an iteration (section 4), as in an endless run.
 
     Raises:
         InvalidPoint: the chip lacks an operation class or a cache latency that the kernel needs.
@@ -93,7 +97,7 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         steps.append((kind, op, step.dst, first, len(operands), *timing, 0, 0, -1, 0, 0, 0, 0, step.dst, 0, 0, 0, 0, (0, 0)))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
-        details.append((*access, *branch, step.loop, *step.trips))
+        details.append((0, *access, *branch, step.loop, *step.trips))
     quantiles, loads = _latencies(gpu, memory)
     # The fields of a plain array of records are read several times as fast; the engine names them as attributes.
     records: dict[str, Any] = {
@@ -111,9 +115,20 @@ def encode(gpu: Gpu, kernel: Kernel, launch: Launch, *, scheduler: str, memory: 
         loads=loads,
         loops=program.loops,
     )
+    if phases:
+        _spread(machine, iteration(gpu, kernel, memory), kernel)
     precompute_waits(machine, {step.target for step in program.steps})
     refusing = precompute_lookahead(machine)
     return machine._replace(refusing=refusing, **{name: array.view(np.recarray) for name, array in records.items()})
+
+
+def _spread(machine: Machine, repeated: Iteration, kernel: Kernel) -> None:
+    """Fills in the fields about the phases of the warps of the deal."""
+    chip = machine.chip[0]
+    chip.iteration, chip.before_iteration = repeated.cycles, repeated.before_cycles
+    chip.by_block, chip.barriers = repeated.by_block, repeated.barriers
+    alone = [repeated.alone[place] for place in places(kernel)]
+    machine.details.alone[machine.program.kind < Kind.LOOP_BEGIN] = alone
 
 
 def with_seed(machine: Machine, seed: int) -> Machine:

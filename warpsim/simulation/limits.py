@@ -19,6 +19,7 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.access import transactions
 from warpsim.kernels.program import Instruction, Kernel, Loop, walk
 from warpsim.kernels.statements import MEMORY_OPS, Statement
+from warpsim.simulation.pilot import longest_warmup
 
 if TYPE_CHECKING:
     from warpsim.simulation.point import Point
@@ -132,7 +133,7 @@ def _check_memory(point: Point) -> None:
             f"{where} could wait {wait:.2g} cycles for the memory: must be at most {MAX_WAIT:.0e}; give the chip a limit of "
             f"accesses in flight (memory.{slowest}s_per_sm) or more bandwidth, or simulate fewer cycles"
         )
-    end = MAX_CYCLES if point.finite else point.warmup + point.cycles
+    end = MAX_CYCLES if point.finite else _end(point)
     if flying["load"] * (end + wait) > _MAX_SUM:
         raise ValueError(
             f"load of {point.kernel.name}: up to {flying['load']} in flight on {gpu.name}: their latencies could add up to more "
@@ -161,9 +162,14 @@ def _most_in_flight(point: Point, op: str) -> int:
         assert blocks is not None
         limits.append(blocks * launch.block_warps * executions(point.kernel.body, max)[op])
     else:
-        issues = gpu.sm.schedulers * gpu.issue.width * (-(-(point.warmup + point.cycles) // gpu.issue.interval_cycles))
+        issues = gpu.sm.schedulers * gpu.issue.width * (-(-_end(point) // gpu.issue.interval_cycles))
         limits.append(issues)
     return min(limit for limit in limits if limit is not None)
+
+
+def _end(point: Point) -> int:
+    """Returns the cycle at which an endless run ends, at the latest."""
+    return (longest_warmup(point) if point.warmup is None else point.warmup) + point.cycles
 
 
 def executions(statements: Iterable[Statement], choose: Callable[[int, int], int]) -> Counter[str]:

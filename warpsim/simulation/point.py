@@ -44,7 +44,8 @@ class Point:
         replicates: number of independent repetitions.
         seed: root of all randomness.
         sms: number of simulated SMs; None: the whole chip.
-        warmup: cycles before counting starts; 0 where a grid runs to its end.
+        warmup: cycles before counting starts; None: derived from the run (`warpsim.simulation.warmup`); 0 where a grid runs
+            to its end.
         cycles: cycles that are counted.
     """
 
@@ -56,13 +57,18 @@ class Point:
     replicates: int = 1
     seed: int = 2016
     sms: int | None = None
-    warmup: int = 20_000
+    warmup: int | None = None
     cycles: int = 100_000
 
     @property
     def finite(self) -> bool:
         """Whether the grid ends, so that it runs to completion."""
         return self.launch.blocks is not None or self.launch.persistent
+
+    @property
+    def spread(self) -> bool:
+        """Whether the warps of the deal start at random phases (docs/model.md, section 4)."""
+        return not self.finite and self.warmup != 0
 
     def identity(self) -> dict[str, Any]:
         """Returns the parameters that determine the random numbers: all that the simulation reads, except the policy."""
@@ -119,7 +125,7 @@ def make_point(
         replicates=integer("replicates", point.replicates, 1, MAX_REPLICATES),
         seed=integer("seed", point.seed, 0, MAX_SEED),
         sms=None if point.sms is None else integer("sms", point.sms, 1, gpu.sms),
-        warmup=0 if point.finite else integer("warmup", point.warmup, 0, MAX_CYCLES),
+        warmup=0 if point.finite else None if point.warmup is None else integer("warmup", point.warmup, 0, MAX_CYCLES),
         cycles=integer("cycles", point.cycles, 1, MAX_CYCLES),
     )
     check_limits(point)

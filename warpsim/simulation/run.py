@@ -147,6 +147,7 @@ def run_machine(
     """
     from warpsim.engine.check import verify
     from warpsim.engine.chip import begin_counting, end_counting
+    from warpsim.engine.phases import spread
     from warpsim.engine.state import Outcome, allocate
 
     announce_compilation()
@@ -157,6 +158,8 @@ def run_machine(
     marks = {warmup, end, *(capacity.issue_window if capacity.issues else ())}
     now, outcome, cycles_in_slice = 0, int(Outcome.STOPPED), _FIRST_SLICE
     with np.errstate(over="ignore"):  # 64-bit arithmetic wraps around on purpose, also without compilation
+        if machine.chip[0].iteration > 0:
+            spread(machine, state)
         while outcome == Outcome.STOPPED and now < end:
             if now == warmup:
                 begin_counting(machine, state, now)

@@ -85,7 +85,7 @@ def _damage(store: Store, index: int) -> Damage | None:
     path, record = str(store.path), store.log.key(DONE, index)
     if index not in store.log.records(DONE, [index]):
         return Damage(path, record, "cannot be read", index)
-    for declared in SWEEP_VARIABLES:
+    for declared in (declared for declared in SWEEP_VARIABLES if declared.name in store.arrays):
         array = store.arrays[declared.name]
         for key, part in _chunks(store, index, declared.name, array.shape[len(store.grid.axes) :]):
             if not store.place.exists(key):

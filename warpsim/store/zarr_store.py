@@ -34,7 +34,7 @@ from zarr.core.metadata import ArrayV3Metadata
 import warpsim.results.accessor  # noqa: F401  # registers `ds.warpsim`
 from warpsim.arguments import shortened
 from warpsim.results.provenance import Provenance, read_call
-from warpsim.results.schema import SCHEMA_VERSION, SWEEP_VARIABLES, VALID, build_dataset
+from warpsim.results.schema import READABLE_VERSIONS, SCHEMA_VERSION, SWEEP_VARIABLES, VALID, build_dataset
 from warpsim.store.grid import Layout, TileGrid
 from warpsim.store.inventory import ROOT, encoded, folder_files, wrong_files
 from warpsim.store.lease import LAYOUT
@@ -160,7 +160,7 @@ def open_store(path: str | os.PathLike[str], *, read_only: bool = False) -> Stor
         ) from None
     if version is None:
         _check_files(place)
-    _check_version(place.path, version, source)
+    _check_version(place.path, version, source, read_only=read_only)
     _check_files(place)
     try:
         return _opened(place, group)
@@ -172,8 +172,10 @@ def open_store(path: str | os.PathLike[str], *, read_only: bool = False) -> Stor
 
 
 def _opened(place: Folder | Remote, group: zarr.Group) -> Store:
+    version = group.attrs.get(_VERSION)
+    held = [declared for declared in SWEEP_VARIABLES if version == SCHEMA_VERSION or declared.name in group]
     arrays = {
-        declared.name: _array(group, declared.name).with_config({"write_empty_chunks": True}) for declared in SWEEP_VARIABLES
+        declared.name: _array(group, declared.name).with_config({"write_empty_chunks": True}) for declared in held
     }
     valid = arrays[VALID.name]
     grid = TileGrid(_dims(valid), valid.shape, valid.chunks)
@@ -185,7 +187,7 @@ def _opened(place: Folder | Remote, group: zarr.Group) -> Store:
         length = array.shape[0] if len(array.shape) == 1 else -1
         if not 0 <= length == lengths.setdefault(name, length) <= MAX_POINTS or array.chunks[0] > MAX_POINTS:
             raise StoreError(f"{place.path}: {name} has shape {array.shape}: must be the labels of {lengths[name]} values")
-    for declared in SWEEP_VARIABLES:
+    for declared in held:
         array = arrays[declared.name]
         chunks = array.chunks[: len(grid.axes)]  # tiles that share a chunk would overwrite each other
         if _dims(array) != (*grid.axes, *declared.dims) or chunks != grid.shape:
@@ -217,10 +219,10 @@ def _check_files(place: Folder | Remote) -> None:
         raise StoreError(f"{place.path}: the file {key} {what}{more}; {remedy}")
 
 
-def _check_version(path: Path | str, version: Any, source: Any) -> None:
+def _check_version(path: Path | str, version: Any, source: Any, *, read_only: bool) -> None:
     if version is None:
         raise StoreError(f"{path}: exists, but is not a warpsim store; it was not changed (no attribute {_VERSION})")
-    if version != SCHEMA_VERSION:
+    if version != SCHEMA_VERSION and not (read_only and version in READABLE_VERSIONS):
         older = isinstance(version, int) and version < SCHEMA_VERSION
         raise StoreError(
             f"{path}: has schema version {version}, written by {source}; this version of warpsim reads and writes schema version "
@@ -246,7 +248,7 @@ def open_results(path: str | os.PathLike[str]) -> xr.Dataset:
         reason = f"{type(error).__name__}: {shortened(error)}"
         raise StoreError(f"{store.path}: its metadata or labels cannot be read ({reason})") from None
     dataset.attrs["provenance"] = Provenance(dataset.attrs.get("provenance", ""))
-    return dataset[[declared.name for declared in SWEEP_VARIABLES]]
+    return dataset[list(store.arrays)]
 
 
 def write_tile(

@@ -12,13 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from warpsim.arguments import InvalidPoint
-from warpsim.hardware.gpu import Gpu
-from warpsim.kernels import Kernel, Loop
-from warpsim.kernels.program import Statement, expected_ops
+from warpsim.kernels.iteration import ipc_bound
 from warpsim.results.schema import SWEEP_VARIABLES, result_coordinates
+from warpsim.simulation.pilot import batch_cycles, pilot_batches, pilots
 from warpsim.simulation.point import Point
 from warpsim.sweeps.space import BuildCache, Space
-from warpsim.units import WARP_LANES
 
 TILE_SECONDS = 60.0
 """Intended time of a tile in a large sweep: short enough to lose little at an interruption, long enough to keep tiles few."""
@@ -35,35 +33,26 @@ The engine alone takes some 12 to 30 ns for an instruction of the mix at alpha =
 SM_CYCLE_SECONDS, INSTRUCTION_SECONDS = 2e-9, 20e-9
 """Time of the engine for one cycle of one SM, and for one instruction."""
 
+TYPICAL_BATCHES = 10
+"""Batches of a derived warm-up, typically."""
+
 _SAMPLE = 64
 """Points whose costs are averaged."""
 
 
 def point_seconds(point: Point) -> float:
     """Estimates the time of a point on one core, in seconds."""
-    cycles = (point.warmup + point.cycles) * (point.sms or point.gpu.sms)
+    sms = point.sms or point.gpu.sms
     warps = point.launch.block_warps * (point.launch.resident_blocks or 1)
-    engine = cycles * (SM_CYCLE_SECONDS + INSTRUCTION_SECONDS * ipc_bound(point.gpu, point.kernel, warps))
-    return POINT_SECONDS + point.replicates * (REPLICATE_SECONDS + engine)
+    cycle = sms * (SM_CYCLE_SECONDS + INSTRUCTION_SECONDS * ipc_bound(point.gpu, point.kernel, warps))
+    pilot = 0 if point.warmup is not None else pilots(point) * pilot_batches(point) * batch_cycles(point)
+    replicate = REPLICATE_SECONDS + (expected_warmup(point) + point.cycles) * cycle
+    return POINT_SECONDS + pilot * cycle + point.replicates * replicate
 
 
-def ipc_bound(gpu: Gpu, kernel: Kernel, warps: int) -> float:
-    """Returns an approximate upper bound on the instructions per cycle and SM of a kernel at an occupancy in warps per SM."""
-    weights: dict[str, float] = {}
-    for op, times in expected_ops(_steady_part(kernel)):
-        weights[op] = weights.get(op, 0.0) + times
-    total = sum(weights.values())
-    latency, bounds = 0.0, [gpu.issue_ipc * gpu.issue.width]
-    for op, times in weights.items():
-        share = times / total
-        if not share or op not in gpu.ops:
-            continue
-        bounds.append(gpu.unit_ipc(op) / share)
-        latency += share * (gpu.memory.latency_cycles if op == "load" else max(1, gpu.ops[op].latency_cycles))
-    accesses = sum(weights.get(op, 0.0) for op in ("load", "store")) / total
-    if accesses:
-        bounds.append(gpu.bandwidth_bytes_per_cycle / gpu.sms / (4 * WARP_LANES * accesses))
-    return min([*bounds, warps / max(latency, 1.0)])
+def expected_warmup(point: Point) -> int:
+    """Returns the warm-up of a point; where it is derived from a pilot run, a guess."""
+    return TYPICAL_BATCHES * batch_cycles(point) if point.warmup is None else point.warmup
 
 
 def tile_points(space: Space) -> int:
@@ -90,9 +79,3 @@ def point_bytes(space: Space) -> int:
     return sum(
         np.dtype(declared.dtype).itemsize * int(np.prod([lengths[dim] for dim in declared.dims])) for declared in SWEEP_VARIABLES
     )
-
-
-def _steady_part(kernel: Kernel) -> tuple[Statement, ...]:
-    """Returns the endless loop in which a warp spends its time; without one, the whole program."""
-    last = kernel.body[-1]
-    return last.body if isinstance(last, Loop) and last.trips is None else kernel.body

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,11 @@ from warpsim.arguments import InvalidPoint
 from warpsim.results.schema import SWEEP_VARIABLES
 from warpsim.simulation.api import compile_engine
 from warpsim.simulation.point import Point
-from warpsim.sweeps.cost import point_bytes, point_seconds
+from warpsim.sweeps.cost import expected_warmup, point_bytes, point_seconds
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.replicates import replicated
 from warpsim.sweeps.space import BuildCache, Space
-from warpsim.sweeps.tile import simulate_replicates
+from warpsim.sweeps.tile import replicate_runner
 
 _EXAMINED = 1000
 """Points whose cost is estimated from their settings, at most."""
@@ -79,7 +78,7 @@ def estimate(plan: Plan, seconds: float = 5.0) -> Estimate:
         short = _shortened(point, plan.replicates.least, seconds / 10)
         shortened |= short.cycles < point.cycles
         began = time.thread_time()  # CPU time, which other work on the machine hardly changes
-        results = replicated(partial(simulate_replicates, short, plan.streams(position)), plan.replicates)
+        results = replicated(replicate_runner(short, plan.streams(position)), plan.replicates)
         measured += time.thread_time() - began
         numbers.append(len(results["cycles"]))
         expected += point_seconds(replace(short, replicates=numbers[-1]))
@@ -125,7 +124,7 @@ def _shortened(point: Point, replicates: int, seconds: float) -> Point:
     part = seconds / point_seconds(replace(point, replicates=replicates))
     if part >= 1.0:
         return point
-    return replace(point, warmup=int(point.warmup * part), cycles=max(1, int(point.cycles * part)))
+    return replace(point, warmup=int(expected_warmup(point) * part), cycles=max(1, int(point.cycles * part)))
 
 
 def _sizes(results: Any, replicates: int) -> tuple[int, int]:

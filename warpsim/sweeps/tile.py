@@ -6,7 +6,7 @@ import pickle
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from warpsim.arguments import InvalidPoint
 from warpsim.results.schema import SWEEP_VARIABLES, VALID, result_ops
-from warpsim.simulation.api import simulate_point
+from warpsim.simulation.api import settled, simulate_point
 from warpsim.simulation.point import Point
 from warpsim.store.extend import earlier_results
 from warpsim.store.lease import LeaseLostError
 from warpsim.store.zarr_store import Store, is_done, mark_failed, open_store, write_tile
 from warpsim.sweeps.plan import Plan
-from warpsim.sweeps.replicates import replicated
+from warpsim.sweeps.replicates import Results, replicated
 from warpsim.sweeps.space import BuildCache, Space
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -108,7 +108,7 @@ def run_tile(
                 columns_of[ops] = [plan.ops.index(op) for op in result_ops([point.gpu])]
             columns = columns_of[ops]
             before = None if earlier is None else _earlier_replicates(earlier, inside, columns)
-            simulate = partial(simulate_replicates, point, plan.streams(position), pause=before_point)
+            simulate = replicate_runner(point, plan.streams(position), before_point)
             _insert(arrays, inside, replicated(simulate, plan.replicates, before), columns)
         except InvalidPoint:
             continue
@@ -119,11 +119,22 @@ def run_tile(
     return arrays
 
 
-def simulate_replicates(
-    point: Point, streams: bytes | None, first: int, number: int, pause: Callable[[], None] | None = None
-) -> Arrays:
-    """Runs `number` replicates of a point from replicate `first` on; `streams` is what the seeds are hashed from."""
-    return simulate_point(replace(point, replicates=number), streams=streams, first=first, pause=pause)
+def replicate_runner(
+    point: Point, streams: bytes | None, pause: Callable[[], None] | None = None
+) -> Callable[[int, int], Results]:
+    """Returns a function (first, number) that runs `number` replicates of a point from replicate `first` on.
+
+    The warm-up is derived when the function is first called. `streams` is what the seeds are hashed from.
+    """
+    known: list[tuple[Point, bytes]] = []
+
+    def run(first: int, number: int) -> Results:
+        if not known:
+            known.append(settled(point, streams, pause=pause))
+        with_warmup, base = known[0]
+        return simulate_point(replace(with_warmup, replicates=number), streams=base, first=first, pause=pause)
+
+    return run
 
 
 def complete_tile(plan: Plan, store: Store, tile: int, before_point: Callable[[], None] | None = None) -> TileOutcome:

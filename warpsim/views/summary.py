@@ -21,6 +21,7 @@ _SCALARS = (
     "occupancy",
     "occupancy_max",
     "cycles",
+    "warp_iterations",
 )
 _SHARES = {"warp_cycles": STATES, "scheduler_cycles": SLOTS}
 

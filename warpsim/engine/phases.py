@@ -1,0 +1,69 @@
+"""Where in their programs the warps of the deal are at cycle 0 of an endless run. docs/model.md, section 4, Phases."""
+
+import numpy as np
+
+from warpsim.engine.bits import at, wait_until
+from warpsim.engine.control import falls_through, next_instruction
+from warpsim.engine.jit import inline, jit
+from warpsim.engine.rng import advance, mix, stream_of, uniform
+from warpsim.engine.state import MAX_WARPS, Kind, WarpState
+
+_BARRIER, _BRANCH, _EXIT = int(Kind.BARRIER), int(Kind.BRANCH), int(Kind.EXIT)
+_WAIT = int(WarpState.WAIT)
+
+
+@jit
+def spread(machine, state):
+    """Puts the warps of all blocks of the deal into the middle of their programs: their streams, loops, steps and waits."""
+    chip = machine.chip[0]
+    for number in range(len(state.seats)):
+        seat = state.seats[at(number)]
+        first_slot = number % chip.seats * chip.block_warps
+        spread_block(machine, state, seat.next_block, number // chip.seats * MAX_WARPS + first_slot)
+
+
+@inline
+def spread_block(machine, state, block, first_index):
+    """Spreads the warps of one block, of which the first has a place among all warp slots of the chip."""
+    chip = machine.chip[0]
+    phase, barriers = 0.0, np.int64(0)
+    for warp_in_block in range(chip.block_warps):
+        index = np.int64(first_index + warp_in_block)
+        warp = state.warps[at(index)]
+        warp.stream = advance(stream_of(chip.seed, block * chip.block_warps + warp_in_block))
+        if warp_in_block == 0 or not chip.by_block:
+            phase = uniform(mix(warp.stream))
+        position = chip.before_iteration + np.int64(phase * chip.iteration)
+        follows = chip.barriers and warp_in_block > 0
+        met = pass_alone(machine, state, index, warp, warp_in_block, position, follows, barriers)
+        barriers = barriers if follows else met
+
+
+@inline
+def pass_alone(machine, state, index, warp, warp_in_block, position, follows, barriers):
+    """Has a warp pass what it executes alone in `position` cycles, and just so many barriers if it follows; returns how many."""
+    step = next_instruction(machine, state, index, np.int64(0))
+    last, passed, met = step, np.int64(0), np.int64(0)
+    while machine.program[at(step)].kind != _EXIT:
+        is_barrier = machine.program[at(step)].kind == _BARRIER
+        may_stop = passed >= position or (follows and is_barrier)
+        if may_stop and (met >= barriers or not follows):
+            break
+        last = step
+        passed += machine.details[at(step)].alone
+        met += is_barrier
+        step = after(machine, state, index, warp, warp_in_block, step)
+    warp.step = step
+    warp.wait = wait_until(max(passed - position, 0), last, _WAIT)
+    return met
+
+
+@inline
+def after(machine, state, index, warp, warp_in_block, step):
+    """Returns the instruction to which a warp comes after a step; it draws what that takes."""
+    following = step + 1
+    if machine.program[at(step)].kind == _BRANCH:
+        detail = machine.details[at(step)]
+        if not falls_through(warp, detail, warp_in_block):
+            following = detail.target
+    return next_instruction(machine, state, index, following)

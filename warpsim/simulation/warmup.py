@@ -1,0 +1,67 @@
+"""The warm-up of a steady run where the user gives none: from pilot runs, by MSER-5 (White 1997), in iterations of the kernel.
+
+Pilots are replicates of their own from cycle 0 on, so that the warm-up does not depend on what is counted; where a point has few
+SMs, several pilots are added up. An observation covers a fifth of an iteration under load, so that a batch of five, of which
+MSER-5 takes the means, covers an iteration. The rule leaves out the first d batches, where d minimizes the squared standard
+error of the mean of the rest. It is applied to the instructions and to the warp-cycles in each state, since slow transients, such
+as warps that drift towards or away from each other, show in a state long before they show in the throughput.
+
+MSER weighs the bias against the chance of the pilot. The mean over replicates has less chance, so the warm-up is MARGIN times
+d: a transient that decays exponentially, and has come down to the pilot's noise after d batches, is then negligible.
+
+The warm-up is the same for all replicates of a point, however many run, and in whatever order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsim.results import schema
+from warpsim.simulation.pilot import MARGIN, PILOT, batch_cycles, pilot_batches, pilots
+from warpsim.simulation.run import Capacity, run_machine
+
+if TYPE_CHECKING:
+    from warpsim.engine.state import Machine
+    from warpsim.simulation.point import Point
+
+LEAST_SHARE = 1e-3
+"""Share of the warp-cycles, at least, of a state whose series counts; those of rarer states are single events."""
+
+
+def mser(batches: NDArray[np.float64]) -> int:
+    """Returns the number of batches to leave out at the start of a series, 0 to half of them (MSER, White 1997).
+
+    Args:
+        batches: means or sums of equal batches; at least two.
+    """
+    number = len(batches)
+    rest = [batches[left_out:] for left_out in range(number // 2 + 1)]
+    return int(np.argmin([values.var() / len(values) for values in rest]))
+
+
+def derived_warmup(point: Point, machine_of: Callable[[int], Machine], *, pause: Callable[[], None] | None = None) -> int:
+    """Returns the warm-up of an endless run, in cycles: MARGIN times what MSER-5 leaves out, and one batch more.
+
+    Args:
+        point: the point.
+        machine_of: returns its machine with the seed of a replicate.
+        pause: called several times per second; an exception that it raises ends the pilot.
+
+    Raises:
+        DeadlockError: warps wait at different barriers.
+    """
+    batch, number = batch_cycles(point), pilot_batches(point)
+    counted = np.zeros((number, len(schema.STATES) + 1))
+    for pilot in range(pilots(point)):
+        machine = machine_of(PILOT - pilot)
+        _, bins = run_machine(machine, point.kernel.name, 0, number * batch, Capacity(bins=number), pause=pause)
+        assert bins is not None
+        totals = np.array([np.zeros_like(bins.totals[0]), *bins.totals])
+        counted += np.diff(totals, axis=0)[:, : counted.shape[1]]
+    states, instructions = counted[:, :-1], counted[:, -1]
+    frequent = states.sum(axis=0) > LEAST_SHARE * states.sum()
+    return (MARGIN * max(map(mser, [instructions, *states[:, frequent].T])) + 1) * batch
