@@ -92,7 +92,7 @@ def convoy(scheduler: str, warps: int) -> float:
     kepler["ops"]["load"] |= {"gap_cycles": 1}
     kepler["memory"] |= {"latency_cycles": 24, "pin_bandwidth_gbs": 1e9, "bandwidth_gbs": 1e9}
     gpu = Gpu.from_dict(kepler)
-    settings = {"scheduler": scheduler, "memory": "fixed", "warmup": 600, "cycles": 60_000}
+    settings = {"scheduler": scheduler, "memory": "fixed", "warmup": 0, "cycles": 60_000}  # the warps start together
     run = simulate_point(make_point(gpu, kernels.mix(4), warps=warps, block_warps=1, **settings))
     return float(run["ipc"][0, list(gpu.ops).index("alu")])
 

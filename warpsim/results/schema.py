@@ -48,7 +48,7 @@ STATES = (
 SLOTS = ("issued", "busy", "idle")
 """Uses of a scheduler. Each scheduler-cycle has exactly one."""
 
-FEW_ITERATIONS = 10
+FEW_ITERATIONS = 20
 """Iterations of a warp in the window of an endless run, below which a confidence interval is not to be relied on."""
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
