@@ -115,11 +115,12 @@ def encode(
         loads=loads,
         loops=program.loops,
     )
-    if phases:
-        _spread(machine, iteration(gpu, kernel, memory), kernel)
     precompute_waits(machine, {step.target for step in program.steps})
     refusing = precompute_lookahead(machine)
-    return machine._replace(refusing=refusing, **{name: array.view(np.recarray) for name, array in records.items()})
+    machine = machine._replace(refusing=refusing, **{name: array.view(np.recarray) for name, array in records.items()})
+    if phases:
+        _spread(machine, iteration(gpu, kernel, memory), kernel)
+    return machine
 
 
 def _spread(machine: Machine, repeated: Iteration, kernel: Kernel) -> None:
