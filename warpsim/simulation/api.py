@@ -184,7 +184,7 @@ def compile_engine(points: Iterable[Point]) -> None:
         if lanes not in done:
             done.add(lanes)
             endless = point.launch.model_copy(update={"blocks": None, "persistent": False})
-            short: dict[str, Any] = {"replicates": 1, "sms": 1, "warmup": 0, "cycles": 1}
+            short: dict[str, Any] = {"replicates": 1, "sms": 1, "warmup": 1, "cycles": 1}
             simulate_point(replace(point, kernel=as_kernel("add_chain"), launch=endless, **short))
 
 
