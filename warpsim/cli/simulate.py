@@ -33,7 +33,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     from warpsim.arguments import DeadlockError, InvalidPoint
     from warpsim.results.schema import FEW_ITERATIONS, result_ops
-    from warpsim.results.statistics import SHORT_WINDOW
+    from warpsim.results.windows import SHORT_WINDOW
     from warpsim.simulation.api import simulate_point
     from warpsim.simulation.point import point_provenance
     from warpsim.views.summary import summary

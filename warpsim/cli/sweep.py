@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.results.statistics import SHORT_WINDOW, short_windows
+    from warpsim.results.windows import SHORT_WINDOW, short_windows
     from warpsim.store.lease import BusyError, LeaseLostError
     from warpsim.sweeps.local import SweepError, WorkerError, sweep
     from warpsim.sweeps.plan import Plan

@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from warpsim.results.schema import FEW_ITERATIONS
-
 if TYPE_CHECKING:
     import xarray as xr
-
-SHORT_WINDOW = (
-    f"the window holds fewer than {FEW_ITERATIONS} iterations of a warp, too few for a confidence interval; count more cycles"
-)
-"""What is wrong with the results of `short_windows`."""
 
 LEVEL = 0.95
 """Default confidence level of an interval."""
@@ -54,15 +47,6 @@ def half_width(values: ArrayLike, level: float = LEVEL) -> NDArray[np.float64]:
     standard_error = np.sqrt(squares / freedom / np.maximum(count, 1))
     half: NDArray[np.float64] = stdtrit(freedom, (1.0 + level) / 2.0) * standard_error
     return half
-
-
-def short_windows(results: xr.Dataset) -> xr.DataArray:
-    """Returns at which points a window holds too few iterations of a warp for a confidence interval (`FEW_ITERATIONS`).
-
-    Finite grids are counted as a whole, so that this does not apply to them.
-    """
-    held = results["warp_iterations"]
-    return (held.mean("replicate") if "replicate" in held.dims else held) < FEW_ITERATIONS
 
 
 def mean(data: xr.DataArray, dim: str = "replicate") -> xr.DataArray:
