@@ -69,12 +69,15 @@ def test_registers_are_rounded_up_per_warp_or_per_block() -> None:
     """By the occupancy calculator.
 
     G80: 3 warps count as 4, and 4 x 32 x 9 = 1152 registers come to 1280 of 8192. Kepler: 33 x 32 = 1056 come
-    to 1280 for each of 4 warps, so that 65536 hold 12 blocks.
+    to 1280 for each warp, so that each of 4 sub-partitions of 16384 holds 12 warps: 12 blocks of 4, or 16 of 3.
+    Fermi: 1056 come to 1088, and each of 2 sub-partitions of 16384 holds 15 warps.
     """
     assert occupancy(load_gpu("g80"), Needs(9), 3).limits["registers"] == 6
     assert occupancy(load_gpu("kepler"), Needs(33), 4).limits["registers"] == 12
-    assert occupancy(load_gpu("kepler"), Needs(33), 3).limits["registers"] == 12  # 3 warps count as 4
-    assert occupancy(load_gpu("fermi"), Needs(33), 1).limits["registers"] == 32768 // (2 * 1088)
+    assert occupancy(load_gpu("kepler"), Needs(33), 3).limits["registers"] == 16
+    assert occupancy(load_gpu("fermi"), Needs(33), 1).limits["registers"] == 30
+    assert occupancy(load_gpu("maxwell"), Needs(255), 5).limits["registers"] == 1  # 5 warps of 8192 fit, and so would 8
+    assert occupancy(load_gpu("maxwell"), Needs(255), 9).limits["registers"] == 0  # 12 would not
 
 
 def test_limits_and_limiter() -> None:

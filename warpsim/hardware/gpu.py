@@ -55,9 +55,9 @@ Terms = Annotated[
 class Sm(StrictModel):
     """Resources of one SM, and the granularity of their allocation (V 2.11, 5.7).
 
-    The warps of a block are rounded up to `warp_granularity`. Then its registers are rounded up to
-    `register_granularity`, for each warp or for the whole block (`register_allocation`). Its shared memory plus
-    `shared_overhead_bytes` is rounded up to `shared_granularity_bytes`.
+    Registers are rounded up to `register_granularity`, for each warp or for the whole block (`register_allocation`). Those of
+    whole blocks are for warps rounded up to `warp_granularity`; those of warps belong to as many sub-partitions. Shared memory
+    plus `shared_overhead_bytes` is rounded up to `shared_granularity_bytes`.
     """
 
     schedulers: Annotated[int, Between(1, units.MAX_SCHEDULERS)]

@@ -84,12 +84,11 @@ def occupancy(gpu: Gpu, kernel: Resources, block_warps: int) -> Residency:
         raise TypeError(f"kernel = {kernel!r}: must be a Kernel, such as load_kernel returns")
     sm = gpu.sm
     block_warps = integer("block_warps", block_warps, 1, sm.max_block_warps, of=gpu.name)
-    registers = _block_registers(gpu, kernel.registers_per_thread, block_warps)
     shared = _round_up(kernel.shared_bytes_per_block + sm.shared_overhead_bytes, sm.shared_granularity_bytes)
     limits = {
         "warps": sm.max_warps // block_warps,
         "blocks": sm.max_blocks,
-        "registers": sm.registers // registers if registers else sm.max_blocks,
+        "registers": _blocks_by_registers(gpu, kernel.registers_per_thread, block_warps),
         "shared memory": sm.shared_bytes // shared if shared else sm.max_blocks,
     }
     if kernel.registers_per_thread > sm.max_registers_per_thread:
@@ -180,14 +179,23 @@ def resolve_launch(
     )
 
 
-def _block_registers(gpu: Gpu, registers_per_thread: int, block_warps: int) -> int:
-    """Returns the registers allocated for a block, rounded up to the granularity of the chip."""
+def _blocks_by_registers(gpu: Gpu, registers_per_thread: int, block_warps: int) -> int:
+    """Returns the blocks that the registers of an SM admit.
+
+    Registers that are allocated by the warp belong to sub-partitions, as many as `warp_granularity`. Each holds whole warps, and
+    the warps of a block are dealt among them. A block fits only if it would with its last round filled up (OC).
+    """
     sm = gpu.sm
-    warps = _round_up(block_warps, sm.warp_granularity)
+    dealt = _round_up(block_warps, sm.warp_granularity)
     per_warp = registers_per_thread * units.WARP_LANES
-    if sm.register_allocation == "warp":
-        return warps * _round_up(per_warp, sm.register_granularity)
-    return _round_up(warps * per_warp, sm.register_granularity)
+    if sm.register_allocation == "block":
+        block = _round_up(dealt * per_warp, sm.register_granularity)
+        return sm.registers // block if block else sm.max_blocks
+    per_warp = _round_up(per_warp, sm.register_granularity)
+    if not per_warp:
+        return sm.max_blocks
+    warps = sm.registers // sm.warp_granularity // per_warp * sm.warp_granularity
+    return warps // block_warps if dealt * per_warp <= sm.registers else 0
 
 
 def _smallest_block(gpu: Gpu, warps: int) -> int | None:
