@@ -1,10 +1,13 @@
 """Dependences follow the counters of the control fields, or the registers where there are none."""
 
+import pytest
+
 from tests.frontends.machine import function
+from warpsim.frontends import listings
 from warpsim.frontends.dependences import has_control_fields, waits_of
 from warpsim.frontends.flow import make_flow
 from warpsim.frontends.operands import read, written
-from warpsim.frontends.sass import MachineInstruction
+from warpsim.frontends.sass import MachineInstruction, parse_listing
 
 
 def waits(*rows, **options):
@@ -90,3 +93,35 @@ def test_results_and_sources_of_instructions():
     assert effects("SHFL.BFLY PT, R5, R4, 0x10, 0x1f") == ({"R5"}, {"R4"})
     assert effects("DFMA R2, R4, R6, R8")[0] == {"R2", "R3"}
     assert effects("LDGSTS.E [R5], [R2.64]") == (set(), {"R5", "R2", "R3"})
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_89", "sm_90"])
+def test_compiled_code_waits_for_every_result_that_it_reads(arch):
+    """Of each instruction that holds a counter: on every path, its consumers come after a wait for it."""
+    checked = 0
+    for path in sorted(listings.folder().glob(f"*.{arch}.sass")):
+        for one in parse_listing(path.read_text(encoding="utf-8")):
+            flow = make_flow(one)
+            waits, code = waits_of(flow), flow.function.code
+            entry, todo = {0: {}}, [0]
+            while todo:
+                block = todo.pop()
+                pending = dict(entry[block])
+                for index in flow.blocks[block].code:
+                    waited = set(waits.get((block, index), ()))
+                    pending = {name: writers - waited for name, writers in pending.items()}
+                    late = {name: writers for name, writers in pending.items() if writers and name in read(code[index])}
+                    assert not late, f"{path.name}, {one.name}: {code[index].text} reads {late}"
+                    holds = code[index].control.write is not None
+                    for name in written(code[index]):
+                        pending[name] = frozenset([index]) if holds else frozenset()
+                    checked += holds
+                for target in flow.blocks[block].successors:
+                    known = entry.get(target)
+                    joined = {
+                        n: pending.get(n, frozenset()) | (known or {}).get(n, frozenset()) for n in {*pending, *(known or {})}
+                    }
+                    if joined != known:
+                        entry[target] = joined
+                        todo.append(target)
+    assert checked > 500
