@@ -16,6 +16,9 @@ MAX_SCHEDULERS = 8
 MAX_WARPS = 64
 """Largest number of warps of an SM that the package can describe and simulate."""
 
+MAX_REGISTER_BANKS = 4
+"""Largest number of register banks of a scheduler."""
+
 OPS = ("alu", "sfu", "smem", "load", "store", "barrier", "branch", "exit")
 """Operation classes of every chip, in the order of the `op` dimension of a result. A chip may add classes."""
 

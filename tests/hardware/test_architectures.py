@@ -135,3 +135,15 @@ def test_a_file_of_ones_own(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     with caplog.at_level("INFO", logger="warpsim"):
         assert load_gpu(file).sm.max_warps == 64
     assert "values are defaults of SM_90" in caplog.text
+
+
+def test_options_that_a_chip_turns_off_stay_off() -> None:
+    from warpsim.hardware.whatif import changed_gpu
+
+    h100 = load_gpu("h100")
+    off = {"core.register_banks": None, "core.replays": "issue", "memory.store_drain_cycles": None, "ops.smem.unit": None}
+    changed = changed_gpu(h100, {**off, "ops.smem.scope": "sm"})
+    assert (changed.core.register_banks, changed.core.replays, changed.memory.store_drain_cycles) == (None, "issue", None)
+    assert (changed.unit_of("smem"), changed.unit_of("load")) == ("smem", "lsu")
+    assert Gpu.from_dict(changed.to_dict()) == changed
+    assert Gpu.from_dict(h100.to_dict()) == h100

@@ -215,7 +215,7 @@ MISTAKES = [
     ("memory.bandwidth_gbs", 999, "memory.bandwidth_gbs = 999: must be at most memory.pin_bandwidth_gbs = 192.3"),
     ("sm.max_warps", 16, "sm.max_block_warps = 32: must be at most sm.max_warps = 16"),
     ("sm.max_warp", 64, "sm.max_warp = 64: unknown key, did you mean 'max_warps'?; allowed here: schedulers"),
-    ("colour", "green", 'colour = "green": unknown key; allowed here: name, title'),
+    ("paint", "green", 'paint = "green": unknown key; allowed here: name, title'),
 ]
 
 

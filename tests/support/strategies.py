@@ -229,6 +229,7 @@ def gpus(draw: st.DrawFn, measured: bool = False) -> Gpu:
         sm={"schedulers": draw(st.integers(1, 4))},
         issue={"interval_cycles": draw(st.integers(1, 2)), "width": draw(st.integers(1, 2))},
         **draw(shared_units(draw(ops()))),
+        core=draw(st.sampled_from([{}, {}, {"register_banks": 2}, {"register_banks": 1}])),
         memory=draw(memories(measured)),
     )
 
@@ -284,6 +285,9 @@ def instructions(draw: st.DrawFn, random: bool, barriers: bool) -> Instruction:
     if op == "barrier":
         return Instruction(op)
     fields: dict[str, Any] = {"src": draw(reads), "cost": draw(own_costs(op))}
+    if draw(st.integers(0, 2)) == 0:
+        machine = st.sampled_from(["R2", "R4", "R3", "R4.reuse", "R2.reuse", ""])
+        fields["reads"] = draw(st.lists(machine, max_size=4))
     if op not in ("store", "branch"):
         fields["dst"] = draw(st.one_of(st.none(), register, register, register))
     if op in ("load", "store"):

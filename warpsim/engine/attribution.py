@@ -21,6 +21,7 @@ from warpsim.engine.state import LONGEST_WINDOW, MAX_WARPS, STATES, UNITS, Life,
 _RUNNING, _AT_BARRIER, _DRAINING = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
 _SELECTED, _NOT_SELECTED = int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
 _BARRIER, _LG_THROTTLE = int(WarpState.BARRIER), int(WarpState.LG_THROTTLE)
+_DISPATCH = int(WarpState.DISPATCH_STALL)
 
 
 # Events
@@ -58,9 +59,12 @@ def issues_plain(counted, warp, cycle):
 
 @inline
 def issues_after_refusals(machine, state, sm, s, warp, step, cycle):
-    """Of the cycles that a warp waited before it issues a step now, counts those in which its unit refused."""
+    """Of the cycles that a warp waited before it issues a step now, counts those in which its unit, or its ports, refused."""
     op = machine.program[at(step)].op
     eligible = end_of(warp.wait)
+    if state.scratch[0].some_held and eligible < cycle:
+        cycles = held_cycles(state.scratch[0], s, max(eligible - sm.begin, 0), cycle - sm.begin)
+        state.counts[at(s * len(machine.program) + step)].held += cycles
     if state.scratch[0].some_refused and machine.classes[at(op)].refusable and eligible < cycle:
         gates = gates_of(machine, np.int64(op))
         cycles = refused_cycles(state.scratch[0], s, gates, max(eligible - sm.begin, 0), cycle - sm.begin)
@@ -137,6 +141,29 @@ def mark_refused(scratch, s, gate, begin, end):
     scratch.some_refused = 1
 
 
+@inline
+def holds(state, sm, s, begin, end):
+    """The register ports hold scheduler s from `begin` on and before `end`."""
+    mark_held(state.scratch[0], s, begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
+
+
+@rare
+def mark_held(scratch, s, begin, end):
+    """Enters cycles in which the register ports hold a scheduler."""
+    for word in range(begin >> 6, (end + 63) >> 6):
+        scratch.held[at(s), at(word)] |= _cycles_of_word(word, begin, end)
+    scratch.some_held = 1
+
+
+@rare
+def held_cycles(scratch, s, begin, end):
+    """Returns the number of cycles in begin..end-1 in which the register ports held scheduler s."""
+    cycles = 0
+    for word in range(begin >> 6, (end + 63) >> 6):
+        cycles += size(scratch.held[at(s), at(word)] & _cycles_of_word(word, begin, end))
+    return cycles
+
+
 @rare
 def mark_busy(scratch, s, begin, end):
     """Enters cycles in which a scheduler is busy."""
@@ -173,13 +200,16 @@ def open_window(state):
     if scratch.some_busy:
         scratch.busy[:] = NONE
         scratch.some_busy = 0
+    if scratch.some_held:
+        scratch.held[:] = NONE
+        scratch.some_held = 0
 
 
 @inline
 def close_window(machine, state, sm, end):
     """Counts what eligible warps have waited for units that refuse, up to the end of a window, exclusive."""
     chip = machine.chip[0]
-    if not state.scratch[0].some_refused:
+    if not state.scratch[0].some_refused and not state.scratch[0].some_held:
         return
     for s in range(chip.schedulers):
         scheduler = state.schedulers[at(sm.index * chip.schedulers + s)]
@@ -261,7 +291,8 @@ def total(machine, state, states):
         issued += counted.issued
         asked += counted.issued * machine.details[at(place % steps)].asked_bytes
         states[at(_SELECTED)] += counted.issued - counted.seconds
-        states[at(_NOT_SELECTED)] += counted.waited - counted.throttled
+        states[at(_NOT_SELECTED)] += counted.waited - counted.throttled - counted.held
+        states[at(_DISPATCH)] += counted.held
         states[at(machine.classes[at(ins.op)].throttle)] += counted.throttled
         if ins.delay > 0:
             states[at(ins.reason)] += (counted.issued - counted.seconds) * (ins.delay - 1)
@@ -284,10 +315,11 @@ def line_accounts(machine, state):
     """Returns the warp-cycles by scheduler, step and WarpState; int64[schedulers, steps, states]."""
     steps, program = len(machine.program), machine.program
     accounts = state.stalls.reshape(-1, steps, STATES).copy()
-    waited, throttled = (state.counts[name].reshape(-1, steps) for name in ("waited", "throttled"))
+    waited, throttled, held = (state.counts[name].reshape(-1, steps) for name in ("waited", "throttled", "held"))
     issued, each = selected(machine, state), np.arange(steps)
     accounts[:, :, _SELECTED] += issued
-    accounts[:, :, _NOT_SELECTED] += waited - throttled
+    accounts[:, :, _NOT_SELECTED] += waited - throttled - held
+    accounts[:, :, _DISPATCH] += held
     accounts[:, each, machine.classes.throttle[program.op]] += throttled
     known = np.flatnonzero(program.delay)
     known_waits = (issued * (program.delay - 1))[:, known]
@@ -299,10 +331,12 @@ def caused_accounts(machine, state):
     """Returns the warp-cycles by the step that caused them and by WarpState; int64[steps, states]."""
     steps, program = len(machine.program), machine.program
     accounts = state.caused.reshape(steps, STATES).copy()
-    waited, throttled = (state.counts[name].reshape(-1, steps).sum(axis=0) for name in ("waited", "throttled"))
+    names = ("waited", "throttled", "held")
+    waited, throttled, held = (state.counts[name].reshape(-1, steps).sum(axis=0) for name in names)
     issued, each = selected(machine, state).sum(axis=0), np.arange(steps)
     accounts[:, _SELECTED] += issued
-    accounts[:, _NOT_SELECTED] += waited - throttled
+    accounts[:, _NOT_SELECTED] += waited - throttled - held
+    accounts[:, _DISPATCH] += held
     accounts[each, machine.classes.throttle[program.op]] += throttled
     known = np.flatnonzero(program.delay)
     accounts[known, program.reason[known]] += (issued * (program.delay - 1))[known]

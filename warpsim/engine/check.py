@@ -173,7 +173,7 @@ def _verify_calendar(state: State) -> None:
 def _verify_counts(machine: Machine, state: State) -> None:
     """No counter is negative, and parts do not exceed the whole."""
     counts = state.counts
-    for part, whole in (("seconds", "issued"), ("throttled", "waited")):
+    for part, whole in (("seconds", "issued"), ("throttled", "waited"), ("held", "waited")):
         _require((counts[part] >= 0).all() and (counts[part] <= counts[whole]).all(), f"{part} exceed {whole}")
 
 
@@ -189,7 +189,7 @@ def _verify_sums(machine: Machine, state: State, counted_from: int) -> None:
     _require(tally.occupancy.sum() == chip.sms * cycles, "SM-cycles do not add up")
     issue_cycles = state.counts.issued.sum() - state.counts.seconds.sum()
     issued = state.counts.issued.reshape(-1, len(machine.program)).sum(axis=0)
-    busy = issued @ machine.program.busy - tally.pair_busy - issue_cycles + tally.carried
+    busy = issued @ machine.program.busy - tally.pair_busy - issue_cycles + tally.carried + tally.held
     _require(0 <= busy <= chip.sms * chip.schedulers * cycles - issue_cycles, f"{busy} busy scheduler-cycles")
 
 

@@ -118,12 +118,12 @@ def begin_counting(machine, state, now):
     """Counts from cycle `now` on, and forgets what was before."""
     settle_at(machine, state, now, np.int64(_TAKE_OFF))
     tally = state.tally[0]
-    tally.pair_busy, tally.carried, tally.n_changes = 0, 0, 0
+    tally.pair_busy, tally.carried, tally.held, tally.n_changes = 0, 0, 0, 0
     tally.latency_sum, tally.moved_bytes, tally.retired, tally.lifetime_sum = 0, 0.0, 0, 0
     tally.histogram[:] = 0
     tally.occupancy[:] = 0
     for counted in state.counts:
-        counted.issued, counted.seconds, counted.waited, counted.throttled = 0, 0, 0, 0
+        counted.issued, counted.seconds, counted.waited, counted.throttled, counted.held = 0, 0, 0, 0, 0
     state.stalls[:] = 0
     state.caused[:] = 0
     for sm in state.sms:

@@ -12,6 +12,7 @@ from warpsim.engine.control import falls_through, next_instruction
 from warpsim.engine.exchange import access
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import load, not_before, replaced, store, time_of
+from warpsim.engine.ports import busy_with_ports, pass_ports
 from warpsim.engine.registers import room_for_load, wait_of, write
 from warpsim.engine.schedulers import end_greed, rank_after_issue
 from warpsim.engine.state import MAX_WARPS, NEVER, Kind, WarpState
@@ -40,6 +41,8 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
     kind, op, gap = np.int64(ins.kind), np.int64(ins.op), np.int64(ins.gap)
     queued = occupy(machine, state, sm, s, ins, cycle)
     note_shared_issue(machine, sm, s, op)
+    if machine.chip[0].banks > 0:
+        pass_ports(machine, state.schedulers[at(sm.index * machine.chip[0].schedulers + s)], slot, step, cycle)
     following, ready = step + 1, cycle + queued + ins.latency
     if kind == _LOAD or kind == _STORE:
         ready = access(machine, state, sm, index, warp, step, cycle, queued)
@@ -78,6 +81,8 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
     index = sm.index * MAX_WARPS + slot
     ins = machine.program[at(step)]
     kind = ins.kind
+    if chip.banks > 0:
+        busy = busy_with_ports(state, sm, s, scheduler, cycle, busy)
     occupy_scheduler(machine, state, sm, s, scheduler, cycle, busy)
     warp.since = cycle
     time = np.int64(NEVER)

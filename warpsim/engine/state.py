@@ -92,6 +92,8 @@ CACHE_LINE = 64  # bytes
 MAX_WARPS = 64  # warp slots of an SM, at most: a set of warps is one uint64
 MAX_SCHEDULERS = 8  # of an SM, at most
 UNITS = 32  # kinds of execution units of a chip, at most
+MOST_BANKS = 4  # register banks of a scheduler, at most
+OPERAND_SLOTS = 4  # of a machine instruction, at most
 GATES = UNITS + 2  # what can refuse an instruction: a unit, the limit of loads in flight, that of stores
 STATES = len(WarpState)
 
@@ -133,6 +135,7 @@ CHIP = np.dtype(
         # Issue
         ("issue_width", "i8"),  # instructions that a warp can issue in one cycle, 1 or 2
         ("interval", "i8"),  # cycles for which a plain step occupies its scheduler
+        ("banks", "i8"),  # register banks with a read port each, 1..MOST_BANKS; 0: reads never wait
         ("tick", "i8"),  # ticks per cycle, such that every interval is a whole number of them
         ("policy", "i8"),  # Policy
         # Blocks
@@ -175,6 +178,7 @@ CLASS = np.dtype(
         ("dependency", "i8"),  # WarpState of a wait for a result
         ("throttle", "i8"),  # WarpState of a wait for the unit
         ("after", "i8"),  # WarpState of the gap after an instruction
+        ("ports", "i8"),  # 1: its instructions pass the register ports
         # The queue of each scheduler in front of the unit
         ("queue", "i8"),  # its entries; 0: there is none
         ("lead", "i8"),  # cycles from issue until an instruction can leave it
@@ -366,12 +370,14 @@ COUNT = np.dtype(
         ("seconds", "i8"),  # of these, the second ones of pairs
         ("waited", "i8"),  # warp-cycles from eligible to issue, or to now
         ("throttled", "i8"),  # of these, those in which the unit refused
+        ("held", "i8"),  # of these, those in which the register ports held the scheduler
     ]
 )
 
 TALLY = np.dtype(
     [
         ("pair_busy", "i8"),  # scheduler-cycles: the smaller `busy` of each pair
+        ("held", "i8"),  # scheduler-cycles in which the register ports held a scheduler after its issues
         ("carried", "i8"),  # scheduler-cycles busy because of issues before the window, less those after it
         ("latency_sum", "i8"),  # cycles, over loads
         ("moved_bytes", "f8"),
@@ -394,6 +400,8 @@ SCRATCH = np.dtype(
         ("some_refused", "i8"),  # 1: one of these sets is not empty
         ("busy", "u8", (MAX_SCHEDULERS, BITMAP + 2)),  # by scheduler: cycles in which it cannot issue, also after the window
         ("some_busy", "i8"),  # 1: one of these is not empty
+        ("held", "u8", (MAX_SCHEDULERS, BITMAP)),  # by scheduler: cycles in which the register ports hold it
+        ("some_held", "i8"),  # 1: one of these is not empty
         ("population", "i8", LONGEST_WINDOW + 1),  # by cycle: warps that start, less those that have left
         ("populated", "i8"),  # 1: some of these are not 0
     ]
@@ -417,6 +425,13 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
         ("next_issue", "i8"),  # first cycle in which it can issue again
         ("stream", "u8"),  # random stream, for the policy `random`
         ("greedy", "i8"),  # 1: the warp of rank 0 issued last
+        # Register ports
+        ("held_from", "i8"),  # first cycle after its last issue in which only the ports hold it
+        ("held_until", "i8"),  # first cycle in which they do not
+        ("port_last", "i8"),  # cycle in which the last instruction has its ports
+        ("port_free", "i8", MOST_BANKS),  # cycle from which the port of a bank is free
+        ("port_needs", "i8", MOST_BANKS),  # reads of the present instruction by bank
+        ("reused", "i8", MOST_BANKS * OPERAND_SLOTS),  # the reuse cache: warp slot and register + 1; 0: empty
         # Of the warp that is picked
         ("lane", "i8"),
         ("cycle", "i8"),  # in which it is to issue
@@ -439,6 +454,7 @@ class Machine(NamedTuple):
     classes: Records  # CLASS[C]: operation classes
     latency_to: Array  # int64[C * C]: by writer and consumer, the cycles that the consumer sees more than the writer's latency
     refusing: Array  # int64[n]: the classes that are refusable
+    reads: Array  # int32[S or 0, OPERAND_SLOTS]: 2 * (machine register + 1), and 1 more if it is to be reused; 0: none
     quantiles: Array  # float64[R, BINS + 1], cycles
     loads: Array  # float64[R], bytes per cycle at which the rows were measured
     loops: int

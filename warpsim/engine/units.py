@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from warpsim.engine.attribution import is_busy, limit_gate, refuses
+from warpsim.engine.attribution import holds, is_busy, limit_gate, refuses
 from warpsim.engine.bits import at
 from warpsim.engine.flights import admits, soonest_landing
 from warpsim.engine.jit import inline
@@ -125,6 +125,9 @@ def carry_over(machine, state, sm, begin):
         next_issue = state.schedulers[at(sm.index * chip.schedulers + s)].next_issue
         if next_issue > begin:
             is_busy(machine, state, sm, s, begin, next_issue)
+            held_from = max(state.schedulers[at(sm.index * chip.schedulers + s)].held_from, begin)
+            if chip.banks > 0 and next_issue > held_from:
+                holds(state, sm, s, held_from, next_issue)
 
 
 @inline

@@ -71,7 +71,7 @@ def run_alone(machine, state, sm, begin, end):
     count_population(state, sm, end)
     close_window(machine, state, sm, end)
     move_on(machine, state, sm, end)
-    sm.next_event = next_event(machine, state, sm)
+    sm.next_event = next_event(machine, state, sm) if chip.banks == 0 else end  # cycles in which ports hold are counted by window
     return runs
 
 

@@ -82,6 +82,42 @@ class Issue(StrictModel):
     width: Annotated[int, Between(1, 2)]
 
 
+class Fetch(StrictModel):
+    """Instruction fetch of a scheduler (docs/model.md, section 3). Only the reference machine simulates it.
+
+    Attributes:
+        buffer: instructions that the buffer of a warp holds.
+        stages: cycles from the fetch of an instruction until it can issue.
+        lines: lines of the L0 instruction cache.
+        line_instructions: instructions of a line.
+        miss_cycles: cycles from the request of a line until it is in L0.
+        prefetch_lines: lines that follow a missing line without being asked for.
+        prefetch_cycles: cycles between two of them.
+    """
+
+    buffer: Annotated[int, Between(1, 64)] = 3
+    stages: Annotated[int, Between(1, 64)] = 2
+    lines: Count
+    line_instructions: Count
+    miss_cycles: Count
+    prefetch_lines: Cycles = 0
+    prefetch_cycles: Count = 1
+
+
+class Core(StrictModel):
+    """Options of the cores since Volta (Huerta et al. 2025); each is off where it is left out.
+
+    Attributes:
+        register_banks: banks of a scheduler's register file, each with one read port; None: reads never wait.
+        replays: where further passes of an access take their time: "issue": at the scheduler, which reissues it, or "unit".
+        fetch: instruction fetch; None: every instruction is there in time.
+    """
+
+    register_banks: Annotated[int, Between(1, units.MAX_REGISTER_BANKS)] | None = None
+    replays: Literal["issue", "unit"] = "issue"
+    fetch: Fetch | None = None
+
+
 class Shared(StrictModel):
     """Banks of the shared memory, and the number of lanes served in one pass (V Table 2.5, 2.6)."""
 
@@ -234,6 +270,7 @@ class Gpu(StrictModel):
     ops: dict[str, Op]
     memory: Memory
     units: dict[str, Unit] = Field(default_factory=dict)
+    core: Core = Field(default_factory=Core)
 
     @model_validator(mode="before")
     @classmethod
@@ -278,12 +315,13 @@ class Gpu(StrictModel):
             raise GpuFileError(source, [*of_fields, *_inconsistencies(operations.with_scopes(data))]) from None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the description in JSON types; intervals are exact fractions as text. Options that are off are left out."""
+        """Returns the description in JSON types; intervals are exact fractions as text.
+
+        Options that are off are left out, unless the chip names an architecture, whose defaults could turn them on.
+        """
         parts = self.model_dump(mode="json")
         parts["ops"] = operations.without_scopes(parts["ops"])
-        if parts["memory"]["store_drain_cycles"] is None:
-            del parts["memory"]["store_drain_cycles"]
-        return {key: value for key, value in parts.items() if key != "units" or value}
+        return parts if self.architecture else _without_options_that_are_off(parts)
 
     def identity(self) -> dict[str, Any]:
         """Returns the chip in JSON types without what is only for people: names, titles, years, errors of fits.
@@ -317,6 +355,15 @@ class Gpu(StrictModel):
         """Returns the name of the unit of an operation class: that of the class, if it shares no unit."""
         return self.ops[op].unit or op
 
+    def has_queue(self, op: str) -> bool:
+        """Returns whether the unit of an operation class has queues."""
+        unit = self.units.get(self.unit_of(op))
+        return unit is not None and unit.queue is not None
+
+    def uses_ports(self, op: str) -> bool:
+        """Returns whether instructions of a class pass the register ports in order."""
+        return self.ops[op].fixed_latency and not self.has_queue(op)
+
     def units_per_sm(self, op: str) -> int:
         """Returns the number of units of an operation class in one SM."""
         return self.sm.schedulers if self.ops[op].scope == "scheduler" else 1
@@ -329,11 +376,21 @@ class Gpu(StrictModel):
 @kept_by_object
 def _without_labels(gpu: Gpu) -> dict[str, Any]:
     """Returns a chip in JSON types without what is only for people."""
-    parts = gpu.to_dict()
+    parts = _without_options_that_are_off(gpu.to_dict())
     for label in GPU_LABELS:
         del parts[label]
     del parts["memory"]["measured"], parts["memory"]["queue"]["fit_rms_percent"]
     return parts
+
+
+def _without_options_that_are_off(parts: dict[str, Any]) -> dict[str, Any]:
+    """Returns a dump of a chip without the options of newer chips that it does not use."""
+    off = Core().model_dump(mode="json")
+    core = {key: value for key, value in parts["core"].items() if value != off[key]} if "core" in parts else {}
+    memory = {key: value for key, value in parts["memory"].items() if key != "store_drain_cycles" or value is not None}
+    ops = {name: {key: value for key, value in op.items() if key != "unit" or value} for name, op in parts["ops"].items()}
+    kept = {**parts, "ops": ops, "memory": memory, "core": core}
+    return {key: value for key, value in kept.items() if key not in ("units", "core") or value}
 
 
 def list_gpus() -> list[str]:

@@ -74,6 +74,11 @@ class Op(StrictModel):
     conflict_latency_cycles: Cycles = 0
     taken_gap_cycles: Count | None = None
 
+    @property
+    def fixed_latency(self) -> bool:
+        """Whether the pipeline holds an instruction of the class until it has all register ports (docs/model.md, section 3)."""
+        return self.pipe in ("math", "none", "branch")
+
     def latency_for(self, consumer: str) -> int:
         """Returns the register dependency latency for an instruction of class `consumer`, in cycles."""
         return self.latency_to.get(consumer, self.latency_cycles)
@@ -92,10 +97,9 @@ def with_scopes(data: Any) -> Any:
 
 
 def without_scopes(ops: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Returns a dump of the operation classes in which those that name a unit leave their scope to it, and others name none."""
+    """Returns a dump of the operation classes in which those that name a unit leave their scope to it."""
     return {
-        name: {key: value for key, value in op.items() if key != ("unit" if op["unit"] is None else "scope")}
-        for name, op in ops.items()
+        name: {key: value for key, value in op.items() if key != "scope" or op["unit"] is None} for name, op in ops.items()
     }
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from warpsim.hardware.gpu import Gpu
-from warpsim.kernels.access import Transactions, conflict_ways, transactions
+from warpsim.kernels.access import LINE_BYTES, Transactions, conflict_ways, transactions
 from warpsim.kernels.statements import MEMORY_OPS, Cost, Instruction
 from warpsim.units import WARP_LANES
 
@@ -50,10 +50,13 @@ def costs_on(gpu: Gpu, instruction: Instruction) -> Costs:
     gap = op.gap_cycles if own.gap_cycles is None else own.gap_cycles
     taken = gap if op.taken_gap_cycles is None or own.gap_cycles is not None else op.taken_gap_cycles
     slots, reissues = op.issue_slots, ways - 1 + (access.extra if access else 0)
+    interval = op.interval_cycles * ways
+    if gpu.core.replays == "unit":
+        reissues, interval = 0, max(op.interval_cycles, _passes(ways, access))
     if own.issue_slots is not None:
         slots, reissues = own.issue_slots, 0
     return Costs(
-        unit_cycles=op.interval_cycles * ways if own.interval_cycles is None else own.interval_cycles,
+        unit_cycles=interval if own.interval_cycles is None else own.interval_cycles,
         latency_cycles=latency if own.latency_cycles is None else own.latency_cycles,
         own_latency=own.latency_cycles is not None,
         gap_cycles=gap,
@@ -63,6 +66,13 @@ def costs_on(gpu: Gpu, instruction: Instruction) -> Costs:
         ways=ways,
         access=access,
     )
+
+
+def _passes(ways: int, access: Transactions | None) -> Fraction:
+    """Returns the cycles that the passes of an access take in its unit, one for each line and for each 128 bytes."""
+    if access is None:
+        return Fraction(ways)
+    return max(Fraction(access.requests), Fraction(access.requested_bytes, LINE_BYTES))
 
 
 def access_transactions(gpu: Gpu, instruction: Instruction) -> Transactions | None:

@@ -171,6 +171,16 @@ class Cost(StrictModel):
         return frozenset(name for name in type(self).model_fields if getattr(self, name) is not None)
 
 
+OPERAND_SLOTS = 4
+"""Largest number of operand slots of a machine instruction."""
+
+RegisterRead = Annotated[
+    str, Field(pattern=r"^(R\d{1,3}(\.reuse)?)?$"), MustBe('a machine register such as "R12" or "R12.reuse", or ""')
+]
+RegisterReads = Annotated[
+    tuple[RegisterRead, ...], FROM_LIST, Field(max_length=OPERAND_SLOTS), MustBe(f"at most {OPERAND_SLOTS} machine registers")
+]
+
 OwnCost = Annotated[Cost | None, AfterValidator(lambda cost: cost if cost is not None and cost.given else None)]
 """Costs of an instruction's own; a `Cost` without any becomes None."""
 
@@ -188,6 +198,8 @@ class Instruction(StrictModel):
         ways: degree of the bank conflict of an "smem" instruction (V 2.6), from 1 to 32. It must be 1 if
             `access` is given, which then determines the conflict.
         cost: costs of this instruction that differ from those of its class; None: those of its class.
+        reads: machine registers in the operand slots of the machine instruction, such as ("R2", "R4.reuse", ""): the register
+            file's banks and ports depend on them, dependences do not.
         comment: free text, such as the corresponding machine instruction.
     """
 
@@ -197,6 +209,7 @@ class Instruction(StrictModel):
     access: Annotated[Access | None, Field(validate_default=True)] = None
     ways: Annotated[int, Between(1, WARP_LANES)] = 1
     cost: OwnCost = None
+    reads: RegisterReads = ()
     comment: str = ""
 
     def __init__(self, *op: str, **fields: Any) -> None:

@@ -16,6 +16,7 @@ from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
 from warpsim.kernels.costs import Costs, costs_on
 from warpsim.kernels.iteration import Iteration, iteration
+from warpsim.reference.fetch import addresses
 from warpsim.reference.memory import Flight, Memory
 from warpsim.reference.sm import POLICIES, Scheduler, Seat, Sm, Unit
 from warpsim.reference.warp import GAP, Step, Warp, Write
@@ -129,7 +130,8 @@ class Machine:
         self.policy = POLICIES[policy]
         self.memory = Memory(gpu, memory, sms, seed)
         self.seed = seed
-        self.sms = [Sm(m, gpu, launch.resident_blocks, seed) for m in range(sms)]
+        self.addresses = addresses(kernel)
+        self.sms = [Sm(m, gpu, launch.resident_blocks, seed, len(self.addresses)) for m in range(sms)]
         self.blocks = sms * launch.resident_blocks if launch.persistent else launch.blocks
         self.next_block = 0
         self.launched: list[tuple[Sm, Warp]] = []
@@ -186,6 +188,9 @@ class Machine:
                 self.start_block(sm, seat, t)
         turns = [self.turn(sm, scheduler, t) for scheduler in sm.schedulers]
         self.issue_picks(sm, turns, t)
+        for scheduler in sm.schedulers:
+            if scheduler.front_end is not None:
+                scheduler.front_end.fetch(scheduler.last, self.warps_of(sm, scheduler, t), t)
         return turns
 
     def serve(self, t: int) -> None:
@@ -244,12 +249,11 @@ class Machine:
 
     def turn(self, sm: Sm, scheduler: Scheduler, t: int) -> Turn:
         """Returns the warps of one scheduler in cycle t with their states, and its pick."""
-        n = self.gpu.sm.schedulers
-        warps = [warp for warp in sm.warps(t) if warp.slot % n == scheduler.index]
+        warps = self.warps_of(sm, scheduler, t)
         eligible = [warp for warp in warps if warp.eligible(t, self.gpu)]
         turn = Turn(
             scheduler=scheduler,
-            busy=t < scheduler.next_issue,
+            busy=t < max(scheduler.next_issue, scheduler.ports_free),
             warps=warps,
             eligible=eligible,
             lines={warp: warp.line(t) for warp in warps},
@@ -257,12 +261,20 @@ class Machine:
         self.pick(sm, turn, t)
         return turn
 
+    def warps_of(self, sm: Sm, scheduler: Scheduler, t: int) -> list[Warp]:
+        """Returns the resident warps of one scheduler."""
+        return [warp for warp in sm.warps(t) if warp.slot % self.gpu.sm.schedulers == scheduler.index]
+
     def pick(self, sm: Sm, turn: Turn, t: int) -> None:
         """Lets the scheduler pick one of its issuable warps, if it can issue."""
-        refusals = {warp: self.refusal(sm, turn.scheduler, warp.next, t) for warp in turn.eligible}
+        refusals = {warp: self.refusal(sm, turn.scheduler, warp, t) for warp in turn.eligible}
         issuable = [] if turn.busy else [warp for warp in turn.eligible if refusals[warp] is None]
+        held = t >= turn.scheduler.next_issue  # if the scheduler is busy, by the register ports
         for warp in turn.eligible:
-            turn.states[warp] = "not_selected" if turn.busy or refusals[warp] is None else refusals[warp]
+            if turn.busy:
+                turn.states[warp] = "dispatch_stall" if held else "not_selected"
+            else:
+                turn.states[warp] = refusals[warp] or "not_selected"
         turn.picked = self.policy(turn.scheduler, issuable) if issuable else None
 
     def issue_picks(self, sm: Sm, turns: list[Turn], t: int) -> None:
@@ -271,7 +283,7 @@ class Machine:
         waiting = [turn for turn in turns if turn.picked is not None]
         while waiting:
             turn = min(waiting, key=lambda turn: self.precedence(sm, turn))
-            if self.refusal(sm, turn.scheduler, turn.picked.next, t) is None:
+            if self.refusal(sm, turn.scheduler, turn.picked, t) is None:
                 turn.first = turn.picked.next
                 turn.slots = self.issue_step(sm, turn.scheduler, turn.picked, t)
                 turn.scheduler.last = turn.picked
@@ -282,7 +294,7 @@ class Machine:
         if self.gpu.issue.width == 2:
             pairs = [turn for turn in issued if self.may_pair(turn.picked, turn.first, t)]
             for turn in sorted(pairs, key=lambda turn: self.precedence(sm, turn)):
-                if self.refusal(sm, turn.scheduler, turn.picked.next, t) is None:
+                if self.refusal(sm, turn.scheduler, turn.picked, t) is None:
                     turn.slots = max(turn.slots, self.issue_step(sm, turn.scheduler, turn.picked, t))
         for turn in issued:
             assert turn.picked is not None
@@ -317,8 +329,11 @@ class Machine:
             self.result.caused_cycles[cause, state] += 1
             self.result.state_moments[t, state] += 1
 
-    def refusal(self, sm: Sm, scheduler: Scheduler, step: Step, t: int) -> str | None:
+    def refusal(self, sm: Sm, scheduler: Scheduler, warp: Warp, t: int) -> str | None:
         """Returns the state of an eligible warp that is not issuable; None if it is issuable."""
+        step = warp.next
+        if scheduler.front_end is not None and not warp.buffer.has_instruction(t):
+            return "no_instruction"
         if not self.unit(sm, scheduler, step).accepts(scheduler.index, t):
             return THROTTLE[self.gpu.ops[step.op].pipe]
         limits = {"load": self.gpu.memory.loads_per_sm, "store": self.gpu.memory.stores_per_sm}
@@ -344,6 +359,8 @@ class Machine:
         if t in self.window:
             self.result.unit_cycles[unit] += costs.unit_cycles
         sm.note_issue(scheduler, unit)
+        if scheduler.ports is not None and self.gpu.uses_ports(step.op):
+            scheduler.ports_free = max(scheduler.ports_free, scheduler.ports.issue(step.instruction, warp, t))
         access, load = costs.access, None
         if access is not None:
             flight = self.memory.access(
@@ -373,6 +390,8 @@ class Machine:
             warp.next = next(warp.program)  # this decides a conditional
             if warp.branch_taken:
                 gap = costs.taken_gap_cycles
+        if scheduler.front_end is not None:
+            warp.buffer.issue(self.addresses[step.place], self.addresses[warp.next.place])
         warp.gap_end, warp.gap_state = max(warp.gap_end, t + gap), GAP[op.pipe]
         if step.op == "barrier":
             warp.barrier = warp.last_barrier = step.place

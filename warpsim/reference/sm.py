@@ -13,7 +13,9 @@ from fractions import Fraction
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.operations import Unit as UnitFacts
+from warpsim.reference.fetch import FrontEnd
 from warpsim.reference.memory import Flight, Stream
+from warpsim.reference.ports import RegisterPorts
 from warpsim.reference.warp import Warp
 
 
@@ -48,8 +50,11 @@ class Unit:
 class Scheduler:
     """A warp scheduler. It has the warps in the slots w with w mod `schedulers` = its index (1)."""
 
-    def __init__(self, index: int, stream: Stream) -> None:
+    def __init__(self, index: int, stream: Stream, banks: int | None, front_end: FrontEnd | None) -> None:
         self.index = index
+        self.front_end = front_end
+        self.ports = None if banks is None else RegisterPorts(banks)
+        self.ports_free = 0  # the cycle before which the register ports let it issue nothing
         self.stream = stream  # used by the policy `random`
         self.next_issue = 0
         self.last: Warp | None = None  # the warp of its last issue
@@ -104,10 +109,12 @@ class Seat:
 class Sm:
     """A streaming multiprocessor: schedulers, units, and seats."""
 
-    def __init__(self, index: int, gpu: Gpu, seats: int, seed: int) -> None:
-        n = gpu.sm.schedulers
+    def __init__(self, index: int, gpu: Gpu, seats: int, seed: int, instructions: int) -> None:
+        n, fetch, banks = gpu.sm.schedulers, gpu.core.fetch, gpu.core.register_banks
+        front_ends = [None if fetch is None else FrontEnd(fetch, instructions) for _ in range(n)]
         self.index = index
-        self.schedulers = [Scheduler(s, Stream.of_scheduler(seed, index * n + s)) for s in range(n)]
+        streams = [Stream.of_scheduler(seed, index * n + s) for s in range(n)]
+        self.schedulers = [Scheduler(s, streams[s], banks, front_ends[s]) for s in range(n)]
         self.units = {
             (gpu.unit_of(op), s): Unit(gpu.units.get(gpu.unit_of(op)))
             for op, facts in gpu.ops.items()

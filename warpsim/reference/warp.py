@@ -98,6 +98,23 @@ class Write:
         return self.issue + self.costs.latency_cycles + to_consumer
 
 
+class Buffer:
+    """The instruction buffer of a warp: when its entries can issue, in program order, and the next address to fetch."""
+
+    def __init__(self, address: int) -> None:
+        self.entries: list[int] = []
+        self.address = address
+
+    def has_instruction(self, t: int) -> bool:
+        return bool(self.entries) and self.entries[0] <= t
+
+    def issue(self, issued: int, following: int) -> None:
+        """The instruction at an address has issued, and one at another address follows."""
+        self.entries.pop(0)
+        if following != issued + 1:
+            self.entries, self.address = [], following
+
+
 class Warp:
     """A launched warp. It is resident from cycle `start` to cycle R, inclusive."""
 
@@ -125,6 +142,7 @@ class Warp:
         self.exited = False
         self.last_cycle = start  # cycle of its exit
         self.retired: int | None = None  # R
+        self.buffer = Buffer(0)
         self.program = walk(kernel.body, "body", self)
         self.next = next(self.program)
 

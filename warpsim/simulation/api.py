@@ -116,7 +116,7 @@ def simulate(
         if trace is not None:
             raise ValueError("trace: must be left out with engine = 'reference', which records none")
         streams = point.streams()
-        settled = _with_warmup(point, _encode(point), streams)
+        settled = point if point.warmup is not None else _with_warmup(point, _encode(_without_fetch(point)), streams)
         arrays = _stacked([_run_reference(settled, replicate_seed(streams, n)) for n in range(point.replicates)])
     elif trace is None:
         arrays = simulate_point(point, threads)
@@ -323,6 +323,12 @@ def _encode(point: Point) -> Machine:
     return encode(
         point.gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, sms=point.sms, phases=point.spread
     )
+
+
+def _without_fetch(point: Point) -> Point:
+    """Returns the point on a chip that fetches instructions in time, on which the compiled engine can run pilots."""
+    core = point.gpu.core.model_copy(update={"fetch": None})
+    return replace(point, gpu=point.gpu.model_copy(update={"core": core}))
 
 
 def _run_reference(point: Point, seed: int) -> Arrays:

@@ -15,6 +15,7 @@ from warpsim.engine.state import (
     DETAIL,
     MAX_WARPS,
     MOST_STEPS,
+    OPERAND_SLOTS,
     STEP,
     UNITS,
     Array,
@@ -33,7 +34,7 @@ from warpsim.kernels.costs import costs_on
 from warpsim.kernels.iteration import Iteration, iteration, places
 from warpsim.kernels.program import Instruction, Kernel
 from warpsim.kernels.statements import MEMORY_OPS
-from warpsim.kernels.steps import flatten
+from warpsim.kernels.steps import FlatProgram, flatten
 from warpsim.simulation.known_waits import precompute_lookahead, precompute_waits
 from warpsim.simulation.limits import ticks_per_cycle
 
@@ -73,6 +74,11 @@ def encode(
         InvalidPoint: the chip lacks an operation class or a cache latency that the kernel needs.
         ValueError: the program or the chip exceeds a limit of the engine on steps, units or ticks.
     """
+    if gpu.core.fetch is not None:
+        raise InvalidPoint(
+            f"gpu.core.fetch: must be left out on {gpu.name}, since the compiled engine does not simulate it; "
+            "or use engine = 'reference'"
+        )
     program = flatten(kernel)
     if len(program.steps) > MOST_STEPS:
         raise ValueError(f"kernel {kernel.name}: {len(program.steps)} lines: must be at most {MOST_STEPS}")
@@ -98,10 +104,11 @@ def encode(
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((0, *access, *branch, step.loop, *step.trips))
+    reads = _encode_reads(program) if gpu.core.register_banks is not None else np.zeros((0, OPERAND_SLOTS), np.int32)
     quantiles, loads = _latencies(gpu, memory)
     # The fields of a plain array of records are read several times as fast; the engine names them as attributes.
     records: dict[str, Any] = {
-        "chip": _encode_chip(gpu, launch, scheduler, memory, sms, tick, len(program.registers)),
+        "chip": _encode_chip(gpu, launch, scheduler, memory, sms, tick, len(program.registers), len(reads) > 0),
         "program": np.array(steps, STEP),
         "details": np.array(details, DETAIL),
         "classes": classes,
@@ -111,6 +118,7 @@ def encode(
         operands=np.array(operands, np.int32),
         latency_to=latency_to,
         refusing=np.zeros(0, np.int64),
+        reads=reads,
         quantiles=quantiles,
         loads=loads,
         loops=program.loops,
@@ -140,7 +148,7 @@ def with_seed(machine: Machine, seed: int) -> Machine:
 
 
 def _encode_chip(
-    gpu: Gpu, launch: Launch, scheduler: str, memory: str, sms: int | None, tick: int, registers: int
+    gpu: Gpu, launch: Launch, scheduler: str, memory: str, sms: int | None, tick: int, registers: int, ports: bool
 ) -> Array:
     """Returns the CHIP record; `precompute_lookahead` fills in the rest of its fields."""
     queue = gpu.memory.queue
@@ -154,6 +162,7 @@ def _encode_chip(
     record["sms"], record["of_sms"], record["schedulers"] = simulated, gpu.sms, gpu.sm.schedulers
     record["seats"], record["block_warps"] = launch.resident_blocks, launch.block_warps
     record["issue_width"], record["tick"] = gpu.issue.width, tick
+    record["banks"] = gpu.core.register_banks or 0 if ports else 0
     record["policy"], record["memory"] = _POLICIES[scheduler], _MEMORY_MODELS[memory]
     record["block_launch"] = gpu.block_launch_cycles
     assert launch.resident_blocks is not None
@@ -198,7 +207,7 @@ def _encode_classes(gpu: Gpu) -> tuple[Array, Array]:
             record["shared"] = op.scope == "sm" or unit in accessing
             record["access"] = _KINDS[name] if name in MEMORY_OPS else 0
             record["throttle"], record["dependency"], record["after"] = _STATES_OF_PIPES[op.pipe]
-            record["queue"], record["queue_row"] = 0, -1
+            record["queue"], record["queue_row"], record["ports"] = 0, -1, gpu.uses_ports(name)
             if unit in queues:
                 facts = gpu.units[unit]
                 record["queue"], record["queue_row"] = facts.queue, queues.index(unit)
@@ -206,6 +215,17 @@ def _encode_classes(gpu: Gpu) -> tuple[Array, Array]:
         for consumer, cycles in op.latency_to.items():
             latency_to[0, number, :, names.index(consumer)] = cycles - op.latency_cycles
     return classes, latency_to.ravel()
+
+
+def _encode_reads(program: FlatProgram) -> np.ndarray:
+    """Returns the machine registers that each step reads; without any, no row, since the ports then hold nobody."""
+    reads = np.zeros((len(program.steps), OPERAND_SLOTS), np.int32)
+    for number, step in enumerate(program.steps):
+        for slot, read in enumerate(step.instruction.reads if step.instruction is not None else ()):
+            if read:
+                name, _, reuse = read.partition(".")
+                reads[number, slot] = 2 * (int(name[1:]) + 1) + bool(reuse)
+    return reads if reads.any() else reads[:0]
 
 
 _Costs = tuple[tuple[int, ...], tuple[float, ...]]

@@ -39,11 +39,23 @@ def identity(gpu: Gpu, kernel: Kernel, launch: Launch, memory: str) -> dict[str,
         "chip": {key: chip[key] for key in ("sms", "clock_ghz", "block_launch_cycles", "issue")},
         "schedulers": gpu.sm.schedulers,
         "ops": {op: _op(op, gpu, chip["ops"][op], kernel, costs) for op in sorted(kernel.ops & gpu.ops.keys())},
+        **_core(gpu, kernel),
         "memory": _memory(gpu, chip["memory"], kernel, memory, costs),
         "accesses": costs,
         "kernel": program,
         "launch": launch.model_dump(mode="json"),
     }
+
+
+def _core(gpu: Gpu, kernel: Kernel) -> dict[str, Any]:
+    """Returns the options of the core that the kernel's instructions read."""
+    read = gpu.core.model_dump(mode="json", exclude_defaults=True)
+    instructions = [statement for _, statement in walk(kernel.body) if isinstance(statement, Instruction)]
+    if not any(instruction.reads for instruction in instructions):
+        read.pop("register_banks", None)
+    if not any(instruction.op in (*MEMORY_OPS, "smem") for instruction in instructions):
+        read.pop("replays", None)
+    return {"core": read} if read else {}
 
 
 def _accesses(kernel: Kernel) -> Iterator[tuple[Instruction, Access]]:

@@ -141,6 +141,7 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     ordered = (kind == Kind.BARRIER) | (kind == Kind.EXIT) | (instructions & (classes["shared"][op] > 0))
     program["ordered"] = ordered
     plain = (kind == Kind.COMPUTE) & (delay > 0) & ~ordered & (refusable[op] == 0)
+    plain &= chip["banks"] == 0
     chip["interval"] = program["busy"][plain].min() if plain.any() else 1
     plain &= (program["busy"] == chip["interval"]) & (chip["interval"] <= LONGEST_INTERVAL)
     program["plain"], program["own_delay"] = plain, np.where(plain, delay << RANK_BITS, 0)

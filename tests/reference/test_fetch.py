@@ -1,0 +1,93 @@
+"""Instruction fetch: the timelines of Huerta et al. 2025, Figure 4, and what follows from the rules of docs/model.md."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import pytest
+
+import warpsim as ws
+from tests.support.strategies import small_gpu
+from warpsim.hardware.residency import Launch
+from warpsim.kernels import Conditional, Cost, Instruction, Kernel, Loop
+from warpsim.reference import simulator
+
+FETCH = {"lines": 32, "line_instructions": 16, "miss_cycles": 16}
+"""The figure shows that a line has 16 instructions, and that one is there within 16 cycles."""
+
+
+def run(*body: Any, warps: int = 4, fetch: dict[str, int] | None = None, policy: str = "gty") -> simulator.Result:
+    gpu = small_gpu(core={} if fetch is None else {"fetch": fetch})
+    launch = Launch(blocks=1, block_warps=warps, resident_blocks=1)
+    kernel = Kernel(name="directed", body=body)
+    return simulator.simulate(gpu, kernel, launch, scheduler=policy, memory="fixed", seed=1, cycles=None)
+
+
+def timeline(result: simulator.Result) -> list[tuple[int, int, int]]:
+    """Returns (warp, begin, end) of runs of issues without a bubble, from the first issue on."""
+    first = result.issues[0][0]
+    issues = [(t - first, slot) for t, _, slot, _ in result.issues]
+    runs = groupby(enumerate(issues), key=lambda item: (item[1][1], item[1][0] - item[0]))
+    spans = [(slot, [t for _, (t, _) in members]) for (slot, _), members in runs]
+    return [(slot, cycles[0], cycles[-1] + 1) for slot, cycles in spans]
+
+
+def program(cost: Cost | None = None) -> list[Instruction]:
+    """Returns 31 independent instructions, of which the second has a cost; with the exit they are 32."""
+    return [Instruction("alu", cost=cost if k == 1 else None) for k in range(31)]
+
+
+def test_figure_4a() -> None:
+    expected = [(3, 0, 16), (2, 16, 48), (3, 48, 64), (1, 64, 96), (0, 96, 128)]
+    assert timeline(run(*program(), fetch=FETCH)) == expected
+
+
+def test_figure_4b() -> None:
+    """The figure has four bubbles after a stall count of four, which is a distance of five; Listing 2 has four."""
+    expected = [(3, 0, 2), (2, 2, 4), (1, 4, 6), (3, 6, 36), (2, 36, 66), (1, 66, 96), (0, 96, 98), (0, 102, 132)]
+    assert timeline(run(*program(Cost(gap_cycles=5)))) == expected
+
+
+def test_figure_4c() -> None:
+    """An instruction that yields keeps its warp from the next cycle: a gap of two."""
+    expected = [(3, 0, 2), (2, 2, 4), (3, 4, 34), (2, 34, 64), (1, 64, 66), (0, 66, 68), (1, 68, 98), (0, 98, 128)]
+    assert timeline(run(*program(Cost(gap_cycles=2)))) == expected
+
+
+def test_a_buffer_of_two_entries_ends_greed() -> None:
+    """Two stages from fetch to issue need three entries (Huerta et al. 2025, 5.2)."""
+    alone = timeline(run(*program(), warps=1, fetch=FETCH | {"buffer": 3, "line_instructions": 64}))
+    assert alone == [(0, 0, 32)]
+    assert len(timeline(run(*program(), warps=1, fetch=FETCH | {"buffer": 1, "line_instructions": 64}))) > 1
+
+
+def test_prefetched_lines_save_misses() -> None:
+    cold = FETCH | {"line_instructions": 4, "miss_cycles": 40}
+    without, ahead = (run(*program(), warps=1, fetch=cold | {"prefetch_lines": n}) for n in (0, 8))
+    assert without.end > ahead.end + 7 * 30
+    assert without.warp_cycles["no_instruction"] > 5 * ahead.warp_cycles["no_instruction"]
+
+
+def test_a_loop_that_fits_misses_once_and_jumps_refill_the_buffer() -> None:
+    result = run(Loop(body=[Instruction("alu")] * 8, trips=10), warps=1, fetch=FETCH)
+    assert result.warp_cycles["no_instruction"] == 16 + 2 + 9  # the first line, the stages, and a bubble after each jump
+    small = run(Loop(body=[Instruction("alu")] * 40, trips=5), warps=1, fetch=FETCH | {"lines": 2})
+    large = run(Loop(body=[Instruction("alu")] * 40, trips=5), warps=1, fetch=FETCH | {"lines": 4})
+    assert small.end > large.end + 3 * 3 * 10
+
+
+def test_a_taken_branch_jumps() -> None:
+    skip = Conditional(then=[Instruction("alu")] * 4, warps=(0,))
+    result = run(skip, Instruction("alu"), warps=2, fetch=FETCH)
+    assert result.instructions["branch"] == 2 and result.warp_cycles["no_instruction"] > 0
+
+
+def test_only_the_reference_machine_fetches() -> None:
+    gpu = small_gpu(core={"fetch": FETCH})
+    kernel = Kernel(name="directed", body=program())
+    launch = Launch(blocks=1, block_warps=1, resident_blocks=1)
+    with pytest.raises(ws.InvalidPoint, match=r"gpu.core.fetch: .* use engine = 'reference'"):
+        ws.simulate(gpu, kernel, launch=launch, memory="fixed")
+    result = ws.simulate(gpu, kernel, launch=launch, memory="fixed", engine="reference")
+    assert float(result.warp_cycles.sel(state="no_instruction")[0]) == 34

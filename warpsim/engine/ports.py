@@ -1,0 +1,52 @@
+"""Register ports: banks with one read port each, and the reuse cache. docs/model.md, section 3."""
+
+import numpy as np
+
+from warpsim.engine.attribution import holds
+from warpsim.engine.bits import at
+from warpsim.engine.jit import inline
+from warpsim.engine.state import OPERAND_SLOTS
+
+_STAGES = 2  # cycles from an issue to the ports, at least
+_READS = 3  # cycles in which an instruction reads its operands
+
+
+@inline
+def pass_ports(machine, scheduler, slot, step, cycle):
+    """An instruction of the warp in a slot issues: notes when it has the ports, and until when its scheduler is held."""
+    chip = machine.chip[0]
+    if machine.classes[at(machine.program[at(step)].op)].ports == 0:
+        return
+    needs, free = scheduler.port_needs, scheduler.port_free
+    for bank in range(chip.banks):
+        needs[at(bank)] = 0
+    for operand in range(OPERAND_SLOTS):
+        read = np.int64(machine.reads[at(step), at(operand)])
+        if read > 0:
+            bank = at((read // 2 - 1) % chip.banks)
+            entry, key = at(bank * OPERAND_SLOTS + operand), slot << 32 | read // 2
+            if scheduler.reused[entry] != key:
+                needs[bank] += 1
+            scheduler.reused[entry] = key if read % 2 == 1 else np.int64(0)
+    before = scheduler.port_last
+    has = max(cycle + _STAGES, before + 1)
+    for bank in range(chip.banks):
+        if needs[at(bank)] > 0:
+            has = max(has, free[at(bank)] + needs[at(bank)] - _READS)
+    for bank in range(chip.banks):
+        if needs[at(bank)] > 0:
+            free[at(bank)] = max(free[at(bank)], has) + needs[at(bank)]
+    scheduler.port_last = has
+    scheduler.held_until = max(scheduler.held_until, before)
+
+
+@inline
+def busy_with_ports(state, sm, s, scheduler, cycle, busy):
+    """A scheduler has issued at a cycle and is busy for some: returns for how many, with those in which the ports hold it."""
+    scheduler.held_from = cycle + busy
+    held = scheduler.held_until - scheduler.held_from
+    if held <= 0:
+        return busy
+    state.tally[0].held += held
+    holds(state, sm, s, scheduler.held_from, scheduler.held_until)
+    return busy + held
