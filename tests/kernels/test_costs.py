@@ -83,3 +83,21 @@ def test_what_ifs_without_conflicts_drop_costs_that_contain_the_conflict():
     cost = Cost(interval_cycles=8, gap_cycles=3)
     kernel = ws.Kernel(name="x", body=[Instruction("smem", dst="r", ways=4, cost=cost)])
     assert without_conflicts(kernel).body[0].cost == Cost(gap_cycles=3)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "cycles"),
+    [
+        (Instruction("smem", dst="r"), 2),
+        (Instruction("smem", dst="r", ways=5), 5),
+        (Instruction("load", dst="r"), 2),
+        (Instruction("load", dst="r", access=Access(bytes_per_thread=16)), 4),
+        (Instruction("load", dst="r", access=Access(pattern="random")), 32),
+        (Instruction("alu", dst="r"), 1),
+        (Instruction("smem", dst="r", ways=5, cost=Cost(interval_cycles=3)), 3),
+    ],
+)
+def test_passes_take_time_in_the_unit_and_no_issue_slots(instruction, cycles):
+    gpu = small_gpu(core={"replays": "unit"}, ops={op: {"interval_cycles": 2} for op in ("smem", "load", "store")})
+    spent = costs_on(gpu, instruction)
+    assert (spent.unit_cycles, spent.reissues) == (cycles, 0)

@@ -22,6 +22,7 @@ from warpsim import units
 from warpsim.arguments import refusing_malformed
 from warpsim.hardware import architectures, operations
 from warpsim.hardware import files as params
+from warpsim.hardware.core import Core
 from warpsim.hardware.fields import Between, Bytes, Count, Cycles, Finite, Name, NotNegative, Positive, StrictModel
 from warpsim.hardware.latency import check_distribution, load_distribution, restored_table, table_by_value
 from warpsim.hardware.memo import kept_by_object
@@ -80,42 +81,6 @@ class Issue(StrictModel):
 
     interval_cycles: Count
     width: Annotated[int, Between(1, 2)]
-
-
-class Fetch(StrictModel):
-    """Instruction fetch of a scheduler (docs/model.md, section 3). Only the reference machine simulates it.
-
-    Attributes:
-        buffer: instructions that the buffer of a warp holds.
-        stages: cycles from the fetch of an instruction until it can issue.
-        lines: lines of the L0 instruction cache.
-        line_instructions: instructions of a line.
-        miss_cycles: cycles from the request of a line until it is in L0.
-        prefetch_lines: lines that follow a missing line without being asked for.
-        prefetch_cycles: cycles between two of them.
-    """
-
-    buffer: Annotated[int, Between(1, 64)] = 3
-    stages: Annotated[int, Between(1, 64)] = 2
-    lines: Count
-    line_instructions: Count
-    miss_cycles: Count
-    prefetch_lines: Cycles = 0
-    prefetch_cycles: Count = 1
-
-
-class Core(StrictModel):
-    """Options of the cores since Volta (Huerta et al. 2025); each is off where it is left out.
-
-    Attributes:
-        register_banks: banks of a scheduler's register file, each with one read port; None: reads never wait.
-        replays: where further passes of an access take their time: "issue": at the scheduler, which reissues it, or "unit".
-        fetch: instruction fetch; None: every instruction is there in time.
-    """
-
-    register_banks: Annotated[int, Between(1, units.MAX_REGISTER_BANKS)] | None = None
-    replays: Literal["issue", "unit"] = "issue"
-    fetch: Fetch | None = None
 
 
 class Shared(StrictModel):

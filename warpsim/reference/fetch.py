@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from warpsim.hardware.gpu import Fetch
+from warpsim.hardware.core import Fetch
 from warpsim.kernels import Kernel, Loop
 from warpsim.kernels.program import walk
 from warpsim.reference.warp import Warp
