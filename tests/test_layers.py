@@ -26,10 +26,12 @@ MAY_IMPORT = {
     "simulation": {"engine", "reference", "hardware", "kernels", "results"},
     "store": {"results"},
     "sweeps": {"hardware", "kernels", "simulation", "results", "store"},
+    "profiles": {"hardware", "kernels", "frontends", "simulation", "results"},
     "analysis": {"hardware", "kernels", "models", "simulation", "results", "sweeps"},
     "views": {"results", "analysis"},
     "cli": {
         "hardware", "kernels", "models", "simulation", "results", "store", "sweeps", "analysis", "views", "frontends", "measure",
+        "profiles",
     },
 }
 """Room -> the rooms that it may import besides itself and the foundation. Imports for types alone are free."""

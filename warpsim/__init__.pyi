@@ -24,6 +24,9 @@ from .kernels import Loop as Loop
 from .kernels import list_kernels as list_kernels
 from .kernels import load_kernel as load_kernel
 from .kernels.residency import occupancy as occupancy
+from .profiles.api import Profile as Profile
+from .profiles.api import from_profile as from_profile
+from .profiles.errors import ProfileError as ProfileError
 from .simulation.api import simulate as simulate
 from .simulation.point import from_provenance as from_provenance
 from .simulation.run import TraceLimitError as TraceLimitError

@@ -23,6 +23,7 @@ from warpsim.cli import (
     measure,
     plan,
     plot,
+    profile,
     report,
     simulate,
     slurm,
@@ -35,8 +36,8 @@ from warpsim.cli.common import FAILED, WRONG, CommandParser, RequestError, WorkE
 from warpsim.cli.logs import show_messages
 
 COMMANDS = (
-    gpus, kernels, import_, simulate, trace, advise, compare, plan, sweep, slurm, status, verify, plot, report, experiment,
-    measure, completion,
+    gpus, kernels, import_, simulate, profile, trace, advise, compare, plan, sweep, slurm, status, verify, plot, report,
+    experiment, measure, completion,
 )  # fmt: skip
 """The modules of the commands, in the order of the help page. Each has a function `add`."""
 

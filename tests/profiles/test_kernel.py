@@ -1,0 +1,133 @@
+"""Launches become kernels: structure from counts, dependences from control fields, costs from counters."""
+
+import pytest
+
+from tests.profiles.launches import TRIPS, WARPS, launch
+from warpsim.kernels.statements import Loop, expected_ops, walk
+from warpsim.profiles.api import profile_of
+from warpsim.profiles.chip import LAUNCH_MICROSECONDS, chip_name
+from warpsim.profiles.errors import ProfileError
+from warpsim.profiles.kernel import traffic
+from warpsim.profiles.measured import OTHER, measurements
+from warpsim.profiles.report import list_launches
+from warpsim.profiles.roofline import roofline
+
+
+@pytest.fixture(scope="module")
+def profile():
+    return profile_of(launch())
+
+
+def instruction(profile, text):
+    return next(one for _, one in walk(profile.kernel.body) if text in getattr(one, "comment", ""))
+
+
+def test_the_back_edge_is_a_loop(profile):
+    (loop,) = [one for one in profile.kernel.body if isinstance(one, Loop)]
+    assert loop.trips == TRIPS
+    executed = sum(one.executed for one in launch().code)
+    assert sum(count for _, count in expected_ops(profile.kernel.body)) + 1 == pytest.approx(executed / WARPS)
+
+
+def test_wait_masks_are_the_dependences(profile):
+    load, product = instruction(profile, "LDG"), instruction(profile, "FMUL")
+    assert load.dst in product.src
+    assert instruction(profile, "S2R").dst in instruction(profile, "IMAD.WIDE").src
+    assert product.cost.gap_cycles == 4 and load.cost.gap_cycles == 2
+
+
+def test_half_of_the_bytes_come_from_memory(profile):
+    load, store = instruction(profile, "LDG"), instruction(profile, "STG")
+    assert (load.cost.requests, load.cost.bytes_per_request) == (1, 128.0)
+    assert load.access.l2_hit == pytest.approx(0.5) and store.access.l2_hit == 1.0
+    assert traffic(launch({"dram__bytes_read.sum": WARPS * TRIPS * 128 * 1.5})).load_excess == pytest.approx(1.5)
+
+
+def test_the_chip_has_the_measured_clocks(profile):
+    assert profile.gpu.clock_ghz == 1.3
+    assert profile.gpu.memory.pin_bandwidth_gbs == pytest.approx(96 * 7.2)
+    assert 250 < profile.gpu.memory.latency_cycles < 557  # the part of DRAM takes fewer cycles at a lower clock
+    assert profile.launch.resident_blocks == 6
+
+
+def test_names_of_chips():
+    assert chip_name("NVIDIA A100-PCIE-40GB", None) == "a100_40gb"
+    assert chip_name("NVIDIA H100 PCIe", None) == "h100_pcie"
+    assert chip_name("Tesla V100-SXM2-32GB", None) == "v100"
+    assert chip_name("NVIDIA GeForce RTX 4060 Laptop GPU", None) is None
+    like = profile_of(launch({"device__attribute_display_name": "NVIDIA GeForce RTX 3090"}))
+    assert like.notes == ("NVIDIA GeForce RTX 3090 has no file in params/gpus: latencies are those of a40",)
+
+
+def test_what_was_measured():
+    measured = measurements(launch({"smsp__average_warps_issue_stalled_gmma_per_issue_active.ratio": 2.0}))
+    assert measured.stalls == {"long_scoreboard": 9.0, "selected": 1.0, OTHER: 2.0}
+    assert measured.ipc == pytest.approx(sum(one.executed for one in launch().code) / 84 / 9000)
+    assert measured.missing == ()
+    less = measurements(launch(without=["sm__warps_active.avg.per_cycle_active"]))
+    assert less.warps is None and "--section Occupancy" in less.missing[0]
+
+
+@pytest.mark.parametrize(
+    ("metric", "option"),
+    [
+        ("dram__bytes_read.sum", "MemoryWorkloadAnalysis_Tables"),
+        ("launch__grid_size", "LaunchStats"),
+        ("gpu__time_duration.sum", "SpeedOfLight"),
+    ],
+)
+def test_a_missing_section_is_named_with_its_option(metric, option):
+    with pytest.raises(ProfileError, match=f"{metric} is missing; collect it with ncu --section {option}"):
+        profile_of(launch(without=[metric]))
+
+
+def test_instructions_without_text_are_refused():
+    with pytest.raises(ProfileError, match="no text of instructions"):
+        profile_of(launch(texts={3: ""}))
+
+
+def test_opcodes_that_are_not_listed_are_noted():
+    assert profile_of(launch(texts={4: "FNEW R6, R6, 3"})).notes == (
+        "1 instructions FNEW are not in the table of opcodes: taken as fp32",
+    )
+
+
+def test_a_replay_is_near_its_roofline_where_memory_is_idle(profile):
+    replay = profile.replay(replicates=2)
+    constant = LAUNCH_MICROSECONDS * 1000 * profile.gpu.clock_ghz
+    assert replay.instructions == pytest.approx(1.0) and replay.share == 1.0 and not replay.sampling
+    assert max(roofline(profile).values()) < replay.cycles.mean < constant + 6000
+    assert sum(replay.shares.values()) == pytest.approx(1.0)
+
+
+def test_samples_agree_with_the_whole_launch():
+    whole = profile_of(launch({"launch__grid_size": 84 * 6 * 60}))
+    full, sampled = (whole.replay(replicates=1, budget=budget) for budget in (10**7, 30_000))
+    assert sampled.share < 0.3 and "rounds of blocks" in sampled.sampling
+    assert sampled.cycles.mean == pytest.approx(full.cycles.mean, rel=0.1)
+
+
+def test_what_if(profile):
+    slower = profile.what_if(latency=2.0, bandwidth=0.5)
+    assert slower.gpu.memory.bandwidth_gbs == profile.gpu.memory.bandwidth_gbs / 2
+    assert slower.replay(replicates=1).cycles.mean > profile.replay(replicates=1).cycles.mean
+    with pytest.raises(ProfileError, match="must be a chip of sm_86"):
+        profile.what_if(gpu="h100")
+    with pytest.raises(ProfileError, match="latency = 0"):
+        profile.what_if(latency=0)
+    with pytest.raises(ValueError, match="resident_blocks = 99"):
+        profile.what_if(resident_blocks=99)
+
+
+def test_files_that_are_no_reports(tmp_path):
+    pytest.importorskip("ncu_report", reason="the reader of reports is not installed")
+    for name, data, text in (
+        ("text.ncu-rep", b"hello", "is not a report"),
+        ("cut.ncu-rep", b"NVR\0\2\0\0\0\10\7\xff\0\0\0\10", "is truncated"),
+        ("none.ncu-rep", None, "cannot be read"),
+        ("empty.ncu-rep", b"NVR\0\2\0\0\0\10\7", "no launch that ncu-report"),
+    ):
+        if data is not None:
+            (tmp_path / name).write_bytes(data)
+        with pytest.raises(ProfileError, match=text):
+            list_launches(tmp_path / name)

@@ -1,0 +1,179 @@
+"""warpsim profile: replays a launch of an Nsight Compute report, and prints measured beside simulated."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from warpsim.cli.common import DONE, Commands, RequestError, counted, new_command, whole_number
+from warpsim.cli.output import add_json, print_json
+
+if TYPE_CHECKING:
+    from warpsim.profiles.api import Profile
+    from warpsim.profiles.replay import Estimate, Replay
+
+_SHOWN = 10
+
+
+def add(commands: Commands) -> None:
+    """Adds the command."""
+    new_command(
+        commands,
+        "profile",
+        _run,
+        "replay a launch of an Nsight Compute report, and compare it with what was measured",
+        _add_options,
+    )
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    from warpsim.simulation.point import MEMORY_MODELS, POLICIES
+
+    parser.add_argument("report", help="report of Nsight Compute (.ncu-rep)")
+    parser.add_argument("--list", action="store_true", help="list the launches of the report")
+    parser.add_argument("--launch", type=whole_number, default=0, metavar="N", help="number of the launch (default: 0)")
+    parser.add_argument("--scheduler", default="lrr", help=f"scheduling policy: {', '.join(POLICIES)} (default: lrr)")
+    parser.add_argument("--memory", default="queue", help=f"memory model: {', '.join(MEMORY_MODELS)} (default: queue)")
+    parser.add_argument("--replicates", type=whole_number, default=3, metavar="N", help="number of replicates (default: 3)")
+    parser.add_argument("--seed", type=whole_number, default=2016, metavar="N", help="root seed of all random numbers")
+    levers = parser.add_argument_group("what if", "the launch on a changed machine, in a column beside the profiled one")
+    levers.add_argument("--resident-blocks", type=whole_number, metavar="N", help="blocks of an SM")
+    levers.add_argument("--latency", type=float, metavar="F", help="factor of the latency of DRAM")
+    levers.add_argument("--bandwidth", type=float, metavar="F", help="factor of the bandwidth of DRAM")
+    levers.add_argument("--gpu", help="another chip for the same machine code, at its own clocks")
+    levers.add_argument("--if-scheduler", metavar="POLICY", help="another scheduling policy")
+    add_json(parser, "measurements and results")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from warpsim.profiles.api import from_profile
+    from warpsim.profiles.errors import MissingReaderError
+    from warpsim.profiles.report import list_launches
+
+    try:
+        if options.list:
+            _print_launches(list_launches(options.report))
+            return DONE
+        profile = from_profile(options.report, options.launch)
+        settings = {"memory": options.memory, "replicates": options.replicates, "seed": options.seed}
+        changes = {
+            name: value
+            for name in ("resident_blocks", "latency", "bandwidth", "gpu")
+            if (value := getattr(options, name)) is not None
+        }
+        other = profile.what_if(**changes) if changes or options.if_scheduler else None
+        replay = profile.replay(scheduler=options.scheduler, lines=True, **settings)
+        second = None if other is None else other.replay(scheduler=options.if_scheduler or options.scheduler, **settings)
+    except (ValueError, MissingReaderError) as error:
+        raise RequestError(str(error)) from None
+    if options.json:
+        print_json(_as_json(profile, replay, second))
+        return DONE
+    _print(profile, replay, second)
+    return DONE
+
+
+def _print_launches(launches: list[tuple[int, str, Any]]) -> None:
+    from warpsim.views.text_table import text_table
+
+    rows = []
+    for number, name, metrics in launches:
+        time = metrics.get("gpu__time_duration.sum")
+        rows.append(
+            [
+                str(number), name.partition("(")[0], str(metrics.get("device__attribute_display_name", "")),
+                f"{metrics.get('launch__grid_size', 0):.0f} x {metrics.get('launch__block_size', 0):.0f}",
+                "" if time is None else f"{time / 1000:.1f}",
+            ]
+        )  # fmt: skip
+    print(text_table(rows, ("launch", "kernel", "chip", "blocks x threads", "us")))
+
+
+def _print(profile: Profile, replay: Replay, second: Replay | None) -> None:
+    from warpsim.views.text_table import text_table
+
+    measured, launch, gpu = profile.measured, profile.launch, profile.gpu
+    warps = counted(launch.block_warps, "warp")
+    print(f"{gpu.title}, {gpu.clock_ghz:.2f} GHz, {gpu.memory.pin_bandwidth_gbs:.0f} GB/s: {profile.kernel.name}")
+    print(f"{counted(launch.blocks or 1, 'block')} of {warps}, {launch.resident_blocks} resident per SM")
+    print(f"simulated: {replay.share:.3g} of the instructions" + (f" ({replay.sampling})" if replay.sampling else ""))
+    for note in (*profile.notes, *(f"missing: {what}" for what in measured.missing)):
+        print(f"note: {note}")
+    columns = ["", "measured", "simulated", *(["what if"] if second else [])]
+    print()
+    print(text_table(list(_rows(profile, replay, second)), columns))
+    states = sorted({*measured.stalls, *replay.stalls}, key=lambda s: -measured.stalls.get(s, 0.0))
+    rows = [
+        [
+            state,
+            _number(None if measured.samples else measured.stalls.get(state, 0.0)),
+            *(_estimate(one.stalls.get(state)) for one in (replay, second) if one),
+        ]
+        for state in states
+    ]
+    print()
+    print(text_table(rows, ("warp cycles per issue", *columns[1:])))
+    _print_places(profile, replay)
+
+
+def _rows(profile: Profile, replay: Replay, second: Replay | None) -> Iterator[list[str]]:
+    measured = profile.measured
+    runs = [replay, *([second] if second else [])]
+    yield ["cycles", _number(measured.cycles), *(_estimate(one.cycles) for one in runs)]
+    yield ["IPC of an SM", _number(measured.ipc), *(_estimate(one.ipc) for one in runs)]
+    yield ["achieved warps of an SM", _number(measured.warps), *(_estimate(one.warps) for one in runs)]
+    yield ["DRAM MB", _number(measured.dram_bytes / 1e6), *("the same" for _ in runs)]
+    yield ["DRAM GB/s", _number(measured.dram_gbs), *(_estimate(one.dram_gbs) for one in runs)]
+    yield ["simulated / measured cycles", "", *(f"{one.cycles.mean / measured.cycles:.3f}" for one in runs)]
+
+
+def _print_places(profile: Profile, replay: Replay) -> None:
+    """Prints the instructions and the source lines in which warps spend most time."""
+    from warpsim.views.text_table import text_table
+
+    samples = {one.address: one.counts.get("smsp__pcsamp_sample_count", 0.0) for one in profile.code}
+    total = sum(samples.values())
+    measured = {address: count / total for address, count in samples.items() if count} if total else {}
+    texts = {one.address: one.text for one in profile.code}
+    top = sorted({*measured, *replay.lines}, key=lambda a: -max(measured.get(a, 0.0), replay.lines.get(a, 0.0)))[:_SHOWN]
+    rows = [[f"{a:#06x}", _percent(measured.get(a), total), _percent(replay.lines.get(a, 0.0), 1), texts.get(a, "")] for a in top]
+    print()
+    print(text_table(rows, ("instruction", "samples", "simulated", "")))
+    places = {one.address: f"{one.line[0].rpartition('/')[2]}:{one.line[1]}" for one in profile.code if one.line}
+    if not places:
+        return
+    lines: dict[str, list[float]] = {}
+    for number, shares in enumerate((measured, replay.lines)):
+        for address, share in shares.items():
+            lines.setdefault(places.get(address, "?"), [0.0, 0.0])[number] += share
+    rows = [
+        [place, _percent(a, total), _percent(b, 1)]
+        for place, (a, b) in sorted(lines.items(), key=lambda one: -max(one[1]))[:_SHOWN]
+    ]
+    print()
+    print(text_table(rows, ("source line", "samples", "simulated")))
+
+
+def _as_json(profile: Profile, replay: Replay, second: Replay | None) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    found = {
+        "report": profile.report, "launch": profile.number, "kernel": profile.kernel.name, "gpu": profile.gpu.title,
+        "measured": asdict(profile.measured), "simulated": asdict(replay), "notes": list(profile.notes),
+    }  # fmt: skip
+    return found | ({"what_if": asdict(second)} if second else {})
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "not collected"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _estimate(value: Estimate | None) -> str:
+    return "0" if value is None else f"{_number(value.mean)} ± {_number(value.half_width)}"
+
+
+def _percent(share: float | None, known: float) -> str:
+    return "" if share is None or not known else f"{100 * share:.1f} %"

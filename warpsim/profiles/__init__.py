@@ -1,0 +1,13 @@
+"""Launches that Nsight Compute profiled: read, replayed, and compared with what was measured.
+
+report    reads a report: metrics, counters of each instruction, the machine code inside
+code      the instructions of a launch as a machine function
+flows     how often each block, loop and branch was executed
+kernel    the kernel of a launch, with the costs that its counters state
+chip      the chip of a launch, with its measured clocks
+measured  what the profiler measured
+roofline  the busiest resource of a launch, from the same counters
+replay    simulates a launch, in full or in samples
+api       what users call
+errors    what can be wrong
+"""

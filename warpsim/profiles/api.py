@@ -1,0 +1,144 @@
+"""What users call: `from_profile` reads a launch of a report, and its `replay` simulates it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+
+from warpsim.arguments import integer
+from warpsim.hardware.gpu import Gpu, as_gpu
+from warpsim.hardware.residency import Launch, occupancy
+from warpsim.kernels.program import Kernel
+from warpsim.profiles.chip import chip_of, scaled, with_classes
+from warpsim.profiles.errors import ProfileError
+from warpsim.profiles.kernel import to_kernel
+from warpsim.profiles.measured import Measurements, measurements, warps_of_block
+from warpsim.profiles.replay import BUDGET, Replay, replay
+from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch, read_launch
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A profiled launch, ready for a simulation.
+
+    Attributes:
+        report: path of the report.
+        number: of the launch in the report.
+        kernel: the program, with the costs of each instruction.
+        launch: the grid and its residency.
+        gpu: the chip at its measured clocks.
+        measured: what the profiler measured.
+        code: the instructions with their counters.
+        notes: what had to be assumed.
+    """
+
+    report: str
+    number: int
+    kernel: Kernel
+    launch: Launch
+    gpu: Gpu
+    measured: Measurements
+    code: tuple[ProfiledInstruction, ...]
+    notes: tuple[str, ...]
+
+    def replay(
+        self,
+        *,
+        scheduler: str = "lrr",
+        memory: str = "queue",
+        replicates: int = 3,
+        seed: int = 2016,
+        budget: int = BUDGET,
+        lines: bool = False,
+    ) -> Replay:
+        """Simulates the launch; a long one is sampled.
+
+        Args:
+            scheduler: scheduling policy.
+            memory: memory model.
+            replicates: independent repetitions, from which the intervals follow.
+            seed: root of all randomness.
+            budget: warp instructions that a replicate simulates at most, roughly.
+            lines: whether to find the warp cycles of each instruction, with a further run.
+
+        Raises:
+            ValueError: the chip cannot hold the launch, or an argument is not allowed.
+        """
+        return replay(self, scheduler=scheduler, memory=memory, replicates=replicates, seed=seed, budget=budget, lines=lines)
+
+    def what_if(
+        self, *, resident_blocks: int | None = None, latency: float = 1.0, bandwidth: float = 1.0, gpu: Gpu | str | None = None
+    ) -> Profile:
+        """Returns the launch on a changed machine. What was measured stays, for comparison.
+
+        Args:
+            resident_blocks: blocks of an SM.
+            latency: factor of the latency of DRAM.
+            bandwidth: factor of the bandwidth of DRAM.
+            gpu: another chip for the same machine code, at its own clocks; hit rates stay those of the profiled one.
+
+        Raises:
+            ProfileError: the chip has another machine code, or a factor is not above 0.
+            ValueError: the chip cannot hold as many blocks.
+        """
+        chip = self.gpu if gpu is None else with_classes(as_gpu(gpu))
+        if chip.architecture != self.gpu.architecture:
+            raise ProfileError(
+                f"gpu = {chip.name!r}: must be a chip of {self.gpu.architecture}, whose machine code the profile holds; "
+                f"{chip.name} is of {chip.architecture}"
+            )
+        for name, factor in (("latency", latency), ("bandwidth", bandwidth)):
+            if not 0 < factor < 1000:
+                raise ProfileError(f"{name} = {factor}: must be a number above 0 and below 1000")
+        launch = self.launch
+        if resident_blocks is not None:
+            most = occupancy(chip, self.kernel, launch.block_warps).blocks
+            launch = Launch.model_validate(
+                launch.model_dump() | {"resident_blocks": integer("resident_blocks", resident_blocks, 1, most, of=chip.name)}
+            )
+        return replace(self, gpu=scaled(chip, latency, bandwidth), launch=launch)
+
+
+def from_profile(path: str | os.PathLike[str], launch: int = 0) -> Profile:
+    """Reads a launch of an Nsight Compute report: kernel, launch, chip and measurements.
+
+    Args:
+        path: the report (.ncu-rep), with at least the sections that `--set full` collects of source counters, launch
+            statistics, memory tables and speed of light.
+        launch: number of the launch in the report, from 0.
+
+    Raises:
+        MissingReaderError: the package ncu-report is not installed.
+        ProfileError: the report cannot be read, lacks a section, or holds a kernel that is not supported.
+    """
+    return profile_of(read_launch(path, integer("launch", launch, 0)))
+
+
+def profile_of(one: ProfiledLaunch) -> Profile:
+    """Returns a launch that was read, ready for a simulation.
+
+    Raises:
+        ProfileError: the report lacks a section, or the kernel is not supported.
+    """
+    gpu, of_chip = chip_of(one)
+    made = to_kernel(one, gpu)
+    measured = measurements(one)
+    kernel, launch = _launch(one, gpu, made.kernel)
+    return Profile(one.report, one.number, kernel, launch, gpu, measured, one.code, (*of_chip, *made.notes))
+
+
+def _launch(one: ProfiledLaunch, gpu: Gpu, kernel: Kernel) -> tuple[Kernel, Launch]:
+    """Returns the launch with as many resident blocks as the profiler states, and the kernel with resources that allow them."""
+    warps = warps_of_block(one)
+    limits = [
+        value
+        for resource in ("blocks", "registers", "shared_mem", "warps")
+        if (value := one.get(f"launch__occupancy_limit_{resource}")) is not None
+    ]
+    fits = occupancy(gpu, kernel, warps).blocks
+    resident = max(1, round(min(limits, default=fits)))
+    if fits < resident:
+        smaller = {"registers_per_thread": 1, "shared_bytes_per_block": 0}
+        kernel = kernel.model_copy(update=smaller)
+        resident = min(resident, occupancy(gpu, kernel, warps).blocks)
+    return kernel, Launch(blocks=round(one.need("launch__grid_size")), block_warps=warps, resident_blocks=resident)

@@ -1,0 +1,131 @@
+"""The chip of a profiled launch: a file of params/gpus with the clocks that the profiler measured.
+
+L1 and L2 run with the SMs, so their latencies in cycles stay; the part of a latency that lies in DRAM is a time, and has more
+cycles at a higher clock. The bandwidth of the pins is that of the memory at its measured clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from warpsim.hardware.gpu import Gpu, list_gpus, load_gpu
+from warpsim.profiles.errors import ProfileError
+from warpsim.profiles.report import ProfiledLaunch
+
+LAUNCH_MICROSECONDS = 2.3
+"""Constant cost of a launch: elapsed less active time of 17 launches on 8 chips, from a T4 at 585 MHz to an RTX 4090, is 1.4 to
+5 us, mostly near this."""
+
+_NAMES = (
+    ("TITAN X", "titan_x"), ("V100", "v100"), ("T4", "t4"), ("A40", "a40"), ("4090", "rtx4090"), ("L40", "l40"), ("H200", "h200"),
+    ("5090", "rtx5090"),
+)  # fmt: skip
+
+_LIKE = {70: "v100", 75: "t4", 80: "a100", 86: "a40", 89: "rtx4090", 90: "h100", 120: "rtx5090"}
+"""Compute capability times ten -> chip whose latencies a chip without a file has."""
+
+_IMAD = {"latency_cycles": 4, "interval_cycles": 2, "scope": "scheduler", "gap_cycles": 1, "pipe": "math"}
+_EXTRA_OPS: Mapping[str, Mapping[str, Any]] = {
+    "imad": _IMAD,
+    "uniform": {**_IMAD, "latency_cycles": 6},
+    "tensor": {"latency_cycles": 24, "interval_cycles": 8, "scope": "scheduler", "gap_cycles": 1, "pipe": "math"},
+}
+"""Classes of machine code that a chip file may lack: integer multiply-adds use the FMA pipe at half its rate (CUDA C Programming
+Guide), the uniform datapath has one unit for each sub-partition, and tensor instructions have the interval of their shape."""
+
+
+def chip_name(title: str, memory_bytes: float | None) -> str | None:
+    """Returns the name of the chip's file, by its vendor's name and the size of its memory; None: there is none."""
+    known = list_gpus()
+    if "A100" in title:
+        return "a100_40gb" if "40GB" in title or (memory_bytes or 0) < 50e9 else "a100"
+    if "H100" in title:
+        return "h100_pcie" if "PCIe" in title else "h100"
+    words = title.replace("-", " ").split()
+    for part, name in _NAMES:
+        if (part in title if " " in part else part in words) and name in known:
+            return name
+    return None
+
+
+def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
+    """Returns the chip of a launch at its measured clocks, and what had to be assumed.
+
+    A chip without a file takes the latencies of one of its architecture, and its own number of SMs, clocks and bandwidth.
+
+    Raises:
+        ProfileError: no chip of this architecture is known, or the report lacks clocks.
+    """
+    title = str(launch.metrics.get("device__attribute_display_name") or "unknown chip")
+    name = chip_name(title, launch.get("device__attribute_total_memory"))
+    notes = []
+    if name is None:
+        name = _LIKE.get(launch.arch)
+        if name is None:
+            raise ProfileError(
+                f"{launch.report}, launch {launch.number}: {title} (sm_{launch.arch}): no chip of params/gpus is like it"
+            )
+        notes.append(f"{title} has no file in params/gpus: latencies are those of {name}")
+    base = load_gpu(name)
+    data = base.to_dict()
+    clock = launch.need("gpc__cycles_elapsed.avg.per_second") / 1e9
+    pins = pin_bandwidth(launch) or base.memory.pin_bandwidth_gbs
+    memory = data["memory"]
+    of_l2 = base.memory.l2_latency_cycles or base.memory.latency_cycles // 2
+    share = base.memory.bandwidth_gbs / base.memory.pin_bandwidth_gbs
+    ratio = pins / base.memory.pin_bandwidth_gbs
+    latency = round(of_l2 + (base.memory.latency_cycles - of_l2) * clock / base.clock_ghz)
+    sms = round(launch.get("device__attribute_multiprocessor_count", "launch__sm_count") or base.sms)
+    queue = memory["queue"]
+    l2 = queue["crossbar_gbs"] * clock / base.clock_ghz * (sms / base.sms if notes else 1.0)
+    memory |= {"latency_cycles": latency, "pin_bandwidth_gbs": pins, "bandwidth_gbs": share * pins, "measured": False}
+    memory["measured_latency_cycles"] = None
+    queue |= {"dram_gbs": queue["dram_gbs"] * ratio, "crossbar_gbs": l2, "latency_offset_cycles": 0.0}
+    if notes:
+        queue |= {key: max(1, round(queue[key] * ratio)) for key in ("dram_servers", "crossbar_servers")}
+    memory["contention"] = {"a_cycles": float(latency), "b_cycles": 20.0, "c_gbs": queue["dram_gbs"]}
+    data |= {"title": title, "sms": sms, "clock_ghz": clock, "memory": memory}
+    _add_classes(data)
+    return Gpu.from_dict(data, source=f"{launch.report}, launch {launch.number}"), tuple(notes)
+
+
+def scaled(gpu: Gpu, latency: float, bandwidth: float) -> Gpu:
+    """Returns a chip with factors of the latency and of the bandwidth of DRAM."""
+    if latency == bandwidth == 1:
+        return gpu
+    data = gpu.to_dict()
+    memory, queue = data["memory"], data["memory"]["queue"]
+    memory["latency_cycles"] = max(1, round(memory["latency_cycles"] * latency))
+    for key in ("pin_bandwidth_gbs", "bandwidth_gbs"):
+        memory[key] *= bandwidth
+    queue["dram_gbs"] *= bandwidth
+    queue["crossbar_gbs"] = max(queue["crossbar_gbs"], queue["dram_gbs"])
+    memory["contention"] = {"a_cycles": float(memory["latency_cycles"]), "b_cycles": 20.0, "c_gbs": queue["dram_gbs"]}
+    memory["measured"], memory["measured_latency_cycles"] = False, None
+    return Gpu.from_dict(data, source=f"latency = {latency}, bandwidth = {bandwidth} on {gpu.name}")
+
+
+def with_classes(gpu: Gpu) -> Gpu:
+    """Returns a chip of params/gpus with the classes of machine code that its file leaves out."""
+    data = gpu.to_dict()
+    _add_classes(data)
+    return Gpu.from_dict(data, source=gpu.name)
+
+
+def pin_bandwidth(launch: ProfiledLaunch) -> float | None:
+    """Returns the bandwidth of the memory's pins at its measured clock, in GB/s; None: the report does not tell."""
+    peak, clock = launch.get("dram__bytes.sum.peak_sustained"), launch.get("dram__cycles_elapsed.avg.per_second")
+    if peak and clock:
+        return peak * clock / 1e9
+    rate = launch.get("dram__bytes.sum.per_second")
+    share = launch.get(
+        "dram__throughput.avg.pct_of_peak_sustained_elapsed", "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
+    )
+    return rate / share / 1e7 if rate and share and share > 0.2 else None
+
+
+def _add_classes(data: dict[str, Any]) -> None:
+    """Adds the classes of machine code that the chip's file lacks."""
+    for name, op in _EXTRA_OPS.items():
+        data["ops"].setdefault(name, dict(op))

@@ -1,0 +1,94 @@
+"""The instructions of a profiled launch as a machine function.
+
+The text comes from the report's reader, the control fields from the cubin inside the report.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import replace
+
+from warpsim.frontends.sass import VOLTA, MachineFunction, MachineInstruction, decode_control
+from warpsim.profiles.errors import ProfileError
+from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch, how_to_collect
+
+_WORD_BYTES = 16
+_TEXT = re.compile(r"(?:(@!?U?P(?:\d|T))\s+)?([A-Z][A-Za-z0-9_.]*)\s*(.*)")
+_JUMPS = ("BRA", "JMP", "CALL", "BRX", "JMX")
+_OFFSET_BITS = 50
+
+
+def machine_function(launch: ProfiledLaunch) -> MachineFunction:
+    """Returns the machine code of a launch. What no warp executed is replaced by exits.
+
+    Raises:
+        ProfileError: the report has no counts of instructions or no machine code, or the chip is older than Volta.
+    """
+    where = f"{launch.report}, launch {launch.number}"
+    if not launch.code:
+        raise ProfileError(
+            f"{where}: executions per instruction are missing; collect them with {how_to_collect('inst_executed')}"
+        )
+    if launch.arch < VOLTA:
+        raise ProfileError(
+            f"{where}: sm_{launch.arch}: machine code before sm_{VOLTA} has no control fields, and is not replayed"
+        )
+    if launch.words is None:
+        raise ProfileError(f"{where}: the machine code of {launch.name} is not in the report")
+    code, places = [], {one.address for one in launch.code}
+    returns = any(one.executed and "RET." in one.text for one in launch.code)
+    targets: set[int] = set()
+    for one in launch.code:
+        if not one.executed:  # the flow ends where no warp went
+            code.append(MachineInstruction(one.address, "EXIT", ""))
+            continue
+        made, target = _instruction(one, launch.words, launch.base, where)
+        if target in places:
+            targets.add(target)
+            made = replace(made, operands=_with_label(made, target))
+            if made.base == "CALL" and not returns:  # compilers put calls that never return where warps reconverge
+                made = replace(made, opcode="BRA")
+        code.append(made)
+    labelled = tuple(replace(one, labels=(_label(one.address),)) if one.address in targets else one for one in code)
+    files = [one.line[0] for one in launch.code if one.line]
+    return MachineFunction(
+        name=launch.name,
+        arch=launch.arch,
+        code=labelled,
+        registers=round(launch.need("launch__registers_per_thread")),
+        shared_bytes=round(launch.get("launch__shared_mem_per_block_static") or 0),
+        source=max(set(files), key=files.count) if files else "",
+    )
+
+
+def _instruction(one: ProfiledInstruction, words: bytes, base: int, where: str) -> tuple[MachineInstruction, int | None]:
+    """Returns an instruction, and the address that it jumps to."""
+    if not one.text:
+        raise ProfileError(
+            f"{where}: ncu-report has no text of instructions of this architecture; a report on a chip from Turing on has"
+        )
+    found = _TEXT.fullmatch(one.text.rstrip(" ;"))
+    if not found:
+        raise ProfileError(f"{where}: address {one.address:#x}: {one.text!r} is no instruction")
+    guard, opcode, operands = found[1] or "", found[2], found[3].strip()
+    low, high = struct.unpack_from("<QQ", words, one.address) if one.address + _WORD_BYTES <= len(words) else (0, 0)
+    made = MachineInstruction(
+        one.address, opcode, operands, guard, line=one.line[1] if one.line else None, control=decode_control(high)
+    )
+    if made.base not in _JUMPS:
+        return made, None
+    stated = re.search(r"0x([0-9a-f]+)\s*$", operands)
+    if stated:
+        return made, int(stated[1], 16) - base
+    offset = low >> 32 | (high & (1 << _OFFSET_BITS - 32) - 1) << 32  # bits 32 to 81, from the next instruction on
+    return made, one.address + _WORD_BYTES + (offset - (1 << _OFFSET_BITS) if offset >> _OFFSET_BITS - 1 else offset)
+
+
+def _label(address: int) -> str:
+    return f".L_{address:x}"
+
+
+def _with_label(one: MachineInstruction, target: int) -> str:
+    before = re.sub(r"\s*(`\([^)]*\))?\s*(0x[0-9a-f]+)?\s*$", "", one.operands)
+    return f"{before} `({_label(target)})".strip()

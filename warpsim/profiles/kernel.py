@@ -1,0 +1,273 @@
+"""The kernel of a profiled launch: structure from counts, dependences from control fields, costs from counters.
+
+What is known of a kernel as a whole only, hit rates and the bytes that DRAM moved, holds for all of its accesses alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from warpsim.frontends.cubin import plain_name
+from warpsim.frontends.dependences import waits_of
+from warpsim.frontends.errors import FrontEndError
+from warpsim.frontends.flow import Flow, make_flow
+from warpsim.frontends.opcodes import opcodes
+from warpsim.frontends.sass import MachineInstruction
+from warpsim.frontends.structure import Structure
+from warpsim.hardware.gpu import Gpu
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.statements import OPS_WITHOUT_RESULT, Access, Cost, Instruction, Statement
+from warpsim.profiles.code import machine_function
+from warpsim.profiles.errors import ProfileError
+from warpsim.profiles.flows import Flows
+from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
+
+SECTOR_BYTES = 32
+
+L1_BYTES_PER_CYCLE = 128
+"""Bytes that L1 or shared memory gives an SM in a cycle (CUDA C Programming Guide: 32 banks of 4 bytes)."""
+
+MEMORY_INTERVAL = 2
+"""Least number of cycles of an SM between two memory instructions (Huerta et al. 2025)."""
+
+_TOLERANCE = 0.01
+_MOST_EXCESS = 2.0
+"""Largest ratio of bytes that DRAM moved to those that missed: longer bursts than what was asked for."""
+
+_PORTED = ("fp32", "multiply", "integer", "half")
+"""Families whose operands pass the read ports of the register file one register at a time."""
+
+_SLOTS = 3
+
+_INTERVAL_PARTS = 4
+"""Times of units are rounded to this part of a cycle."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What becomes of the accesses of a kernel.
+
+    Attributes:
+        l1_hit: share of the sectors of loads that L1 holds.
+        load_l2_hit: share of the others that L2 holds.
+        store_l2_hit: share of the sectors of stores that DRAM does not see.
+        load_excess: bytes that DRAM read over those that missed.
+        store_excess: the same of writes.
+        merged: sectors that reached L2 over those that the instructions asked for.
+    """
+
+    l1_hit: float
+    load_l2_hit: float
+    store_l2_hit: float
+    load_excess: float
+    store_excess: float
+    merged: float
+
+
+def traffic(launch: ProfiledLaunch) -> Traffic:
+    """Returns hit probabilities with which DRAM moves the bytes that it moved.
+
+    L2's own hit rates are not used: they count writes as hits, and on chips with two halves the traffic between them.
+    """
+    loads = stores = 0.0
+    for one in launch.code:
+        sectors = one.counts.get("memory_l2_theoretical_sectors_global", 0.0)
+        if _is_store(one.text):
+            stores += sectors
+        else:
+            loads += sectors
+    asked = launch.get("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum")
+    hits = launch.get("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum")
+    if asked and hits is not None:
+        l1_hit = hits / asked
+    else:
+        l1_hit = (
+            launch.get("l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct", "l1tex__t_sector_hit_rate.pct") or 0.0
+        ) / 100
+    l1_hit = min(1.0, max(0.0, l1_hit))
+    read, written = launch.need("dram__bytes_read.sum"), launch.need("dram__bytes_write.sum")
+    reached = loads * (1 - l1_hit) + stores
+    counted = launch.get("lts__t_sectors_srcunit_tex.sum", "lts__t_sectors.sum")
+    merged = min(1.0, counted / reached) if counted and reached else 1.0
+    missed = loads * (1 - l1_hit) * merged * SECTOR_BYTES
+    stored = stores * merged * SECTOR_BYTES
+    of_loads, of_stores = read / missed if missed else 0.0, written / stored if stored else 0.0
+    return Traffic(
+        l1_hit=l1_hit,
+        load_l2_hit=1 - min(1.0, of_loads),
+        store_l2_hit=1 - min(1.0, of_stores),
+        load_excess=min(_MOST_EXCESS, max(1.0, of_loads)),
+        store_excess=min(_MOST_EXCESS, max(1.0, of_stores)),
+        merged=merged,
+    )
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A kernel, and what the conversion had to assume: `notes`."""
+
+    kernel: Kernel
+    notes: tuple[str, ...]
+
+
+def to_kernel(launch: ProfiledLaunch, gpu: Gpu) -> Replayed:
+    """Returns the kernel of a launch for a chip, which must be of the launch's architecture.
+
+    Raises:
+        ProfileError: the report lacks what is needed, or the kernel's flow is not supported.
+    """
+    function = machine_function(launch)
+    try:
+        flow = make_flow(function)
+        waits = waits_of(flow)
+    except FrontEndError as error:
+        raise ProfileError(f"{launch.report}, launch {launch.number}: {error}") from None
+    flows = Flows(flow, [one.executed for one in launch.code], [_share(one) for one in launch.code])
+    if not flows.counts.get(0):
+        raise ProfileError(f"{launch.report}, launch {launch.number}: the first instruction was never executed")
+    emitter = _Emitter(launch, flow, waits, gpu)
+    one = np.ones(1)
+    shape = Structure(
+        flow,
+        {block: count * one for block, count in flows.counts.items()},
+        {loop: count * one for loop, count in flows.entries.items()},
+        one,
+        None,
+        emitter.block,
+        tolerance=_TOLERANCE,
+    )
+    body = shape.body()
+    kernel = Kernel(
+        name=plain_name(launch.name),
+        title=f"{launch.title[:200]}, profiled",
+        source=launch.report,
+        registers_per_thread=min(255, max(1, function.registers)),
+        shared_bytes_per_block=round(launch.get("launch__shared_mem_per_block_static") or 0)
+        + round(launch.get("launch__shared_mem_per_block_dynamic") or 0),
+        inputs=tuple(emitter.registers),
+        body=tuple(body or [Instruction("branch")]),
+    )
+    return Replayed(kernel, tuple(dict.fromkeys((*shape.notes, *emitter.notes()))))
+
+
+def _share(one: ProfiledInstruction) -> float:
+    """Returns the share of the threads that the guard lets through."""
+    threads = one.counts.get("thread_inst_executed") or 32.0 * one.executed
+    return min(1.0, one.counts.get("thread_inst_executed_true", 0.0) / threads) if threads else 1.0
+
+
+def _is_store(text: str) -> bool:
+    return any(part in text for part in ("STG", "ST.", "RED."))
+
+
+class _Emitter:
+    """Makes the instructions of blocks."""
+
+    def __init__(self, launch: ProfiledLaunch, flow: Flow, waits: dict[tuple[int, int], tuple[int, ...]], gpu: Gpu) -> None:
+        self.launch, self.flow, self.waits, self.gpu = launch, flow, waits, gpu
+        self.table, self.traffic = opcodes(launch.arch), traffic(launch)
+        self.available = frozenset(gpu.ops)
+        self.registers = [f"v{index}" for index in sorted({writer for writers in waits.values() for writer in writers})]
+        self.known = frozenset(self.registers)
+        self.unlisted: Counter[tuple[str, str]] = Counter()
+
+    def notes(self) -> list[str]:
+        """Returns what was assumed of opcodes."""
+        return [
+            f"{count} instructions {opcode} are not in the table of opcodes: taken as {family}"
+            for (opcode, family), count in sorted(self.unlisted.items())
+        ]
+
+    def block(self, number: int) -> list[Statement]:
+        """Returns the instructions of a block. What a barrier waits for is left to the instruction after it."""
+        found: list[Statement] = []
+        left: tuple[str, ...] = ()
+        for index in self.flow.blocks[number].code:
+            one = self.flow.function.code[index]
+            if one.base == "EXIT" and not one.guard:
+                continue
+            sources = tuple(dict.fromkeys((*left, *(f"v{writer}" for writer in self.waits.get((number, index), ())))))
+            made = self._instruction(index, one, sources)
+            left = sources if made.op == "barrier" else ()
+            found.append(made)
+        return found
+
+    def _instruction(self, index: int, one: MachineInstruction, sources: tuple[str, ...]) -> Instruction:
+        family, listed = self.table.family(one)
+        if not listed:
+            self.unlisted[one.base, family] += 1
+        op = self.table.operation(family, self.available)
+        counted = self.launch.code[index]
+        if op in ("load", "store", "smem") and one.guard and not counted.counts.get("thread_inst_executed_true"):
+            op, family = self.table.operation("integer", self.available), "integer"  # off for all threads: it accesses nothing
+        cost: dict[str, object] = {}
+        if one.control is not None and family != "branch":
+            cost["gap_cycles"] = max(1, one.control.stall)
+        interval = self.table.interval(one)
+        if interval is not None:
+            cost["interval_cycles"] = interval
+        fields: dict[str, object] = {"src": () if op == "barrier" else sources, "comment": self._comment(counted)}
+        if f"v{index}" in self.known and op not in OPS_WITHOUT_RESULT:
+            fields["dst"] = f"v{index}"
+        if family in _PORTED:
+            fields["reads"] = _reads(one)
+        if op in ("load", "store"):
+            self._access(one, op, counted, fields, cost)
+        elif family == "shared":
+            self._shared(counted, op, cost)
+        return Instruction(op, **fields, cost=Cost(**cost) if cost else None)  # type: ignore[arg-type]
+
+    def _comment(self, counted: ProfiledInstruction) -> str:
+        return f"{counted.address:#06x} {counted.text}"
+
+    def _access(
+        self, one: MachineInstruction, op: str, counted: ProfiledInstruction, fields: dict[str, object], cost: dict[str, object]
+    ) -> None:
+        """Adds requests, bytes, hits and the time of the load-store unit."""
+        times, of = max(1, counted.executed), self.traffic
+        sectors = counted.counts.get("memory_l2_theoretical_sectors_global", 0.0) / times
+        tags = counted.counts.get("memory_l1_tag_requests_global", 0.0) / times or sectors / 4
+        width = (counted.counts.get("memory_access_size_type") or 32.0) / 8
+        asked = width * 32 * _share(counted)
+        cost["issue_slots"] = 1  # since Volta, further passes take no issue slots
+        if one.base in ("LDL", "STL") or not sectors:  # interleaved by threads, and in L1 while it has room
+            fields["access"] = Access(l1_hit=1.0 if op == "load" else 0.0, l2_hit=1.0)
+            cost |= {
+                "requests": 1,
+                "bytes_per_request": 128.0,
+                "interval_cycles": _cycles(max(MEMORY_INTERVAL, asked / L1_BYTES_PER_CYCLE)),
+            }
+            return
+        requests = max(1, round(tags))
+        excess = of.load_excess if op == "load" else of.store_excess
+        fields["access"] = Access(
+            l1_hit=of.l1_hit if op == "load" else 0.0, l2_hit=of.load_l2_hit if op == "load" else of.store_l2_hit
+        )
+        cost["requests"] = requests
+        cost["bytes_per_request"] = round(max(0.5, sectors) * of.merged * SECTOR_BYTES * excess / requests, 3)
+        cost["interval_cycles"] = _cycles(max(MEMORY_INTERVAL, tags, asked / L1_BYTES_PER_CYCLE))
+
+    def _shared(self, counted: ProfiledInstruction, op: str, cost: dict[str, object]) -> None:
+        """Adds the time of shared memory: a cycle for each wavefront."""
+        wavefronts = counted.counts.get("memory_l1_wavefronts_shared", 0.0) / max(1, counted.executed)
+        cost["issue_slots"] = 1
+        cost["interval_cycles"] = _cycles(max(MEMORY_INTERVAL, wavefronts))
+        cost["latency_cycles"] = self.gpu.ops[op].latency_cycles + max(0, round(wavefronts) - 1)
+
+
+def _reads(one: MachineInstruction) -> tuple[str, ...]:
+    """Returns the machine registers in the operand slots of an instruction, with the marks of the reuse cache."""
+    slots = [part.strip() for part in one.operands.split(",")[1:]]
+    slots = [part for part in slots if not re.fullmatch(r"!?U?P(\d|T)", part)][:_SLOTS]
+    kept = one.control.reuse if one.control else 0
+    found = [re.match(r"[-~|]*(R\d+)\b", part) for part in slots]
+    return tuple(f"{read[1]}{'.reuse' if kept >> slot & 1 else ''}" if read else "" for slot, read in enumerate(found))
+
+
+def _cycles(value: float) -> str:
+    return str(Fraction(round(value * _INTERVAL_PARTS), _INTERVAL_PARTS))

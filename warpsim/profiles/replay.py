@@ -1,0 +1,254 @@
+"""Simulates a profiled launch: the whole grid where it is short, and otherwise samples of it.
+
+A long launch is sampled in three ways, each only as far as needed: some SMs in place of all, some rounds of blocks in place of
+all, and some trips of the outer loops. Two samples of different length are run. Both hold the first wave and the tail; what the
+longer one has in addition is the steady window, which is repeated for the rest of the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.residency import Launch
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.statements import Conditional, Loop, Statement, expected_ops
+from warpsim.kernels.steps import flatten
+from warpsim.profiles.chip import LAUNCH_MICROSECONDS
+from warpsim.results.schema import STATES
+from warpsim.results.statistics import half_width
+from warpsim.simulation.api import simulate_point, trace_point
+from warpsim.simulation.point import make_point
+from warpsim.simulation.trace import Trace
+
+if TYPE_CHECKING:
+    from warpsim.profiles.api import Profile
+
+BUDGET = 3_000_000
+"""Warp instructions that a replicate simulates at most, roughly."""
+
+_FEWEST_SMS = 6
+_ROUNDS = (3, 6)
+"""Rounds of blocks of the two samples: a single SM or round would make its memory traffic too regular."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over replicates, and half the width of its 95 % interval; 0 with a single replicate."""
+
+    mean: float
+    half_width: float
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What the simulation says of a launch.
+
+    Attributes:
+        cycles: elapsed, with the constant cost of a launch.
+        ipc: warp instructions per cycle and SM.
+        warps: mean resident warps of an SM.
+        dram_gbs: DRAM bytes per second, in GB/s; the bytes are those of the profile.
+        stalls: state -> warp cycles per issued instruction.
+        lines: address of an instruction -> share of the warp cycles that belong to it; empty where they were not asked for.
+        instructions: simulated over measured instructions of the whole launch.
+        share: share of the launch's instructions that were simulated; 1: all.
+        sampling: what was left out, in words; empty: nothing.
+    """
+
+    cycles: Estimate
+    ipc: Estimate
+    warps: Estimate
+    dram_gbs: Estimate
+    stalls: Mapping[str, Estimate]
+    instructions: float
+    share: float
+    sampling: str
+    lines: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of the states in the warp cycles."""
+        total = sum(value.mean for value in self.stalls.values())
+        return {state: value.mean / total for state, value in self.stalls.items()} if total else {}
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """A part of a launch: SMs, blocks, and a kernel with fewer trips; `work` is its warp instructions per SM."""
+
+    sms: int | None
+    blocks: int
+    kernel: Kernel
+    work: float
+
+
+def replay(
+    profile: Profile, *, scheduler: str, memory: str, replicates: int, seed: int, budget: int = BUDGET, lines: bool = False
+) -> Replay:
+    """Simulates a launch; `lines`: with the warp cycles of each instruction.
+
+    Raises:
+        ValueError: the chip cannot hold the launch, or an argument is not allowed.
+    """
+    gpu, launch = profile.gpu, profile.launch
+    settings: dict[str, Any] = {"scheduler": scheduler, "memory": memory, "replicates": replicates, "seed": seed}
+    plan = _plan(gpu, profile.kernel, launch, budget)
+    runs = [_run(gpu, launch, sample, settings) for sample in plan.samples]
+    shares = _lines(gpu, launch, plan.samples[-1], settings | {"replicates": 1}) if lines else {}
+    last = plan.samples[-1]
+    totals = runs[-1]
+    if len(runs) == 2:
+        more = (plan.work - last.work) / (last.work - plan.samples[0].work)
+        totals = {name: runs[1][name] + np.maximum(0, runs[1][name] - runs[0][name]) * more for name in runs[1]}
+    elif last.work < plan.work:
+        totals = {name: values * (plan.work / last.work) for name, values in runs[0].items()}
+    totals = {name: values * plan.repeat for name, values in totals.items()}
+    whole = (launch.blocks or 1) * launch.block_warps * _per_warp(profile.kernel)
+    share = sum(sample.work * (sample.sms or gpu.sms) for sample in plan.samples) / whole
+    return replace(_result(profile, totals, ", ".join(plan.words), share), lines=shares)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What to simulate of a launch.
+
+    Attributes:
+        samples: one, or a shorter and a longer one.
+        work: warp instructions per SM up to which the samples are extended.
+        repeat: how often an SM does that work.
+        words: what is left out.
+    """
+
+    samples: tuple[_Sample, ...]
+    work: float
+    repeat: float
+    words: tuple[str, ...]
+
+
+def _plan(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> _Plan:
+    """Returns what to simulate: first fewer SMs, then fewer rounds of blocks, then fewer trips."""
+    blocks, warps, resident = launch.blocks or 1, launch.block_warps, launch.resident_blocks or 1
+    per_block = warps * _per_warp(kernel)
+
+    def sample(sms: int, count: int, program: Kernel) -> _Sample:
+        used = None if sms == gpu.sms else sms
+        return _Sample(used, count, program, count * warps * _per_warp(program) / sms)
+
+    sms, part = _some_sms(gpu, blocks, blocks * per_block, budget)
+    words = [f"{sms} of {gpu.sms} SMs"] if sms < gpu.sms else []
+    whole = sample(sms, part, kernel)
+    if part * per_block <= 2 * budget:
+        return _Plan((whole,), whole.work, 1.0, tuple(words))
+    wave = sms * resident
+    counts = [(rounds - (part % wave > 0)) * wave + part % wave for rounds in _ROUNDS]
+    if part > counts[1] and counts[1] * per_block <= 4 * budget:
+        words.append(f"{_ROUNDS[1]} of {part / wave:.3g} rounds of blocks")
+        return _Plan((sample(sms, counts[0], kernel), sample(sms, counts[1], kernel)), whole.work, 1.0, tuple(words))
+    count = min(part, 2 * wave)
+    if count < part:
+        words.append(f"2 of {part / wave:.3g} rounds of blocks")
+    factor = budget / (count * per_block)
+    if factor < 1:
+        words.append("fewer trips of the outer loops")
+    short, long = (sample(sms, count, _shortened(kernel, min(1.0, share * factor))) for share in (0.5, 1.0))
+    target = sample(sms, count, kernel).work
+    return _Plan((short, long) if short.work < 0.9 * long.work else (long,), target, part / count, tuple(words))
+
+
+def _some_sms(gpu: Gpu, blocks: int, work: float, budget: int) -> tuple[int, int]:
+    """Returns how many SMs to simulate and their blocks: a number whose share of the blocks is nearly whole."""
+    if work <= budget or blocks < gpu.sms:
+        return gpu.sms, blocks
+    most = max(min(gpu.sms, _FEWEST_SMS), min(gpu.sms, int(budget * gpu.sms / work)))
+
+    def remainder(sms: int) -> float:
+        share = blocks * sms / gpu.sms
+        return round(abs(share - round(share)) / share, 3)
+
+    sms = min(range(max(min(gpu.sms, _FEWEST_SMS), most * 3 // 4), most + 1), key=lambda n: (remainder(n), -n))
+    return sms, max(1, round(blocks * sms / gpu.sms))
+
+
+def _per_warp(kernel: Kernel) -> float:
+    """Returns the expected instructions of a warp, with its exit."""
+    return sum(count for _, count in expected_ops(kernel.body)) + 1
+
+
+def _shortened(kernel: Kernel, factor: float) -> Kernel:
+    """Returns a kernel with about `factor` times its instructions: with fewer trips of the outermost long loops."""
+    body = _shorter(kernel.body, factor)
+    return kernel.model_copy(update={"body": body})
+
+
+def _shorter(statements: tuple[Statement, ...], factor: float) -> tuple[Statement, ...]:
+    found: list[Statement] = []
+    for one in statements:
+        if isinstance(one, Loop) and one.trips is not None:
+            mean = sum(one.trip_range) / 2
+            trips = max(2, round(mean * factor))
+            left = factor * mean / trips
+            inner = one.body if left > 0.7 else _shorter(one.body, left)
+            found.append(one if trips >= mean else one.model_copy(update={"trips": trips, "body": inner}))
+        elif isinstance(one, Conditional):
+            found.append(one.model_copy(update={"then": _shorter(one.then, factor), "orelse": _shorter(one.orelse, factor)}))
+        else:
+            found.append(one)
+    return tuple(found)
+
+
+def _run(gpu: Gpu, launch: Launch, sample: _Sample, settings: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
+    """Returns totals per SM: cycles, instructions, warp cycles by state; replicate first."""
+    part = launch.model_copy(update={"blocks": sample.blocks})
+    arrays = simulate_point(make_point(gpu, sample.kernel, launch=part, sms=sample.sms, **settings))
+    sms = sample.sms or gpu.sms
+    return {
+        "cycles": arrays["cycles"],
+        "instructions": arrays["instructions"].sum(axis=1) / sms,
+        "warp_cycles": arrays["warp_cycles"] / sms,
+    }
+
+
+def _lines(gpu: Gpu, launch: Launch, sample: _Sample, settings: Mapping[str, Any]) -> dict[int, float]:
+    """Returns the shares of the instructions in the warp cycles of a sample, by address."""
+    part = launch.model_copy(update={"blocks": sample.blocks})
+    arrays, _ = trace_point(make_point(gpu, sample.kernel, launch=part, sms=sample.sms, **settings), Trace(states=True))
+    of_lines = arrays["line_warp_cycles"].sum(axis=(0, 2))
+    found: dict[int, float] = {}
+    for step, cycles in zip(flatten(sample.kernel).steps, of_lines, strict=True):
+        if step.instruction is not None and step.instruction.comment.startswith("0x"):
+            address = int(step.instruction.comment.partition(" ")[0], 16)
+            found[address] = found.get(address, 0.0) + float(cycles)
+    total = float(of_lines.sum())
+    return {address: cycles / total for address, cycles in found.items()}
+
+
+def _result(profile: Profile, totals: Mapping[str, NDArray[np.float64]], words: str, share: float) -> Replay:
+    clock = profile.gpu.clock_ghz
+    cycles = totals["cycles"] + LAUNCH_MICROSECONDS * 1000 * clock
+    issued = totals["instructions"]
+    measured = profile.measured
+    states = {
+        state: _estimate(totals["warp_cycles"][:, index] / issued)
+        for index, state in enumerate(STATES)
+        if totals["warp_cycles"][:, index].any()
+    }
+    return Replay(
+        cycles=_estimate(cycles),
+        ipc=_estimate(issued / cycles),
+        warps=_estimate(totals["warp_cycles"].sum(axis=1) / totals["cycles"]),
+        dram_gbs=_estimate(measured.dram_bytes / cycles * clock),
+        stalls=states,
+        instructions=float(issued.mean() * profile.gpu.sms / measured.instructions),
+        share=min(1.0, share),
+        sampling=words,
+    )
+
+
+def _estimate(values: NDArray[np.float64]) -> Estimate:
+    return Estimate(float(values.mean()), float(half_width(values)) if len(values) > 1 else 0.0)

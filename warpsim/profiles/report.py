@@ -1,0 +1,320 @@
+"""Reads Nsight Compute reports with the vendor's reader (ncu-report on PyPI), and finds the machine code inside.
+
+A report is a sequence of blocks: the word "NVR", a header, and for each block the size of its header, the header with the size of
+its payload in field 5, and the payload. The reader takes a file that ends within a block without a word, so the blocks are
+walked first.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warpsim.frontends.cubin import Cubin, read_cubin
+from warpsim.frontends.errors import FrontEndError
+from warpsim.profiles.errors import MissingReaderError, ProfileError
+
+_MAGIC = b"NVR\0"
+_ELF = b"\x7fELF\x02\x01\x01"
+_PAYLOAD_SIZE = 5
+
+SECTIONS = (
+    ("launch__", "LaunchStats"),
+    ("inst_executed", "SourceCounters"),
+    ("thread_inst_executed", "SourceCounters"),
+    ("memory_", "SourceCounters"),
+    ("smsp__pcsamp", "SourceCounters"),
+    ("gpc__cycles", "SpeedOfLight"),
+    ("gpu__time", "SpeedOfLight"),
+    ("smsp__average_warp", "WarpStateStats"),
+    ("sm__warps_active", "Occupancy"),
+    ("dram__", "MemoryWorkloadAnalysis_Tables"),
+    ("l1tex__", "MemoryWorkloadAnalysis_Tables"),
+    ("lts__", "MemoryWorkloadAnalysis_Tables"),
+    ("device__", "LaunchStats"),
+    ("sm__inst", "ComputeWorkloadAnalysis"),
+    ("smsp__inst", "InstructionStats"),
+)
+"""Beginning of a metric's name -> the profiler's section that collects it."""
+
+
+def how_to_collect(metric: str) -> str:
+    """Returns the options of ncu that collect a metric."""
+    section = next((section for beginning, section in SECTIONS if metric.startswith(beginning)), None)
+    return f"ncu --metrics {metric}" if section is None else f"ncu --section {section} (or --set full)"
+
+
+@dataclass(frozen=True)
+class ProfiledInstruction:
+    """An instruction with its counts, summed over all warps of the launch.
+
+    Attributes:
+        address: in bytes from the function's start.
+        text: in the words of the report's reader; empty where it knows the architecture no more.
+        line: file and line of the source; None where the report does not know.
+        executed: executions by warps.
+        counts: further counters of the instruction, by the metric's name.
+    """
+
+    address: int
+    text: str
+    line: tuple[str, int] | None
+    executed: int
+    counts: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class ProfiledLaunch:
+    """One launch of a report.
+
+    Attributes:
+        report: path of the report.
+        number: of the launch in the report, from 0.
+        name: of the kernel, mangled.
+        title: the same with its arguments' types.
+        metrics: metric -> value; only numbers and texts.
+        code: instructions in order of address.
+        words: machine code of the function; None where the report does not hold it.
+        base: program counter of the function's start.
+    """
+
+    report: str
+    number: int
+    name: str
+    title: str
+    metrics: Mapping[str, Any]
+    code: tuple[ProfiledInstruction, ...]
+    words: bytes | None
+    base: int
+
+    def need(self, metric: str) -> float:
+        """Returns a metric.
+
+        Raises:
+            ProfileError: the report does not hold it; the message names the option that collects it.
+        """
+        value = self.get(metric)
+        if value is None:
+            raise ProfileError(
+                f"{self.report}, launch {self.number}: {metric} is missing; collect it with {how_to_collect(metric)}"
+            )
+        return value
+
+    def get(self, *metrics: str) -> float | None:
+        """Returns the first of several metrics that the report holds as a number; None: none of them."""
+        for metric in metrics:
+            value = self.metrics.get(metric)
+            if isinstance(value, int | float) and value == value:
+                return float(value)
+        return None
+
+    @property
+    def arch(self) -> int:
+        """Compute capability times ten."""
+        major = self.need("device__attribute_compute_capability_major")
+        return round(10 * major + self.need("device__attribute_compute_capability_minor"))
+
+
+PER_INSTRUCTION = (
+    "thread_inst_executed",
+    "thread_inst_executed_true",
+    "memory_l2_theoretical_sectors_global",
+    "memory_l1_tag_requests_global",
+    "memory_l1_wavefronts_shared",
+    "memory_access_size_type",
+    "memory_type",
+    "smsp__pcsamp_sample_count",
+)
+"""Counters that are read for each instruction."""
+
+
+def read_report(path: str | os.PathLike[str]) -> list[ProfiledLaunch]:
+    """Reads all launches of a report.
+
+    Raises:
+        MissingReaderError: the package ncu-report is not installed.
+        ProfileError: there is no such file, or it is no report, is truncated, or is newer than the reader.
+    """
+    return [_launch(where, number, action, cubins) for where, number, action, cubins in _actions(path)]
+
+
+def read_launch(path: str | os.PathLike[str], launch: int = 0) -> ProfiledLaunch:
+    """Reads one launch of a report.
+
+    Raises:
+        MissingReaderError: the package ncu-report is not installed.
+        ProfileError: the report cannot be read, or has no launch of this number.
+    """
+    count = 0
+    for where, number, action, cubins in _actions(path):
+        count = number + 1
+        if number == launch:
+            return _launch(where, number, action, cubins)
+    raise ProfileError(f"launch = {launch}: must be a number from 0 to {count - 1}; {os.fspath(path)} holds {count} launches")
+
+
+def list_launches(path: str | os.PathLike[str]) -> list[tuple[int, str, Mapping[str, Any]]]:
+    """Returns number, kernel and metrics of each launch of a report, without its instructions.
+
+    Raises:
+        MissingReaderError: the package ncu-report is not installed.
+        ProfileError: the report cannot be read.
+    """
+    return [(number, action.name(action.NameBase_DEMANGLED), _metrics(action)) for _, number, action, _ in _actions(path)]
+
+
+def _actions(path: str | os.PathLike[str]) -> Iterator[tuple[str, int, Any, list[Cubin]]]:
+    """Yields the report's name, the number and the action of each launch, and the report's cubins."""
+    try:
+        import ncu_report
+    except ImportError:
+        raise MissingReaderError("ncu_report is missing: pip install 'warpsim[ncu]'") from None
+    where = os.fspath(path)
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise ProfileError(f"{where}: cannot be read: {error.strerror}") from None
+    _check_blocks(where, data)
+    cubins = list(_cubins(data))
+    try:
+        report = ncu_report.load_report(where)
+        ranges = [report.range_by_idx(index) for index in range(report.num_ranges())]
+    except Exception as error:  # the reader raises exceptions of many classes
+        raise ProfileError(f"{where}: ncu-report {_version()} does not read it: {error}") from None
+    number = 0
+    for one in ranges:
+        for index in range(one.num_actions()):
+            yield where, number, one.action_by_idx(index), cubins
+            number += 1
+    if number == 0:
+        raise ProfileError(
+            f"{where}: no launch that ncu-report {_version()} understands; a newer report needs pip install -U ncu-report"
+        )
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("ncu-report")
+
+
+def _check_blocks(where: str, data: bytes) -> None:
+    """Checks that a file is a report, and that its last block is whole."""
+    if data[:4] != _MAGIC:
+        raise ProfileError(f"{where}: is not a report of Nsight Compute (.ncu-rep)")
+    try:
+        at = 8 + struct.unpack_from("<I", data, 4)[0]
+        while at < len(data):
+            (size,) = struct.unpack_from("<I", data, at)
+            header = data[at + 4 : at + 4 + size]
+            at += 4 + size
+            if len(header) < size:
+                break
+            at += _varint_field(header, _PAYLOAD_SIZE)
+    except (struct.error, IndexError):
+        at = len(data) + 1
+    if at != len(data):
+        raise ProfileError(f"{where}: is truncated or damaged: its {len(data)} bytes end within a block")
+
+
+def _varint_field(message: bytes, wanted: int) -> int:
+    """Returns a number of a message in the encoding of protocol buffers; 0 where it is not given."""
+    at, found = 0, 0
+    while at < len(message):
+        key, at = _varint(message, at)
+        number, kind = key >> 3, key & 7
+        if kind == 0:
+            value, at = _varint(message, at)
+            if number == wanted:
+                found = value
+        elif kind == 2:
+            size, at = _varint(message, at)
+            at += size
+        elif kind in (1, 5):
+            at += 8 if kind == 1 else 4
+        else:
+            raise IndexError("an unknown encoding")
+    return found
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+
+
+def _cubins(data: bytes) -> Iterator[Cubin]:
+    """Yields the cubins in a report; each begins with the header of an ELF file and is not compressed."""
+    at = data.find(_ELF)
+    while at >= 0:
+        try:
+            yield read_cubin(data[at:])
+        except FrontEndError:
+            pass
+        at = data.find(_ELF, at + 4)
+
+
+def _metrics(action: Any) -> dict[str, Any]:
+    values = {}
+    for name in action.metric_names():
+        if name.startswith(("group:", "breakdown:", "nvlink", "pmsampling:", "warpsampling:")):
+            continue
+        values[name] = action.metric_by_name(name).value()
+    return values
+
+
+def _launch(where: str, number: int, action: Any, cubins: list[Cubin]) -> ProfiledLaunch:
+    metrics = _metrics(action)
+    name = action.name(action.NameBase_MANGLED)
+    executed = _by_pc(action, "inst_executed") if "inst_executed" in metrics else {}
+    words = next((cubin.functions[name].code for cubin in cubins if name in cubin.functions), None)
+    base = min(executed, default=0)
+    if "launch__function_pcs" in metrics and action.metric_by_name("launch__function_pcs").num_instances():
+        base = int(action.metric_by_name("launch__function_pcs").value(0))
+    counters = {metric: _by_pc(action, metric) for metric in PER_INSTRUCTION if metric in metrics}
+    counters |= {
+        metric: _by_pc(action, metric)
+        for metric in metrics
+        if metric.startswith("smsp__pcsamp_warps_issue_stalled_") and not metric.endswith("_not_issued")
+    }
+    places = set(executed)
+    if words is not None:
+        places |= set(range(base, base + len(words) // 16 * 16, 16))
+    code = tuple(
+        ProfiledInstruction(
+            address=pc - base,
+            text=_text(action, pc),
+            line=_line(action, pc),
+            executed=int(executed.get(pc, 0)),
+            counts={metric: float(values[pc]) for metric, values in counters.items() if pc in values},
+        )
+        for pc in sorted(places)
+        if executed
+    )
+    return ProfiledLaunch(where, number, name, action.name(action.NameBase_DEMANGLED), metrics, code, words, base)
+
+
+def _by_pc(action: Any, metric: str) -> dict[int, float]:
+    found = action.metric_by_name(metric)
+    if not found.num_instances() or not found.has_correlation_ids():
+        return {}
+    places = found.correlation_ids()
+    return {places.value(k): found.value(k) for k in range(found.num_instances())}
+
+
+def _text(action: Any, pc: int) -> str:
+    text = str(action.sass_by_pc(pc)).strip()
+    return "" if text in ("???", "N/A") else text
+
+
+def _line(action: Any, pc: int) -> tuple[str, int] | None:
+    source = action.source_info(pc)
+    return (source.file_name(), int(source.line())) if source and source.line() else None

@@ -1,0 +1,44 @@
+"""A roofline of a profiled launch, from the same counters as its replay: the busiest resource, and nothing that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warpsim.kernels.costs import costs_on
+from warpsim.kernels.statements import Instruction, Loop, Statement
+from warpsim.profiles.api import Profile
+from warpsim.profiles.chip import LAUNCH_MICROSECONDS
+from warpsim.units import gbs_to_bytes_per_cycle
+
+
+def roofline(profile: Profile) -> dict[str, float]:
+    """Returns resource -> cycles that the launch needs of it, with the constant cost of a launch.
+
+    The resources are the issue slots, the execution units by name, and DRAM at its sustained bandwidth. Work is spread evenly
+    over the SMs.
+    """
+    gpu, launch = profile.gpu, profile.launch
+    warps = (launch.blocks or 1) * launch.block_warps / gpu.sms
+    busy: dict[str, float] = {"issue": 0.0}
+    for one, count in executions(profile.kernel.body, 1.0):
+        costs = costs_on(gpu, one)
+        unit = gpu.unit_of(one.op)
+        busy["issue"] += count * costs.issue_slots / gpu.issue_ipc
+        busy[unit] = busy.get(unit, 0.0) + count * float(costs.unit_cycles) / gpu.units_per_sm(one.op)
+    cycles = {name: warps * value for name, value in busy.items()}
+    cycles["dram"] = profile.measured.dram_bytes / gbs_to_bytes_per_cycle(gpu.memory.bandwidth_gbs, gpu.clock_ghz)
+    return {name: value + LAUNCH_MICROSECONDS * 1000 * gpu.clock_ghz for name, value in cycles.items()}
+
+
+def executions(statements: tuple[Statement, ...], times: float) -> Iterator[tuple[Instruction, float]]:
+    """Yields the instructions of statements, with their expected executions by a warp."""
+    for one in statements:
+        if isinstance(one, Instruction):
+            yield one, times
+        elif isinstance(one, Loop):
+            yield from executions(one.body, times * sum(one.trip_range) / 2)
+        else:
+            yield one.branch, times
+            share = 0.5 if one.probability is None else one.probability
+            yield from executions(one.then, times * share)
+            yield from executions(one.orelse, times * (1 - share))
