@@ -130,6 +130,13 @@ def test_disassembly_has_lines_labels_guards_and_control_fields():
     assert leave.guard == "@P0" and leave.labels == (".L_x_1",) and leave.text == "@P0 EXIT"
 
 
+def test_older_disassembly_names_its_architecture_in_its_flags():
+    text = DISASSEMBLY.replace(
+        "\t.target\tsm_80", '\t.headerflags\t@"EF_CUDA_TEXMODE_UNIFIED EF_CUDA_SM80 EF_CUDA_PTX_SM(EF_CUDA_SM80)"'
+    )
+    assert parse_disassembly(text)[0].arch == 80
+
+
 def test_a_listing_reads_as_what_it_was_written_from():
     (function,) = parse_disassembly(DISASSEMBLY)
     listing = write_listing(function)

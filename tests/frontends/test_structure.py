@@ -223,3 +223,21 @@ def test_old_architectures_are_refused():
 def test_wrong_launches_are_refused(launch, message):
     with pytest.raises(FrontEndError, match=message):
         as_geometry(launch)
+
+
+def test_predicates_survive_in_a_register():
+    """As compilers keep them where there are more than seven."""
+    rows = (
+        "S2R R1, SR_TID.X",
+        "ISETP.GE.AND P0, PT, R1, 0x40, PT",
+        "ISETP.GE.AND P2, PT, R1, 0x20, PT",
+        "P2R R5, PR, RZ, 0x5",
+        "ISETP.NE.AND P0, PT, RZ, RZ, PT",
+        "R2P PR, R5, 0x1",
+        "@P0 BRA `(.L_end)",
+        "MUFU.RCP R2, R2",
+        ".L_end:",
+        "EXIT",
+    )
+    (conditional,) = only(kernel(*rows), Conditional)
+    assert conditional.warps == (0, 1)

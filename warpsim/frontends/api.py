@@ -149,7 +149,7 @@ def from_triton(
 
     Args:
         fn: a function with `@triton.jit`.
-        signature: argument -> type, such as {"x": "*fp32", "n": "i32"}; Triton's constants are "constexpr".
+        signature: argument -> type, such as ``{"x": "*fp32", "n": "i32"}``; Triton's constants are "constexpr".
         constexprs: constant -> value.
         launch: the grid; the block follows from `num_warps`, and shared memory from the compiler.
         arch: as in `from_cuda`; so are the further arguments.

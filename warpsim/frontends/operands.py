@@ -175,7 +175,7 @@ def _effects(opcode: str, text: str, guard: str) -> tuple[tuple[str, ...], tuple
     reads: list[str] = []
     start = 0
     if base == "R2P":
-        results += [f"P{n}" for n in range(7)]
+        results += masked_predicates(parts)
     elif base in ("SYNCS", "UTMALDG") or base in _WITHOUT_RESULT:
         pass
     else:
@@ -186,9 +186,17 @@ def _effects(opcode: str, text: str, guard: str) -> tuple[tuple[str, ...], tuple
     values = [place for place, part in enumerate(parts) if not _is_predicate(part)]
     for place in range(start, len(parts)):
         reads += _read_by(parts[place], opcode, base, is_last=place == values[-1] if values else False)
+    if base == "P2R":
+        reads += masked_predicates(parts)
     if guard:
         reads.append(guard.lstrip("@!"))
     return tuple(dict.fromkeys(results)), tuple(dict.fromkeys(reads))
+
+
+def masked_predicates(parts: tuple[Operand, ...]) -> list[str]:
+    """Returns the predicates that the mask of a move between predicates and a register names (P2R, R2P)."""
+    mask = parts[-1].value if parts and isinstance(parts[-1], Immediate) else 0x7F
+    return [f"P{n}" for n in range(7) if mask >> n & 1]
 
 
 def _results_end(base: str, parts: tuple[Operand, ...]) -> int:

@@ -132,7 +132,7 @@ def parse_disassembly(text: str) -> list[MachineFunction]:
     Raises:
         FrontEndError: the text names no architecture, or holds no function.
     """
-    target = re.search(r"^\s*\.target\s+sm_(\d+)", text, re.MULTILINE)
+    target = re.search(r"^\s*\.target\s+sm_(\d+)", text, re.MULTILINE) or re.search(r"\bEF_CUDA_SM(\d+)", text)
     functions: list[MachineFunction] = []
     code: list[MachineInstruction] = []
     labels: list[str] = []

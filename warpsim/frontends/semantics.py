@@ -13,7 +13,7 @@ import numpy as np
 
 from warpsim.frontends import integers
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
-from warpsim.frontends.operands import Constant, Immediate, Operand, Other, Register, operands, registers_of
+from warpsim.frontends.operands import Constant, Immediate, Operand, Other, Register, masked_predicates, operands, registers_of
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.state import State
 
@@ -404,6 +404,31 @@ def _first_check(suffixes: Suffixes, parts: Parts) -> Effect:
     return lambda s: [(flag, array(0))]
 
 
+def _pack_predicates(suffixes: Suffixes, parts: Parts) -> Effect:
+    """P2R: predicates become bits of a register, whose other bits come from another one."""
+    result, rest, mask = _name(parts[0]), parts[2], parts[3]
+    if suffixes or not isinstance(mask, Immediate):
+        raise ValueError
+    names, kept = masked_predicates(parts), ~mask.value & MASK
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        other, flags = s.read(rest), [s.register(name) for name in names]
+        total = other & kept
+        for name, flag in zip(names, flags, strict=True):
+            total = total | flag << int(name[1:])
+        return [(result, known(total, other, *flags))]
+
+    return effect
+
+
+def _unpack_predicates(suffixes: Suffixes, parts: Parts) -> Effect:
+    """R2P: bits of a register become predicates."""
+    source, names = parts[1], masked_predicates(parts)
+    if suffixes or not isinstance(source, Register):
+        raise ValueError
+    return lambda s: [(name, known(s.read(source) >> int(name[1:]) & 1, s.read(source))) for name in names]
+
+
 def _vote(suffixes: Suffixes, parts: Parts) -> Effect:
     """VOTE of a predicate that is always true: all threads of the warp are taken to be there."""
     result = _name(parts[0])
@@ -420,5 +445,5 @@ _MAKERS: dict[str, Callable[[Suffixes, Parts], Effect]] = {
     "VIADDMNMX": _add_minimum, "IABS": _absolute, "PRMT": _permute, "POPC": _count_bits, "FLO": _first_bit, "SGXT": _extend,
     "BMSK": _bit_mask, "I2F": _to_float, "I2FP": _to_float, "F2I": _to_integer, "F2IP": _to_integer,
     "MUFU": _special_function, "HFMA2": _halves, "FCHK": _first_check,
-    "VOTE": _vote, "VOTEU": _vote,
+    "VOTE": _vote, "VOTEU": _vote, "P2R": _pack_predicates, "R2P": _unpack_predicates,
 }  # fmt: skip
