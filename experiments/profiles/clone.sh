@@ -6,8 +6,10 @@ folder=${1:?folder}
 here=$(cd "$(dirname "$0")" && pwd)
 tail -n +2 "$here/sources.csv" | cut -d, -f1,2 | sort -u | while IFS=, read -r repository commit; do
     copy="$folder/$(echo "$repository" | tr / +)"
-    [ -d "$copy/.git" ] || git clone --quiet --no-checkout "https://github.com/$repository" "$copy"
+    [ -d "$copy/git" ] || git clone --quiet --bare "https://github.com/$repository" "$copy/git"
     grep "^$repository,$commit," "$here/sources.csv" | cut -d, -f3 | while IFS= read -r path; do
-        git -C "$copy" checkout --quiet "$commit" -- "$path"
+        to="$copy/$(echo "$commit" | cut -c1-8)/$path"
+        mkdir -p "$(dirname "$to")"
+        git -C "$copy/git" cat-file blob "$commit:$path" > "$to"
     done
 done

@@ -25,7 +25,8 @@ from warpsim.profiles.roofline import roofline
 
 HERE = Path(__file__).parent
 COLUMNS = (
-    "repository", "file", "launch", "gpu", "kernel", "grid", "microseconds", "waves", "cycles", "cycles_simulated", "half_width",
+    "repository", "commit", "file", "launch", "gpu", "kernel", "grid", "microseconds", "waves", "cycles",
+    "cycles_simulated", "half_width",
     "roofline", "roofline_by", "ipc", "ipc_simulated", "warps", "warps_simulated", "instructions_ratio", "distance",
     "distance_folded", "largest", "share", "sampling", "seconds", "failure",
 )  # fmt: skip
@@ -67,13 +68,13 @@ def _replays(folder: Path, replicates: int, budget: int, path: Path) -> Iterator
         with path.open(encoding="utf-8", newline="") as stream:
             old = list(csv.DictReader(stream))
     yield from old
-    known = {(row["repository"], row["file"]) for row in old}
+    known = {(row["repository"], row["commit"], row["file"]) for row in old}
     with path.open("a", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, COLUMNS, restval="")
         if not old:
             writer.writeheader()
         for source in wanted():
-            if (source["repository"], source["path"]) not in known:
+            if (source["repository"], source["commit"], source["path"]) not in known:
                 for row in _of_report(folder, source, replicates, budget):
                     writer.writerow(row)
                     stream.flush()
@@ -81,8 +82,8 @@ def _replays(folder: Path, replicates: int, budget: int, path: Path) -> Iterator
 
 
 def _of_report(folder: Path, source: dict[str, str], replicates: int, budget: int) -> Iterator[dict[str, Any]]:
-    base = {"repository": source["repository"], "file": source["path"]}
-    path = folder / source["repository"].replace("/", "+") / source["path"]
+    base = {"repository": source["repository"], "commit": source["commit"], "file": source["path"]}
+    path = folder / source["repository"].replace("/", "+") / source["commit"][:8] / source["path"]
     numbers = [int(number) for number in source["launches"].split()]
     try:
         found = {one.number: one for one in read_report(path)} if path.exists() else {}

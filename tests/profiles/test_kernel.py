@@ -6,6 +6,7 @@ from tests.profiles.launches import TRIPS, WARPS, launch
 from warpsim.kernels.statements import Loop, expected_ops, walk
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.chip import LAUNCH_MICROSECONDS, chip_name
+from warpsim.profiles.code import decoded
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.kernel import traffic
 from warpsim.profiles.measured import OTHER, measurements
@@ -81,9 +82,10 @@ def test_a_missing_section_is_named_with_its_option(metric, option):
         profile_of(launch(without=[metric]))
 
 
-def test_instructions_without_text_are_refused():
-    with pytest.raises(ProfileError, match="no text of instructions"):
-        profile_of(launch(texts={3: ""}))
+def test_opcodes_from_encodings():
+    assert decoded(0x0000000004037981) == "LDG"
+    assert decoded(0x0000001000009947) == "@!P1 BRA"
+    assert decoded(0x1F0 | 7 << 12) == "UNKNOWN_1F0"
 
 
 def test_opcodes_that_are_not_listed_are_noted():

@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import replace
+from functools import cache
 
 from warpsim.frontends.sass import VOLTA, MachineFunction, MachineInstruction, decode_control
+from warpsim.hardware import files as params
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch, how_to_collect
 
@@ -17,6 +19,8 @@ _WORD_BYTES = 16
 _TEXT = re.compile(r"(?:(@!?U?P(?:\d|T))\s+)?([A-Z][A-Za-z0-9_.]*)\s*(.*)")
 _JUMPS = ("BRA", "JMP", "CALL", "BRX", "JMX")
 _OFFSET_BITS = 50
+_ALWAYS = 7
+"""Number of the predicate that is always true."""
 
 
 def machine_function(launch: ProfiledLaunch) -> MachineFunction:
@@ -64,15 +68,14 @@ def machine_function(launch: ProfiledLaunch) -> MachineFunction:
 
 def _instruction(one: ProfiledInstruction, words: bytes, base: int, where: str) -> tuple[MachineInstruction, int | None]:
     """Returns an instruction, and the address that it jumps to."""
-    if not one.text:
-        raise ProfileError(
-            f"{where}: ncu-report has no text of instructions of this architecture; a report on a chip from Turing on has"
-        )
-    found = _TEXT.fullmatch(one.text.rstrip(" ;"))
+    if not 0 <= one.address <= len(words) - _WORD_BYTES:
+        raise ProfileError(f"{where}: address {one.address:#x}: is in a function that is called, whose machine code is elsewhere")
+    low, high = struct.unpack_from("<QQ", words, one.address)
+    text = one.text.rstrip(" ;") or decoded(low)
+    found = _TEXT.fullmatch(text)
     if not found:
-        raise ProfileError(f"{where}: address {one.address:#x}: {one.text!r} is no instruction")
+        raise ProfileError(f"{where}: address {one.address:#x}: {text!r} is no instruction")
     guard, opcode, operands = found[1] or "", found[2], found[3].strip()
-    low, high = struct.unpack_from("<QQ", words, one.address) if one.address + _WORD_BYTES <= len(words) else (0, 0)
     made = MachineInstruction(
         one.address, opcode, operands, guard, line=one.line[1] if one.line else None, control=decode_control(high)
     )
@@ -83,6 +86,19 @@ def _instruction(one: ProfiledInstruction, words: bytes, base: int, where: str) 
         return made, int(stated[1], 16) - base
     offset = low >> 32 | (high & (1 << _OFFSET_BITS - 32) - 1) << 32  # bits 32 to 81, from the next instruction on
     return made, one.address + _WORD_BYTES + (offset - (1 << _OFFSET_BITS) if offset >> _OFFSET_BITS - 1 else offset)
+
+
+def decoded(low: int) -> str:
+    """Returns guard and opcode of an encoding, of which `low` is the lower 64-bit word; its operands are left out."""
+    guard, opcode = low >> 12 & 15, _names().get(low & 0x1FF, f"UNKNOWN_{low & 0x1FF:X}")
+    return opcode if guard == _ALWAYS else f"@{'!' if guard & 8 else ''}P{guard & 7} {opcode}"
+
+
+@cache
+def _names() -> dict[int, str]:
+    """Returns number -> opcode."""
+    numbers = params.read_toml(params.params_dir() / "opcodes" / "encodings.toml")["numbers"]
+    return {number: opcode for opcode, of_opcode in numbers.items() for number in of_opcode}
 
 
 def _label(address: int) -> str:

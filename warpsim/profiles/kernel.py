@@ -36,6 +36,7 @@ MEMORY_INTERVAL = 2
 """Least number of cycles of an SM between two memory instructions (Huerta et al. 2025)."""
 
 _TOLERANCE = 0.01
+_STORES = 4
 _MOST_EXCESS = 2.0
 """Largest ratio of bytes that DRAM moved to those that missed: longer bursts than what was asked for."""
 
@@ -77,7 +78,7 @@ def traffic(launch: ProfiledLaunch) -> Traffic:
     loads = stores = 0.0
     for one in launch.code:
         sectors = one.counts.get("memory_l2_theoretical_sectors_global", 0.0)
-        if _is_store(one.text):
+        if _is_store(one):
             stores += sectors
         else:
             loads += sectors
@@ -161,8 +162,9 @@ def _share(one: ProfiledInstruction) -> float:
     return min(1.0, one.counts.get("thread_inst_executed_true", 0.0) / threads) if threads else 1.0
 
 
-def _is_store(text: str) -> bool:
-    return any(part in text for part in ("STG", "ST.", "RED."))
+def _is_store(one: ProfiledInstruction) -> bool:
+    kind = one.counts.get("memory_access_type")
+    return kind == _STORES if kind else any(part in one.text for part in ("STG", "ST.", "RED."))
 
 
 class _Emitter:
@@ -211,7 +213,7 @@ class _Emitter:
         interval = self.table.interval(one)
         if interval is not None:
             cost["interval_cycles"] = interval
-        fields: dict[str, object] = {"src": () if op == "barrier" else sources, "comment": self._comment(counted)}
+        fields: dict[str, object] = {"src": () if op == "barrier" else sources, "comment": self._comment(one, counted)}
         if f"v{index}" in self.known and op not in OPS_WITHOUT_RESULT:
             fields["dst"] = f"v{index}"
         if family in _PORTED:
@@ -222,8 +224,8 @@ class _Emitter:
             self._shared(counted, op, cost)
         return Instruction(op, **fields, cost=Cost(**cost) if cost else None)  # type: ignore[arg-type]
 
-    def _comment(self, counted: ProfiledInstruction) -> str:
-        return f"{counted.address:#06x} {counted.text}"
+    def _comment(self, one: MachineInstruction, counted: ProfiledInstruction) -> str:
+        return f"{counted.address:#06x} {counted.text or one.text}"
 
     def _access(
         self, one: MachineInstruction, op: str, counted: ProfiledInstruction, fields: dict[str, object], cost: dict[str, object]

@@ -126,6 +126,7 @@ PER_INSTRUCTION = (
     "memory_l1_tag_requests_global",
     "memory_l1_wavefronts_shared",
     "memory_access_size_type",
+    "memory_access_type",
     "memory_type",
     "smsp__pcsamp_sample_count",
 )
