@@ -7,6 +7,7 @@ from warpsim.kernels.statements import Loop, expected_ops, walk
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.chip import LAUNCH_MICROSECONDS, chip_name
 from warpsim.profiles.code import decoded
+from warpsim.profiles.endless import endless
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.kernel import traffic
 from warpsim.profiles.measured import OTHER, measurements
@@ -107,6 +108,28 @@ def test_samples_agree_with_the_whole_launch():
     full, sampled = (whole.replay(replicates=1, budget=budget) for budget in (10**7, 30_000))
     assert sampled.share < 0.3 and "rounds of blocks" in sampled.sampling
     assert sampled.cycles.mean == pytest.approx(full.cycles.mean, rel=0.1)
+
+
+def test_windows_of_an_endless_kernel_keep_the_mix(profile):
+    def shares(kernel):
+        (loop,) = [one for one in kernel.body if isinstance(one, Loop)]
+        counts = dict.fromkeys(("load", "store", "alu"), 0.0)
+        for op, count in expected_ops(loop.body if loop.trips is None else kernel.body):
+            counts[op] = counts.get(op, 0.0) + count
+        return counts["load"] / counts["alu"], counts["store"] / counts["load"]
+
+    once = endless(profile.kernel, 0.5)
+    assert shares(once) == pytest.approx(shares(profile.kernel))
+    (around,) = once.body
+    assert around.trips is None and [one.trips for one in around.body if isinstance(one, Loop)] == [TRIPS // 2]
+
+
+def test_a_launch_of_long_warps_is_a_window():
+    long = profile_of(launch({"launch__grid_size": 84 * 6 * 2}))
+    replay = long.replay(replicates=1, budget=2000)
+    full = long.replay(replicates=1, budget=10**7)
+    assert "windows of" in replay.sampling
+    assert replay.cycles.mean == pytest.approx(full.cycles.mean, rel=0.5)  # the whole launch is mostly start and end
 
 
 def test_what_if(profile):

@@ -59,7 +59,8 @@ class Traffic:
         store_l2_hit: share of the sectors of stores that DRAM does not see.
         load_excess: bytes that DRAM read over those that missed.
         store_excess: the same of writes.
-        merged: sectors that reached L2 over those that the instructions asked for.
+        load_merged: sectors of loads that came from L2 over those that missed L1.
+        store_merged: sectors of stores that came to L2 over those that the instructions asked for.
     """
 
     l1_hit: float
@@ -67,7 +68,8 @@ class Traffic:
     store_l2_hit: float
     load_excess: float
     store_excess: float
-    merged: float
+    load_merged: float
+    store_merged: float
 
 
 def traffic(launch: ProfiledLaunch) -> Traffic:
@@ -92,11 +94,15 @@ def traffic(launch: ProfiledLaunch) -> Traffic:
         ) / 100
     l1_hit = min(1.0, max(0.0, l1_hit))
     read, written = launch.need("dram__bytes_read.sum"), launch.need("dram__bytes_write.sum")
-    reached = loads * (1 - l1_hit) + stores
-    counted = launch.get("lts__t_sectors_srcunit_tex.sum", "lts__t_sectors.sum")
-    merged = min(1.0, counted / reached) if counted and reached else 1.0
-    missed = loads * (1 - l1_hit) * merged * SECTOR_BYTES
-    stored = stores * merged * SECTOR_BYTES
+    fetched = launch.get("l1tex__m_xbar2l1tex_read_sectors_mem_lg_op_ld.sum")
+    came = launch.get("lts__t_sectors_srcunit_tex_op_write.sum", "l1tex__m_l1tex2xbar_write_sectors_mem_lg_op_st.sum")
+    load_merged = _share_of(fetched, loads * (1 - l1_hit))
+    missed = loads * (1 - l1_hit) * load_merged * SECTOR_BYTES
+    of_both = launch.get("lts__t_sectors_srcunit_tex.sum")
+    if of_both is not None:
+        came = min(of_both - missed / SECTOR_BYTES, came if came else of_both)
+    store_merged = _share_of(came, stores)
+    stored = stores * store_merged * SECTOR_BYTES
     of_loads, of_stores = read / missed if missed else 0.0, written / stored if stored else 0.0
     return Traffic(
         l1_hit=l1_hit,
@@ -104,8 +110,14 @@ def traffic(launch: ProfiledLaunch) -> Traffic:
         store_l2_hit=1 - min(1.0, of_stores),
         load_excess=min(_MOST_EXCESS, max(1.0, of_loads)),
         store_excess=min(_MOST_EXCESS, max(1.0, of_stores)),
-        merged=merged,
+        load_merged=load_merged,
+        store_merged=store_merged,
     )
+
+
+def _share_of(part: float | None, whole: float) -> float:
+    """Returns the share of a part, at most 1; 1 where the part is not known."""
+    return min(1.0, part / whole) if part is not None and part > 0 and whole else 1.0
 
 
 @dataclass(frozen=True)
@@ -246,12 +258,12 @@ class _Emitter:
             }
             return
         requests = max(1, round(tags))
-        excess = of.load_excess if op == "load" else of.store_excess
+        excess, merged = (of.load_excess, of.load_merged) if op == "load" else (of.store_excess, of.store_merged)
         fields["access"] = Access(
             l1_hit=of.l1_hit if op == "load" else 0.0, l2_hit=of.load_l2_hit if op == "load" else of.store_l2_hit
         )
         cost["requests"] = requests
-        cost["bytes_per_request"] = round(max(0.5, sectors) * of.merged * SECTOR_BYTES * excess / requests, 3)
+        cost["bytes_per_request"] = round(max(0.5, sectors) * merged * SECTOR_BYTES * excess / requests, 3)
         cost["interval_cycles"] = _cycles(max(MEMORY_INTERVAL, tags, asked / L1_BYTES_PER_CYCLE))
 
     def _shared(self, counted: ProfiledInstruction, op: str, cost: dict[str, object]) -> None:

@@ -1,8 +1,9 @@
 """Simulates a profiled launch: the whole grid where it is short, and otherwise samples of it.
 
-A long launch is sampled in three ways, each only as far as needed: some SMs in place of all, some rounds of blocks in place of
-all, and some trips of the outer loops. Two samples of different length are run. Both hold the first wave and the tail; what the
-longer one has in addition is the steady window, which is repeated for the rest of the work.
+A long launch is sampled, only as far as needed. First, some SMs stand for all. Then two samples of different length are run,
+with some rounds of blocks. Both hold the first wave and the tail; what the longer one has in addition is repeated for the rest
+of the work. Where even a few rounds are too long, the launch is a sequence of steady windows of an endless kernel with the same
+mix: of the full rounds, and of the last one with as many blocks as are left for it.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from numpy.typing import NDArray
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import Conditional, Loop, Statement, expected_ops
+from warpsim.kernels.statements import expected_ops
 from warpsim.kernels.steps import flatten
 from warpsim.profiles.chip import LAUNCH_MICROSECONDS
+from warpsim.profiles.endless import endless
 from warpsim.results.schema import STATES
 from warpsim.results.statistics import half_width
 from warpsim.simulation.api import simulate_point, trace_point
-from warpsim.simulation.point import make_point
+from warpsim.simulation.point import Point, make_point
 from warpsim.simulation.trace import Trace
 
 if TYPE_CHECKING:
@@ -33,6 +35,12 @@ BUDGET = 3_000_000
 """Warp instructions that a replicate simulates at most, roughly."""
 
 _FEWEST_SMS = 6
+_REPEATS = 3
+"""Repetitions of an endless kernel in a window, at least roughly."""
+
+_SHORTEST_WINDOW, _WINDOW_IPC = 20_000, 2
+"""Cycles of a window at least, and the instructions per cycle and SM for which the budget is divided."""
+
 _ROUNDS = (3, 6)
 """Rounds of blocks of the two samples: a single SM or round would make its memory traffic too regular."""
 
@@ -99,6 +107,8 @@ def replay(
     gpu, launch = profile.gpu, profile.launch
     settings: dict[str, Any] = {"scheduler": scheduler, "memory": memory, "replicates": replicates, "seed": seed}
     plan = _plan(gpu, profile.kernel, launch, budget)
+    if plan is None:
+        return _from_windows(profile, budget, settings, lines=lines)
     runs = [_run(gpu, launch, sample, settings) for sample in plan.samples]
     shares = _lines(gpu, launch, plan.samples[-1], settings | {"replicates": 1}) if lines else {}
     last = plan.samples[-1]
@@ -131,8 +141,8 @@ class _Plan:
     words: tuple[str, ...]
 
 
-def _plan(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> _Plan:
-    """Returns what to simulate: first fewer SMs, then fewer rounds of blocks, then fewer trips."""
+def _plan(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> _Plan | None:
+    """Returns what to simulate: first fewer SMs, then fewer rounds of blocks; None: both are too long."""
     blocks, warps, resident = launch.blocks or 1, launch.block_warps, launch.resident_blocks or 1
     per_block = warps * _per_warp(kernel)
 
@@ -150,15 +160,44 @@ def _plan(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> _Plan:
     if part > counts[1] and counts[1] * per_block <= 4 * budget:
         words.append(f"{_ROUNDS[1]} of {part / wave:.3g} rounds of blocks")
         return _Plan((sample(sms, counts[0], kernel), sample(sms, counts[1], kernel)), whole.work, 1.0, tuple(words))
-    count = min(part, 2 * wave)
-    if count < part:
-        words.append(f"2 of {part / wave:.3g} rounds of blocks")
-    factor = budget / (count * per_block)
-    if factor < 1:
-        words.append("fewer trips of the outer loops")
-    short, long = (sample(sms, count, _shortened(kernel, min(1.0, share * factor))) for share in (0.5, 1.0))
-    target = sample(sms, count, kernel).work
-    return _Plan((short, long) if short.work < 0.9 * long.work else (long,), target, part / count, tuple(words))
+    return None
+
+
+def _from_windows(profile: Profile, budget: int, settings: Mapping[str, Any], *, lines: bool) -> Replay:
+    """Simulates steady windows: of full rounds of blocks, and of the last round."""
+    gpu, launch, kernel = profile.gpu, profile.launch, profile.kernel
+    blocks, resident = launch.blocks or 1, launch.resident_blocks or 1
+    rounds, rest = divmod(blocks, gpu.sms * resident)
+    sms = min(gpu.sms, _FEWEST_SMS)
+    per_block = launch.block_warps * _per_warp(kernel)
+    cycles = max(_SHORTEST_WINDOW, budget // (2 * sms * _WINDOW_IPC))
+    warps = resident * launch.block_warps
+    program = endless(kernel, _WINDOW_IPC * cycles / warps / _REPEATS / _per_warp(kernel))
+    window = dict(settings) | {"sms": None if sms == gpu.sms else sms, "warmup": cycles // 2, "cycles": cycles}
+    parts = [(resident, rounds, rounds * resident * per_block)] if rounds else []
+    if rest:
+        parts.append((-(-rest // gpu.sms), 1, rest / gpu.sms * per_block))
+    totals: dict[str, NDArray[np.float64]] = {}
+    simulated = 0.0
+    for held, times, work in parts:
+        part = launch.model_copy(update={"blocks": None, "resident_blocks": held})
+        arrays = simulate_point(make_point(gpu, program, launch=part, **window))
+        issued = arrays["instructions"].sum(axis=1) / sms
+        simulated += float(issued.mean()) * sms
+        passes = work / issued
+        of_part = {
+            "cycles": arrays["cycles"] / issued * times * held * per_block,
+            "instructions": np.full_like(issued, work),
+            "warp_cycles": arrays["warp_cycles"] / sms * passes[:, None],
+        }
+        totals = {name: totals.get(name, 0.0) + values for name, values in of_part.items()}
+    shares = {}
+    if lines:
+        part = launch.model_copy(update={"blocks": None, "resident_blocks": parts[0][0]})
+        shares = _of_lines(make_point(gpu, program, launch=part, **(window | {"replicates": 1})))
+    words = f"{sms} of {gpu.sms} SMs, " * (sms < gpu.sms) + f"windows of {cycles} cycles"
+    whole = blocks * per_block
+    return replace(_result(profile, totals, words, simulated / whole), lines=shares)
 
 
 def _some_sms(gpu: Gpu, blocks: int, work: float, budget: int) -> tuple[int, int]:
@@ -180,28 +219,6 @@ def _per_warp(kernel: Kernel) -> float:
     return sum(count for _, count in expected_ops(kernel.body)) + 1
 
 
-def _shortened(kernel: Kernel, factor: float) -> Kernel:
-    """Returns a kernel with about `factor` times its instructions: with fewer trips of the outermost long loops."""
-    body = _shorter(kernel.body, factor)
-    return kernel.model_copy(update={"body": body})
-
-
-def _shorter(statements: tuple[Statement, ...], factor: float) -> tuple[Statement, ...]:
-    found: list[Statement] = []
-    for one in statements:
-        if isinstance(one, Loop) and one.trips is not None:
-            mean = sum(one.trip_range) / 2
-            trips = max(2, round(mean * factor))
-            left = factor * mean / trips
-            inner = one.body if left > 0.7 else _shorter(one.body, left)
-            found.append(one if trips >= mean else one.model_copy(update={"trips": trips, "body": inner}))
-        elif isinstance(one, Conditional):
-            found.append(one.model_copy(update={"then": _shorter(one.then, factor), "orelse": _shorter(one.orelse, factor)}))
-        else:
-            found.append(one)
-    return tuple(found)
-
-
 def _run(gpu: Gpu, launch: Launch, sample: _Sample, settings: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
     """Returns totals per SM: cycles, instructions, warp cycles by state; replicate first."""
     part = launch.model_copy(update={"blocks": sample.blocks})
@@ -217,10 +234,15 @@ def _run(gpu: Gpu, launch: Launch, sample: _Sample, settings: Mapping[str, Any])
 def _lines(gpu: Gpu, launch: Launch, sample: _Sample, settings: Mapping[str, Any]) -> dict[int, float]:
     """Returns the shares of the instructions in the warp cycles of a sample, by address."""
     part = launch.model_copy(update={"blocks": sample.blocks})
-    arrays, _ = trace_point(make_point(gpu, sample.kernel, launch=part, sms=sample.sms, **settings), Trace(states=True))
+    return _of_lines(make_point(gpu, sample.kernel, launch=part, sms=sample.sms, **settings))
+
+
+def _of_lines(point: Point) -> dict[int, float]:
+    """Returns the shares of the instructions in the warp cycles of a point, by address."""
+    arrays, _ = trace_point(point, Trace(states=True))
     of_lines = arrays["line_warp_cycles"].sum(axis=(0, 2))
     found: dict[int, float] = {}
-    for step, cycles in zip(flatten(sample.kernel).steps, of_lines, strict=True):
+    for step, cycles in zip(flatten(point.kernel).steps, of_lines, strict=True):
         if step.instruction is not None and step.instruction.comment.startswith("0x"):
             address = int(step.instruction.comment.partition(" ")[0], 16)
             found[address] = found.get(address, 0.0) + float(cycles)

@@ -1,0 +1,69 @@
+"""An endless kernel with the mix of a long one, for a steady window that is shorter than the kernel.
+
+A window of a kernel of a million instructions per warp sees its beginning only. In the endless kernel loops have fewer trips, and
+what stands beside them is executed with the probability by which they were shortened. So each instruction keeps its share, up
+to the branches of these conditions and the rounding of trips. Barriers, which all warps must reach, are executed each time.
+"""
+
+from __future__ import annotations
+
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement, walk
+
+_FEWEST_TRIPS = 2
+
+
+def endless(kernel: Kernel, factor: float) -> Kernel:
+    """Returns a kernel that repeats the body of another one forever, each time with `factor` of its work."""
+    body = _scaled(_without_exits(kernel.body), min(1.0, factor))
+    return kernel.model_copy(update={"body": (Loop(body=body, trips=None),)})
+
+
+def _without_exits(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """Returns statements in which those that follow an early exit are the other side of its condition."""
+    for index, one in enumerate(statements):
+        if isinstance(one, Conditional) and _ends(one.then):
+            then = one.then[:-1] or (Instruction("branch"),)
+            orelse = _without_exits((*one.orelse, *statements[index + 1 :]))
+            return (*statements[:index], one.model_copy(update={"then": then, "orelse": orelse}))
+    return tuple(one for one in statements if not (isinstance(one, Instruction) and one.op == "exit"))
+
+
+def _ends(statements: tuple[Statement, ...]) -> bool:
+    last = statements[-1]
+    return isinstance(last, Instruction) and last.op == "exit"
+
+
+def _scaled(statements: tuple[Statement, ...], factor: float) -> tuple[Statement, ...]:
+    """Returns statements with `factor` of their work."""
+    found: list[Statement] = []
+    beside: list[Statement] = []
+
+    def flush() -> None:
+        if beside and factor < 1 and not _has(tuple(beside), "barrier"):
+            found.append(Conditional(then=tuple(beside), probability=factor))
+        else:
+            found.extend(beside)
+        beside.clear()
+
+    for one in statements:
+        if isinstance(one, Loop):
+            flush()
+            mean = sum(one.trip_range) / 2
+            if mean * factor >= _FEWEST_TRIPS:
+                found.append(one.model_copy(update={"trips": round(mean * factor)}) if factor < 1 else one)
+            else:
+                trips = max(1, min(_FEWEST_TRIPS, round(mean)))
+                found.append(Loop(body=_scaled(one.body, min(1.0, factor * mean / trips)), trips=trips))
+        elif isinstance(one, Conditional) and any(isinstance(inner, Loop) for _, inner in walk((*one.then, *one.orelse))):
+            flush()
+            sides = {"then": _scaled(one.then, factor), "orelse": _scaled(one.orelse, factor)}
+            found.append(one.model_copy(update=sides))
+        else:
+            beside.append(one)
+    flush()
+    return tuple(found)
+
+
+def _has(statements: tuple[Statement, ...], op: str) -> bool:
+    return any(isinstance(one, Instruction) and one.op == op for _, one in walk(statements))
