@@ -38,12 +38,13 @@ def test_a_truncated_report(tmp_path):
         read_launch(a40(), 99)
 
 
-def test_the_command(capsys):
+def test_the_command(capsys, tmp_path):
     assert main(["profile", str(a40()), "--list"]) == 0
     assert "NVIDIA A40" in capsys.readouterr().out
-    assert main(["profile", str(a40()), "--replicates", "1"]) == 0
+    assert main(["profile", str(a40()), "--replicates", "1", "-o", str(tmp_path / "page.html")]) == 0
     shown = capsys.readouterr().out
     assert "simulated / measured cycles" in shown and "STG.E" in shown
+    assert "STG.E" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_a_kernel_that_only_stores_is_bound_by_memory():

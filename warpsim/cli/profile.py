@@ -37,6 +37,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory", default="queue", help=f"memory model: {', '.join(MEMORY_MODELS)} (default: queue)")
     parser.add_argument("--replicates", type=whole_number, default=3, metavar="N", help="number of replicates (default: 3)")
     parser.add_argument("--seed", type=whole_number, default=2016, metavar="N", help="root seed of all random numbers")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the comparison as a page of HTML too")
     levers = parser.add_argument_group("what if", "the launch on a changed machine, in a column beside the profiled one")
     levers.add_argument("--resident-blocks", type=whole_number, metavar="N", help="blocks of an SM")
     levers.add_argument("--latency", type=float, metavar="F", help="factor of the latency of DRAM")
@@ -70,7 +71,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(_as_json(profile, replay, second))
         return DONE
-    _print(profile, replay, second)
+    _show(profile, replay, second, options.output)
     return DONE
 
 
@@ -90,19 +91,19 @@ def _print_launches(launches: list[tuple[int, str, Any]]) -> None:
     print(text_table(rows, ("launch", "kernel", "chip", "blocks x threads", "us")))
 
 
-def _print(profile: Profile, replay: Replay, second: Replay | None) -> None:
+def _show(profile: Profile, replay: Replay, second: Replay | None, page: str | None) -> None:
+    """Prints the comparison, and writes it as a page where that is asked for."""
+    from warpsim.views.profile_page import Table, write_profile_page
     from warpsim.views.text_table import text_table
 
     measured, launch, gpu = profile.measured, profile.launch, profile.gpu
+    title = f"{gpu.title}, {gpu.clock_ghz:.2f} GHz, {gpu.memory.pin_bandwidth_gbs:.0f} GB/s: {profile.kernel.name}"
     warps = counted(launch.block_warps, "warp")
-    print(f"{gpu.title}, {gpu.clock_ghz:.2f} GHz, {gpu.memory.pin_bandwidth_gbs:.0f} GB/s: {profile.kernel.name}")
-    print(f"{counted(launch.blocks or 1, 'block')} of {warps}, {launch.resident_blocks} resident per SM")
-    print(f"simulated: {replay.share:.3g} of the instructions" + (f" ({replay.sampling})" if replay.sampling else ""))
-    for note in (*profile.notes, *(f"missing: {what}" for what in measured.missing)):
-        print(f"note: {note}")
-    columns = ["", "measured", "simulated", *(["what if"] if second else [])]
-    print()
-    print(text_table(list(_rows(profile, replay, second)), columns))
+    lines = [f"{counted(launch.blocks or 1, 'block')} of {warps}, {launch.resident_blocks} resident per SM"]
+    lines.append(f"simulated: {replay.share:.3g} of the instructions" + (f" ({replay.sampling})" if replay.sampling else ""))
+    lines += [f"note: {note}" for note in (*profile.notes, *(f"missing: {what}" for what in measured.missing))]
+    columns = ["measured", "simulated", *(["what if"] if second else [])]
+    tables = [Table("Results", ["", *columns], list(_rows(profile, replay, second)))]
     states = sorted({*measured.stalls, *replay.stalls}, key=lambda s: -measured.stalls.get(s, 0.0))
     rows = [
         [
@@ -112,9 +113,13 @@ def _print(profile: Profile, replay: Replay, second: Replay | None) -> None:
         ]
         for state in states
     ]
-    print()
-    print(text_table(rows, ("warp cycles per issue", *columns[1:])))
-    _print_places(profile, replay)
+    tables.append(Table("Stall reasons", ["warp cycles per issue", *columns], rows))
+    tables += [Table(title, header, rows) for title, header, rows in _places(profile, replay)]
+    print("\n".join((title, *lines)))
+    for table in tables:
+        print(f"\n{text_table(table.rows, table.header)}")
+    if page is not None:
+        write_profile_page(page, title, lines, tables, measured.shares, replay.shares)
 
 
 def _rows(profile: Profile, replay: Replay, second: Replay | None) -> Iterator[list[str]]:
@@ -128,18 +133,15 @@ def _rows(profile: Profile, replay: Replay, second: Replay | None) -> Iterator[l
     yield ["simulated / measured cycles", "", *(f"{one.cycles.mean / measured.cycles:.3f}" for one in runs)]
 
 
-def _print_places(profile: Profile, replay: Replay) -> None:
-    """Prints the instructions and the source lines in which warps spend most time."""
-    from warpsim.views.text_table import text_table
-
+def _places(profile: Profile, replay: Replay) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Yields tables of the instructions and the source lines in which warps spend most time."""
     samples = {one.address: one.counts.get("smsp__pcsamp_sample_count", 0.0) for one in profile.code}
     total = sum(samples.values())
     measured = {address: count / total for address, count in samples.items() if count} if total else {}
     texts = {one.address: one.text for one in profile.code}
     top = sorted({*measured, *replay.lines}, key=lambda a: -max(measured.get(a, 0.0), replay.lines.get(a, 0.0)))[:_SHOWN]
     rows = [[f"{a:#06x}", _percent(measured.get(a), total), _percent(replay.lines.get(a, 0.0), 1), texts.get(a, "")] for a in top]
-    print()
-    print(text_table(rows, ("instruction", "samples", "simulated", "")))
+    yield "Instructions", ["instruction", "samples", "simulated", ""], rows
     places = {one.address: f"{one.line[0].rpartition('/')[2]}:{one.line[1]}" for one in profile.code if one.line}
     if not places:
         return
@@ -147,12 +149,9 @@ def _print_places(profile: Profile, replay: Replay) -> None:
     for number, shares in enumerate((measured, replay.lines)):
         for address, share in shares.items():
             lines.setdefault(places.get(address, "?"), [0.0, 0.0])[number] += share
-    rows = [
-        [place, _percent(a, total), _percent(b, 1)]
-        for place, (a, b) in sorted(lines.items(), key=lambda one: -max(one[1]))[:_SHOWN]
-    ]
-    print()
-    print(text_table(rows, ("source line", "samples", "simulated")))
+    longest = sorted(lines.items(), key=lambda one: -max(one[1]))[:_SHOWN]
+    rows = [[place, _percent(a, total), _percent(b, 1)] for place, (a, b) in longest]
+    yield "Source lines", ["source line", "samples", "simulated"], rows
 
 
 def _as_json(profile: Profile, replay: Replay, second: Replay | None) -> dict[str, Any]:
