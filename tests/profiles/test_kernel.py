@@ -3,11 +3,11 @@
 import pytest
 
 from tests.profiles.launches import TRIPS, WARPS, launch
-from warpsim.kernels.statements import Loop, expected_ops, walk
+from warpsim.kernels.statements import Conditional, Instruction, Loop, expected_ops, walk
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.chip import LAUNCH_MICROSECONDS, chip_name
 from warpsim.profiles.code import decoded
-from warpsim.profiles.endless import endless
+from warpsim.profiles.endless import endless, without_exits
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.kernel import traffic
 from warpsim.profiles.measured import OTHER, measurements
@@ -122,6 +122,12 @@ def test_windows_of_an_endless_kernel_keep_the_mix(profile):
     assert shares(once) == pytest.approx(shares(profile.kernel))
     (around,) = once.body
     assert around.trips is None and [one.trips for one in around.body if isinstance(one, Loop)] == [TRIPS // 2]
+
+
+def test_work_after_an_early_exit_is_that_of_the_other_warps():
+    branch, work = Instruction("branch"), Instruction("alu")
+    (both,) = without_exits((Conditional(then=(Instruction("exit"),), probability=0.25), work, work))
+    assert both == Conditional(then=(branch,), orelse=(work, work), probability=0.25)
 
 
 def test_a_launch_of_long_warps_is_a_window():

@@ -15,16 +15,16 @@ _FEWEST_TRIPS = 2
 
 def endless(kernel: Kernel, factor: float) -> Kernel:
     """Returns a kernel that repeats the body of another one forever, each time with `factor` of its work."""
-    body = _scaled(_without_exits(kernel.body), min(1.0, factor))
+    body = _scaled(without_exits(kernel.body), min(1.0, factor))
     return kernel.model_copy(update={"body": (Loop(body=body, trips=None),)})
 
 
-def _without_exits(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
+def without_exits(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
     """Returns statements in which those that follow an early exit are the other side of its condition."""
     for index, one in enumerate(statements):
         if isinstance(one, Conditional) and _ends(one.then):
             then = one.then[:-1] or (Instruction("branch"),)
-            orelse = _without_exits((*one.orelse, *statements[index + 1 :]))
+            orelse = without_exits((*one.orelse, *statements[index + 1 :]))
             return (*statements[:index], one.model_copy(update={"then": then, "orelse": orelse}))
     return tuple(one for one in statements if not (isinstance(one, Instruction) and one.op == "exit"))
 

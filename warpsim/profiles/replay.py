@@ -21,7 +21,7 @@ from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import expected_ops
 from warpsim.kernels.steps import flatten
 from warpsim.profiles.chip import LAUNCH_MICROSECONDS
-from warpsim.profiles.endless import endless
+from warpsim.profiles.endless import endless, without_exits
 from warpsim.results.schema import STATES
 from warpsim.results.statistics import half_width
 from warpsim.simulation.api import simulate_point, trace_point
@@ -216,7 +216,7 @@ def _some_sms(gpu: Gpu, blocks: int, work: float, budget: int) -> tuple[int, int
 
 def _per_warp(kernel: Kernel) -> float:
     """Returns the expected instructions of a warp, with its exit."""
-    return sum(count for _, count in expected_ops(kernel.body)) + 1
+    return sum(count for _, count in expected_ops(without_exits(kernel.body))) + 1
 
 
 def _run(gpu: Gpu, launch: Launch, sample: _Sample, settings: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:

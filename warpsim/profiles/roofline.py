@@ -8,6 +8,7 @@ from warpsim.kernels.costs import costs_on
 from warpsim.kernels.statements import Instruction, Loop, Statement
 from warpsim.profiles.api import Profile
 from warpsim.profiles.chip import LAUNCH_MICROSECONDS
+from warpsim.profiles.endless import without_exits
 from warpsim.units import gbs_to_bytes_per_cycle
 
 
@@ -20,7 +21,7 @@ def roofline(profile: Profile) -> dict[str, float]:
     gpu, launch = profile.gpu, profile.launch
     warps = (launch.blocks or 1) * launch.block_warps / gpu.sms
     busy: dict[str, float] = {"issue": 0.0}
-    for one, count in executions(profile.kernel.body, 1.0):
+    for one, count in executions(without_exits(profile.kernel.body), 1.0):
         costs = costs_on(gpu, one)
         unit = gpu.unit_of(one.op)
         busy["issue"] += count * costs.issue_slots / gpu.issue_ipc
