@@ -14,8 +14,8 @@ from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.report import ProfiledLaunch
 
 LAUNCH_MICROSECONDS = 2.3
-"""Constant cost of a launch: elapsed less active time of 17 launches on 8 chips, from a T4 at 585 MHz to an RTX 4090, is 1.4 to
-5 us, mostly near this."""
+"""Constant cost of a launch: elapsed less active time of short launches in public profiles is 1.4 to 5 us, from a T4 at
+585 MHz to an RTX 4090 at 1.7 GHz, mostly near this (reports: experiments/profiles/sources.csv)."""
 
 _NAMES = (
     ("TITAN X", "titan_x"), ("V100", "v100"), ("T4", "t4"), ("A40", "a40"), ("4090", "rtx4090"), ("L40", "l40"), ("H200", "h200"),
