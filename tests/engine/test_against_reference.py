@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.support.strategies import POLICIES, Case, cases, examples, small_gpu
+from tests.support.strategies import POLICIES, Case, cases, examples, small_gpu, stores_among_loads
 from tests.support.whole_run import whole_run
 from warpsim import kernels as k
 from warpsim.hardware.gpu import Gpu, load_gpu
@@ -101,6 +102,12 @@ class TestRandomCases:
     @given(cases(memory="measured"))
     def test_measured(self, case: Case) -> None:
         assert_same(case)
+
+
+    @examples(60)
+    @given(cases(memory="queue"), st.data())
+    def test_stores_among_loads(self, case: Case, data: st.DataObject) -> None:
+        assert_same(replace(case, gpu=data.draw(stores_among_loads(case.gpu))))
 
 
 # One feature per case, so that the name of a failed case identifies the feature.

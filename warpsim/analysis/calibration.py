@@ -66,8 +66,10 @@ def with_queue(gpu: Gpu, queue: Queue) -> Gpu:
     return gpu.model_copy(update={"memory": gpu.memory.model_copy(update={"queue": queue})})
 
 
-def curve(gpu: Gpu, occupancies: Sequence[int], *, cycles: int = 40_000, seed: int = 2016) -> dict[str, Floats]:
-    """Simulates dependent loads at several occupancies.
+def curve(
+    gpu: Gpu, occupancies: Sequence[int], *, cycles: int = 40_000, seed: int = 2016, sms: int | None = None
+) -> dict[str, Floats]:
+    """Simulates dependent loads at several occupancies, on the chip or on a slice of `sms` SMs.
 
     Returns:
         `bandwidth` (GB/s) and `memory_latency` (cycles), each of shape (occupancies,), and `memory_latency_quantile`
@@ -76,7 +78,7 @@ def curve(gpu: Gpu, occupancies: Sequence[int], *, cycles: int = 40_000, seed: i
     names = ("bandwidth", "memory_latency", "memory_latency_quantile")
     found = []
     for warps in occupancies:
-        point = make_point(gpu, mix(alpha=0), warps=warps, warmup=cycles // 8, cycles=cycles)
+        point = make_point(gpu, mix(alpha=0), warps=warps, warmup=cycles // 8, cycles=cycles, sms=sms)
         found.append(simulate_replicate(point, seed))  # common random numbers for all parameters, unlike `simulate`
     return {name: np.array([values[name] for values in found]) for name in names}
 

@@ -17,6 +17,7 @@ from warpsim.cli import (
     compare,
     completion,
     experiment,
+    fit,
     gpus,
     import_,
     kernels,
@@ -37,7 +38,7 @@ from warpsim.cli.logs import show_messages
 
 COMMANDS = (
     gpus, kernels, import_, simulate, profile, trace, advise, compare, plan, sweep, slurm, status, verify, plot, report,
-    experiment, measure, completion,
+    experiment, measure, fit, completion,
 )  # fmt: skip
 """The modules of the commands, in the order of the help page. Each has a function `add`."""
 

@@ -93,7 +93,7 @@ def start_blocks(machine, state, sm, end):
 
 @inline
 def start_block(machine, state, sm, seat, seat_number):
-    """Starts the block that has been assigned to a seat; its warps can issue at once, unless phases.py has placed them."""
+    """Starts the block that has been assigned to a seat; its warps issue one after another, unless phases.py has placed them."""
     chip, now = machine.chip[0], seat.next_start
     seat.block = seat.next_block
     seat.next_start, seat.next_block = _NONE, _NONE
@@ -114,7 +114,7 @@ def start_block(machine, state, sm, seat, seat_number):
             warp.stream = stream_of(chip.seed, seat.block * chip.block_warps + warp_in_block)
             step = next_instruction(machine, state, index, np.int64(0))
             warp.step = step
-            warp.wait = wait_until(now, step, _WAIT)
+            warp.wait = wait_until(now + warp_in_block * chip.warp_launch, step, _WAIT)
         step = np.int64(warp.step)
         waits(machine, state, chip.scheduler_of[at(slot)], step, now - 1, warp.wait)
         scheduler = state.schedulers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]

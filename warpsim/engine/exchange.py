@@ -146,7 +146,8 @@ def accept(machine, state, request):
     note_access(state, cycle, step, in_l2)
     base = memory.unloaded(machine, state, request.stream, cycle, detail, in_l2)
     if in_l2 or machine.chip[0].memory != _QUEUE:
-        wait = memory.wait_before_dram(machine, state, stream, np.float64(cycle), detail, in_l2)
+        is_write = np.int64(machine.program[at(step)].kind) == _STORE
+        wait = memory.wait_before_dram(machine, state, stream, np.float64(cycle), detail, in_l2, is_write)
         returns = cycle + request.queued + memory.whole(base + wait)
         note_served(machine, state, request.warp, step, cycle, cycle, returns)
         return
@@ -165,7 +166,8 @@ def accept_echo(machine, state, request, step, detail):
     if not request.in_l2:
         memory.note_load(machine, state, request.cycle, detail)
     if request.in_l2 or machine.chip[0].memory != _QUEUE:
-        memory.wait_before_dram(machine, state, request.stream, time, detail, request.in_l2)
+        is_write = np.int64(machine.program[at(step)].kind) == _STORE
+        memory.wait_before_dram(machine, state, request.stream, time, detail, request.in_l2, is_write)
     else:
         place = open_access(state, request.warp, step, request.cycle, 0.0, 0.0, detail.requests)
         send_all(machine, state, place, request.stream, time, detail)
@@ -188,8 +190,9 @@ def serve_dram(machine, state, arrival):
     place = np.int64(arrival.access)
     access = state.accesses[at(place)]
     step = np.int64(access.step)
-    request_bytes = machine.details[at(step)].request_bytes
-    begins = memory.pass_dram(machine.chip[0], state, arrival.time, np.int64(arrival.server), request_bytes)
+    detail = machine.details[at(step)]
+    is_write = np.int64(machine.program[at(step)].kind) == _STORE
+    begins = memory.pass_dram(machine.chip[0], state, arrival.time, np.int64(arrival.server), detail, is_write)
     access.wait = max(access.wait, begins - access.cycle)
     access.unserved -= 1
     if access.unserved == 0:

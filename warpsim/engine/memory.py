@@ -11,11 +11,12 @@ from warpsim.engine.state import (
     COARSE_BINS,
     COARSE_WIDTH,
     FINE_BINS,
+    LATEST,
     WINDOW_BUCKETS,
     MemoryModel,
 )
 
-_CROSSBAR, _DRAM, _BUS = 0, 1, 2  # rows of `State.servers`
+_CROSSBAR, _DRAM, _BUS, _COLLECTED = 0, 1, 2, 3  # rows of `State.servers`
 _FIXED, _MEASURED, _QUEUE = int(MemoryModel.FIXED), int(MemoryModel.MEASURED), int(MemoryModel.QUEUE)
 
 
@@ -44,16 +45,34 @@ def pass_crossbar(chip, state, arrival, word, request_bytes):
 
 
 @inline
-def pass_bus(chip, state, arrival, request_bytes):
+def pass_bus(chip, state, arrival, request_bytes, is_write):
     """Returns when the data bus, which has the sustained rate, begins to serve a request."""
-    return serve_at(state, _BUS, np.int64(0), arrival, request_bytes / chip.peak_rate)
+    clock = state.clock[0]
+    share = clock.write_share
+    cost = 1.0 + share * (chip.write_cost - 1.0) + 4.0 * share * (1.0 - share) * chip.turnaround
+    clock.write_share = share + (np.float64(is_write) - share) / LATEST
+    return serve_at(state, _BUS, np.int64(0), arrival, request_bytes / chip.peak_rate * cost)
 
 
 @inline
-def pass_dram(chip, state, arrival, server, request_bytes):
-    """Returns when the service of a request begins both in stage 2 and on the data bus."""
-    begins = serve_at(state, _DRAM, server, arrival, request_bytes / chip.dram_rate)
-    return max(begins, pass_bus(chip, state, arrival, request_bytes))
+def collected(chip, state, server):
+    """A server of stage 2 gets a store; returns how many stores it writes for that, the whole batch or none."""
+    stores = state.servers[_COLLECTED, at(server)] + 1.0
+    full = stores >= chip.write_batch
+    state.servers[_COLLECTED, at(server)] = 0.0 if full else stores
+    return stores if full else 0.0
+
+
+@inline
+def pass_dram(chip, state, arrival, server, detail, is_write):
+    """Returns when a request has passed stage 2 and the bus: a load with its delay by stores, a store that drains the bus."""
+    service = detail.request_bytes / chip.dram_rate
+    begins = serve_at(state, _DRAM, server, arrival, service * collected(chip, state, server) if is_write else service)
+    share = state.clock[0].write_share
+    turn = pass_bus(chip, state, arrival, detail.request_bytes, is_write)
+    if not is_write:
+        return max(begins, turn) + 4.0 * share * (1.0 - share) * chip.read_delay
+    return turn if detail.drain >= 0.0 else max(begins, turn)
 
 
 @inline
@@ -178,14 +197,14 @@ def note_load(machine, state, now, detail):
 
 
 @inline
-def wait_before_dram(machine, state, stream, time, detail, in_l2):
+def wait_before_dram(machine, state, stream, time, detail, in_l2, is_write):
     """Returns the longest wait, or delay, of the requests of an access that does not pass stage 2, and arrives at a time."""
     chip = machine.chip[0]
     wait = longest_delay(chip, detail)
     for _ in range(detail.requests):
         begins = time
         if not in_l2:
-            begins = pass_bus(chip, state, time, detail.request_bytes)
+            begins = pass_bus(chip, state, time, detail.request_bytes, is_write)
         elif chip.memory == _QUEUE:
             stream = advance(stream)
             begins = pass_crossbar(chip, state, time, mix(stream), detail.request_bytes)

@@ -117,6 +117,7 @@ FEWEST_WAITING = 1024  # requests between the stages for which there is room at 
 NOBODY = -1  # the end of such a list
 ECHO_SOONEST, ECHO_SPREAD = LONGEST_WINDOW, 2048  # cycles by which an echo is later: at least, and from there the range
 FEWEST_NOTED = 4096  # accesses of a slice for which there is room at first, a power of 2
+LATEST = 1024  # requests of the data bus over which the share of stores is taken
 WINDOW_BUCKETS, BUCKET_CYCLES = 8, 512  # of the sliding window in which the present load is measured
 
 CHIP = np.dtype(
@@ -140,6 +141,7 @@ CHIP = np.dtype(
         ("policy", "i8"),  # Policy
         # Blocks
         ("block_launch", "i8"),  # cycles from the retirement of a block to the start of the next one
+        ("warp_launch", "i8"),  # cycles by which the warps of a block can issue one after another
         ("blocks", "i8"),  # blocks of the grid; negative: an endless supply
         # Phases of the warps of the deal
         ("iteration", "i8"),  # cycles of one iteration of a warp alone; 0: all warps begin at the start of their programs
@@ -163,6 +165,10 @@ CHIP = np.dtype(
         ("crossbar_rate", "f8"),  # bytes per cycle of one server
         ("dram_rate", "f8"),  # bytes per cycle of one server
         ("peak_rate", "f8"),  # bytes per cycle of the chip, the sustained rate
+        ("write_cost", "f8"),  # service of a store on the data bus over that of a load
+        ("write_batch", "i8"),  # stores that a server of stage 2 collects, and writes together
+        ("turnaround", "f8"),  # further service with as many stores as loads, over that of a load
+        ("read_delay", "f8"),  # cycles by which a load waits longer with as many stores as loads
         # Chance
         ("seed", "u8"),  # of the replicate
     ]
@@ -361,6 +367,7 @@ CLOCK = np.dtype(
         ("waiting", "i8"),  # requests between the stages
         ("next_arrival", "i8"),  # cycle before which none of them arrives at stage 2
         ("noted", "i8"),  # accesses of the slice, for its echoes
+        ("write_share", "f8"),  # share of stores in the latest requests of the data bus
     ]
 )
 
@@ -488,7 +495,7 @@ class State(NamedTuple):
     echoes: Records  # ECHO[e]: by lag
     noted: Records  # NOTED[a power of 2]: the accesses of the slice that the last echo has not repeated, by number
     calendar: Records  # LISTS[CALENDAR]: requests by the cycle of their arrival
-    servers: Array  # float64[3, most servers]: when a server of the crossbar, of DRAM, or the data bus is free
+    servers: Array  # float64[4, most servers]: when a server of the crossbar, of DRAM, or the bus is free; stores collected
     window: Array  # float64[WINDOW_BUCKETS + 1]: bytes requested; then the number of the newest bucket
     # Counters
     tally: Records  # TALLY[1]
@@ -542,7 +549,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         free_accesses=np.arange(FEWEST_WAITING, dtype=np.int32),
         free_arrivals=np.arange(FEWEST_WAITING, dtype=np.int32),
         calendar=np.zeros(CALENDAR, LISTS).view(np.recarray),
-        servers=np.zeros((3, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
+        servers=np.zeros((4, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
         window=np.zeros(WINDOW_BUCKETS + 1, np.float64),
         tally=records(1, TALLY),
         counts=records(schedulers * steps, COUNT),

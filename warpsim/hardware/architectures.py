@@ -32,6 +32,13 @@ CROSSBAR_RATE = 2.5
 """Rate of the first stage, L2, over the sustained bandwidth, where it is not known; the chips in params/gpus have 2 to 6."""
 
 
+BLOCK_LAUNCH, STORE_DRAIN = 1.665, 0.066
+"""Block launch and drain of a store over the latency of L2: 353 and 14 cycles on a V100, with 212 (experiments/streams)."""
+
+FALLBACK_LAUNCH = 300
+"""Block launch in cycles where the latency of L2 is not known; V 3.7 gives 150 to 300."""
+
+
 def list_architectures() -> list[str]:
     """Returns the names of the architectures in the package."""
     return params.list_names("architectures")
@@ -55,6 +62,8 @@ def complete(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         whole["title"], defaults["title"] = data["name"], "the name"
     memory, clock = whole.get("memory"), whole.get("clock_ghz")
     if isinstance(memory, dict):
+        if "block_launch_cycles" not in whole:
+            whole["block_launch_cycles"], defaults["block_launch_cycles"] = _block_launch(memory)
         for key, value, how in _derived(memory, clock):
             table, _, last = key.rpartition(".")
             place = memory if not table else memory.setdefault(table, {})
@@ -84,12 +93,23 @@ def _merged(
     return whole
 
 
+def _block_launch(memory: Mapping[str, Any]) -> tuple[int, str]:
+    """Returns the block launch in cycles, and its rule in words."""
+    l2_latency = _number(memory.get("l2_latency_cycles"))
+    if l2_latency is None:
+        return FALLBACK_LAUNCH, "assumed: V 3.7 gives 150 to 300"
+    return round(BLOCK_LAUNCH * l2_latency), f"rule: {BLOCK_LAUNCH:g} x l2_latency_cycles"
+
+
 def _derived(memory: Mapping[str, Any], clock_ghz: Any) -> Iterator[tuple[str, Any, str]]:
     """Yields what follows from the keys of [memory] that are numbers: key, value, and the rule in words."""
     pins, sustained, latency = (_number(memory.get(key)) for key in ("pin_bandwidth_gbs", "bandwidth_gbs", "latency_cycles"))
     if pins is not None and "bandwidth_gbs" not in memory:
         sustained = round(SUSTAINED_SHARE * pins, 1)
         yield "bandwidth_gbs", sustained, f"rule: {SUSTAINED_SHARE:g} x pin_bandwidth_gbs"
+    l2_latency = _number(memory.get("l2_latency_cycles"))
+    if l2_latency is not None:
+        yield "store_drain_cycles", max(1, round(STORE_DRAIN * l2_latency)), f"rule: {STORE_DRAIN:g} x l2_latency_cycles"
     if sustained is None:
         return
     if "pin_bandwidth_gbs" not in memory:

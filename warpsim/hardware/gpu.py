@@ -23,7 +23,7 @@ from warpsim.arguments import refusing_malformed
 from warpsim.hardware import architectures, operations
 from warpsim.hardware import files as params
 from warpsim.hardware.core import Core
-from warpsim.hardware.fields import Between, Bytes, Count, Cycles, Finite, Name, NotNegative, Positive, StrictModel
+from warpsim.hardware.fields import Between, Bytes, Count, Cycles, Finite, MustBe, Name, NotNegative, Positive, StrictModel
 from warpsim.hardware.latency import check_distribution, load_distribution, restored_table, table_by_value
 from warpsim.hardware.memo import kept_by_object
 from warpsim.hardware.operations import Op, Unit
@@ -51,6 +51,9 @@ Terms = Annotated[
     tuple[tuple[NotNegative, Positive], ...],
     BeforeValidator(lambda value: tuple(map(tuple, value)) if isinstance(value, list) else value),
 ]
+
+
+_Share = Annotated[float, Field(ge=0.1, le=2.0, allow_inf_nan=False), MustBe("a number from 0.1 to 2")]
 
 
 class Sm(StrictModel):
@@ -111,6 +114,34 @@ class Queue(StrictModel):
     fit_rms_percent: NotNegative | None = None
 
 
+class Writes(StrictModel):
+    """What stores among the loads cost the data bus of the memory (docs/model.md, section 5).
+
+    Attributes:
+        mixed_rate: sustained rate of as many stores as loads, over that of loads (`Memory.bandwidth_gbs`).
+        write_rate: sustained rate of stores alone, over that of loads.
+        write_batch: stores that a server of DRAM collects, and writes together.
+        read_delay_ns: wait of a load beside as many stores, beyond that of the queues.
+    """
+
+    mixed_rate: _Share
+    write_rate: _Share
+    write_batch: Annotated[int, Between(1, 1024)]
+    read_delay_ns: NotNegative
+
+    @model_validator(mode="after")
+    def _turning_costs_time(self) -> Self:
+        if self.turnaround < 0:
+            most = 2 / (1 + 1 / self.write_rate)
+            raise ValueError(f"mixed_rate = {self.mixed_rate:g}: must be at most {most:g}, the mean of loads and stores apart")
+        return self
+
+    @property
+    def turnaround(self) -> float:
+        """Returns by how much service is longer with as many stores as loads, in units of the service of a load."""
+        return 1 / self.mixed_rate - (1 + 1 / self.write_rate) / 2
+
+
 class Contention(StrictModel):
     """Mean memory latency a + b x / (c - x) in cycles at a throughput of x GB/s (V 6.4, Table 6.5).
 
@@ -164,6 +195,7 @@ class Memory(StrictModel):
         measured_latency_cycles: `latency_cycles` of the chip on which they were measured; None: the same. The memory model
             `measured` shifts all quantiles by the difference.
         queue: parameters of the memory model `queue`.
+        writes: what stores among the loads cost; None: nothing.
         contention: mean latency as a function of the throughput.
     """
 
@@ -184,6 +216,7 @@ class Memory(StrictModel):
     measured: bool
     measured_latency_cycles: Count | None = None
     queue: Queue
+    writes: Writes | None = None
     contention: Contention
 
     @model_validator(mode="before")
@@ -218,6 +251,7 @@ class Gpu(StrictModel):
 
     `architecture` names the file of defaults and the machine code, such as sm_90; None: the file states everything, and there
     is no machine code. `block_launch_cycles` is the time from the end of a block to the start of its successor (V 3.7).
+    `warp_launch_cycles` is the time by which the warps of a block start to issue one after another.
     `ops` are the operation classes, and `units` the execution units that several of them share.
     """
 
@@ -229,6 +263,7 @@ class Gpu(StrictModel):
     sms: Annotated[int, Between(1, 1024)]
     clock_ghz: Positive
     block_launch_cycles: Cycles
+    warp_launch_cycles: Cycles = 0
     sm: Sm
     issue: Issue
     shared: Shared
@@ -352,10 +387,11 @@ def _without_options_that_are_off(parts: dict[str, Any]) -> dict[str, Any]:
     """Returns a dump of a chip without the options of newer chips that it does not use."""
     off = Core().model_dump(mode="json")
     core = {key: value for key, value in parts["core"].items() if value != off[key]} if "core" in parts else {}
-    memory = {key: value for key, value in parts["memory"].items() if key != "store_drain_cycles" or value is not None}
+    of_stores = ("store_drain_cycles", "writes")
+    memory = {key: value for key, value in parts["memory"].items() if key not in of_stores or value is not None}
     ops = {name: {key: value for key, value in op.items() if key != "unit" or value} for name, op in parts["ops"].items()}
     kept = {**parts, "ops": ops, "memory": memory, "core": core}
-    return {key: value for key, value in kept.items() if key not in ("units", "core") or value}
+    return {key: value for key, value in kept.items() if key not in ("units", "core", "warp_launch_cycles") or value}
 
 
 def list_gpus() -> list[str]:

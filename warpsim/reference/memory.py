@@ -11,7 +11,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 
 from warpsim import units
-from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.gpu import Gpu, Writes
 from warpsim.hardware.latency import load_distribution
 from warpsim.kernels import Access
 from warpsim.kernels.access import Transactions
@@ -22,6 +22,7 @@ BINS = 4096  # a copy of `engine.state.BINS`, with which the reference machine s
 BUCKET_CYCLES = 512
 WINDOW_BUCKETS = 8
 ECHO_SOONEST, ECHO_SPREAD = 256, 2048
+LATEST = 1024  # requests of the data bus over which the share of stores is taken
 
 
 def mix(z: int) -> int:
@@ -70,11 +71,37 @@ class Stage:
         self.free = [0.0] * servers
         self.server_bytes_per_cycle = bytes_per_cycle / servers
 
-    def serve(self, server: int, arrival: float, request_bytes: float) -> float:
+    def serve(self, server: int, arrival: float, request_bytes: float, cost: float = 1.0) -> float:
         """Adds a request to the queue of a server; returns the time at which its service begins, in cycles."""
         start = max(self.free[server], arrival)
-        self.free[server] = start + request_bytes / self.server_bytes_per_cycle
+        self.free[server] = start + request_bytes / self.server_bytes_per_cycle * cost
         return start
+
+
+class Bus:
+    """The data bus, whose rate depends on the share of stores among its latest requests.
+
+    Attributes:
+        write_share: that share.
+        read_delay: cycles by which a load waits longer, at the share that the latest request found.
+    """
+
+    def __init__(self, bytes_per_cycle: float, writes: Writes | None, clock_ghz: float) -> None:
+        self.server = Stage(1, bytes_per_cycle)
+        self.write_cost, self.turnaround, self.longest_delay = 1.0, 0.0, 0.0
+        if writes is not None:
+            self.write_cost, self.turnaround = 1 / writes.write_rate, writes.turnaround
+            self.longest_delay = writes.read_delay_ns * clock_ghz
+        self.write_share = 0.0
+        self.read_delay = 0.0
+
+    def serve(self, arrival: float, request_bytes: float, is_write: bool) -> float:
+        """Adds a request to the queue of the bus; returns the time at which its service begins, in cycles."""
+        s = self.write_share
+        self.read_delay = 4 * s * (1 - s) * self.longest_delay
+        cost = 1 + s * (self.write_cost - 1) + 4 * s * (1 - s) * self.turnaround
+        self.write_share = s + (is_write - s) / LATEST
+        return self.server.serve(0, arrival, request_bytes, cost)
 
 
 @dataclass(eq=False)
@@ -83,7 +110,8 @@ class Flight:
 
     Attributes:
         issue: cycle of its issue.
-        op: `load`, `store` or `echo`.
+        op: `load` or `store`; `echo` if an echo repeats it.
+        is_write: whether it is a store, or the echo of one.
         place: place of its instruction in the kernel.
         queued: cycles for which it waits in the queue of its unit.
         unloaded: unloaded latency B in cycles.
@@ -95,6 +123,7 @@ class Flight:
 
     issue: int
     op: str = "load"
+    is_write: bool = False
     place: str = ""
     queued: int = 0
     unloaded: float = 0.0
@@ -123,14 +152,14 @@ class Echo:
         lag: cycles between an access of the slice and its repetition.
         share: probability with which an access is repeated.
         stream: its random stream.
-        due: accesses to repeat, with the cycles of their issue in the slice and their levels.
+        due: accesses to repeat, with the cycles of their issue in the slice, their levels, and whether they are stores.
     """
 
     def __init__(self, gpu: Gpu, sms: int, number: int, count: int, seed: int) -> None:
         self.stream = Stream.of_echo(seed, number)
         self.lag = ECHO_SOONEST + math.floor(ECHO_SPREAD * (number + self.stream.uniform()) / count)
         self.share = min((gpu.sms - (number + 1) * sms) / sms, 1.0)
-        self.due: deque[tuple[int, str, Transactions]] = deque()
+        self.due: deque[tuple[int, str, Transactions, bool]] = deque()
 
 
 class Memory:
@@ -143,7 +172,7 @@ class Memory:
         self.facts = gpu.memory
         self.clock_ghz = gpu.clock_ghz
         queue = gpu.memory.queue
-        self.bus = Stage(1, self.rate(gpu.memory.bandwidth_gbs))
+        self.bus = Bus(self.rate(gpu.memory.bandwidth_gbs), gpu.memory.writes, gpu.clock_ghz)
         self.crossbar = Stage(queue.crossbar_servers, self.rate(queue.crossbar_gbs))
         self.dram = Stage(queue.dram_servers, self.rate(queue.dram_gbs))
         sms = gpu.sms if sms is None else sms
@@ -156,6 +185,7 @@ class Memory:
         self.rows = [measured.quantile_table(row).tolist() for row in range(len(self.loads_gbs))]
         self.buckets: Counter[int] = Counter()
         self.moved_bytes = 0.0  # DRAM traffic of the last access
+        self.stores: Counter[int] = Counter()  # that the servers of stage 2 have got
         self.issued = 0  # requests that have passed stage 1
         self.waiting: list[tuple[float, int, int, float, Flight]] = []  # by arrival at stage 2, then by issue: server, bytes
 
@@ -185,7 +215,7 @@ class Memory:
         unloaded = self.unloaded_latency(t, u, level)
         if op == "store" and self.facts.store_drain_cycles is not None:
             unloaded = self.facts.store_drain_cycles
-        flight = Flight(t, op, place, queued, unloaded, unserved=facts.requests, served=t)
+        flight = Flight(t, op, op == "store", place, queued, unloaded, unserved=facts.requests, served=t)
         if facts.requests > 1:
             step = facts.requests - 1
             delays = [
@@ -196,7 +226,7 @@ class Memory:
             self.request(flight, t, level, draw, facts.bytes_per_request)
         if level != "l1":
             for echo in self.echoes:
-                echo.due.append((t, level, facts))
+                echo.due.append((t, level, facts, flight.is_write))
         self.moved_bytes = facts.requests * facts.bytes_per_request if level == "memory" else 0.0
         self.buckets[t // BUCKET_CYCLES] += self.moved_bytes
         return flight
@@ -205,10 +235,10 @@ class Memory:
         """Has the echoes repeat the accesses that are due in cycle `t`, after those of the slice."""
         for echo in self.echoes:
             while echo.due and echo.due[0][0] + echo.lag == t:
-                _, level, facts = echo.due.popleft()
+                _, level, facts, is_write = echo.due.popleft()
                 if echo.share < 1 and echo.stream.uniform() >= echo.share:
                     continue
-                flight = Flight(t, "echo", unserved=facts.requests)
+                flight = Flight(t, "echo", is_write, unserved=facts.requests)
                 for _ in range(facts.requests):
                     self.request(flight, t + 1 / 2, level, echo.stream.draw(), facts.bytes_per_request)
                 if level == "memory":
@@ -256,7 +286,7 @@ class Memory:
         if level == "l1" or (level == "l2" and self.model != "queue"):
             flight.note_served(t)
         elif self.model != "queue":
-            flight.note_served(self.bus.serve(0, t, request_bytes))
+            flight.note_served(self.bus.serve(t, request_bytes, flight.is_write))
         else:
             arrival = self.crossbar.serve((draw >> 32) * len(self.crossbar.free) >> 32, t, request_bytes)
             if level == "l2":
@@ -267,13 +297,23 @@ class Memory:
             heapq.heappush(self.waiting, (arrival, self.issued, server, request_bytes, flight))
             self.issued += 1
 
+    def collected(self, server: int) -> float:
+        """Counts a store at a server of stage 2; returns how many stores it writes for that, the whole batch or none."""
+        batch = 1 if self.facts.writes is None else self.facts.writes.write_batch
+        self.stores[server] += 1
+        return batch if self.stores[server] % batch == 0 else 0.0
+
     def serve(self, end: int) -> list[Flight]:
         """Serves all requests that arrive at stage 2 before cycle `end`; returns the accesses whose returns are known by that."""
         served = []
         while self.waiting and self.waiting[0][0] < end:
             arrival, _, server, request_bytes, flight = heapq.heappop(self.waiting)
-            begins = self.dram.serve(server, arrival, request_bytes)
-            flight.note_served(max(begins, self.bus.serve(0, arrival, request_bytes)))
+            begins = self.dram.serve(server, arrival, request_bytes, self.collected(server) if flight.is_write else 1.0)
+            turn = self.bus.serve(arrival, request_bytes, flight.is_write)
+            if flight.is_write and self.facts.store_drain_cycles is not None:
+                flight.note_served(turn)
+            else:
+                flight.note_served(max(begins, turn) + (0 if flight.is_write else self.bus.read_delay))
             if flight.unserved == 0:
                 served.append(flight)
         return served

@@ -229,7 +229,10 @@ class Machine:
         size = self.launch.block_warps
         draws_phase = t == 0 and self.phases is not None
         seat.block = [
-            Warp(self.next_block * size + i, i, seat.index * size + i, t, self.kernel, self.seed, draws_phase=draws_phase)
+            Warp(
+                self.next_block * size + i, i, seat.index * size + i, t, self.kernel, self.seed,
+                launch=self.gpu.warp_launch_cycles, draws_phase=draws_phase,
+            )
             for i in range(size)
         ]
         if draws_phase:

@@ -119,7 +119,16 @@ class Warp:
     """A launched warp. It is resident from cycle `start` to cycle R, inclusive."""
 
     def __init__(
-        self, number: int, index: int, slot: int, start: int, kernel: Kernel, seed: int, *, draws_phase: bool = False
+        self,
+        number: int,
+        index: int,
+        slot: int,
+        start: int,
+        kernel: Kernel,
+        seed: int,
+        *,
+        launch: int = 0,
+        draws_phase: bool = False,
     ) -> None:
         self.number = number  # in the grid: block number * block_warps + index
         self.index = index  # in the block
@@ -127,12 +136,11 @@ class Warp:
         self.start = start
         self.stream = Stream.of_warp(seed, number)
         self.phase = self.stream.uniform() if draws_phase else 0.0
-        self.gap_end = start
+        self.gap_end = start + index * launch  # `launch`: cycles by which the warps of its block start one after another
         self.gap_state = "wait"
         self.writes: dict[str, Write] = {}
         self.loads: list[Flight] = []
         self.accesses: list[Flight] = []  # its loads, and its stores if it waits for them at its end
-        self.last_issued = ""  # the place of its last instruction
         self.barriers = 0  # passed before cycle 0
         self.barrier: str | None = None  # the place of the barrier at which it waits
         self.last_barrier = ""  # the place of its latest barrier
@@ -145,6 +153,7 @@ class Warp:
         self.buffer = Buffer(0)
         self.program = walk(kernel.body, "body", self)
         self.next = next(self.program)
+        self.last_issued = self.next.place  # the place of its last instruction; the first one's before it has issued
 
     def pass_alone(self, position: int, alone: Mapping[str, int], barriers: int | None) -> None:
         """Passes the instructions that the warp executes alone in `position` cycles, and just so many barriers if given (4)."""

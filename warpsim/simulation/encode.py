@@ -164,7 +164,7 @@ def _encode_chip(
     record["issue_width"], record["tick"] = gpu.issue.width, tick
     record["banks"] = gpu.core.register_banks or 0 if ports else 0
     record["policy"], record["memory"] = _POLICIES[scheduler], _MEMORY_MODELS[memory]
-    record["block_launch"] = gpu.block_launch_cycles
+    record["block_launch"], record["warp_launch"] = gpu.block_launch_cycles, gpu.warp_launch_cycles
     assert launch.resident_blocks is not None
     supply = simulated * launch.resident_blocks if launch.persistent else launch.blocks
     slots = np.arange(MAX_WARPS)
@@ -181,6 +181,12 @@ def _encode_chip(
     record["crossbar_rate"] = rate(queue.crossbar_gbs, record["crossbar_servers"])
     record["dram_rate"] = rate(queue.dram_gbs, record["dram_servers"])
     record["peak_rate"] = rate(gpu.memory.bandwidth_gbs)
+    if gpu.memory.writes is not None:
+        writes = gpu.memory.writes
+        record["write_cost"], record["turnaround"] = 1 / writes.write_rate, writes.turnaround
+        record["write_batch"], record["read_delay"] = writes.write_batch, writes.read_delay_ns * gpu.clock_ghz
+    else:
+        record["write_cost"], record["write_batch"] = 1.0, 1
     record["registers"] = registers
     return chip
 

@@ -22,6 +22,9 @@ _WITHOUT_RESULT = (*MEMORY_OPS, "branch", "exit")
 """Operation classes whose latency nobody waits for, or is the memory's."""
 
 
+_OF_CHIP = ("sms", "clock_ghz", "block_launch_cycles", "issue")
+
+
 def identity(gpu: Gpu, kernel: Kernel, launch: Launch, memory: str) -> dict[str, Any]:
     """Returns the parameters that a simulation reads, in JSON types.
 
@@ -36,7 +39,7 @@ def identity(gpu: Gpu, kernel: Kernel, launch: Launch, memory: str) -> dict[str,
     costs = list(_access_costs(kernel, gpu))
     chip = gpu.identity()
     return {
-        "chip": {key: chip[key] for key in ("sms", "clock_ghz", "block_launch_cycles", "issue")},
+        "chip": {key: chip[key] for key in (*_OF_CHIP, "warp_launch_cycles") if key in chip},
         "schedulers": gpu.sm.schedulers,
         "ops": {op: _op(op, gpu, chip["ops"][op], kernel, costs) for op in sorted(kernel.ops & gpu.ops.keys())},
         **_core(gpu, kernel),
@@ -123,6 +126,7 @@ def _memory(gpu: Gpu, parts: dict[str, Any], kernel: Kernel, memory: str, costs:
     keys += ["loads_per_warp", "loads_per_sm"] if "load" in used else []
     keys += ["stores_per_sm"] if "store" in used else []
     keys += ["store_drain_cycles"] if "store" in used and gpu.memory.store_drain_cycles is not None else []
+    keys += ["writes"] if "store" in used and gpu.memory.writes is not None else []
     keys += ["distribution"] if memory in ("queue", "measured") else []
     keys += ["queue"] if memory == "queue" else []
     keys += ["transaction_latency_cycles"] if any(cost[0] in MEMORY_OPS and cost[2] > 0 for cost in costs) else []

@@ -113,12 +113,15 @@ def _check_memory(point: Point) -> None:
     accesses = list(_accesses(point.kernel))
     if not accesses:
         return
+    writes = memory.writes
+    slowdown = 1.0 if writes is None else max(1.0, 1 / writes.write_rate) + writes.turnaround
     per_byte = (
         (memory.queue.crossbar_servers + 1) / memory.queue.crossbar_gbs
         + (memory.queue.dram_servers + 1) / memory.queue.dram_gbs
-        + 1 / memory.bandwidth_gbs
+        + slowdown / memory.bandwidth_gbs
     ) / (units.gbs_to_bytes_per_cycle(1.0, gpu.clock_ghz))
-    service, delay = dict.fromkeys(MEMORY_OPS, 0.0), 0.0
+    service = dict.fromkeys(MEMORY_OPS, 0.0)
+    delay = 0.0 if writes is None else writes.read_delay_ns * gpu.clock_ghz
     for instruction in accesses:
         assert instruction.access is not None
         cost = transactions(instruction.access, gpu)

@@ -1,0 +1,63 @@
+"""The loaded latency of an H100: a fit to three points of its curve, and the prediction of the others."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+from _tables import comparison
+from streams import HERE
+
+import warpsim as ws
+from warpsim.analysis.measured_curve import SATURATED, MeasuredCurve, errors, fit_measured
+
+FITTED = (3.0, 502.0, 1121.0, 1434.0)
+"""Bandwidths in GB/s of the points to which the queue is fitted: the unloaded latency, and three more."""
+
+LATENCY_CYCLES, SERVERS, DRAM_GBS = 732, 1920, 1928.4
+"""The result of the fit, which `--full` repeats."""
+
+
+def chip() -> ws.Gpu:
+    """Returns the H100 of the measurement: with HBM2e, and the sustained bandwidth that it attained, an input."""
+    gpu = ws.load_gpu("h100")
+    memory = gpu.memory.model_copy(update={"bandwidth_gbs": 1524.5, "pin_bandwidth_gbs": 1631.0})
+    return gpu.model_copy(update={"memory": memory})
+
+
+def points(gpu: ws.Gpu) -> MeasuredCurve:
+    """Returns the measured curve, without the very first point, at which the chase itself is the load."""
+    with (HERE / "mess_h100.csv").open() as file:
+        table = csv.DictReader(line for line in file if line[0] != "#")
+        rows = [(float(row["bandwidth_gbs"]), float(row["latency_ns"])) for row in table]
+    bandwidth, latency = np.array(rows[1:]).T
+    return MeasuredCurve(bandwidth, latency * gpu.clock_ghz)
+
+
+def fitted_chip(fit_again: bool) -> ws.Gpu:
+    """Returns the chip with the fitted queue; prints a new fit."""
+    gpu = chip()
+    if fit_again:
+        measured = points(gpu)
+        found = fit_measured(gpu, measured, only=np.flatnonzero(np.isin(measured.bandwidth_gbs, FITTED)).tolist())
+        print(f"fit: latency {found.gpu.memory.latency_cycles} cycles, {found.gpu.memory.queue}", flush=True)
+        return found.gpu
+    queue = gpu.memory.queue.model_copy(update={"dram_servers": SERVERS, "dram_gbs": DRAM_GBS})
+    memory = {"latency_cycles": LATENCY_CYCLES, "queue": queue}
+    return gpu.model_copy(update={"memory": gpu.memory.model_copy(update=memory)})
+
+
+def loaded_latency(*, fit_again: bool) -> list[dict[str, str]]:
+    """Compares the latencies in ns at each bandwidth below saturation."""
+    gpu = fitted_chip(fit_again)
+    measured = points(gpu)
+    assert measured.latency_cycles is not None
+    simulated = np.array([np.exp(errors(gpu, measured, cycles=40_000, seed=seed)) for seed in range(3)]) * measured.latency_cycles
+    rows = []
+    for number, gbs in enumerate(measured.bandwidth_gbs):
+        if gbs <= SATURATED * gpu.memory.bandwidth_gbs:
+            what, kind = f"latency at {gbs:g} GB/s, ns", "fit" if gbs in FITTED else "prediction"
+            published = float(measured.latency_cycles[number] / gpu.clock_ghz)
+            found = simulated[:, number] / gpu.clock_ghz
+            rows.append(comparison("Mess, 100 % reads", "h100 (HBM2e)", what, published, found, kind))
+    return rows

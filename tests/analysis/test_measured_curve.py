@@ -1,0 +1,79 @@
+"""Curves of a user: reading, the fit of the queue, and the chip file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.strategies import small_gpu
+from warpsim.analysis.calibration import curve
+from warpsim.analysis.measured_curve import CurveError, CurveFit, MeasuredCurve, fit_measured, read_curve, write_fitted
+from warpsim.hardware.gpu import load_gpu
+
+GPU = small_gpu(
+    memory={
+        "latency_cycles": 400, "bandwidth_gbs": 100.0,
+        "queue": {"crossbar_servers": 8, "crossbar_gbs": 400.0, "dram_servers": 8, "dram_gbs": 110.0},
+    }
+)  # fmt: skip
+WARPS = (1, 2, 4, 8, 12, 16)
+
+
+def test_the_fit_finds_the_queue_of_the_simulator() -> None:
+    truth = GPU.model_copy(update={"memory": GPU.memory.model_copy(update={"latency_cycles": 460})})
+    found = curve(truth, WARPS, cycles=20_000, seed=7)
+    measured = MeasuredCurve(found["bandwidth"], warps=np.array(WARPS))
+    fit = fit_measured(GPU, measured, factors=(1.0,), cycles=10_000, most_runs=25)
+    assert abs(fit.gpu.memory.latency_cycles - 460) < 14
+    assert fit.rms_percent < 3
+    assert np.abs(fit.errors_percent).max() < 8
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "columns = none: must be"),
+        ("a,b\n1,2\n", "columns = a, b: must be"),
+        ("warps,bandwidth_gbs\n1,2\n2,4\n", "points = 2: must be at least 3"),
+        ("warps,bandwidth_gbs\n1,2\n2\n4,8\n", "point 2 = 2: must be 2 numbers"),
+        ("warps,bandwidth_gbs\n1,2\n2,x\n4,8\n", "point 2, bandwidth_gbs = x: must be a number above 0"),
+        ("warps,bandwidth_gbs\n1,2\n2,nan\n4,8\n", "bandwidth_gbs = nan: must be"),
+        ("warps,bandwidth_gbs\n1,2\n2,3\n99,8\n", "warps = 99: must be an integer from 1 to 16"),
+        ("warps,bandwidth_gbs\n1,2\n2.5,3\n9,8\n", "warps = 2.5: must be an integer"),
+    ],
+)
+def test_wrong_files_are_refused(text: str, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "curve.csv"
+    file.write_text(text)
+    with pytest.raises(CurveError, match=says):
+        read_curve(file, GPU)
+
+
+def test_nanoseconds_become_cycles(tmp_path: Path) -> None:
+    file = tmp_path / "curve.csv"
+    file.write_text("# a comment\nbandwidth_gbs,latency_ns\n1,100\n2,110\n3,120\n")
+    h100 = load_gpu("h100")
+    latency = read_curve(file, h100).latency_cycles
+    assert latency is not None
+    assert latency.tolist() == pytest.approx([198.0, 217.8, 237.6])
+
+
+def test_saturated_curves_and_small_bandwidths_are_refused() -> None:
+    flat = MeasuredCurve(np.array([98.0, 99.0, 100.0]), np.array([400.0, 500.0, 600.0]))
+    with pytest.raises(CurveError, match="sustained 100 GB/s = 0: must be at least 3"):
+        fit_measured(GPU, flat)
+    with pytest.raises(CurveError, match="sustained bandwidth = 50 GB/s: must be at least the highest of the curve, 100"):
+        fit_measured(GPU, flat, sustained_gbs=50.0)
+
+
+def test_the_file_names_its_source(tmp_path: Path) -> None:
+    v100 = load_gpu("v100")
+    queue = v100.memory.queue.model_copy(update={"dram_servers": 99, "fit_rms_percent": 1.5})
+    memory = v100.memory.model_copy(update={"latency_cycles": 450, "queue": queue})
+    fit = CurveFit(v100.model_copy(update={"memory": memory}), np.array([0.5, np.nan, 1.0]), 1.5)
+    file = tmp_path / "mine.toml"
+    write_fitted(file, "v100", fit, "measured.csv")
+    assert (load_gpu(file).memory.latency_cycles, load_gpu(file).memory.queue) == (450, queue)
+    assert "dram_servers = 99  # fitted: measured.csv, 2 points, rms 1.5 %" in file.read_text()

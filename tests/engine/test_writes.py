@@ -1,0 +1,34 @@
+"""What stores among loads cost, and warps that start one after another: exact numbers, engine and reference."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.test_against_reference import assert_same, case, kernel
+from tests.support.strategies import small_gpu
+from warpsim.hardware.gpu import Gpu, GpuFileError
+from warpsim.kernels import Instruction
+
+WRITES = {"mixed_rate": 0.8, "write_rate": 1.25, "write_batch": 4, "read_delay_ns": 50.0}
+
+
+def test_the_warps_of_a_block_start_one_after_another() -> None:
+    found = assert_same(case(small_gpu(warp_launch_cycles=7), kernel(Instruction("alu")), blocks=1, size=3, seats=1))
+    assert [cycle for cycle, _, _, op in found["issues"] if op == "alu"] == [0, 7, 14]
+    assert found["warp_cycles"]["wait"] == 7 + 14
+
+
+def test_stores_alone_pass_at_their_own_rate() -> None:
+    store = kernel(*[Instruction("store")] * 20)
+    ends = []
+    for rate in (1.0, 2.0):
+        gpu = small_gpu(memory={"bandwidth_gbs": 8.0, "store_drain_cycles": 1, "writes": WRITES | {"write_rate": rate}})
+        ends.append(assert_same(case(gpu, store, blocks=40, size=8))["end"])
+    assert ends[1] < 0.75 * ends[0]
+
+
+def test_turning_the_bus_takes_time() -> None:
+    described = small_gpu().to_dict()
+    described["memory"]["writes"] = WRITES | {"mixed_rate": 1.2}
+    with pytest.raises(GpuFileError, match=r"mixed_rate = 1\.2: must be at most 1\.11"):
+        Gpu.from_dict(described)

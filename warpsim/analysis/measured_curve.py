@@ -1,0 +1,285 @@
+"""Fits the queue of a chip's memory to a curve that a user has measured, and writes the chip's file.
+
+The curve is a CSV file with a header, in one of these forms:
+
+* `bandwidth_gbs` and `latency_cycles`, or `latency_ns`: the mean latency of a load while the chip reads at that bandwidth.
+* `warps` and `bandwidth_gbs`: the bandwidth of dependent coalesced loads of 128 bytes, one in flight for each of `warps` warps
+  per SM.
+
+Lines that begin with # are comments. Fitted are the unloaded latency, the rate of the DRAM stage and its number of servers. The
+crossbar remains that of the chip, since a curve through DRAM does not show it.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from warpsim.analysis.calibration import curve, with_queue
+from warpsim.arguments import InvalidPoint
+from warpsim.hardware.gpu import Gpu
+
+SATURATED = 0.97
+"""Share of the sustained bandwidth from which points are left out: the latency there depends on the loads in flight only."""
+
+FEWEST_POINTS = 3
+SERVER_FACTORS = (0.5, 1.0, 2.0, 4.0)
+"""Numbers of servers that the fit tries, over that of the chip's file."""
+
+_FORMS = ({"bandwidth_gbs", "latency_cycles"}, {"bandwidth_gbs", "latency_ns"}, {"warps", "bandwidth_gbs"})
+_NAMES = "bandwidth_gbs with latency_cycles or latency_ns, or warps with bandwidth_gbs"
+_MOST = 1e9
+_OCCUPANCIES = 10
+_SLICE = 8
+_RATES, _LATENCIES = (1.0, 1.6), (0.7, 1.3)  # limits of the search, over the sustained bandwidth and over the lowest latency
+
+Floats = NDArray[np.float64]
+
+
+class CurveError(InvalidPoint):
+    """A file is not a measured curve, or it does not suit the chip."""
+
+
+@dataclass(frozen=True)
+class MeasuredCurve:
+    """A measured curve.
+
+    Attributes:
+        bandwidth_gbs: bandwidths of the chip, float64[n].
+        latency_cycles: mean latency at these, float64[n]; None: `warps` is given.
+        warps: warps per SM at these, int64[n]; None: `latency_cycles` is given.
+    """
+
+    bandwidth_gbs: Floats
+    latency_cycles: Floats | None = None
+    warps: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True)
+class CurveFit:
+    """A chip whose queue is fitted to a curve.
+
+    Attributes:
+        gpu: the chip.
+        errors_percent: error of each point of the curve: of its latency, or of its bandwidth; NaN: a saturated point.
+        rms_percent: rms of the errors of the points that were fitted.
+    """
+
+    gpu: Gpu
+    errors_percent: Floats
+    rms_percent: float
+
+
+def read_curve(path: str | os.PathLike[str], gpu: Gpu) -> MeasuredCurve:
+    """Reads a curve from a CSV file.
+
+    Raises:
+        CurveError: the file has no such columns, a cell is no positive number, or there are fewer than three points.
+        OSError: the file cannot be read.
+    """
+    try:
+        lines = [line for line in Path(path).read_text(encoding="utf-8-sig").splitlines() if line.strip() and line[0] != "#"]
+    except UnicodeDecodeError:
+        raise CurveError(f"{path}: must be a CSV file in UTF-8") from None
+    table = list(csv.reader(lines))
+    header = [name.strip() for name in table[0]] if table else []
+    if set(header) not in _FORMS or len(set(header)) != len(header):
+        raise CurveError(f"{path}: columns = {', '.join(header) or 'none'}: must be {_NAMES}")
+    rows = [_numbers(path, number, header, row) for number, row in enumerate(table[1:], 1)]
+    if len(rows) < FEWEST_POINTS:
+        raise CurveError(f"{path}: points = {len(rows)}: must be at least {FEWEST_POINTS}, to fit three parameters")
+    columns = dict(zip(header, np.array(rows).T, strict=True))
+    if "warps" not in columns:
+        cycles = columns.get("latency_cycles")
+        return MeasuredCurve(columns["bandwidth_gbs"], columns["latency_ns"] * gpu.clock_ghz if cycles is None else cycles)
+    warps = columns["warps"].astype(np.int64)
+    wrong = (warps != columns["warps"]) | (warps > gpu.sm.max_warps)
+    if wrong.any():
+        value = columns["warps"][wrong][0]
+        raise CurveError(f"{path}: warps = {value:g}: must be an integer from 1 to {gpu.sm.max_warps}, the most of {gpu.name}")
+    return MeasuredCurve(columns["bandwidth_gbs"], warps=warps)
+
+
+def _numbers(path: str | os.PathLike[str], number: int, header: Sequence[str], row: Sequence[str]) -> list[float]:
+    """Returns the numbers of a point."""
+    if len(row) != len(header):
+        raise CurveError(f"{path}: point {number} = {','.join(row)}: must be {len(header)} numbers")
+    found = []
+    for name, cell in zip(header, row, strict=True):
+        try:
+            value = float(cell)
+        except ValueError:
+            value = math.nan
+        if not 0 < value <= _MOST:
+            raise CurveError(f"{path}: point {number}, {name} = {cell.strip()}: must be a number above 0")
+        found.append(value)
+    return found
+
+
+def fit_measured(
+    gpu: Gpu,
+    measured: MeasuredCurve,
+    *,
+    sustained_gbs: float | None = None,
+    only: Sequence[int] | None = None,
+    factors: Sequence[float] = SERVER_FACTORS,
+    cycles: int = 20_000,
+    most_runs: int = 40,
+    seed: int = 2016,
+) -> CurveFit:
+    """Fits unloaded latency, DRAM rate and DRAM servers of a chip to a curve, with common random numbers.
+
+    Points at more than SATURATED of the sustained bandwidth are left out where latencies are compared.
+
+    Args:
+        gpu: the chip to start from.
+        measured: the curve.
+        sustained_gbs: the sustained bandwidth; None: that of the chip, or the highest of the curve where that is greater.
+        only: the points to fit, by number from 0; the errors are those of all points. None: all of them.
+        factors: numbers of servers to try, over that of the chip.
+        cycles: length of each run.
+        most_runs: evaluations of the curve for each number of servers.
+        seed: of all runs.
+
+    Raises:
+        CurveError: fewer than three points are left, or `sustained_gbs` is below the curve or not a number above 0.
+    """
+    peak = _sustained(gpu, measured, sustained_gbs)
+    fitted = measured.bandwidth_gbs <= SATURATED * peak
+    if measured.warps is not None:
+        fitted[:] = True  # equal occupancies are compared, which saturation does not disturb
+    kept = fitted.copy()
+    if only is not None:
+        kept &= np.isin(np.arange(len(kept)), only)
+    if kept.sum() < FEWEST_POINTS:
+        what = f"points below {SATURATED:.0%} of the sustained {peak:g} GB/s = {kept.sum()}"
+        raise CurveError(f"{what}: must be at least {FEWEST_POINTS}, to fit three parameters")
+    start = _lowest_latency(gpu, measured)
+
+    def chip(parameters: Floats, servers: int) -> Gpu:
+        latency, rate = start * parameters[0], peak * parameters[1]
+        whole = max(1, round(latency))
+        queue = gpu.memory.queue.model_copy(update={
+            "latency_offset_cycles": round(float(latency) - whole, 2),
+            "crossbar_gbs": max(gpu.memory.queue.crossbar_gbs, peak),
+            "dram_servers": servers,
+            "dram_gbs": round(float(rate), 1),
+            "fit_rms_percent": None,
+        })  # fmt: skip
+        memory = {"latency_cycles": whole, "bandwidth_gbs": peak, "pin_bandwidth_gbs": max(gpu.memory.pin_bandwidth_gbs, peak)}
+        return with_queue(gpu.model_copy(update={"memory": gpu.memory.model_copy(update=memory)}), queue)
+
+    best: tuple[float, Gpu] | None = None
+    for servers in sorted({max(1, round(factor * gpu.memory.queue.dram_servers)) for factor in factors}):
+
+        def rms(parameters: Floats, servers: int = servers) -> float:
+            found = errors(chip(parameters, servers), measured, cycles=cycles, seed=seed)
+            return float(np.sqrt(np.mean(found[kept] ** 2)))
+
+        search = minimize(
+            rms,
+            x0=[1.0, 1.1],
+            method="Nelder-Mead",
+            bounds=[_LATENCIES, _RATES],
+            options={"xatol": 1e-3, "fatol": 1e-4, "maxfev": most_runs, "initial_simplex": [[1.0, 1.1], [0.97, 1.1], [1.0, 1.2]]},
+        )
+        if best is None or search.fun < best[0]:
+            best = float(search.fun), chip(search.x, servers)
+    assert best is not None
+    percent = round(100 * best[0], 2)
+    result = with_queue(best[1], best[1].memory.queue.model_copy(update={"fit_rms_percent": percent}))
+    every = np.where(fitted, 100 * np.expm1(errors(result, measured, cycles=cycles, seed=seed)), np.nan)
+    return CurveFit(result, every, percent)
+
+
+def _sustained(gpu: Gpu, measured: MeasuredCurve, given: float | None) -> float:
+    """Returns the sustained bandwidth in GB/s, 1 % below the highest of the curve at the least, for the noise of a plateau."""
+    highest = float(measured.bandwidth_gbs.max())
+    if given is None:
+        return max(gpu.memory.bandwidth_gbs, highest)
+    if not 0.99 * highest <= given <= _MOST:
+        raise CurveError(f"sustained bandwidth = {given:g} GB/s: must be at least the highest of the curve, {highest:g}")
+    return given
+
+
+def errors(gpu: Gpu, measured: MeasuredCurve, *, cycles: int = 20_000, seed: int = 2016) -> Floats:
+    """Returns log(simulated / measured) at each point: of latencies at equal bandwidth, or of bandwidths at equal occupancy."""
+    sms = min(_SLICE, gpu.sms)
+    if measured.warps is not None:
+        found = curve(gpu, [int(warps) for warps in measured.warps], cycles=cycles, seed=seed, sms=sms)
+        return np.asarray(np.log(found["bandwidth"] / measured.bandwidth_gbs))
+    assert measured.latency_cycles is not None
+    occupancies = sorted({max(1, round(n)) for n in np.geomspace(1, gpu.sm.max_warps, _OCCUPANCIES)})
+    found = curve(gpu, _attainable(gpu, occupancies), cycles=cycles, seed=seed, sms=sms)
+    order = np.argsort(found["bandwidth"])
+    latency = np.interp(measured.bandwidth_gbs, found["bandwidth"][order], found["memory_latency"][order])
+    return np.asarray(np.log(latency / measured.latency_cycles))
+
+
+def _attainable(gpu: Gpu, occupancies: Sequence[int]) -> list[int]:
+    """Returns the nearest occupancies below that some block size attains."""
+    whole = max(1, gpu.sm.max_warps // gpu.sm.max_blocks)
+    return sorted({max(1, n if n <= gpu.sm.max_blocks else n // whole * whole) for n in occupancies})
+
+
+def _lowest_latency(gpu: Gpu, measured: MeasuredCurve) -> float:
+    """Returns the latency at the least load of the curve in cycles; by Little's law from bandwidth and occupancy."""
+    if measured.latency_cycles is not None:
+        return float(measured.latency_cycles[np.argmin(measured.bandwidth_gbs)])
+    assert measured.warps is not None
+    first = int(np.argmin(measured.warps))
+    bytes_in_flight = 128 * int(measured.warps[first]) * gpu.sms
+    return float(bytes_in_flight / measured.bandwidth_gbs[first] * gpu.clock_ghz)
+
+
+def write_fitted(path: str | os.PathLike[str], base: str | os.PathLike[str], fit: CurveFit, source: str) -> None:
+    """Writes the file of a fitted chip: that of `base` with the fitted values, which name their source. Its stem is the name.
+
+    Raises:
+        ValueError: the result is not a valid chip file.
+        OSError: the file cannot be written.
+    """
+    import tomlkit
+
+    from warpsim.hardware import files as params
+    from warpsim.hardware.gpu import load_gpu
+
+    file = Path(path)
+    document = tomlkit.parse(params.resolve("gpus", base).read_text(encoding="utf-8"))
+    memory = fit.gpu.memory
+    points = int(np.isfinite(fit.errors_percent).sum())
+    note = f"fitted: {source}, {points} points, rms {fit.rms_percent:g} %"
+    document["name"] = file.stem
+    _put(document["memory"], memory.model_dump(include={"latency_cycles", "bandwidth_gbs", "pin_bandwidth_gbs"}), note)
+    if "queue" not in document["memory"]:
+        document["memory"]["queue"] = tomlkit.table()
+    _put(document["memory"]["queue"], memory.queue.model_dump(exclude_none=True), note)
+    text = tomlkit.dumps(document)
+    new_file = file.with_name(file.name + ".new")
+    new_file.write_text(text, encoding="utf-8")
+    try:
+        load_gpu(new_file)
+    except ValueError:
+        new_file.unlink()
+        raise
+    new_file.replace(file)
+
+
+def _put(table: object, values: dict[str, float], note: str) -> None:
+    """Sets the values of a table of a TOML document that differ, with a comment."""
+    import tomlkit
+
+    assert hasattr(table, "get")
+    for key, value in values.items():
+        if table.get(key) != value:
+            item = tomlkit.item(value)
+            item.trivia.comment_ws, item.trivia.comment = "  ", f"# {note}"
+            table[key] = item  # type: ignore[index]

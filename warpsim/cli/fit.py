@@ -1,0 +1,60 @@
+"""warpsim fit: fits the memory of a chip to a measured curve, and writes the chip's file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from warpsim.cli.common import DONE, Commands, RequestError, new_command, request
+
+_DOUBTFUL_PERCENT = 5.0
+
+
+def add(commands: Commands) -> None:
+    """Adds the command."""
+    parser = new_command(commands, "fit", _run, "fit a chip's memory to a measured curve, and write its file")
+    parser.add_argument(
+        "curve", metavar="MEASURED.csv", help="columns bandwidth_gbs and latency_cycles or latency_ns, or warps and bandwidth_gbs"
+    )
+    parser.add_argument("--gpu", required=True, metavar="GPU", help="the chip to start from: a name or a file")
+    parser.add_argument(
+        "--bandwidth", type=float, metavar="GB/s", help="sustained bandwidth (default: the chip's, or the curve's highest)"
+    )
+    parser.add_argument("-o", "--output", required=True, metavar="CHIP.toml", help="the new file; its stem is the chip's name")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from warpsim.analysis.measured_curve import fit_measured, read_curve, write_fitted
+    from warpsim.hardware.gpu import load_gpu
+    from warpsim.views.text_table import text_table
+
+    output = Path(options.output)
+    if not output.parent.is_dir():
+        raise RequestError(f"-o = {options.output}: there is no folder {output.parent}")
+    if output.suffix != ".toml":
+        raise RequestError(f"-o = {options.output}: must end in .toml")
+    with request():
+        gpu = load_gpu(options.gpu)
+        try:
+            measured = read_curve(options.curve, gpu)
+        except OSError as error:
+            raise RequestError(f"{options.curve}: {error.strerror}") from error
+        found = fit_measured(gpu, measured, sustained_gbs=options.bandwidth)
+    write_fitted(output, options.gpu, found, Path(options.curve).name)
+    if measured.warps is None:
+        assert measured.latency_cycles is not None
+        header, values = ("GB/s", "latency, cycles", "error, %"), measured.latency_cycles
+        first = measured.bandwidth_gbs
+    else:
+        header, values, first = ("warps", "GB/s", "error, %"), measured.bandwidth_gbs, measured.warps.astype(float)
+    rows = [
+        (f"{x:g}", f"{y:.5g}", "saturated" if error != error else f"{error:+.1f}")
+        for x, y, error in zip(first, values, found.errors_percent, strict=True)
+    ]
+    print(text_table(rows, header))
+    memory = found.gpu.memory
+    servers = f"{memory.queue.dram_servers} servers of {memory.queue.dram_gbs:g} GB/s together"
+    print(f"{output}: unloaded latency {memory.latency_cycles} cycles, {servers}")
+    doubt = "; is --bandwidth what the chip sustains?" if found.rms_percent > _DOUBTFUL_PERCENT else ""
+    print(f"rms error {found.rms_percent:g} %{doubt}")
+    return DONE
