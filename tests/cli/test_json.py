@@ -48,7 +48,7 @@ def test_plan_status_and_verify(capsys, plan, store):
     assert numbers["points"] == 24 and numbers["axes"]["alpha"] == 2 and numbers["seconds"] > 0
     status = printed(capsys, "status", str(store))
     assert status["done"] == status["tiles"] and status["pending"] == 0 and status["failures"] == {}
-    assert printed(capsys, "verify", str(store)) == {"damages": [], "repaired": False}
+    assert printed(capsys, "verify", str(store)) == {"damages": [], "pending": 0, "repaired": False}
 
 
 def test_trace(capsys, tmp_path):

@@ -6,7 +6,8 @@ import pytest
 
 from warpsim import cli
 
-POINT = "simulate --gpu KEPLER --kernel Mix --warps 4 --sms 1 --warmup 0 --cycles 400 --scheduler GTO".split()
+POINT = "simulate --gpu KEPLER --kernel Mix --warps 4 --sms 1 --warmup 0 --cycles 40000 --scheduler GTO".split()
+"""A window of more than twenty iterations of each warp, without the warning about short windows."""
 
 
 def test_verbose_says_what_takes_how_long(capsys):
@@ -18,7 +19,9 @@ def test_verbose_says_what_takes_how_long(capsys):
 
 def test_quiet_shows_results_but_no_progress(capsys, plan, tmp_path):
     assert cli.main(["sweep", str(plan), str(tmp_path / "a.zarr"), "-q"]) == 0
-    assert capsys.readouterr() == ("", "")
+    short = "warning: 20 points: the window holds fewer than 20 iterations of a warp"
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(short) and err.count("\n") == 1
     assert cli.main(["sweep", str(plan), str(tmp_path / "b.zarr")]) == 0
     assert "24 of 24 points" in capsys.readouterr().err
     assert cli.main([*POINT, "-q"]) == 0

@@ -80,7 +80,7 @@ def test_errors_list_the_dimensions_and_options_that_exist(store, tmp_path, caps
         "--kind states": "select one value of alpha (1, 8); scheduler (lrr, gto), by .sel, or by --where alpha=1; or make it x",
         "--kind latency --per share": "per: is not an option of kind latency; it has models",
         "--kind occupancy": "must have a trace of occupancy, from simulate(..., trace=ws.Trace(occupancy=True))",
-        "--kind lifelines": "must have the variable warp_start; it has cycles, instructions",
+        "--kind lifelines": "must have the variable warp_start; it has cycles, warmup_cycles, warp_iterations, instructions",
         "--kind pie": "--kind pie: must be one of lines, throughput",
         "--where ilp=3": "ilp: must be one of the axes alpha, warps, scheduler",
     }

@@ -1,5 +1,6 @@
 """Kernels from files: what users call, from Python and on the command line, and what is refused."""
 
+import json
 import time
 
 import pytest
@@ -123,6 +124,10 @@ def test_the_command_writes_a_kernel_or_nothing(tmp_path, capsys):
     assert "--blocks 64" in capsys.readouterr().out
     assert ws.load_kernel(output) == ws.kernels.from_sass(LISTING, launch=((32, 2), 64), args={"n": 4096})
     assert (tmp_path / "again.sass").read_text(encoding="utf-8") == LISTING
+    assert cli.main([*command, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["output"] == str(output) and printed["kernel"] == ws.load_kernel(output).name
+    assert printed["blocks"] == 64 and printed["instructions"] > 0
     output.unlink()
     for change, message in (
         (["--args", "q=1"], "no such parameter"),

@@ -260,10 +260,13 @@ def test_a_trace_that_grows_too_long_stops_the_run(trace: ws.Trace, hint: str) -
 
 def test_the_records_stay_within_the_bound() -> None:
     """The capacity in bytes, for an endless supply of blocks and every kind of event."""
+    sizes = {"line": 12, "state": len(schema.STATES), "sm_scheduler": 4, "time": 50}
+    shapes = [[sizes[dim] for dim in v.dims[1:]] for v in schema.TRACE_VARIABLES if set(v.dims[1:]) <= set(sizes)]
+    tables = 8 * sum(int(np.prod(shape)) for shape in shapes)
     for limit in (50_000, 1_000_000):
         trace = ws.Trace(occupancy=True, warps=True, issues=(0, 10**6), states=50, max_bytes=limit)
         capacity = trace.capacity(
             RunSize(replicates=2, sms=2, schedulers=4, issue_width=2, lines=12, residents=32, block_warps=4, blocks=None)
         )
         rows = 40 * capacity.issues + 48 * (capacity.lives + 32) + 24 * capacity.changes
-        assert 0.9 * limit < 2 * (rows + 8 * (12 * 19 + 4 * 9 + 50 * 11)) <= limit
+        assert 0.9 * limit < 2 * (rows + tables) <= limit

@@ -25,7 +25,7 @@ def in_memory():
 
 def test_a_sweep_in_memory(in_memory):
     axes = {"gpu": 2, "alpha": 2, "warps": 3, "scheduler": 2}
-    assert dict(in_memory.sizes) == {**axes, "replicate": 2, "op": 8, "quantile": 7, "state": 9, "slot": 3}
+    assert dict(in_memory.sizes) == {**axes, "replicate": 2, "op": 8, "quantile": 7, "state": len(schema.STATES), "slot": 3}
     assert list(in_memory.data_vars) == [declared.name for declared in schema.SWEEP_VARIABLES]
     assert not in_memory["valid"].sel(gpu="g80", warps=48).any()
     assert in_memory["valid"].sum() == 20

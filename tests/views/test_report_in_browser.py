@@ -188,13 +188,13 @@ def test_it_is_readable_in_the_dark(opened):
     page, messages, *_ = opened
     try:
         page.emulate_media(color_scheme="dark")
-        page.wait_for_function("document.querySelector('.main-svg').style.background === 'rgb(29, 35, 41)'")
+        page.wait_for_selector(".main-svg[style*='background: rgb(29, 35, 41)']")
         dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert max(map(int, re.findall(r"\d+", dark))) < 40
         assert min(map(int, re.findall(r"\d+", page.evaluate("getComputedStyle(document.body).color")))) > 200
     finally:
         page.emulate_media(color_scheme="light")
-    page.wait_for_function("document.querySelector('.main-svg').style.background === 'rgb(255, 255, 255)'")
+    page.wait_for_selector(".main-svg[style*='background: rgb(255, 255, 255)']")
     assert messages == []
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsim.cli.common import DONE, Commands, RequestError, WorkError, check_output, counted, key_values, new_command
+from warpsim.cli.output import add_json, print_json
 
 _MAPPINGS = {
     "args": "an argument of the kernel, by name or number (repeatable)",
@@ -34,6 +35,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     for name, text in _MAPPINGS.items():
         parser.add_argument(f"--{name}", action="append", default=[], metavar="KEY=VALUE", help=text)
+    add_json(parser, "the kernel file and what was read")
     parser.add_argument("--listing", type=Path, metavar="FILE.sass", help="write the machine code that was read as well")
 
 
@@ -65,6 +67,13 @@ def _run(options: argparse.Namespace) -> int:
             Path(path).write_text(write_listing(function), encoding="utf-8")
     with atomic_write(options.output) as path:
         Path(path).write_text(write_kernel(kernel), encoding="utf-8")
+    if options.json:
+        print_json({
+            "output": options.output, "kernel": kernel.name, "arch": f"sm_{function.arch}", "instructions": len(function.code),
+            "registers_per_thread": kernel.registers_per_thread, "shared_bytes_per_block": kernel.shared_bytes_per_block,
+            "blocks": launch.blocks,
+        })  # fmt: skip
+        return DONE
     where = f"{kernel.name}, sm_{function.arch}: {counted(len(function.code), 'instruction')}"
     print(f"{where}, {kernel.registers_per_thread} registers, {kernel.shared_bytes_per_block} bytes of shared memory")
     print(f"wrote {options.output}; to simulate its grid: --kernel {options.output} --blocks {launch.blocks}")
