@@ -47,6 +47,7 @@ class Cost:
         reads: registers that must be ready: the sources and the destination.
         dst: register written.
         latency: consumer's operation class -> latency of a register dependency in cycles; "" is any other class.
+        drain: cycles after the issue of a store in which its warp stays, even if it exits; 0 where stores do not drain.
         gap: least distance to the next issue of the warp, in cycles.
         taken_gap: the same, for a taken branch.
         slots: issue slots, without reissues.
@@ -61,6 +62,7 @@ class Cost:
     reads: tuple[str, ...]
     dst: str | None
     latency: dict[str, float]
+    drain: float
     gap: int
     taken_gap: int
     slots: int
@@ -90,11 +92,14 @@ def cost(gpu: Gpu, instruction: Instruction, memory_latency: float) -> Cost:
     memory_uses: list[tuple[Use, float]] = []
     latency: dict[str, int] = {"": 0} if name == "load" or spent.own_latency else {"": op.latency_cycles, **op.latency_to}
     waits = float(spent.latency_cycles - latency[""])
+    drain = 0.0
     if instruction.access is not None and spent.access is not None:
         access, made = instruction.access, spent.access
         waits, missing = access_latency(gpu, access, memory_latency)
-        if made.requests > 1:
-            waits += made.extra * gpu.memory.transaction_latency_cycles
+        serialised = made.extra * gpu.memory.transaction_latency_cycles if made.requests > 1 else 0.0
+        waits += serialised
+        if name == "store" and gpu.memory.store_drain_cycles is not None:
+            drain = gpu.memory.store_drain_cycles + serialised
         moving = made.requests * made.bytes_per_request / (gpu.bandwidth_bytes_per_cycle / gpu.sms)
         label, requested = _label(name, access), made.requested_bytes
         memory_uses.append((Use(MEMORY, label, moving), missing))
@@ -106,6 +111,7 @@ def cost(gpu: Gpu, instruction: Instruction, memory_latency: float) -> Cost:
         reads=(*instruction.src, *((instruction.dst,) if instruction.dst else ())),
         dst=instruction.dst,
         latency={consumer: cycles + waits for consumer, cycles in latency.items()},
+        drain=drain,
         gap=spent.gap_cycles,
         taken_gap=spent.taken_gap_cycles,
         slots=spent.issue_slots,

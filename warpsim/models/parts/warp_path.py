@@ -100,6 +100,7 @@ class _State:
     next: float = 0.0
     ready: dict[str, dict[str, float]] = field(default_factory=dict)  # register -> consumer's class -> time
     returns: tuple[float, ...] = (0.0,)  # return times of the latest loads, descending
+    drained: float = 0.0  # time at which all stores have left the SM, if the chip has a store_drain
     open: tuple[float, Cost] | None = None  # the latest issue, if a second instruction may join it
 
     def part(self, share: float) -> _State:
@@ -109,6 +110,7 @@ class _State:
         self.next += cycles
         self.ready = {r: {c: t + cycles for c, t in times.items()} for r, times in self.ready.items()}
         self.returns = tuple(t + cycles for t in self.returns)
+        self.drained += cycles
         self.open = (self.open[0] + cycles, self.open[1]) if self.open else None
 
     def seen_from(self, now: float) -> tuple[object, ...]:
@@ -120,7 +122,8 @@ class _State:
 
         ready = tuple(sorted((r, c, ahead(t)) for r, times in self.ready.items() for c, t in times.items()))
         joinable = (ahead(self.open[0]), id(self.open[1])) if self.open else None
-        return (self.index, self.weight, ahead(self.next), ready, tuple(map(ahead, self.returns)), joinable)
+        returns = tuple(map(ahead, self.returns))
+        return (self.index, self.weight, ahead(self.next), ready, returns, ahead(self.drained), joinable)
 
 
 @dataclass(frozen=True)
@@ -216,6 +219,8 @@ class _Walk:
         if new.op == "load":
             latest = sorted((*state.returns, now + new.latency[""]), reverse=True)
             state.returns = tuple(latest[: len(state.returns)])
+        if new.drain:
+            state.drained = max(state.drained, now + new.drain)
         return now
 
     def joinable(self, first: Cost) -> bool:
@@ -241,9 +246,9 @@ class _Walk:
             state.next = max(state.next, resume)
 
     def exit(self, state: _State) -> None:
-        """Ends warps, once their loads have returned."""
+        """Ends warps, once their loads have returned and their stores have drained (docs/model.md, section 4)."""
         now = self.issue(state, self.cost(_EXIT))
-        self.ends[state.index] += state.weight / self.shares[state.index] * max(now, state.returns[0])
+        self.ends[state.index] += state.weight / self.shares[state.index] * max(now, state.returns[0], state.drained)
         self.running[state.index] -= state.weight
         if self.running[state.index] < _NEGLIGIBLE:
             self.last_exit = max(self.last_exit, now)
@@ -355,4 +360,4 @@ def _mean(a: _State, b: _State) -> _State:
             for consumer in times_a.keys() | times_b.keys()
         }
     returns = tuple(mean(t, u) for t, u in zip(a.returns, b.returns, strict=True))
-    return _State(a.index, weight, mean(a.next, b.next), ready, returns)
+    return _State(a.index, weight, mean(a.next, b.next), ready, returns, mean(a.drained, b.drained))
