@@ -105,7 +105,7 @@ def test_occupancies_left_out_are_all_multiples_of_the_schedulers_that_some_bloc
         ({"op": "sfu"}, "op = 'sfu': must be one of alu, load$"),
         ({"block_warps": 40}, "block_warps = 40"),
         ({"warps": [4], "memory": "fast"}, "memory = 'fast'"),
-        ({"warps": [4], "sms": 1, "warmup": 100, "cycles": 10}, "cycles = 10: must be larger, since no load issued at 4 warps"),
+        ({"warps": [4], "sms": 1, "warmup": 100, "cycles": 1}, "cycles = 1: must be larger, since no load issued at 4 warps"),
     ],
 )
 def test_wrong_arguments(kepler, arguments, message):

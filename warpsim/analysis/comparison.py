@@ -123,10 +123,11 @@ def compare(
     rates = np.array([values for values, _ in answers.values()]).reshape(shape)
     bounds = np.array([words for _, words in answers.values()], dtype=object).reshape(shape)
     errors = rates / throughput.mean("replicate").values - 1
+    origins = [str.__str__(run.attrs["provenance"]) for run in runs]  # the whole text; NumPy would store the printed line
     results = xr.Dataset(
         {
             "throughput": throughput.assign_attrs(runs[0]["throughput"].attrs),
-            "provenance": ("warps", [run.attrs["provenance"] for run in runs], {"long_name": "provenance of each simulation"}),
+            "provenance": ("warps", origins, {"long_name": "provenance of each simulation"}),
             "model_throughput": (dims, rates, {"units": "ops/cycle/SM", "long_name": "throughput by a model"}),
             "error": (dims, errors, {"units": "1", "long_name": "relative error of a model against the simulation"}),
             "bottleneck": (dims, bounds, {"units": "1", "long_name": "bound that binds"}),
