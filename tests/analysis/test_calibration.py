@@ -13,9 +13,14 @@ OCCUPANCIES = (8, 24, 40, 56)
 
 
 def measured(gpu):
-    """The chip's own simulated latency against bandwidth, as a curve."""
+    """The chip's own simulated latency against bandwidth, as a curve that rises steeply at the sustained rate.
+
+    There, the simulated bandwidth no longer rises with the occupancy, and noise would fold the curve back.
+    """
     found = curve(gpu, range(4, 65, 4), cycles=20_000, seed=7)
-    x, y = [0.0, *found["bandwidth"]], [gpu.memory.queue_latency_cycles, *found["memory_latency"]]
+    x = np.maximum.accumulate([0.0, *found["bandwidth"]])
+    x += 1e-6 * np.arange(len(x))  # GB/s: strictly ascending, which interpolation needs
+    y = [gpu.memory.queue_latency_cycles, *found["memory_latency"]]
     return lambda gbs: float(np.interp(gbs, x, y)) if gbs <= x[-1] else y[-1] * gbs / x[-1]
 
 
