@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
+from warpsim.results.schema import TRACE_VARIABLES
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
 
@@ -46,9 +47,9 @@ def simulated_run(folder: Path) -> xr.Dataset:
     with contextlib.chdir(folder):
         exec(compile(code, str(PAGE), "exec"), {})
     run = xr.open_zarr(folder / "run.zarr", consolidated=False).load()
-    drawn = [name for name in run.data_vars if str(name).startswith(("occupancy_change_", "warp_"))]
-    unused = ["warp_cycles", "warp_latency", "warp_scheduler"]
-    return run[["cycles", *(name for name in drawn if name not in unused)]].drop_vars("state", errors="ignore")
+    traced = [v.name for v in TRACE_VARIABLES if v.name.startswith(("occupancy_change_", "warp_")) and v.name in run]
+    unused = ["warp_cycles_over_time", "warp_scheduler"]
+    return run[["cycles", *(name for name in traced if name not in unused)]].drop_vars("state", errors="ignore")
 
 
 def main() -> None:
