@@ -3,6 +3,7 @@
 import json
 import tomllib
 
+import numpy as np
 import pytest
 
 from warpsim import cli
@@ -83,3 +84,16 @@ def test_a_template_is_a_kernel_of_its_own(capsys, tmp_path, name):
     mine = tmp_path / "mine.toml"
     mine.write_text(capsys.readouterr().out)
     assert load_kernel(mine).body == load_kernel(name).body
+
+
+def test_fit(capsys, tmp_path, monkeypatch):
+    from warpsim.analysis import measured_curve
+
+    gpu = load_gpu("v100")
+    (tmp_path / "curve.csv").write_text("bandwidth_gbs,latency_ns\n100,300\n400,310\n800,500\n")
+    found = measured_curve.CurveFit(gpu, np.array([0.5, -1.0, np.nan]), 0.8)
+    monkeypatch.setattr(measured_curve, "fit_measured", lambda *_, **__: found)
+    out = tmp_path / "mine.toml"
+    read = printed(capsys, "fit", str(tmp_path / "curve.csv"), "--gpu", "v100", "-o", str(out))
+    assert read["output"] == str(out) and read["errors_percent"] == [0.5, -1.0, None] and read["rms_percent"] == 0.8
+    assert read["latency_cycles"] == load_gpu(out).memory.latency_cycles

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from warpsim.cli.common import DONE, Commands, RequestError, new_command, request
+from warpsim.cli.output import add_json, print_json
 
 _DOUBTFUL_PERCENT = 5.0
 
@@ -21,6 +22,7 @@ def add(commands: Commands) -> None:
         "--bandwidth", type=float, metavar="GB/s", help="sustained bandwidth (default: the chip's, or the curve's highest)"
     )
     parser.add_argument("-o", "--output", required=True, metavar="CHIP.toml", help="the new file; its stem is the chip's name")
+    add_json(parser, "the fitted memory and the errors")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -41,6 +43,13 @@ def _run(options: argparse.Namespace) -> int:
             raise RequestError(f"{options.curve}: {error.strerror}") from error
         found = fit_measured(gpu, measured, sustained_gbs=options.bandwidth)
     write_fitted(output, options.gpu, found, Path(options.curve).name)
+    if options.json:
+        memory = found.gpu.memory
+        print_json({
+            "output": output, "latency_cycles": memory.latency_cycles, "dram_servers": memory.queue.dram_servers,
+            "dram_gbs": memory.queue.dram_gbs, "rms_percent": found.rms_percent, "errors_percent": found.errors_percent,
+        })  # fmt: skip
+        return DONE
     if measured.warps is None:
         assert measured.latency_cycles is not None
         header, values = ("GB/s", "latency, cycles", "error, %"), measured.latency_cycles
