@@ -51,7 +51,7 @@ def test_help_lists_the_commands(capsys):
         ("trace", "--replicates N must be 1: a timeline shows one run"),
         ("trace", "upper limit on the memory of the trace, in bytes (default: 256 MiB)"),
         ("plot", f"kind of figure: {', '.join(KINDS)} (default: lines)"),
-        ("experiment", "NAME one of cusp, memory_contention, occupancy, pipeline, prior_models, validation"),
+        ("experiment", "NAME one of cusp, memory_contention, occupancy, pipeline, prior_models, profiles, streams, validation"),
         ("sweep", "PLAN.toml a plan; docs/sweeps.md describes the format"),
     ],
 )

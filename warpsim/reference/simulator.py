@@ -16,6 +16,7 @@ from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
 from warpsim.kernels.costs import Costs, costs_on
 from warpsim.kernels.iteration import Iteration, iteration
+from warpsim.kernels.statements import Instruction, walk
 from warpsim.reference.fetch import addresses
 from warpsim.reference.memory import Flight, Memory
 from warpsim.reference.sm import POLICIES, Scheduler, Seat, Sm, Unit
@@ -131,7 +132,8 @@ class Machine:
         self.memory = Memory(gpu, memory, sms, seed)
         self.seed = seed
         self.addresses = addresses(kernel)
-        self.sms = [Sm(m, gpu, launch.resident_blocks, seed, len(self.addresses)) for m in range(sms)]
+        banks = gpu.core.register_banks if names_registers(kernel) else None
+        self.sms = [Sm(m, gpu, launch.resident_blocks, seed, len(self.addresses), banks) for m in range(sms)]
         self.blocks = sms * launch.resident_blocks if launch.persistent else launch.blocks
         self.next_block = 0
         self.launched: list[tuple[Sm, Warp]] = []
@@ -452,6 +454,11 @@ class Machine:
             other.barrier = None
             other.barrier_passed = t
             other.barrier_end = t + self.gpu.ops["barrier"].latency_cycles
+
+
+def names_registers(kernel: Kernel) -> bool:
+    """Returns whether an instruction of a kernel names the machine registers that it reads."""
+    return any(statement.reads for _, statement in walk(kernel.body) if isinstance(statement, Instruction))
 
 
 def simulate(

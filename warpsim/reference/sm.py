@@ -109,8 +109,8 @@ class Seat:
 class Sm:
     """A streaming multiprocessor: schedulers, units, and seats."""
 
-    def __init__(self, index: int, gpu: Gpu, seats: int, seed: int, instructions: int) -> None:
-        n, fetch, banks = gpu.sm.schedulers, gpu.core.fetch, gpu.core.register_banks
+    def __init__(self, index: int, gpu: Gpu, seats: int, seed: int, instructions: int, banks: int | None) -> None:
+        n, fetch = gpu.sm.schedulers, gpu.core.fetch
         front_ends = [None if fetch is None else FrontEnd(fetch, instructions) for _ in range(n)]
         self.index = index
         streams = [Stream.of_scheduler(seed, index * n + s) for s in range(n)]
