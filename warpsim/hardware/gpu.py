@@ -306,7 +306,7 @@ class Gpu(StrictModel):
         except ValueError as error:
             place = f" = {params.format_value(data['architecture'])}: {error}"
             raise GpuFileError(source, [(("architecture",), place)]) from None
-        if defaults:
+        if defaults and not source.startswith(str(params.params_dir())):  # the files of the package are documented
             _log.info("%s: %d values are defaults of %s", source, len(defaults), data["architecture"])
         try:
             return cls.model_validate(dict(data))
