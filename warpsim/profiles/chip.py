@@ -84,7 +84,7 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     queue |= {"dram_gbs": queue["dram_gbs"] * ratio, "crossbar_gbs": l2, "latency_offset_cycles": 0.0}
     if notes:
         queue |= {key: max(1, round(queue[key] * ratio)) for key in ("dram_servers", "crossbar_servers")}
-    memory["contention"] = {"a_cycles": float(latency), "b_cycles": 20.0, "c_gbs": queue["dram_gbs"]}
+    memory["contention"] = _contention(memory)
     data |= {"title": title, "sms": sms, "clock_ghz": clock, "memory": memory}
     _add_classes(data)
     return Gpu.from_dict(data, source=f"{launch.report}, launch {launch.number}"), tuple(notes)
@@ -101,7 +101,7 @@ def scaled(gpu: Gpu, latency: float, bandwidth: float) -> Gpu:
         memory[key] *= bandwidth
     queue["dram_gbs"] *= bandwidth
     queue["crossbar_gbs"] = max(queue["crossbar_gbs"], queue["dram_gbs"])
-    memory["contention"] = {"a_cycles": float(memory["latency_cycles"]), "b_cycles": 20.0, "c_gbs": queue["dram_gbs"]}
+    memory["contention"] = _contention(memory)
     memory["measured"], memory["measured_latency_cycles"] = False, None
     return Gpu.from_dict(data, source=f"latency = {latency}, bandwidth = {bandwidth} on {gpu.name}")
 
@@ -123,6 +123,11 @@ def pin_bandwidth(launch: ProfiledLaunch) -> float | None:
         "dram__throughput.avg.pct_of_peak_sustained_elapsed", "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
     )
     return rate / share / 1e7 if rate and share and share > 0.2 else None
+
+
+def _contention(memory: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the mean latency under load, which no simulation reads; its slope is assumed, of the order of V Table 6.5."""
+    return {"a_cycles": float(memory["latency_cycles"]), "b_cycles": 20.0, "c_gbs": memory["queue"]["dram_gbs"]}
 
 
 def _add_classes(data: dict[str, Any]) -> None:
