@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.flow import Flow
-from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement, walk
+from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement, has_op
 
 Counts = NDArray[np.float64]
 
@@ -192,7 +192,7 @@ class Structure:
                 out.append(branch)
             return
         share = min(1.0, self._sum(taken) / self._sum(here))
-        if any(isinstance(s, Instruction) and s.op == "barrier" for _, s in walk((*then, *orelse))):
+        if has_op((*then, *orelse), "barrier"):
             self.notes.append("a barrier stands under a condition: all warps of a block are taken to come to it")
             out += [*([branch] if branch is not None else []), *(then if share >= 0.5 or not orelse else orelse)]
             return
@@ -240,7 +240,7 @@ class Structure:
             return []
         each = (runs[entries > 0] / entries[entries > 0]).round(6)
         low, high = math.floor(each.min()), math.ceil(each.max())
-        has_barrier = any(isinstance(s, Instruction) and s.op == "barrier" for _, s in walk(tuple(body)))
+        has_barrier = has_op(body, "barrier")
         if low >= 1 and high > low and abs(mean - (low + high) / 2) < 0.02 * mean and not has_barrier:
             return [Loop(body=tuple(body), trips=(low, high))]
         whole, part = math.floor(mean + 1e-9), mean - math.floor(mean + 1e-9)

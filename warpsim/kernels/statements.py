@@ -30,6 +30,7 @@ __all__ = [
     "Statement",
     "Statements",
     "expected_ops",
+    "has_op",
     "inner_statements",
     "raise_problems",
     "walk",
@@ -379,6 +380,11 @@ def walk(statements: tuple[Statement, ...], path: str = "body") -> Iterator[tupl
         yield here, statement
         for name, inner in inner_statements(statement):
             yield from walk(inner, f"{here}.{name}")
+
+
+def has_op(statements: Iterable[Statement], op: str) -> bool:
+    """Returns whether one of some statements, or of those inside them, is an instruction of class `op`."""
+    return any(isinstance(statement, Instruction) and statement.op == op for _, statement in walk(tuple(statements)))
 
 
 def inner_statements(statement: Statement) -> tuple[tuple[str, tuple[Statement, ...]], ...]:

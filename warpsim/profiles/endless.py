@@ -8,7 +8,7 @@ to the branches of these conditions and the rounding of trips. Barriers, which a
 from __future__ import annotations
 
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement, walk
+from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement, has_op, walk
 
 _FEWEST_TRIPS = 2
 
@@ -40,7 +40,7 @@ def _scaled(statements: tuple[Statement, ...], factor: float) -> tuple[Statement
     beside: list[Statement] = []
 
     def flush() -> None:
-        if beside and factor < 1 and not _has(tuple(beside), "barrier"):
+        if beside and factor < 1 and not has_op(beside, "barrier"):
             found.append(Conditional(then=tuple(beside), probability=factor))
         else:
             found.extend(beside)
@@ -63,7 +63,3 @@ def _scaled(statements: tuple[Statement, ...], factor: float) -> tuple[Statement
             beside.append(one)
     flush()
     return tuple(found)
-
-
-def _has(statements: tuple[Statement, ...], op: str) -> bool:
-    return any(isinstance(one, Instruction) and one.op == op for _, one in walk(statements))

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.program import Conditional, Instruction, Kernel, Loop, Statement, barriers_not_reached_by_all, walk
+from warpsim.kernels.statements import has_op
 from warpsim.models.parts.common import NotCoveredError
 from warpsim.models.parts.costs import Cost, Use, cost, issue_uses
 
@@ -273,7 +274,7 @@ class _Walk:
 
     def loop(self, loop: Loop, states: list[_State]) -> list[_State]:
         """Executes a loop; without a barrier in it, each class of warps has its own period."""
-        joined = any(isinstance(s, Instruction) and s.op == "barrier" for _, s in walk(loop.body))
+        joined = has_op(loop.body, "barrier")
         execute = self.repeat_endlessly if loop.trips is None else self.repeat
         groups = [states] if joined else [[state] for state in states]
         return [state for group in groups for state in execute(loop, group)]
