@@ -170,3 +170,24 @@ def test_a_store_that_cannot_be_reached_is_a_failure(monkeypatch, capsys):
     monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.exists", unreachable)
     assert cli.main(["status", "memory://a.zarr"]) == 1
     assert capsys.readouterr().err == "warpsim: memory://a.zarr: Unable to locate credentials\n"
+
+
+def test_a_folder_that_vanishes_while_a_key_is_claimed(tmp_path, monkeypatch):
+    """Another process may remove an empty folder between any two steps of `mkdir`."""
+    make, calls = os.mkdir, []
+
+    def vanishing(path, *rest, **options):
+        calls.append(path)
+        if len(calls) == 1:  # the folder existed, and is gone when pathlib looks what it is
+            raise FileExistsError(path)
+        make(path, *rest, **options)
+
+    monkeypatch.setattr(os, "mkdir", vanishing)
+    assert place_of(tmp_path / "store.zarr").claim("leases/layout", b"mine") == b"mine"
+    assert len(calls) > 1
+
+
+def test_a_file_in_place_of_a_folder_is_an_error(tmp_path):
+    (tmp_path / "leases").write_text("a file")
+    with pytest.raises(OSError):
+        place_of(tmp_path).claim("leases/layout", b"mine")

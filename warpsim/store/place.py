@@ -111,10 +111,14 @@ class Folder:
         """Writes a file beside a key, with a name that tells that it is not complete."""
         draft = self.path / f"{key}.{uuid.uuid4().hex}{PARTIAL}"
         while True:
-            draft.parent.mkdir(parents=True, exist_ok=True)
             try:
+                draft.parent.mkdir(parents=True, exist_ok=True)
                 draft.write_bytes(content)
             except FileNotFoundError:  # another process has removed the empty folder
+                continue
+            except FileExistsError:  # the folder existed, and was removed before mkdir saw what it is
+                if draft.parent.is_file() or draft.parent.is_symlink():
+                    raise
                 continue
             return draft
 
