@@ -7,11 +7,11 @@ from .analysis.comparison import Comparison as Comparison
 from .analysis.comparison import compare as compare
 from .arguments import DeadlockError as DeadlockError
 from .arguments import InvalidPoint as InvalidPoint
+from .hardware.chip_file import write_queue_parameters as write_queue_parameters
 from .hardware.gpu import Gpu as Gpu
 from .hardware.gpu import GpuFileError as GpuFileError
 from .hardware.gpu import list_gpus as list_gpus
 from .hardware.gpu import load_gpu as load_gpu
-from .hardware.gpu import write_queue_parameters as write_queue_parameters
 from .hardware.residency import Launch as Launch
 from .hardware.residency import Residency as Residency
 from .kernels import Access as Access

@@ -20,7 +20,8 @@ from scipy.optimize import brentq, minimize
 
 from warpsim import units
 from warpsim.arguments import InvalidPoint
-from warpsim.hardware.gpu import Gpu, Queue
+from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.memory import Queue
 from warpsim.hardware.residency import default_block_warps
 from warpsim.kernels import mix
 from warpsim.results.schema import QUANTILES

@@ -25,6 +25,7 @@ from scipy.optimize import minimize
 
 from warpsim.analysis.calibration import curve, with_queue
 from warpsim.arguments import InvalidPoint
+from warpsim.hardware.chip_file import write_fitted_memory
 from warpsim.hardware.gpu import Gpu
 
 SATURATED = 0.97
@@ -247,39 +248,5 @@ def write_fitted(path: str | os.PathLike[str], base: str | os.PathLike[str], fit
         ValueError: the result is not a valid chip file.
         OSError: the file cannot be written.
     """
-    import tomlkit
-
-    from warpsim.hardware import files as params
-    from warpsim.hardware.gpu import load_gpu
-
-    file = Path(path)
-    document = tomlkit.parse(params.resolve("gpus", base).read_text(encoding="utf-8"))
-    memory = fit.gpu.memory
     points = int(np.isfinite(fit.errors_percent).sum())
-    note = f"fitted: {source}, {points} points, rms {fit.rms_percent:g} %"
-    document["name"] = file.stem
-    _put(document["memory"], memory.model_dump(include={"latency_cycles", "bandwidth_gbs", "pin_bandwidth_gbs"}), note)
-    if "queue" not in document["memory"]:
-        document["memory"]["queue"] = tomlkit.table()
-    _put(document["memory"]["queue"], memory.queue.model_dump(exclude_none=True), note)
-    text = tomlkit.dumps(document)
-    new_file = file.with_name(file.name + ".new")
-    new_file.write_text(text, encoding="utf-8")
-    try:
-        load_gpu(new_file)
-    except ValueError:
-        new_file.unlink()
-        raise
-    new_file.replace(file)
-
-
-def _put(table: object, values: dict[str, float], note: str) -> None:
-    """Sets the values of a table of a TOML document that differ, with a comment."""
-    import tomlkit
-
-    assert hasattr(table, "get")
-    for key, value in values.items():
-        if table.get(key) != value:
-            item = tomlkit.item(value)
-            item.trivia.comment_ws, item.trivia.comment = "  ", f"# {note}"
-            table[key] = item  # type: ignore[index]
+    write_fitted_memory(path, base, fit.gpu.memory, f"fitted: {source}, {points} points, rms {fit.rms_percent:g} %")

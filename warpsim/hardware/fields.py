@@ -117,3 +117,8 @@ Interval = Annotated[
     PlainSerializer(str, return_type=str, when_used="json"),
     MustBe(f'a number above 0 and up to {MAX_INTERVAL}, or an exact fraction such as "2/3" (denominators to {MAX_DENOMINATOR})'),
 ]
+
+
+def is_number(value: object) -> bool:
+    """Returns whether a value of a file is a number; the truth values of TOML are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

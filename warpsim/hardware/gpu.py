@@ -8,33 +8,27 @@ from __future__ import annotations
 
 import logging
 import os
-import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from warpsim import units
 from warpsim.arguments import refusing_malformed
 from warpsim.hardware import architectures, operations
 from warpsim.hardware import files as params
 from warpsim.hardware.core import Core
-from warpsim.hardware.fields import Between, Bytes, Count, Cycles, Finite, MustBe, Name, NotNegative, Positive, StrictModel
+from warpsim.hardware.fields import Between, Bytes, Count, Cycles, Name, Positive, StrictModel, is_number
 from warpsim.hardware.latency import check_distribution, load_distribution, restored_table, table_by_value
 from warpsim.hardware.memo import kept_by_object
+from warpsim.hardware.memory import Memory
 from warpsim.hardware.operations import Op, Unit
 
 GPU_LABELS = ("name", "title", "architecture", "generation", "year")
 """Fields of a chip that no simulation reads."""
 
 _log = logging.getLogger(__name__)
-
-_FITTED = "fitted: experiments/memory_contention"
-
 
 _LATENCY_SHARE, _LATENCY_CYCLES = 0.1, 20.0
 """Largest difference between the latency of the idle queue and that of the chip, relative and in cycles; fits give 3 %."""
@@ -45,15 +39,6 @@ _REFIT = "the parameters of the queue belong to one chip: start from {}, and fit
 
 class GpuFileError(params.ParamsFileError):
     """All errors of the description of a chip, with one line for each."""
-
-
-Terms = Annotated[
-    tuple[tuple[NotNegative, Positive], ...],
-    BeforeValidator(lambda value: tuple(map(tuple, value)) if isinstance(value, list) else value),
-]
-
-
-_Share = Annotated[float, Field(ge=0.1, le=2.0, allow_inf_nan=False), MustBe("a number from 0.1 to 2")]
 
 
 class Sm(StrictModel):
@@ -92,158 +77,6 @@ class Shared(StrictModel):
     banks: Count
     bank_bytes: Literal[4, 8]
     lanes_per_pass: Literal[16, 32]
-
-
-class Queue(StrictModel):
-    """Fitted parameters of the memory model `queue`: two stages in series, with rates of the whole chip.
-
-    Attributes:
-        latency_offset_cycles: mean latency of the idle system minus `Memory.latency_cycles`.
-        crossbar_servers: servers of the first stage.
-        crossbar_gbs: total rate of the first stage.
-        dram_servers: servers of the second stage.
-        dram_gbs: total rate of the second stage.
-        fit_rms_percent: error of the fit; None: not fitted.
-    """
-
-    latency_offset_cycles: Finite
-    crossbar_servers: Annotated[int, Between(1, 65536)]
-    crossbar_gbs: Positive
-    dram_servers: Annotated[int, Between(1, 65536)]
-    dram_gbs: Positive
-    fit_rms_percent: NotNegative | None = None
-
-
-class Writes(StrictModel):
-    """What stores among the loads cost the data bus of the memory (docs/model.md, section 5).
-
-    Attributes:
-        mixed_rate: sustained rate of as many stores as loads, over that of loads (`Memory.bandwidth_gbs`).
-        write_rate: sustained rate of stores alone, over that of loads.
-        write_batch: stores that a server of DRAM collects, and writes together.
-        read_delay_ns: wait of a load beside as many stores, beyond that of the queues.
-    """
-
-    mixed_rate: _Share
-    write_rate: _Share
-    write_batch: Annotated[int, Between(1, 1024)]
-    read_delay_ns: NotNegative
-
-    @model_validator(mode="after")
-    def _turning_costs_time(self) -> Self:
-        if self.turnaround < 0:
-            most = 2 / (1 + 1 / self.write_rate)
-            raise ValueError(f"mixed_rate = {self.mixed_rate:g}: must be at most {most:g}, the mean of loads and stores apart")
-        return self
-
-    @property
-    def turnaround(self) -> float:
-        """Returns by how much service is longer with as many stores as loads, in units of the service of a load."""
-        return 1 / self.mixed_rate - (1 + 1 / self.write_rate) / 2
-
-
-class Contention(StrictModel):
-    """Mean memory latency a + b x / (c - x) in cycles at a throughput of x GB/s (V 6.4, Table 6.5).
-
-    If V gives a better fit, `refined` holds its terms [b, c], and `refined_a_cycles` replaces a.
-    """
-
-    a_cycles: Positive
-    b_cycles: NotNegative
-    c_gbs: Positive
-    refined_a_cycles: Positive | None = None
-    refined: Terms | None = None
-
-    def latency(self, bandwidth_gbs: ArrayLike, refined: bool = False) -> NDArray[np.float64]:
-        """Returns the mean latency in cycles at throughputs of the chip in GB/s.
-
-        If `refined`, V's fit with several terms is used for chips that have one. At and above the smallest c, the latency is
-        infinite.
-        """
-        x = np.asarray(bandwidth_gbs, dtype=np.float64)
-        base: float = self.a_cycles
-        terms: tuple[tuple[float, float], ...] = ((self.b_cycles, self.c_gbs),)
-        if refined and self.refined is not None and self.refined_a_cycles is not None:
-            base, terms = self.refined_a_cycles, self.refined
-        latency = np.full(x.shape, float(base))
-        for b, c in terms:
-            room = np.maximum(c - x, 0.0)
-            latency += np.divide(b * x, room, out=np.full(x.shape, np.inf), where=room > 0)
-        return latency
-
-
-class Memory(StrictModel):
-    """The memory system of the whole chip.
-
-    Attributes:
-        latency_cycles: unloaded latency of a coalesced load (V Table 6.2); the starting point of every memory model.
-        pin_bandwidth_gbs: bandwidth of the memory's pins.
-        bandwidth_gbs: sustained bandwidth.
-        transaction_bytes: size of a transaction; a coalesced 32-bit access takes 128 / `transaction_bytes` of them.
-        coalescing: rule by which the accesses of a warp are combined into transactions.
-        transaction_latency_cycles: latency added by each transaction beyond those of a coalesced access.
-        divergent_transaction_bytes: effective bytes moved by one transaction of an access that does not coalesce.
-        loads_per_warp: maximum number of loads in flight of a warp; None: no limit.
-        loads_per_sm: maximum number of loads in flight of an SM; None: no limit.
-        stores_per_sm: maximum number of stores in flight of an SM; None: no limit.
-        store_drain_cycles: unloaded latency of a store, after which its data has left the SM. With it, a warp stays resident
-            until its stores have left; None: a warp does not wait for its stores.
-        l1_latency_cycles: latency of a hit in L1; None: unknown.
-        l2_latency_cycles: latency of a hit in L2; None: unknown.
-        distribution: latency quantiles, the name of a file in params/latency or a path.
-        measured: whether these quantiles were measured on this chip.
-        measured_latency_cycles: `latency_cycles` of the chip on which they were measured; None: the same. The memory model
-            `measured` shifts all quantiles by the difference.
-        queue: parameters of the memory model `queue`.
-        writes: what stores among the loads cost; None: nothing.
-        contention: mean latency as a function of the throughput.
-    """
-
-    latency_cycles: Count
-    pin_bandwidth_gbs: Positive
-    bandwidth_gbs: Positive
-    transaction_bytes: Literal[32, 64, 128]
-    coalescing: Literal["half-warp-ordered", "half-warp", "warp"]
-    transaction_latency_cycles: NotNegative
-    divergent_transaction_bytes: Positive
-    loads_per_warp: Annotated[int, Between(1, 1024)] | None = None
-    loads_per_sm: Annotated[int, Between(1, 65536)] | None = None
-    stores_per_sm: Annotated[int, Between(1, 65536)] | None = None
-    store_drain_cycles: Count | None = None
-    l1_latency_cycles: Count | None = None
-    l2_latency_cycles: Count | None = None
-    distribution: Name
-    measured: bool
-    measured_latency_cycles: Count | None = None
-    queue: Queue
-    writes: Writes | None = None
-    contention: Contention
-
-    @model_validator(mode="before")
-    @classmethod
-    def _complete(cls, data: Any) -> Any:
-        """Fills in the latency at which quantiles were measured, and reads the queue's latency of files of warpsim 0.1."""
-        if not isinstance(data, Mapping) or not _is_number(data.get("latency_cycles")):
-            return data
-        data = dict(data)
-        if data.get("measured") is True:
-            data.setdefault("measured_latency_cycles", data["latency_cycles"])
-        queue = data.get("queue")
-        if isinstance(queue, Mapping) and _is_number(queue.get("base_latency_cycles")) and "latency_offset_cycles" not in queue:
-            base = queue["base_latency_cycles"]
-            kept = {key: value for key, value in queue.items() if key != "base_latency_cycles"}
-            data["queue"] = {"latency_offset_cycles": float(base - data["latency_cycles"]), **kept}
-        return data
-
-    @property
-    def queue_latency_cycles(self) -> float:
-        """Mean unloaded latency of the memory model `queue`, in cycles."""
-        return self.latency_cycles + self.queue.latency_offset_cycles
-
-    @property
-    def measured_shift_cycles(self) -> int:
-        """Shift that the memory model `measured` adds to the measured latencies, in cycles."""
-        return self.latency_cycles - (self.measured_latency_cycles or self.latency_cycles)
 
 
 class Gpu(StrictModel):
@@ -435,7 +268,12 @@ def load_gpu(name_or_path: str | os.PathLike[str]) -> Gpu:
             another chip are an error too.
     """
     path = params.resolve("gpus", name_or_path)
-    return _with_its_own_queue(Gpu.from_dict(params.read_toml(path, GpuFileError), source=str(path)), path)
+    return gpu_of_file(params.read_toml(path, GpuFileError), path)
+
+
+def gpu_of_file(data: Mapping[str, Any], path: Path) -> Gpu:
+    """Returns the chip that the parsed content of a file describes, with the checks and errors of `load_gpu`."""
+    return _with_its_own_queue(Gpu.from_dict(data, source=str(path)), path)
 
 
 def _with_its_own_queue(gpu: Gpu, path: Path) -> Gpu:
@@ -466,41 +304,6 @@ def _with_its_own_queue(gpu: Gpu, path: Path) -> Gpu:
     return gpu
 
 
-def write_queue_parameters(path: str | os.PathLike[str], queue: Queue) -> None:
-    """Writes fitted parameters into the table [memory.queue] of a chip file, and leaves the rest of the file as it is.
-
-    Comments are kept, except that the text from "start value" on is replaced by "fitted:
-    experiments/memory_contention". Missing parameters are added, and parameters that the fit does not have are
-    removed. The file is replaced in one step.
-
-    Raises:
-        ValueError: the file is not a valid chip file, before or after the change.
-    """
-    import tomlkit
-
-    file = Path(path)
-    Gpu.from_dict(params.read_toml(file, GpuFileError), source=str(file))  # its queue may be that of another chip: it is replaced
-    document = tomlkit.parse(file.read_text(encoding="utf-8"))
-    table: Any = document["memory"]["queue"]
-    fitted = queue.model_dump(exclude_none=True)
-    for key in [key for key in table if key not in fitted]:
-        table.remove(key)
-    for key, value in fitted.items():
-        new, old = tomlkit.item(value), table.get(key)
-        if old is None:
-            new.trivia.comment_ws, new.trivia.comment = "  ", f"# {_FITTED}"
-        elif old.trivia.comment:
-            column = len(old.as_string()) + len(old.trivia.comment_ws)
-            new.trivia.comment_ws = " " * max(2, column - len(new.as_string()))
-            new.trivia.comment = re.sub(r"start value.*", _FITTED, old.trivia.comment)
-        table[key] = new
-    text = tomlkit.dumps(document)
-    _with_its_own_queue(Gpu.from_dict(tomllib.loads(text), source=str(file)), file)
-    new_file = file.with_name(file.name + ".new")
-    new_file.write_text(text, encoding="utf-8")
-    new_file.replace(file)
-
-
 _AT_MOST = (
     ("sm.schedulers", "sm.max_warps"),
     ("sm.max_block_warps", "sm.max_warps"),
@@ -514,14 +317,14 @@ def _inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
     """Yields contradictions between fields of a description. Fields can be wrong or missing; such fields are skipped."""
     for small, large in _AT_MOST:
         low, high = _at(data, small), _at(data, large)
-        if _is_number(low) and _is_number(high) and low > high:
+        if is_number(low) and is_number(high) and low > high:
             yield tuple(small.split(".")), f" = {low}: must be at most {large} = {high}"
     fit, terms = _at(data, "memory.contention.refined_a_cycles"), _at(data, "memory.contention.refined")
     if (fit is None) != (terms is None):
         text = f" = {params.format_value(terms)}: must be given together with refined_a_cycles, or not at all"
         yield ("memory", "contention", "refined"), text
     latency, offset = _at(data, "memory.latency_cycles"), _at(data, "memory.queue.latency_offset_cycles")
-    if _is_number(latency) and _is_number(offset) and latency + offset <= 0:
+    if is_number(latency) and is_number(offset) and latency + offset <= 0:
         text = f" = {offset}: must be above -{latency}, the negative of memory.latency_cycles"
         yield ("memory", "queue", "latency_offset_cycles"), text
     distribution = _at(data, "memory.distribution")
@@ -537,7 +340,3 @@ def _at(data: Any, dotted: str) -> Any:
     for key in dotted.split("."):
         data = data.get(key) if isinstance(data, Mapping) else None
     return data
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

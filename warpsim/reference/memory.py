@@ -11,8 +11,9 @@ from collections import Counter, deque
 from dataclasses import dataclass
 
 from warpsim import units
-from warpsim.hardware.gpu import Gpu, Writes
+from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.latency import load_distribution
+from warpsim.hardware.memory import Writes
 from warpsim.kernels import Access
 from warpsim.kernels.access import Transactions
 

@@ -1,0 +1,81 @@
+"""Writes fitted values into chip files, and leaves the rest of the files as it is."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from warpsim.hardware import files as params
+from warpsim.hardware.gpu import Gpu, GpuFileError, gpu_of_file
+from warpsim.hardware.memory import Memory, Queue
+
+_CONTENTION = "fitted: experiments/memory_contention"
+
+
+def write_queue_parameters(path: str | os.PathLike[str], queue: Queue) -> None:
+    """Writes fitted parameters into the table [memory.queue] of a chip file.
+
+    Each value that changes gets the comment "fitted: experiments/memory_contention". Parameters that the fit does not have are
+    removed. The file is replaced in one step.
+
+    Raises:
+        ValueError: the file is not a valid chip file, before or after the change.
+        OSError: the file cannot be written.
+    """
+    file = Path(path)
+    Gpu.from_dict(params.read_toml(file, GpuFileError), source=str(file))  # its queue may be that of another chip: it is replaced
+    _write(file, file.read_text(encoding="utf-8"), {("memory", "queue"): _values(queue)}, _CONTENTION)
+
+
+def write_fitted_memory(path: str | os.PathLike[str], base: str | os.PathLike[str], memory: Memory, note: str) -> None:
+    """Writes a new chip file: that of `base` with the latency, the bandwidth and the queue of `memory`. Its stem is the name.
+
+    Each value that changes gets the comment `note`. The file is written in one step.
+
+    Raises:
+        ValueError: the chip or file `base` does not exist, or the result is not a valid chip file.
+        OSError: the file cannot be written.
+    """
+    file = Path(path)
+    of_memory = memory.model_dump(include={"latency_cycles", "bandwidth_gbs", "pin_bandwidth_gbs"})
+    tables = {("memory",): of_memory, ("memory", "queue"): _values(memory.queue)}
+    _write(file, params.resolve("gpus", base).read_text(encoding="utf-8"), tables, note, name=file.stem)
+
+
+def _values(queue: Queue) -> dict[str, Any]:
+    """Returns the values of a table [memory.queue]; None for a key that it must not have."""
+    return {"base_latency_cycles": None, **queue.model_dump()}  # the key is that of warpsim 0.1
+
+
+def _write(
+    file: Path, text: str, tables: Mapping[tuple[str, ...], Mapping[str, Any]], note: str, name: str | None = None
+) -> None:
+    """Writes a text of TOML with other values in some of its tables. A value of None removes the key."""
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    if name is not None:
+        document["name"] = name
+    for keys, values in tables.items():
+        table: Any = document
+        for key in keys:
+            if key not in table:
+                table[key] = tomlkit.table()
+            table = table[key]
+        for key, value in values.items():
+            old = table.get(key)
+            if value is None:
+                table.pop(key, None)
+            elif old != value:
+                new = tomlkit.item(value)
+                column = 0 if old is None else len(old.as_string()) + len(old.trivia.comment_ws)
+                new.trivia.comment_ws, new.trivia.comment = " " * max(2, column - len(new.as_string())), f"# {note}"
+                table[key] = new
+    text = tomlkit.dumps(document)
+    gpu_of_file(tomllib.loads(text), file)
+    new_file = file.with_name(file.name + ".new")
+    new_file.write_text(text, encoding="utf-8")
+    new_file.replace(file)
