@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 from warpsim.measure.chipfile import nearest
-from warpsim.measure.derive import chain_cycles, derive, fit_contention, quantile_of
+from warpsim.measure.core_values import chain_cycles
+from warpsim.measure.derive import derive
 from warpsim.measure.launch import turnovers, warp_delays
+from warpsim.measure.memory_values import fit_contention
 from warpsim.measure.record import Record, Table
 from warpsim.measure.session import elapsed_by_sm, histogram
+from warpsim.measure.values import quantile_of
 
 MESS_H100_READS = [  # GB/s, ns: bsc-mem/Mess-benchmark, commit 9e98dc2c, H100 64 GB, 100 % reads
     (0.03, 365), (3.0, 366), (277, 379), (423, 386), (502, 394), (670, 402), (766, 412), (854, 422),

@@ -4,10 +4,11 @@ import pytest
 
 from tests.measure.analytic_device import AnalyticDevice
 from warpsim.measure.benchmarks import run_benchmarks
-from warpsim.measure.derive import Value, derive
+from warpsim.measure.derive import derive
 from warpsim.measure.plausibility import doubts
 from warpsim.measure.record import Record, Table
 from warpsim.measure.session import QUICK
+from warpsim.measure.values import Value
 
 
 def test_a_good_measurement_raises_no_doubt_but_that_of_its_few_warps():

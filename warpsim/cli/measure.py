@@ -11,7 +11,7 @@ from warpsim.cli.common import DONE, Commands, RequestError, WorkError, new_comm
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
+    """Adds the command."""
     parser = new_command(commands, "measure", _run, "measure this machine's GPU, and write a chip file")
     parser.add_argument("-o", "--output", required=True, metavar="CHIP.toml", help="the chip file; its stem is the chip's name")
     parser.add_argument("--record", metavar="FOLDER", help="where the raw numbers go (default: CHIP.record beside the chip file)")

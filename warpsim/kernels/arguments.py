@@ -29,7 +29,7 @@ class Arguments:
     """Collects the errors of a call. Each check returns the value, or a valid placeholder if the value is wrong."""
 
     def __init__(self) -> None:
-        """Start without errors."""
+        """Starts without errors."""
         self._problems: list[str] = []
 
     def wrong(self, name: str, value: object, allowed: str) -> None:

@@ -214,7 +214,7 @@ class Instruction(StrictModel):
     comment: str = ""
 
     def __init__(self, *op: str, **fields: Any) -> None:
-        """Accept `op` as the only positional argument."""
+        """Accepts `op` as the only positional argument."""
         if len(op) > 1 or (op and "op" in fields):
             raise TypeError("Instruction takes one positional argument, op; all others are keyword arguments")
         super().__init__(**({"op": op[0]} if op else {}), **fields)

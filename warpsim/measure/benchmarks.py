@@ -25,7 +25,7 @@ def run_benchmarks(
     say: Callable[[str], None] = lambda line: None,
     keep: Callable[[Record], None] = lambda record: None,
 ) -> Record:
-    """Run the benchmarks, and return what they measured.
+    """Runs the benchmarks and returns what they measured.
 
     Args:
         device: to measure.

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from warpsim.hardware.architectures import SERVERS_PER_CHANNEL, STAGE_RATE
-from warpsim.measure.derive import LEVELS, Value
+from warpsim.measure.memory_values import LEVELS
 from warpsim.measure.record import Record
+from warpsim.measure.values import Value
 
 GENERATIONS = {7.5: ("Turing", 2018), 8.0: ("Ampere", 2020), 8.6: ("Ampere", 2020), 8.7: ("Ampere", 2022), 8.9: ("Ada", 2022)}
 GENERATIONS |= {9.0: ("Hopper", 2022), 10.0: ("Blackwell", 2024), 10.3: ("Blackwell", 2025), 12.0: ("Blackwell", 2025)}
@@ -73,7 +74,7 @@ class IncompleteError(ValueError):
 
 
 def check_path(path: str | os.PathLike[str]) -> None:
-    """Refuse a path that cannot become a chip file's.
+    """Refuses a path that cannot become a chip file's.
 
     Raises:
         ValueError: the name has other characters than letters, digits, '_', '-' and '.', or the suffix is not .toml.
@@ -86,7 +87,7 @@ def check_path(path: str | os.PathLike[str]) -> None:
 def write_chip(
     path: str | os.PathLike[str], record: Record, values: Mapping[str, Value], *, today: date | None = None
 ) -> list[Path]:
-    """Write a chip file and, beside it, its table of latencies.
+    """Writes a chip file and, beside it, its table of latencies.
 
     Args:
         path: of the chip file; its stem becomes the chip's name.
@@ -115,7 +116,7 @@ def write_chip(
 
 
 def latency_table(record: Record, values: Mapping[str, Value], day: str) -> str:
-    """Return the text of the table of latency quantiles (V 6.6)."""
+    """Returns the text of the table of latency quantiles (V 6.6)."""
     quantiles = values["memory.quantiles"]
     head = [
         f"# Latency of single coalesced loads on {record.metadata['device']['name']}, in cycles.",
@@ -127,7 +128,7 @@ def latency_table(record: Record, values: Mapping[str, Value], day: str) -> str:
 
 
 def chip_text(name: str, distribution: Path, record: Record, values: Mapping[str, Value], day: str) -> str:
-    """Return the text of a chip file, with the source of every value beside it."""
+    """Returns the text of a chip file, with the source of every value beside it."""
     device: dict[str, Any] = record.metadata["device"]
     capability = float(device["compute_capability"])
     generation, year = GENERATIONS.get(capability, (f"compute capability {device['compute_capability']}", 2025))
@@ -272,7 +273,7 @@ def chip_text(name: str, distribution: Path, record: Record, values: Mapping[str
 
 
 def nearest(interval: float) -> int | float:
-    """Return the power of two from 1/4 to 64 within 6 % of an interval, or else the interval with two decimals.
+    """Returns the power of two from 1/4 to 64 within 6 % of an interval, or else the interval with two decimals.
 
     Units are a power of two of lanes wide, and a measured interval exceeds the unit's by what the issue of a loop costs.
     """
@@ -288,7 +289,7 @@ def _measured(values: Mapping[str, Value], name: str) -> str:
 
 
 def _keys(**keys: tuple[Any, str]) -> list[str]:
-    """Return lines of `key = value  # source`, with the comments in one column."""
+    """Returns lines of `key = value  # source`, with the comments in one column."""
     words = [f"{key} = {_word(value)}" for key, (value, _) in keys.items()]
     width = max(map(len, words))
     return [f"{word:<{width}}  # {source}" for word, (_, source) in zip(words, keys.values(), strict=True)]

@@ -33,7 +33,7 @@ class Binary:
 
 
 def digest(source: str) -> str:
-    """Return the SHA-256 of a source with its headers, in hexadecimal."""
+    """Returns the SHA-256 of a source with its headers, in hexadecimal."""
     text = hashlib.sha256()
     for path in [FOLDER / source, *sorted(FOLDER.glob("*.cuh"))]:
         text.update(path.read_bytes())
@@ -41,7 +41,7 @@ def digest(source: str) -> str:
 
 
 def compile_source(source: str, defines: Mapping[str, int], arch: str) -> Binary:
-    """Compile a file of cuda/ for an architecture.
+    """Compiles a file of cuda/ for an architecture.
 
     Args:
         source: name of the file, such as "chain.cu".
@@ -57,7 +57,7 @@ def compile_source(source: str, defines: Mapping[str, int], arch: str) -> Binary
 
 
 def compile_text(text: str, name: str, defines: Mapping[str, int], arch: str) -> bytes:
-    """Compile CUDA C that may include the files of cuda/; returns the machine code. `name` is for messages.
+    """Compiles CUDA C that may include the files of cuda/; returns the machine code. `name` is for messages.
 
     Raises:
         MissingToolError: NVRTC is not installed.

@@ -23,7 +23,7 @@ _SOURCE_VALUES = np.array([3, 5, 6, 7, 9, 10, 11, 13], dtype=np.uint32)
 
 
 def chains(session: Session) -> Table:
-    """Time chains of every operation: of one warp (latency), and of more warps and chains (interval)."""
+    """Times chains of every operation: of one warp (latency), and of more warps and chains (interval)."""
     rows: list[Row] = []
     for op in OPERATIONS.values():
         session.say(f"chains of {op.name}: {op.text}")
@@ -49,7 +49,7 @@ def chains(session: Session) -> Table:
 
 
 def barriers(session: Session) -> Table:
-    """Time barriers of one block against its number of warps."""
+    """Times barriers of one block against its number of warps."""
     device = session.device
     most = device.properties.max_threads_per_block // 32
     out = device.allocate(24 * most)
@@ -89,7 +89,7 @@ def issue_order(session: Session) -> Table:
 
 
 def memory_issue(session: Session) -> Table:
-    """Time 1 to 16 independent memory instructions of one warp on each of 1 to 4 schedulers (Huerta et al., MICRO 2025)."""
+    """Times 1 to 16 independent memory instructions of one warp on each of 1 to 4 schedulers (Huerta et al., MICRO 2025)."""
     device = session.device
     out, data = device.allocate(64), device.allocate(4 * 4096)
     rows: list[Row] = []

@@ -101,36 +101,36 @@ class Device(Protocol):
         """What compiled the kernels: name -> version."""
 
     def kernel(self, source: str, function: str, defines: Mapping[str, int]) -> Kernel:
-        """Compile a file of cuda/ (or take it from the cache of this object), and return one of its functions."""
+        """Compiles a file of cuda/ (or takes it from the cache of this object) and returns one of its functions."""
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Return new memory, filled with zeros."""
+        """Returns new memory, filled with zeros."""
 
     def free(self, buffer: Buffer) -> None:
-        """Return memory to the device."""
+        """Returns memory to the device."""
 
     def clear(self, buffer: Buffer) -> None:
-        """Fill memory with zeros."""
+        """Fills memory with zeros."""
 
     def write(self, buffer: Buffer, values: NDArray[Any]) -> None:
-        """Copy an array to the beginning of the device's memory."""
+        """Copies an array to the beginning of the device's memory."""
 
     def read(self, buffer: Buffer, dtype: DTypeLike, count: int) -> NDArray[Any]:
-        """Wait for all launches, and return the first `count` elements of the device's memory."""
+        """Waits for all launches and returns the first `count` elements of the device's memory."""
 
     def launch(self, kernel: Kernel, grid: int, block: int, *arguments: int | Buffer, shared: int = 0) -> None:
-        """Launch `grid` blocks of `block` threads, with `shared` bytes of dynamic shared memory; do not wait."""
+        """Launches `grid` blocks of `block` threads, with `shared` bytes of dynamic shared memory; does not wait."""
 
     def milliseconds(
         self, kernel: Kernel, grid: int, block: int, *arguments: int | Buffer, shared: int = 0, launches: int = 1
     ) -> float:
-        """Return the time of some launches, one after the other, by the device's events."""
+        """Returns the time of some launches, one after the other, by the device's events."""
 
     def seconds(self, kernel: Kernel, grid: int, block: int, *arguments: int | Buffer, launches: int = 1) -> float:
-        """Return the time of some launches by the host's clock, until the last one is over."""
+        """Returns the time of some launches by the host's clock, until the last one is over."""
 
     def resident_blocks(self, kernel: Kernel, block: int, shared: int) -> int:
-        """Return the number of blocks that an SM holds at a time."""
+        """Returns the number of blocks that an SM holds at a time."""
 
 
 class CudaDevice:
@@ -144,7 +144,7 @@ class CudaDevice:
     """
 
     def __init__(self, ordinal: int = 0) -> None:
-        """Open the device."""
+        """Opens the device."""
         self._driver = _driver()
         self._call("cuInit", 0)
         count = self._call("cuDeviceGetCount")
@@ -164,7 +164,7 @@ class CudaDevice:
         """What compiled the kernels: name -> version."""
 
     def kernel(self, source: str, function: str, defines: Mapping[str, int]) -> Kernel:
-        """Compile a file of cuda/ (or take it from the cache of this object), and return one of its functions."""
+        """Compiles a file of cuda/ (or takes it from the cache of this object) and returns one of its functions."""
         key = source, tuple(sorted(defines.items()))
         if key not in self._modules:
             binary = compile_source(source, defines, self.properties.arch)
@@ -173,27 +173,27 @@ class CudaDevice:
         return Kernel(function, binary, self._call("cuModuleGetFunction", module, function.encode()))
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Return new memory, filled with zeros."""
+        """Returns new memory, filled with zeros."""
         buffer = Buffer(int(self._call("cuMemAlloc", nbytes)), nbytes)
         self.clear(buffer)
         return buffer
 
     def free(self, buffer: Buffer) -> None:
-        """Return memory to the device."""
+        """Returns memory to the device."""
         self._call("cuMemFree", buffer.address)
 
     def clear(self, buffer: Buffer) -> None:
-        """Fill memory with zeros."""
+        """Fills memory with zeros."""
         self._call("cuMemsetD8", buffer.address, 0, buffer.nbytes)
 
     def write(self, buffer: Buffer, values: NDArray[Any]) -> None:
-        """Copy an array to the beginning of the device's memory."""
+        """Copies an array to the beginning of the device's memory."""
         data = np.ascontiguousarray(values)
         _check_size(buffer, data.nbytes)
         self._call("cuMemcpyHtoD", buffer.address, data.ctypes.data, data.nbytes)
 
     def read(self, buffer: Buffer, dtype: DTypeLike, count: int) -> NDArray[Any]:
-        """Wait for all launches, and return the first `count` elements of the device's memory."""
+        """Waits for all launches and returns the first `count` elements of the device's memory."""
         data = np.empty(count, dtype=dtype)
         _check_size(buffer, data.nbytes)
         self._call("cuCtxSynchronize")
@@ -201,14 +201,14 @@ class CudaDevice:
         return data
 
     def launch(self, kernel: Kernel, grid: int, block: int, *arguments: int | Buffer, shared: int = 0) -> None:
-        """Launch `grid` blocks of `block` threads, with `shared` bytes of dynamic shared memory; do not wait."""
+        """Launches `grid` blocks of `block` threads, with `shared` bytes of dynamic shared memory; does not wait."""
         self._allow(kernel, shared)
         self._call("cuLaunchKernel", kernel.handle, grid, 1, 1, block, 1, 1, shared, 0, _packed(arguments), 0)
 
     def milliseconds(
         self, kernel: Kernel, grid: int, block: int, *arguments: int | Buffer, shared: int = 0, launches: int = 1
     ) -> float:
-        """Return the time of some launches, one after the other, by the device's events."""
+        """Returns the time of some launches, one after the other, by the device's events."""
         self._allow(kernel, shared)
         packed = _packed(arguments)
         self._call("cuCtxSynchronize")
@@ -220,7 +220,7 @@ class CudaDevice:
         return float(self._call("cuEventElapsedTime", self._begin, self._end))
 
     def seconds(self, kernel: Kernel, grid: int, block: int, *arguments: int | Buffer, launches: int = 1) -> float:
-        """Return the time of some launches by the host's clock, until the last one is over."""
+        """Returns the time of some launches by the host's clock, until the last one is over."""
         packed = _packed(arguments)
         self._call("cuCtxSynchronize")
         begin = time.perf_counter()
@@ -230,12 +230,12 @@ class CudaDevice:
         return time.perf_counter() - begin
 
     def resident_blocks(self, kernel: Kernel, block: int, shared: int) -> int:
-        """Return the number of blocks that an SM holds at a time."""
+        """Returns the number of blocks that an SM holds at a time."""
         self._allow(kernel, shared)
         return int(self._call("cuOccupancyMaxActiveBlocksPerMultiprocessor", kernel.handle, block, shared))
 
     def close(self) -> None:
-        """Release the device."""
+        """Releases the device."""
         self._call("cuDevicePrimaryCtxRelease", self._device)
 
     def _allow(self, kernel: Kernel, shared: int) -> None:
@@ -272,7 +272,7 @@ class CudaDevice:
         )
 
     def _call(self, name: str, *arguments: object) -> Any:
-        """Call the driver; return its result, if there is one."""
+        """Calls the driver; returns its result, if there is one."""
         code, *results = getattr(self._driver, name)(*arguments)
         if int(code):
             _, text = self._driver.cuGetErrorString(code)
@@ -283,7 +283,7 @@ class CudaDevice:
 
 
 def driver_version(path: Path = Path("/proc/driver/nvidia/version")) -> str:
-    """Return the version of the installed driver, such as "580.159.04"; empty where the system does not tell."""
+    """Returns the version of the installed driver, such as "580.159.04"; empty where the system does not tell."""
     try:
         found = re.search(r"\b\d{3,}\.\d+(\.\d+)?\b", path.read_text())
     except OSError:
@@ -292,7 +292,7 @@ def driver_version(path: Path = Path("/proc/driver/nvidia/version")) -> str:
 
 
 def _packed(arguments: tuple[int | Buffer, ...]) -> tuple[tuple[int, ...], tuple[type, ...]]:
-    """Return the values and the types of a kernel's parameters, as cuLaunchKernel takes them."""
+    """Returns the values and the types of a kernel's parameters, as cuLaunchKernel takes them."""
     values = tuple(one.address if isinstance(one, Buffer) else int(one) for one in arguments)
     return values, (c_uint64,) * len(values)
 

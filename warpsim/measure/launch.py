@@ -18,7 +18,7 @@ LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
 def clock(session: Session, label: str) -> Row:
-    """Measure the clock of all SMs; returns a row of the table of clocks."""
+    """Measures the clock of all SMs; returns a row of the table of clocks."""
     device, sms = session.device, session.device.properties.sms
     out = device.allocate(40 * sms)
     device.launch(session.kernel("clock.cu", "sm_clock"), sms, 32, out, CLOCK_NS)
@@ -29,13 +29,13 @@ def clock(session: Session, label: str) -> Row:
 
 
 def clocks(rows: list[Row]) -> Table:
-    """Return the table of clocks."""
+    """Returns the table of clocks."""
     units = {"label": "what comes next", "ns": "ns", "median_ghz": "GHz", "least_ghz": "GHz", "greatest_ghz": "GHz"}
     return Table("Clock of the SMs, cycles over the device's time, at several moments of the session.", units, rows)
 
 
 def launches(session: Session) -> Table:
-    """Time launches of an empty kernel: one by one, many at once, and grids of many blocks."""
+    """Times launches of an empty kernel: one by one, many at once, and grids of many blocks."""
     device, sms = session.device, session.device.properties.sms
     kernel = session.kernel("blocks.cu", "empty")
     rows: list[Row] = []
@@ -59,7 +59,7 @@ def launches(session: Session) -> Table:
 
 
 def turnover(session: Session) -> tuple[Table, Table]:
-    """Measure the time from the end of a block to the start of its successor, and the starts of a block's warps.
+    """Measures the time from the end of a block to the start of its successor, and the starts of a block's warps.
 
     Returns:
         Quantiles of the turnover, and the mean delay of each warp after the first of its block.
@@ -97,7 +97,7 @@ def turnover(session: Session) -> tuple[Table, Table]:
 
 
 def turnovers(rows: Counts, warps: int, resident: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return the cycles from each block's end to its successor's start.
+    """Returns the cycles from each block's end to its successor's start.
 
     On each SM the starts after the first `resident` ones follow the ends, in order of time.
 
@@ -116,6 +116,6 @@ def turnovers(rows: Counts, warps: int, resident: int) -> np.ndarray[tuple[int],
 
 
 def warp_delays(rows: Counts, warps: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return float64[warps]: the mean cycles from the start of a block's first warp to that of each warp."""
+    """Returns float64[warps]: the mean cycles from the start of a block's first warp to that of each warp."""
     start = rows[:, 0].astype(np.int64).reshape(-1, warps)
     return np.asarray((start - start.min(axis=1, keepdims=True)).mean(axis=0), dtype=np.float64)

@@ -37,7 +37,7 @@ _MULTIPLIER, _INCREMENT = 12 * 138709 + 1, 1013904223
 
 
 def levels(session: Session) -> Table:
-    """Time a pointer chase in ever larger footprints, through L1 and past it: mean latency in the steady state."""
+    """Times a pointer chase in ever larger footprints, through L1 and past it: mean latency in the steady state."""
     device = session.device
     rows: list[Row] = []
     footprints = [size for size in session.effort.footprints if size <= device.properties.memory_bytes // 2]
@@ -73,7 +73,7 @@ def levels(session: Session) -> Table:
 
 
 def single_loads(session: Session) -> Table:
-    """Time single loads of an idle memory: hits in L1, hits in L2, and DRAM with a cold L2 and a warm TLB.
+    """Times single loads of an idle memory: hits in L1, hits in L2, and DRAM with a cold L2 and a warm TLB.
 
     For DRAM, L2 is filled with other lines, one word of each page is read, and each line of the ring is read once: so
     the latencies have no cold TLB in them, as long as the TLB reaches over the footprint; larger ones show its misses.
@@ -120,7 +120,7 @@ def single_loads(session: Session) -> Table:
 
 
 def loaded(session: Session) -> tuple[Table, Table]:
-    """Time single loads from one SM while all others load the memory, for several rates and mixes of reads and writes.
+    """Times single loads from one SM while all others load the memory, for several rates and mixes of reads and writes.
 
     Returns:
         One row for each rate and mix, and the histograms of the single loads.
@@ -186,7 +186,7 @@ def loaded(session: Session) -> tuple[Table, Table]:
 
 
 def stream_chases(session: Session) -> tuple[Table, Table]:
-    """Measure latency against throughput (V 6.4), and latencies of single loads (V 6.6): each warp follows pointers.
+    """Measures latency against throughput (V 6.4), and latencies of single loads (V 6.6): each warp follows pointers.
 
     Returns:
         One row for each number of warps per SM, and the histograms of the single loads.
@@ -258,7 +258,7 @@ def stream_chases(session: Session) -> tuple[Table, Table]:
 
 
 def streams(session: Session) -> Table:
-    """Measure the bandwidth of streams against occupancy and block size."""
+    """Measures the bandwidth of streams against occupancy and block size."""
     device, properties = session.device, session.device.properties
     elements = session.effort.stream_bytes // 8
     arrays = [device.allocate(8 * elements) for _ in range(3)]
@@ -295,7 +295,7 @@ def streams(session: Session) -> Table:
 
 
 def atomics(session: Session) -> Table:
-    """Time atomic additions to one word, to a word for each warp, and to a word for each thread."""
+    """Times atomic additions to one word, to a word for each warp, and to a word for each thread."""
     device, properties = session.device, session.device.properties
     most = properties.max_threads_per_block // 32
     out = device.allocate(32 * properties.sms * most)
@@ -330,7 +330,7 @@ def atomics(session: Session) -> Table:
 
 
 def _ring(session: Session, buffer: Buffer, nodes: int, stride: int) -> None:
-    """Write a ring of pointers through 2^k or 3 * 2^k nodes."""
+    """Writes a ring of pointers through 2^k or 3 * 2^k nodes."""
     kernel = session.kernel("chase.cu", "ring", {"EMPTY": 1})
     session.device.launch(kernel, 4 * session.device.properties.sms, 256, buffer, nodes, stride, _MULTIPLIER, _INCREMENT)
 
@@ -340,7 +340,7 @@ def _power_of_two(value: int) -> int:
 
 
 def _stream_points(max_block: int, max_threads: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (elements of a thread, threads of a block, blocks per SM; 0: as many as fit)."""
+    """Yields (elements of a thread, threads of a block, blocks per SM; 0: as many as fit)."""
     blocks = [32, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512, 640, 768, 896, 1024]
     for block in blocks:
         if block <= max_block and 2 * block <= max_threads:

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from warpsim.measure.derive import Value
 from warpsim.measure.record import Record
+from warpsim.measure.values import Value
 
 CLOCK_SPREAD = 0.03
 """Part by which the clock may differ between the groups of benchmarks."""
@@ -27,7 +27,7 @@ REPEATED = 1.1
 
 
 def doubts(record: Record, values: Mapping[str, Value]) -> Iterator[str]:
-    """Yield a sentence for everything that is implausible, with the value and what is expected."""
+    """Yields a sentence for everything that is implausible, with the value and what is expected."""
     yield from _clock(record)
     for name, value in values.items():
         if name.startswith("ops.") and name.endswith("latency_cycles") and value.value < LEAST_LATENCY:

@@ -46,7 +46,7 @@ class Table:
     rows: Sequence[Row]
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return a column as an array of integers, floats or strings.
+        """Returns a column as an array of integers, floats or strings.
 
         Raises:
             KeyError: there is no such column.
@@ -57,13 +57,13 @@ class Table:
         return np.array([row[place] for row in self.rows])
 
     def where(self, **wanted: int | float | str) -> Self:
-        """Return the table of the rows whose columns have these values."""
+        """Returns the table of the rows whose columns have these values."""
         places = {list(self.units).index(name): value for name, value in wanted.items()}
         rows = [row for row in self.rows if all(row[place] == value for place, value in places.items())]
         return type(self)(self.about, self.units, rows)
 
     def values(self, name: str) -> list[Any]:
-        """Return the different values of a column, in ascending order."""
+        """Returns the different values of a column, in ascending order."""
         return sorted({row[list(self.units).index(name)] for row in self.rows})
 
 
@@ -81,7 +81,7 @@ class Record:
     tables: dict[str, Table] = field(default_factory=dict)
 
     def write(self, folder: str | os.PathLike[str]) -> None:
-        """Write the record; the folder is made, and files of the same names are replaced."""
+        """Writes the record; the folder is made, and files of the same names are replaced."""
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         head = {"format": FORMAT, "tables": sorted(self.tables), **self.metadata}
@@ -96,7 +96,7 @@ class Record:
 
 
 def read_record(folder: str | os.PathLike[str]) -> Record:
-    """Read a record that `Record.write` wrote.
+    """Reads a record that `Record.write` wrote.
 
     Raises:
         RecordError: a file is missing or damaged.
@@ -146,7 +146,7 @@ def _value(word: str) -> int | float | str:
 
 
 def _toml(data: Mapping[str, Any], place: str = "") -> list[str]:
-    """Return the lines of a nested dict of strings, numbers, booleans and lists of them; tables come last."""
+    """Returns the lines of a nested dict of strings, numbers, booleans and lists of them; tables come last."""
     lines = [
         f"{_key(key)} = {json.dumps(value, ensure_ascii=False)}" for key, value in data.items() if not isinstance(value, Mapping)
     ]

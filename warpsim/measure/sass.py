@@ -16,7 +16,7 @@ _WITHOUT_RESULT = ("ST", "RED", "BRA", "EXIT", "BAR", "ISETP", "FSETP", "NOP", "
 
 
 def written(one: MachineInstruction) -> str | None:
-    """Return the first register of the result; None where there is no result in a register."""
+    """Returns the first register of the result; None where there is no result in a register."""
     if one.opcode.startswith(_WITHOUT_RESULT):
         return None
     found = _REGISTER.match(_values(one))
@@ -24,22 +24,22 @@ def written(one: MachineInstruction) -> str | None:
 
 
 def read(one: MachineInstruction) -> tuple[str, ...]:
-    """Return the first registers of the operands that are read."""
+    """Returns the first registers of the operands that are read."""
     return tuple(_REGISTER.findall(_values(one)[len(written(one) or "") :]))
 
 
 def _values(one: MachineInstruction) -> str:
-    """Return the operands without the predicates that come before the result."""
+    """Returns the operands without the predicates that come before the result."""
     return re.sub(r"^\s*(U?PT?\d*,\s*)*", "", one.operands)
 
 
 def clock_reads(code: Sequence[MachineInstruction]) -> list[int]:
-    """Return the indices of the instructions that read the cycle counter of the SM."""
+    """Returns the indices of the instructions that read the cycle counter of the SM."""
     return [i for i, one in enumerate(code) if re.search(r"\bSR_CLOCK(LO)?\b", one.operands)]
 
 
 def timed_loop(code: Sequence[MachineInstruction]) -> list[MachineInstruction]:
-    """Return the body of the longest loop between the first two readings of the clock, its branch included.
+    """Returns the body of the longest loop between the first two readings of the clock, its branch included.
 
     Raises:
         ValueError: there are not two readings, or no loop between them.
@@ -61,7 +61,7 @@ def timed_loop(code: Sequence[MachineInstruction]) -> list[MachineInstruction]:
 
 
 def longest_path(body: Sequence[MachineInstruction], step: str) -> list[str]:
-    """Return the opcodes along the dependence path that holds the most instructions of a step.
+    """Returns the opcodes along the dependence path that holds the most instructions of a step.
 
     Args:
         body: instructions in order.

@@ -89,21 +89,21 @@ class Session:
     digests: dict[str, str] = field(default_factory=dict)
 
     def kernel(self, source: str, function: str, defines: Mapping[str, int] | None = None) -> Kernel:
-        """Return a function of a source, and note the source's digest."""
+        """Returns a function of a source and notes the source's digest."""
         kernel = self.device.kernel(source, function, defines or {})
         self.digests[source] = kernel.binary.digest
         return kernel
 
     def rows(self, buffer: Buffer, count: int, width: int) -> Counts:
-        """Return uint64[count, width]: the first values of a buffer, row by row."""
+        """Returns uint64[count, width]: the first values of a buffer, row by row."""
         return self.device.read(buffer, np.uint64, count * width).reshape(count, width)
 
     def warps(self, most: int) -> list[int]:
-        """Return the numbers of warps of the effort that are at most `most`."""
+        """Returns the numbers of warps of the effort that are at most `most`."""
         return [warps for warps in self.effort.warps if warps <= most]
 
     def shared_for(self, kernel: Kernel, block: int, resident: int) -> int:
-        """Return the bytes of dynamic shared memory with which an SM holds exactly `resident` blocks; -1 where none do.
+        """Returns the bytes of dynamic shared memory with which an SM holds exactly `resident` blocks; -1 where none do.
 
         An SM that has room for fewer blocks for other reasons gives -1.
         """
@@ -119,7 +119,7 @@ class Session:
 
 
 def elapsed_by_sm(rows: Counts, warps: int) -> Counts:
-    """Return the cycles from the first start to the last end on each SM that ran exactly `warps` warps.
+    """Returns the cycles from the first start to the last end on each SM that ran exactly `warps` warps.
 
     Args:
         rows: uint64[all warps, at least 3]: start, end, SM.
@@ -134,6 +134,6 @@ def elapsed_by_sm(rows: Counts, warps: int) -> Counts:
 
 
 def histogram(samples: NDArray[np.uint32]) -> list[tuple[int, int]]:
-    """Return the different samples in ascending order, each with how often it occurs."""
+    """Returns the different samples in ascending order, each with how often it occurs."""
     values, counts = np.unique(samples, return_counts=True)
     return [(int(value), int(count)) for value, count in zip(values, counts, strict=True)]

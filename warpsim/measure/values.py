@@ -1,0 +1,34 @@
+"""Numbers that a measurement gives, each with its unit and how it was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number or a list of numbers.
+
+    Attributes:
+        value: the number, or a list of numbers or of lists of them.
+        unit: its unit; of a list of lists, the units of the columns.
+        how: in words, how it was found.
+    """
+
+    value: Any
+    unit: str
+    how: str
+
+
+def quantile_of(cycles: Floats, counts: Floats, level: float) -> float:
+    """Returns a quantile of a histogram: the least value whose cumulative share reaches `level`."""
+    order = np.argsort(cycles)
+    share = np.cumsum(counts[order]) / np.sum(counts)
+    place = min(int(np.searchsorted(share, level - 1e-12)), len(share) - 1)
+    return float(cycles[order][place])
