@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.strategies import POLICIES, Case, cases, examples, small_gpu, stores_among_loads
+from tests.support.strategies import POLICIES, Case, cases, examples, kernels, small_gpu, stores_among_loads
 from tests.support.whole_run import whole_run
 from warpsim import kernels as k
 from warpsim.hardware.gpu import Gpu, load_gpu
@@ -105,6 +105,16 @@ class TestRandomCases:
 
 
     @examples(60)
+    @given(cases(barriers="even"), st.data())
+    def test_paths(self, case: Case, data: st.DataObject) -> None:
+        others = data.draw(st.lists(kernels(), min_size=1, max_size=2))
+        first = case.kernel.body[:-1] if case.kernel.endless else case.kernel.body
+        entries = range(1 + len(others))
+        of_warp = (*data.draw(st.lists(st.sampled_from(entries), max_size=4)), *entries)
+        program = paths(first, *(other.body for other in others), of_warp=of_warp)
+        assert_same(replace(case, kernel=program))
+
+    @examples(60)
     @given(cases(memory="queue"), st.data())
     def test_stores_among_loads(self, case: Case, data: st.DataObject) -> None:
         assert_same(replace(case, gpu=data.draw(stores_among_loads(case.gpu))))
@@ -143,7 +153,26 @@ FEW_SERVERS = {"queue": {"crossbar_servers": 2, "dram_servers": 3, "crossbar_gbs
 SHARED = {"fma": {"scope": "scheduler"}, "port": {"scope": "sm"}}
 SHARING = {"alu": {"unit": "fma"}, "sfu": {"unit": "fma"}, "load": {"unit": "port"}, "smem": {"unit": "port"}}
 
+def paths(*bodies: tuple[Any, ...], of_warp: tuple[int, ...]) -> Kernel:
+    """Returns a kernel whose launched warps start at several entries."""
+    body: list[Any] = []
+    entries = []
+    for number, path in enumerate(bodies):
+        entries.append(len(body))
+        body += [*path, *([EXIT] if number < len(bodies) - 1 else [])]
+    return Kernel(name="paths", inputs=REGISTERS, body=tuple(body), entries=tuple(entries), entry_of_warp=of_warp)
+
+
+LONG_PATH = (LOAD, BARRIER, Loop(body=(ALU, ALU, one("smem", 4)), trips=3), BARRIER, STORE)
+SHORT_PATH = (Loop(body=(SFU, one("load", 2)), trips=2), BARRIER, ALU)
+PATHS = paths(LONG_PATH, SHORT_PATH, (ALU,), of_warp=(0, 1, 0, 2, 0))
+
 DIRECTED: dict[str, Case] = {
+    "paths": case(small_gpu(sm={"schedulers": 2}), PATHS, blocks=7, size=3),
+    "paths of an endless supply": case(small_gpu(sm={"schedulers": 2}), PATHS, blocks=None, size=2, warmup=300),
+    "paths with random numbers": case(
+        small_gpu(sms=2), paths((one("load", 3, access=HIT), ALU), (ALU, SFU), of_warp=(1, 0, 0)), blocks=9, memory="queue"
+    ),
     "classes that share units": case(
         small_gpu(sm={"schedulers": 2}, units=SHARED, ops=SHARING),
         kernel(Loop(body=(ALU, SFU, LOAD, one("smem", 4)), trips=4)),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.strategies import examples, kernels
 from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop, barriers_not_reached_by_all
 from warpsim.kernels.program import walk
-from warpsim.kernels.whatif import _edited
+from warpsim.kernels.whatif import _edited, _same_conditional, without
 
 ADD = Instruction("alu", dst="r1", src=["r1"])
 BARRIER = Instruction("barrier")
@@ -42,7 +42,7 @@ def test_a_kernel_can_be_restored_from_json():
 def labelled(program, name, text):
     """Returns a copy with other labels: name, title, source, and the comment of every instruction."""
     fields = {field: getattr(program, field) for field in Kernel.model_fields}
-    body = _edited(program.body, lambda instruction: [instruction.model_copy(update={"comment": text})])
+    body = _edited(program.body, lambda instruction: [instruction.model_copy(update={"comment": text})], _same_conditional)
     return Kernel(**{**fields, "name": name, "title": text, "source": text, "body": body})
 
 
@@ -70,7 +70,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("field", sorted(set(Kernel.model_fields) - {"name", "title", "source", "block_warps"}))
+@pytest.mark.parametrize("field", sorted(set(Kernel.model_fields) - {"name", "title", "source", "block_warps", "entries", "entry_of_warp"}))
 def test_each_field_but_labels_changes_the_identity(field):
     program = kernel(Instruction("load", dst="r2", src=["r1"]), *everything().body)
     changed = Kernel(**{**{name: getattr(program, name) for name in Kernel.model_fields}, field: OTHERS[field]})
@@ -225,6 +225,47 @@ def test_exit_may_end_a_side_and_an_endless_loop_the_kernel():
 def test_an_endless_loop_inside_another_is_refused():
     with pytest.raises(ValueError, match=r"body\[0\]\.body\[0\]\.trips = endless"):
         kernel(Loop(body=[Loop(body=[ADD], trips=None)], trips=None))
+
+
+ALU, LOAD = Instruction("alu"), Instruction("load", dst="r1", src=["r1"])
+
+
+def two_paths(**changes):
+    fields = {"body": (ALU, EXIT, LOAD, ALU), "entries": (0, 2), "entry_of_warp": (0, 1, 1)}
+    return Kernel(name="paths", inputs=("r1",), **(fields | changes))
+
+
+def test_paths_go_from_entry_to_entry():
+    kernel = two_paths()
+    assert kernel.paths() == [(0, (ALU, EXIT)), (2, (LOAD, ALU))]
+    assert [kernel.entry_of(number) for number in range(5)] == [0, 2, 2, 0, 2]
+    assert kernel.shares() == [1 / 3, 2 / 3]
+    assert kernel.most_frequent_path() == Kernel(name="paths", inputs=("r1",), body=(LOAD, ALU))
+    assert two_paths(entry_of_warp=(0, 1, 0)).most_frequent_path() == Kernel(name="paths", inputs=("r1",), body=(ALU,))
+    assert kernel.identity() != two_paths(entry_of_warp=(0, 1)).identity()
+    assert Kernel.model_validate({"name": "paths", **kernel.identity()}) == kernel
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"entries": (1, 2)}, {"entries": (0,)}, {"entries": (0, 1)}, {"entries": (0, 4)}, {"entries": ()}, {"entry_of_warp": ()},
+        {"entry_of_warp": (0, 2)}, {"entry_of_warp": (1,)}, {"body": (ALU, EXIT, Loop(body=(ALU,), trips=None))},
+    ],
+)  # fmt: skip
+def test_entries_that_name_no_paths_are_refused(changes):
+    with pytest.raises(ValueError, match="entr"):
+        two_paths(**changes)
+
+
+def test_an_edited_program_keeps_its_paths():
+    edited = without(two_paths(), "load")
+    assert (edited.body, edited.entries) == ((ALU, EXIT, ALU), (0, 2))
+
+
+def test_a_register_of_another_path_is_not_written():
+    with pytest.raises(ValueError, match="r2"):
+        two_paths(body=(Instruction("alu", dst="r2"), EXIT, Instruction("alu", src=("r2",)), ALU))
 
 
 def test_ops_include_branch_and_exit():

@@ -4,7 +4,7 @@ import numpy as np
 
 from warpsim.engine.attribution import count_barrier, waits
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest, wait_until
-from warpsim.engine.control import next_instruction
+from warpsim.engine.control import entry_of, next_instruction
 from warpsim.engine.jit import inline
 from warpsim.engine.rng import stream_of
 from warpsim.engine.schedulers import make_youngest
@@ -111,8 +111,9 @@ def start_block(machine, state, sm, seat, seat_number):
         for i in range(state.returns.shape[1]):
             state.returns[at(index), at(i)] = now
         if chip.iteration == 0 or now > 0:
-            warp.stream = stream_of(chip.seed, seat.block * chip.block_warps + warp_in_block)
-            step = next_instruction(machine, state, index, np.int64(0))
+            number = seat.block * chip.block_warps + warp_in_block
+            warp.stream = stream_of(chip.seed, number)
+            step = next_instruction(machine, state, index, entry_of(machine, number))
             warp.step = step
             warp.wait = wait_until(now + warp_in_block * chip.warp_launch, step, _WAIT)
         step = np.int64(warp.step)
@@ -200,7 +201,8 @@ def arrive(machine, state, sm, slot, warp, barrier, gap, now):
     seat = seat_of(machine, state, sm, slot)
     warp.life, warp.since, warp.barrier = _AT_BARRIER, now, barrier
     warp.wait = wait_until(now + gap, barrier, machine.classes[at(machine.program[at(barrier)].op)].after)
-    seat.barrier = barrier if seat.waiting == 0 or seat.barrier == barrier else _DIFFERENT
+    alike = seat.waiting == 0 or seat.barrier == barrier or len(machine.entries) > 1  # paths have copies of their barriers
+    seat.barrier = barrier if alike else _DIFFERENT
     seat.waiting += 1
     return release_if_complete(machine, state, sm, slot, now)
 
@@ -215,7 +217,7 @@ def release_if_complete(machine, state, sm, slot, now):
         clock = state.clock[0]
         clock.stuck_sm, clock.stuck_seat, clock.stuck_cycle = sm.index, chip.seat_of[at(slot)], now
         return False
-    released = wait_until(now + max(machine.program[at(seat.barrier)].latency, 1), seat.barrier, _BARRIER)
+    end = now + max(machine.program[at(seat.barrier)].latency, 1)
     seat.waiting, seat.barrier = 0, _NO_BARRIER
     first_slot = slot - slot % chip.block_warps
     for held in range(first_slot, first_slot + chip.block_warps):
@@ -225,8 +227,8 @@ def release_if_complete(machine, state, sm, slot, now):
             continue
         warp.life = _RUNNING
         count_barrier(machine, state, chip.scheduler_of[at(held)], warp, now)
-        if end_of(released) > end_of(warp.wait):
-            warp.wait = released
+        if end > end_of(warp.wait):
+            warp.wait = wait_until(end, warp.barrier, _BARRIER)
         wait_for_next(machine, state, sm, held, index, warp)
     return True
 

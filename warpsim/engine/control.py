@@ -11,6 +11,12 @@ _LOOP_BEGIN, _LOOP_END = int(Kind.LOOP_BEGIN), int(Kind.LOOP_END)
 
 
 @inline
+def entry_of(machine, number):
+    """Returns the step at which a launched warp starts; it may be one that only steers."""
+    return np.int64(machine.entries[at(number % len(machine.entries))])
+
+
+@inline
 def falls_through(warp, detail, warp_in_block):
     """Returns whether a warp executes the first body of a conditional; draws where chance decides."""
     if detail.by_index:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from warpsim.engine.bits import at, wait_until
-from warpsim.engine.control import falls_through, next_instruction
+from warpsim.engine.control import entry_of, falls_through, next_instruction
 from warpsim.engine.jit import inline, jit
 from warpsim.engine.rng import advance, mix, stream_of, uniform
 from warpsim.engine.state import MAX_WARPS, Kind, WarpState
@@ -30,19 +30,21 @@ def spread_block(machine, state, block, first_index):
     for warp_in_block in range(chip.block_warps):
         index = np.int64(first_index + warp_in_block)
         warp = state.warps[at(index)]
-        warp.stream = advance(stream_of(chip.seed, block * chip.block_warps + warp_in_block))
+        number = block * chip.block_warps + warp_in_block
+        warp.stream = advance(stream_of(chip.seed, number))
         if warp_in_block == 0 or not chip.by_block:
             phase = uniform(mix(warp.stream))
         position = chip.before_iteration + np.int64(phase * chip.iteration)
         follows = chip.barriers and warp_in_block > 0
-        met = pass_alone(machine, state, index, warp, warp_in_block, position, follows, barriers)
+        entry = entry_of(machine, number)
+        met = pass_alone(machine, state, index, warp, warp_in_block, entry, position, follows, barriers)
         barriers = barriers if follows else met
 
 
 @inline
-def pass_alone(machine, state, index, warp, warp_in_block, position, follows, barriers):
+def pass_alone(machine, state, index, warp, warp_in_block, entry, position, follows, barriers):
     """Has a warp pass what it executes alone in `position` cycles, and just so many barriers if it follows; returns how many."""
-    step = next_instruction(machine, state, index, np.int64(0))
+    step = next_instruction(machine, state, index, entry)
     last, passed, met = step, np.int64(0), np.int64(0)
     while machine.program[at(step)].kind != _EXIT:
         is_barrier = machine.program[at(step)].kind == _BARRIER

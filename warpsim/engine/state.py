@@ -464,6 +464,7 @@ class Machine(NamedTuple):
     reads: Array  # int32[S or 0, OPERAND_SLOTS]: 2 * (machine register + 1), and 1 more if it is to be reused; 0: none
     quantiles: Array  # float64[R, BINS + 1], cycles
     loads: Array  # float64[R], bytes per cycle at which the rows were measured
+    entries: Array  # int32[n]: the step at which a launched warp starts, by launch number modulo n
     loops: int
 
 

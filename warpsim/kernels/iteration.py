@@ -7,6 +7,7 @@ the other. docs/model.md, section 4, starts the warps of an endless run at rando
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warpsim.hardware.gpu import Gpu
@@ -50,9 +51,11 @@ def iteration(gpu: Gpu, kernel: Kernel, memory: str) -> Iteration:
     instruction has several successors, the last one walked counts.
     """
     walker = _Alone(gpu, memory)
-    walker.follow(kernel.body, "body", 1.0)
+    for (first, path), share in zip(kernel.paths(), kernel.shares(), strict=True):
+        walker.restart()
+        walker.follow(path, "body", share, first)
     if not kernel.endless:
-        walker.issue(END, Instruction("exit"), 1.0)
+        walker.issue(END, Instruction("exit"), share)
     walker.alone.setdefault(END, 1)
     loop = f"body[{len(kernel.body) - 1}]." if kernel.endless else ""
     cycles = {True: 0.0, False: 0.0}
@@ -70,7 +73,7 @@ def iteration(gpu: Gpu, kernel: Kernel, memory: str) -> Iteration:
 
 def iteration_instructions(kernel: Kernel) -> float:
     """Returns the expected number of warp instructions of an iteration, with the `exit` of a program that ends."""
-    return sum(times for _, times in expected_ops(_repeated(kernel))) + (not kernel.endless)
+    return sum(times for _, times in _expected_ops(kernel)) + (0.0 if kernel.endless else kernel.shares()[-1])
 
 
 def loaded_cycles(gpu: Gpu, kernel: Kernel, warps: int) -> float:
@@ -81,7 +84,7 @@ def loaded_cycles(gpu: Gpu, kernel: Kernel, warps: int) -> float:
 def ipc_bound(gpu: Gpu, kernel: Kernel, warps: int) -> float:
     """Returns an approximate upper bound on the instructions per cycle and SM of a kernel at an occupancy in warps per SM."""
     weights: dict[str, float] = {}
-    for op, times in expected_ops(_repeated(kernel)):
+    for op, times in _expected_ops(kernel):
         weights[op] = weights.get(op, 0.0) + times
     total = sum(weights.values()) or 1.0
     latency, bounds = 0.0, [gpu.issue_ipc * gpu.issue.width]
@@ -97,10 +100,14 @@ def ipc_bound(gpu: Gpu, kernel: Kernel, warps: int) -> float:
     return min([*bounds, warps / max(latency, 1.0)])
 
 
-def _repeated(kernel: Kernel) -> tuple[Statement, ...]:
-    """Returns the statements of an iteration."""
+def _expected_ops(kernel: Kernel) -> Iterator[tuple[str, float]]:
+    """Yields operation classes with the expected executions in an iteration, without the `exit` that ends every program."""
     last = kernel.body[-1] if kernel.body else None
-    return last.body if isinstance(last, Loop) and last.trips is None else kernel.body
+    if isinstance(last, Loop) and last.trips is None:
+        yield from expected_ops(last.body)
+        return
+    for (_, path), share in zip(kernel.paths(), kernel.shares(), strict=True):
+        yield from ((op, times * share) for op, times in expected_ops(path))
 
 
 class _Alone:
@@ -120,8 +127,14 @@ class _Alone:
         self.written: dict[str, tuple[dict[str, int], int]] = {}  # register -> `latency_to` of its writer, and when it is ready
         self.costs: dict[int, tuple[Costs, int]] = {}  # by the id of an instruction, because kernels repeat few instructions
 
-    def follow(self, statements: tuple[Statement, ...], path: str, times: float) -> None:
-        for index, statement in enumerate(statements):
+    def restart(self) -> None:
+        """Goes to the start of a program, where all registers are ready."""
+        self.last, self.issued, self.gap_end = None, 0, 0
+        self.written.clear()
+
+    def follow(self, statements: tuple[Statement, ...], path: str, times: float, first: int = 0) -> None:
+        """Executes statements, of which the first one has a number at its place."""
+        for index, statement in enumerate(statements, first):
             here = f"{path}[{index}]"
             if isinstance(statement, Instruction):
                 self.issue(here, statement, times)
@@ -134,8 +147,8 @@ class _Alone:
                     self.last = None  # the way back counts for the last instruction of a loop
             else:
                 self.issue(here, Instruction("branch", src=statement.src), times)
-                first = 0.5 if statement.probability is None else statement.probability
-                then, orelse = (1.0, 1.0) if statement.diverges else (first, 1.0 - first)
+                share = 0.5 if statement.probability is None else statement.probability
+                then, orelse = (1.0, 1.0) if statement.diverges else (share, 1.0 - share)
                 self.follow(statement.then, f"{here}.then", times * then)
                 self.follow(statement.orelse, f"{here}.orelse", times * orelse)
 

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import model_validator
 
-from warpsim.hardware.fields import Between, Bytes, Name, StrictModel
+from warpsim.hardware.fields import FROM_LIST, Between, Bytes, Name, StrictModel
 from warpsim.hardware.memo import kept_by_object
 from warpsim.kernels.statements import (
     Access,
@@ -42,6 +43,11 @@ __all__ = [
 ]
 
 
+MAX_STATEMENTS = 2**20
+"""Largest index of an entry."""
+
+Indices = Annotated[tuple[Annotated[int, Between(0, MAX_STATEMENTS)], ...], FROM_LIST]
+
 KERNEL_LABELS = ("name", "title", "source")
 """Fields of a kernel that are only for people; so are the comments of its instructions."""
 
@@ -60,6 +66,9 @@ class Kernel(StrictModel):
             launches, and no part of the program's identity. None: any.
         inputs: registers that are ready at launch.
         body: statements; only the last one can be an endless loop.
+        entries: statements of `body` at which warps start, by index, the first one 0; empty: all start with the first one. The
+            statement before an entry must be an "exit" (docs/model.md, section 2).
+        entry_of_warp: which of the entries a launched warp starts at, by launch number modulo the length; given with `entries`.
 
     Raises:
         ValueError: a register is read that no earlier statement can have written and that is not an input; an
@@ -75,12 +84,42 @@ class Kernel(StrictModel):
     block_warps: Annotated[int, Between(1, MAX_WARPS)] | None = None
     inputs: RegisterNames = ()
     body: Statements
+    entries: Indices = ()
+    entry_of_warp: Indices = ()
 
     @model_validator(mode="after")
     def _program_makes_sense(self) -> Kernel:
-        misplaced = _misplaced(self.body, "body", in_kernel=True)
-        raise_problems([*misplaced, *_unwritten(self.body, "body", set(self.inputs))])
+        raise_problems(list(_entry_problems(self)))
+        misplaced = _misplaced(self.body, "body", exits=frozenset(entry - 1 for entry in self.entries))
+        unwritten = [problem for _, path in self.paths() for problem in _unwritten(path, "body", set(self.inputs))]
+        raise_problems([*misplaced, *unwritten])
         return self
+
+    def entry_of(self, launch_number: int) -> int:
+        """Returns the index of the statement at which a launched warp starts."""
+        return self.entries[self.entry_of_warp[launch_number % len(self.entry_of_warp)]] if self.entries else 0
+
+    def paths(self) -> list[tuple[int, tuple[Statement, ...]]]:
+        """Returns for each entry the index of its statement, and the statements from there to the next entry."""
+        starts = self.entries or (0,)
+        return [(start, self.body[start:end]) for start, end in zip(starts, (*starts[1:], None), strict=True)]
+
+    def shares(self) -> list[float]:
+        """Returns for each path the share of the launched warps that execute it."""
+        if not self.entries:
+            return [1.0]
+        warps = Counter(self.entry_of_warp)
+        return [warps[number] / len(self.entry_of_warp) for number in range(len(self.entries))]
+
+    def most_frequent_path(self) -> Kernel:
+        """Returns the kernel with the path that most warps execute as its only one."""
+        if not self.entries:
+            return self
+        chosen = Counter(self.entry_of_warp).most_common(1)[0][0]
+        body = self.paths()[chosen][1]
+        if chosen < len(self.entries) - 1:
+            body = body[:-1]
+        return self.model_copy(update={"body": body, "entries": (), "entry_of_warp": ()})
 
     @property
     def ops(self) -> frozenset[str]:
@@ -113,7 +152,8 @@ def _ops(kernel: Kernel) -> frozenset[str]:
 @kept_by_object
 def _without_labels(kernel: Kernel) -> dict[str, Any]:
     """Returns a kernel in JSON types, without the labels that are only for people."""
-    parts: dict[str, Any] = _what_acts(kernel.model_dump(mode="json", exclude={*KERNEL_LABELS, "block_warps"}))
+    without = {*KERNEL_LABELS, "block_warps"} | (set() if kernel.entries else {"entries", "entry_of_warp"})
+    parts: dict[str, Any] = _what_acts(kernel.model_dump(mode="json", exclude=without))
     return parts
 
 
@@ -153,24 +193,44 @@ def _misplaced(
     statements: tuple[Statement, ...],
     path: str,
     *,
-    in_kernel: bool = False,
+    exits: frozenset[int] | None = None,
     may_exit: bool = False,
     diverged: bool = False,
 ) -> Iterator[str]:
-    """Yields errors in the positions of endless loops and of "exit"."""
+    """Yields errors in the positions of endless loops and of "exit".
+
+    `exits`, of the kernel's own statements, holds the indices of those that end a path before the next entry.
+    """
     for index, statement in enumerate(statements):
         here, last = f"{path}[{index}]", index == len(statements) - 1
         if isinstance(statement, Instruction):
-            if statement.op == "exit" and not (may_exit and last):
+            if statement.op == "exit" and not (may_exit and last) and index not in (exits or ()):
                 yield f'{here}.op = "exit": must be the last statement of a side of a conditional that does not diverge'
         elif isinstance(statement, Loop):
-            if statement.trips is None and not (in_kernel and last):
+            if statement.trips is None and not (exits is not None and last):
                 yield f"{here}.trips = endless: must be the last statement of the kernel"
             yield from _misplaced(statement.body, f"{here}.body", diverged=diverged)
         else:
             below = diverged or statement.diverges
             for name, inner in inner_statements(statement):
                 yield from _misplaced(inner, f"{here}.{name}", may_exit=not below, diverged=below)
+
+
+def _entry_problems(kernel: Kernel) -> Iterator[str]:
+    """Yields errors in the entries of a kernel."""
+    entries, of_warp = kernel.entries, kernel.entry_of_warp
+    if bool(entries) != bool(of_warp):
+        yield "entries, entry_of_warp: must be given together, or neither"
+    if not entries or not of_warp:
+        return
+    if len(entries) < 2 or entries[0] != 0 or list(entries) != sorted(set(entries)) or entries[-1] >= len(kernel.body):
+        yield f"entries = [{entries[0]}, ...]: must be two or more, begin with 0, ascend, and name statements of the body"
+    elif any(not _exits(kernel.body[:entry]) for entry in entries[1:]):
+        yield 'entries: the statement before an entry must be an "exit"'
+    if kernel.endless:
+        yield "entries: must be left out where the program ends in an endless loop"
+    if set(of_warp) != set(range(len(entries))):
+        yield f"entry_of_warp = [{of_warp[0]}, ...]: must name each of the {len(entries)} entries by its number, from 0, and no others"
 
 
 def _unwritten(statements: tuple[Statement, ...], path: str, written: set[str]) -> Iterator[str]:

@@ -59,12 +59,14 @@ class FlatProgram:
         written: numbers of the registers that some instruction writes. The others are inputs only, and are
             always ready.
         loops: number of loops; each has its own counter.
+        entries: steps at which warps start, one for each entry of the kernel; (0,) without any.
     """
 
     steps: tuple[Step, ...]
     registers: tuple[str, ...]
     written: frozenset[int]
     loops: int
+    entries: tuple[int, ...] = (0,)
 
 
 def flatten(kernel: Kernel) -> FlatProgram:
@@ -74,11 +76,14 @@ def flatten(kernel: Kernel) -> FlatProgram:
     """
     names = dict.fromkeys(name for _, statement in walk(kernel.body) for name in _operands(statement))
     flattener = _Flattener({name: number for number, name in enumerate(names)})
-    flattener.add(kernel.body)
+    entries = []
+    for _, path in kernel.paths():
+        entries.append(len(flattener.steps))
+        flattener.add(path)
     flattener.add((Instruction("exit"),))
     steps = tuple(flattener.steps)
     written = frozenset(step.dst for step in steps if step.dst >= 0)
-    return FlatProgram(steps=steps, registers=tuple(names), written=written, loops=flattener.loops)
+    return FlatProgram(steps=steps, registers=tuple(names), written=written, loops=flattener.loops, entries=tuple(entries))
 
 
 def _operands(statement: Statement) -> Iterator[str]:

@@ -78,7 +78,7 @@ def interleaved(kernel: Kernel, copies: int) -> Kernel:
     def edit_conditional(conditional: Conditional) -> tuple[Statement, ...]:
         return (conditional.model_copy(update={"src": named(conditional.src)}),)
 
-    return _with(kernel, body=_edited(kernel.body, edit, edit_conditional), inputs=named(_registers(kernel)))
+    return _with(kernel, **_program(kernel, edit, edit_conditional), inputs=named(_registers(kernel)))
 
 
 def without_conflicts(kernel: Kernel) -> Kernel:
@@ -92,7 +92,7 @@ def without_conflicts(kernel: Kernel) -> Kernel:
             return [instruction.model_copy(update={"ways": 1, "access": None, "cost": _without_passes(instruction.cost)})]
         return [instruction]
 
-    return _with(kernel, body=_edited(kernel.body, edit), inputs=_registers(kernel))
+    return _with(kernel, **_program(kernel, edit), inputs=_registers(kernel))
 
 
 def _without_passes(cost: Cost | None) -> Cost | None:
@@ -116,10 +116,10 @@ def without(kernel: Kernel, *ops: str) -> Kernel:
     def edit(instruction: Instruction) -> list[Instruction]:
         return [] if instruction.op in ops else [instruction]
 
-    body = _edited(kernel.body, edit)
-    if not body:
+    program = _program(kernel, edit)
+    if not program["body"]:
         raise ValueError(f"ops = {', '.join(ops)}: {kernel.name} has no other instructions")
-    return _with(kernel, body=body, inputs=_registers(kernel))
+    return _with(kernel, **program, inputs=_registers(kernel))
 
 
 def converged(kernel: Kernel) -> Kernel:
@@ -131,14 +131,28 @@ def converged(kernel: Kernel) -> Kernel:
         longer = max(conditional.then, conditional.orelse, key=lambda side: sum(times for _, times in expected_ops(side)))
         return (conditional.branch, *longer)
 
-    body = _edited(kernel.body, lambda instruction: [instruction], edit_conditional)
-    return _with(kernel, body=body, inputs=_registers(kernel))
+    program = _program(kernel, lambda instruction: [instruction], edit_conditional)
+    return _with(kernel, **program, inputs=_registers(kernel))
+
+
+def _same_conditional(conditional: Conditional) -> tuple[Statement, ...]:
+    return (conditional,)
+
+
+def _program(kernel: Kernel, edit: Edit, edit_conditional: EditConditional = _same_conditional) -> dict[str, Any]:
+    """Returns the fields `body` and `entries` of the kernel with all statements edited."""
+    body: list[Statement] = []
+    entries = []
+    for _, path in kernel.paths():
+        entries.append(len(body))
+        body += _edited(path, edit, edit_conditional)
+    return {"body": tuple(body), "entries": tuple(entries) if kernel.entries else ()}
 
 
 def _edited(
     statements: tuple[Statement, ...],
     edit: Edit,
-    edit_conditional: EditConditional = lambda conditional: (conditional,),
+    edit_conditional: EditConditional,
 ) -> tuple[Statement, ...]:
     """Returns the statements with all instructions, and then all conditionals that are not empty, edited."""
     edited: list[Statement] = []

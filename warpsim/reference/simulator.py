@@ -237,6 +237,9 @@ class Machine:
             )
             for i in range(size)
         ]
+        if self.kernel.entries:
+            for warp in seat.block:
+                warp.buffer.address = self.addresses[warp.next.place]
         if draws_phase:
             self.spread(seat.block, self.phases)
         self.launched += [(sm, warp) for warp in seat.block]
@@ -445,7 +448,7 @@ class Machine:
         live = [other for other in self.block_of(sm, warp).block if not other.exited]
         if not live or any(other.barrier is None for other in live):
             return
-        if len({other.barrier for other in live}) > 1:
+        if len({other.barrier for other in live}) > 1 and not self.kernel.entries:
             where = ", ".join(f"warp {other.number} at {other.barrier}" for other in live)
             raise DeadlockError(
                 f"deadlock at cycle {t}: the block's warps wait at different barriers, {where}"

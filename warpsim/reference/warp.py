@@ -49,9 +49,12 @@ class Step:
         return self.instruction.op
 
 
-def walk(body: tuple, place: str, warp: Warp) -> Iterator[Step]:
-    """Yields a warp's steps in program order (2). The caller requests the next step after the last one has issued."""
-    for index, statement in enumerate(body):
+def walk(body: tuple, place: str, warp: Warp, first: int = 0) -> Iterator[Step]:
+    """Yields a warp's steps in program order (2), from the statement with index `first` on.
+
+    The caller requests the next step after the last one has issued, and none after an exit.
+    """
+    for index, statement in enumerate(body[first:], first):
         here = f"{place}[{index}]"
         if isinstance(statement, Loop):
             trips = warp.draw_trips(statement)
@@ -151,7 +154,7 @@ class Warp:
         self.last_cycle = start  # cycle of its exit
         self.retired: int | None = None  # R
         self.buffer = Buffer(0)
-        self.program = walk(kernel.body, "body", self)
+        self.program = walk(kernel.body, "body", self, kernel.entry_of(number))
         self.next = next(self.program)
         self.last_issued = self.next.place  # the place of its last instruction; the first one's before it has issued
 

@@ -121,9 +121,10 @@ def encode(
         reads=reads,
         quantiles=quantiles,
         loads=loads,
+        entries=np.array([program.entries[entry] for entry in kernel.entry_of_warp or (0,)], np.int32),
         loops=program.loops,
     )
-    precompute_waits(machine, {step.target for step in program.steps})
+    precompute_waits(machine, {*program.entries, *(step.target for step in program.steps)})
     refusing = precompute_lookahead(machine)
     machine = machine._replace(refusing=refusing, **{name: array.view(np.recarray) for name, array in records.items()})
     if phases:

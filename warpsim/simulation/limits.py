@@ -86,7 +86,7 @@ def _check_grid(point: Point) -> None:
     blocks = sms * _resident(point) if launch.persistent else launch.blocks
     assert blocks is not None
     warps, schedulers = blocks * launch.block_warps, sms * gpu.sm.schedulers
-    executed = executions(point.kernel.body, min)
+    executed = _of_paths(point.kernel, min)
     bounds: dict[str, float] = {}
     for name, count in executed.items():
         if name in gpu.ops:  # the encoding refuses the others
@@ -163,7 +163,7 @@ def _most_in_flight(point: Point, op: str) -> int:
     if point.finite:
         blocks = _resident(point) if launch.persistent else launch.blocks
         assert blocks is not None
-        limits.append(blocks * launch.block_warps * executions(point.kernel.body, max)[op])
+        limits.append(blocks * launch.block_warps * _of_paths(point.kernel, max)[op])
     else:
         issues = gpu.sm.schedulers * gpu.issue.width * (-(-_end(point) // gpu.issue.interval_cycles))
         limits.append(issues)
@@ -173,6 +173,14 @@ def _most_in_flight(point: Point, op: str) -> int:
 def _end(point: Point) -> int:
     """Returns the cycle at which an endless run ends, at the latest."""
     return (longest_warmup(point) if point.warmup is None else point.warmup) + point.cycles
+
+
+def _of_paths(kernel: Kernel, choose: Callable[[int, int], int]) -> Counter[str]:
+    """Returns the executions of each operation class by a warp at least (`choose` = min) or at most (max), whatever its path."""
+    first, *others = (executions(path, choose) for _, path in kernel.paths())
+    for other in others:
+        first = Counter({op: choose(first[op], other[op]) for op in {*first, *other}})
+    return first
 
 
 def executions(statements: Iterable[Statement], choose: Callable[[int, int], int]) -> Counter[str]:

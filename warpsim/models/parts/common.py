@@ -30,7 +30,8 @@ def accepts_names(function: Callable[..., _Result]) -> Callable[..., _Result]:
     """Lets a function of a chip, or of a chip and a kernel, take their names or files as well.
 
     A named kernel also takes the arguments of its builder by keyword, as in `volkov.throughput("kepler", "mix", alpha=32,
-    warps=64)`. Arguments of the function itself take precedence.
+    warps=64)`. Arguments of the function itself take precedence. Of a kernel with several paths the model sees the one that most
+    warps execute.
     """
     parameters = inspect.signature(function).parameters
 
@@ -46,6 +47,9 @@ def accepts_names(function: Callable[..., _Result]) -> Callable[..., _Result]:
                 others = (loaded, *others[1:])
             else:
                 arguments["kernel"] = loaded
+        if "kernel" in parameters:  # models know programs with one entry
+            others = tuple(one.most_frequent_path() if isinstance(one, Kernel) else one for one in others)
+            arguments = {key: one.most_frequent_path() if isinstance(one, Kernel) else one for key, one in arguments.items()}
         return function(gpu, *others, **arguments)
 
     return call
