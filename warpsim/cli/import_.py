@@ -35,6 +35,9 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     for name, text in _MAPPINGS.items():
         parser.add_argument(f"--{name}", action="append", default=[], metavar="KEY=VALUE", help=text)
+    parser.add_argument(
+        "--caches", metavar="CHIP", help="chip whose caches decide hits (default: one of the architecture; none: no access hits)"
+    )
     add_json(parser, "the kernel file and what was read")
     parser.add_argument("--listing", type=Path, metavar="FILE.sass", help="write the machine code that was read as well")
 
@@ -54,7 +57,7 @@ def _run(options: argparse.Namespace) -> int:
         with warnings.catch_warnings(record=True) as notes:
             warnings.simplefilter("always")
             function, source = api.read_function(options.file, options.arch, options.function)
-            kernel = api.import_function(function, options.launch, source=source, **given)
+            kernel = api.import_function(function, options.launch, source=source, caches=options.caches, **given)
         launch = api.launch_of(options.launch)
     except CompileError as error:
         raise WorkError(str(error)) from None

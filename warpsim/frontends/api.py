@@ -20,6 +20,7 @@ from warpsim.frontends.nvdisasm import disassemble
 from warpsim.frontends.nvrtc import compile_cuda
 from warpsim.frontends.parameters import names_in_source
 from warpsim.frontends.sass import MachineFunction, parse_text
+from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Access
@@ -37,6 +38,7 @@ def from_cuda(
     trips: Mapping[Key, int] | None = None,
     probabilities: Mapping[Key, float] | None = None,
     patterns: Mapping[Key, str | int | Access] | None = None,
+    caches: Gpu | str | None = None,
     defines: Mapping[str, int] | None = None,
     options: Sequence[str] = (),
 ) -> Kernel:
@@ -52,6 +54,7 @@ def from_cuda(
         probabilities: branch -> probability that a warp does not jump, where that depends on data; by line or address.
         patterns: access, by line or address -> "coalesced", "random", "broadcast" or an Access, where addresses depend on data;
             for shared memory also the ways of its bank conflict.
+        caches: chip, or its name, whose caches decide how often accesses hit; None: one of the architecture; "none": no hits.
         defines: macros, by name.
         options: further options of NVRTC.
 
@@ -65,7 +68,7 @@ def from_cuda(
     """
     text, name = _source_text(source)
     found = _compiled(text, name, arch, function, defines, options)
-    return import_function(found, launch, args, trips, probabilities, patterns, source=Path(name).name)
+    return import_function(found, launch, args, trips, probabilities, patterns, caches, source=Path(name).name)
 
 
 def from_cubin(
@@ -77,6 +80,7 @@ def from_cubin(
     trips: Mapping[Key, int] | None = None,
     probabilities: Mapping[Key, float] | None = None,
     patterns: Mapping[Key, str | int | Access] | None = None,
+    caches: Gpu | str | None = None,
 ) -> Kernel:
     """Imports a kernel of a cubin: machine code of one architecture, as `nvcc -cubin`, Triton and profilers write it.
 
@@ -88,6 +92,7 @@ def from_cubin(
         trips: as in `from_cuda`.
         probabilities: as in `from_cuda`.
         patterns: as in `from_cuda`.
+        caches: as in `from_cuda`.
 
     Raises:
         MissingToolError: nvdisasm is not installed.
@@ -96,7 +101,7 @@ def from_cubin(
     data = path if isinstance(path, bytes) else _read(path)
     name = "cubin" if isinstance(path, bytes) else os.fspath(path)
     found = _pick(disassemble(data, name), function, name)
-    return import_function(found, launch, args, trips, probabilities, patterns)
+    return import_function(found, launch, args, trips, probabilities, patterns, caches)
 
 
 def from_sass(
@@ -108,6 +113,7 @@ def from_sass(
     trips: Mapping[Key, int] | None = None,
     probabilities: Mapping[Key, float] | None = None,
     patterns: Mapping[Key, str | int | Access] | None = None,
+    caches: Gpu | str | None = None,
 ) -> Kernel:
     """Imports a kernel from disassembly; no tool is needed.
 
@@ -120,6 +126,7 @@ def from_sass(
         trips: as in `from_cuda`.
         probabilities: as in `from_cuda`.
         patterns: as in `from_cuda`.
+        caches: as in `from_cuda`.
 
     Raises:
         FrontEndError: the text is no disassembly, or as in `from_cuda`.
@@ -128,7 +135,7 @@ def from_sass(
     name = os.fspath(text) if is_path else "the disassembly"
     content = _decode(_read(text), name) if is_path else str(text)
     found = _pick({one.name: one for one in parse_text(content)}, function, name)
-    return import_function(found, launch, args, trips, probabilities, patterns)
+    return import_function(found, launch, args, trips, probabilities, patterns, caches)
 
 
 def from_triton(
@@ -144,6 +151,7 @@ def from_triton(
     trips: Mapping[Key, int] | None = None,
     probabilities: Mapping[Key, float] | None = None,
     patterns: Mapping[Key, str | int | Access] | None = None,
+    caches: Gpu | str | None = None,
 ) -> Kernel:
     """Compiles a Triton function and imports its kernel. Triton is the user's own installation; no GPU and no torch are needed.
 
@@ -159,6 +167,7 @@ def from_triton(
         trips: as in `from_cuda`.
         probabilities: as in `from_cuda`.
         patterns: as in `from_cuda`.
+        caches: as in `from_cuda`.
 
     Raises:
         MissingToolError: Triton or nvdisasm is not installed.
@@ -186,7 +195,7 @@ def from_triton(
     names = [name for name, kind in signature.items() if kind != "constexpr"]
     named = [replace(one, name=name) for one, name in zip(found.parameters, names, strict=False)]
     found = replace(found, parameters=(*named, *found.parameters[len(named) :]))
-    return import_function(found, (grid, 32 * num_warps, shared), args, trips, probabilities, patterns)
+    return import_function(found, (grid, 32 * num_warps, shared), args, trips, probabilities, patterns, caches)
 
 
 def launch_of(launch: Any) -> Launch:
@@ -228,13 +237,14 @@ def import_function(
     trips: Mapping[Key, int] | None,
     probabilities: Mapping[Key, float] | None,
     patterns: Mapping[Key, str | int | Access] | None,
+    caches: Gpu | str | None = None,
     *,
     source: str = "",
 ) -> Kernel:
     """Returns the kernel of a machine function; the arguments are those of `from_cuda`."""
     geometry: Geometry = as_geometry(launch)
     arguments = args if isinstance(args, Mapping) else tuple(args)
-    choices = Choices(arguments, trips or {}, probabilities or {}, patterns or {})
+    choices = Choices(arguments, trips or {}, probabilities or {}, patterns or {}, caches)
     return to_kernel(function, geometry, choices, name=_kernel_name(function.name), source=source)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from warpsim.frontends.accesses import SECTOR_BYTES, Addresses, Tally, Width, bytes_per_thread, space_of
+from warpsim.frontends.caches import Hits, caches_of
 from warpsim.frontends.dependences import Waits, has_control_fields, waits_of
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.evaluate import Evaluation, Evaluator
@@ -25,9 +26,11 @@ from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.keys import Key
 from warpsim.frontends.opcodes import opcodes
 from warpsim.frontends.parameters import argument_words
+from warpsim.frontends.reuse import Place, hits_of
 from warpsim.frontends.sass import MachineFunction, MachineInstruction
 from warpsim.frontends.structure import Structure
 from warpsim.hardware import files as params
+from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import OPS_WITHOUT_RESULT, Access, Cost, Instruction, Statement
 from warpsim.units import WARP_LANES
@@ -47,12 +50,22 @@ class Choices:
         probabilities: branch -> probability that a warp does not jump, where that depends on data.
         patterns: access, by line or address -> its pattern, where its addresses depend on data; for shared memory the ways of its
             bank conflict.
+        caches: chip whose caches decide how often accesses hit; None: one of the architecture; "none": no access hits.
     """
 
     arguments: Mapping[Key, float] | tuple[float | None, ...] = ()
     trips: Mapping[Key, int] = field(default_factory=dict)
     probabilities: Mapping[Key, float] = field(default_factory=dict)
     patterns: Mapping[Key, str | int | Access] = field(default_factory=dict)
+    caches: Gpu | str | None = None
+
+
+@dataclass(frozen=True)
+class _Resources:
+    """What a kernel needs of an SM."""
+
+    registers_per_thread: int
+    shared_bytes_per_block: int
 
 
 def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *, name: str, source: str = "") -> Kernel:
@@ -69,7 +82,11 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
     words = argument_words(function, choices.arguments)
     evaluation = Evaluator(flow, geometry, words, choices.trips, choices.probabilities).run()
     waits = waits_of(flow)
-    emitter = _Emitter(flow, waits, evaluation, choices.patterns)
+    shared = function.shared_bytes + geometry.dynamic_shared
+    resources = _Resources(min(255, max(1, function.registers)), shared)
+    caches = None if choices.caches == "none" else caches_of(function.arch, resources, geometry.block_warps, choices.caches)
+    known = (flow, geometry, words, choices.trips, choices.probabilities)
+    emitter = _Emitter(flow, waits, evaluation, choices.patterns, {} if caches is None else hits_of(*known, caches))
     counted = (evaluation.counts, evaluation.entries, evaluation.weights, evaluation.warp_in_block)
     shape = Structure(flow, *counted, emitter.block, evaluation.stated)
     body = shape.body()
@@ -79,8 +96,8 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
         name=name,
         title=f"{name}, sm_{function.arch}, blocks of {size} threads",
         source=source or function.source,
-        registers_per_thread=min(255, max(1, function.registers)),
-        shared_bytes_per_block=function.shared_bytes + geometry.dynamic_shared,
+        registers_per_thread=resources.registers_per_thread,
+        shared_bytes_per_block=resources.shared_bytes_per_block,
         block_warps=geometry.block_warps,
         inputs=tuple(emitter.registers.values()),
         body=tuple(body or [Instruction("branch")]),
@@ -106,10 +123,18 @@ def classes_of(arch: int) -> frozenset[str]:
 class _Emitter:
     """Makes the instructions of blocks."""
 
-    def __init__(self, flow: Flow, waits: Waits, evaluation: Evaluation, patterns: Mapping[Key, str | int | Access]) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        waits: Waits,
+        evaluation: Evaluation,
+        patterns: Mapping[Key, str | int | Access],
+        hits: Mapping[Place, Hits],
+    ) -> None:
         self.flow, self.function, self.waits, self.evaluation = flow, flow.function, waits, evaluation
         self.table, self.available = opcodes(self.function.arch), classes_of(self.function.arch)
         self.patterns = {str(key): value for key, value in patterns.items()}
+        self.hits = hits
         self.by_counters = has_control_fields(flow)
         waited = {writer for writers in waits.values() for writer in writers}
         self.registers = {index: f"v{index}" for index in sorted(waited)}
@@ -168,7 +193,7 @@ class _Emitter:
         if (interval := self.table.interval(one)) is not None:
             cost["interval_cycles"] = interval
         if op in ("load", "store", "smem") and space_of(one) is not None:
-            self._access(one, op, tally, fields, cost)
+            self._access(one, op, tally, self.hits.get((number, index)), fields, cost)
         return Instruction(op, **fields, cost=Cost(**cost) if cost else None)
 
     def _comment(self, one: MachineInstruction) -> str:
@@ -176,7 +201,13 @@ class _Emitter:
         return where + one.text.partition("(*")[0].strip()
 
     def _access(
-        self, one: MachineInstruction, op: str, tally: Tally | None, fields: dict[str, Any], cost: dict[str, Any]
+        self,
+        one: MachineInstruction,
+        op: str,
+        tally: Tally | None,
+        hit: Hits | None,
+        fields: dict[str, Any],
+        cost: dict[str, Any],
     ) -> None:
         width = bytes_per_thread(one)
         if space_of(one) == "local":  # addresses of threads are interleaved, and stay in L1 while it has room
@@ -192,9 +223,14 @@ class _Emitter:
             return
         if one.base in ("LDSM", "STSM"):
             addresses = _matrix_rows(one, addresses)
-        fields["access"] = as_access(tuple(addresses.tolist()), width)
+        access = as_access(tuple(addresses.tolist()), width)
+        if hit is not None and op != "smem":
+            access = access.model_copy(update={"l1_hit": round(hit.l1, 4), "l2_hit": round(hit.l2, 4)})
+        fields["access"] = access
         if tally is not None and op != "smem" and (known := tally.warps - tally.unknown) > 0:
             sectors, lines = tally.sectors / known, tally.lines / known
+            if hit is not None and 0.0 < hit.sectors < sectors:
+                sectors = hit.sectors
             of_pattern = len({address // SECTOR_BYTES for address in addresses.tolist()})
             if abs(sectors - of_pattern) > _SPREAD * of_pattern:
                 cost["requests"] = max(1, round(lines))

@@ -76,7 +76,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class _Step:
+class Step:
     """One instruction as it is executed: its effect, its guard, and the address that it accesses."""
 
     index: int
@@ -105,6 +105,7 @@ class Evaluator:
         arguments: offset of a 4-byte word of the parameters -> its value; others are unknown.
         trips: loop -> number of trips, where it depends on data.
         probabilities: branch -> probability that a warp does not jump, where that depends on data.
+        sample: blocks, each with the number of blocks that it stands for; None: some that stand for the grid.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Evaluator:
         arguments: Mapping[int, int],
         trips: Mapping[Key, int],
         probabilities: Mapping[Key, float],
+        sample: list[tuple[tuple[int, int, int], float]] | None = None,
     ) -> None:
         self.flow, self.function = flow, flow.function
         self.trips = trips_by_loop(flow, trips)
@@ -123,14 +125,14 @@ class Evaluator:
         self.loops_of: list[tuple[int, ...]] = [
             tuple(number for number, loop in enumerate(flow.loops) if block in loop.blocks) for block in range(len(flow.blocks))
         ]
-        sample = geometry.sample()
+        sample = geometry.sample() if sample is None else sample
         self.block_warps = geometry.block_warps
         self.weights = np.repeat([weight for _, weight in sample], self.block_warps).astype(np.float64)
         self.state, self.alive = initial_state(
             geometry, [block for block, _ in sample], arguments, self.function.arch, self.function.constants
         )
         self.needed = _needed(flow)
-        self.steps: dict[int, list[_Step]] = {}
+        self.steps: dict[int, list[Step]] = {}
         self.record = Record()
         self.iterations = {number: np.zeros(len(self.weights), np.int64) for number in range(len(flow.loops))}
         self.trip: dict[int, _Trip] = {}
@@ -187,7 +189,7 @@ class Evaluator:
             self._step(number, step, mask, full)
         self._leave(number, mask, pending)
 
-    def _compile(self, number: int) -> list[_Step]:
+    def _compile(self, number: int) -> list[Step]:
         steps = []
         for index in self.flow.blocks[number].code:
             one = self.function.code[index]
@@ -198,11 +200,11 @@ class Evaluator:
             where = addresses(one) if accessed else ()
             guard = guard_of(one)
             effect = effect_of(one) if results else None
-            steps.append(_Step(index, one, effect, results, guard, where))
+            steps.append(Step(index, one, effect, results, guard, where))
         self.steps[number] = steps
         return steps
 
-    def _step(self, number: int, step: _Step, mask: Mask, full: bool) -> None:
+    def _step(self, number: int, step: Step, mask: Mask, full: bool) -> None:
         state, active, sure = self.state, mask, None
         if step.guard is not None:
             condition = state.read(step.guard)
@@ -223,7 +225,7 @@ class Evaluator:
                 value = np.where(active, new, old)
             state.values[name] = value
 
-    def _access(self, number: int, step: _Step, active: Mask) -> None:
+    def _access(self, number: int, step: Step, active: Mask) -> None:
         if not active.any():
             return
         for place_in_text, address in enumerate(step.addresses):

@@ -35,6 +35,7 @@ def machine_code(
     trips: Mapping[str, int] | str = "",
     probabilities: Mapping[str, float] | str = "",
     patterns: Mapping[str, str] | str = "",
+    caches: str = "",
     title: str = "",
 ) -> Kernel:
     """Imports a kernel from a listing of machine code, such as those of params/kernels/cuda.
@@ -50,6 +51,7 @@ def machine_code(
         trips: loop -> number of trips, where it depends on data; a loop is named by its line or label.
         probabilities: branch -> probability that a warp does not jump, where that depends on data; by line or address.
         patterns: access -> "coalesced", "random" or "broadcast", where its addresses depend on data; by line or address.
+        caches: chip whose caches decide how often accesses hit; empty: one of the architecture; "none": no access hits.
         title: one-line description of the kernel.
 
     Raises:
@@ -64,6 +66,7 @@ def machine_code(
         trips=_pairs("trips", trips),
         probabilities=_pairs("probabilities", probabilities),
         patterns=_pairs("patterns", patterns),
+        caches=caches or None,
     )
     return kernel.model_copy(update={"title": title}) if title else kernel
 

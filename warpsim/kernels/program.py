@@ -230,7 +230,7 @@ def _entry_problems(kernel: Kernel) -> Iterator[str]:
     if kernel.endless:
         yield "entries: must be left out where the program ends in an endless loop"
     if set(of_warp) != set(range(len(entries))):
-        yield f"entry_of_warp = [{of_warp[0]}, ...]: must name each of the {len(entries)} entries by its number, from 0, and no others"
+        yield f"entry_of_warp = [{of_warp[0]}, ...]: must name each of the {len(entries)} entries, by numbers from 0"
 
 
 def _unwritten(statements: tuple[Statement, ...], path: str, written: set[str]) -> Iterator[str]:

@@ -1,0 +1,146 @@
+"""Hits by walking addresses through caches: against counts by hand, and for the everyday kernels."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import warpsim as ws
+from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, caches_of, hits
+from warpsim.kernels.statements import walk
+
+LANES = np.arange(32)
+ONE_SM = Caches(resident=1, sms=1, l1_bytes=64 * 1024, l2_bytes=1 << 20)
+
+
+class Resources:
+    registers_per_thread, shared_bytes_per_block = 32, 0
+
+
+def accesses(*calls, width=4, kind=CACHED):
+    """Accesses of blocks of one warp: each call is the instruction's number and one row of 32 addresses for each block."""
+    rows = np.stack([np.concatenate(np.atleast_2d(rows)) for _, rows in calls]).astype(np.int64)
+    count = len(calls)
+    place = np.array([number for number, _ in calls], np.int64)
+    kinds = np.full(count, kind, np.int64) if isinstance(kind, int) else np.array(kind, np.int64)
+    blocks = rows.shape[1] // 32
+    none = np.zeros((max(blocks, count), 3), np.int64)
+    return Accesses(rows, place, kinds, np.full(count, width, np.int64), 1, np.arange(blocks), none[:blocks], none[:count])
+
+
+def test_a_copy_never_hits():
+    found = hits(accesses(*((0, 128 * n + 4 * LANES) for n in range(64))), ONE_SM, 1, 1)
+    assert found[0].l1 == found[0].l2 == 0
+    assert found[0].sectors == 4
+
+
+def test_the_sectors_of_a_strided_access_are_used_by_the_next_ones():
+    """Eight loads whose threads are 32 bytes apart read the eight words of the same 32 sectors."""
+    found = hits(accesses(*((0, 32 * LANES + 4 * n) for n in range(8))), ONE_SM, 1, 1)
+    assert (found[0].l1, found[0].l2, found[0].sectors) == (7 / 8, 0, 32)
+
+
+def test_a_stencil_reads_its_neighbours_from_l1():
+    """x[i-1], x[i] and x[i+1] by consecutive warps: but for the first, x[i] has its sectors by then; x[i+1] needs one more."""
+    calls = [(part, 128 * n + 4 * (LANES + part)) for n in range(10) for part in range(3)]
+    found = hits(accesses(*calls), ONE_SM, 1, 1)
+    # x[i-1] of the first warp misses four sectors, later three (x[i+1] has read the first); x[i] misses the sector after them.
+    assert found[0].l1 == 0 and found[0].sectors == pytest.approx((4 + 9 * 3) / 10)
+    assert found[1].l1 == 0 and found[1].sectors == 1
+    assert found[2].l1 == 1
+
+
+@pytest.mark.parametrize(("lines", "share"), [(16, 0.5), (17, 0.0)])
+def test_the_line_used_longest_ago_is_replaced(lines, share):
+    small = Caches(resident=1, sms=1, l1_bytes=16 * 128, l2_bytes=1 << 20)
+    calls = [(0, np.where(LANES == 0, 128 * n, -1)) for n in [*range(lines)] * 2]
+    found = hits(accesses(*calls), small, 1, 1)
+    assert found[0].l1 == share
+    assert found[0].l2 * (1 - share) == pytest.approx(0.5 - share)  # L2 has all of them in the second round
+
+
+def test_the_sms_share_l2_and_each_has_its_own_l1():
+    rows = np.stack([4 * LANES, 4 * LANES])
+    two = Caches(resident=1, sms=2, l1_bytes=64 * 1024, l2_bytes=1 << 20)
+    found = hits(accesses((0, rows), (0, rows)), two, 2, 2)
+    assert (found[0].l1, found[0].l2) == (0.5, 0.5)
+    on_one = hits(accesses((0, rows), (0, rows)), ONE_SM, 1, 2)
+    assert (on_one[0].l1, on_one[0].l2) == (0.75, 0.0)
+
+
+def test_a_slice_has_its_share_of_l2():
+    chip = Caches(resident=1, sms=8, l1_bytes=4096, l2_bytes=8 * 16 * 128)
+    calls = [(0, np.where(LANES == 0, 128 * n, -1)) for n in [*range(16)] * 2]
+    bypassing = accesses(*calls, kind=BYPASS_L1)
+    assert hits(bypassing, chip, 1, 8)[0].l2 == 0.5  # 16 lines of 128
+    more = accesses(*((0, np.where(LANES == 0, 128 * n, -1)) for n in [*range(17)] * 2), kind=BYPASS_L1)
+    assert hits(more, chip, 1, 8)[0].l2 == 0.0
+    assert hits(more, chip, 1, 1)[0].l2 > 0.4  # a single block has all of L2
+
+
+def test_only_overwritten_stores_hit():
+    calls = ((0, 4 * LANES), (1, 4 * LANES), (1, 4 * LANES), (2, 4 * LANES))
+    found = hits(accesses(*calls, kind=[CACHED, STORE, STORE, CACHED]), ONE_SM, 1, 1)
+    assert (found[1].l1, found[1].l2) == (0, 0.5)
+    assert found[2].l1 == 1
+
+
+def test_blocks_at_the_start_can_be_left_out():
+    rows = np.stack([4 * LANES, 4 * LANES])
+    assert hits(accesses((0, rows)), ONE_SM, 1, 100, settled=1)[0].l1 == 1
+
+
+def test_shared_memory_takes_its_part_of_the_data_cache():
+    plain = caches_of(80, Resources(), 8)
+    assert (plain.sms, plain.resident, plain.l1_bytes, plain.l2_bytes) == (108, 8, 192 * 1024, 40 * 2**20)
+
+    class WithShared(Resources):
+        shared_bytes_per_block = 11 * 1024
+
+    assert caches_of(80, WithShared(), 8).l1_bytes == (192 - 100) * 1024  # 8 blocks of 12 KiB
+    assert caches_of(86, Resources(), 8, "a40").l2_bytes == 6 * 2**20
+    assert caches_of(61, Resources(), 8) is None
+
+
+def test_affine_addresses_stand_for_those_of_all_blocks():
+    calls = [(0, 128 * n + 4 * LANES) for n in range(3)]
+    one = accesses(*calls)
+    index = np.array([[n, 0, 0] for n in range(4)])
+    moving = replace(one, group=np.zeros(4, np.int64), index=index, step=np.array([[256, 0, 0]] * 3))
+    written_out = accesses(*((0, np.stack([256 * b + row for b in range(4)])) for _, row in calls))
+    two = replace(ONE_SM, sms=2)
+    assert hits(moving, two, 2, 4) == hits(written_out, two, 2, 4)
+    assert hits(moving, two, 2, 4)[0].l2 > 0
+
+
+def load(name, **arguments):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kernel = ws.load_kernel(f"cuda/{name}", **arguments)
+    return [s for _, s in walk(kernel.body) if getattr(s, "op", "") in ("load", "store")]
+
+
+def test_vector_operations_and_copies_do_not_hit():
+    for one in (*load("vector_add"), *load("copy", function="copy_2")):
+        assert one.access.l1_hit == one.access.l2_hit == 0 and one.cost.requests is None
+
+
+def test_a_transposition_stores_the_words_of_a_sector_one_after_another():
+    """A block of 32 x 8 threads stores columns of 8 words, the words of a sector, in each of four instructions."""
+    stores = [one for one in load("transpose_naive") if one.op == "store"]
+    assert {one.access.l2_hit for one in stores} == {7 / 8}
+
+
+def test_a_stencil_finds_the_rows_of_its_block_in_l1():
+    """A block has 8 rows: 7 of its 8 warps find the row above, or below, in L1; nearly all others find it in L2."""
+    rows = [one.access for one in load("stencil") if one.op == "load" and one.access.l1_hit == 7 / 8]
+    assert len(rows) >= 8 and min(one.l2_hit for one in rows) > 0.95
+
+
+def test_caches_can_be_those_of_a_chip_or_none():
+    assert all(one.access.l1_hit == one.access.l2_hit == 0 for one in load("transpose_naive", caches="none"))
+    found = {caches: load("matmul_naive", caches=caches)[0].access.l2_hit for caches in ("a100", "none")}
+    assert found["a100"] > found["none"] == 0
+    with pytest.raises(ValueError, match="h1000"):
+        load("vector_add", caches="h1000")

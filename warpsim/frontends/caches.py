@@ -1,0 +1,152 @@
+"""A walk of the accesses of a launch through its L1 and L2 caches, which tells how often each instruction hits.
+
+The blocks of a few SMs run together as residency allows, and every resident warp makes one access in turn. L1 is that of an SM:
+write-through, without allocation by stores, and bypassed by atomics. L2 is the share of the chip's that belongs to so many SMs; a
+store hits it if it overwrites what has been stored before, since then it adds nothing to what is written to memory. Both replace
+the line that was used longest ago, and fetch single sectors. A sector that is on its way counts as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsim.hardware import files as params
+from warpsim.hardware.gpu import Gpu, load_gpu
+from warpsim.hardware.residency import Resources, occupancy
+
+CACHED, BYPASS_L1, STORE = 0, 1, 2
+"""Kinds of accesses: a load through L1, an access that L1 never serves, and a store."""
+
+_COLUMNS = 5
+
+
+@dataclass(frozen=True)
+class Hits:
+    """How often the accesses of an instruction hit.
+
+    Attributes:
+        l1: share of the accesses that L1 serves in full.
+        l2: of the others, the share whose missing sectors are all in L2.
+        sectors: mean number of sectors of an access that memory moves, or L2 if hardly any access gets further.
+    """
+
+    l1: float
+    l2: float
+    sectors: float
+
+
+@dataclass(frozen=True)
+class Caches:
+    """The caches of a launch on a chip.
+
+    Attributes:
+        resident: resident blocks of an SM.
+        sms: SMs of the chip.
+        l1_bytes: what shared memory leaves of an SM's unified data cache.
+        l2_bytes: L2 of the chip.
+        ways: lines of a set; see params/caches.toml.
+    """
+
+    resident: int
+    sms: int
+    l1_bytes: int
+    l2_bytes: int
+    ways: int = 16
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """The accesses of some blocks, in the order of each warp's program.
+
+    Attributes:
+        addresses: int64[calls, groups * threads of a block]: global addresses; negative: the thread does not access.
+        place: int64[calls]: number of the instruction.
+        kind: int64[calls]: CACHED, BYPASS_L1 or STORE.
+        width: int64[calls]: bytes of a thread.
+        block_warps: warps of a block; threads are those of whole warps.
+        group: int64[blocks]: in the order in which blocks start, the group of `addresses` whose addresses a block has.
+        index: int64[blocks, 3]: block index relative to the group's.
+        step: int64[calls, 3]: by how much addresses grow with the block index.
+    """
+
+    addresses: NDArray[np.int64]
+    place: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    width: NDArray[np.int64]
+    block_warps: int
+    group: NDArray[np.int64]
+    index: NDArray[np.int64]
+    step: NDArray[np.int64]
+
+
+def caches_of(arch: int, resources: Resources, block_warps: int, gpu: Gpu | str | None = None) -> Caches | None:
+    """Returns the caches of a launch; None where the architecture's are not known, or not even one block fits.
+
+    Args:
+        arch: compute capability times ten.
+        resources: registers and shared memory of the kernel.
+        block_warps: warps of a block.
+        gpu: the chip; None: that which stands for the architecture in params/caches.toml.
+    """
+    table = _table()
+    known = [int(name.removeprefix("sm_")) for name in table if name.startswith("sm_")]
+    nearest = max((one for one in known if one <= arch), default=None)
+    if nearest is None:
+        return None
+    facts = table[f"sm_{nearest}"]
+    chip = gpu if isinstance(gpu, Gpu) else load_gpu(gpu or facts["chip"])
+    if block_warps > chip.sm.max_block_warps or not (resident := occupancy(chip, resources, block_warps).blocks):
+        return None
+    mib = table["l2_mib"].get(chip.name, table["l2_mib"][facts["chip"]])
+    needed = resident * (resources.shared_bytes_per_block + chip.sm.shared_overhead_bytes) / 1024
+    if not resources.shared_bytes_per_block:
+        needed = 0
+    shared = next((kib for kib in facts["shared_kib"] if kib >= needed), facts["shared_kib"][-1])
+    l1 = max(facts["unified_kib"] - shared, 4) * 1024
+    return Caches(resident, chip.sms, l1, mib * 2**20, table["ways"])
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    return params.read_toml(params.params_dir() / "caches.toml")
+
+
+def hits(accesses: Accesses, caches: Caches, sms: int, blocks: int, settled: int = 0) -> dict[int, Hits]:
+    """Walks accesses through the caches; returns instruction -> hits.
+
+    Args:
+        accesses: of blocks, which the SMs take in turn.
+        caches: those of the chip.
+        sms: SMs that share the blocks.
+        blocks: blocks of the whole launch, which decides how much of L2 belongs to these SMs.
+        settled: blocks at the start whose accesses are not counted.
+    """
+    together = min(blocks, caches.sms * caches.resident)
+    share = min(1.0, sms * caches.resident / together)
+    line = _table()["line_bytes"]
+    l1_sets, l2_sets = (max(1, round(size / (line * caches.ways))) for size in (caches.l1_bytes, share * caches.l2_bytes))
+    counts = np.zeros((int(accesses.place.max(initial=-1)) + 1, _COLUMNS))
+    from warpsim.frontends.cache_walk import walk  # numba takes a while to load
+
+    walk(
+        accesses.addresses, accesses.place, accesses.kind, accesses.width, accesses.block_warps,
+        accesses.group, accesses.index, accesses.step, settled, sms, caches.resident, l1_sets, l2_sets, caches.ways, counts,
+    )  # fmt: skip
+    return {place: _summary(row) for place, row in enumerate(counts) if row[0] > 0}
+
+
+def _summary(row: NDArray[np.float64]) -> Hits:
+    warps, in_l1, beyond_l1, in_l2, beyond_l2 = row.tolist()
+    left = warps - in_l1
+    if left <= 0:
+        return Hits(1.0, 1.0, 0.0)
+    further = left - in_l2
+    few = further < 0.02 * left
+    sectors = beyond_l1 / left if few else beyond_l2 / further
+    return Hits(in_l1 / warps, in_l2 / left, sectors)

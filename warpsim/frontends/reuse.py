@@ -1,0 +1,176 @@
+"""Executes blocks of a launch trip by trip, and walks their accesses through the caches of a chip.
+
+Most addresses are affine in the block index: then a few neighbouring blocks are executed, and those of a whole wave, or two, are
+walked. Otherwise consecutive blocks of a few SMs are executed and walked, with their share of L2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+import numpy as np
+
+from warpsim.frontends.accesses import bytes_per_thread, space_of
+from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, Hits, hits
+from warpsim.frontends.evaluate import Evaluator, Mask, Step
+from warpsim.frontends.flow import Flow
+from warpsim.frontends.geometry import Geometry
+from warpsim.frontends.integers import Values
+from warpsim.frontends.keys import Key
+from warpsim.frontends.sass import MachineInstruction
+from warpsim.units import WARP_LANES
+
+MOST_THREADS = 16384
+"""Threads that are executed where addresses are not affine in the block index."""
+
+MOST_WALKED = 800_000
+"""Accesses of warps that are walked, about; where one wave of blocks makes more, it is walked up to there."""
+
+_MOST_WORK = 100_000_000
+"""Instructions of threads that are executed; what comes later is left out."""
+
+_MOST_ADDRESSES = 8_000_000
+
+Place = tuple[int, int]
+"""(block of the flow, instruction)."""
+
+BlockIndex = tuple[int, int, int]
+
+
+def kind_of(one: MachineInstruction) -> int:
+    """Returns how the caches treat an access to global memory."""
+    if one.base in ("RED", "REDG", "ATOM", "ATOMG"):
+        return BYPASS_L1
+    if one.base.startswith("ST"):
+        return STORE
+    return BYPASS_L1 if {"STRONG", "BYPASS"} & set(one.opcode.split(".")) else CACHED
+
+
+def hits_of(
+    flow: Flow,
+    geometry: Geometry,
+    arguments: Mapping[int, int],
+    trips: Mapping[Key, int],
+    probabilities: Mapping[Key, float],
+    caches: Caches,
+) -> dict[Place, Hits]:
+    """Returns for each access whose addresses are known how often it hits; the arguments are those of `Evaluator`."""
+    known = (flow, geometry, arguments, trips, probabilities)
+    wave = min(geometry.blocks, caches.sms * caches.resident)
+    recorder = _Recorder(*known, _neighbours(geometry))
+    if not recorder.execute_blocks():
+        return {}
+    step = recorder.block_steps()
+    if step is not None:
+        most_calls = max(128, MOST_WALKED // (wave * geometry.block_warps))
+        waves = 2 if 2 * len(step) <= most_calls and geometry.blocks > wave else 1
+        order = _middle(geometry, min(geometry.blocks, waves * wave))
+        index = np.array(order, np.int64) - np.array(recorder.blocks[0], np.int64)
+        accesses = recorder.accesses(1, np.zeros(len(order), np.int64), index, step, most_calls)
+        walked = hits(accesses, caches, caches.sms, geometry.blocks, wave if waves > 1 else 0)
+    else:
+        sms = max(1, min(caches.sms, MOST_THREADS // (2 * caches.resident * geometry.block_warps * WARP_LANES)))
+        count = min(geometry.blocks, 2 * sms * caches.resident)
+        recorder = _Recorder(*known, _middle(geometry, count))
+        recorder.execute_blocks()
+        none = np.zeros((len(recorder.calls), 3), np.int64)
+        accesses = recorder.accesses(count, np.arange(count), np.zeros((count, 3), np.int64), none, len(none))
+        settled = sms * caches.resident if geometry.blocks > wave and count > sms * caches.resident else 0
+        walked = hits(accesses, caches, min(sms, count), geometry.blocks, settled)
+    return {place: walked[number] for place, number in recorder.numbers.items() if number in walked}
+
+
+def _middle(geometry: Geometry, count: int) -> list[BlockIndex]:
+    """Returns consecutive blocks in the middle of a grid, in the order in which they start."""
+    first = (geometry.blocks - count) // 2
+    width, height, _ = geometry.grid
+    return [(n % width, n // width % height, n // (width * height)) for n in range(first, first + count)]
+
+
+def _neighbours(geometry: Geometry) -> list[BlockIndex]:
+    """Returns a block in the middle, the next ones in x, y and z where there are, and one that is further away."""
+    middle = tuple((size - 1) // 2 for size in geometry.grid)
+    found = [middle]
+    for d, size in enumerate(geometry.grid):
+        if size > 1:
+            found.append((*middle[:d], middle[d] + 1, *middle[d + 1 :]))
+    found.append(tuple(min(at + 3, size - 1 - (size > 8)) for at, size in zip(middle, geometry.grid, strict=True)))
+    return [(x, y, z) for x, y, z in found]
+
+
+class _EnoughError(Exception):
+    """Enough has been recorded."""
+
+
+class _Recorder(Evaluator):
+    """An evaluator that keeps the addresses of all accesses, and leaves out no trip of a loop."""
+
+    def __init__(
+        self,
+        flow: Flow,
+        geometry: Geometry,
+        arguments: Mapping[int, int],
+        trips: Mapping[Key, int],
+        probabilities: Mapping[Key, float],
+        blocks: list[BlockIndex],
+    ) -> None:
+        super().__init__(flow, geometry, arguments, trips, probabilities, [(block, 1.0) for block in blocks])
+        self.grid, self.blocks, self.threads = geometry.grid, blocks, geometry.block_warps * WARP_LANES
+        self.most_executed = max(1, _MOST_WORK // (len(blocks) * self.threads))
+        self.most_calls = max(1, _MOST_ADDRESSES // (len(blocks) * self.threads))
+        self.numbers: dict[Place, int] = {}
+        self.calls: list[tuple[int, Values]] = []
+        self.facts: list[tuple[int, int]] = []
+
+    def execute_blocks(self) -> bool:
+        """Executes the blocks; returns whether any address is known."""
+        with suppress(_EnoughError):
+            self.run()
+        return bool(self.calls)
+
+    def block_steps(self) -> Values | None:
+        """Returns by how much addresses grow with the block index: int64[calls, 3]; None: they are not affine in it."""
+        rows = np.stack([row for _, row in self.calls]).reshape(len(self.calls), len(self.blocks), self.threads)
+        first, active = rows[:, 0], rows[:, 0] >= 0
+        if not ((rows >= 0) == active[:, None]).all():
+            return None
+        lane = active.argmax(axis=1)
+        calls = np.arange(len(rows))
+        found = np.zeros((len(rows), 3), np.int64)
+        for number, block in enumerate(self.blocks[1:-1], 1):
+            d = next(d for d in range(3) if block[d] != self.blocks[0][d])
+            found[:, d] = rows[calls, number, lane] - first[calls, lane]
+        index = np.array(self.blocks, np.int64) - np.array(self.blocks[0], np.int64)
+        expected = first[:, None] + (found @ index.T)[:, :, None]
+        return found if (np.where(active[:, None], expected, -1) == rows).all() else None
+
+    def accesses(self, groups: int, group: Values, index: Values, step: Values, most_calls: int) -> Accesses:
+        """Returns the first accesses of blocks; `groups` of the executed blocks stand for them, as `Accesses` says."""
+        calls = self.calls[:most_calls]
+        place = np.array([number for number, _ in calls], np.int64)
+        kind, width = np.array(self.facts, np.int64).T
+        addresses = np.stack([row[: groups * self.threads] for _, row in calls])
+        return Accesses(addresses, place, kind[place], width[place], self.block_warps, group, index, step[:most_calls])
+
+    def _execute(self, number: int, mask: Mask, pending: dict[int, Mask]) -> None:
+        if self.executed > self.most_executed:
+            raise _EnoughError
+        super()._execute(number, mask, pending)
+
+    def _access(self, number: int, step: Step, active: Mask) -> None:
+        if space_of(step.one) != "global" or not active.any():
+            return
+        where = step.addresses[-1] if step.one.base == "LDGSTS" else step.addresses[0]
+        addresses = np.broadcast_to(self.state.address(where), active.shape)
+        if not (addresses[active] >= 0).any():
+            return
+        if (number, step.index) not in self.numbers:
+            self.numbers[number, step.index] = len(self.facts)
+            self.facts.append((kind_of(step.one), bytes_per_thread(step.one)))
+        self.calls.append((self.numbers[number, step.index], np.where(active, addresses, -1)))
+        if len(self.calls) >= self.most_calls:
+            raise _EnoughError
+
+    def _skip_trips(self, loop: int, header: int, pending: dict[int, Mask]) -> None:
+        pass
