@@ -49,7 +49,7 @@ def run(shell, code, folder):
         (["sim"], {"simulate"}),
         (["simulate", "--bl"], {"--block-warps", "--blocks"}),
         (["simulate", "--gpu", ""], set(list_gpus())),
-        (["simulate", "--scheduler", "g"], {"gto", "gty"}),
+        (["simulate", "--scheduler", "g"], {"gto", "gty", "grr"}),
         (["plot", "--kind", "needed"], {"needed-warps"}),
         (["experiment", "cu"], {"cusp"}),
         (["sweep", "pl"], {"plan.toml"}),

@@ -190,7 +190,12 @@ class TestIssue:
 
     @pytest.mark.parametrize(
         ("scheduler", "slots"),
-        [("lrr", [0, 1, 2, 0, 1, 2]), ("gto", [0, 0, 1, 1, 2, 2]), ("oldest", [0, 0, 1, 1, 2, 2])],
+        [
+            ("lrr", [0, 1, 2, 0, 1, 2]),
+            ("gto", [0, 0, 1, 1, 2, 2]),
+            ("oldest", [0, 0, 1, 1, 2, 2]),
+            ("grr", [0, 0, 1, 1, 2, 2]),
+        ],
     )
     def test_policies(self, scheduler: str, slots: list[int]) -> None:
         two = program(ALU, Instruction("alu", dst="r2", src=["r0"]))
@@ -207,6 +212,14 @@ class TestIssue:
         sfu = Instruction("sfu", src=["r0"])
         result = run(gpu, program(sfu, sfu, sfu, ALU, sfu), blocks=2, seats=2, scheduler=scheduler)
         assert [w for _, _, w, _ in result.issues][:8] == slots
+
+    @pytest.mark.parametrize(("scheduler", "slots"), [("gto", [0, 1, 0, 1, 2, 2]), ("grr", [0, 1, 2, 0, 1, 2])])
+    def test_after_a_stall_the_next_slot_or_the_oldest(self, scheduler: str, slots: list[int]) -> None:
+        """Each instruction stalls its warp for a cycle; in cycle 2 warps 0 and 2 can issue."""
+        gpu = small_gpu(ops={"alu": {"gap_cycles": 2}})
+        two = program(ALU, Instruction("alu", dst="r2", src=["r0"]))
+        result = run(gpu, two, blocks=3, seats=3, scheduler=scheduler)
+        assert [w for _, _, w, op in result.issues if op == "alu"] == slots
 
     def test_greed_is_for_a_warp_and_not_for_its_slot(self) -> None:
         """Warp 0 exits at 1, and warp 2 takes its slot at 2. It is the youngest, although its slot issued last."""

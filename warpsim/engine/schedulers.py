@@ -21,7 +21,8 @@ from warpsim.engine.lanes import (
 from warpsim.engine.rng import advance, mix, uniform
 from warpsim.engine.state import Policy
 
-_LRR, _GTO, _OLDEST, _GTY = int(Policy.LRR), int(Policy.GTO), int(Policy.OLDEST), int(Policy.GTY)
+_LRR, _GTO, _OLDEST = int(Policy.LRR), int(Policy.GTO), int(Policy.OLDEST)
+_GTY, _GRR = int(Policy.GTY), int(Policy.GRR)
 
 
 @inline
@@ -41,6 +42,8 @@ def next_ranks(policy, ages, ranks, greedy, rank):
     """
     if policy == _LRR:
         return ranks_behind(ranks, rank), greedy
+    if policy == _GRR:  # the circular order that begins with the rank itself
+        return ranks_behind(ranks, one_less_up_to(rank, rank)), greedy
     if policy == _GTO or policy == _GTY:
         # the ranks of warps older than the greedy one are one more than their ages
         age = where_same(rank, filled(np.int64(0), rank), greedy, one_less_up_to(rank, greedy))

@@ -20,6 +20,7 @@ class Policy(IntEnum):
     OLDEST = 2
     RANDOM = 3
     GTY = 4
+    GRR = 5
 
 
 class MemoryModel(IntEnum):

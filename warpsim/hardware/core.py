@@ -36,9 +36,11 @@ class Core(StrictModel):
     Attributes:
         register_banks: banks of a scheduler's register file, each with one read port; None: reads never wait.
         replays: where further passes of an access take their time: "issue": at the scheduler, which reissues it, or "unit".
+        pass_cycles: cycles of such a pass, of a line or of 128 bytes, in its unit.
         fetch: instruction fetch; None: every instruction is there in time.
     """
 
     register_banks: Annotated[int, Between(1, units.MAX_REGISTER_BANKS)] | None = None
     replays: Literal["issue", "unit"] = "issue"
+    pass_cycles: Count = 1
     fetch: Fetch | None = None

@@ -44,7 +44,7 @@ class Profile:
     def replay(
         self,
         *,
-        scheduler: str = "lrr",
+        scheduler: str = "grr",
         memory: str = "queue",
         replicates: int = 3,
         seed: int = 2016,

@@ -1,4 +1,7 @@
-"""An endless kernel with the mix of a long one, for a steady window that is shorter than the kernel.
+"""Kernels that stand for a long one: with fewer trips of its outer loops, or endless with its mix.
+
+What a kernel with fewer trips lacks is a repetition of what it has: two of them, of different length, tell the time of the whole.
+Where the outer loops have too few trips for that, steady windows of an endless kernel are simulated.
 
 A window of a kernel of a million instructions per warp sees its beginning only. In the endless kernel loops have fewer trips, and
 what stands beside them is executed with the probability by which they were shortened. So each instruction keeps its share, up
@@ -8,9 +11,47 @@ to the branches of these conditions and the rounding of trips. Barriers, which a
 from __future__ import annotations
 
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement, has_op, walk
+from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement, expected_ops, has_op, walk
 
 _FEWEST_TRIPS = 2
+
+_FEWEST_KEPT = 3
+"""Trips of a shortened outer loop at least: its first and its last repetition overlap with what surrounds it."""
+
+_SMALL = 0.01
+"""Share of the work of a kernel from which on a loop is shortened."""
+
+
+def shortened(kernel: Kernel, factor: float) -> Kernel | None:
+    """Returns a kernel of which the loops that stand in no other have `factor` of their trips.
+
+    None: one of them, with a hundredth of the work or more, has too few trips for that.
+    """
+    body = _shortened(kernel.body, factor, _SMALL * _work(kernel.body))
+    return None if body is None else kernel.model_copy(update={"body": body})
+
+
+def _shortened(statements: tuple[Statement, ...], factor: float, least: float) -> tuple[Statement, ...] | None:
+    """Returns statements with fewer trips of the loops with at least some work; None: too few."""
+    found: list[Statement] = []
+    for one in statements:
+        if isinstance(one, Instruction) or _work((one,)) < least:
+            found.append(one)
+        elif isinstance(one, Loop):
+            trips = round(sum(one.trip_range) / 2 * factor)
+            if trips < _FEWEST_KEPT:
+                return None
+            found.append(one.model_copy(update={"trips": trips}))
+        else:
+            then, orelse = (_shortened(side, factor, least) for side in (one.then, one.orelse))
+            if then is None or orelse is None:
+                return None
+            found.append(one.model_copy(update={"then": then, "orelse": orelse}))
+    return tuple(found)
+
+
+def _work(statements: tuple[Statement, ...]) -> float:
+    return sum(count for _, count in expected_ops(statements))
 
 
 def endless(kernel: Kernel, factor: float) -> Kernel:

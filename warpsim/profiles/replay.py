@@ -1,9 +1,10 @@
 """Simulates a profiled launch: the whole grid where it is short, and otherwise samples of it.
 
-A long launch is sampled, only as far as needed. First, some SMs stand for all. Then two samples of different length are run,
-with some rounds of blocks. Both hold the first wave and the tail; what the longer one has in addition is repeated for the rest
-of the work. Where even a few rounds are too long, the launch is a sequence of steady windows of an endless kernel with the same
-mix: of the full rounds, and of the last one with as many blocks as are left for it.
+A long launch is sampled, only as far as needed. First, some SMs stand for all. Then two samples of different length are run:
+with some rounds of blocks, and where that is too long, of a single round, with fewer trips of the kernel's outer loops. Both hold
+the begin and the end; what the longer one has in addition is repeated for the rest of the work. Where the outer loops have too
+few trips, the launch is a sequence of steady windows of an endless kernel with the same mix. With single rounds and with windows
+the last round has as many blocks as are left for it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import expected_ops
 from warpsim.kernels.steps import flatten
 from warpsim.profiles.chip import LAUNCH_MICROSECONDS
-from warpsim.profiles.endless import endless, without_exits
+from warpsim.profiles.endless import endless, shortened, without_exits
 from warpsim.results.schema import STATES
 from warpsim.results.statistics import half_width
 from warpsim.simulation.api import simulate_point, trace_point
@@ -40,6 +41,12 @@ _REPEATS = 3
 
 _SHORTEST_WINDOW, _WINDOW_IPC = 20_000, 2
 """Cycles of a window at least, and the instructions per cycle and SM for which the budget is divided."""
+
+_SHORTER = 0.3
+"""Trips of the shorter of two samples over those of the longer one."""
+
+_MOST_COMMON = 0.6
+"""Work of the shorter of two samples over that of the longer one, at most: they must differ enough."""
 
 _ROUNDS = (3, 6)
 """Rounds of blocks of the two samples: a single SM or round would make its memory traffic too regular."""
@@ -109,58 +116,80 @@ def replay(
     plan = _plan(gpu, profile.kernel, launch, budget)
     if plan is None:
         return _from_windows(profile, budget, settings, lines=lines)
-    runs = [_run(gpu, launch, sample, settings) for sample in plan.samples]
-    shares = _lines(gpu, launch, plan.samples[-1], settings | {"replicates": 1}) if lines else {}
-    last = plan.samples[-1]
-    totals = runs[-1]
-    if len(runs) == 2:
-        more = (plan.work - last.work) / (last.work - plan.samples[0].work)
-        totals = {name: runs[1][name] + np.maximum(0, runs[1][name] - runs[0][name]) * more for name in runs[1]}
-    elif last.work < plan.work:
-        totals = {name: values * (plan.work / last.work) for name, values in runs[0].items()}
-    totals = {name: values * plan.repeat for name, values in totals.items()}
+    totals: dict[str, NDArray[np.float64]] = {}
+    for part in plan.parts:
+        of_part = _extended([_run(gpu, launch, sample, settings) for sample in part.samples], part)
+        totals = {name: totals.get(name, 0.0) + values for name, values in of_part.items()}
+    shares = _lines(gpu, launch, plan.parts[0].samples[-1], settings | {"replicates": 1}) if lines else {}
     whole = (launch.blocks or 1) * launch.block_warps * _per_warp(profile.kernel)
-    share = sum(sample.work * (sample.sms or gpu.sms) for sample in plan.samples) / whole
-    return replace(_result(profile, totals, ", ".join(plan.words), share), lines=shares)
+    simulated = sum(sample.work * (sample.sms or gpu.sms) for part in plan.parts for sample in part.samples)
+    return replace(_result(profile, totals, ", ".join(plan.words), simulated / whole), lines=shares)
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """What to simulate of a launch.
+class _Part:
+    """A part of a launch that is sampled by itself.
 
     Attributes:
         samples: one, or a shorter and a longer one.
         work: warp instructions per SM up to which the samples are extended.
-        repeat: how often an SM does that work.
-        words: what is left out.
+        times: how often the part is executed.
     """
 
     samples: tuple[_Sample, ...]
     work: float
-    repeat: float
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What to simulate of a launch: its parts, which follow one another, and what is left out, in words."""
+
+    parts: tuple[_Part, ...]
     words: tuple[str, ...]
 
 
+def _extended(runs: list[dict[str, NDArray[np.float64]]], part: _Part) -> dict[str, NDArray[np.float64]]:
+    """Returns the totals of a part: what the longer sample has more than the shorter one is repeated."""
+    last = part.samples[-1]
+    if len(runs) == 1:
+        return {name: values * (part.times * part.work / last.work) for name, values in runs[0].items()}
+    more = (part.work - last.work) / (last.work - part.samples[0].work)
+    return {
+        name: part.times * (values + np.maximum(0, values - runs[0][name]) * more) for name, values in runs[1].items()
+    }
+
+
 def _plan(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> _Plan | None:
-    """Returns what to simulate: first fewer SMs, then fewer rounds of blocks; None: both are too long."""
+    """Returns what to simulate: fewer SMs, then fewer rounds of blocks, then fewer trips; None: all of this is too long."""
     blocks, warps, resident = launch.blocks or 1, launch.block_warps, launch.resident_blocks or 1
     per_block = warps * _per_warp(kernel)
+    sms, part = _some_sms(gpu, blocks, blocks * per_block, budget)
 
-    def sample(sms: int, count: int, program: Kernel) -> _Sample:
+    def sample(count: int, program: Kernel = kernel) -> _Sample:
         used = None if sms == gpu.sms else sms
         return _Sample(used, count, program, count * warps * _per_warp(program) / sms)
 
-    sms, part = _some_sms(gpu, blocks, blocks * per_block, budget)
     words = [f"{sms} of {gpu.sms} SMs"] if sms < gpu.sms else []
-    whole = sample(sms, part, kernel)
+    whole = sample(part)
     if part * per_block <= 2 * budget:
-        return _Plan((whole,), whole.work, 1.0, tuple(words))
+        return _Plan((_Part((whole,), whole.work),), tuple(words))
     wave = sms * resident
     counts = [(rounds - (part % wave > 0)) * wave + part % wave for rounds in _ROUNDS]
     if part > counts[1] and counts[1] * per_block <= 4 * budget:
         words.append(f"{_ROUNDS[1]} of {part / wave:.3g} rounds of blocks")
-        return _Plan((sample(sms, counts[0], kernel), sample(sms, counts[1], kernel)), whole.work, 1.0, tuple(words))
-    return None
+        return _Plan((_Part((sample(counts[0]), sample(counts[1])), whole.work),), tuple(words))
+    parts = []
+    for count, times in ((wave, part // wave), (part % wave, 1)):
+        if not count or not times:
+            continue
+        programs = [shortened(kernel, share * min(1.0, budget / (count * per_block))) for share in (_SHORTER, 1.0)]
+        kept = [sample(count, program) for program in programs if program is not None]
+        if len(kept) < len(programs) or kept[1].work > 2 * budget / sms or kept[0].work > _MOST_COMMON * kept[1].work:
+            return None
+        parts.append(_Part(tuple(kept), sample(count).work, times))
+    words.append("fewer trips of the outer loops")
+    return _Plan(tuple(parts), tuple(words))
 
 
 def _from_windows(profile: Profile, budget: int, settings: Mapping[str, Any], *, lines: bool) -> Replay:

@@ -67,6 +67,13 @@ def lrr(scheduler: Scheduler, warps: list[Warp]) -> Warp:
     return (behind or warps)[0]
 
 
+def grr(scheduler: Scheduler, warps: list[Warp]) -> Warp:
+    """Greedy then round robin: returns the issuable warp in the slot of the last issue, or in the next one that has one."""
+    pointer = 0 if scheduler.last is None else scheduler.last.slot
+    from_there = [warp for warp in warps if warp.slot >= pointer]
+    return (from_there or warps)[0]
+
+
 def gto(scheduler: Scheduler, warps: list[Warp]) -> Warp:
     """Greedy then oldest: returns the warp of the last issue if it is issuable, otherwise the oldest issuable warp."""
     return scheduler.last if scheduler.last in warps else oldest(scheduler, warps)
@@ -94,6 +101,7 @@ POLICIES: dict[str, Callable[[Scheduler, list[Warp]], Warp]] = {
     "oldest": oldest,
     "random": random,
     "gty": gty,
+    "grr": grr,
 }
 
 

@@ -24,7 +24,7 @@ from warpsim.simulation.identity import identity
 from warpsim.simulation.limits import MAX_CYCLES, MAX_REPLICATES, MAX_SEED, check_limits
 from warpsim.simulation.trace import Trace
 
-POLICIES = ("lrr", "gto", "oldest", "random", "gty")
+POLICIES = ("lrr", "gto", "oldest", "random", "gty", "grr")
 """Scheduling policies (docs/model.md, section 3)."""
 
 MEMORY_MODELS = ("queue", "fixed", "measured")
