@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from warpsim.frontends.api import from_sass
 from warpsim.frontends.cubin import Parameter, pick_function, plain_name, read_cubin
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.nvdisasm import disassemble, find_nvdisasm
-from warpsim.frontends.sass import Control, decode_control, parse_disassembly, parse_text, write_listing
+from warpsim.frontends.operands import register_slots
+from warpsim.frontends.sass import Control, MachineInstruction, decode_control, parse_disassembly, parse_text, write_listing
 
 DISASSEMBLY = """
 \t.target\tsm_80
@@ -172,3 +174,38 @@ def test_any_text_ends_in_functions_or_the_documented_error(text, listing):
 def test_what_nvdisasm_refuses_is_refused():
     with pytest.raises(FrontEndError, match=r"a\.cubin: nvdisasm"):
         disassemble(elf([(".text.f", 1, 0, bytes(32))], flags=0xFF << 8), "a.cubin")
+
+
+@pytest.mark.parametrize(
+    ("text", "slots"),
+    [
+        ("FFMA R1, R2.reuse, -R3, R4", ("R2.reuse", "R3", "R4")),
+        ("ISETP.GE.AND P0, PT, R0, c[0x0][0x16c], PT", ("R0", "")),
+        ("IADD3 R0, P1, R1, 0x1, RZ", ("R1", "", "")),
+        ("IMAD.WIDE R2, R0, R3.reuse, c[0x0][0x160]", ("R0", "R3.reuse", "")),
+        ("MOV R1, UR4", ()),
+        ("LOP3.LUT R0, R1, R2, RZ, 0xc0, !PT", ("R1", "R2", "", "")),
+        ("EXIT", ()),
+    ],
+)
+def test_operand_slots_name_the_registers_that_are_read(text, slots):
+    opcode, _, rest = text.partition(" ")
+    assert register_slots(MachineInstruction(0, opcode, rest)) == slots
+
+
+def test_instructions_of_volta_and_later_read_registers_through_ports():
+    kernel = from_sass(LISTING_OF_PORTS, launch=(1, 32))
+    assert [one.reads for one in kernel.body] == [("R2.reuse", "R2", "R3"), (), ()]
+    without_control = LISTING_OF_PORTS.replace("--:-:-:-:4", "--:-:-:-:-")
+    assert not any(one.reads for one in from_sass(without_control, launch=(1, 32)).body)
+
+
+LISTING_OF_PORTS = """\
+.target sm_80
+.function ports
+.registers 10
+--:-:-:-:4 FFMA R1, R2.reuse, R2, R3
+--:-:-:-:4 MOV R4, c[0x0][0x160]
+--:-:-:-:4 FADD R5, RZ, c[0x0][0x160]
+--:-:-:-:4 EXIT
+"""

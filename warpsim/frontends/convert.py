@@ -25,6 +25,7 @@ from warpsim.frontends.flow import Flow, make_flow, place
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.keys import Key
 from warpsim.frontends.opcodes import opcodes
+from warpsim.frontends.operands import register_slots
 from warpsim.frontends.parameters import argument_words
 from warpsim.frontends.reuse import Place, hits_of
 from warpsim.frontends.sass import MachineFunction, MachineInstruction
@@ -36,6 +37,9 @@ from warpsim.kernels.statements import OPS_WITHOUT_RESULT, Access, Cost, Instruc
 from warpsim.units import WARP_LANES
 
 _OLDEST = 50
+_THROUGH_QUEUES = ("load", "store", "smem")
+"""Classes whose instructions do not pass the register ports when they issue."""
+
 _SPREAD = 0.05
 """Relative difference of the mean number of sectors from that of the pattern, from which on an access states its own requests."""
 
@@ -192,6 +196,8 @@ class _Emitter:
             cost["gap_cycles"] = max(1, one.control.stall)
         if (interval := self.table.interval(one)) is not None:
             cost["interval_cycles"] = interval
+        if self.by_counters and op not in _THROUGH_QUEUES:
+            fields["reads"] = register_slots(one)
         if op in ("load", "store", "smem") and space_of(one) is not None:
             self._access(one, op, tally, self.hits.get((number, index)), fields, cost)
         return Instruction(op, **fields, cost=Cost(**cost) if cost else None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from warpsim.frontends.sass import MachineInstruction
+from warpsim.kernels.statements import OPERAND_SLOTS
 
 ZERO, TRUE = ("RZ", "URZ"), ("PT", "UPT")
 """Registers that are always zero, and predicates that are always true."""
@@ -254,6 +255,30 @@ def registers_of(name: str, count: int) -> list[str]:
         return []
     found = re.match(r"(\D+)(\d+)$", name)
     return [f"{found[1]}{int(found[2]) + k}" for k in range(count)] if found else []
+
+
+@lru_cache(maxsize=65536)
+def _slots(opcode: str, text: str) -> tuple[str, ...]:
+    parts = operands(text)
+    base = opcode.partition(".")[0]
+    texts = [part.strip() for part in _NOTE.sub("", text).strip().split(",")]
+    sources = range(0 if base in _WITHOUT_RESULT else _results_end(base, parts), len(parts))
+    found: list[str] = []
+    for place in sources:
+        part = parts[place]
+        if _is_predicate(part) or len(found) == OPERAND_SLOTS:
+            continue
+        name = part.name if isinstance(part, Register) and part.name not in ZERO and not part.name.startswith("U") else ""
+        found.append(f"{name}.reuse" if name and ".reuse" in texts[place] else name)
+    return tuple(found) if any(found) else ()
+
+
+def register_slots(one: MachineInstruction) -> tuple[str, ...]:
+    """Returns the machine registers in the operand slots of an instruction, such as ("R2", "", "R4.reuse"); "" is none.
+
+    Slots are the source operands in order, predicates left out. Of an operand of several registers the first one stands there.
+    """
+    return _slots(one.opcode, one.operands)
 
 
 def written(one: MachineInstruction) -> tuple[str, ...]:
