@@ -9,10 +9,10 @@ from warpsim.profiles.chip import LAUNCH_MICROSECONDS, chip_name
 from warpsim.profiles.code import decoded
 from warpsim.profiles.endless import endless, without_exits
 from warpsim.profiles.errors import ProfileError
-from warpsim.profiles.kernel import traffic
 from warpsim.profiles.measured import OTHER, measurements
 from warpsim.profiles.report import list_launches
 from warpsim.profiles.roofline import roofline
+from warpsim.profiles.traffic import traffic
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,28 @@ def test_half_of_the_bytes_come_from_memory(profile):
     load, store = instruction(profile, "LDG"), instruction(profile, "STG")
     assert (load.cost.requests, load.cost.bytes_per_request) == (1, 128.0)
     assert load.access.l2_hit == pytest.approx(0.5) and store.access.l2_hit == 1.0
-    assert traffic(launch({"dram__bytes_read.sum": WARPS * TRIPS * 128 * 1.5})).load_excess == pytest.approx(1.5)
+    of = traffic(launch({"dram__bytes_read.sum": WARPS * TRIPS * 128 * 1.5}), profile.gpu)
+    assert of.load_excess == pytest.approx(1.5)
+
+
+def test_sectors_that_are_written_in_part_take_the_ports_of_l2_for_longer(profile):
+    """48 slices at 1 GHz; the first stage gives `crossbar_gbs`. DRAM moves as many bytes whatever the stage counts."""
+    ports = {"device__attribute_l2s_count": 48, "lts__cycles_elapsed.avg.per_second": 1e9}
+    written = {"dram__bytes_write.sum": WARPS * TRIPS * 64}
+    of = traffic(launch(ports | written), profile.gpu)
+    port_bytes = profile.gpu.memory.queue.crossbar_gbs / 48
+    assert of.port_bytes == pytest.approx(max(32, port_bytes))
+    whole, strided = of.stored(4, 128), of.stored(32, 128)
+    assert whole[0] == pytest.approx(4 * of.port_bytes) and strided[0] == pytest.approx(64 * of.port_bytes)
+    assert whole[0] * (1 - whole[1]) == pytest.approx(64)
+    assert traffic(launch(written), profile.gpu).stored(4, 128) == (128.0, 0.5)
+
+
+def test_an_l2_with_a_higher_clock_has_fewer_cycles_of_the_sms(profile):
+    faster = profile_of(launch({"lts__cycles_elapsed.avg.per_second": 2.6e9})).gpu.memory
+    own = profile.gpu.memory
+    assert faster.l2_latency_cycles == pytest.approx((own.l2_latency_cycles + own.l1_latency_cycles) / 2, abs=1)
+    assert profile_of(launch({"lts__cycles_elapsed.avg.per_second": 1e9})).gpu.memory.l2_latency_cycles == own.l2_latency_cycles
 
 
 def test_the_chip_has_the_measured_clocks(profile):

@@ -1,7 +1,8 @@
 """The chip of a profiled launch: a file of params/gpus with the clocks that the profiler measured.
 
 L1 and L2 run with the SMs, so their latencies in cycles stay; the part of a latency that lies in DRAM is a time, and has more
-cycles at a higher clock. The bandwidth of the pins is that of the memory at its measured clock.
+cycles at a higher clock. Where the clock of L2 is higher, what lies in L2 takes fewer cycles of the SMs. The bandwidth of the
+pins is that of the memory at its measured clock.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 from warpsim.hardware.gpu import Gpu, list_gpus, load_gpu
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.report import ProfiledLaunch
+from warpsim.profiles.traffic import l2_clock
 
 LAUNCH_MICROSECONDS = 2.3
 """Constant cost of a launch: elapsed less active time of short launches in public profiles is 1.4 to 5 us, from a T4 at
@@ -72,15 +74,19 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     clock = launch.need("gpc__cycles_elapsed.avg.per_second") / 1e9
     pins = pin_bandwidth(launch) or base.memory.pin_bandwidth_gbs
     memory = data["memory"]
-    of_l2 = base.memory.l2_latency_cycles or base.memory.latency_cycles // 2
+    lead = max(1.0, (l2_clock(launch) or clock) / clock)
+    at_l2, of_l2 = _latencies_of_l2(base, lead)
     share = base.memory.bandwidth_gbs / base.memory.pin_bandwidth_gbs
     ratio = pins / base.memory.pin_bandwidth_gbs
-    latency = round(of_l2 + (base.memory.latency_cycles - of_l2) * clock / base.clock_ghz)
+    latency = round(of_l2 + (base.memory.latency_cycles - at_l2) * clock / base.clock_ghz)
     sms = round(launch.get("device__attribute_multiprocessor_count", "launch__sm_count") or base.sms)
     queue = memory["queue"]
-    l2 = queue["crossbar_gbs"] * clock / base.clock_ghz * (sms / base.sms if notes else 1.0)
+    l2 = queue["crossbar_gbs"] * lead * clock / base.clock_ghz * (sms / base.sms if notes else 1.0)
     memory |= {"latency_cycles": latency, "pin_bandwidth_gbs": pins, "bandwidth_gbs": share * pins, "measured": False}
     memory["measured_latency_cycles"] = None
+    for table, key in ((memory, "l2_latency_cycles"), (memory, "store_drain_cycles"), (data, "block_launch_cycles")):
+        if table.get(key):
+            table[key] = max(1, round(table[key] * of_l2 / at_l2))
     queue |= {"dram_gbs": queue["dram_gbs"] * ratio, "crossbar_gbs": l2, "latency_offset_cycles": 0.0}
     if notes:
         queue |= {key: max(1, round(queue[key] * ratio)) for key in ("dram_servers", "crossbar_servers")}
@@ -88,6 +94,17 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     data |= {"title": title, "sms": sms, "clock_ghz": clock, "memory": memory}
     _add_classes(data)
     return Gpu.from_dict(data, source=f"{launch.report}, launch {launch.number}"), tuple(notes)
+
+
+def _latencies_of_l2(gpu: Gpu, lead: float) -> tuple[float, float]:
+    """Returns the latency of L2 in cycles of the SM, and the same with an L2 of a clock that is `lead` times as high.
+
+    The part of L1 stays. Where the latency is not known it is taken as half of the memory's.
+    """
+    memory = gpu.memory
+    known = memory.l2_latency_cycles or memory.latency_cycles // 2
+    own = min(memory.l1_latency_cycles or 0, known)
+    return known, own + (known - own) / lead
 
 
 def scaled(gpu: Gpu, latency: float, bandwidth: float) -> Gpu:

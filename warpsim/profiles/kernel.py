@@ -1,7 +1,4 @@
-"""The kernel of a profiled launch: structure from counts, dependences from control fields, costs from counters.
-
-What is known of a kernel as a whole only, hit rates and the bytes that DRAM moved, holds for all of its accesses alike.
-"""
+"""The kernel of a profiled launch: structure from counts, dependences from control fields, costs from counters."""
 
 from __future__ import annotations
 
@@ -26,8 +23,7 @@ from warpsim.profiles.code import machine_function
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.flows import Flows
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
-
-SECTOR_BYTES = 32
+from warpsim.profiles.traffic import SECTOR_BYTES, traffic
 
 L1_BYTES_PER_CYCLE = 128
 """Bytes that L1 or shared memory gives an SM in a cycle (CUDA C Programming Guide: 32 banks of 4 bytes)."""
@@ -36,9 +32,6 @@ MEMORY_INTERVAL = 2
 """Least number of cycles of an SM between two memory instructions (Huerta et al. 2025)."""
 
 _TOLERANCE = 0.01
-_STORES = 4
-_MOST_EXCESS = 2.0
-"""Largest ratio of bytes that DRAM moved to those that missed: longer bursts than what was asked for."""
 
 _PORTED = ("fp32", "multiply", "integer", "half")
 """Families whose operands pass the read ports of the register file one register at a time."""
@@ -47,77 +40,6 @@ _SLOTS = 3
 
 _INTERVAL_PARTS = 4
 """Times of units are rounded to this part of a cycle."""
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """What becomes of the accesses of a kernel.
-
-    Attributes:
-        l1_hit: share of the sectors of loads that L1 holds.
-        load_l2_hit: share of the others that L2 holds.
-        store_l2_hit: share of the sectors of stores that DRAM does not see.
-        load_excess: bytes that DRAM read over those that missed.
-        store_excess: the same of writes.
-        load_merged: sectors of loads that came from L2 over those that missed L1.
-        store_merged: sectors of stores that came to L2 over those that the instructions asked for.
-    """
-
-    l1_hit: float
-    load_l2_hit: float
-    store_l2_hit: float
-    load_excess: float
-    store_excess: float
-    load_merged: float
-    store_merged: float
-
-
-def traffic(launch: ProfiledLaunch) -> Traffic:
-    """Returns hit probabilities with which DRAM moves the bytes that it moved.
-
-    L2's own hit rates are not used: they count writes as hits, and on chips with two halves the traffic between them.
-    """
-    loads = stores = 0.0
-    for one in launch.code:
-        sectors = one.counts.get("memory_l2_theoretical_sectors_global", 0.0)
-        if _is_store(one):
-            stores += sectors
-        else:
-            loads += sectors
-    asked = launch.get("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum")
-    hits = launch.get("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum")
-    if asked and hits is not None:
-        l1_hit = hits / asked
-    else:
-        l1_hit = (
-            launch.get("l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct", "l1tex__t_sector_hit_rate.pct") or 0.0
-        ) / 100
-    l1_hit = min(1.0, max(0.0, l1_hit))
-    read, written = launch.need("dram__bytes_read.sum"), launch.need("dram__bytes_write.sum")
-    fetched = launch.get("l1tex__m_xbar2l1tex_read_sectors_mem_lg_op_ld.sum")
-    came = launch.get("lts__t_sectors_srcunit_tex_op_write.sum", "l1tex__m_l1tex2xbar_write_sectors_mem_lg_op_st.sum")
-    load_merged = _share_of(fetched, loads * (1 - l1_hit))
-    missed = loads * (1 - l1_hit) * load_merged * SECTOR_BYTES
-    of_both = launch.get("lts__t_sectors_srcunit_tex.sum")
-    if of_both is not None:
-        came = min(of_both - missed / SECTOR_BYTES, came if came else of_both)
-    store_merged = _share_of(came, stores)
-    stored = stores * store_merged * SECTOR_BYTES
-    of_loads, of_stores = read / missed if missed else 0.0, written / stored if stored else 0.0
-    return Traffic(
-        l1_hit=l1_hit,
-        load_l2_hit=1 - min(1.0, of_loads),
-        store_l2_hit=1 - min(1.0, of_stores),
-        load_excess=min(_MOST_EXCESS, max(1.0, of_loads)),
-        store_excess=min(_MOST_EXCESS, max(1.0, of_stores)),
-        load_merged=load_merged,
-        store_merged=store_merged,
-    )
-
-
-def _share_of(part: float | None, whole: float) -> float:
-    """Returns the share of a part, at most 1; 1 where the part is not known."""
-    return min(1.0, part / whole) if part is not None and part > 0 and whole else 1.0
 
 
 @dataclass(frozen=True)
@@ -174,17 +96,12 @@ def _share(one: ProfiledInstruction) -> float:
     return min(1.0, one.counts.get("thread_inst_executed_true", 0.0) / threads) if threads else 1.0
 
 
-def _is_store(one: ProfiledInstruction) -> bool:
-    kind = one.counts.get("memory_access_type")
-    return kind == _STORES if kind else any(part in one.text for part in ("STG", "ST.", "RED."))
-
-
 class _Emitter:
     """Makes the instructions of blocks."""
 
     def __init__(self, launch: ProfiledLaunch, flow: Flow, waits: dict[tuple[int, int], tuple[int, ...]], gpu: Gpu) -> None:
         self.launch, self.flow, self.waits, self.gpu = launch, flow, waits, gpu
-        self.table, self.traffic = opcodes(launch.arch), traffic(launch)
+        self.table, self.traffic = opcodes(launch.arch), traffic(launch, gpu)
         self.available = frozenset(gpu.ops)
         self.registers = [f"v{index}" for index in sorted({writer for writers in waits.values() for writer in writers})]
         self.known = frozenset(self.registers)
@@ -247,31 +164,33 @@ class _Emitter:
         sectors = counted.counts.get("memory_l2_theoretical_sectors_global", 0.0) / times
         tags = counted.counts.get("memory_l1_tag_requests_global", 0.0) / times or sectors / 4
         width = (counted.counts.get("memory_access_size_type") or 32.0) / 8
-        asked = width * 32 * _share(counted)
+        asked = width * counted.counts.get("thread_inst_executed_true", 32.0 * times) / times
         cost["issue_slots"] = 1  # since Volta, further passes take no issue slots
         if one.base in ("LDL", "STL") or not sectors:  # interleaved by threads, and in L1 while it has room
             fields["access"] = Access(l1_hit=1.0 if op == "load" else 0.0, l2_hit=1.0)
-            cost |= {
-                "requests": 1,
-                "bytes_per_request": 128.0,
-                "interval_cycles": _cycles(max(MEMORY_INTERVAL, asked / L1_BYTES_PER_CYCLE)),
-            }
+            cost |= {"requests": 1, "bytes_per_request": 128.0, "interval_cycles": self._passes(asked / L1_BYTES_PER_CYCLE)}
             return
         requests = max(1, round(tags))
-        excess, merged = (of.load_excess, of.load_merged) if op == "load" else (of.store_excess, of.store_merged)
-        fields["access"] = Access(
-            l1_hit=of.l1_hit if op == "load" else 0.0, l2_hit=of.load_l2_hit if op == "load" else of.store_l2_hit
-        )
+        if op == "load":
+            fields["access"] = Access(l1_hit=of.l1_hit, l2_hit=of.load_l2_hit)
+            moved = max(0.5, sectors) * of.load_merged * SECTOR_BYTES * of.load_excess
+        else:
+            moved, hit = of.stored(max(0.5, sectors), asked)
+            fields["access"] = Access(l2_hit=hit)
         cost["requests"] = requests
-        cost["bytes_per_request"] = round(max(0.5, sectors) * merged * SECTOR_BYTES * excess / requests, 3)
-        cost["interval_cycles"] = _cycles(max(MEMORY_INTERVAL, tags, asked / L1_BYTES_PER_CYCLE))
+        cost["bytes_per_request"] = round(moved / requests, 3)
+        cost["interval_cycles"] = self._passes(max(tags, asked / L1_BYTES_PER_CYCLE))
+
+    def _passes(self, count: float) -> str:
+        """Returns the time of the memory unit for a number of passes."""
+        return _cycles(max(MEMORY_INTERVAL, count * self.gpu.core.pass_cycles))
 
     def _shared(self, counted: ProfiledInstruction, op: str, cost: dict[str, object]) -> None:
         """Adds the time of shared memory: a cycle for each wavefront."""
         wavefronts = counted.counts.get("memory_l1_wavefronts_shared", 0.0) / max(1, counted.executed)
         cost["issue_slots"] = 1
-        cost["interval_cycles"] = _cycles(max(MEMORY_INTERVAL, wavefronts))
-        cost["latency_cycles"] = self.gpu.ops[op].latency_cycles + max(0, round(wavefronts) - 1)
+        cost["interval_cycles"] = self._passes(wavefronts)
+        cost["latency_cycles"] = self.gpu.ops[op].latency_cycles + max(0, round((wavefronts - 1) * self.gpu.core.pass_cycles))
 
 
 def _reads(one: MachineInstruction) -> tuple[str, ...]:

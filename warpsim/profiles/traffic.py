@@ -1,0 +1,130 @@
+"""What becomes of the accesses of a profiled kernel: hits, the bytes that DRAM moves, and the time of L2's ports.
+
+Hit rates and bytes of DRAM are known of a kernel as a whole, and hold for all of its accesses alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warpsim.hardware.gpu import Gpu
+from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
+
+SECTOR_BYTES = 32
+
+_STORES = 4
+_MOST_EXCESS = 2.0
+"""Largest ratio of bytes that DRAM moved to those that missed: longer bursts than what was asked for."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What becomes of the accesses of a kernel.
+
+    Attributes:
+        l1_hit: share of the sectors of loads that L1 holds.
+        load_l2_hit: share of the others that L2 holds.
+        store_l2_hit: share of the sectors of stores that DRAM does not see.
+        load_excess: bytes that DRAM read over those that missed.
+        store_excess: the same of writes.
+        load_merged: sectors of loads that came from L2 over those that missed L1.
+        store_merged: sectors of stores that came to L2 over those that the instructions asked for.
+        port_bytes: bytes that L2 can give while it takes a sector in; a sector at least.
+    """
+
+    l1_hit: float
+    load_l2_hit: float
+    store_l2_hit: float
+    load_excess: float
+    store_excess: float
+    load_merged: float
+    store_merged: float
+    port_bytes: float
+
+    def stored(self, sectors: float, asked: float) -> tuple[float, float]:
+        """Returns the bytes of a store as its time in L2 counts, and the probability with which DRAM does not see it.
+
+        The input port of a slice of L2 takes a cycle for each sector, and two for one that is written in part
+        (lts__xbar2lts_cycles_active of 14 kernels on five chips is the sum of these and of a cycle for each load). A store
+        that needs the port for longer than its bytes need the stage has as many bytes as the stage passes in this time, and
+        goes to DRAM less often, so that DRAM moves as many bytes as before.
+
+        Args:
+            sectors: of an execution.
+            asked: bytes that its threads write.
+        """
+        moved = sectors * self.store_merged * SECTOR_BYTES * self.store_excess
+        in_part = min(sectors, 2 * max(0.0, sectors - asked / SECTOR_BYTES))
+        timed = max(moved, (sectors + in_part) * self.store_merged * self.port_bytes)
+        return timed, 1.0 - (1.0 - self.store_l2_hit) * moved / timed
+
+
+def traffic(launch: ProfiledLaunch, gpu: Gpu) -> Traffic:
+    """Returns hit probabilities with which DRAM moves the bytes that it moved.
+
+    L2's own hit rates are not used: they count writes as hits, and on chips with two halves the traffic between them.
+    """
+    loads = stores = 0.0
+    for one in launch.code:
+        sectors = one.counts.get("memory_l2_theoretical_sectors_global", 0.0)
+        if is_store(one):
+            stores += sectors
+        else:
+            loads += sectors
+    asked = launch.get("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum")
+    hits = launch.get("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum")
+    if asked and hits is not None:
+        l1_hit = hits / asked
+    else:
+        l1_hit = (
+            launch.get("l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct", "l1tex__t_sector_hit_rate.pct") or 0.0
+        ) / 100
+    l1_hit = min(1.0, max(0.0, l1_hit))
+    read, written = launch.need("dram__bytes_read.sum"), launch.need("dram__bytes_write.sum")
+    fetched = launch.get("l1tex__m_xbar2l1tex_read_sectors_mem_lg_op_ld.sum")
+    came = launch.get("lts__t_sectors_srcunit_tex_op_write.sum", "l1tex__m_l1tex2xbar_write_sectors_mem_lg_op_st.sum")
+    load_merged = _share_of(fetched, loads * (1 - l1_hit))
+    missed = loads * (1 - l1_hit) * load_merged * SECTOR_BYTES
+    of_both = launch.get("lts__t_sectors_srcunit_tex.sum")
+    if of_both is not None:
+        came = min(of_both - missed / SECTOR_BYTES, came if came else of_both)
+    store_merged = _share_of(came, stores)
+    stored = stores * store_merged * SECTOR_BYTES
+    of_loads, of_stores = read / missed if missed else 0.0, written / stored if stored else 0.0
+    return Traffic(
+        l1_hit=l1_hit,
+        load_l2_hit=1 - min(1.0, of_loads),
+        store_l2_hit=1 - min(1.0, of_stores),
+        load_excess=min(_MOST_EXCESS, max(1.0, of_loads)),
+        store_excess=min(_MOST_EXCESS, max(1.0, of_stores)),
+        load_merged=load_merged,
+        store_merged=store_merged,
+        port_bytes=max(SECTOR_BYTES, _port_bytes(launch, gpu)),
+    )
+
+
+def _share_of(part: float | None, whole: float) -> float:
+    """Returns the share of a part, at most 1; 1 where the part is not known."""
+    return min(1.0, part / whole) if part is not None and part > 0 and whole else 1.0
+
+
+def _port_bytes(launch: ProfiledLaunch, gpu: Gpu) -> float:
+    """Returns the bytes that the first stage of the memory passes in the time in which all slices of L2 take a sector in."""
+    slices, clock = launch.get("device__attribute_l2s_count"), l2_clock(launch)
+    return gpu.memory.queue.crossbar_gbs / (slices * clock) if slices and clock else 0.0
+
+
+def l2_clock(launch: ProfiledLaunch) -> float | None:
+    """Returns the clock of L2 in GHz; None: the report does not tell."""
+    clock = launch.get("lts__cycles_elapsed.avg.per_second")
+    if clock:
+        return clock / 1e9
+    sectors, rate = launch.get("lts__t_sectors.sum"), launch.get("lts__t_sectors.avg.per_cycle_elapsed")
+    slices, nanoseconds = launch.get("device__attribute_l2s_count"), launch.get("gpu__time_duration.sum")
+    return sectors / rate / slices / nanoseconds if sectors and rate and slices and nanoseconds else None
+
+
+def is_store(one: ProfiledInstruction) -> bool:
+    """Returns whether an instruction stores, as its kind of access or its text says."""
+    kind = one.counts.get("memory_access_type")
+    return kind == _STORES if kind else any(part in one.text for part in ("STG", "ST.", "RED."))
