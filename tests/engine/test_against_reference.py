@@ -219,6 +219,21 @@ DIRECTED: dict[str, Case] = {
         )
         for memory in ("fixed", "queue", "measured")
     },
+    "echoes of many loads under way": case(
+        small_gpu(sms=4, memory=FEW_SERVERS | {"loads_per_sm": 30}, issue={"width": 2}),
+        kernel(
+            Loop(body=[Instruction("load", dst=f"r{n}", src=("r1",)) for n in range(3, 24)], trips=(1, 3)),
+            STORE,
+            Loop(body=[one("load", 3), one("store", 4), ALU], trips=None),
+        ),
+        blocks=None,
+        cycles=2_000,
+        warmup=300,
+        size=1,
+        seats=3,
+        sms=1,
+        memory="queue",
+    ),
     "a slice of scattered accesses": case(
         small_gpu(sms=2, memory=FEW_SERVERS),
         kernel(Loop(body=[one("load", access=SCATTERED), ALU, one("store", 3, access=SCATTERED)], trips=None)),

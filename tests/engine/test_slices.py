@@ -4,35 +4,49 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from tests.engine.test_against_reference import DIRECTED, assert_same
-from tests.support.strategies import small_gpu
 from warpsim.engine import state as engine_state
+from warpsim.reference import echoes as reference_echoes
 from warpsim.reference import memory as reference_memory
 
 
-@pytest.mark.parametrize(("sms", "of_sms"), [(1, 1), (4, 16), (5, 16), (1, 3), (7, 8), (15, 16)])
-def test_echoes_stand_for_the_other_sms(sms: int, of_sms: int) -> None:
-    """The shares add up to the missing SMs, the lags ascend, and the reference has the same echoes."""
-    echoes = engine_state.echoes_of(2016, sms, of_sms)
-    assert sms * echoes.share.sum() == pytest.approx(of_sms - sms)
-    assert (np.diff(echoes.lag) > 0).all() and (echoes.lag >= engine_state.LONGEST_WINDOW).all()
-    expected = reference_memory.Memory(small_gpu(sms=of_sms), "queue", sms, seed=2016).echoes
-    found = [(int(echo.lag), float(echo.share), int(echo.stream)) for echo in echoes]
-    assert found == [(echo.lag, echo.share, echo.stream.state) for echo in expected]
+def test_echoes_have_the_streams_of_the_reference() -> None:
+    echoes = engine_state.echoes_of(2016, 20)
+    assert [int(echo.stream) for echo in echoes] == [reference_memory.Stream.of_echo(2016, n).state for n in range(20)]
+    assert (echoes.due == engine_state.FOREVER).all()
 
 
-@pytest.mark.parametrize("name", ["echoes of a slice, queue", "a slice of scattered accesses"])
+SLICES = ["echoes of a slice, queue", "echoes of many loads under way", "a slice of scattered accesses"]
+
+
+@pytest.mark.parametrize("name", SLICES)
 def test_lists_grow_where_they_are_full(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With hardly any room at first, results stay those of the reference."""
-    monkeypatch.setattr(engine_state, "FEWEST_NOTED", 2)
+    monkeypatch.setattr(engine_state, "ECHO_ROOM", 0)
     monkeypatch.setattr(engine_state, "FEWEST_WAITING", 2)
     case = DIRECTED[name]
     assert_same(replace(case, options=case.options | {"cycles": 1_200, "warmup": 100}))
 
 
+def test_many_echoes_begin_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without phases, 63 echoes of each warp make their first access in the same cycle, for which there is no room at first."""
+    monkeypatch.setattr(engine_state, "ECHO_ROOM", 0)
+    case = DIRECTED["echoes of a slice, queue"]
+    options = case.options | {"cycles": 500, "warmup": 0, "sms": 1}
+    assert_same(replace(case, gpu=case.gpu.model_copy(update={"sms": 64}), options=options))
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_pools_forget(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With room for 16 transitions, of which 2 can be recorded in an epoch."""
+    for module in (engine_state, reference_echoes):
+        monkeypatch.setattr(module, "LEAST_TRANSITIONS", 16)
+        monkeypatch.setattr(module, "MOST_TRANSITIONS", 16)
+    assert_same(DIRECTED[name])
+
+
 def test_constants_are_those_of_the_reference() -> None:
-    ours = engine_state.ECHO_SOONEST, engine_state.ECHO_SPREAD
-    assert ours == (reference_memory.ECHO_SOONEST, reference_memory.ECHO_SPREAD)
+    names = ("AWAITED", "EPOCH", "MOST_TRANSITIONS", "LEAST_TRANSITIONS", "TRANSITIONS")
+    assert [getattr(engine_state, name) for name in names] == [getattr(reference_echoes, name) for name in names]

@@ -96,29 +96,51 @@ def test_measured_needs_a_measured_chip() -> None:
 
 
 def test_a_slice_has_the_whole_memory_and_echoes() -> None:
-    """2 of 7 SMs: two echoes of all accesses and one of half of them, which begin one after another."""
+    """2 of 7 SMs with 3 warps each: 15 echoes, which belong to the 6 slots in turn."""
     queue = {"crossbar_servers": 6, "dram_servers": 1, "crossbar_gbs": 60.0}
-    memory = Memory(small_gpu(sms=7, memory={"queue": queue}), "queue", 2, seed=3)
+    memory = Memory(small_gpu(sms=7, memory={"queue": queue}), "queue", 2, seed=3, warps=3, iteration=100)
     assert (len(memory.crossbar.free), len(memory.dram.free)) == (6, 1)
     assert memory.crossbar.server_bytes_per_cycle == 60 / 6
-    assert [echo.share for echo in memory.echoes] == [1.0, 1.0, 0.5]
-    assert all(256 + i * 2048 // 3 <= echo.lag <= 256 + (i + 1) * 2048 // 3 for i, echo in enumerate(memory.echoes))
-    assert not Memory(small_gpu(sms=7), "queue").echoes
+    echoes = memory.echoes
+    assert len(echoes.echoes) == 15
+    assert [len(echoes.of((sm, slot))) for sm in range(2) for slot in range(3)] == [3, 3, 3, 2, 2, 2]
+    assert all(0 <= echo.lag < 100 for echo in echoes.echoes) and len({echo.lag for echo in echoes.echoes}) > 10
+    assert not Memory(small_gpu(sms=7), "queue", warps=3).echoes.echoes
 
 
-def test_an_echo_repeats_what_leaves_the_slice() -> None:
-    """1 of 2 SMs, with the bus busy for 50 cycles a request: the echo of a load delays one that issues with it."""
+def test_an_echo_makes_the_accesses_of_its_slot_and_waits_for_its_own() -> None:
+    """1 of 2 SMs, with the bus busy for 50 cycles a request and loads of 40 cycles in an idle memory.
+
+    The slot loads at 0, at 60, 20 cycles after the first return, and at 600. The echo begins with the slot. Its first load
+    waits half a cycle less than 50 for the bus, and is back at 0 + 40 + 49.5, rounded. It knows of the slot's first transition
+    from cycle 512 on, the second epoch after 60, and of the other one after that. Its load of cycle 572 delays the last one.
+    """
     gpu = small_gpu(sms=2, memory={"bandwidth_gbs": 128 / 50})
     memory, facts = Memory(gpu, "fixed", 1), transactions(Access(), gpu)
-    (echo,) = memory.echoes
-    hit = memory.access(0, Access(l1_hit=1.0), facts, Stream(7))
-    first = memory.access(1, Access(), facts, Stream(7))
-    for t in range(1 + echo.lag):
+    memory.access(0, Access(l1_hit=1.0), facts, Stream(7), slot=(0, 0))  # it does not leave the SM
+    (echo,) = memory.echoes.echoes
+    latencies = []
+    for t in range(1_000):
+        if t in (0, 60, 600):
+            latencies.append(memory.access(t, Access(), facts, Stream(7), place="a", slot=(0, 0)).latency)
+        known = len(echo.flights)
         memory.repeat(t)
-    before = memory.access(1 + echo.lag, Access(), facts, Stream(7))
-    memory.repeat(1 + echo.lag)
-    after = memory.access(2 + echo.lag, Access(), facts, Stream(7))
-    assert [flight.latency for flight in (hit, first, before, after)] == [7, 40, 40, 40 + 99]
+        if len(echo.flights) > known and known < 3:
+            latencies.append((t, echo.flights[-1].latency))
+    assert latencies == [40, (0, 90), 40 + 40, (512, 40), (512 + 40 + 20, 40), 40 + 23]
+    first, second = memory.echoes.pools.transitions["a"]
+    assert (first.cycle, first.under_way, first.gap) == (60, 0, 20)
+    assert (second.cycle, second.under_way, second.gap) == (600, 0, 600 - 140)
+
+
+def test_what_was_seen_under_way_is_not_waited_for() -> None:
+    """Two loads of 40 cycles; the second one follows the first by 30 cycles once, and by 60 cycles later."""
+    gpu = small_gpu(sms=2)
+    memory, facts = Memory(gpu, "fixed", 1), transactions(Access(), gpu)
+    for t, place in ((0, "a"), (30, "b"), (200, "a"), (260, "b")):
+        memory.access(t, Access(), facts, Stream(7), place=place, slot=(0, 0))
+    found = {place: [(x.under_way, x.gap) for x in pool] for place, pool in memory.echoes.pools.transitions.items()}
+    assert found == {"a": [(1, 30), (1, 60)], "b": [(0, 200 - 70)]}
 
 
 def test_splitmix64() -> None:

@@ -5,7 +5,7 @@ import numpy as np
 from warpsim.engine.attribution import settle, total
 from warpsim.engine.bits import at
 from warpsim.engine.blocks import count_residents, note_change
-from warpsim.engine.echoes import repeat, soonest_echo
+from warpsim.engine.echoes import make_accesses
 from warpsim.engine.exchange import assign_blocks, has_room, serve
 from warpsim.engine.jit import inline, jit
 from warpsim.engine.state import FOREVER, STATES, Outcome
@@ -29,8 +29,8 @@ def run(machine, state, stop, edge, width, totals):
     chip, clock = machine.chip[0], state.clock[0]
     now, rows = clock.cycle, 0
     while True:
-        if clock.requests > 0 or clock.next_arrival < now:
-            if not has_room(machine, state):
+        if clock.requests > 0 or clock.next_arrival < now or clock.next_echo < now:
+            if not (make_accesses(machine, state, clock.begin, now) and has_room(machine, state)):
                 clock.cycle = now
                 return rows, _FULL
             serve(machine, state, clock.begin, now)
@@ -67,14 +67,13 @@ def run_window(machine, state, begin, end):
     if stuck < FOREVER:
         clock.stuck_cycle, clock.stuck_sm, clock.stuck_seat = stuck, stuck_sm, stuck_seat
         return False
-    repeat(machine, state, begin, end)
     return True
 
 
 @inline
 def soonest_event(state, now):
     """Returns the cycle before which nothing happens on any SM, nor in memory; `now` or an earlier one: something happens now."""
-    clock, soonest = state.clock[0], soonest_echo(state)
+    clock, soonest = state.clock[0], state.clock[0].next_echo
     for sm in state.sms:
         soonest = min(soonest, sm.next_event)
     if soonest > now and clock.waiting > 0:

@@ -1,74 +1,186 @@
-"""Echoes of a slice: the requests of the SMs that are not simulated. docs/model.md, section 5.
+"""Echoes of a slice: warps that stand for those of the SMs that are not simulated. docs/model.md, section 5.
 
-Every request that leaves an SM of the slice is noted. Each echo repeats all of them, by its own distance in time.
+An echo makes accesses to memory and waits for them. How its next access follows is drawn from the transitions between accesses
+of the warp slots of the slice, which are noted here.
 """
 
 import numpy as np
 
 from warpsim.engine.bits import at
 from warpsim.engine.jit import inline
+from warpsim.engine.memory import level_of
+from warpsim.engine.order import sort_requests
 from warpsim.engine.rng import advance, mix, skip, uniform
-from warpsim.engine.state import FOREVER, NOBODY
+from warpsim.engine.state import AWAITED, EPOCH, EPOCHS, FOREVER, MAX_WARPS, UNKNOWN
 
-_NOBODY = int(NOBODY)
-
-
-@inline
-def noted_at(state, number):
-    """Returns the place in `State.noted` of a request, by its number."""
-    return at(number & (len(state.noted) - 1))
+_LATEST, _OF_EPOCH = 2, (5, 32)  # of the room of a pool: a half is drawn from, and so many 32nds can be filled in an epoch
 
 
 @inline
-def has_notes_left(state):
-    """Returns whether all requests of the window can be noted. The last echo is the latest one."""
-    clock, echoes = state.clock[0], len(state.echoes)
-    return echoes == 0 or clock.noted - state.echoes[at(echoes - 1)].following + clock.requests <= len(state.noted)
-
-
-@inline
-def note_access(state, cycle, step, in_l2):
-    """Notes an access of the slice, in order of issue."""
+def make_accesses(machine, state, begin, end):
+    """Has the echoes make their accesses of a window. False: there is no room for all of them."""
     if len(state.echoes) == 0:
-        return
-    noted = state.noted[noted_at(state, state.clock[0].noted)]
-    noted.cycle, noted.step, noted.in_l2 = cycle, step, in_l2
-    state.clock[0].noted += 1
-
-
-@inline
-def soonest_echo(state):
-    """Returns the cycle in which the next access is repeated."""
+        return True
+    clock = state.clock[0]
+    if not clock.noted:
+        clock.noted = 1
+        note_accesses(machine, state, begin, end)
+    if clock.next_echo >= end:
+        return True
     soonest = np.int64(FOREVER)
-    for echo in state.echoes:
-        if echo.following < state.clock[0].noted:
-            soonest = min(soonest, state.noted[noted_at(state, echo.following)].cycle + echo.lag)
-    return soonest
+    for number in range(len(state.echoes)):
+        echo = state.echoes[at(number)]
+        while echo.due < end:
+            if echo.next_step < 0:
+                find_transition(machine, state, echo, echo.due)
+            elif clock.requests == len(state.requests):
+                return False
+            else:
+                make_access(machine, state, echo, np.int64(number), begin)
+        soonest = min(soonest, echo.due)
+    clock.next_echo = soonest
+    return True
 
 
 @inline
-def repeat(machine, state, begin, end):
-    """Appends the accesses that are repeated in a window to its requests."""
-    for echo in state.echoes:
-        while echo.following < state.clock[0].noted:
-            noted = state.noted[noted_at(state, echo.following)]
-            if noted.cycle + echo.lag >= end:
-                break
-            echo.following += 1
-            if echo.share < 1.0:
-                echo.stream = advance(echo.stream)
-                if uniform(mix(echo.stream)) >= echo.share:
-                    continue
-            leave_echo(machine, state, echo, noted, begin)
+def note_accesses(machine, state, begin, end):
+    """Notes the accesses of the slice in a window, in order of issue."""
+    clock = state.clock[0]
+    if clock.requests > 0:
+        sort_requests(state, begin, end)
+    for place in range(clock.requests):
+        request = state.requests[at(state.order[at(place)])]
+        note_access(machine, state, request)
+        state.in_cycle[at(request.cycle - begin)] += 1
 
 
 @inline
-def leave_echo(machine, state, echo, noted, begin):
-    """Appends a repeated access to the requests of a window."""
+def note_access(machine, state, request):
+    """Notes an access of the slice: how it follows the one before of its warp slot, or that the echoes of the slot begin."""
+    cycle, step = request.cycle, np.int64(request.step)
+    in_l2, _ = level_of(request.stream, machine.details[at(step)])
+    track = state.tracks[at(request.warp)]
+    request.number = track.count
+    if track.count == 0:
+        begin_echoes(machine, state, request.warp, cycle, step, in_l2)
+    else:
+        note_transition(state, track, cycle, step, in_l2)
+    add(track, cycle, step)
+
+
+@inline
+def note_transition(state, track, cycle, step, in_l2):
+    """Notes how an access of a warp slot follows the one before.
+
+    What a warp waits for is always back. What it does not wait for can be back as well: so what was ever seen under way counts.
+    """
+    first = max(track.back, track.count - AWAITED)
+    track.back = first
+    while track.back < track.count and track.returns[at(track.back & (AWAITED - 1))] <= cycle:
+        track.back += 1
+    pool = state.pools[at(track.step)]
+    under_way = max(min(track.count - track.back, AWAITED - 1), pool.most_under_way[at(track.under_way)])
+    pool.most_under_way[at(track.under_way)] = under_way
+    latest = track.issue
+    for number in range(first, track.count - under_way):
+        returns = track.returns[at(number & (AWAITED - 1))]
+        if returns <= cycle:
+            latest = max(latest, returns)
+    record(state, pool, cycle, cycle - latest, step, in_l2, under_way)
+    track.under_way = under_way
+
+
+@inline
+def begin_echoes(machine, state, index, cycle, step, in_l2):
+    """Has the echoes of a warp slot begin with its first access, each by its own time later."""
+    chip, clock = machine.chip[0], state.clock[0]
+    slots = chip.seats * chip.block_warps
+    number = index // MAX_WARPS * slots + index % MAX_WARPS
+    while number < len(state.echoes):
+        echo = state.echoes[at(number)]
+        echo.stream = advance(echo.stream)
+        echo.due = cycle + np.int64(uniform(mix(echo.stream)) * chip.iteration)
+        echo.next_step, echo.in_l2 = step, in_l2
+        clock.next_echo = min(clock.next_echo, echo.due)
+        number += len(state.sms) * slots
+
+
+@inline
+def record(state, pool, cycle, gap, step, in_l2, under_way):
+    """Adds a transition in a cycle to a pool, if that has room for it."""
+    room, epoch = state.clock[0].pool_room, cycle // EPOCH
+    if epoch > pool.epoch:
+        for passed in range(max(pool.epoch + 1, epoch - EPOCHS + 1), epoch + 1):
+            pool.by_epoch[at(passed & (EPOCHS - 1))] = pool.total
+        pool.epoch = epoch
+    if pool.total - pool.by_epoch[at((epoch - 1) & (EPOCHS - 1))] >= room * _OF_EPOCH[0] // _OF_EPOCH[1]:
+        return
+    transition = state.transitions[at(pool.begin + (pool.total & (room - 1)))]
+    transition.gap, transition.step, transition.in_l2, transition.under_way = gap, step, in_l2, under_way
+    pool.total += 1
+    pool.by_epoch[at(epoch & (EPOCHS - 1))] = pool.total
+
+
+@inline
+def find_transition(machine, state, echo, cycle):
+    """Draws how the next access of an echo follows its latest one, of what is known in a cycle, or has it ask again later."""
+    pool = state.pools[at(echo.step)]
+    last = cycle // EPOCH - 2
+    known = pool.total if last >= pool.epoch else pool.by_epoch[at(last & (EPOCHS - 1))]
+    if known == 0:
+        echo.next_step, echo.due = -1, (cycle // EPOCH + 1) * EPOCH
+        return
+    room = state.clock[0].pool_room
+    echo.stream = advance(echo.stream)
+    back = np.int64(uniform(mix(echo.stream)) * min((known + 1) // 2, room // _LATEST))
+    transition = state.transitions[at(pool.begin + ((known - 1 - back) & (room - 1)))]
+    echo.gap, echo.next_step, echo.in_l2 = transition.gap, transition.step, transition.in_l2
+    echo.under_way, echo.earliest = transition.under_way, cycle
+    find_due(echo)
+
+
+@inline
+def find_due(echo):
+    """Finds in which cycle an echo makes its next access, if that is known."""
+    latest = echo.issue
+    for number in range(max(echo.back, echo.count - AWAITED), echo.count - echo.under_way):
+        latest = max(latest, echo.returns[at(number & (AWAITED - 1))])
+    echo.due = max(echo.earliest, latest + echo.gap) if latest < UNKNOWN else np.int64(FOREVER)
+
+
+@inline
+def make_access(machine, state, echo, number, begin):
+    """Appends the next access of an echo to the requests of the window."""
     clock = state.clock[0]
     request = state.requests[at(clock.requests)]
     clock.requests += 1
-    request.cycle, request.stream, request.warp = noted.cycle + echo.lag, echo.stream, _NOBODY
-    request.step, request.in_l2 = noted.step, noted.in_l2
-    state.in_cycle[at(request.cycle - begin)] += 1
-    echo.stream = skip(echo.stream, machine.details[at(noted.step)].requests)
+    request.cycle, request.stream, request.warp, request.queued = echo.due, echo.stream, -1 - number, 0
+    request.number, request.step, request.in_l2 = echo.count, echo.next_step, echo.in_l2
+    state.in_cycle[at(echo.due - begin)] += 1
+    echo.stream = skip(echo.stream, 1 + machine.details[at(echo.next_step)].requests)
+    cycle = echo.due
+    echo.back = max(echo.back, echo.count - echo.under_way)
+    add(echo, cycle, np.int64(echo.next_step))
+    find_transition(machine, state, echo, cycle)
+
+
+@inline
+def add(sequence, cycle, step):
+    """Adds an access to those of a warp slot or of an echo."""
+    sequence.returns[at(sequence.count & (AWAITED - 1))] = UNKNOWN
+    sequence.count += 1
+    sequence.issue, sequence.step = cycle, step
+
+
+@inline
+def note_end(state, index, number, returns):
+    """Notes when an access is back, by its number among those of its warp slot, or of an echo (negative index)."""
+    if len(state.echoes) == 0:
+        return
+    sequence = state.tracks[at(index)] if index >= 0 else state.echoes[at(-1 - index)]
+    if sequence.count - number > AWAITED:
+        return
+    sequence.returns[at(number & (AWAITED - 1))] = returns
+    if index < 0 and sequence.next_step >= 0:
+        find_due(sequence)
+        state.clock[0].next_echo = min(state.clock[0].next_echo, sequence.due)

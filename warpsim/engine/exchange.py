@@ -10,9 +10,10 @@ import numpy as np
 from warpsim.engine import memory
 from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, rest, wait_until
 from warpsim.engine.blocks import retire_warp, wait_for_next
-from warpsim.engine.echoes import has_notes_left, note_access
+from warpsim.engine.echoes import note_end
 from warpsim.engine.flights import note_flight
 from warpsim.engine.jit import inline
+from warpsim.engine.order import sort_requests
 from warpsim.engine.registers import soonest_return, write
 from warpsim.engine.rng import advance, choose_low, mix
 from warpsim.engine.state import MAX_WARPS, UNKNOWN, Kind, Life, MemoryModel
@@ -22,6 +23,7 @@ from warpsim.engine.waiting import count_open_wait
 _LOAD, _STORE = int(Kind.LOAD), int(Kind.STORE)
 _QUEUE = int(MemoryModel.QUEUE)
 _DRAINING = int(Life.DRAINING)
+_ECHO_LATE = 0.5  # cycles after its issue at which the requests of an echo arrive
 
 
 @inline
@@ -65,22 +67,6 @@ def leave_request(state, sm, index, stream, step, cycle, queued):
 
 
 @inline
-def sort_requests(state, begin, end):
-    """Writes the numbers of the requests to `state.order`, by cycle; those of one cycle stay in the order of SM and issue."""
-    place = 0
-    for relative in range(end - begin):
-        here = state.in_cycle[at(relative)]
-        state.in_cycle[at(relative)] = place
-        place += here
-    for number in range(state.clock[0].requests):
-        relative = at(state.requests[at(number)].cycle - begin)
-        state.order[at(state.in_cycle[relative])] = number
-        state.in_cycle[relative] += 1
-    for relative in range(end - begin):
-        state.in_cycle[at(relative)] = 0
-
-
-@inline
 def note_return(machine, state, index, warp, step, cycle, returns):
     """Notes when an access that issued at `cycle` is back: for its warp, and of a load in the latency statistics."""
     is_load = np.int64(machine.program[at(step)].kind) == _LOAD
@@ -98,10 +84,8 @@ def note_return(machine, state, index, warp, step, cycle, returns):
 
 @inline
 def has_room(machine, state):
-    """Returns whether there is room for all requests of the window: between the stages of memory, and for the echoes."""
+    """Returns whether there is room for all requests of the window between the stages of memory."""
     clock, asked = state.clock[0], np.int64(0)
-    if not has_notes_left(state):
-        return False
     if machine.chip[0].memory != _QUEUE or takes(state, clock.requests * machine.chip[0].most_requests):
         return True
     for number in range(clock.requests):
@@ -117,7 +101,7 @@ def serve(machine, state, begin, end):
         sort_requests(state, begin, end)
     for place in range(clock.requests):
         accept(machine, state, state.requests[at(state.order[at(place)])])
-    clock.requests = 0
+    clock.requests, clock.noted = 0, 0
     if clock.next_arrival < end:
         for cycle in range(clock.next_arrival, end):
             number = next_of(state, cycle)
@@ -143,17 +127,19 @@ def accept(machine, state, request):
         accept_echo(machine, state, request, step, detail)
         return
     in_l2, stream = memory.level_of(request.stream, detail)
-    note_access(state, cycle, step, in_l2)
     base = memory.unloaded(machine, state, request.stream, cycle, detail, in_l2)
+    if not in_l2:
+        state.tally[0].moved_bytes += detail.requests * detail.request_bytes
     if in_l2 or machine.chip[0].memory != _QUEUE:
         is_write = np.int64(machine.program[at(step)].kind) == _STORE
         wait = memory.wait_before_dram(machine, state, stream, np.float64(cycle), detail, in_l2, is_write)
         returns = cycle + request.queued + memory.whole(base + wait)
+        note_end(state, request.warp, request.number, returns)
         note_served(machine, state, request.warp, step, cycle, cycle, returns)
         return
     place = open_access(state, request.warp, step, cycle, base, memory.longest_delay(machine.chip[0], detail), detail.requests)
     access = state.accesses[at(place)]
-    access.queued = request.queued
+    access.queued, access.number = request.queued, request.number
     send_all(machine, state, place, stream, np.float64(cycle), detail)
     if is_awaited(np.int64(machine.program[at(step)].kind), detail):
         note_sent(machine, state, request.warp, step, cycle, access.served)
@@ -161,16 +147,19 @@ def accept(machine, state, request):
 
 @inline
 def accept_echo(machine, state, request, step, detail):
-    """Has the requests of an echo occupy their servers. They arrive in the middle of their cycle."""
-    time = request.cycle + 0.5
-    if not request.in_l2:
-        memory.note_load(machine, state, request.cycle, detail)
-    if request.in_l2 or machine.chip[0].memory != _QUEUE:
+    """Serves an access of an echo whose return is known at once; of any other, sends the requests on to stage 2."""
+    cycle, in_l2 = request.cycle, request.in_l2 != 0
+    time, stream = cycle + _ECHO_LATE, advance(request.stream)
+    base = memory.unloaded(machine, state, request.stream, cycle, detail, in_l2)
+    if in_l2 or machine.chip[0].memory != _QUEUE:
         is_write = np.int64(machine.program[at(step)].kind) == _STORE
-        memory.wait_before_dram(machine, state, request.stream, time, detail, request.in_l2, is_write)
-    else:
-        place = open_access(state, request.warp, step, request.cycle, 0.0, 0.0, detail.requests)
-        send_all(machine, state, place, request.stream, time, detail)
+        wait = memory.wait_before_dram(machine, state, stream, time, detail, in_l2, is_write)
+        note_end(state, request.warp, request.number, cycle + memory.whole(base + wait))
+        return
+    place = open_access(state, request.warp, step, cycle, base, memory.longest_delay(machine.chip[0], detail), detail.requests)
+    access = state.accesses[at(place)]
+    access.queued, access.number = 0, request.number
+    send_all(machine, state, place, stream, time, detail)
 
 
 @inline
@@ -193,13 +182,14 @@ def serve_dram(machine, state, arrival):
     detail = machine.details[at(step)]
     is_write = np.int64(machine.program[at(step)].kind) == _STORE
     begins = memory.pass_dram(machine.chip[0], state, arrival.time, np.int64(arrival.server), detail, is_write)
-    access.wait = max(access.wait, begins - access.cycle)
+    access.wait = max(access.wait, begins - access.cycle - (_ECHO_LATE if access.warp < 0 else 0.0))
     access.unserved -= 1
     if access.unserved == 0:
         close_access(state, place)
+        returns = access.cycle + access.queued + memory.whole(access.unloaded + access.wait)
+        note_end(state, access.warp, access.number, returns)
         if access.warp < 0:
             return
-        returns = access.cycle + access.queued + memory.whole(access.unloaded + access.wait)
         note_served(machine, state, access.warp, step, access.cycle, access.served, returns)
 
 

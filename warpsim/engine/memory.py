@@ -163,19 +163,18 @@ def level_of(stream, detail):
 
 @inline
 def unloaded(machine, state, stream, now, detail, in_l2):
-    """Returns the unloaded latency of an access that issues at cycle `now`; counts the bytes that it moves."""
+    """Returns the unloaded latency of an access that issues at cycle `now`; counts it for the present load."""
     base = unloaded_load(machine, state, stream, now, detail, in_l2)
     return detail.drain if detail.drain >= 0.0 else base
 
 
 @inline
 def unloaded_load(machine, state, stream, now, detail, in_l2):
-    """Returns the unloaded latency of an access as if it were a load; counts the bytes that it moves."""
+    """Returns the unloaded latency of an access as if it were a load; counts it for the present load."""
     chip, model = machine.chip[0], machine.chip[0].memory
     u = uniform(mix(advance(stream)))
     if in_l2:
         return chip.l2_latency
-    state.tally[0].moved_bytes += detail.requests * detail.request_bytes
     if model == _QUEUE:
         return quantile(machine.quantiles, 0, u)
     if model == _FIXED:

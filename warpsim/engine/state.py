@@ -4,7 +4,6 @@
 its unit and range. An array inside a record has a fixed place in it, so that an access is one machine instruction.
 """
 
-import math
 from enum import IntEnum
 from functools import cache
 from typing import Any, NamedTuple
@@ -116,8 +115,11 @@ FINE_BINS, COARSE_BINS, COARSE_WIDTH = 4096, 4096, 64  # of the latency histogra
 CALENDAR = 1024  # lists of requests between the stages of memory, a power of 2; a list holds cycles that are so far apart
 FEWEST_WAITING = 1024  # requests between the stages for which there is room at first
 NOBODY = -1  # the end of such a list
-ECHO_SOONEST, ECHO_SPREAD = LONGEST_WINDOW, 2048  # cycles by which an echo is later: at least, and from there the range
-FEWEST_NOTED = 4096  # accesses of a slice for which there is room at first, a power of 2
+AWAITED = 16  # latest accesses of a warp slot or an echo for which the next one can have waited, a power of 2
+ECHO_ROOM = 1  # accesses of an echo in a window for which there is room at first
+EPOCH = LONGEST_WINDOW  # cycles; a transition is known to the echoes from the second epoch after its own on
+EPOCHS = 4  # for which a pool holds how many transitions it had, a power of 2
+MOST_TRANSITIONS, LEAST_TRANSITIONS, TRANSITIONS = 1 << 15, 1 << 8, 1 << 24  # room of a pool; of all pools
 LATEST = 1024  # requests of the data bus over which the share of stores is taken
 WINDOW_BUCKETS, BUCKET_CYCLES = 8, 512  # of the sliding window in which the present load is measured
 
@@ -305,27 +307,48 @@ REQUEST = np.dtype(
     [
         ("cycle", "i8"),  # of its issue
         ("stream", "u8"),  # the warp's stream at that issue, or that of the echo
-        ("warp", "i8"),  # its place among the warp slots of the chip; NOBODY: an echo
+        ("warp", "i8"),  # its place among the warp slots of the chip; of echo e: -1 - e
         ("queued", "i8"),  # cycles that it waited in the queue of its unit
+        ("number", "i8"),  # among the accesses of its warp slot, or of the echo, of a slice
         ("step", "i4"),
         ("in_l2", "i4"),  # of an echo: 1 if it hits L2
     ]
 )
 
-NOTED = np.dtype(
+SEQUENCE = np.dtype(  # of the accesses of a warp slot of a slice, or of an echo
     [
-        ("cycle", "i8"),  # of the issue of an access of the slice
-        ("step", "i4"),
-        ("in_l2", "i4"),  # 1 if it hit L2
+        ("issue", "i8"),  # cycle of the latest access
+        ("count", "i8"),  # accesses
+        ("returns", "i8", AWAITED),  # cycles at which the latest accesses are back, by number modulo AWAITED, or UNKNOWN
+        ("back", "i8"),  # accesses, from the first one on, that were back when the latest one issued
+        ("step", "i4"),  # of the latest access
+        ("under_way", "i4"),  # latest accesses for which the latest one did not wait; of an echo, for which the next one does not
+        # Of an echo: how the next access follows
+        ("next_step", "i4"),  # its step; negative: no transition has been found yet
+        ("in_l2", "i4"),  # 1 if it hits L2
+        ("gap", "i8"),  # cycles from what it waits for
+        ("earliest", "i8"),  # cycle before which it does not issue
+        ("due", "i8"),  # cycle in which it issues, or in which the echo looks for a transition; FOREVER: not known
+        ("stream", "u8"),  # random stream
     ]
 )
 
-ECHO = np.dtype(
+TRANSITION = np.dtype(  # from an access of a warp slot of a slice to its next one
     [
-        ("lag", "i8"),  # cycles by which it is later than the slice
-        ("following", "i8"),  # number of the access that it repeats next
-        ("stream", "u8"),  # random stream
-        ("share", "f8"),  # probability with which it repeats an access
+        ("gap", "i8"),  # cycles from what it waited for
+        ("step", "i4"),  # of the next one
+        ("in_l2", "i2"),  # 1 if it hit L2
+        ("under_way", "i2"),  # latest accesses that it did not wait for
+    ]
+)
+
+POOL = np.dtype(  # of the transitions from a step
+    [
+        ("begin", "i8"),  # its place in `State.transitions`
+        ("total", "i8"),  # transitions
+        ("epoch", "i8"),  # of the latest one
+        ("most_under_way", "i8", AWAITED),  # by the first access's `under_way`: the most seen under way at the second one
+        ("by_epoch", "i8", EPOCHS),  # transitions up to the end of an epoch, by its number modulo EPOCHS
     ]
 )
 
@@ -336,7 +359,8 @@ ACCESS = np.dtype(
         ("queued", "i8"),  # cycles that it waited in the queue of its unit
         ("unloaded", "f8"),  # cycles: its latency in an idle memory
         ("wait", "f8"),  # cycles: the longest wait, or delay, of its requests that is known
-        ("warp", "i8"),  # its place among the warp slots of the chip; NOBODY: an echo
+        ("warp", "i8"),  # its place among the warp slots of the chip; of echo e: -1 - e
+        ("number", "i8"),  # among the accesses of its warp slot, or of the echo, of a slice
         ("step", "i4"),
         ("unserved", "i4"),  # requests
     ]
@@ -367,7 +391,9 @@ CLOCK = np.dtype(
         ("accesses", "i8"),  # between the stages of memory
         ("waiting", "i8"),  # requests between the stages
         ("next_arrival", "i8"),  # cycle before which none of them arrives at stage 2
-        ("noted", "i8"),  # accesses of the slice, for its echoes
+        ("noted", "i8"),  # 1: the accesses of the slice in this window have been noted for its echoes
+        ("next_echo", "i8"),  # cycle before which no echo has anything to do
+        ("pool_room", "i8"),  # transitions for which a pool has room, a power of 2
         ("write_share", "f8"),  # share of stores in the latest requests of the data bus
     ]
 )
@@ -494,8 +520,10 @@ class State(NamedTuple):
     arrivals: Records  # ARRIVAL[q]: their requests
     free_accesses: Array  # int32[q]: places in `accesses`; from `clock.accesses` on those that are free
     free_arrivals: Array  # int32[q]: places in `arrivals`; from `clock.waiting` on those that are free
-    echoes: Records  # ECHO[e]: by lag
-    noted: Records  # NOTED[a power of 2]: the accesses of the slice that the last echo has not repeated, by number
+    tracks: Records  # SEQUENCE[W], or none without echoes: the accesses of the warp slots
+    echoes: Records  # SEQUENCE[e]: a multiple of the warp slots that are used
+    pools: Records  # POOL[S], or none
+    transitions: Records  # TRANSITION[loads and stores of the program * a power of 2], or none
     calendar: Records  # LISTS[CALENDAR]: requests by the cycle of their arrival
     servers: Array  # float64[4, most servers]: when a server of the crossbar, of DRAM, or the bus is free; stores collected
     window: Array  # float64[WINDOW_BUCKETS + 1]: bytes requested; then the number of the newest bucket
@@ -511,6 +539,13 @@ class State(NamedTuple):
     changes: Array  # int64[n, 3]: cycle, SM, resident warps from then on: the first n changes of occupancy
 
 
+def records(count: int, dtype: np.dtype[Any]) -> Records:
+    """Returns zeroed records that begin at a line of the cache."""
+    room = np.zeros(count * dtype.itemsize + CACHE_LINE, np.uint8)
+    begin = -room.ctypes.data % CACHE_LINE
+    return room[begin : begin + count * dtype.itemsize].view(dtype).view(np.recarray)
+
+
 def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int = 0) -> State:
     """An idle machine at cycle 0, with so many rows for issues, retired warps and changes of occupancy."""
     chip = machine.chip[0]
@@ -519,13 +554,9 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     queues = int((machine.classes.queue_row + 1).max(initial=0))
     lanes = next(lanes for lanes in (16, 32, 64) if lanes * schedulers >= slots)
 
-    echoes = echoes_of(int(chip.seed), sms, int(chip.of_sms))
-    most_requests = 2 * sms * (1 + len(echoes)) * schedulers * int(chip.window)
-
-    def records(count: int, dtype: np.dtype[Any]) -> Records:
-        room = np.zeros(count * dtype.itemsize + CACHE_LINE, np.uint8)
-        begin = -room.ctypes.data % CACHE_LINE
-        return room[begin : begin + count * dtype.itemsize].view(dtype).view(np.recarray)
+    echoes = echoes_of(int(chip.seed), (int(chip.of_sms) - sms) * slots)
+    pools, transitions = pools_of(machine) if len(echoes) else (records(0, POOL), records(0, TRANSITION))
+    most_requests = 2 * sms * schedulers * int(chip.window) + ECHO_ROOM * len(echoes)
 
     state = State(
         clock=records(1, CLOCK),
@@ -544,8 +575,10 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         requests=np.empty(most_requests, REQUEST).view(np.recarray),
         in_cycle=np.zeros(LONGEST_WINDOW, np.int64),
         order=np.empty(most_requests, np.int64),
+        tracks=records(warps if len(echoes) else 0, SEQUENCE),
         echoes=echoes,
-        noted=np.zeros(FEWEST_NOTED if len(echoes) else 1, NOTED).view(np.recarray),
+        pools=pools,
+        transitions=transitions,
         accesses=records(FEWEST_WAITING, ACCESS),
         arrivals=records(FEWEST_WAITING, ARRIVAL),
         free_accesses=np.arange(FEWEST_WAITING, dtype=np.int32),
@@ -563,7 +596,8 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         changes=np.empty((changes, 3), np.int64),
     )
     state.calendar.first[:], state.calendar.last[:] = NOBODY, NOBODY
-    state.clock[0].next_arrival = FOREVER
+    state.clock[0].next_arrival, state.clock[0].next_echo = FOREVER, FOREVER
+    state.clock[0].pool_room = pool_room(machine)
     seats, records_of_sms, of_schedulers = np.asarray(state.seats), np.asarray(state.sms), np.asarray(state.schedulers)
     records_of_sms["index"] = np.arange(sms)
     records_of_sms["last_issue"] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, UNITS)
@@ -583,8 +617,9 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
 def enlarged(machine: Machine, state: State) -> State:
     """Returns a state with room for the requests of the window that ended last; it shares the other arrays with `state`."""
     clock = state.clock[0]
-    if len(state.echoes):
-        state = state._replace(noted=_more_notes(state))
+    if clock.requests == len(state.requests):
+        requests = np.concatenate([state.requests, np.empty_like(state.requests)]).view(np.recarray)
+        state = state._replace(requests=requests, order=np.empty(len(requests), np.int64))
     asked = machine.details.requests[state.requests.step[: clock.requests]].sum()
     size = len(state.arrivals)
     while size < clock.waiting + asked:
@@ -599,32 +634,36 @@ def enlarged(machine: Machine, state: State) -> State:
     )
 
 
-def _more_notes(state: State) -> Records:
-    """Returns the accesses of a slice that will be repeated, with room for those of the window that ended last."""
-    clock, last = state.clock[0], state.echoes[-1]
-    kept = np.arange(last.following, clock.noted)
-    size = len(state.noted)
-    while size < len(kept) + clock.requests:
-        size *= 2
-    noted = np.zeros(size, NOTED).view(np.recarray)
-    noted[kept % size] = state.noted[kept % len(state.noted)]
-    return noted
-
-
-def echoes_of(seed: int, sms: int, of_sms: int) -> Records:
-    """Returns the echoes that stand for the SMs of a chip that a slice does not simulate (docs/model.md, sections 5 and 6)."""
+def echoes_of(seed: int, count: int) -> Records:
+    """Returns the echoes that stand for the warps of SMs that a slice does not simulate (docs/model.md, sections 5 and 6)."""
     from warpsim.engine import rng
 
-    mix, advance, uniform = (getattr(function, "py_func", function) for function in (rng.mix, rng.advance, rng.uniform))
-    count = -(-(of_sms - sms) // sms)
-    echoes = np.zeros(count, ECHO).view(np.recarray)
+    mix = getattr(rng.mix, "py_func", rng.mix)
+    echoes = records(count, SEQUENCE)
     with np.errstate(over="ignore"):
-        for number, echo in enumerate(echoes):
-            stream = advance(mix(mix(np.uint64(seed)) + rng.GOLDEN * np.uint64(number)))
-            u = float(uniform(mix(stream)))
-            echo.lag, echo.stream = ECHO_SOONEST + math.floor(ECHO_SPREAD * (number + u) / count), stream
-            echo.share = min((of_sms - (number + 1) * sms) / sms, 1.0)
+        echoes["stream"] = mix(mix(np.uint64(seed)) + rng.GOLDEN * np.arange(count, dtype=np.uint64))
+    echoes["next_step"], echoes["due"] = NOBODY, FOREVER
     return echoes
+
+
+def pools_of(machine: Machine) -> tuple[Records, Records]:
+    """Returns the empty pools of the transitions from each step, and room for them (docs/model.md, section 5)."""
+    accesses, room = _accesses(machine), pool_room(machine)
+    pools = records(len(machine.program), POOL)
+    pools["begin"][accesses] = room * np.arange(len(accesses))
+    return pools, np.zeros(room * len(accesses), TRANSITION).view(np.recarray)
+
+
+def pool_room(machine: Machine) -> int:
+    """Returns for how many transitions from a step there is room."""
+    room = 1 << max(TRANSITIONS // max(len(_accesses(machine)), 1), 1).bit_length() - 1
+    return min(max(room, LEAST_TRANSITIONS), MOST_TRANSITIONS)
+
+
+def _accesses(machine: Machine) -> Array:
+    """Returns the steps that are loads or stores."""
+    kind = machine.program["kind"]
+    return np.flatnonzero((kind == Kind.LOAD) | (kind == Kind.STORE))
 
 
 def streams_of_schedulers(seed: int, count: int) -> list[int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass
 
 from warpsim import units
@@ -16,13 +16,13 @@ from warpsim.hardware.latency import load_distribution
 from warpsim.hardware.memory import Writes
 from warpsim.kernels import Access
 from warpsim.kernels.access import Transactions
+from warpsim.reference.echoes import Echoes, Made
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
 BINS = 4096  # a copy of `engine.state.BINS`, with which the reference machine shares nothing; a test asserts equality
 BUCKET_CYCLES = 512
 WINDOW_BUCKETS = 8
-ECHO_SOONEST, ECHO_SPREAD = 256, 2048
 LATEST = 1024  # requests of the data bus over which the share of stores is taken
 
 
@@ -115,6 +115,7 @@ class Flight:
         is_write: whether it is a store, or the echo of one.
         place: place of its instruction in the kernel.
         queued: cycles for which it waits in the queue of its unit.
+        late: cycles after its issue at which its requests arrive.
         unloaded: unloaded latency B in cycles.
         wait: largest of the delays and waits of its requests that are known, in cycles.
         unserved: requests that have not been served.
@@ -127,6 +128,7 @@ class Flight:
     is_write: bool = False
     place: str = ""
     queued: int = 0
+    late: float = 0.0
     unloaded: float = 0.0
     wait: float = 0.0
     unserved: int = 0
@@ -140,33 +142,36 @@ class Flight:
 
     def note_served(self, begins: float) -> None:
         """Records when the last service of one of its requests begins; with the last request, its return is known."""
-        self.wait = max(self.wait, begins - self.issue)
+        self.wait = max(self.wait, begins - self.issue - self.late)
         self.unserved -= 1
         if self.unserved == 0:
             self.returns = self.issue + self.queued + math.floor(self.unloaded + self.wait + 1 / 2)
 
 
-class Echo:
-    """An echo of a slice of `sms` SMs: it repeats what leaves the slice, `lag` cycles later (5).
+class Memory:
+    """The memory system of the chip, with the echoes of a slice of `sms` SMs (5).
 
-    Attributes:
-        lag: cycles between an access of the slice and its repetition.
-        share: probability with which an access is repeated.
-        stream: its random stream.
-        due: accesses to repeat, with the cycles of their issue in the slice, their levels, and whether they are stores.
+    Args:
+        gpu: the chip.
+        model: memory model.
+        sms: SMs of the slice; None: the whole chip.
+        seed: of the replicate.
+        warps: warp slots of an SM that are used.
+        iteration: cycles over which the first accesses of echoes are spread.
+        places: loads and stores of the program.
     """
 
-    def __init__(self, gpu: Gpu, sms: int, number: int, count: int, seed: int) -> None:
-        self.stream = Stream.of_echo(seed, number)
-        self.lag = ECHO_SOONEST + math.floor(ECHO_SPREAD * (number + self.stream.uniform()) / count)
-        self.share = min((gpu.sms - (number + 1) * sms) / sms, 1.0)
-        self.due: deque[tuple[int, str, Transactions, bool]] = deque()
-
-
-class Memory:
-    """The memory system of the chip, with the echoes of a slice of `sms` SMs (5)."""
-
-    def __init__(self, gpu: Gpu, model: str, sms: int | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        gpu: Gpu,
+        model: str,
+        sms: int | None = None,
+        seed: int = 0,
+        *,
+        warps: int = 1,
+        iteration: int = 0,
+        places: int = 1,
+    ) -> None:
         if model == "measured" and not gpu.memory.measured:
             raise ValueError(f"memory = 'measured': {gpu.name} has no measured distribution")
         self.model = model
@@ -177,8 +182,9 @@ class Memory:
         self.crossbar = Stage(queue.crossbar_servers, self.rate(queue.crossbar_gbs))
         self.dram = Stage(queue.dram_servers, self.rate(queue.dram_gbs))
         sms = gpu.sms if sms is None else sms
-        count = math.ceil((gpu.sms - sms) / sms)
-        self.echoes = [Echo(gpu, sms, number, count, seed) for number in range(count)]
+        slots = [(sm, slot) for sm in range(sms) for slot in range(warps)]
+        streams = [Stream.of_echo(seed, number) for number in range((gpu.sms - sms) * warps)]
+        self.echoes = Echoes(slots, streams, iteration, places)
         distribution = load_distribution(gpu.memory.distribution)
         self.unloaded = distribution.scaled(gpu.memory.queue_latency_cycles).quantile_table(0).tolist()
         self.loads_gbs = distribution.loads_gbs.tolist()
@@ -204,46 +210,48 @@ class Memory:
         *,
         queued: int = 0,
         place: str = "",
+        slot: tuple[int, int] | None = None,
     ) -> Flight:
         """Accepts a load or a store that issues in cycle `t`, and then waits in the queue of its unit for `queued` cycles.
 
-        Its return is known at once, or after `serve`.
+        `slot` is the SM and the warp slot that issue it, whose echoes follow it. Its return is known at once, or after `serve`.
         """
         u = stream.uniform()
         level = self.level(access, stream)
-        draws = [stream.draw() for _ in range(facts.requests)]
-
-        unloaded = self.unloaded_latency(t, u, level)
-        if op == "store" and self.facts.store_drain_cycles is not None:
-            unloaded = self.facts.store_drain_cycles
-        flight = Flight(t, op, op == "store", place, queued, unloaded, unserved=facts.requests, served=t)
-        if facts.requests > 1:
-            step = facts.requests - 1
-            delays = [
-                j * facts.extra / step * self.facts.transaction_latency_cycles for j in range(facts.requests)
-            ]
-            flight.wait = max(delays)
-        for draw in draws:
-            self.request(flight, t, level, draw, facts.bytes_per_request)
-        if level != "l1":
-            for echo in self.echoes:
-                echo.due.append((t, level, facts, flight.is_write))
-        self.moved_bytes = facts.requests * facts.bytes_per_request if level == "memory" else 0.0
-        self.buckets[t // BUCKET_CYCLES] += self.moved_bytes
+        made = Made(place, level, facts, op == "store")
+        flight = Flight(t, op, made.is_write, place, queued)
+        self.send(flight, made, u, [stream.draw() for _ in range(facts.requests)])
+        self.moved_bytes = self.bytes_of(made)
+        if level != "l1" and slot is not None:
+            self.echoes.note(slot, made, flight)
         return flight
 
     def repeat(self, t: int) -> None:
-        """Has the echoes repeat the accesses that are due in cycle `t`, after those of the slice."""
-        for echo in self.echoes:
-            while echo.due and echo.due[0][0] + echo.lag == t:
-                _, level, facts, is_write = echo.due.popleft()
-                if echo.share < 1 and echo.stream.uniform() >= echo.share:
-                    continue
-                flight = Flight(t, "echo", is_write, unserved=facts.requests)
-                for _ in range(facts.requests):
-                    self.request(flight, t + 1 / 2, level, echo.stream.draw(), facts.bytes_per_request)
-                if level == "memory":
-                    self.buckets[t // BUCKET_CYCLES] += facts.requests * facts.bytes_per_request
+        """Has the echoes make the accesses that are due in cycle `t`, after those of the slice."""
+        for echo, made in self.echoes.due(t):
+            flight = Flight(t, "echo", made.is_write, late=1 / 2)
+            u = echo.stream.uniform()
+            self.send(flight, made, u, [echo.stream.draw() for _ in range(made.facts.requests)])
+            echo.add(flight, made.place)
+            self.echoes.choose(echo, t)
+
+    def send(self, flight: Flight, made: Made, u: float, draws: list[int]) -> None:
+        """Sends the requests of an access to their servers; `u` decides on its unloaded latency."""
+        t, facts = flight.issue, made.facts
+        flight.unloaded, flight.unserved, flight.served = self.unloaded_latency(t, u, made.level), facts.requests, t
+        if made.is_write and self.facts.store_drain_cycles is not None:
+            flight.unloaded = self.facts.store_drain_cycles
+        if facts.requests > 1:
+            step = facts.requests - 1
+            flight.wait = max(j * facts.extra / step * self.facts.transaction_latency_cycles for j in range(facts.requests))
+        for draw in draws:
+            self.request(flight, t + flight.late, made.level, draw, facts.bytes_per_request)
+        self.buckets[t // BUCKET_CYCLES] += self.bytes_of(made)
+
+    @staticmethod
+    def bytes_of(made: Made) -> float:
+        """Returns the bytes of an access that DRAM moves."""
+        return made.facts.requests * made.facts.bytes_per_request if made.level == "memory" else 0.0
 
     @staticmethod
     def level(access: Access, stream: Stream) -> str:

@@ -16,7 +16,7 @@ from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
 from warpsim.kernels.costs import Costs, costs_on
 from warpsim.kernels.iteration import Iteration, iteration
-from warpsim.kernels.statements import Instruction, walk
+from warpsim.kernels.statements import MEMORY_OPS, Instruction, walk
 from warpsim.reference.fetch import addresses
 from warpsim.reference.memory import Flight, Memory
 from warpsim.reference.sm import POLICIES, Scheduler, Seat, Sm, Unit
@@ -129,7 +129,6 @@ class Machine:
         self.kernel = kernel
         self.launch = launch
         self.policy = POLICIES[policy]
-        self.memory = Memory(gpu, memory, sms, seed)
         self.seed = seed
         self.addresses = addresses(kernel)
         banks = gpu.core.register_banks if names_registers(kernel) else None
@@ -140,6 +139,11 @@ class Machine:
         self.window = window
         endless = self.blocks is None and window.start > 0
         self.phases = iteration(gpu, kernel, memory) if endless else None
+        self.memory = Memory(
+            gpu, memory, sms, seed, warps=launch.resident_blocks * launch.block_warps,
+            iteration=0 if self.phases is None else self.phases.cycles,
+            places=sum(isinstance(s, Instruction) and s.op in MEMORY_OPS for _, s in walk(kernel.body)),
+        )
         self.awaited: dict[Flight, tuple[Sm, Warp]] = {}  # accesses that have not been served, with the warps that wait for them
         self.known_costs: dict[str, Costs] = {}
         self.result = Result()
@@ -372,7 +376,8 @@ class Machine:
         access, load = costs.access, None
         if access is not None:
             flight = self.memory.access(
-                t, step.instruction.access, access, warp.stream, step.op, queued=wait, place=step.place
+                t, step.instruction.access, access, warp.stream, step.op,
+                queued=wait, place=step.place, slot=(sm.index, warp.slot),
             )
             sm.flights[step.op].append(flight)
             if t in self.window:

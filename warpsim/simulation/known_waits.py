@@ -122,7 +122,8 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     kind, op, delay = (program[name] for name in ("kind", "op", "delay"))
     instructions = kind < Kind.LOOP_BEGIN
     launch = max(int(chip["block_launch"]), 1)
-    window = max(1, min(LONGEST_WINDOW, launch, _least_latency(machine)))
+    echoes = int(chip["sms"] < chip["of_sms"])  # their requests arrive half a cycle later, and return as if they had not
+    window = max(1, min(LONGEST_WINDOW, launch, _least_latency(machine) - echoes))
     barriers = program["latency"][kind == Kind.BARRIER]
     chip["window"], chip["most_requests"] = window, machine.details["requests"].max()
     chip["span"] = min(window, max(int(barriers.min()), 1)) if len(barriers) else window

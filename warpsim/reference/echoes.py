@@ -1,0 +1,200 @@
+"""Echoes of a slice: warps that stand for those of the SMs that are not simulated.
+
+An echo makes accesses to memory and waits for them. What it executes between them is a sample from the slice. Numbers in
+parentheses are sections of docs/model.md.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from warpsim.kernels.access import Transactions
+
+if TYPE_CHECKING:
+    from warpsim.reference.memory import Flight, Stream
+
+AWAITED = 16  # latest accesses of a sequence for which the next one can have waited
+EPOCH = 256  # cycles
+MOST_TRANSITIONS, LEAST_TRANSITIONS, TRANSITIONS = 1 << 15, 1 << 8, 1 << 24  # room for an instruction; for all of them
+
+
+@dataclass(frozen=True)
+class Made:
+    """What an access asks for.
+
+    Attributes:
+        place: place of its instruction in the kernel.
+        level: level that serves it, `l2` or `memory`.
+        facts: its requests.
+        is_write: whether it is a store.
+    """
+
+    place: str
+    level: str
+    facts: Transactions
+    is_write: bool
+
+
+@dataclass(frozen=True)
+class Transition:
+    """How one access of a warp slot of the slice followed another.
+
+    Attributes:
+        cycle: cycle in which the second one issued.
+        made: the second one.
+        under_way: how many of the accesses before it, counted from the latest one, it did not wait for.
+        gap: cycles from what it waited for.
+    """
+
+    cycle: int
+    made: Made
+    under_way: int
+    gap: int
+
+
+class Sequence:
+    """The latest accesses of a warp slot or of an echo."""
+
+    def __init__(self) -> None:
+        self.flights: deque[Flight] = deque(maxlen=AWAITED)
+        self.place = ""
+
+    def add(self, flight: Flight, place: str) -> None:
+        self.flights.append(flight)
+        self.place = place
+
+    def returns(self, under_way: int) -> list[float]:
+        """Returns when the accesses but the `under_way` latest ones are back; infinite where not known."""
+        return [flight.returns for flight in self.flights][: max(len(self.flights) - under_way, 0)]
+
+
+class Track(Sequence):
+    """The latest accesses of a warp slot of the slice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.under_way = 0  # accesses for which the latest one did not wait
+
+    def observed(self, t: int) -> int:
+        """Returns how many accesses are under way in cycle `t`, from the first of them to the latest one."""
+        under_way = next(n for n in range(len(self.flights) + 1) if max(self.returns(n), default=0) <= t)
+        return min(under_way, AWAITED - 1)
+
+    def anchor(self, under_way: int, t: int) -> int:
+        """Returns in which cycle all is back for which an access in cycle `t` waited, or the one before issued."""
+        return int(max(self.flights[-1].issue, *(end for end in self.returns(under_way) if end <= t), 0))
+
+
+class Echo(Sequence):
+    """A warp that is not simulated.
+
+    Attributes:
+        stream: its random stream.
+        lag: cycles by which its first access is later than that of its warp slot of the slice.
+        following: how its next access follows; None if it has found no transition yet.
+        earliest: cycle before which its next access cannot issue.
+    """
+
+    def __init__(self, stream: Stream, iteration: int) -> None:
+        super().__init__()
+        self.stream = stream
+        self.lag = math.floor(self.stream.uniform() * iteration)
+        self.following: Transition | None = None
+        self.earliest = 0
+
+    def due(self) -> float:
+        """Returns the cycle of its next access; infinite if not known."""
+        if self.following is None:
+            return math.inf
+        anchor = max(self.flights[-1].issue, *self.returns(self.following.under_way), 0) if self.flights else 0
+        return max(self.earliest, anchor + self.following.gap)
+
+
+class Pools:
+    """The transitions of the slice, by the place of the first access."""
+
+    def __init__(self, places: int) -> None:
+        room = 1 << max(TRANSITIONS // max(places, 1), 1).bit_length() - 1
+        room = min(max(room, LEAST_TRANSITIONS), MOST_TRANSITIONS)
+        self.latest, self.of_epoch = room // 2, room * 5 // 32
+        self.transitions: defaultdict[str, list[Transition]] = defaultdict(list)
+        self.most: Counter[tuple[str, int]] = Counter()
+
+    def under_way(self, track: Track, t: int) -> int:
+        """Returns for how many accesses one that issues in cycle `t` does not wait: the most that were ever seen under way.
+
+        What a warp waits for is always back. What it does not wait for can be back as well.
+        """
+        context = track.place, track.under_way
+        self.most[context] = max(self.most[context], track.observed(t))
+        return self.most[context]
+
+    def record(self, place: str, transition: Transition) -> None:
+        pool = self.transitions[place]
+        begin = transition.cycle // EPOCH * EPOCH
+        if len(pool) - bisect.bisect_left(pool, begin, key=lambda known: known.cycle) < self.of_epoch:
+            pool.append(transition)
+
+    def choose(self, place: str, t: int, stream: Stream) -> Transition | None:
+        """Returns one of the latest transitions, of those that are known in cycle `t`; None if there is none."""
+        pool = self.transitions[place]
+        known = bisect.bisect_left(pool, (t // EPOCH - 1) * EPOCH, key=lambda transition: transition.cycle)
+        if known == 0:
+            return None
+        back = math.floor(stream.uniform() * min((known + 1) // 2, self.latest))
+        return pool[known - 1 - back]
+
+
+class Echoes:
+    """The echoes of a slice.
+
+    Args:
+        slots: its warp slots (SM, slot), in order.
+        streams: the random streams of the echoes.
+        iteration: cycles over which their first accesses are spread.
+        places: loads and stores of the program.
+    """
+
+    def __init__(self, slots: list[tuple[int, int]], streams: list[Stream], iteration: int, places: int) -> None:
+        self.tracks = {slot: Track() for slot in slots}
+        self.echoes = [Echo(stream, iteration) for stream in streams]
+        self.pools = Pools(places)
+
+    def of(self, slot: tuple[int, int]) -> list[Echo]:
+        """Returns the echoes of a warp slot."""
+        return self.echoes[list(self.tracks).index(slot) :: len(self.tracks)]
+
+    def note(self, slot: tuple[int, int], made: Made, flight: Flight) -> None:
+        """Notes an access of the slice that leaves its SM."""
+        track, t = self.tracks[slot], flight.issue
+        if track.flights:
+            under_way = self.pools.under_way(track, t)
+            self.pools.record(track.place, Transition(t, made, under_way, t - track.anchor(under_way, t)))
+            track.under_way = under_way
+        else:
+            for echo in self.of(slot):
+                echo.following, echo.earliest = Transition(t, made, 0, 0), t + echo.lag
+        track.add(flight, made.place)
+
+    def find_transitions(self, t: int) -> None:
+        """Has the echoes ask again that have found no transition, at the begin of an epoch."""
+        if t % EPOCH == 0:
+            for echo in self.echoes:
+                if echo.flights and echo.following is None:
+                    self.choose(echo, t)
+
+    def choose(self, echo: Echo, t: int) -> None:
+        echo.following, echo.earliest = self.pools.choose(echo.place, t, echo.stream), t
+
+    def due(self, t: int) -> Iterator[tuple[Echo, Made]]:
+        """Yields the echoes that make an access in cycle `t`, and the access."""
+        self.find_transitions(t)
+        for echo in self.echoes:
+            while echo.due() == t:
+                assert echo.following is not None
+                yield echo, echo.following.made
