@@ -12,6 +12,7 @@ from warpsim.engine.state import LONGEST_KNOWN_WAIT
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Instruction, Kernel
+from warpsim.simulation.policies import POLICIES
 
 SPANS = (LONGEST_KNOWN_WAIT, LONGEST_KNOWN_WAIT + 1, FARTHEST - 1, FARTHEST, FARTHEST + 1, 2 * FARTHEST, 3 * FARTHEST + 7)
 REGISTERS = ("r1", "r2", "r3")
@@ -68,7 +69,7 @@ def test_limits_of_loads_in_flight_far_ahead(span: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["g80", "gt200", "fermi", "kepler", "maxwell"])
-@pytest.mark.parametrize("policy", ["lrr", "gto", "oldest", "random"])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_an_sm_with_every_slot_taken(name: str, policy: str) -> None:
     """The last slot is the sign bit of a set of warps."""
     gpu = load_gpu(name)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 
 from tests.support.strategies import Case, cases, small_gpu
 from warpsim import kernels as k
@@ -20,9 +20,8 @@ from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop
 from warpsim.kernels.access import transactions
 from warpsim.reference.simulator import SLOTS, STATES, Result, simulate
-from warpsim.reference.sm import POLICIES
 from warpsim.results import schema
-from warpsim.simulation import point
+from warpsim.simulation.policies import POLICIES
 
 ALU = Instruction("alu", dst="r1", src=["r1"])
 LOAD = Instruction("load", dst="r1", src=["r1"])
@@ -52,10 +51,9 @@ def with_memory(gpu: Gpu, **changes: Any) -> Gpu:
     return gpu.model_copy(update={"memory": gpu.memory.model_copy(update=changes)})
 
 
-def test_names_are_those_of_results_and_points() -> None:
-    """The reference machine has copies, because it depends on neither."""
+def test_names_are_those_of_results() -> None:
+    """The reference machine has copies, because it does not depend on them."""
     assert (STATES, SLOTS) == (schema.STATES, schema.SLOTS)
-    assert tuple(POLICIES) == point.POLICIES
 
 
 class TestPublished:
@@ -87,7 +85,7 @@ class TestPublished:
 
     @pytest.mark.parametrize("alpha", [0, 0.5, 1, 4, 32])
     @pytest.mark.parametrize("warps", [1, 2, 4])
-    @pytest.mark.parametrize("scheduler", ["lrr", "gto", "oldest", "random"])
+    @pytest.mark.parametrize("scheduler", POLICIES)
     def test_throughput_where_warps_never_collide(self, alpha: float, warps: int, scheduler: str) -> None:
         gpu = small_gpu(sm={"schedulers": 4}, ops={"load": {"scope": "scheduler"}})
         adds, loads = Fraction(alpha).as_integer_ratio()
@@ -337,7 +335,7 @@ class TestRandomStreams:
         body = Loop(body=[Conditional(then=[ALU, LOAD], probability=0.3), ALU], trips=(1, 6))
         totals = {
             policy: run(small_gpu(), program(body), blocks=20, seats=4, scheduler=policy).instructions
-            for policy in ("lrr", "gto", "oldest", "random")
+            for policy in POLICIES
         }
         assert all(total == totals["lrr"] for total in totals.values())
         assert run(small_gpu(), program(body), blocks=20, seed=2).instructions != totals["lrr"]
@@ -404,7 +402,10 @@ class TestAccounting:
     @settings(max_examples=60, deadline=None, derandomize=True, database=None)
     @given(cases(barriers="even"))
     def test_identities(self, case: Case) -> None:
-        result = simulate(case.gpu, case.kernel, case.launch, **case.options)
+        try:
+            result = simulate(case.gpu, case.kernel, case.launch, **case.options, max_cycles=6000)
+        except RuntimeError:  # too long for this test
+            reject()
         cycles = result.end - case.options["warmup"]
         sms = case.options["sms"] or case.gpu.sms
         occupied = sum(warps * n for warps, n in result.occupancy_cycles.items())

@@ -9,6 +9,7 @@ import warpsim as ws
 from tests.support.whole_run import whole_run
 from warpsim.kernels import Conditional, Instruction, Kernel, Loop
 from warpsim.simulation.point import make_point, replicate_seed
+from warpsim.simulation.policies import POLICIES
 
 KEPLER = ws.load_gpu("kepler")
 SHORT = {"warmup": 1_000, "cycles": 4_000}
@@ -164,7 +165,7 @@ def test_points_are_checked_before_they_run() -> None:
 
 
 @pytest.mark.parametrize("memory", ["queue", "fixed", "measured"])
-@pytest.mark.parametrize("scheduler", ["lrr", "gto", "oldest", "random"])
+@pytest.mark.parametrize("scheduler", POLICIES)
 def test_the_reference_machine_gives_the_same_dataset(memory: str, scheduler: str) -> None:
     settings = {"scheduler": scheduler, "memory": memory, "sms": 1, "warmup": 300, "cycles": 900, "replicates": 2}
     for kernel in (ws.kernels.mix(8), ws.kernels.chain("load", pattern="stride", stride=3)):

@@ -18,6 +18,7 @@ from warpsim.results import schema
 from warpsim.simulation import encode as encoding
 from warpsim.simulation import point
 from warpsim.simulation.encode import encode, with_seed
+from warpsim.simulation.policies import POLICIES
 
 KEPLER = load_gpu("kepler")
 LAUNCH = Launch(blocks=7, block_warps=2, resident_blocks=3)
@@ -29,13 +30,13 @@ def encoded(**changes: Any) -> Machine:
 
 
 def test_names_are_those_of_points_and_results() -> None:
-    assert set(encoding._POLICIES) == set(point.POLICIES)
+    assert set(encoding._POLICIES) == set(POLICIES)
     assert set(encoding._MEMORY_MODELS) == set(point.MEMORY_MODELS)
     assert tuple(state.name.lower() for state in WarpState) == schema.STATES
     assert len(schema.STATES) == STATES
 
 
-@pytest.mark.parametrize("policy", point.POLICIES)
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("memory", point.MEMORY_MODELS)
 def test_policies_and_memory_models(policy: str, memory: str) -> None:
     chip = encoded(scheduler=policy, memory=memory).chip[0]

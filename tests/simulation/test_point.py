@@ -7,7 +7,8 @@ import inspect
 import pytest
 
 import warpsim as ws
-from warpsim.simulation.point import DEFAULTS, POLICIES, Point, make_point, replicate_seed
+from warpsim.simulation.point import DEFAULTS, Point, make_point, replicate_seed
+from warpsim.simulation.policies import GROUPED, POLICIES
 
 KEPLER = ws.load_gpu("kepler")
 MIX = ws.kernels.mix(8)
@@ -43,7 +44,7 @@ def test_parameters_are_part_of_the_identity(field: str, value: object) -> None:
 def test_policies_replicates_and_labels_are_not_part_of_the_identity() -> None:
     titled = KEPLER.model_copy(update={"title": "another title"})
     point: Point = make_point(KEPLER, MIX, warps=8)
-    for policy in POLICIES:
+    for policy in (*POLICIES, *GROUPED):
         assert make_point(titled, MIX, warps=8, scheduler=policy, replicates=7).streams() == point.streams()
 
 

@@ -16,7 +16,10 @@ from hypothesis import strategies as st
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Conditional, Cost, Instruction, Kernel, Loop
-from warpsim.simulation.point import POLICIES
+from warpsim.simulation.policies import POLICIES as NAMED
+
+POLICIES = (*NAMED, "two_level:2")
+_DRAWN = (*POLICIES, "two_level:1", "two_level:4")
 
 REGISTERS = ("r0", "r1", "r2", "r3")
 
@@ -398,7 +401,7 @@ def cases(
     end = {"warmup": 0, "cycles": None} if draw(st.integers(0, 3)) else {"warmup": 40, "cycles": 200}
     window = {"warmup": draw(st.sampled_from([0, 0, 1, 17, 90])), "cycles": draw(st.sampled_from([length, length // 7, 1]))}
     options = {
-        "scheduler": draw(st.sampled_from(POLICIES if random else POLICIES[:3])),
+        "scheduler": draw(st.sampled_from([name for name in _DRAWN if random or name != "random"])),
         "memory": memory,
         "seed": draw(st.integers(0, 2**64 - 1)),
         **(end if finite else window),

@@ -119,7 +119,8 @@ def add_run_options(
         integers: which of INTEGER_OPTIONS to add.
         texts: help of options whose default differs from that of `simulate`.
     """
-    from warpsim.simulation.point import DEFAULTS, MEMORY_MODELS, POLICIES
+    from warpsim.simulation.point import DEFAULTS, MEMORY_MODELS
+    from warpsim.simulation.policies import described
 
     helps = {
         "warps": "occupancy in warps per SM (default: as many as fit)",
@@ -133,7 +134,7 @@ def add_run_options(
     }
     for name in integers:
         parser.add_argument(f"--{name.replace('_', '-')}", type=whole_number, metavar="N", help=helps[name])
-    parser.add_argument("--scheduler", help=f"scheduling policy: {_words(POLICIES, DEFAULTS['scheduler'])}")
+    parser.add_argument("--scheduler", help=f"scheduling policy: {described(DEFAULTS['scheduler'])}")
     parser.add_argument("--memory", help=f"memory model: {_words(MEMORY_MODELS, DEFAULTS['memory'])}")
 
 

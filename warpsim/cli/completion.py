@@ -50,7 +50,8 @@ def _words() -> dict[str, list[str]]:
     from warpsim.cli.experiment import experiment_names
     from warpsim.hardware.gpu import list_gpus
     from warpsim.kernels import list_kernels
-    from warpsim.simulation.point import MEMORY_MODELS, POLICIES
+    from warpsim.simulation.point import MEMORY_MODELS
+    from warpsim.simulation.policies import POLICIES
     from warpsim.views.plots import KINDS
 
     return {

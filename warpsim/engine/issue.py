@@ -101,7 +101,7 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
     store(scheduler.ops, replaced(load(scheduler.ops), lane, np.int64(following.op)))
     store(scheduler.delays, replaced(load(scheduler.delays), lane, np.int64(following.own_delay)))
     store(scheduler.wakes, not_before(replaced(load(scheduler.wakes), lane, time), time_of(sm, cycle + busy)))
-    rank_after_issue(chip.policy, scheduler, lane)
+    rank_after_issue(machine, state, sm, s, scheduler, lane, cycle)
     if kind == _EXIT:
         end_greed(chip.policy, scheduler)
         return exit_warp(machine, state, sm, slot, warp, cycle, end)

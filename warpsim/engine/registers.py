@@ -6,7 +6,7 @@ from warpsim.engine.bits import at, cause_of, end_of, wait_until
 from warpsim.engine.jit import inline
 from warpsim.engine.state import FOREVER, UNKNOWN, Kind, Life, WarpState
 
-_DRAINING, _STORE = int(Life.DRAINING), int(Kind.STORE)
+_DRAINING, _LOAD, _STORE = int(Life.DRAINING), int(Kind.LOAD), int(Kind.STORE)
 _LONG, _DRAIN = int(WarpState.LONG_SCOREBOARD), int(WarpState.DRAIN)
 
 
@@ -38,6 +38,17 @@ def wait_of(machine, state, index, step, wait):
             wait = wait_until(ready, writer, machine.classes[at(op)].dependency)
         i += 1
     return wait
+
+
+@inline
+def waits_for_load(machine, state, index, step, cycle):
+    """Returns whether a step of a warp names a register that a load writes that returns after a cycle."""
+    ins = machine.program[at(step)]
+    waits = False
+    for i in range(ins.operands, ins.operands_end):
+        written = state.registers[at(index * machine.chip[0].registers + machine.operands[at(i)])]
+        waits |= end_of(written) > cycle and machine.program[at(cause_of(written))].kind == _LOAD
+    return waits
 
 
 @inline

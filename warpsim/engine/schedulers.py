@@ -1,7 +1,8 @@
 """Scheduling policies. docs/model.md, section 3.
 
 A policy is a rule for the ranks of a scheduler's warps: of the warps that can issue in a cycle the one with the lowest rank goes
-first. Only `random` draws instead.
+first. Only `random` draws instead. Ranks change where a warp issues, is launched, or leaves: a policy that needs to know more of
+the warps than their ranks has its state there, too, as `two_level` has.
 """
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from warpsim.engine.bits import at, first, rest, size
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
+    RANKS,
     filled,
     lanes_equal,
     load,
@@ -18,11 +20,20 @@ from warpsim.engine.lanes import (
     store,
     where_same,
 )
+from warpsim.engine.registers import waits_for_load
 from warpsim.engine.rng import advance, mix, uniform
-from warpsim.engine.state import Policy
+from warpsim.engine.state import MAX_WARPS, Life, Policy
 
 _LRR, _GTO, _OLDEST = int(Policy.LRR), int(Policy.GTO), int(Policy.OLDEST)
 _GTY, _GRR = int(Policy.GTY), int(Policy.GRR)
+_RANDOM, _TWO_LEVEL = int(Policy.RANDOM), int(Policy.TWO_LEVEL)
+_RUNNING, _AT_BARRIER = int(Life.RUNNING), int(Life.AT_BARRIER)
+
+
+@inline
+def ranks_alone_decide(policy):
+    """Returns whether the next ranks follow from the present ranks and ages, so that a scheduler can run ahead."""
+    return policy != _RANDOM and policy != _TWO_LEVEL
 
 
 @inline
@@ -59,12 +70,49 @@ def greedy_age(scheduler):
 
 
 @inline
-def rank_after_issue(policy, scheduler, lane):
-    """The warp in a lane has issued."""
+def rank_after_issue(machine, state, sm, s, scheduler, lane, cycle):
+    """The warp in a lane of scheduler s has issued at a cycle."""
+    policy = machine.chip[0].policy
+    if policy == _TWO_LEVEL:
+        rank_groups(machine, state, sm, s, scheduler, lane, cycle)
+        return
     ranks = load(scheduler.ranks)
     rank = filled(np.int64(scheduler.ranks[at(lane)]), ranks)
     store(scheduler.ranks, next_ranks(policy, load(scheduler.ages), ranks, greedy_age(scheduler), rank)[0])
     scheduler.greedy = 1
+
+
+@inline
+def rank_groups(machine, state, sm, s, scheduler, lane, cycle):
+    """The front passes the fetch groups that are stalled, up to that of the warp that issued, which is last of its group now.
+
+    A rank is the place of a warp in its group, and above it that of its group, counted from the front (Narasiman et al. 2011).
+    """
+    chip, ranks = machine.chip[0], scheduler.ranks
+    in_group = chip.group - 1
+    rank = np.int64(ranks[at(lane)])
+    group = rank & ~in_group
+    front = group
+    for other in range(len(ranks)):
+        of_other = np.int64(ranks[at(other)]) & ~in_group
+        if of_other < front and is_active(machine, state, sm, other * chip.schedulers + s, cycle):
+            front = of_other
+    for other in range(len(ranks)):
+        of_other = np.int64(ranks[at(other)])
+        place = (of_other - rank - 1 if of_other & ~in_group == group else of_other) & in_group
+        ranks[at(other)] = ((of_other & ~in_group) - front & RANKS) | place
+
+
+@inline
+def is_active(machine, state, sm, slot, cycle):
+    """Returns whether the warp in a slot can go on without a load that returns after a cycle."""
+    if slot >= machine.chip[0].seats * machine.chip[0].block_warps:
+        return False
+    index = sm.index * MAX_WARPS + slot
+    warp = state.warps[at(index)]
+    if (warp.life != _RUNNING and warp.life != _AT_BARRIER) or warp.start > cycle:
+        return False
+    return not waits_for_load(machine, state, index, np.int64(warp.step), cycle)
 
 
 @inline

@@ -20,6 +20,7 @@ class Policy(IntEnum):
     RANDOM = 3
     GTY = 4
     GRR = 5
+    TWO_LEVEL = 6
 
 
 class MemoryModel(IntEnum):
@@ -142,6 +143,7 @@ CHIP = np.dtype(
         ("banks", "i8"),  # register banks with a read port each, 1..MOST_BANKS; 0: reads never wait
         ("tick", "i8"),  # ticks per cycle, such that every interval is a whole number of them
         ("policy", "i8"),  # Policy
+        ("group", "i8"),  # warps of a fetch group of the policy `two_level`, a power of 2 up to MAX_WARPS
         # Blocks
         ("block_launch", "i8"),  # cycles from the retirement of a block to the start of the next one
         ("warp_launch", "i8"),  # cycles by which the warps of a block can issue one after another

@@ -34,7 +34,7 @@ from warpsim.engine.lanes import (
     time_of,
     where_equal,
 )
-from warpsim.engine.schedulers import drawn
+from warpsim.engine.schedulers import drawn, ranks_alone_decide
 from warpsim.engine.state import MAX_WARPS, NEVER, RANK_BITS, Policy
 from warpsim.engine.timetable import move_on, next_event
 from warpsim.engine.units import accepts, carry_over, precedence, refused_now, retry_cycle
@@ -91,7 +91,7 @@ def take_turns(machine, state, sm, until, end):
     first_warp = sm.index * MAX_WARPS
     everybody = below(schedulers)
     no_more = time_of(sm, until)
-    may_run = not at_random and not state.tally[0].tracing
+    may_run = ranks_alone_decide(chip.policy) and not state.tally[0].tracing
     turns = for_schedulers(np.int64(NEVER))
     resting, asking, contending, agreed, second = NONE, NONE, NONE, NONE, NONE
     while True:

@@ -19,7 +19,7 @@ from warpsim.kernels.iteration import Iteration, iteration
 from warpsim.kernels.statements import MEMORY_OPS, Instruction, walk
 from warpsim.reference.fetch import addresses
 from warpsim.reference.memory import Flight, Memory
-from warpsim.reference.sm import POLICIES, Scheduler, Seat, Sm, Unit
+from warpsim.reference.sm import Scheduler, Seat, Sm, Unit
 from warpsim.reference.warp import GAP, Step, Warp, Write
 
 # Copies of the names in `results.schema`, on which the reference machine does not depend. A test asserts that they are equal.
@@ -128,11 +128,10 @@ class Machine:
         self.gpu = gpu
         self.kernel = kernel
         self.launch = launch
-        self.policy = POLICIES[policy]
         self.seed = seed
         self.addresses = addresses(kernel)
         banks = gpu.core.register_banks if names_registers(kernel) else None
-        self.sms = [Sm(m, gpu, launch.resident_blocks, seed, len(self.addresses), banks) for m in range(sms)]
+        self.sms = [Sm(m, gpu, launch.resident_blocks, seed, len(self.addresses), banks, policy) for m in range(sms)]
         self.blocks = sms * launch.resident_blocks if launch.persistent else launch.blocks
         self.next_block = 0
         self.launched: list[tuple[Sm, Warp]] = []
@@ -287,7 +286,7 @@ class Machine:
                 turn.states[warp] = "dispatch_stall" if held else "not_selected"
             else:
                 turn.states[warp] = refusals[warp] or "not_selected"
-        turn.picked = self.policy(turn.scheduler, issuable) if issuable else None
+        turn.picked = turn.scheduler.policy.pick(issuable) if issuable else None
 
     def issue_picks(self, sm: Sm, turns: list[Turn], t: int) -> None:
         """Issues the picks of the schedulers of an SM, then the second instructions of pairs."""
@@ -299,6 +298,7 @@ class Machine:
                 turn.first = turn.picked.next
                 turn.slots = self.issue_step(sm, turn.scheduler, turn.picked, t)
                 turn.scheduler.last = turn.picked
+                turn.scheduler.policy.issued(turn.picked, turn.warps, t)
                 issued.append(turn)
             else:
                 self.pick(sm, turn, t)
@@ -488,7 +488,7 @@ def simulate(
         gpu: the chip.
         kernel: the program of every warp.
         launch: the launch, with a number in every field except `blocks` (None: an endless supply).
-        scheduler: scheduling policy.
+        scheduler: scheduling policy, one of `policies.POLICIES`; `two_level` may be followed by a colon and a size.
         memory: memory model.
         seed: 64-bit seed of the replicate.
         warmup: cycles before counting starts.

@@ -1,4 +1,4 @@
-"""SMs of the reference machine: execution units, warp schedulers, scheduling policies, and slots for thread blocks.
+"""SMs of the reference machine: execution units, warp schedulers, and slots for thread blocks.
 
 Numbers in parentheses are sections of docs/model.md.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -15,6 +14,7 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.operations import Unit as UnitFacts
 from warpsim.reference.fetch import FrontEnd
 from warpsim.reference.memory import Flight, Stream
+from warpsim.reference.policies import Policy, make_policy
 from warpsim.reference.ports import RegisterPorts
 from warpsim.reference.warp import Warp
 
@@ -50,59 +50,14 @@ class Unit:
 class Scheduler:
     """A warp scheduler. It has the warps in the slots w with w mod `schedulers` = its index (1)."""
 
-    def __init__(self, index: int, stream: Stream, banks: int | None, front_end: FrontEnd | None) -> None:
+    def __init__(self, index: int, policy: Policy, banks: int | None, front_end: FrontEnd | None) -> None:
         self.index = index
         self.front_end = front_end
         self.ports = None if banks is None else RegisterPorts(banks)
         self.ports_free = 0  # the cycle before which the register ports let it issue nothing
-        self.stream = stream  # used by the policy `random`
+        self.policy = policy
         self.next_issue = 0
         self.last: Warp | None = None  # the warp of its last issue
-
-
-def lrr(scheduler: Scheduler, warps: list[Warp]) -> Warp:
-    """Loose round robin: returns the issuable warp in the next slot after that of the last issue."""
-    pointer = -1 if scheduler.last is None else scheduler.last.slot
-    behind = [warp for warp in warps if warp.slot > pointer]
-    return (behind or warps)[0]
-
-
-def grr(scheduler: Scheduler, warps: list[Warp]) -> Warp:
-    """Greedy then round robin: returns the issuable warp in the slot of the last issue, or in the next one that has one."""
-    pointer = 0 if scheduler.last is None else scheduler.last.slot
-    from_there = [warp for warp in warps if warp.slot >= pointer]
-    return (from_there or warps)[0]
-
-
-def gto(scheduler: Scheduler, warps: list[Warp]) -> Warp:
-    """Greedy then oldest: returns the warp of the last issue if it is issuable, otherwise the oldest issuable warp."""
-    return scheduler.last if scheduler.last in warps else oldest(scheduler, warps)
-
-
-def gty(scheduler: Scheduler, warps: list[Warp]) -> Warp:
-    """Greedy then youngest: returns the warp of the last issue if it is issuable, otherwise the youngest issuable warp."""
-    return scheduler.last if scheduler.last in warps else max(warps, key=lambda warp: warp.number)
-
-
-def oldest(scheduler: Scheduler, warps: list[Warp]) -> Warp:
-    """Returns the issuable warp that was launched first."""
-    return min(warps, key=lambda warp: warp.number)
-
-
-def random(scheduler: Scheduler, warps: list[Warp]) -> Warp:
-    """Returns an issuable warp with equal probability; makes one draw from the stream of the scheduler (6)."""
-    return warps[math.floor(scheduler.stream.uniform() * len(warps))]
-
-
-# The names must be those of `simulation.point.POLICIES`; a test asserts it.
-POLICIES: dict[str, Callable[[Scheduler, list[Warp]], Warp]] = {
-    "lrr": lrr,
-    "gto": gto,
-    "oldest": oldest,
-    "random": random,
-    "gty": gty,
-    "grr": grr,
-}
 
 
 @dataclass
@@ -117,12 +72,14 @@ class Seat:
 class Sm:
     """A streaming multiprocessor: schedulers, units, and seats."""
 
-    def __init__(self, index: int, gpu: Gpu, seats: int, seed: int, instructions: int, banks: int | None) -> None:
+    def __init__(
+        self, index: int, gpu: Gpu, seats: int, seed: int, instructions: int, banks: int | None, policy: str
+    ) -> None:
         n, fetch = gpu.sm.schedulers, gpu.core.fetch
         front_ends = [None if fetch is None else FrontEnd(fetch, instructions) for _ in range(n)]
         self.index = index
-        streams = [Stream.of_scheduler(seed, index * n + s) for s in range(n)]
-        self.schedulers = [Scheduler(s, streams[s], banks, front_ends[s]) for s in range(n)]
+        policies = [make_policy(policy, n, Stream.of_scheduler(seed, index * n + s)) for s in range(n)]
+        self.schedulers = [Scheduler(s, policies[s], banks, front_ends[s]) for s in range(n)]
         self.units = {
             (gpu.unit_of(op), s): Unit(gpu.units.get(gpu.unit_of(op)))
             for op, facts in gpu.ops.items()

@@ -213,6 +213,12 @@ class Warp:
 
         return max(self.accesses, key=key)
 
+    def active(self, t: int) -> bool:
+        """Returns whether the warp can go on without a load that returns after cycle t, for the policy `two_level` (3)."""
+        named = (self.writes.get(register) for register in (*self.next.instruction.src, self.next.instruction.dst))
+        loads = [write.load for write in named if write is not None and write.load is not None]
+        return not self.exited and all(load.returns <= t for load in loads)
+
     def held(self, t: int) -> bool:
         """Returns whether a barrier holds the warp, up to and including the cycle of the last arrival (4, 7)."""
         return self.barrier is not None or t <= self.barrier_passed

@@ -24,6 +24,7 @@ from warpsim.results import provenance, schema
 from warpsim.simulation.counters import engine_counts, reference_counts, variables
 from warpsim.simulation.limits import MAX_CYCLES
 from warpsim.simulation.point import ARGUMENTS, Point, make_point, point_provenance, replicate_seed
+from warpsim.simulation.policies import lists_policies
 from warpsim.simulation.run import Bins, Capacity, run_machine
 from warpsim.simulation.trace import RunSize, Trace
 
@@ -47,6 +48,7 @@ Pause = Callable[[], None]
 _Result = TypeVar("_Result")
 
 
+@lists_policies
 def simulate(
     gpu: Gpu | str | os.PathLike[str],
     kernel: Kernel | str | os.PathLike[str],
@@ -77,7 +79,7 @@ def simulate(
         warps: occupancy, in warps per SM; left out: as many as fit.
         block_warps: warps of a thread block; left out: the smallest that divides `warps` within the chip's limit on blocks.
         launch: the launch in full, in place of `warps` and `block_warps`.
-        scheduler: scheduling policy: "lrr", "gto", "oldest" or "random" (docs/model.md, section 3).
+        scheduler: scheduling policy (docs/model.md, section 3): {policies}.
         memory: memory model: "queue", "fixed" or "measured" (section 5).
         replicates: number of independent repetitions. Each has its own seed, a hash of `seed`, of the parameters, and of the
             replicate's number. The policy does not enter the hash, so policies are compared with common random numbers.

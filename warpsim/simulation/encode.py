@@ -37,8 +37,9 @@ from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.kernels.steps import FlatProgram, flatten
 from warpsim.simulation.known_waits import precompute_lookahead, precompute_waits
 from warpsim.simulation.limits import ticks_per_cycle
+from warpsim.simulation.policies import group_of
 
-_POLICIES = {policy.name.lower(): policy for policy in Policy}  # a test asserts that the names are point.POLICIES
+_POLICIES = {policy.name.lower(): policy for policy in Policy}  # a test asserts that the names are policies.POLICIES
 _MEMORY_MODELS = {model.name.lower(): model for model in MemoryModel}  # and point.MEMORY_MODELS
 
 _KINDS = {"load": Kind.LOAD, "store": Kind.STORE, "barrier": Kind.BARRIER, "branch": Kind.BRANCH, "exit": Kind.EXIT}
@@ -65,7 +66,7 @@ def encode(
         gpu: the chip.
         kernel: the program of every warp.
         launch: the launch from `resolve_launch`.
-        scheduler: scheduling policy, one of `point.POLICIES`.
+        scheduler: scheduling policy, one of `policies.POLICIES`.
         memory: memory model, one of `point.MEMORY_MODELS`.
         sms: number of SMs of the slice (docs/model.md, section 1); None: the whole chip.
         phases: whether the warps of the deal are spread over an iteration (section 4), as in an endless run.
@@ -164,7 +165,8 @@ def _encode_chip(
     record["seats"], record["block_warps"] = launch.resident_blocks, launch.block_warps
     record["issue_width"], record["tick"] = gpu.issue.width, tick
     record["banks"] = gpu.core.register_banks or 0 if ports else 0
-    record["policy"], record["memory"] = _POLICIES[scheduler], _MEMORY_MODELS[memory]
+    policy, record["group"] = group_of(scheduler)
+    record["policy"], record["memory"] = _POLICIES[policy], _MEMORY_MODELS[memory]
     record["block_launch"], record["warp_launch"] = gpu.block_launch_cycles, gpu.warp_launch_cycles
     assert launch.resident_blocks is not None
     supply = simulated * launch.resident_blocks if launch.persistent else launch.blocks

@@ -22,10 +22,8 @@ from warpsim.kernels.program import barriers_not_reached_by_all
 from warpsim.results.provenance import dump, load, provenance, read_call
 from warpsim.simulation.identity import identity
 from warpsim.simulation.limits import MAX_CYCLES, MAX_REPLICATES, MAX_SEED, check_limits
+from warpsim.simulation.policies import as_policy
 from warpsim.simulation.trace import Trace
-
-POLICIES = ("lrr", "gto", "oldest", "random", "gty", "grr")
-"""Scheduling policies (docs/model.md, section 3)."""
 
 MEMORY_MODELS = ("queue", "fixed", "measured")
 """Memory models (docs/model.md, section 5)."""
@@ -39,7 +37,7 @@ class Point:
         gpu: the chip.
         kernel: the program of every warp.
         launch: the launch, every field resolved.
-        scheduler: the scheduling policy, one of POLICIES.
+        scheduler: the scheduling policy, one of `policies.POLICIES`.
         memory: the memory model, one of MEMORY_MODELS.
         replicates: number of independent repetitions.
         seed: root of all randomness.
@@ -109,7 +107,7 @@ def make_point(
         raise TypeError(f"{unknown[0]}: must be one of {', '.join(ARGUMENTS)}{did_you_mean(unknown[0], ARGUMENTS)}")
     point = Point(gpu, kernel, resolve_launch(gpu, kernel, warps, block_warps, launch), **settings)
     point = replace(
-        point, scheduler=choice("scheduler", point.scheduler, POLICIES), memory=choice("memory", point.memory, MEMORY_MODELS)
+        point, scheduler=as_policy(point.scheduler), memory=choice("memory", point.memory, MEMORY_MODELS)
     )
     if point.memory == "measured" and not gpu.memory.measured:
         raise InvalidPoint(f"memory = 'measured': latency quantiles were not measured on {gpu.name}; use 'queue' or 'fixed'")
