@@ -251,3 +251,22 @@ def test_the_command_says_who_writes(tmp_path, capsys):
     with writing_tiles(place_of(path)):
         assert cli.main(["sweep", file, str(path), "--extend"]) == 1
     assert f"out.zarr: is being written by process {os.getpid()} on" in capsys.readouterr().err
+
+
+def test_on_windows_no_process_is_signalled(monkeypatch):
+    """os.kill would end the process there."""
+    of_linux = Lease.of_this_process()
+    monkeypatch.setattr(lease.sys, "platform", "win32")
+    monkeypatch.setattr(os, "kill", lambda pid, number: pytest.fail("a process was signalled"))
+    own = Lease.of_this_process()
+    assert own.machine == ""
+    assert not own.stale and not of_linux.stale
+    assert replace(own, renewed=time.time() - lease.STALE_SECONDS - 1).stale
+
+
+def test_a_process_that_the_system_hides_runs(monkeypatch):
+    """With /proc mounted so that it hides the processes of other users."""
+    other = replace(Lease.of_this_process(), pid=1, started="at another time")
+    assert other.stale
+    monkeypatch.setattr(lease, "_start_of", lambda pid: "")
+    assert not other.stale

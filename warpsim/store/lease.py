@@ -15,6 +15,7 @@ import errno
 import json
 import os
 import socket
+import sys
 import threading
 import time
 import uuid
@@ -76,7 +77,7 @@ class Lease:
     def stale(self) -> bool:
         """Whether the process has ended, as far as this machine can tell, or the lease was not renewed for too long."""
         if self.machine and self.machine == _machine():
-            return not _runs(self.pid) or _start_of(self.pid) != self.started
+            return not _runs(self.pid) or _start_of(self.pid) not in ("", self.started)  # "": hidden by the system
         return time.time() - self.renewed > STALE_SECONDS
 
     def __str__(self) -> str:
@@ -220,7 +221,12 @@ def _renewed(place: Place, key: str) -> Iterator[None]:
 
 
 def _machine() -> str:
-    """Identifies the running system, and within it the numbering of processes; empty if the system does not tell."""
+    """Identifies the running system, and within it the numbering of processes; empty if the system does not tell.
+
+    On Windows it is empty, so that leases there become stale by time alone: nothing asks for a process by its number.
+    """
+    if sys.platform == "win32":
+        return ""
     try:
         return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
@@ -236,6 +242,7 @@ def _start_of(pid: int) -> str:
 
 
 def _runs(pid: int) -> bool:
+    """Returns whether a process of this machine runs. Not for Windows, where os.kill ends the process whatever the signal."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
