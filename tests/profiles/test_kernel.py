@@ -1,5 +1,7 @@
 """Launches become kernels: structure from counts, dependences from control fields, costs from counters."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.profiles.launches import TRIPS, WARPS, launch
@@ -57,6 +59,24 @@ def test_sectors_that_are_written_in_part_take_the_ports_of_l2_for_longer(profil
     assert whole[0] == pytest.approx(4 * of.port_bytes) and strided[0] == pytest.approx(64 * of.port_bytes)
     assert whole[0] * (1 - whole[1]) == pytest.approx(64)
     assert traffic(launch(written), profile.gpu).stored(4, 128) == (128.0, 0.5)
+
+
+def test_lines_hit_each_by_itself_unless_they_lie_side_by_side(profile):
+    hits = {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum": WARPS * TRIPS * 2}
+    of = traffic(launch(hits), profile.gpu)
+    assert of.loaded(4, 1, 128)[:2] == (0.5, 1.0) and of.loaded(16, 4, 512)[:2] == (0.5, 4.0)
+    hit, lines, _ = of.loaded(2, 2, 8)
+    assert hit == 0.25 and lines == pytest.approx(2 * 0.5 / 0.75)
+
+
+def test_accesses_that_are_counted_in_sum_have_their_mean(profile):
+    counts = "memory_l2_theoretical_sectors_global", "memory_l1_tag_requests_global"
+    one = launch({"l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": WARPS * TRIPS / 2})
+    without = (replace(code, counts={k: v for k, v in code.counts.items() if k not in counts}) for code in one.code)
+    one = replace(one, code=tuple(without))
+    assert traffic(one, profile.gpu).load_sectors == 8
+    assert instruction(profile_of(one), "LDG").cost.bytes_per_request == pytest.approx(128)
+    assert instruction(profile_of(one), "LDG").cost.requests == 2
 
 
 def test_an_l2_with_a_higher_clock_has_fewer_cycles_of_the_sms(profile):

@@ -23,7 +23,7 @@ from warpsim.profiles.code import machine_function
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.flows import Flows
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
-from warpsim.profiles.traffic import SECTOR_BYTES, traffic
+from warpsim.profiles.traffic import traffic
 
 L1_BYTES_PER_CYCLE = 128
 """Bytes that L1 or shared memory gives an SM in a cycle (CUDA C Programming Guide: 32 banks of 4 bytes)."""
@@ -162,6 +162,7 @@ class _Emitter:
         """Adds requests, bytes, hits and the time of the load-store unit."""
         times, of = max(1, counted.executed), self.traffic
         sectors = counted.counts.get("memory_l2_theoretical_sectors_global", 0.0) / times
+        sectors = sectors or (of.load_sectors if op == "load" else of.store_sectors)
         tags = counted.counts.get("memory_l1_tag_requests_global", 0.0) / times or sectors / 4
         width = (counted.counts.get("memory_access_size_type") or 32.0) / 8
         asked = width * counted.counts.get("thread_inst_executed_true", 32.0 * times) / times
@@ -170,13 +171,14 @@ class _Emitter:
             fields["access"] = Access(l1_hit=1.0 if op == "load" else 0.0, l2_hit=1.0)
             cost |= {"requests": 1, "bytes_per_request": 128.0, "interval_cycles": self._passes(asked / L1_BYTES_PER_CYCLE)}
             return
-        requests = max(1, round(tags))
+        lines = tags
         if op == "load":
-            fields["access"] = Access(l1_hit=of.l1_hit, l2_hit=of.load_l2_hit)
-            moved = max(0.5, sectors) * of.load_merged * SECTOR_BYTES * of.load_excess
+            hit, lines, moved = of.loaded(max(0.5, sectors), tags, asked)
+            fields["access"] = Access(l1_hit=hit, l2_hit=of.load_l2_hit)
         else:
             moved, hit = of.stored(max(0.5, sectors), asked)
             fields["access"] = Access(l2_hit=hit)
+        requests = max(1, round(lines))
         cost["requests"] = requests
         cost["bytes_per_request"] = round(moved / requests, 3)
         cost["interval_cycles"] = self._passes(max(tags, asked / L1_BYTES_PER_CYCLE))

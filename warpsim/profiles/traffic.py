@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from warpsim.hardware.gpu import Gpu
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
 
-SECTOR_BYTES = 32
+SECTOR_BYTES, LINE_BYTES = 32, 128
 
 _STORES = 4
 _MOST_EXCESS = 2.0
@@ -30,6 +30,8 @@ class Traffic:
         load_merged: sectors of loads that came from L2 over those that missed L1.
         store_merged: sectors of stores that came to L2 over those that the instructions asked for.
         port_bytes: bytes that L2 can give while it takes a sector in; a sector at least.
+        load_sectors: sectors of a load, on average, where the report does not count them by instruction; otherwise 0.
+        store_sectors: the same of a store.
     """
 
     l1_hit: float
@@ -40,6 +42,24 @@ class Traffic:
     load_merged: float
     store_merged: float
     port_bytes: float
+    load_sectors: float = 0.0
+    store_sectors: float = 0.0
+
+    def loaded(self, sectors: float, lines: float, asked: float) -> tuple[float, float, float]:
+        """Returns what a load moves: its probability to find all in L1, and otherwise the lines and bytes that it asks L2 for.
+
+        A load waits for all of its lines. Lines side by side, as many as its bytes need, hit or miss together, and beyond
+        that each by itself.
+
+        Args:
+            sectors: of an execution.
+            lines: over which they are spread.
+            asked: bytes that its threads read.
+        """
+        apart = max(1.0, lines / max(1.0, asked / LINE_BYTES))
+        hit = self.l1_hit**apart
+        missing = (1.0 - self.l1_hit) / (1.0 - hit) if hit < 1 else 1.0
+        return hit, missing * lines, missing * sectors * self.load_merged * SECTOR_BYTES * self.load_excess
 
     def stored(self, sectors: float, asked: float) -> tuple[float, float]:
         """Returns the bytes of a store as its time in L2 counts, and the probability with which DRAM does not see it.
@@ -71,6 +91,9 @@ def traffic(launch: ProfiledLaunch, gpu: Gpu) -> Traffic:
             stores += sectors
         else:
             loads += sectors
+    of_load = of_store = 0.0
+    if not loads and not stores:
+        (loads, of_load), (stores, of_store) = _counted_in_sum(launch, "ld"), _counted_in_sum(launch, "st")
     asked = launch.get("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum")
     hits = launch.get("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum")
     if asked and hits is not None:
@@ -100,12 +123,20 @@ def traffic(launch: ProfiledLaunch, gpu: Gpu) -> Traffic:
         load_merged=load_merged,
         store_merged=store_merged,
         port_bytes=max(SECTOR_BYTES, _port_bytes(launch, gpu)),
+        load_sectors=of_load,
+        store_sectors=of_store,
     )
 
 
 def _share_of(part: float | None, whole: float) -> float:
     """Returns the share of a part, at most 1; 1 where the part is not known."""
     return min(1.0, part / whole) if part is not None and part > 0 and whole else 1.0
+
+
+def _counted_in_sum(launch: ProfiledLaunch, kind: str) -> tuple[float, float]:
+    """Returns the sectors of all loads or stores, and those of one on average; zeros: the report does not tell."""
+    sectors, requests = (launch.get(f"l1tex__t_{what}_pipe_lsu_mem_global_op_{kind}.sum") for what in ("sectors", "requests"))
+    return (sectors, sectors / requests) if sectors and requests else (0.0, 0.0)
 
 
 def _port_bytes(launch: ProfiledLaunch, gpu: Gpu) -> float:
