@@ -111,9 +111,9 @@ def test_a_slice_has_the_whole_memory_and_echoes() -> None:
 def test_an_echo_makes_the_accesses_of_its_slot_and_waits_for_its_own() -> None:
     """1 of 2 SMs, with the bus busy for 50 cycles a request and loads of 40 cycles in an idle memory.
 
-    The slot loads at 0, at 60, 20 cycles after the first return, and at 600. The echo begins with the slot. Its first load
-    waits half a cycle less than 50 for the bus, and is back at 0 + 40 + 49.5, rounded. It knows of the slot's first transition
-    from cycle 512 on, the second epoch after 60, and of the other one after that. Its load of cycle 572 delays the last one.
+    The slot loads at 0, at 60, 20 cycles after the first return, and at 640. The first transition is known from cycle 512 on,
+    the second epoch after 60, and the other one later. The echo begins 512 cycles after the slot's second load. Its second load,
+    at 572 + 40 + 20, delays the slot's third one, by what remains of its time on the bus, 632.5 to 682.5.
     """
     gpu = small_gpu(sms=2, memory={"bandwidth_gbs": 128 / 50})
     memory, facts = Memory(gpu, "fixed", 1), transactions(Access(), gpu)
@@ -121,16 +121,16 @@ def test_an_echo_makes_the_accesses_of_its_slot_and_waits_for_its_own() -> None:
     (echo,) = memory.echoes.echoes
     latencies = []
     for t in range(1_000):
-        if t in (0, 60, 600):
+        if t in (0, 60, 640):
             latencies.append(memory.access(t, Access(), facts, Stream(7), place="a", slot=(0, 0)).latency)
         known = len(echo.flights)
         memory.repeat(t)
-        if len(echo.flights) > known and known < 3:
+        if len(echo.flights) > known and known < 2:
             latencies.append((t, echo.flights[-1].latency))
-    assert latencies == [40, (0, 90), 40 + 40, (512, 40), (512 + 40 + 20, 40), 40 + 23]
+    assert latencies == [40, 40, (60 + 512, 40), (572 + 40 + 20, 40), 40 + 43]
     first, second = memory.echoes.pools.transitions["a"]
     assert (first.cycle, first.under_way, first.gap) == (60, 0, 20)
-    assert (second.cycle, second.under_way, second.gap) == (600, 0, 600 - 140)
+    assert (second.cycle, second.under_way, second.gap) == (640, 0, 640 - 100)
 
 
 def test_what_was_seen_under_way_is_not_waited_for() -> None:

@@ -327,7 +327,7 @@ SEQUENCE = np.dtype(  # of the accesses of a warp slot of a slice, or of an echo
         ("under_way", "i4"),  # latest accesses for which the latest one did not wait; of an echo, for which the next one does not
         # Of an echo: how the next access follows
         ("next_step", "i4"),  # its step; negative: no transition has been found yet
-        ("in_l2", "i4"),  # 1 if it hits L2
+        ("in_l2", "i4"),  # 1 if it hits L2; of a warp slot: if its latest access did
         ("gap", "i8"),  # cycles from what it waits for
         ("earliest", "i8"),  # cycle before which it does not issue
         ("due", "i8"),  # cycle in which it issues, or in which the echo looks for a transition; FOREVER: not known

@@ -79,6 +79,7 @@ class Track(Sequence):
     def __init__(self) -> None:
         super().__init__()
         self.under_way = 0  # accesses for which the latest one did not wait
+        self.first: Made  # the first access
 
     def observed(self, t: int) -> int:
         """Returns how many accesses are under way in cycle `t`, from the first of them to the latest one."""
@@ -95,7 +96,7 @@ class Echo(Sequence):
 
     Attributes:
         stream: its random stream.
-        lag: cycles by which its first access is later than that of its warp slot of the slice.
+        lag: cycles by which its first access is later than the earliest one that an echo of its slot can make.
         following: how its next access follows; None if it has found no transition yet.
         earliest: cycle before which its next access cannot issue.
     """
@@ -173,12 +174,15 @@ class Echoes:
         """Notes an access of the slice that leaves its SM."""
         track, t = self.tracks[slot], flight.issue
         if track.flights:
+            if len(track.flights) == 1:
+                first = Transition(t, track.first, 0, 0)
+                for echo in self.of(slot):
+                    echo.following, echo.earliest = first, t + 2 * EPOCH + echo.lag
             under_way = self.pools.under_way(track, t)
             self.pools.record(track.place, Transition(t, made, under_way, t - track.anchor(under_way, t)))
             track.under_way = under_way
         else:
-            for echo in self.of(slot):
-                echo.following, echo.earliest = Transition(t, made, 0, 0), t + echo.lag
+            track.first = made
         track.add(flight, made.place)
 
     def find_transitions(self, t: int) -> None:
