@@ -209,3 +209,23 @@ LISTING_OF_PORTS = """\
 --:-:-:-:4 FADD R5, RZ, c[0x0][0x160]
 --:-:-:-:4 EXIT
 """
+
+
+def test_both_instructions_of_a_pair_of_maxwell_are_read():
+    text = """
+\t.target\tsm_52
+\t.section\t.text.k,"ax",@progbits
+k:
+.text.k:
+                                                                      /* 0x001ed800fe0207f2 */
+        /*0008*/         {         IADD R6.CC, R2, c[0x0][0x150] ;    /* 0x4c10800005470206 */
+        /*0010*/                   LDG.E R3, [R8]         }
+                                                                      /* 0xeed4200000070803 */
+        /*0018*/              @!P0 FADD R3, R3, R6 ;                  /* 0x001ed800fe0007e2 */
+"""
+    (one,) = parse_text(text)
+    assert [(line.address, line.text) for line in one.code] == [
+        (8, "IADD R6.CC, R2, c[0x0][0x150]"),
+        (16, "LDG.E R3, [R8]"),
+        (24, "@!P0 FADD R3, R3, R6"),
+    ]

@@ -117,7 +117,8 @@ def decode_control(high: int) -> Control:
 
 
 _INSTRUCTION = re.compile(
-    r"\s*/\*(?P<address>[0-9a-f]{4,16})\*/\s+(?P<guard>@!?U?P[T0-9]+\s+)?(?P<opcode>[A-Z][A-Za-z0-9_.]*)\s*(?P<rest>[^;]*?)\s*;"
+    r"\s*/\*(?P<address>[0-9a-f]{4,16})\*/\s+(?:\{\s+)?"  # a brace: the first of two instructions that Maxwell issues together
+    r"(?P<guard>@!?U?P[T0-9]+\s+)?(?P<opcode>[A-Z][A-Za-z0-9_.]*)\s*(?P<rest>[^;]*?)\s*(?:;|\}\s*$)"
     r"\s*(?:/\*\s*0x(?P<word>[0-9a-f]{16})\s*\*/)?"
 )
 _WORD = re.compile(r"\s*/\*\s*0x([0-9a-f]{16})\s*\*/\s*$")
