@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from warpsim.arguments import integer
-from warpsim.hardware.gpu import Gpu, as_gpu
+from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch, occupancy
 from warpsim.kernels.program import Kernel
-from warpsim.profiles.chip import chip_of, scaled, with_classes
-from warpsim.profiles.errors import ProfileError
+from warpsim.profiles.advice import BUDGET as ADVICE_BUDGET
+from warpsim.profiles.advice import REPLICATES, Advice, advise
+from warpsim.profiles.chip import chip_of
 from warpsim.profiles.kernel import to_kernel
 from warpsim.profiles.measured import Measurements, measurements, warps_of_block
 from warpsim.profiles.replay import BUDGET, Replay, replay
-from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch, read_launch
+from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch, Rule, read_launch
+from warpsim.profiles.whatif import changed
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Profile:
         gpu: the chip at its measured clocks.
         measured: what the profiler measured.
         code: the instructions with their counters.
+        dram_bytes: that the launch moves: those that were measured, unless hit rates are changed.
+        rules: what the profiler's own rules say.
         notes: what had to be assumed.
     """
 
@@ -39,6 +43,8 @@ class Profile:
     gpu: Gpu
     measured: Measurements
     code: tuple[ProfiledInstruction, ...]
+    dram_bytes: float
+    rules: tuple[Rule, ...]
     notes: tuple[str, ...]
 
     def replay(
@@ -67,36 +73,70 @@ class Profile:
         return replay(self, scheduler=scheduler, memory=memory, replicates=replicates, seed=seed, budget=budget, lines=lines)
 
     def what_if(
-        self, *, resident_blocks: int | None = None, latency: float = 1.0, bandwidth: float = 1.0, gpu: Gpu | str | None = None
+        self,
+        *,
+        resident_blocks: int | None = None,
+        block_threads: int | None = None,
+        latency: float = 1.0,
+        bandwidth: float = 1.0,
+        l1_hit: float | None = None,
+        l2_hit: float | None = None,
+        l1_size: float = 1.0,
+        gpu: Gpu | str | None = None,
     ) -> Profile:
-        """Returns the launch on a changed machine. What was measured stays, for comparison.
+        """Returns the launch with changes. What was measured stays, for comparison.
 
         Args:
             resident_blocks: blocks of an SM.
+            block_threads: threads of a block; the same warps are cut into other blocks, of which as many are resident as fit.
+                Shared memory is divided in proportion, and the program stays.
             latency: factor of the latency of DRAM.
             bandwidth: factor of the bandwidth of DRAM.
+            l1_hit: probability with which loads hit L1, in place of what was measured.
+            l2_hit: probability with which loads that missed L1 hit L2.
+            l1_size: factor of the size of L1. Its misses change by the square root, a rule of thumb for average programs
+                (Hartstein et al. 2006), since a profile holds no addresses.
             gpu: another chip for the same machine code, at its own clocks; hit rates stay those of the profiled one.
 
         Raises:
-            ProfileError: the chip has another machine code, or a factor is not above 0.
+            ProfileError: the chip has another machine code, or a value is not allowed.
             ValueError: the chip cannot hold as many blocks.
         """
-        chip = self.gpu if gpu is None else with_classes(as_gpu(gpu))
-        if chip.architecture != self.gpu.architecture:
-            raise ProfileError(
-                f"gpu = {chip.name!r}: must be a chip of {self.gpu.architecture}, whose machine code the profile holds; "
-                f"{chip.name} is of {chip.architecture}"
-            )
-        for name, factor in (("latency", latency), ("bandwidth", bandwidth)):
-            if not 0 < factor < 1000:
-                raise ProfileError(f"{name} = {factor}: must be a number above 0 and below 1000")
-        launch = self.launch
-        if resident_blocks is not None:
-            most = occupancy(chip, self.kernel, launch.block_warps).blocks
-            launch = Launch.model_validate(
-                launch.model_dump() | {"resident_blocks": integer("resident_blocks", resident_blocks, 1, most, of=chip.name)}
-            )
-        return replace(self, gpu=scaled(chip, latency, bandwidth), launch=launch)
+        return changed(
+            self,
+            resident_blocks=resident_blocks,
+            block_threads=block_threads,
+            latency=latency,
+            bandwidth=bandwidth,
+            l1_hit=l1_hit,
+            l2_hit=l2_hit,
+            l1_size=l1_size,
+            gpu=gpu,
+        )
+
+
+    def advise(
+        self,
+        *,
+        scheduler: str = "grr",
+        memory: str = "queue",
+        replicates: int = REPLICATES,
+        seed: int = 2016,
+        budget: int = ADVICE_BUDGET,
+    ) -> Advice:
+        """Returns what limits the launch, what the profiler's rules claim, and what the simulation says each change would gain.
+
+        Args:
+            scheduler: scheduling policy.
+            memory: memory model.
+            replicates: independent repetitions of each change.
+            seed: root of all randomness.
+            budget: warp instructions that a replicate simulates at most, roughly.
+
+        Raises:
+            ValueError: the chip cannot hold the launch, or an argument is not allowed.
+        """
+        return advise(self, scheduler=scheduler, memory=memory, replicates=replicates, seed=seed, budget=budget)
 
 
 def from_profile(path: str | os.PathLike[str], launch: int = 0) -> Profile:
@@ -124,7 +164,8 @@ def profile_of(one: ProfiledLaunch) -> Profile:
     made = to_kernel(one, gpu)
     measured = measurements(one)
     kernel, launch = _launch(one, gpu, made.kernel)
-    return Profile(one.report, one.number, kernel, launch, gpu, measured, one.code, (*of_chip, *made.notes))
+    notes = (*of_chip, *made.notes)
+    return Profile(one.report, one.number, kernel, launch, gpu, measured, one.code, measured.dram_bytes, one.rules, notes)
 
 
 def _launch(one: ProfiledLaunch, gpu: Gpu, kernel: Kernel) -> tuple[Kernel, Launch]:

@@ -1,8 +1,9 @@
 """The chip of a profiled launch: a file of params/gpus with the clocks that the profiler measured.
 
 L1 and L2 run with the SMs, so their latencies in cycles stay; the part of a latency that lies in DRAM is a time, and has more
-cycles at a higher clock. Where the clock of L2 is higher, what lies in L2 takes fewer cycles of the SMs. The bandwidth of the
-pins is that of the memory at its measured clock.
+cycles at a higher clock. Where the clock of L2 is higher, what lies in L2 takes fewer cycles of the SMs. The start of a block is
+a time, too: it takes a V100 256 ns (experiments/streams), and a T4 not more than that at 0.585 GHz, where it would be 313 of its
+cycles otherwise. The bandwidth of the pins is that of the memory at its measured clock.
 """
 
 from __future__ import annotations
@@ -84,9 +85,10 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     l2 = queue["crossbar_gbs"] * lead * clock / base.clock_ghz * (sms / base.sms if notes else 1.0)
     memory |= {"latency_cycles": latency, "pin_bandwidth_gbs": pins, "bandwidth_gbs": share * pins, "measured": False}
     memory["measured_latency_cycles"] = None
-    for table, key in ((memory, "l2_latency_cycles"), (memory, "store_drain_cycles"), (data, "block_launch_cycles")):
-        if table.get(key):
-            table[key] = max(1, round(table[key] * of_l2 / at_l2))
+    for key in ("l2_latency_cycles", "store_drain_cycles"):
+        if memory.get(key):
+            memory[key] = max(1, round(memory[key] * of_l2 / at_l2))
+    data["block_launch_cycles"] = max(1, round(base.block_launch_cycles * clock / base.clock_ghz))
     queue |= {"dram_gbs": queue["dram_gbs"] * ratio, "crossbar_gbs": l2, "latency_offset_cycles": 0.0}
     if notes:
         queue |= {key: max(1, round(queue[key] * ratio)) for key in ("dram_servers", "crossbar_servers")}

@@ -10,6 +10,8 @@ to the branches of these conditions and the rounding of trips. Barriers, which a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement, expected_ops, has_op, walk
 
@@ -104,3 +106,16 @@ def _scaled(statements: tuple[Statement, ...], factor: float) -> tuple[Statement
             beside.append(one)
     flush()
     return tuple(found)
+
+def executions(statements: tuple[Statement, ...], times: float) -> Iterator[tuple[Instruction, float]]:
+    """Yields the instructions of statements, with their expected executions by a warp."""
+    for one in statements:
+        if isinstance(one, Instruction):
+            yield one, times
+        elif isinstance(one, Loop):
+            yield from executions(one.body, times * sum(one.trip_range) / 2)
+        else:
+            yield one.branch, times
+            share = 0.5 if one.probability is None else one.probability
+            yield from executions(one.then, times * share)
+            yield from executions(one.orelse, times * (1 - share))

@@ -179,7 +179,7 @@ class _Emitter:
             moved, hit = of.stored(max(0.5, sectors), asked)
             fields["access"] = Access(l2_hit=hit)
         requests = max(1, round(lines))
-        cost["requests"] = requests
+        cost["requests"], cost["requested_bytes"] = requests, max(1, round(asked))
         cost["bytes_per_request"] = round(moved / requests, 3)
         cost["interval_cycles"] = self._passes(max(tags, asked / L1_BYTES_PER_CYCLE))
 

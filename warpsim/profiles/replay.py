@@ -68,7 +68,7 @@ class Replay:
         cycles: elapsed, with the constant cost of a launch.
         ipc: warp instructions per cycle and SM.
         warps: mean resident warps of an SM.
-        dram_gbs: DRAM bytes per second, in GB/s; the bytes are those of the profile.
+        dram_gbs: DRAM bytes per second, in GB/s; the bytes are those of `Profile.dram_bytes`.
         stalls: state -> warp cycles per issued instruction.
         lines: address of an instruction -> share of the warp cycles that belong to it; empty where they were not asked for.
         instructions: simulated over measured instructions of the whole launch.
@@ -293,7 +293,7 @@ def _result(profile: Profile, totals: Mapping[str, NDArray[np.float64]], words: 
         cycles=_estimate(cycles),
         ipc=_estimate(issued / cycles),
         warps=_estimate(totals["warp_cycles"].sum(axis=1) / totals["cycles"]),
-        dram_gbs=_estimate(measured.dram_bytes / cycles * clock),
+        dram_gbs=_estimate(profile.dram_bytes / cycles * clock),
         stalls=states,
         instructions=float(issued.mean() * profile.gpu.sms / measured.instructions),
         share=min(1.0, share),

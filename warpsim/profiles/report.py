@@ -8,6 +8,7 @@ walked first.
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,12 @@ from warpsim.profiles.errors import MissingReaderError, ProfileError
 _MAGIC = b"NVR\0"
 _ELF = b"\x7fELF\x02\x01\x01"
 _PAYLOAD_SIZE = 5
+
+_ERROR, _LOCAL = 4, 1
+"""Types of a rule's message and of its estimate (NVIDIA, Python Report Interface)."""
+
+_MARKS = (re.compile(r"@(?:section|source|table):[^:@]*:([^@]*)@"), re.compile(r"@url:([^:@]*):[^@]*@"))
+"""Marks for links in the message of a rule, of which the text is kept."""
 
 SECTIONS = (
     ("launch__", "LaunchStats"),
@@ -68,6 +75,25 @@ class ProfiledInstruction:
 
 
 @dataclass(frozen=True)
+class Rule:
+    """What a rule of the profiler says of a launch.
+
+    Attributes:
+        name: of the rule.
+        title: headline; may be empty.
+        message: in plain text.
+        speedup: share of the time that the rule estimates could be saved, from 0 to 1; None: it estimates nothing.
+        local: whether the estimate is for the part that the rule looks at, rather than for the launch.
+    """
+
+    name: str
+    title: str
+    message: str
+    speedup: float | None
+    local: bool
+
+
+@dataclass(frozen=True)
 class ProfiledLaunch:
     """One launch of a report.
 
@@ -80,6 +106,7 @@ class ProfiledLaunch:
         code: instructions in order of address.
         words: machine code of the function; None where the report does not hold it.
         base: program counter of the function's start.
+        rules: what the profiler's own rules say.
     """
 
     report: str
@@ -90,6 +117,7 @@ class ProfiledLaunch:
     code: tuple[ProfiledInstruction, ...]
     words: bytes | None
     base: int
+    rules: tuple[Rule, ...] = ()
 
     def need(self, metric: str) -> float:
         """Returns a metric.
@@ -300,7 +328,26 @@ def _launch(where: str, number: int, action: Any, cubins: list[Cubin]) -> Profil
         for pc in sorted(places)
         if executed
     )
-    return ProfiledLaunch(where, number, name, action.name(action.NameBase_DEMANGLED), metrics, code, words, base)
+    title, rules = action.name(action.NameBase_DEMANGLED), tuple(_rules(action))
+    return ProfiledLaunch(where, number, name, title, metrics, code, words, base, rules)
+
+
+def _rules(action: Any) -> Iterator[Rule]:
+    """Yields what the profiler's rules say, without their marks for links."""
+    for rule in action.rule_results_as_dicts():
+        message = rule.get("rule_message") or {}
+        text = str(message.get("message") or "").strip()
+        if not text or message.get("type") == _ERROR:
+            continue
+        estimate = rule.get("speedup_estimation") or {}
+        share = estimate.get("speedup")
+        yield Rule(
+            name=str(rule.get("name") or rule.get("rule_identifier") or ""),
+            title=str(message.get("title") or ""),
+            message=_MARKS[1].sub(r"\1", _MARKS[0].sub(r"\1", text)),
+            speedup=None if share is None else min(1.0, max(0.0, float(share) / 100)),
+            local=estimate.get("type") == _LOCAL,
+        )
 
 
 def _by_pc(action: Any, metric: str) -> dict[int, float]:

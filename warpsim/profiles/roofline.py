@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from warpsim.kernels.costs import costs_on
-from warpsim.kernels.statements import Instruction, Loop, Statement
-from warpsim.profiles.api import Profile
 from warpsim.profiles.chip import LAUNCH_MICROSECONDS
-from warpsim.profiles.endless import without_exits
+from warpsim.profiles.endless import executions, without_exits
 from warpsim.units import gbs_to_bytes_per_cycle
+
+if TYPE_CHECKING:
+    from warpsim.profiles.api import Profile
 
 
 def roofline(profile: Profile) -> dict[str, float]:
@@ -29,17 +30,3 @@ def roofline(profile: Profile) -> dict[str, float]:
     cycles = {name: warps * value for name, value in busy.items()}
     cycles["dram"] = profile.measured.dram_bytes / gbs_to_bytes_per_cycle(gpu.memory.bandwidth_gbs, gpu.clock_ghz)
     return {name: value + LAUNCH_MICROSECONDS * 1000 * gpu.clock_ghz for name, value in cycles.items()}
-
-
-def executions(statements: tuple[Statement, ...], times: float) -> Iterator[tuple[Instruction, float]]:
-    """Yields the instructions of statements, with their expected executions by a warp."""
-    for one in statements:
-        if isinstance(one, Instruction):
-            yield one, times
-        elif isinstance(one, Loop):
-            yield from executions(one.body, times * sum(one.trip_range) / 2)
-        else:
-            yield one.branch, times
-            share = 0.5 if one.probability is None else one.probability
-            yield from executions(one.then, times * share)
-            yield from executions(one.orelse, times * (1 - share))

@@ -1,0 +1,184 @@
+"""Advice on a profiled launch: what limits it, what the profiler's rules claim, and what the simulation says of each change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.residency import occupancy
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.statements import Instruction
+from warpsim.profiles.kernel import MEMORY_INTERVAL
+from warpsim.profiles.roofline import roofline
+from warpsim.profiles.traffic import LINE_BYTES
+from warpsim.profiles.whatif import edited
+
+if TYPE_CHECKING:
+    from warpsim.profiles.api import Profile
+    from warpsim.profiles.replay import Estimate, Replay
+    from warpsim.profiles.report import Rule
+
+BUDGET = 1_000_000
+"""Warp instructions that a replicate of a change simulates at most, roughly."""
+
+REPLICATES = 3
+
+_WORDS = ((".128", 4), (".64", 2))
+"""Width of an access in the text of its instruction -> passes of 128 bytes that a warp needs at least."""
+
+_HARDLY = 0.02
+"""A gain below this share of the time is called none."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What a change gains.
+
+    Attributes:
+        change: in words.
+        who: who can make it: "launch" (its configuration), "program", or "machine" (no user can, it shows what limits).
+        cycles: simulated, with the change.
+        speedup: simulated cycles as it is over those with the change.
+        half_width: half the width of the 95 % interval of `speedup`, of independent runs.
+    """
+
+    change: str
+    who: str
+    cycles: Estimate
+    speedup: float
+    half_width: float
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Advice on a launch.
+
+    Attributes:
+        bounds: resource -> its share of the measured cycles, the busiest first; 1: nothing else can matter.
+        states: state -> share of the measured warp cycles, the largest first.
+        limit: what limits the launch, in a sentence.
+        rules: what the profiler's rules claim, the largest estimate first.
+        base: the launch as it is, simulated as the changes are.
+        gains: of each change, the largest first.
+    """
+
+    bounds: dict[str, float]
+    states: dict[str, float]
+    limit: str
+    rules: tuple[Rule, ...]
+    base: Replay
+    gains: tuple[Gain, ...]
+
+
+def advise(
+    profile: Profile,
+    *,
+    scheduler: str = "grr",
+    memory: str = "queue",
+    replicates: int = REPLICATES,
+    seed: int = 2016,
+    budget: int = BUDGET,
+) -> Advice:
+    """Simulates a launch as it is and with each of several changes.
+
+    Raises:
+        ValueError: an argument is not allowed, or the chip cannot hold the launch.
+    """
+    settings = {"memory": memory, "replicates": replicates, "seed": seed, "budget": budget}
+    base = profile.replay(scheduler=scheduler, **settings)  # type: ignore[arg-type]
+    gains = []
+    for words, who, changed, policy in _changes(profile, scheduler):
+        one = changed.replay(scheduler=policy, **settings)  # type: ignore[arg-type]
+        ratio = base.cycles.mean / one.cycles.mean
+        spread = math.hypot(base.cycles.half_width / base.cycles.mean, one.cycles.half_width / one.cycles.mean)
+        gains.append(Gain(words, who, one.cycles, ratio, ratio * spread))
+    gains.sort(key=lambda one: -one.speedup)
+    cycles = profile.measured.cycles
+    bounds = {name: value / cycles for name, value in sorted(roofline(profile).items(), key=lambda one: -one[1])}
+    states = dict(sorted((profile.measured.shares or base.shares).items(), key=lambda one: -one[1]))
+    rules = tuple(sorted(profile.rules, key=lambda one: -(one.speedup or 0.0)))
+    return Advice(bounds, states, _limit(bounds, states, gains), rules, base, tuple(gains))
+
+
+def _limit(bounds: dict[str, float], states: dict[str, float], gains: list[Gain]) -> str:
+    """Returns what limits a launch: its busiest resource, its longest wait, and what of the machine would help most."""
+    name, share = next(iter(bounds.items()))
+    busy = f"The busiest resource is {name}, which is needed for {100 * share:.0f} % of the measured cycles"
+    waits = [f"{state} {100 * part:.0f} %" for state, part in states.items() if state != "selected"][:2]
+    stalls = f"warps wait mostly in {' and '.join(waits)}" if waits else "stall reasons were not collected"
+    of_machine = [one for one in gains if one.who == "machine" and one.speedup > 1 + _HARDLY]
+    helps = f"of the machine, {of_machine[0].change} would help most" if of_machine else "no change of the memory would help"
+    return f"{busy}; {stalls}; {helps}."
+
+
+def _changes(profile: Profile, scheduler: str) -> Iterator[tuple[str, str, Profile, str]]:
+    """Yields changes of a launch: words, who can make it, the changed launch and its policy."""
+    launch, kernel, gpu = profile.launch, profile.kernel, profile.gpu
+    held, threads = launch.resident_blocks or 1, launch.block_warps * 32
+    seats = min(gpu.sm.max_blocks, gpu.sm.max_warps // launch.block_warps)
+    if held < seats:
+        free = kernel.model_copy(update={"registers_per_thread": 1, "shared_bytes_per_block": 0})
+        most = min(seats, 2 * held, occupancy(gpu, free, launch.block_warps).blocks)
+        more = launch.model_copy(update={"resident_blocks": most})
+        words = f"{most} resident blocks in place of {held} (fewer registers or less shared memory)"
+        yield words, "program", replace(profile, kernel=free, launch=more), scheduler
+    if held > 1:
+        yield f"{held // 2} resident blocks in place of {held}", "launch", profile.what_if(resident_blocks=held // 2), scheduler
+    sizes = [threads // 2] if launch.block_warps % 2 == 0 else []
+    for other in (*sizes, threads * 2):
+        try:
+            cut = profile.what_if(block_threads=other)
+        except ValueError:  # no such block fits
+            continue
+        yield f"blocks of {other} threads in place of {threads}", "launch", cut, scheduler
+    for words, changed in (
+        ("shared memory without bank conflicts", _without_conflicts(kernel, gpu)),
+        ("loads and stores in as few lines as their bytes need", _coalesced(kernel, gpu)),
+    ):
+        if changed != kernel:
+            yield words, "program", replace(profile, kernel=changed), scheduler
+    yield "all loads hit L1", "machine", profile.what_if(l1_hit=1.0), scheduler
+    yield "all loads hit L2", "machine", profile.what_if(l2_hit=1.0), scheduler
+    yield "half the latency of DRAM", "machine", profile.what_if(latency=0.5), scheduler
+    yield "DRAM of twice the bandwidth", "machine", profile.what_if(bandwidth=2.0), scheduler
+    for policy in ("lrr", "gto", "gty", "grr"):
+        if policy != scheduler:
+            yield f"scheduling policy {policy} in place of {scheduler}", "machine", profile, policy
+
+
+def _without_conflicts(kernel: Kernel, gpu: Gpu) -> Kernel:
+    """Returns a kernel whose accesses to shared memory take as few passes as their bytes need."""
+
+    def edit(one: Instruction) -> Instruction:
+        words = next((number for mark, number in _WORDS if mark in one.comment), 1)
+        return one if one.op != "smem" else _at_most(one, words * gpu.core.pass_cycles, {})
+
+    return edited(kernel, edit)
+
+
+def _coalesced(kernel: Kernel, gpu: Gpu) -> Kernel:
+    """Returns a kernel whose loads and stores move the bytes that their threads ask for, in as few lines as these need."""
+
+    def edit(one: Instruction) -> Instruction:
+        cost = one.cost
+        if one.op not in ("load", "store") or cost is None or not cost.requests or not cost.bytes_per_request:
+            return one
+        lines = max(1, math.ceil((cost.requested_bytes or LINE_BYTES) / LINE_BYTES))
+        if lines >= cost.requests:
+            return one
+        bytes_of = min(cost.requests * cost.bytes_per_request, float(lines * LINE_BYTES))
+        return _at_most(one, lines * gpu.core.pass_cycles, {"requests": lines, "bytes_per_request": bytes_of / lines})
+
+    return edited(kernel, edit)
+
+
+def _at_most(one: Instruction, cycles: int, fields: dict[str, object]) -> Instruction:
+    """Returns an instruction that occupies its unit for some cycles at most, or the least that the unit allows."""
+    if one.cost is None or one.cost.interval_cycles is None:
+        return one
+    time = min(one.cost.interval_cycles, Fraction(max(MEMORY_INTERVAL, cycles)))
+    return one.model_copy(update={"cost": one.cost.model_copy(update={"interval_cycles": time, **fields})})

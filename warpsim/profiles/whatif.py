@@ -1,0 +1,137 @@
+"""A profiled launch on a changed machine, or cut into other blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from warpsim.arguments import integer
+from warpsim.hardware.gpu import Gpu, as_gpu
+from warpsim.hardware.residency import Launch, occupancy
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.statements import Instruction, Loop, Statement
+from warpsim.profiles.chip import scaled, with_classes
+from warpsim.profiles.endless import executions, without_exits
+from warpsim.profiles.errors import ProfileError
+from warpsim.units import WARP_LANES
+
+if TYPE_CHECKING:
+    from warpsim.profiles.api import Profile
+
+_MOST_FACTOR = 1000
+
+
+def changed(
+    profile: Profile,
+    *,
+    resident_blocks: int | None,
+    block_threads: int | None,
+    latency: float,
+    bandwidth: float,
+    l1_hit: float | None,
+    l2_hit: float | None,
+    l1_size: float,
+    gpu: Gpu | str | None,
+) -> Profile:
+    """Returns a launch with changes; `Profile.what_if` describes them.
+
+    Raises:
+        ProfileError: the chip has another machine code, or a value is not allowed.
+        ValueError: the chip cannot hold as many blocks.
+    """
+    chip = _other_chip(profile, gpu)
+    for name, factor in (("latency", latency), ("bandwidth", bandwidth), ("l1_size", l1_size)):
+        if not 0 < factor < _MOST_FACTOR:
+            raise ProfileError(f"{name} = {factor}: must be a number above 0 and below {_MOST_FACTOR}")
+    for name, share in (("l1_hit", l1_hit), ("l2_hit", l2_hit)):
+        if share is not None and not 0 <= share <= 1:
+            raise ProfileError(f"{name} = {share}: must be a probability from 0 to 1")
+    kernel = _with_caches(profile.kernel, l1_hit, l2_hit, l1_size)
+    launch = profile.launch
+    if block_threads is not None:
+        kernel, launch = _in_blocks(chip, kernel, launch, block_threads)
+    if resident_blocks is not None:
+        most = occupancy(chip, kernel, launch.block_warps).blocks
+        launch = _with(launch, resident_blocks=integer("resident_blocks", resident_blocks, 1, most, of=chip.name))
+    before, after = (dram_bytes(one) for one in (profile.kernel, kernel))
+    moved = profile.dram_bytes * (after / before if before else 1.0)
+    return replace(profile, gpu=scaled(chip, latency, bandwidth), kernel=kernel, launch=launch, dram_bytes=moved)
+
+
+def _other_chip(profile: Profile, gpu: Gpu | str | None) -> Gpu:
+    if gpu is None:
+        return profile.gpu
+    chip = with_classes(as_gpu(gpu))
+    if chip.architecture != profile.gpu.architecture:
+        raise ProfileError(
+            f"gpu = {chip.name!r}: must be a chip of {profile.gpu.architecture}, whose machine code the profile holds; "
+            f"{chip.name} is of {chip.architecture}"
+        )
+    return chip
+
+
+def _with(launch: Launch, **fields: int) -> Launch:
+    return Launch.model_validate(launch.model_dump() | fields)
+
+
+def _in_blocks(gpu: Gpu, kernel: Kernel, launch: Launch, threads: int) -> tuple[Kernel, Launch]:
+    """Returns the same warps in blocks of other size. Shared memory is divided in proportion, registers of a thread stay."""
+    most = gpu.sm.max_block_warps * WARP_LANES
+    warps = math.ceil(integer("block_threads", threads, 1, most, of=gpu.name) / WARP_LANES)
+    shared = math.ceil(kernel.shared_bytes_per_block * warps / launch.block_warps)
+    kernel = kernel.model_copy(update={"shared_bytes_per_block": shared})
+    held = occupancy(gpu, kernel, warps).blocks
+    if not held:
+        raise ProfileError(f"block_threads = {threads}: must be fewer: no such block fits on {gpu.name}")
+    before = occupancy(gpu, kernel, launch.block_warps).blocks
+    if launch.resident_blocks and before > launch.resident_blocks:  # held back by what the profiler knows and the kernel does not
+        held = max(1, min(held, launch.resident_blocks * launch.block_warps // warps))
+    blocks = math.ceil((launch.blocks or 1) * launch.block_warps / warps)
+    return kernel, _with(launch, blocks=blocks, block_warps=warps, resident_blocks=held)
+
+
+def _with_caches(kernel: Kernel, l1_hit: float | None, l2_hit: float | None, l1_size: float) -> Kernel:
+    """Returns the kernel with other hit probabilities of its loads from global memory.
+
+    Loads that always hit, from local memory, keep that. A larger L1 has fewer misses, by the square root of its size.
+    """
+
+    def edit(one: Instruction) -> Instruction:
+        access = one.access
+        if one.op != "load" or access is None or access.l1_hit == 1.0:
+            return one
+        own = access.l1_hit if l1_hit is None else l1_hit
+        of_l1 = max(0.0, 1.0 - (1.0 - own) / math.sqrt(l1_size))
+        hits = {"l1_hit": of_l1, "l2_hit": access.l2_hit if l2_hit is None else l2_hit}
+        return one.model_copy(update={"access": access.model_copy(update=hits)})
+
+    return kernel if l1_hit is None and l2_hit is None and l1_size == 1 else edited(kernel, edit)
+
+
+def edited(kernel: Kernel, edit: Callable[[Instruction], Instruction]) -> Kernel:
+    """Returns a kernel in which each instruction is replaced by what `edit` makes of it."""
+
+    def of(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        found: list[Statement] = []
+        for one in statements:
+            if isinstance(one, Instruction):
+                found.append(edit(one))
+            elif isinstance(one, Loop):
+                found.append(one.model_copy(update={"body": of(one.body)}))
+            else:
+                found.append(one.model_copy(update={"then": of(one.then), "orelse": of(one.orelse)}))
+        return tuple(found)
+
+    return kernel.model_copy(update={"body": of(kernel.body)})
+
+
+def dram_bytes(kernel: Kernel) -> float:
+    """Returns the bytes that a warp moves from and to DRAM, as its hit probabilities say."""
+    total = 0.0
+    for one, times in executions(without_exits(kernel.body), 1.0):
+        if isinstance(one, Instruction) and one.access is not None and one.cost is not None and one.cost.bytes_per_request:
+            missed = (1.0 - one.access.l1_hit) * (1.0 - one.access.l2_hit)
+            total += times * missed * (one.cost.requests or 0) * one.cost.bytes_per_request
+    return total
