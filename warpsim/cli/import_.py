@@ -1,15 +1,20 @@
-"""warpsim import: a kernel from CUDA source, a cubin or disassembly, as a kernel file."""
+"""warpsim import: a kernel from CUDA source, a cubin, disassembly or a trace, as a kernel file."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warpsim.cli.common import DONE, Commands, RequestError, WorkError, check_output, counted, key_values, new_command
 from warpsim.cli.output import add_json, print_json
+
+if TYPE_CHECKING:
+    from warpsim.frontends.sass import MachineFunction
+    from warpsim.kernels.program import Kernel
 
 _MAPPINGS = {
     "args": "an argument of the kernel, by name or number (repeatable)",
@@ -21,11 +26,11 @@ _MAPPINGS = {
 
 def add(commands: Commands) -> None:
     """Adds the command."""
-    new_command(commands, "import", _run, "import a kernel from CUDA source, a cubin or disassembly", _add_options)
+    new_command(commands, "import", _run, "import a kernel from CUDA source, a cubin, disassembly or a trace", _add_options)
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="a CUDA source (.cu), a cubin, or disassembly (.sass, .txt)")
+    parser.add_argument("file", type=Path, metavar="FILE", help="a CUDA source (.cu), cubin, disassembly or trace (.g, .traceg)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="KERNEL.toml", help="the kernel file")
     parser.add_argument("--arch", default="sm_80", help="architecture for which a source is compiled (default: %(default)s)")
     parser.add_argument("--function", metavar="NAME", help="the kernel (default: the only one)")
@@ -33,6 +38,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--launch", default="1024,256", metavar="GRID,BLOCK[,SHARED]",
         help="blocks, threads of a block and bytes of dynamic shared memory, such as 32x32,16x16 (default: %(default)s)",
     )  # fmt: skip
+    parser.add_argument("--kernel", metavar="N", help="of several traced launches: its number, or its kernel's name")
+    parser.add_argument("--binary", type=Path, metavar="FILE", help="of a trace: the cubin, source or disassembly of its code")
     for name, text in _MAPPINGS.items():
         parser.add_argument(f"--{name}", action="append", default=[], metavar="KEY=VALUE", help=text)
     parser.add_argument(
@@ -43,7 +50,6 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.frontends import api
     from warpsim.frontends.errors import CompileError, FrontEndError, MissingToolError
     from warpsim.frontends.sass import write_listing
     from warpsim.kernels.files import write_kernel
@@ -56,28 +62,67 @@ def _run(options: argparse.Namespace) -> int:
         given: dict[str, Any] = {name: key_values(f"--{name}", getattr(options, name)) for name in _MAPPINGS}
         with warnings.catch_warnings(record=True) as notes:
             warnings.simplefilter("always")
-            function, source = api.read_function(options.file, options.arch, options.function)
-            kernel = api.import_function(function, options.launch, source=source, caches=options.caches, **given)
-        launch = api.launch_of(options.launch)
+            imported = _from_trace(options, given) if _is_trace(options.file) else _from_code(options, given)
     except CompileError as error:
         raise WorkError(str(error)) from None
     except (FrontEndError, MissingToolError, ValueError) as error:
         raise RequestError(str(error)) from None
     for note in notes:
         print(f"warpsim: {note.message}", file=sys.stderr)
-    if options.listing is not None:
+    kernel = imported.kernel
+    if options.listing is not None and imported.function is not None:
         with atomic_write(options.listing) as path:
-            Path(path).write_text(write_listing(function), encoding="utf-8")
+            Path(path).write_text(write_listing(imported.function), encoding="utf-8")
     with atomic_write(options.output) as path:
         Path(path).write_text(write_kernel(kernel), encoding="utf-8")
     if options.json:
         print_json({
-            "output": options.output, "kernel": kernel.name, "arch": f"sm_{function.arch}", "instructions": len(function.code),
+            "output": options.output, "kernel": kernel.name, "arch": f"sm_{imported.arch}", "instructions": imported.instructions,
             "registers_per_thread": kernel.registers_per_thread, "shared_bytes_per_block": kernel.shared_bytes_per_block,
-            "blocks": launch.blocks,
+            "blocks": imported.blocks,
         })  # fmt: skip
         return DONE
-    where = f"{kernel.name}, sm_{function.arch}: {counted(len(function.code), 'instruction')}"
+    where = f"{kernel.name}, sm_{imported.arch}: {counted(imported.instructions, 'instruction')}"
     print(f"{where}, {kernel.registers_per_thread} registers, {kernel.shared_bytes_per_block} bytes of shared memory")
-    print(f"wrote {options.output}; to simulate its grid: --kernel {options.output} --blocks {launch.blocks}")
+    print(f"wrote {options.output}; to simulate its grid: --kernel {options.output} --blocks {imported.blocks}")
     return DONE
+
+
+@dataclass(frozen=True)
+class _Imported:
+    """A kernel, and what was read: the machine code if there is any, its number of instructions, and the blocks of the grid."""
+
+    kernel: Kernel
+    function: MachineFunction | None
+    arch: int
+    instructions: int
+    blocks: int
+
+
+def _is_trace(path: Path) -> bool:
+    return path.name.removesuffix(".xz").endswith((".g", ".traceg"))
+
+
+def _from_code(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
+    from warpsim.frontends import api
+
+    for name in ("kernel", "binary"):
+        if getattr(options, name) is not None:
+            raise RequestError(f"--{name}: must be left out, since {options.file} is no trace")
+    function, source = api.read_function(options.file, options.arch, options.function)
+    kernel = api.import_function(function, options.launch, source=source, caches=options.caches, **given)
+    blocks = api.launch_of(options.launch).blocks or 0
+    return _Imported(kernel, function, function.arch, len(function.code), blocks)
+
+
+def _from_trace(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
+    from warpsim.frontends import api
+    from warpsim.frontends.traces import compiled_trace
+
+    stated = [name for name, values in given.items() if values] + (["listing"] if options.listing is not None else [])
+    if stated:
+        raise RequestError(f"--{stated[0]}: must be left out, since a trace says what every warp executed")
+    found = api.find_trace(options.file, options.kernel)
+    kernel = api.from_trace(found, binary=options.binary, function=options.function, caches=options.caches)
+    head = api.trace_head(found)
+    return _Imported(kernel, None, head.arch, len(compiled_trace(found).instructions), head.geometry.blocks)

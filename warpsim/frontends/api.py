@@ -20,10 +20,16 @@ from warpsim.frontends.nvdisasm import disassemble
 from warpsim.frontends.nvrtc import compile_cuda
 from warpsim.frontends.parameters import names_in_source
 from warpsim.frontends.sass import MachineFunction, parse_text
+from warpsim.frontends.trace_file import Head, TraceReader, kernels_of, opened
+from warpsim.frontends.traced_kernel import traced_kernel
+from warpsim.frontends.traces import compiled_trace
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Access
+
+_MOST_NAMED = 1000
+"""Launches of a list whose names are looked at."""
 
 Arguments = Mapping[Key, float] | Sequence[float | None]
 
@@ -196,6 +202,63 @@ def from_triton(
     named = [replace(one, name=name) for one, name in zip(found.parameters, names, strict=False)]
     found = replace(found, parameters=(*named, *found.parameters[len(named) :]))
     return import_function(found, (grid, 32 * num_warps, shared), args, trips, probabilities, patterns, caches)
+
+
+def from_trace(
+    path: str | os.PathLike[str],
+    kernel: int | str | None = None,
+    *,
+    binary: str | os.PathLike[str] | None = None,
+    function: str | None = None,
+    caches: Gpu | str | None = None,
+) -> Kernel:
+    """Imports a launch from its trace, as NVBit writes it with Accel-Sim's tracer: every warp executes what it executed there.
+
+    Args:
+        path: a list of traces (kernelslist.g), or a trace (.traceg), which xz may have packed.
+        kernel: of a list with several traces, the number of the launch, from 1, or the name of its kernel, if launched once.
+        binary: the cubin, CUDA source or disassembly of the traced code. Its control fields say what waits for what; without it,
+            the registers and the chip's latencies do.
+        function: the kernel in the binary; None: that which the trace names.
+        caches: as in `from_cuda`.
+
+    Warns:
+        AssumptionWarning: what had to be assumed.
+
+    Raises:
+        MissingToolError: the binary needs NVRTC or nvdisasm, which are not installed.
+        FrontEndError: a file cannot be read or is damaged, there is no such launch or function, or trace and binary differ.
+    """
+    chosen = find_trace(Path(path), kernel)
+    trace = compiled_trace(chosen)
+    code = None
+    if binary is not None:
+        code, _ = read_function(binary, f"sm_{trace.head.arch}", function or trace.head.name)
+    return traced_kernel(trace, code, caches, name=_kernel_name(trace.head.name))
+
+
+def find_trace(path: Path, kernel: int | str | None) -> Path:
+    """Returns the trace of a launch; the arguments are those of `from_trace`."""
+    traces = kernels_of(path)
+    if kernel is None and len(traces) == 1:
+        return traces[0]
+    if isinstance(kernel, int) or (isinstance(kernel, str) and kernel.isdecimal()):
+        if 1 <= int(kernel) <= len(traces):
+            return traces[int(kernel) - 1]
+        raise FrontEndError(f"kernel = {kernel}: must be from 1 to {len(traces)}, the number of launches in {path}")
+    names = [trace_head(trace).name for trace in traces[:_MOST_NAMED]]
+    found = [number for number, name in enumerate(names) if kernel in (name, plain_name(name))]
+    if len(found) == 1:
+        return traces[found[0]]
+    there = ", ".join(f"{number} {plain_name(name)}" for number, name in enumerate(names, 1))
+    why = "several launches match" if found else "there are several launches" if kernel is None else "there is no such launch"
+    raise FrontEndError(f"kernel = {kernel!r}: {why}; name one by its number: {there}")
+
+
+def trace_head(path: Path) -> Head:
+    """Returns what a trace says of its launch."""
+    with opened(path) as file:
+        return TraceReader(path, file).head
 
 
 def launch_of(launch: Any) -> Launch:

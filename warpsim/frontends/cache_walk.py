@@ -57,6 +57,24 @@ def lines_of(addresses, shift, width, lines, masks):  # type: ignore[no-untyped-
 
 
 @numba.njit(cache=True)
+def compressed(addresses, widths):  # type: ignore[no-untyped-def]
+    """Returns the lines that accesses of warps touch, one access after another, their masks, and how many each access has."""
+    lines, masks = np.zeros(2 * LANES, np.int64), np.zeros(2 * LANES, np.int64)
+    counts = np.zeros(len(addresses), np.int64)
+    total = 0
+    for row in range(len(addresses)):
+        counts[row] = lines_of(addresses[row], 0, widths[row], lines, masks)
+        total += counts[row]
+    all_lines, all_masks = np.zeros(total, np.int64), np.zeros(total, np.int64)
+    at = 0
+    for row in range(len(addresses)):
+        count = lines_of(addresses[row], 0, widths[row], lines, masks)
+        all_lines[at : at + count], all_masks[at : at + count] = lines[:count], masks[:count]
+        at += count
+    return all_lines, all_masks, counts
+
+
+@numba.njit(cache=True)
 def sectors_in(mask):  # type: ignore[no-untyped-def]
     """Returns the number of sectors of a mask."""
     count = 0
@@ -67,14 +85,17 @@ def sectors_in(mask):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def walk(  # type: ignore[no-untyped-def]
-    addresses, place, kind, width, block_warps, group, index, step, settled, sms, resident, l1_sets, l2_sets, ways, counts
+    addresses, place, kind, width, block_warps, group, index, step, rows, first, warp_first,
+    settled, sms, resident, l1_sets, l2_sets, ways, counts,
 ):
     """Walks the accesses of blocks; the other arguments are those of `caches.hits`.
 
-    Adds to counts[instruction]: accesses; those that L1 serves in full; sectors that L1 misses; of the accesses that miss, those
-    that L2 serves in full; sectors that miss both.
+    The accesses are given by `addresses` (`caches.Accesses`), or by lines and masks in `rows`, which begin at `first` for each
+    access and at `warp_first` for each warp. Adds to counts[instruction]: accesses; those that L1 serves in full; sectors that
+    L1 misses; of the accesses that miss, those that L2 serves in full; sectors that miss both.
     """
-    calls, blocks = len(place), len(group)
+    listed = len(warp_first) > 1
+    calls, blocks = len(place), (len(warp_first) - 1) // block_warps if listed else len(group)
     seats = np.full((resident, sms), -1, np.int64)
     following = np.zeros(blocks * block_warps, np.int64)  # the next call of each warp
     l1_tags, l1_used = np.full((sms, l1_sets * ways), -1, np.int64), np.zeros((sms, l1_sets * ways), np.int64)
@@ -94,15 +115,24 @@ def walk(  # type: ignore[no-untyped-def]
                     continue
                 working = False
                 for in_block in range(block_warps):
-                    warp, lane = block * block_warps + in_block, (group[block] * block_warps + in_block) * LANES
+                    warp = block * block_warps + in_block
+                    lane = 0 if listed else (group[block] * block_warps + in_block) * LANES
                     call, count = following[warp], 0
-                    while call < calls and count == 0:
+                    if listed and warp_first[warp] + call < warp_first[warp + 1]:
+                        row = warp_first[warp] + call
+                        count = first[row + 1] - first[row]
+                        for k in range(count):
+                            lines[k], masks[k] = rows[0, first[row] + k], rows[1, first[row] + k]
+                        following[warp] = call + 1
+                        call = row + 1
+                    while not listed and call < calls and count == 0:
                         shift = 0
                         for d in range(3):
                             shift += step[call, d] * index[block, d]
                         count = lines_of(addresses[call, lane : lane + LANES], shift, width[call], lines, masks)
                         call += 1
-                    following[warp] = call
+                    if not listed:
+                        following[warp] = call
                     if count == 0:
                         continue
                     working = True
@@ -110,8 +140,8 @@ def walk(  # type: ignore[no-untyped-def]
                     for k in range(count):
                         missing = masks[k]
                         if what == _CACHED:
-                            first = hashed(lines[k], l1_sets) * ways
-                            way = place_of(l1_tags[sm], l1_used[sm], l1_bits[sm], first, ways, lines[k], now)
+                            begin = hashed(lines[k], l1_sets) * ways
+                            way = place_of(l1_tags[sm], l1_used[sm], l1_bits[sm], begin, ways, lines[k], now)
                             missing &= ~l1_bits[sm, way]
                             l1_bits[sm, way] |= missing
                         if missing:

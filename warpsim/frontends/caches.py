@@ -85,6 +85,28 @@ class Accesses:
     step: NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class ListedAccesses:
+    """The accesses of the warps of some blocks, warp after warp.
+
+    Attributes:
+        lines, masks: int64[n]: lines of 128 bytes, one access after another, and masks of their sectors.
+        first: int64[accesses + 1]: where each access begins in `lines`.
+        place: int64[accesses]: number of the instruction.
+        kind: int64[accesses]: CACHED, BYPASS_L1 or STORE.
+        warp_first: int64[warps + 1]: where the accesses of each warp begin.
+        block_warps: warps of a block.
+    """
+
+    lines: NDArray[np.int64]
+    masks: NDArray[np.int64]
+    first: NDArray[np.int64]
+    place: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    warp_first: NDArray[np.int64]
+    block_warps: int
+
+
 def caches_of(arch: int, resources: Resources, block_warps: int, gpu: Gpu | str | None = None) -> Caches | None:
     """Returns the caches of a launch; None where the architecture's are not known, or not even one block fits.
 
@@ -117,7 +139,7 @@ def _table() -> Mapping[str, Any]:
     return params.read_toml(params.params_dir() / "caches.toml")
 
 
-def hits(accesses: Accesses, caches: Caches, sms: int, blocks: int, settled: int = 0) -> dict[int, Hits]:
+def hits(accesses: Accesses | ListedAccesses, caches: Caches, sms: int, blocks: int, settled: int = 0) -> dict[int, Hits]:
     """Walks accesses through the caches; returns instruction -> hits.
 
     Args:
@@ -134,10 +156,15 @@ def hits(accesses: Accesses, caches: Caches, sms: int, blocks: int, settled: int
     counts = np.zeros((int(accesses.place.max(initial=-1)) + 1, _COLUMNS))
     from warpsim.frontends.cache_walk import walk  # numba takes a while to load
 
-    walk(
-        accesses.addresses, accesses.place, accesses.kind, accesses.width, accesses.block_warps,
-        accesses.group, accesses.index, accesses.step, settled, sms, caches.resident, l1_sets, l2_sets, caches.ways, counts,
-    )  # fmt: skip
+    none, no_rows = np.zeros(0, np.int64), np.zeros((2, 0), np.int64)
+    if isinstance(accesses, Accesses):
+        of_threads = accesses.addresses, accesses.place, accesses.kind, accesses.width, accesses.block_warps
+        given = *of_threads, accesses.group, accesses.index, accesses.step, no_rows, none, none
+    else:
+        nothing = np.zeros((0, 3), np.int64)
+        of_rows = no_rows, accesses.place, accesses.kind, none, accesses.block_warps, none, nothing, nothing
+        given = *of_rows, np.stack([accesses.lines, accesses.masks]), accesses.first, accesses.warp_first
+    walk(*given, settled, sms, caches.resident, l1_sets, l2_sets, caches.ways, counts)
     return {place: _summary(row) for place, row in enumerate(counts) if row[0] > 0}
 
 

@@ -20,7 +20,7 @@ from warpsim.frontends.accesses import SECTOR_BYTES, Addresses, Tally, Width, by
 from warpsim.frontends.caches import Hits, caches_of
 from warpsim.frontends.dependences import Waits, has_control_fields, waits_of
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
-from warpsim.frontends.evaluate import Evaluation, Evaluator
+from warpsim.frontends.evaluate import Evaluator
 from warpsim.frontends.flow import Flow, make_flow, place
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.keys import Key
@@ -65,7 +65,7 @@ class Choices:
 
 
 @dataclass(frozen=True)
-class _Resources:
+class Requirements:
     """What a kernel needs of an SM."""
 
     registers_per_thread: int
@@ -87,14 +87,14 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
     evaluation = Evaluator(flow, geometry, words, choices.trips, choices.probabilities).run()
     waits = waits_of(flow)
     shared = function.shared_bytes + geometry.dynamic_shared
-    resources = _Resources(min(255, max(1, function.registers)), shared)
+    resources = Requirements(min(255, max(1, function.registers)), shared)
     caches = None if choices.caches == "none" else caches_of(function.arch, resources, geometry.block_warps, choices.caches)
     known = (flow, geometry, words, choices.trips, choices.probabilities)
-    emitter = _Emitter(flow, waits, evaluation, choices.patterns, {} if caches is None else hits_of(*known, caches))
+    emitter = Emitter(flow, waits, evaluation.accesses, choices.patterns, {} if caches is None else hits_of(*known, caches))
     counted = (evaluation.counts, evaluation.entries, evaluation.weights, evaluation.warp_in_block)
     shape = Structure(flow, *counted, emitter.block, evaluation.stated)
     body = shape.body()
-    _warn(name, (*evaluation.notes, *shape.notes, *emitter.notes()))
+    warn(name, (*evaluation.notes, *shape.notes, *emitter.notes()))
     size = "x".join(str(n) for n in geometry.block if n > 1) or "1"
     return Kernel(
         name=name,
@@ -108,7 +108,8 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
     )
 
 
-def _warn(name: str, notes: tuple[str, ...]) -> None:
+def warn(name: str, notes: tuple[str, ...]) -> None:
+    """Warns of what had to be assumed."""
     for note in dict.fromkeys(notes):
         warnings.warn(f"{name}: {note}", AssumptionWarning, stacklevel=4)
 
@@ -124,18 +125,18 @@ def classes_of(arch: int) -> frozenset[str]:
     return frozenset(params.read_toml(known[nearest]).get("ops", {}))
 
 
-class _Emitter:
+class Emitter:
     """Makes the instructions of blocks."""
 
     def __init__(
         self,
         flow: Flow,
         waits: Waits,
-        evaluation: Evaluation,
+        accesses: Mapping[Place, Tally],
         patterns: Mapping[Key, str | int | Access],
         hits: Mapping[Place, Hits],
     ) -> None:
-        self.flow, self.function, self.waits, self.evaluation = flow, flow.function, waits, evaluation
+        self.flow, self.function, self.waits, self.accesses = flow, flow.function, waits, accesses
         self.table, self.available = opcodes(self.function.arch), classes_of(self.function.arch)
         self.patterns = {str(key): value for key, value in patterns.items()}
         self.hits = hits
@@ -165,24 +166,29 @@ class _Emitter:
         left: tuple[str, ...] = ()
         for index in self.flow.blocks[number].code:
             if self._counts(number, index):
-                sources = left + tuple(f"v{writer}" for writer in self.waits.get((number, index), ()))
-                one = self._instruction(number, index, tuple(dict.fromkeys(sources)))
+                sources = left + self.waited((number, index))
+                one = self.instruction(number, index, tuple(dict.fromkeys(sources)))
                 left = sources if one.op == "barrier" else ()
                 found.append(one)
         return found
+
+    def waited(self, place: Place) -> tuple[str, ...]:
+        """Returns the registers for which an instruction waits."""
+        return tuple(f"v{writer}" for writer in self.waits.get(place, ()))
 
     def _counts(self, number: int, index: int) -> bool:
         """Whether an instruction is one of the program: an exit that ends it is implied, and padding is never issued."""
         one = self.function.code[index]
         return not (one.base == "EXIT" and not one.guard)
 
-    def _instruction(self, number: int, index: int, sources: tuple[str, ...]) -> Instruction:
+    def instruction(self, number: int, index: int, sources: tuple[str, ...]) -> Instruction:
+        """Returns an instruction of a block, with the registers that it waits for."""
         one = self.function.code[index]
         family, listed = self.table.family(one)
         if not listed:
             self.unlisted[one.base, family] += 1
         op = self.table.operation(family, self.available)
-        tally = self.evaluation.accesses.get((number, index))
+        tally = self.accesses.get((number, index))
         idle = op in ("load", "store", "smem") and tally is not None and tally.warps == 0
         if idle or (space_of(one) and tally is None):
             op = self.table.operation(

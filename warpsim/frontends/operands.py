@@ -281,6 +281,11 @@ def register_slots(one: MachineInstruction) -> tuple[str, ...]:
     return _slots(one.opcode, one.operands)
 
 
+def written_count(opcode: str) -> int:
+    """Returns the number of consecutive registers of a result."""
+    return _written_count(opcode, False)
+
+
 def written(one: MachineInstruction) -> tuple[str, ...]:
     """Returns the registers and predicates that an instruction writes."""
     return _effects(one.opcode, one.operands, one.guard)[0]

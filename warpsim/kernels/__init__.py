@@ -33,6 +33,7 @@ __all__ = [
     "from_cubin",
     "from_cuda",
     "from_sass",
+    "from_trace",
     "from_triton",
     "kernel_arguments",
     "launch_of",

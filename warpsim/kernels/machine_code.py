@@ -14,7 +14,7 @@ from warpsim.kernels.program import Kernel
 
 __all__ = ["FRONT_ENDS", "front_end", "machine_code"]
 
-FRONT_ENDS = ("from_cubin", "from_cuda", "from_sass", "from_triton", "launch_of")
+FRONT_ENDS = ("from_cubin", "from_cuda", "from_sass", "from_trace", "from_triton", "launch_of")
 """Public functions of `warpsim.frontends.api`, which `warpsim.kernels` offers too."""
 
 

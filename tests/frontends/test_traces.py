@@ -1,0 +1,311 @@
+"""Launches from traces: what is read of them, what they become, and what is refused."""
+
+import json
+import lzma
+import random
+import warnings
+
+import numpy as np
+import pytest
+
+import warpsim as ws
+from tests.support.nvbit_traces import copying_warp, trace_text, write_list
+from warpsim import cli
+from warpsim.frontends import traced_kernel, traces
+from warpsim.frontends.errors import AssumptionWarning, FrontEndError
+from warpsim.frontends.listings import folder
+from warpsim.frontends.sass import parse_listing
+from warpsim.frontends.trace_file import TraceReader, opened
+from warpsim.frontends.traces import compile_warps, compiled_trace
+from warpsim.kernels.statements import walk
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(traces, "cache_folder", lambda: tmp_path / "cache")
+
+
+def loops_of(block, warp):
+    """Blocks take turns at one trip and at three."""
+    return 1 + 2 * (block % 2)
+
+
+def copy_trace(blocks=6, warps=4, trips=loops_of):
+    rows = [[copying_warp((b * warps + w) * 4096, trips(b, w)) for w in range(warps)] for b in range(blocks)]
+    return trace_text(rows, grid=blocks, block=32 * warps)
+
+
+def read(path):
+    with opened(path) as file:
+        return compile_warps(TraceReader(path, file))
+
+
+def ops(statements):
+    return [one.op for _, one in walk(tuple(statements)) if hasattr(one, "op")]
+
+
+def test_a_trace_is_what_its_warps_executed(tmp_path):
+    (tmp_path / "kernel-1.traceg").write_text(copy_trace())
+    trace = read(tmp_path / "kernel-1.traceg")
+    assert (trace.head.name, trace.head.arch, trace.head.registers) == ("_Z4copyPfS_", 80, 16)
+    assert (trace.head.geometry.grid, trace.head.geometry.block) == ((6, 1, 1), (128, 1, 1))
+    assert [one.opcode for one in trace.instructions][:4] == ["S2R", "IMAD.WIDE", "LDG.E", "FADD"]
+    assert [len(path) for path in trace.paths] == [8, 18]
+    assert trace.path_of_warp.tolist() == [0, 0, 0, 0, 1, 1, 1, 1] * 3
+    loads = trace.tallies[2]
+    assert (loads.warps, loads.sectors, loads.lines) == (48, 4 * 48, 48)  # whatever the form of the addresses
+    assert np.array_equal(loads.pattern(), 4 * np.arange(32))
+    assert len(trace.rows.place) == 2 * 48 and trace.rows.warp_first[[0, 4, 8]].tolist() == [0, 8, 32]
+
+
+def test_different_paths_become_entries(tmp_path):
+    kernel = ws.kernels.from_trace(write_list(tmp_path, copy_trace()))
+    assert (kernel.name, kernel.block_warps, kernel.registers_per_thread) == ("copy", 4, 16)
+    assert kernel.entry_of_warp == (1, 1, 1, 1, 0, 0, 0, 0) * 3
+    (_, long), (_, short) = kernel.paths()
+    assert long[2].trips == 3 and ops(long[2:3]) == ["load", "alu", "store", "int", "branch"]
+    assert ops(short) == ["smem", "int", *ops(long[2:3])]
+    assert long[0] == short[0] and long[2].body[0] is short[2]
+    access = short[2].access
+    assert (access.pattern, access.l1_hit, access.l2_hit) == ("coalesced", 0, 0)
+    assert set(short[2].src) == {"v1", "v2", "v5"}  # its address, and what it overwrites
+
+
+def test_one_path_needs_no_entry(tmp_path):
+    kernel = ws.kernels.from_trace(write_list(tmp_path, copy_trace(trips=lambda block, warp: 2)))
+    assert kernel.entries == () and kernel.body[2].trips == 2
+
+
+def test_a_pattern_of_the_warps_of_a_block_is_kept_once(tmp_path):
+    kernel = ws.kernels.from_trace(write_list(tmp_path, copy_trace(trips=lambda block, warp: 1 + warp)))
+    assert len(kernel.entry_of_warp) == 4 and len(kernel.entries) == 4
+
+
+def test_a_traced_launch_runs_alike_on_the_engine_and_the_reference(tmp_path):
+    kernel = ws.kernels.from_trace(write_list(tmp_path, copy_trace()))
+    launch = ws.Launch(blocks=6, block_warps=4)
+    runs = [ws.simulate("a100", kernel, launch=launch, sms=1, replicates=1, engine=name) for name in ("compiled", "reference")]
+    assert runs[0].equals(runs[1])
+    counts = runs[0].instructions.isel(replicate=0).to_series()
+    assert counts["load"] == counts["store"] == 6 * 4 * 2 and counts["exit"] == 24
+
+
+def test_accesses_hit_what_other_warps_have_read(tmp_path):
+    same = [[copying_warp(1 << 20, 2) for _ in range(4)] for _ in range(3)]
+    kernel = ws.kernels.from_trace(write_list(tmp_path, trace_text(same, grid=3, block=128)))
+    load = next(one for _, one in walk(kernel.body) if getattr(one, "op", "") == "load")
+    # Three blocks on three SMs; the first warp of each reads two lines, the first of all from memory.
+    assert (load.access.l1_hit, load.access.l2_hit) == (0.75, pytest.approx(2 / 3, abs=1e-4))
+    without = ws.kernels.from_trace(tmp_path / "kernelslist.g", caches="none")
+    assert all(one.access.l1_hit == 0 for _, one in walk(without.body) if getattr(one, "op", "") == "load")
+
+
+def vector_add_trace(blocks=2):
+    """A trace of the listing of the vector addition: all its instructions up to the last exit, by every warp."""
+    function = next(one for one in parse_listing((folder() / "vector.sm_80.sass").read_text()) if "vector_add" in one.name)
+    rows = []
+    for one in function.code:
+        address = f"4 1 {0x7F0000000000 + 4096 * one.address:#x} 4" if one.base in ("LDG", "STG") else "0"
+        rows.append(f"{one.address:04x} ffffffff 1 R1 {one.opcode} 1 R2 {address}")
+        if one.base == "EXIT" and not one.guard:
+            break
+    return function, trace_text([[rows] * 8] * blocks, grid=blocks, block=256, name=function.name)
+
+
+def test_a_trace_is_joined_with_its_binary_by_address(tmp_path):
+    function, text = vector_add_trace()
+    path = write_list(tmp_path, text)
+    kernel = ws.kernels.from_trace(path, binary=folder() / "vector.sm_80.sass")
+    static = ws.load_kernel("cuda/vector_add", caches="none")
+    traced = read(tmp_path / "kernel-1.traceg")
+    by_address = {one.address: one.opcode for one in function.code}
+    assert all(by_address[one.pc] == one.opcode for one in traced.instructions)
+    issued = [one for one in kernel.body if hasattr(one, "op")]
+    assert ops(issued).count("load") == ops(static.body).count("load") == 2
+
+    def fields(statements):
+        instructions = [one for one in statements if getattr(one, "op", "branch") not in ("branch", "exit")]
+        return [(one.op, one.cost and one.cost.gap_cycles, one.src, one.dst, one.reads) for one in instructions]
+
+    assert fields(issued) == fields(one for _, one in walk(static.body) if hasattr(one, "op"))
+
+
+def test_a_binary_that_was_not_traced_is_refused(tmp_path):
+    _, text = vector_add_trace()
+    path = write_list(tmp_path, text.replace(" LDG.E", " STG.E"))
+    with pytest.raises(FrontEndError, match="differ: at 0x"):
+        ws.kernels.from_trace(path, binary=folder() / "vector.sm_80.sass")
+    path = write_list(tmp_path, copy_trace())
+    with pytest.raises(FrontEndError, match=r"is not in .*functions there: "):
+        ws.kernels.from_trace(path, binary=folder() / "vector.sm_80.sass")
+
+
+def test_a_packed_trace_is_the_same(tmp_path):
+    path = write_list(tmp_path, copy_trace())
+    plain = ws.kernels.from_trace(path)
+    (tmp_path / "kernel-1.traceg").unlink()
+    (tmp_path / "kernel-1.traceg.xz").write_bytes(lzma.compress(copy_trace().encode()))
+    assert ws.kernels.from_trace(path) == plain
+    path.write_text("kernel-1.traceg.xz\n")
+    assert ws.kernels.from_trace(path) == plain
+
+
+def test_the_compiled_form_is_kept_until_the_trace_changes(tmp_path, monkeypatch):
+    path = write_list(tmp_path, copy_trace())
+    first = ws.kernels.from_trace(path)
+    stored = list((tmp_path / "cache").iterdir())
+    assert len(stored) == 1 and stored[0].stat().st_size < 20_000
+    with monkeypatch.context() as patched:
+        patched.setattr(traces, "compile_warps", None)  # is not called
+        assert ws.kernels.from_trace(path) == first
+    stored[0].write_bytes(stored[0].read_bytes()[:500])
+    assert ws.kernels.from_trace(path) == first
+    write_list(tmp_path, copy_trace(blocks=2))
+    assert compiled_trace(tmp_path / "kernel-1.traceg").blocks == 2
+
+
+def test_more_paths_than_fit_are_represented_by_the_nearest(tmp_path, monkeypatch):
+    monkeypatch.setattr(traced_kernel, "MOST_PATHS", 2)
+    path = write_list(tmp_path, copy_trace(trips=lambda block, warp: (1, 1, 3, 4)[warp] if block else 3))
+    with pytest.warns(AssumptionWarning, match="2 of 3 different paths are kept, which 79.2% of the warps take"):
+        kernel = ws.kernels.from_trace(path)
+    assert kernel.shares() == [9 / 24 + 5 / 24, 10 / 24]
+
+
+def test_a_path_that_does_not_fit_has_mean_trips_and_then_a_beginning(tmp_path, monkeypatch):
+    monkeypatch.setattr(traced_kernel, "MOST_STATEMENTS", 4)
+    with pytest.warns(AssumptionWarning) as notes:
+        kernel = ws.kernels.from_trace(write_list(tmp_path, copy_trace(trips=lambda block, warp: 3)))
+    assert [str(note.message).partition(": ")[2] for note in notes] == [
+        "the path of most warps does not fit: loops with the same body have the mean number of trips",
+        "and its first 4 statements stand for it",
+    ]
+    assert ops(kernel.body) == ["smem", "int"]
+
+
+def test_blocks_that_were_not_traced_are_named(tmp_path):
+    text = copy_trace(blocks=2).replace("grid dim = (2,1,1)", "grid dim = (9,1,1)")
+    with pytest.warns(AssumptionWarning, match="2 of 9 blocks were traced"):
+        ws.kernels.from_trace(write_list(tmp_path, text))
+
+
+def test_versions_differ_in_their_fields(tmp_path):
+    first = ws.kernels.from_trace(write_list(tmp_path, copy_trace(blocks=1)))
+    old = copy_trace(blocks=1).replace("version = 4", "version = 2")
+    old = "\n".join(f"0 0 0 0 {row}" if row[:2] == "00" else row for row in old.split("\n"))
+    assert ws.kernels.from_trace(write_list(tmp_path, old)) == first
+    new = copy_trace(blocks=1).replace("version = 4", "version = 5\n-enable lineinfo = 1")
+    new = "\n".join(f"17 {row} 0" if row[:2] == "00" else row for row in new.split("\n"))
+    kernel = ws.kernels.from_trace(write_list(tmp_path, new))
+    assert kernel.identity() == first.identity() and "17" in kernel.body[0].comment
+
+
+def test_of_several_launches_one_is_named(tmp_path):
+    other = copy_trace(blocks=2).replace("_Z4copyPfS_", "_Z5scalePf")
+    path = write_list(tmp_path, copy_trace(), other, copy_trace(blocks=3))
+    assert ws.kernels.from_trace(path, 2).name == ws.kernels.from_trace(path, "scale").name == "scale"
+    for wanted, words in ((None, "there are several"), ("copy", "several launches match"), ("x", "no such"), (4, "from 1 to 3")):
+        with pytest.raises(FrontEndError, match=words):
+            ws.kernels.from_trace(path, wanted)
+
+
+def test_the_command_line_imports_a_launch(tmp_path, capsys):
+    path = write_list(tmp_path, copy_trace())
+    output = tmp_path / "copy.toml"
+    assert cli.main(["import", str(path), "-o", str(output), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["blocks"] == 6
+    assert ws.load_kernel(output) == ws.kernels.from_trace(path)
+    assert cli.main(["import", str(path), "-o", str(output), "--trips", "3=4"]) == 2
+    assert "--trips" in capsys.readouterr().err
+    assert cli.main(["import", str(folder() / "vector.sm_80.sass"), "-o", str(output), "--kernel", "1"]) == 2
+
+
+DAMAGED = [
+    (lambda text: text[: text.rindex("0070")], "ends within warp 3 of block .*: 1 instructions are missing"),
+    (lambda text: text[: text.rindex(" EXIT")], "is no instruction of a trace"),
+    (lambda text: text[: text.rindex("#END_TB")], "ends within block"),
+    (lambda text: text.replace("-grid dim", "-grid"), "-grid dim"),
+    (lambda text: text.replace("(128,1,1)", "(0,1,1)"), "-block dim"),
+    (lambda text: text.replace("(128,1,1)", "(64,1,1)"), "warp = 2"),
+    (lambda text: text.replace("-kernel name", "-kernel"), "no -kernel name"),
+    (lambda text: text.replace("-nregs = 16", "-nregs = many"), "-nregs = many"),
+    (lambda text: text.replace("grid dim = (6,1,1)", "grid dim = (5,1,1)"), "is not in the grid"),
+    (lambda text: text.replace("thread block = 1,", "thread block = 0,"), "is there twice"),
+    (lambda text: text.replace("insts = 18", "insts = 19"), "is no instruction"),
+    (lambda text: text.replace("insts = 18", "insts = 17"), "is not expected here"),
+    (lambda text: text.replace("FADD 2 R6 R6", "FADD 2 R6"), "is no instruction"),
+    (lambda text: text.replace("0030", "0020", 1), "is LDG.E here and another one before|is FADD here and another one before"),
+    (lambda text: text.replace("0020 ffffffff", "0020 fffffffff"), "is no instruction"),
+    (lambda text: text.replace("4 2 0x", "4 7 0x"), "is no instruction"),
+    (lambda text: text.split("#BEGIN")[0], "holds no warp"),
+    (lambda text: "", "-grid dim"),
+]
+
+
+@pytest.mark.parametrize(("damage", "words"), DAMAGED)
+def test_a_damaged_trace_is_refused_with_its_place(tmp_path, damage, words):
+    path = write_list(tmp_path, damage(copy_trace()))
+    with pytest.raises(FrontEndError, match=words):
+        ws.kernels.from_trace(path)
+    assert not list((tmp_path / "cache").rglob("*.npz"))
+
+
+def test_damaged_lists_and_packed_traces_are_refused(tmp_path):
+    path = tmp_path / "kernelslist.g"
+    for text, words in (("", "names no trace"), ("what\n", "line 1: 'what' is neither"), ("kernel-1.traceg\n", "cannot be read")):
+        path.write_text(text)
+        with pytest.raises(FrontEndError, match=words):
+            ws.kernels.from_trace(path)
+    packed = lzma.compress(copy_trace().encode())
+    for data in (packed[:-40], b"no archive"):
+        (tmp_path / "kernel-1.traceg.xz").write_bytes(data)
+        with pytest.raises(FrontEndError, match="damaged or ends too early"):
+            ws.kernels.from_trace(path)
+    with pytest.raises(FrontEndError, match="cannot be read"):
+        ws.kernels.from_trace(tmp_path / "none.g")
+
+
+def damaged(text, draw):
+    """A trace with some characters, words or lines changed."""
+    rows = text.split("\n")
+    for _ in range(draw.randint(1, 5)):
+        at = draw.randrange(len(rows))
+        change = draw.randrange(6)
+        if change == 0:
+            del rows[at : at + draw.randint(1, 4)]
+        elif change == 1:
+            rows.insert(at, draw.choice(rows))
+        elif change == 2 and rows[at]:
+            place = draw.randrange(len(rows[at]))
+            rows[at] = rows[at][:place] + draw.choice("0123456789abfxR-#,. =é\0") + rows[at][place + draw.randint(0, 2) :]
+        elif change == 3:
+            words = rows[at].split(" ")
+            draw.shuffle(words)
+            rows[at] = " ".join(words)
+        elif change == 4:
+            rows[at] = rows[at].replace("1", draw.choice(["99999999999999999999", "-1", "0", ""]))
+        else:
+            rows = rows[: at + 1]
+        rows = rows or [""]
+    return "\n".join(rows)
+
+
+def check(folder, seed):
+    draw = random.Random(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ws.kernels.from_trace(write_list(folder, damaged(copy_trace(blocks=2, warps=2), draw)), caches="none")
+        except FrontEndError as error:
+            assert str(error), seed
+
+
+def test_damaged_traces_end_in_the_documented_errors(tmp_path):
+    for seed in range(200):
+        check(tmp_path, seed)
+
+
+@pytest.mark.verify
+def test_damaged_traces_end_in_the_documented_errors_at_length(tmp_path):
+    for seed in range(1000, 21_000):
+        check(tmp_path, seed)
