@@ -39,6 +39,7 @@ def test_a_field_of_an_operation_class_is_found_without_ops():
         ({"fp64.latency_cycles": 4}, "kepler has no operation class fp64; it has alu"),
         ({"clock_ghz.x": 4}, "gpu.clock_ghz.x: kepler has no such field"),
         ({"name": "mine"}, "a changed chip keeps its name"),
+        ({"memory.contention.refined": [7], "memory.contention.refined_a_cycles": 1.0}, r"memory.contention.refined\[0\] = 7: must be"),
     ],
 )
 def test_invalid_changes_are_rejected(fields, message):
@@ -77,8 +78,22 @@ def test_fields_are_axes(tmp_path):
 def test_a_value_is_rejected_only_if_no_chip_can_have_it():
     with pytest.raises(ValueError, match=r"gpu.alu.latency_cycles = -4 on g80"):
         Plan(gpu=["g80", "kepler"], kernel="mix", **{"gpu.alu.latency_cycles": [4, -4]})
-    plan = Plan(gpu=["g80", "kepler"], kernel="mix", warps=8, **SHORT, **{"gpu.memory.bandwidth_gbs": [60.0, 170.0]})
+    plan = Plan(gpu=["g80", "kepler"], kernel="mix", warps=8, **SHORT, **{"gpu.memory.bandwidth_gbs": [60.0, 160.0]})
     assert sweep(plan)["valid"].values.tolist() == [[True, False], [True, True]]  # g80 has pins for 86.4 GB/s
+
+
+def test_a_bandwidth_above_the_stages_of_the_queue_is_refused():
+    """It would have no effect: on Kepler both stages have 163.7 GB/s."""
+    given = {"gpu": "kepler", "kernel": "mix", "warps": 8, **SHORT}
+    message = r"gpu.memory.bandwidth_gbs = 180: must be at most 163.7 on kepler, .* gpu.memory.queue.dram_gbs with it"
+    with pytest.raises(ValueError, match=message):
+        Plan(**given, **{"gpu.memory.bandwidth_gbs": [120.0, 180.0]})
+    Plan(**given, memory="fixed", **{"gpu.memory.bandwidth_gbs": [120.0, 180.0]})
+    names = ["gpu.memory.bandwidth_gbs", "gpu.memory.queue.crossbar_gbs", "gpu.memory.queue.dram_gbs"]
+    faster = {name: [rate, 1.17 * rate] for name, rate in zip(names, (154.0, 163.7, 163.7), strict=True)}
+    plan = Plan(**(given | {"alpha": 0, "warps": 48, "cycles": 6000}), zip={"rates": names}, **faster)
+    slow, fast = sweep(plan).bandwidth.values.ravel()
+    assert fast > 1.1 * slow
 
 
 ALL_OPS = tuple(

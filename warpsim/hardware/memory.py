@@ -11,10 +11,13 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from warpsim.hardware.fields import Between, Count, Finite, MustBe, Name, NotNegative, Positive, StrictModel, is_number
 
-Terms = Annotated[
-    tuple[tuple[NotNegative, Positive], ...],
-    BeforeValidator(lambda value: tuple(map(tuple, value)) if isinstance(value, list) else value),
-]
+
+def _as_tuples(value: Any) -> Any:
+    """Returns lists within lists, as files have them, as tuples."""
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
+
+
+Terms = Annotated[tuple[tuple[NotNegative, Positive], ...], BeforeValidator(_as_tuples)]
 
 
 _Share = Annotated[float, Field(ge=0.1, le=2.0, allow_inf_nan=False), MustBe("a number from 0.1 to 2")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from warpsim.arguments import InvalidPoint
@@ -77,6 +77,26 @@ def check_fields_act(fields: Iterable[str], memory: str) -> None:
                 reader = f"a simulation with memory = {memory!r}" if models else "a simulation"
                 hint = f"; change {'' if ' ' in instead else 'gpu.'}{instead} instead" if instead else ""
                 raise ValueError(f"gpu.{key}: {reader} does not read it{hint}")
+
+
+def check_stages(gpu: Gpu, fields: Collection[str], memory: str) -> None:
+    """Checks that a changed bandwidth is what the memory sustains, since a slower stage of the queue would keep it from it.
+
+    Args:
+        gpu: the changed chip.
+        fields: the changed fields, dotted keys after "gpu.".
+        memory: the memory model.
+
+    Raises:
+        InvalidPoint: a stage is slower than the bandwidth; the message names the fields to change with it.
+    """
+    bandwidth, queue = gpu.memory.bandwidth_gbs, gpu.memory.queue
+    slowest = min(queue.crossbar_gbs, queue.dram_gbs)
+    if "memory.bandwidth_gbs" in fields and str(memory).lower() == "queue" and slowest < bandwidth:
+        raise InvalidPoint(
+            f"gpu.memory.bandwidth_gbs = {bandwidth:g}: must be at most {slowest:g} on {gpu.name}, the rate of the slower stage "
+            "of its queue; change gpu.memory.queue.crossbar_gbs and gpu.memory.queue.dram_gbs with it, as axes in `zip`"
+        )
 
 
 def _prefixes(path: str) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from warpsim.arguments import InvalidPoint, did_you_mean
 from warpsim.hardware.gpu import Gpu
-from warpsim.hardware.whatif import changed_gpu, check_fields_act
+from warpsim.hardware.whatif import changed_gpu, check_fields_act, check_stages
 from warpsim.kernels import Kernel, load_kernel
 from warpsim.kernels.files import UnknownArgumentsError
 from warpsim.kernels.whatif import changed_kernel
@@ -67,6 +67,7 @@ class BuildCache:
         base: Gpu = values["gpu"]
         check_fields_act(fields, values["memory"])
         gpu: Gpu = self._get((base.name, *fields.items()), lambda: changed_gpu(base, fields))
+        check_stages(gpu, fields, values["memory"])
         return gpu
 
     def kernel(self, values: Mapping[str, Any]) -> Kernel:
