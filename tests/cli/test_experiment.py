@@ -1,5 +1,6 @@
 """warpsim experiment."""
 
+import json
 import sys
 
 import pytest
@@ -33,6 +34,20 @@ def test_an_experiment_is_run(experiments, tmp_path, monkeypatch):
     assert cli.main(["experiment", "tiny", "--full", "--out", "elsewhere", "--workers", "1"]) == 0
     assert (tmp_path / "elsewhere/table.txt").read_text() == "found 7 True 1"
     assert not {str(experiments), str(experiments.parent)} & set(sys.path)
+
+
+def test_the_files_of_an_experiment_as_json(experiments, tmp_path, capsys):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "notes.txt").write_text("mine")
+    script, more = experiments / "run.py", "    (out / 'a.zarr').mkdir()\n    print('a table')\n    return 0\n"
+    script.write_text(script.read_text().replace("    return 0\n", more))
+    assert cli.main(["experiment", "tiny", "--out", str(out), "--workers", "1", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {
+        "experiment": "tiny", "full": False, "folder": str(out), "files": ["a.zarr", "table.txt"], "complete": True
+    }  # fmt: skip
+    assert "a table" in printed.err
 
 
 def test_an_experiment_does_not_overwrite_a_folder(experiments, tmp_path, capsys):

@@ -11,7 +11,7 @@ from warpsim.cli.common import CommandParser
 from warpsim.hardware.gpu import list_gpus, load_gpu
 from warpsim.kernels import list_kernels, load_kernel
 
-SILENT = {"sweep", "plot", "report", "experiment", "completion", "measure"}
+SILENT = {"sweep", "plot", "report", "completion"}
 """Commands that print no results: they write files, or a script."""
 
 

@@ -1,6 +1,7 @@
 """warpsim measure, as a command."""
 
 import argparse
+import json
 
 import pytest
 
@@ -34,6 +35,17 @@ def test_a_record_is_evaluated_again_without_a_gpu(tmp_path, capsys):
     run_benchmarks(AnalyticDevice(), QUICK).write(tmp_path / "r")
     assert command("-o", tmp_path / "again.toml", "--from-record", tmp_path / "r") == DONE
     assert (tmp_path / "again.toml").is_file()
+
+
+def test_values_as_json(tmp_path, capsys):
+    run_benchmarks(AnalyticDevice(), QUICK).write(tmp_path / "r")
+    capsys.readouterr()
+    assert command("-o", tmp_path / "again.toml", "--from-record", tmp_path / "r", "--json") == DONE
+    printed = json.loads(capsys.readouterr().out)
+    latency = printed["values"]["ops.fadd.latency_cycles"]
+    assert latency["value"] == 4.0 and latency["unit"] == "cycles" and latency["how"]
+    assert isinstance(printed["values"]["barrier.curve"]["value"], list)
+    assert str(tmp_path / "again.toml") in printed["files"] and isinstance(printed["doubts"], list)
 
 
 def test_without_a_driver_the_message_says_what_is_needed(tmp_path, monkeypatch):

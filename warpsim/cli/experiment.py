@@ -7,11 +7,12 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 
-from warpsim.cli.common import Commands, RequestError, WorkError, add_workers, make_output_folder, new_command
+from warpsim.cli.common import DONE, Commands, RequestError, WorkError, add_workers, make_output_folder, new_command
+from warpsim.cli.output import add_json, print_json
 
 
 def add(commands: Commands) -> None:
@@ -21,6 +22,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--full", action="store_true", help="run the full parameter grid instead of the quick one")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the results (default: results/NAME)")
     add_workers(parser)
+    add_json(parser, "the files that it wrote; the experiment's own text goes to standard error")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -35,11 +37,27 @@ def _run(options: argparse.Namespace) -> int:
 
         try:
             quiet = {"progress": False} if options.quiet and "progress" in inspect.signature(module.main).parameters else {}
-            return int(module.main(out, full=options.full, workers=options.workers, **quiet))
+            before = _changes(out)
+            with redirect_stdout(sys.stderr) if options.json else nullcontext():
+                code = int(module.main(out, full=options.full, workers=options.workers, **quiet))
         except SweepError as error:
             raise WorkError(str(error)) from None
         except StoreError as error:
             raise RequestError(f"{error}\n--out DIR chooses another folder") from None
+    if options.json:
+        written = sorted(name for name, change in _changes(out).items() if before.get(name) != change)
+        print_json({"experiment": options.name, "full": options.full, "folder": out, "files": written, "complete": code == DONE})
+    return code
+
+
+def _changes(folder: Path) -> dict[str, int]:
+    """Returns the files of a folder and when each changed; a store is one file."""
+    return {path.name: _latest(path) for path in folder.iterdir()} if folder.is_dir() else {}
+
+
+def _latest(path: Path) -> int:
+    """Returns when a file, or any file in a folder, changed last."""
+    return max(part.stat().st_mtime_ns for part in (path, *path.rglob("*")))
 
 
 @contextmanager

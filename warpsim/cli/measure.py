@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from warpsim.cli.common import DONE, Commands, RequestError, WorkError, new_command
+from warpsim.cli.output import add_json, print_json
 
 
 def add(commands: Commands) -> None:
@@ -18,6 +19,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--from-record", metavar="FOLDER", help="measure nothing: evaluate the raw numbers of this folder")
     parser.add_argument("--device", type=int, default=0, metavar="N", help="number of the GPU (default: 0)")
     parser.add_argument("--quick", action="store_true", help="fewer points: about a minute in place of several")
+    add_json(parser, "the measured values, doubts about them, and the files written")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -54,10 +56,15 @@ def _run(options: argparse.Namespace) -> int:
         raise RequestError(str(error)) from error
     except (CompileError, DeviceError) as error:
         raise WorkError(str(error)) from error
+    doubtful = list(doubts(record, values))
+    for doubt in doubtful:
+        _say(f"doubtful: {doubt}")
+    if options.json:
+        found = {name: {"value": value.value, "unit": value.unit, "how": value.how} for name, value in values.items()}
+        print_json({"values": found, "doubts": doubtful, "files": written})
+        return DONE
     for line in lines(values):
         print(line)
-    for doubt in doubts(record, values):
-        _say(f"doubtful: {doubt}")
     for path in written:
         print(f"wrote {path}")
     return DONE
