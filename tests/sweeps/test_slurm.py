@@ -14,7 +14,7 @@ from tests.support.stores import stored_data
 from warpsim import cli
 from warpsim.store.status import tile_counts, tile_records
 from warpsim.store.zarr_store import mark_failed, open_store, pending_tiles
-from warpsim.sweeps import slurm
+from warpsim.sweeps import array_jobs, slurm
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
 
@@ -57,13 +57,13 @@ def task(script, number, **environment):
 )
 def test_lists_of_tiles(tiles, text):
     assert f"<<'TILES' &\n{text}\nTILES\n" in slurm.array_script(Path("plan.toml"), "out.zarr", tiles)
-    assert slurm.parse_tiles(f"{text}\n") == sorted(tiles)
+    assert array_jobs.parse_tiles(f"{text}\n") == sorted(tiles)
 
 
 @pytest.mark.parametrize("text", ["", "a", "3-1", "1,,2", "-1"])
 def test_lists_that_are_none(text):
     with pytest.raises(ValueError, match="must be numbers and ranges, such as 0-9,12"):
-        slurm.parse_tiles(text)
+        array_jobs.parse_tiles(text)
 
 
 def test_the_tasks_of_the_script_do_the_tiles_that_are_not_done(plan, scratch, tmp_path, capsys):
@@ -91,10 +91,10 @@ def test_the_tasks_of_the_script_do_the_tiles_that_are_not_done(plan, scratch, t
 def test_each_tile_is_with_one_task(plan, tmp_path):
     tiles = [0, 2, 3, 4, 7, 11]
     script = slurm.array_script(plan, "s3://bucket/a b.zarr", tiles, tasks=4)
-    assert slurm._shares(script) == [(0, 7), (2, 11), (3,), (4,)]
+    assert array_jobs.shares_of(script) == [(0, 7), (2, 11), (3,), (4,)]
     assert "sweep " + str(plan) + " 's3://bucket/a b.zarr' --workers 1 --share \"$SLURM_ARRAY_TASK_ID/4\"" in script
     assert "--job-name=warpsim-a_b\n" in script
-    assert slurm._shares(slurm.array_script(plan, "x.zarr", [5], tasks=100)) == [(5,)]
+    assert array_jobs.shares_of(slurm.array_script(plan, "x.zarr", [5], tasks=100)) == [(5,)]
 
 
 def test_a_signal_stops_the_task_and_queues_it_again(tmp_path, scratch, commands):
@@ -127,7 +127,7 @@ def test_submitting_and_what_the_queue_says(plan, tmp_path, commands, capsys):
     assert (tmp_path / "out.slurm/31.sh").read_text() == submitted.read_text()
     commands("squeue", "31|1|RUNNING|node5\n29|1|RUNNING|node6")  # 29 is another store's
     theirs = tuple(range(0, ALL, 2))
-    assert [(task.state, task.node, task.tiles) for task in slurm.tasks(out)] == [("running", "node5", theirs)]
+    assert [(task.state, task.node, task.tiles) for task in array_jobs.tasks(out)] == [("running", "node5", theirs)]
     sweep(small_plan(), out, tiles=[0])
     cli.main(["status", str(out)])
     shown = capsys.readouterr().out.splitlines()
@@ -136,6 +136,17 @@ def test_submitting_and_what_the_queue_says(plan, tmp_path, commands, capsys):
     assert slurm.tiles_to_do(small_plan(), out, create=True) == [*range(1, ALL, 2)]  # 2 is with the task that runs
     assert cli.main(["slurm", str(plan), str(out), "--extend"]) == 2
     assert "extend: tasks of job 31 are waiting or running for this store" in capsys.readouterr().err
+    larger = tmp_path / "larger.toml"
+    larger.write_text(plan.read_text().replace("replicates = 2", "replicates = 3"))
+    for queue, code, message in [
+        ("31|2|PENDING|", 2, "extend: tasks of job 31 are waiting or running for this store; let them end, or scancel them"),
+        (None, 1, "squeue: Unable to contact slurm controller"),
+    ]:
+        commands("squeue", queue or "", int(queue is None), "Unable to contact slurm controller")
+        before = stored_data(out)
+        assert cli.main(["sweep", str(larger), str(out), "--extend"]) == code
+        assert message in capsys.readouterr().err
+        assert stored_data(out) == before
     commands("squeue", "", 1, "slurm_load_jobs error: Unable to contact slurm controller")
     assert cli.main(["status", str(out)]) == 0
     assert "Slurm does not answer: squeue: slurm_load_jobs error: Unable to contact" in capsys.readouterr().out

@@ -29,6 +29,7 @@ def add(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> int:
     from warpsim.store.lease import BusyError
     from warpsim.sweeps import slurm
+    from warpsim.sweeps.array_jobs import SlurmError, folder_of
     from warpsim.sweeps.plan import Plan
 
     with request():
@@ -61,22 +62,23 @@ def _run(options: argparse.Namespace) -> int:
                     print(script, end="")
                 return DONE
             job = _submitted(script, options.out)
-        except (slurm.SlurmError, BusyError) as error:
+        except (SlurmError, BusyError) as error:
             raise WorkError(str(error)) from None
     if options.json:
-        print_json({"job": job, "tiles": tiles, "folder": slurm.folder_of(options.out)})
+        print_json({"job": job, "tiles": tiles, "folder": folder_of(options.out)})
         return DONE
     work = f"{counted(len(tiles), 'tile')} in {counted(min(options.tasks, len(tiles)), 'task')}"
-    print(f"job {job}: {work}; script and logs in {slurm.folder_of(options.out)}")
+    print(f"job {job}: {work}; script and logs in {folder_of(options.out)}")
     return DONE
 
 
 def _submitted(script: str, out: str) -> str:
     """Submits the script and returns the number of the job; an error message adds that the store is kept."""
     from warpsim.sweeps import slurm
+    from warpsim.sweeps.array_jobs import SlurmError
 
     try:
         return slurm.submit(script, out)
-    except slurm.SlurmError as error:
+    except SlurmError as error:
         kept = f"nothing was submitted; the store {out} is kept, and the same command will use it"
         raise WorkError(f"{error}\n{kept}") from None

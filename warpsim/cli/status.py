@@ -18,8 +18,8 @@ def add(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> int:
     from warpsim.store.status import tile_counts
     from warpsim.store.zarr_store import open_store, pending_tiles
+    from warpsim.sweeps.array_jobs import SlurmError, queue_lines
     from warpsim.sweeps.progress import duration
-    from warpsim.sweeps.slurm import SlurmError, queue_lines
 
     with request():
         store = open_store(options.out, read_only=True)

@@ -30,6 +30,7 @@ def add(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> int:
     from warpsim.results.windows import SHORT_WINDOW, short_windows
     from warpsim.store.lease import BusyError, LeaseLostError
+    from warpsim.sweeps.array_jobs import SlurmError
     from warpsim.sweeps.local import SweepError, WorkerError, sweep
     from warpsim.sweeps.plan import Plan
 
@@ -39,7 +40,7 @@ def _run(options: argparse.Namespace) -> int:
         how: dict[str, Any] = {"workers": options.workers, "processes": options.processes, "dask": options.dask}
         try:
             results = sweep(plan, options.out, **how, **chosen, extend=options.extend, progress=not options.quiet)
-        except (SweepError, WorkerError, BusyError, LeaseLostError) as error:
+        except (SweepError, WorkerError, BusyError, LeaseLostError, SlurmError) as error:
             raise WorkError(str(error)) from None
     if options.share == "1/1" and options.tiles is None:
         few = int(short_windows(results).sum())
@@ -66,7 +67,7 @@ def _share(text: str) -> tuple[int, int]:
 
 
 def _tiles(text: str | None, number: int) -> list[int] | None:
-    from warpsim.sweeps.slurm import parse_tiles
+    from warpsim.sweeps.array_jobs import parse_tiles
 
     if text is None:
         return None

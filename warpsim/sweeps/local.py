@@ -28,6 +28,7 @@ from warpsim.store.lease import BusyError, changing_layout, writing_tiles
 from warpsim.store.leftovers import remove_leftovers
 from warpsim.store.place import place_of
 from warpsim.store.zarr_store import Store, StoreError, create_store, open_results, open_store, pending_tiles
+from warpsim.sweeps.array_jobs import refuse_queued
 from warpsim.sweeps.dask import connected, dask_outcomes
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.progress import Meter, Report, reporting
@@ -95,7 +96,8 @@ def sweep(
         share: (k, n): only the k-th of n shares of the tiles, 1 <= k <= n, so that n jobs can fill one store.
         tiles: only these tiles.
         extend: if the store holds a part of the plan (fewer replicates, or fewer values along its axes), adds the rest and keeps
-            what is done. New values are appended to their axes. Refused while another process writes to the store.
+            what is done. New values are appended to their axes. Refused while another process writes to the store,
+            or while tasks of Slurm wait or run for it.
         progress: True shows a bar on a terminal and plain lines otherwise; a function is called with each Progress.
 
     Returns:
@@ -107,6 +109,7 @@ def sweep(
         SweepError: some tiles failed; all others are done.
         WorkerError: a worker process was killed; the same call resumes the sweep.
         BusyError: another process writes to the store, so that it cannot be extended now, or changes its layout.
+        SlurmError: it cannot be told whether tasks wait for a store that is to be extended.
         LeaseLostError: this machine slept, and another process has taken this one for dead.
         OSError: the store cannot be written, or no Dask scheduler answers; then no store was created.
         TypeError, ValueError: an argument is wrong.
@@ -193,6 +196,8 @@ def writable_store(plan: Plan, path: str | os.PathLike[str], *, extend: bool = F
         StoreError: `path` is not a store, holds another plan, or holds a part of this plan and `extend` is False; the message
             shows the difference, and nothing was changed.
         BusyError: the store would have to be extended while another process writes to it, or another process changes its layout.
+        ValueError: it would have to be extended while tasks of Slurm wait or run for it.
+        SlurmError: it would have to be extended, and Slurm does not answer.
     """
     place = place_of(path)
     remove_leftovers(place)
@@ -211,6 +216,7 @@ def writable_store(plan: Plan, path: str | os.PathLike[str], *, extend: bool = F
         if not extend:
             what = "; ".join(added)
             raise StoreError(f"{store.path}: holds a part of this plan: {what}; extend=True (--extend) adds the rest")
+        refuse_queued(path)
         try:
             with changing_layout(place):
                 if place.read([ROOT]) == [layout]:
