@@ -68,6 +68,14 @@ def test_other_text_is_rejected(text):
         from_provenance(text)
 
 
+@pytest.mark.parametrize("chip", ["x", ["ab"], 7, None])
+def test_a_chip_that_is_no_table_is_rejected(chip):
+    record = json.loads(simulate(KEPLER, mix(alpha=2), warps=4, sms=1, warmup=0, cycles=100).attrs["provenance"])
+    record["call"]["gpu"] = chip
+    with pytest.raises(ValueError, match=r"^gpu = .*: must be the description of a chip$"):
+        from_provenance(json.dumps(record))
+
+
 def test_it_does_not_fill_a_screen():
     ds = ws.simulate("kepler", "mix", warps=4, sms=1, warmup=0, cycles=400)
     assert len(ds.provenance) > 2000

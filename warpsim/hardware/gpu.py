@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from warpsim import units
-from warpsim.arguments import refusing_malformed
+from warpsim.arguments import refusing_malformed, shortened
 from warpsim.hardware import architectures, operations
 from warpsim.hardware import files as params
 from warpsim.hardware.core import Core
@@ -252,7 +252,12 @@ def described_with_table(described: Mapping[str, Any], table: Mapping[str, Any] 
     Args:
         described: the description, as `Gpu.to_dict` returns it.
         table: the chip's `own_table`; None: the description names a table of the package.
+
+    Raises:
+        ValueError: the description is no table.
     """
+    if not isinstance(described, Mapping):
+        raise ValueError(f"gpu = {shortened(repr(described))}: must be the description of a chip")
     if table is None:
         return dict(described)
     return {**described, "memory": {**described["memory"], "distribution": restored_table(table)}}
