@@ -22,6 +22,15 @@ MAX_REGISTER_BANKS = 4
 OPS = ("alu", "sfu", "smem", "load", "store", "barrier", "branch", "exit")
 """Operation classes of every chip, in the order of the `op` dimension of a result. A chip may add classes."""
 
+ATOMIC_OPS = ("atomic", "reduction")
+"""Operation classes that update global memory; the first one also loads what was there."""
+
+ACCESS_KINDS = {"load": "load", "store": "store", "atomic": "load", "reduction": "store", "async_copy": "load"}
+"""Operation class that accesses global memory -> whether the memory system has a load or a store to serve."""
+
+MEMORY_OPS = tuple(ACCESS_KINDS)
+"""Operation classes that access global memory."""
+
 COALESCED_BYTES = 4 * WARP_LANES
 """Bytes requested by a coalesced 32-bit access of a warp (V 3.2)."""
 

@@ -33,7 +33,7 @@ def test_a_bound_check_that_all_threads_pass_leaves_a_branch():
     found = kernel(
         *INDEX, "ISETP.GE.AND P0, PT, R0, c[0x0][0x168], PT", "@P0 EXIT", "FADD R2, R2, R2", "EXIT", arguments={"n": 8192}
     )
-    assert [s.op for s in found.body] == ["smem", "smem", "int", "int", "branch", "alu"]
+    assert [s.op for s in found.body] == ["smem", "smem", "imad", "int", "branch", "alu"]
 
 
 def test_warps_beyond_a_bound_exit():

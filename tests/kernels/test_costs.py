@@ -55,7 +55,7 @@ def test_requests_replace_those_of_the_pattern():
         ("load", {"latency_cycles": 3}, "cost.latency_cycles = 3: must be left out for load, since the memory system"),
         ("store", {"latency_cycles": 3}, "cost.latency_cycles = 3: must be left out for store, since the memory system"),
         ("branch", {"latency_cycles": 3}, "cost.latency_cycles = 3: must be left out, since branch writes no register"),
-        ("alu", {"requested_bytes": 4}, "cost.requested_bytes = 4: must be left out for alu; only load, store have it"),
+        ("alu", {"requested_bytes": 4}, "cost.requested_bytes = 4: must be left out for alu; only load, store, atomic"),
         ("load", {"requests": 3}, "requests, bytes_per_request = 3, None: must be given together, or neither"),
         ("alu", {"gap_cycles": 0}, "gap_cycles = 0: must be an integer from 1 to 1000000"),
         ("alu", {"interval_cycles": "1/0"}, 'interval_cycles = "1/0": must be a number above 0'),

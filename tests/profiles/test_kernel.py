@@ -7,7 +7,7 @@ import pytest
 from tests.profiles.launches import TRIPS, WARPS, launch
 from warpsim.kernels.statements import Conditional, Instruction, Loop, expected_ops, walk
 from warpsim.profiles.api import profile_of
-from warpsim.profiles.chip import LAUNCH_MICROSECONDS, chip_name
+from warpsim.profiles.chip import chip_name
 from warpsim.profiles.code import decoded
 from warpsim.profiles.endless import endless, without_exits
 from warpsim.profiles.errors import ProfileError
@@ -138,7 +138,7 @@ def test_opcodes_that_are_not_listed_are_noted():
 
 def test_a_replay_is_near_its_roofline_where_memory_is_idle(profile):
     replay = profile.replay(replicates=2)
-    constant = LAUNCH_MICROSECONDS * 1000 * profile.gpu.clock_ghz
+    constant = profile.gpu.launch_cost_cycles
     assert replay.instructions == pytest.approx(1.0) and replay.share == 1.0 and not replay.sampling
     assert max(roofline(profile).values()) < replay.cycles.mean < constant + 6000
     assert sum(replay.shares.values()) == pytest.approx(1.0)

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Conditional, Cost, Instruction, Kernel, Loop
+from warpsim.kernels.statements import OPS_WITHOUT_RESULT
 from warpsim.simulation.policies import POLICIES as NAMED
+from warpsim.units import ATOMIC_OPS, MEMORY_OPS
 
 POLICIES = (*NAMED, "two_level:2")
 _DRAWN = (*POLICIES, "two_level:1", "two_level:4")
@@ -140,6 +142,9 @@ _PIPES = {
     "smem": "mio",
     "load": "lg",
     "store": "lg",
+    "atomic": "lg",
+    "reduction": "lg",
+    "async_copy": "lg",
     "barrier": "none",
     "branch": "none",
     "exit": "none",
@@ -211,6 +216,8 @@ def memories(draw: st.DrawFn, measured: bool = False) -> dict[str, Any]:
         "store_drain_cycles": draw(st.sampled_from([None, None, 1, 25])),
         "l1_latency_cycles": draw(st.integers(1, 12)),
         "l2_latency_cycles": draw(st.integers(5, 30)),
+        "l2_far_latency_cycles": draw(st.sampled_from([None, None, 30, 55])),
+        "atomic_interval_cycles": draw(st.sampled_from([0.0, 1.0, 2.3])),
         "measured": measured,
         "measured_latency_cycles": draw(st.sampled_from([None, 1, 60, 400])) if measured else None,
         "queue": {
@@ -229,6 +236,8 @@ def gpus(draw: st.DrawFn, measured: bool = False) -> Gpu:
     return small_gpu(
         sms=draw(st.integers(1, 3)),
         block_launch_cycles=draw(st.sampled_from([0, 1, 2, 7, 30])),
+        launch_interval_cycles=draw(st.sampled_from([0.0, 0.0, 0.4, 2.0, 6.7])),
+        launch_microseconds=draw(st.sampled_from([0.0, 0.0, 0.0006, 0.03])),
         sm={"schedulers": draw(st.integers(1, 4))},
         issue={"interval_cycles": draw(st.integers(1, 2)), "width": draw(st.integers(1, 2))},
         **draw(shared_units(draw(ops()))),
@@ -253,7 +262,7 @@ _PROBABILITIES = (0.0, 0.1, 0.5, 0.9, 1.0)
 
 
 @st.composite
-def accesses(draw: st.DrawFn, random: bool = True) -> Access:
+def accesses(draw: st.DrawFn, random: bool = True, atomic: bool = False) -> Access:
     """Generates accesses to global memory with up to 32 requests, and with cache hits if `random`."""
     pattern = draw(st.sampled_from(["coalesced", "coalesced", "stride", "random", "broadcast", "addresses"]))
     size = draw(st.sampled_from([1, 2, 4, 4, 8, 16]))
@@ -266,8 +275,10 @@ def accesses(draw: st.DrawFn, random: bool = True) -> Access:
     if pattern != "random" and draw(st.booleans()):
         fields["offset_bytes"] = size * draw(st.integers(0, 5))
     if random and draw(st.integers(0, 2)) == 0:
-        fields["l1_hit"] = draw(st.sampled_from(_PROBABILITIES))
+        fields["l1_hit"] = 0.0 if atomic else draw(st.sampled_from(_PROBABILITIES))
         fields["l2_hit"] = draw(st.sampled_from(_PROBABILITIES))
+    if atomic:
+        fields["contended_addresses"] = draw(st.sampled_from([None, 1, 2, 100]))
     return Access(**fields)
 
 
@@ -281,9 +292,9 @@ def own_costs(draw: st.DrawFn, op: str) -> Cost | None:
         "gap_cycles": draw(st.sampled_from([None, None, 1, 4, 13])),
         "issue_slots": draw(st.sampled_from([None, None, 1, 4])),
     }
-    if op in ("load", "store") and draw(st.booleans()):
+    if op in MEMORY_OPS and draw(st.booleans()):
         fields |= {"requests": draw(st.integers(1, 5)), "bytes_per_request": draw(st.sampled_from([32.0, 71.5, 128.0]))}
-    if op not in ("load", "store", "branch"):
+    if op not in (*MEMORY_OPS, "branch"):
         fields["latency_cycles"] = draw(st.sampled_from([None, 0, 3, 21]))
     return Cost(**fields)
 
@@ -294,6 +305,7 @@ def instructions(draw: st.DrawFn, random: bool, barriers: bool) -> Instruction:
     register = st.sampled_from(REGISTERS)
     reads = st.lists(register, min_size=draw(st.sampled_from([0, 1])), max_size=2)
     classes = ["load", "alu", "smem", "load", "store", "alu", "sfu", "load", "fp64", "alu", "branch"]
+    classes += ["atomic", "reduction", "async_copy"] if draw(st.integers(0, 2)) == 0 else []
     op = draw(st.sampled_from(classes + ["barrier"] * 2 * barriers))
     if op == "barrier":
         return Instruction(op)
@@ -301,10 +313,10 @@ def instructions(draw: st.DrawFn, random: bool, barriers: bool) -> Instruction:
     if draw(st.integers(0, 2)) == 0:
         machine = st.sampled_from(["R2", "R4", "R3", "R4.reuse", "R2.reuse", ""])
         fields["reads"] = draw(st.lists(machine, max_size=4))
-    if op not in ("store", "branch"):
+    if op not in OPS_WITHOUT_RESULT:
         fields["dst"] = draw(st.one_of(st.none(), register, register, register))
-    if op in ("load", "store"):
-        fields["access"] = draw(accesses(random))
+    if op in MEMORY_OPS:
+        fields["access"] = draw(accesses(random, atomic=op in ATOMIC_OPS))
     if op == "smem" and draw(st.booleans()):
         fields["access"] = Access(pattern="stride", stride=draw(st.sampled_from([1, 2, 3, 8])))
     elif op == "smem":

@@ -91,6 +91,9 @@ def is_finished(machine, state):
     for sm in state.sms:
         if sm.resident > 0:
             return False
+    for seat in state.seats:
+        if seat.next_start >= clock.cycle and seat.next_block >= 0:
+            return False
     return True
 
 

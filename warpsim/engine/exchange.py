@@ -169,7 +169,7 @@ def send_all(machine, state, place, stream, time, detail):
     for _ in range(detail.requests):
         stream = advance(stream)
         word = mix(stream)
-        arrival = memory.pass_crossbar(chip, state, time, word, detail.request_bytes)
+        arrival = memory.pass_crossbar(state, time, word, detail)
         send(state, place, arrival, choose_low(word, chip.dram_servers))
 
 
@@ -250,7 +250,7 @@ def resolve(machine, state, sm, slot, now):
 
 @inline
 def assign_blocks(machine, state, begin, end):
-    """Assigns blocks of the supply to the seats in which one is to start in begin..end-1, by cycle, SM and seat."""
+    """Assigns blocks of the supply to the seats that are due in begin..end-1, by cycle, SM and seat. They start one by one."""
     chip, clock = machine.chip[0], state.clock[0]
     for number in range(len(state.seats) - 1, -1, -1):
         seat = state.seats[at(number)]
@@ -269,3 +269,13 @@ def assign_blocks(machine, state, begin, end):
             else:
                 seat.next_block = clock.next_block
                 clock.next_block += 1
+                start_one(chip, clock, seat)
+
+
+@inline
+def start_one(chip, clock, seat):
+    """A seat that has got a block starts it when it is due, and not before those that were due earlier allow it."""
+    if chip.launch_interval > 0.0:
+        due = seat.next_start
+        seat.next_start = max(due, np.int64(np.ceil(clock.launch_free)))
+        clock.launch_free = max(clock.launch_free, np.float64(due)) + chip.launch_interval

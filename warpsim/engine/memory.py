@@ -38,10 +38,9 @@ def serve_at(state, stage, server, arrival, service):
 
 
 @inline
-def pass_crossbar(chip, state, arrival, word, request_bytes):
+def pass_crossbar(state, arrival, word, detail):
     """Returns when the service of a request begins in stage 1; a random word chooses its server."""
-    server = choose(word, chip.crossbar_servers)
-    return serve_at(state, _CROSSBAR, server, arrival, request_bytes / chip.crossbar_rate)
+    return serve_at(state, _CROSSBAR, choose(word, detail.slices), arrival, detail.slice_cycles)
 
 
 @inline
@@ -174,7 +173,7 @@ def unloaded_load(machine, state, stream, now, detail, in_l2):
     chip, model = machine.chip[0], machine.chip[0].memory
     u = uniform(mix(advance(stream)))
     if in_l2:
-        return chip.l2_latency
+        return chip.l2_latency if u < 0.5 else chip.l2_far_latency
     if model == _QUEUE:
         return quantile(machine.quantiles, 0, u)
     if model == _FIXED:
@@ -206,7 +205,7 @@ def wait_before_dram(machine, state, stream, time, detail, in_l2, is_write):
             begins = pass_bus(chip, state, time, detail.request_bytes, is_write)
         elif chip.memory == _QUEUE:
             stream = advance(stream)
-            begins = pass_crossbar(chip, state, time, mix(stream), detail.request_bytes)
+            begins = pass_crossbar(state, time, mix(stream), detail)
         wait = max(wait, begins - time)
     return wait
 

@@ -4,6 +4,7 @@
 its unit and range. An array inside a record has a fixed place in it, so that an access is one machine instruction.
 """
 
+import math
 from enum import IntEnum
 from functools import cache
 from typing import Any, NamedTuple
@@ -148,6 +149,8 @@ CHIP = np.dtype(
         ("block_launch", "i8"),  # cycles from the retirement of a block to the start of the next one
         ("warp_launch", "i8"),  # cycles by which the warps of a block can issue one after another
         ("blocks", "i8"),  # blocks of the grid; negative: an endless supply
+        ("launch_interval", "f8"),  # cycles between the starts of two blocks of the slice
+        ("first_start", "i8"),  # cycle at which the blocks of the deal are due
         # Phases of the warps of the deal
         ("iteration", "i8"),  # cycles of one iteration of a warp alone; 0: all warps begin at the start of their programs
         ("before_iteration", "i8"),  # cycles that a warp alone takes to its first iteration
@@ -164,10 +167,10 @@ CHIP = np.dtype(
         ("latency", "f8"),  # cycles, of the model `fixed`
         ("l1_latency", "f8"),  # cycles
         ("l2_latency", "f8"),  # cycles
+        ("l2_far_latency", "f8"),  # cycles, of the far half
         ("transaction_latency", "f8"),  # cycles by which each extra transaction of an access delays it
         ("crossbar_servers", "i8"),
         ("dram_servers", "i8"),
-        ("crossbar_rate", "f8"),  # bytes per cycle of one server
         ("dram_rate", "f8"),  # bytes per cycle of one server
         ("peak_rate", "f8"),  # bytes per cycle of the chip, the sustained rate
         ("write_cost", "f8"),  # service of a store on the data bus over that of a load
@@ -235,6 +238,8 @@ DETAIL = np.dtype(
         ("extra", "i8"),  # transactions beyond those of a coalesced access
         ("request_bytes", "f8"),
         ("asked_bytes", "f8"),  # bytes that the threads asked for
+        ("slices", "i8"),  # servers of stage 1 among which a request chooses
+        ("slice_cycles", "f8"),  # cycles for which a request occupies its server of stage 1
         ("l1_hit", "f8"),  # probability of a hit in L1
         ("l2_hit", "f8"),  # probability of a hit in L1 or L2
         ("drain", "f8"),  # cycles: unloaded latency of a store for which its warp waits; negative: none
@@ -397,6 +402,7 @@ CLOCK = np.dtype(
         ("next_echo", "i8"),  # cycle before which no echo has anything to do
         ("pool_room", "i8"),  # transitions for which a pool has room, a power of 2
         ("write_share", "f8"),  # share of stores in the latest requests of the data bus
+        ("launch_free", "f8"),  # time from which the next block can start
     ]
 )
 
@@ -605,15 +611,28 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     records_of_sms["last_issue"] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, UNITS)
     dealt = np.arange(len(seats)).reshape(-1, sms).T  # blocks go to SMs in turn, seat by seat
     seats["next_block"], seats["barrier"] = dealt.ravel(), -1
-    if chip.blocks >= 0:
-        seats["next_start"][seats["next_block"] >= chip.blocks] = -1
-    state.clock[0].next_block = np.count_nonzero(seats["next_start"] >= 0)
+    blocks = len(seats) if chip.blocks < 0 else min(len(seats), int(chip.blocks))
+    starts, state.clock[0].launch_free = _starts_of_deal(chip, blocks)
+    seats["next_start"] = np.append(starts, np.full(len(seats) - blocks, -1))[seats["next_block"]]
+    state.clock[0].next_block = blocks
     of_schedulers["wakes"] = NEVER
     if chip.policy == Policy.RANDOM:
         of_schedulers["stream"] = np.array(streams_of_schedulers(int(chip.seed), sms * schedulers), np.uint64)
     else:
         of_schedulers["ages"] = of_schedulers["ranks"] = np.arange(lanes)
     return state
+
+
+def _starts_of_deal(chip: Any, blocks: int) -> tuple[Array, float]:
+    """Returns the cycles in which the blocks of the deal start, and the time from which a further one can."""
+    first, interval = int(chip.first_start), float(chip.launch_interval)
+    if chip.iteration > 0 or interval == 0.0:
+        return np.full(blocks, first), 0.0 if chip.iteration > 0 else float(first)
+    starts, free = np.empty(blocks, np.int64), 0.0
+    for number in range(blocks):
+        starts[number] = max(first, math.ceil(free))
+        free = max(free, first) + interval
+    return starts, free
 
 
 def enlarged(machine: Machine, state: State) -> State:

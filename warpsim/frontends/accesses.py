@@ -54,6 +54,7 @@ class Tally:
         warps: executions with at least one thread.
         unknown: executions whose addresses are not known.
         sectors, lines: sums over the executions with known addresses.
+        updates: the same of the threads that have the most frequent address; of atomics only.
         patterns: the threads' addresses from the start of the lowest line on, as bytes -> executions.
     """
 
@@ -63,6 +64,7 @@ class Tally:
     lines: float = 0.0
     patterns: dict[bytes, float] = field(default_factory=dict)
     tallied: int = 0
+    updates: float = 0.0
 
     def add(self, other: Tally, times: float) -> None:
         """Adds the counts of another, several times."""
@@ -70,17 +72,21 @@ class Tally:
         self.unknown += other.unknown * times
         self.sectors += other.sectors * times
         self.lines += other.lines * times
+        self.updates += other.updates * times
         self.tallied += other.tallied
         for pattern, count in other.patterns.items():
             self.patterns[pattern] = self.patterns.get(pattern, 0.0) + count * times
 
-    def record(self, addresses: Addresses, active: NDArray[np.bool_], weights: NDArray[np.float64]) -> None:
+    def record(
+        self, addresses: Addresses, active: NDArray[np.bool_], weights: NDArray[np.float64], *, atomic: bool = False
+    ) -> None:
         """Counts one execution by several warps.
 
         Args:
             addresses: int64[threads]; negative where they are not known.
             active: bool[threads].
             weights: float64[warps].
+            atomic: whether the threads update what is at their addresses.
         """
         lanes = active.reshape(-1, WARP_LANES)
         rows = np.broadcast_to(addresses, active.shape).reshape(-1, WARP_LANES)
@@ -100,6 +106,8 @@ class Tally:
         full = np.where(lanes, rows, first[:, None])  # threads that are off repeat the first one's address
         self.sectors += float((weights * _distinct(full // SECTOR_BYTES)).sum())
         self.lines += float((weights * _distinct(full // LINE_BYTES)).sum())
+        if atomic:
+            self.updates += float((weights * _most_alike(np.where(lanes, rows, -1 - np.arange(WARP_LANES)))).sum())
         if self.tallied < _MOST_TALLIED:
             self.tallied += 1
             relative = full - (full.min(axis=1) // LINE_BYTES * LINE_BYTES)[:, None]
@@ -117,3 +125,13 @@ class Tally:
 def _distinct(rows: Addresses) -> NDArray[np.int64]:
     ordered = np.sort(rows, axis=1)
     return np.asarray(1 + (np.diff(ordered, axis=1) != 0).sum(axis=1))
+
+
+def _most_alike(rows: Addresses) -> NDArray[np.int64]:
+    """Returns for each row how often its most frequent number occurs."""
+    alike = np.diff(np.sort(rows, axis=1), axis=1) == 0
+    run = most = np.zeros(len(rows), np.int64)
+    for column in alike.T:
+        run = (run + 1) * column
+        most = np.maximum(most, run)
+    return 1 + most

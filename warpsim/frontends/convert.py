@@ -34,10 +34,10 @@ from warpsim.hardware import files as params
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import OPS_WITHOUT_RESULT, Access, Cost, Instruction, Statement
-from warpsim.units import WARP_LANES
+from warpsim.units import ATOMIC_OPS, MEMORY_OPS, WARP_LANES
 
 _OLDEST = 50
-_THROUGH_QUEUES = ("load", "store", "smem")
+_THROUGH_QUEUES = (*MEMORY_OPS, "smem")
 """Classes whose instructions do not pass the register ports when they issue."""
 
 _SPREAD = 0.05
@@ -189,7 +189,7 @@ class Emitter:
             self.unlisted[one.base, family] += 1
         op = self.table.operation(family, self.available)
         tally = self.accesses.get((number, index))
-        idle = op in ("load", "store", "smem") and tally is not None and tally.warps == 0
+        idle = op in (*MEMORY_OPS, "smem") and tally is not None and tally.warps == 0
         if idle or (space_of(one) and tally is None):
             op = self.table.operation(
                 "integer", self.available
@@ -204,7 +204,7 @@ class Emitter:
             cost["interval_cycles"] = interval
         if self.by_counters and op not in _THROUGH_QUEUES:
             fields["reads"] = register_slots(one)
-        if op in ("load", "store", "smem") and space_of(one) is not None:
+        if op in (*MEMORY_OPS, "smem") and space_of(one) is not None:
             self._access(one, op, tally, self.hits.get((number, index)), fields, cost)
         return Instruction(op, **fields, cost=Cost(**cost) if cost else None)
 
@@ -243,6 +243,8 @@ class Emitter:
             sectors, lines = tally.sectors / known, tally.lines / known
             if hit is not None and 0.0 < hit.sectors < sectors:
                 sectors = hit.sectors
+            if op in ATOMIC_OPS:
+                cost["updates"] = max(1, round(tally.updates / known))
             of_pattern = len({address // SECTOR_BYTES for address in addresses.tolist()})
             if abs(sectors - of_pattern) > _SPREAD * of_pattern:
                 cost["requests"] = max(1, round(lines))

@@ -232,7 +232,8 @@ class Evaluator:
             if step.one.base == "LDGSTS" and place_in_text == 0 and len(step.addresses) > 1:
                 continue  # where the copy goes in shared memory; the loads decide its time
             tally = self.record.accesses.setdefault((number, step.index), Tally())
-            tally.record(self.state.address(address), active, self.weights)
+            atomic = step.one.base.startswith(("ATOM", "RED"))
+            tally.record(self.state.address(address), active, self.weights, atomic=atomic)
             return
 
     def _leave(self, number: int, mask: Mask, pending: dict[int, Mask]) -> None:

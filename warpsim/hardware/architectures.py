@@ -133,11 +133,23 @@ def _derived(memory: Mapping[str, Any], clock_ghz: Any) -> Iterator[tuple[str, A
     clock = _number(clock_ghz)
     if latency is None or servers is None or rate is None or clock is None or not isinstance(offset, int | float):
         return
-    half_service = COALESCED_BYTES * servers / gbs_to_bytes_per_cycle(rate, clock) / 2
+    found = {"dram_servers": servers, "dram_gbs": rate, "latency_offset_cycles": offset}
     how = "rule: mean wait of the DRAM stage with random arrivals (Pollaczek-Khinchine)"
-    yield "contention.a_cycles", float(latency + offset), how
-    yield "contention.b_cycles", round(half_service, 1), how
-    yield "contention.c_gbs", rate, how
+    for key, value in contention({"latency_cycles": latency, "queue": found}, clock).items():
+        yield f"contention.{key}", value, how
+
+
+def contention(memory: Mapping[str, Any], clock_ghz: float) -> dict[str, float]:
+    """Returns the keys of [memory.contention] by the rule: the mean wait with random arrivals (M/D/1) at a server of DRAM.
+
+    Args:
+        memory: the keys of [memory], with `latency_cycles` and a complete table `queue`.
+        clock_ghz: clock of the chip in GHz.
+    """
+    queue = memory["queue"]
+    half_service = COALESCED_BYTES * queue["dram_servers"] / gbs_to_bytes_per_cycle(queue["dram_gbs"], clock_ghz) / 2
+    a_cycles = float(memory["latency_cycles"] + queue["latency_offset_cycles"])
+    return {"a_cycles": a_cycles, "b_cycles": round(half_service, 1), "c_gbs": queue["dram_gbs"]}
 
 
 def _number(value: object) -> float | None:

@@ -7,6 +7,7 @@ value in a comment. V is Volkov, Understanding Latency Hiding on GPUs, 2016.
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ from warpsim.arguments import refusing_malformed, shortened
 from warpsim.hardware import architectures, operations
 from warpsim.hardware import files as params
 from warpsim.hardware.core import Core
-from warpsim.hardware.fields import Between, Bytes, Count, Cycles, Name, Positive, StrictModel, is_number
+from warpsim.hardware.fields import Between, Bytes, Count, Cycles, MustBe, Name, NotNegative, Positive, StrictModel, is_number
 from warpsim.hardware.latency import check_distribution, load_distribution, restored_table, table_by_value
 from warpsim.hardware.memo import kept_by_object
 from warpsim.hardware.memory import Memory
@@ -84,7 +85,9 @@ class Gpu(StrictModel):
 
     `architecture` names the file of defaults and the machine code, such as sm_90; None: the file states everything, and there
     is no machine code. `block_launch_cycles` is the time from the end of a block to the start of its successor (V 3.7).
-    `warp_launch_cycles` is the time by which the warps of a block start to issue one after another.
+    `warp_launch_cycles` is the time by which the warps of a block start to issue one after another, and `launch_interval_cycles`
+    the time by which blocks of the whole chip do; 0: any number start together. `launch_microseconds` is the constant cost of
+    launching a grid.
     `ops` are the operation classes, and `units` the execution units that several of them share.
     """
 
@@ -97,6 +100,8 @@ class Gpu(StrictModel):
     clock_ghz: Positive
     block_launch_cycles: Cycles
     warp_launch_cycles: Cycles = 0
+    launch_interval_cycles: NotNegative = 0.0
+    launch_microseconds: Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False), MustBe("a number from 0 to 1000")] = 0.0
     sm: Sm
     issue: Issue
     shared: Shared
@@ -180,6 +185,11 @@ class Gpu(StrictModel):
         return units.gbs_to_bytes_per_cycle(self.memory.bandwidth_gbs, self.clock_ghz)
 
     @property
+    def launch_cost_cycles(self) -> int:
+        """Constant cost of launching a grid, in cycles."""
+        return math.floor(self.launch_microseconds * 1000 * self.clock_ghz + 0.5)
+
+    @property
     def issue_ipc(self) -> float:
         """Issue bound of one SM without dual issue, in instructions per cycle (V Table 4.1, issue_thru)."""
         return self.sm.schedulers / self.issue.interval_cycles
@@ -220,11 +230,12 @@ def _without_options_that_are_off(parts: dict[str, Any]) -> dict[str, Any]:
     """Returns a dump of a chip without the options of newer chips that it does not use."""
     off = Core().model_dump(mode="json")
     core = {key: value for key, value in parts["core"].items() if value != off[key]} if "core" in parts else {}
-    of_stores = ("store_drain_cycles", "writes")
-    memory = {key: value for key, value in parts["memory"].items() if key not in of_stores or value is not None}
+    options = ("store_drain_cycles", "writes", "l2_far_latency_cycles", "atomic_interval_cycles")
+    memory = {key: value for key, value in parts["memory"].items() if key not in options or value is not None}
     ops = {name: {key: value for key, value in op.items() if key != "unit" or value} for name, op in parts["ops"].items()}
     kept = {**parts, "ops": ops, "memory": memory, "core": core}
-    return {key: value for key, value in kept.items() if key not in ("units", "core", "warp_launch_cycles") or value}
+    optional = ("units", "core", "warp_launch_cycles", "launch_interval_cycles", "launch_microseconds")
+    return {key: value for key, value in kept.items() if key not in optional or value}
 
 
 def list_gpus() -> list[str]:
@@ -332,6 +343,10 @@ def _inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
     if is_number(latency) and is_number(offset) and latency + offset <= 0:
         text = f" = {offset}: must be above -{latency}, the negative of memory.latency_cycles"
         yield ("memory", "queue", "latency_offset_cycles"), text
+    near, far = _at(data, "memory.l2_latency_cycles"), _at(data, "memory.l2_far_latency_cycles")
+    if is_number(far) and not (is_number(near) and near <= far):
+        least = f"at least memory.l2_latency_cycles = {near}" if is_number(near) else "left out without memory.l2_latency_cycles"
+        yield ("memory", "l2_far_latency_cycles"), f" = {far}: must be {least}"
     distribution = _at(data, "memory.distribution")
     if isinstance(distribution, str) and distribution:
         try:

@@ -118,7 +118,9 @@ class Memory(StrictModel):
         store_drain_cycles: unloaded latency of a store, after which its data has left the SM. With it, a warp stays resident
             until its stores have left; None: a warp does not wait for its stores.
         l1_latency_cycles: latency of a hit in L1; None: unknown.
-        l2_latency_cycles: latency of a hit in L2; None: unknown.
+        l2_latency_cycles: latency of a hit in L2, or in its near half; None: unknown.
+        l2_far_latency_cycles: latency of a hit in the far half of L2; None: L2 has one latency.
+        atomic_interval_cycles: cycles between two updates of one address by L2; None: the chip has no classes of atomics.
         distribution: latency quantiles, the name of a file in params/latency or a path.
         measured: whether these quantiles were measured on this chip.
         measured_latency_cycles: `latency_cycles` of the chip on which they were measured; None: the same. The memory model
@@ -141,6 +143,8 @@ class Memory(StrictModel):
     store_drain_cycles: Count | None = None
     l1_latency_cycles: Count | None = None
     l2_latency_cycles: Count | None = None
+    l2_far_latency_cycles: Count | None = None
+    atomic_interval_cycles: NotNegative | None = None
     distribution: Name
     measured: bool
     measured_latency_cycles: Count | None = None
@@ -168,6 +172,12 @@ class Memory(StrictModel):
     def queue_latency_cycles(self) -> float:
         """Mean unloaded latency of the memory model `queue`, in cycles."""
         return self.latency_cycles + self.queue.latency_offset_cycles
+
+    @property
+    def mean_l2_latency_cycles(self) -> float | None:
+        """Mean latency of a hit in L2, in cycles; None: unknown."""
+        near, far = self.l2_latency_cycles, self.l2_far_latency_cycles
+        return near if near is None or far is None else (near + far) / 2
 
     @property
     def measured_shift_cycles(self) -> int:

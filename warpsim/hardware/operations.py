@@ -116,7 +116,9 @@ def inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
     for name, op in ops.items():
         if not isinstance(op, Mapping):
             continue
-        if name in ("load", "store"):
+        if name in units.ATOMIC_OPS and _interval_of_atomics(data) is None:
+            yield ("memory", "atomic_interval_cycles"), f" is missing: it is needed for ops.{name}"
+        if name in units.MEMORY_OPS:
             if op.get("pipe") not in (None, "lg"):
                 yield ("ops", name, "pipe"), f" = {params.format_value(op['pipe'])}: must be 'lg' for {name}"
             if op.get("latency_to"):
@@ -129,6 +131,11 @@ def inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
         for key, owner in (("taken_gap_cycles", "branch"), ("conflict_latency_cycles", "smem")):
             if name != owner and op.get(key):
                 yield ("ops", name, key), f" = {params.format_value(op[key])}: must be left out, since only ops.{owner} has it"
+
+
+def _interval_of_atomics(data: Mapping[str, Any]) -> Any:
+    memory = data.get("memory")
+    return memory.get("atomic_interval_cycles") if isinstance(memory, Mapping) else 0
 
 
 def _unit_problems(ops: Mapping[str, Any], declared: Mapping[str, Any]) -> Iterator[params.Problem]:

@@ -21,6 +21,7 @@ __all__ = [
     "conflict_ways",
     "thread_addresses",
     "transactions",
+    "updates_of_one_address",
 ]
 
 LINE_BYTES = 128
@@ -43,6 +44,8 @@ class Transactions:
             does not coalesce.
         bytes_per_request: bytes moved, averaged over the requests.
         requested_bytes: bytes that the program requests: 32 times the bytes per thread.
+        updates: largest number of threads that update one address, one after another; 0: the access is not atomic.
+        contended_addresses: number of addresses that all warps update; 0: so many that they do not meet.
     """
 
     transactions: int
@@ -50,6 +53,8 @@ class Transactions:
     requests: int
     bytes_per_request: float
     requested_bytes: int
+    updates: int = 0
+    contended_addresses: int = 0
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,11 @@ def thread_addresses(access: Access) -> tuple[int, ...]:
         return tuple(access.offset_bytes + address for address in access.addresses)
     step = {"coalesced": 1, "stride": access.stride, "broadcast": 0}[access.pattern] * access.bytes_per_thread
     return tuple(access.offset_bytes + thread * step for thread in range(WARP_LANES))
+
+
+def updates_of_one_address(access: Access) -> int:
+    """Returns the largest number of threads that have the same address; 1 for random addresses."""
+    return 1 if access.pattern == "random" else max(Counter(thread_addresses(access)).values())
 
 
 def bank_conflicts(addresses: Sequence[int], shared: Shared, bytes_per_thread: int = 4) -> int:

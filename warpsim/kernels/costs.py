@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from warpsim.hardware.gpu import Gpu
-from warpsim.kernels.access import LINE_BYTES, Transactions, conflict_ways, transactions
+from warpsim.kernels.access import LINE_BYTES, Transactions, conflict_ways, transactions, updates_of_one_address
 from warpsim.kernels.statements import MEMORY_OPS, Cost, Instruction
-from warpsim.units import WARP_LANES
+from warpsim.units import ATOMIC_OPS, WARP_LANES
 
 __all__ = ["Costs", "access_transactions", "costs_on"]
 
@@ -85,4 +85,7 @@ def access_transactions(gpu: Gpu, instruction: Instruction) -> Transactions | No
     else:
         asked = WARP_LANES * instruction.access.bytes_per_thread
         counted = Transactions(own.requests, 0, own.requests, own.bytes_per_request, asked)
+    if instruction.op in ATOMIC_OPS:
+        updates = updates_of_one_address(instruction.access) if own.updates is None else own.updates
+        counted = replace(counted, updates=updates, contended_addresses=instruction.access.contended_addresses or 0)
     return counted if own.requested_bytes is None else replace(counted, requested_bytes=own.requested_bytes)

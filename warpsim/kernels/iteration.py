@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.costs import Costs, costs_on
 from warpsim.kernels.program import Instruction, Kernel, Loop, barriers_not_reached_by_all
-from warpsim.kernels.statements import Access, Statement, expected_ops, walk
-from warpsim.units import WARP_LANES
+from warpsim.kernels.statements import MEMORY_OPS, Access, Statement, expected_ops, walk
+from warpsim.units import ACCESS_KINDS, WARP_LANES
 
 MOST_CYCLES = 1 << 20
 """Cycles of an iteration over which warps are spread, at most."""
@@ -93,8 +93,8 @@ def ipc_bound(gpu: Gpu, kernel: Kernel, warps: int) -> float:
         if not share or op not in gpu.ops:
             continue
         bounds.append(gpu.unit_ipc(op) / share)
-        latency += share * (gpu.memory.latency_cycles if op == "load" else max(1, gpu.ops[op].latency_cycles))
-    accesses = sum(weights.get(op, 0.0) for op in ("load", "store")) / total
+        latency += share * (gpu.memory.latency_cycles if ACCESS_KINDS.get(op) == "load" else max(1, gpu.ops[op].latency_cycles))
+    accesses = sum(weights.get(op, 0.0) for op in MEMORY_OPS) / total
     if accesses:
         bounds.append(gpu.bandwidth_bytes_per_cycle / gpu.sms / (4 * WARP_LANES * accesses))
     return min([*bounds, warps / max(latency, 1.0)])
@@ -185,7 +185,7 @@ class _Alone:
         """Returns the mean latency of an access in an idle memory system."""
         memory = self.gpu.memory
         latency = memory.queue_latency_cycles if self.memory == "queue" else memory.latency_cycles
-        in_l2 = memory.l2_latency_cycles or latency
+        in_l2 = memory.mean_l2_latency_cycles or latency
         in_l1 = memory.l1_latency_cycles or latency
         beyond_l1 = access.l2_hit * in_l2 + (1.0 - access.l2_hit) * latency
         return access.l1_hit * in_l1 + (1.0 - access.l1_hit) * beyond_l1 + extra * memory.transaction_latency_cycles

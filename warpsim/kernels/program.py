@@ -158,9 +158,10 @@ def _without_labels(kernel: Kernel) -> dict[str, Any]:
 
 
 def _what_acts(value: Any) -> Any:
-    """Returns JSON values without the comments of instructions, and without costs and reads that are not given, at any depth."""
+    """Returns JSON values without the comments of instructions, and without optional keys that are not given, at any depth."""
     if isinstance(value, dict):
-        acting = {key: inner for key, inner in value.items() if key != "comment" and (key != "reads" or inner)}
+        optional = ("reads", "contended_addresses")
+        acting = {key: inner for key, inner in value.items() if key != "comment" and (key not in optional or inner)}
         costs = {key: cycles for key, cycles in (acting.pop("cost", None) or {}).items() if cycles is not None}
         return {key: _what_acts(inner) for key, inner in acting.items()} | ({"cost": costs} if costs else {})
     if isinstance(value, list):

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from pydantic_core import PydanticCustomError
 
 from warpsim.hardware.fields import FROM_LIST, Between, Bytes, Count, Cycles, Interval, MustBe, Positive, StrictModel
-from warpsim.units import MAX_WARPS, WARP_LANES
+from warpsim.units import ATOMIC_OPS, MAX_WARPS, MEMORY_OPS, WARP_LANES
 
 __all__ = [
     "MEMORY_OPS",
@@ -36,10 +36,7 @@ __all__ = [
     "walk",
 ]
 
-MEMORY_OPS = ("load", "store")
-"""Operation classes that access global memory."""
-
-OPS_WITHOUT_RESULT = ("store", "barrier", "branch", "exit")
+OPS_WITHOUT_RESULT = ("store", "reduction", "barrier", "branch", "exit")
 """Operation classes that write no register."""
 
 _ACCESSING_OPS = (*MEMORY_OPS, "smem")
@@ -101,6 +98,8 @@ class Access(StrictModel):
             transaction.
         l1_hit: probability that the L1 cache serves the access.
         l2_hit: probability that the L2 cache serves an access that missed L1.
+        contended_addresses: number of addresses that the accesses of all warps update; only for "atomic" and "reduction".
+            None: so many that they do not meet.
     """
 
     pattern: Literal["coalesced", "stride", "random", "broadcast", "addresses"] = "coalesced"
@@ -110,6 +109,7 @@ class Access(StrictModel):
     offset_bytes: Annotated[int, Between(0, MAX_ADDRESS)] = 0
     l1_hit: Probability = 0.0
     l2_hit: Probability = 0.0
+    contended_addresses: Count | None = None
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Access:
@@ -149,6 +149,7 @@ class Cost(StrictModel):
         requests: requests that a load or a store sends into the memory's queues; given together with `bytes_per_request`.
         bytes_per_request: bytes that each of them moves.
         requested_bytes: bytes that the threads of a load or a store ask for, which count for the bandwidth.
+        updates: threads of an "atomic" or a "reduction" that update one address, one after another.
     """
 
     interval_cycles: Interval | None = None
@@ -158,6 +159,7 @@ class Cost(StrictModel):
     requests: Annotated[int, Between(1, MAX_REQUESTS)] | None = None
     bytes_per_request: Positive | None = None
     requested_bytes: Bytes | None = None
+    updates: Annotated[int, Between(1, WARP_LANES)] | None = None
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Cost:
@@ -192,10 +194,10 @@ class Instruction(StrictModel):
     Attributes:
         op: operation class: "alu", "sfu", "smem", "load", "store", "barrier", "branch", "exit", or another
             class of the chip's file.
-        dst: register written, or None; "store", "barrier", "branch" and "exit" write none.
+        dst: register written, or None; "store", "reduction", "barrier", "branch" and "exit" write none.
         src: registers read.
-        access: how memory is accessed; only for "load" and "store" (default: coalesced, 4 bytes per thread) and
-            for "smem".
+        access: how memory is accessed; only for the classes of global memory, "load", "store", "atomic", "reduction" and
+            "async_copy" (default: coalesced, 4 bytes per thread), and for "smem".
         ways: degree of the bank conflict of an "smem" instruction (V 2.6), from 1 to 32. It must be 1 if
             `access` is given, which then determines the conflict.
         cost: costs of this instruction that differ from those of its class; None: those of its class.
@@ -242,11 +244,22 @@ class Instruction(StrictModel):
                 problems.append(f"access.l1_hit, access.l2_hit = {hits}: must be 0 for smem")
             if self.ways != 1:
                 problems.append(f"ways = {self.ways}: must be 1 if access is given, which determines the conflict")
+        if self.access is not None:
+            problems += _problems_of_atomics(self.access, self.op)
         if self.ways != 1 and self.op != "smem":
             problems.append(f"ways = {self.ways}: must be 1 for {self.op}: only smem has bank conflicts")
         problems += _cost_problems(self.cost, self.op)
         raise_problems(problems)
         return self
+
+
+def _problems_of_atomics(access: Access, op: str) -> Iterator[str]:
+    """Yields errors for an access that an instruction of class `op` cannot have, because it is an atomic, or is not."""
+    if access.contended_addresses is not None and op not in ATOMIC_OPS:
+        allowed = ", ".join(ATOMIC_OPS)
+        yield f"access.contended_addresses = {access.contended_addresses}: must be left out for {op}; only {allowed} have it"
+    if access.l1_hit and op in ATOMIC_OPS:
+        yield f"access.l1_hit = {access.l1_hit}: must be 0 for {op}, which L2 performs"
 
 
 def _cost_problems(cost: Cost | None, op: str) -> Iterator[str]:
@@ -260,6 +273,8 @@ def _cost_problems(cost: Cost | None, op: str) -> Iterator[str]:
             yield f"cost.{name} = {value}: must be left out, since {op} writes no register"
         elif name in _COSTS_OF_ACCESSES and op not in MEMORY_OPS:
             yield f"cost.{name} = {value}: must be left out for {op}; only {', '.join(MEMORY_OPS)} have it"
+        elif name == "updates" and op not in ATOMIC_OPS:
+            yield f"cost.{name} = {value}: must be left out for {op}; only {', '.join(ATOMIC_OPS)} have it"
 
 
 class Loop(StrictModel):

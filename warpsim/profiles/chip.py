@@ -8,17 +8,11 @@ cycles otherwise. The bandwidth of the pins is that of the memory at its measure
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from warpsim.hardware.architectures import contention
 from warpsim.hardware.gpu import Gpu, list_gpus, load_gpu
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.report import ProfiledLaunch
 from warpsim.profiles.traffic import l2_clock
-
-LAUNCH_MICROSECONDS = 2.3
-"""Constant cost of a launch: elapsed less active time of short launches in public profiles is 1.4 to 5 us, from a T4 at
-585 MHz to an RTX 4090 at 1.7 GHz, mostly near this (reports: experiments/profiles/sources.csv)."""
 
 _NAMES = (
     ("TITAN X", "titan_x"), ("V100", "v100"), ("T4", "t4"), ("A40", "a40"), ("4090", "rtx4090"), ("L40", "l40"), ("H200", "h200"),
@@ -27,15 +21,6 @@ _NAMES = (
 
 _LIKE = {70: "v100", 75: "t4", 80: "a100", 86: "a40", 89: "rtx4090", 90: "h100", 120: "rtx5090"}
 """Compute capability times ten -> chip whose latencies a chip without a file has."""
-
-_IMAD = {"latency_cycles": 4, "interval_cycles": 2, "scope": "scheduler", "gap_cycles": 1, "pipe": "math"}
-_EXTRA_OPS: Mapping[str, Mapping[str, Any]] = {
-    "imad": _IMAD,
-    "uniform": {**_IMAD, "latency_cycles": 6},
-    "tensor": {"latency_cycles": 24, "interval_cycles": 8, "scope": "scheduler", "gap_cycles": 1, "pipe": "math"},
-}
-"""Classes of machine code that a chip file may lack: integer multiply-adds use the FMA pipe at half its rate (CUDA C Programming
-Guide), the uniform datapath has one unit for each sub-partition, and tensor instructions have the interval of their shape."""
 
 
 def chip_name(title: str, memory_bytes: float | None) -> str | None:
@@ -92,9 +77,8 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     queue |= {"dram_gbs": queue["dram_gbs"] * ratio, "crossbar_gbs": l2, "latency_offset_cycles": 0.0}
     if notes:
         queue |= {key: max(1, round(queue[key] * ratio)) for key in ("dram_servers", "crossbar_servers")}
-    memory["contention"] = _contention(memory)
+    memory["contention"] = contention(memory, clock)
     data |= {"title": title, "sms": sms, "clock_ghz": clock, "memory": memory}
-    _add_classes(data)
     return Gpu.from_dict(data, source=f"{launch.report}, launch {launch.number}"), tuple(notes)
 
 
@@ -120,16 +104,9 @@ def scaled(gpu: Gpu, latency: float, bandwidth: float) -> Gpu:
         memory[key] *= bandwidth
     queue["dram_gbs"] *= bandwidth
     queue["crossbar_gbs"] = max(queue["crossbar_gbs"], queue["dram_gbs"])
-    memory["contention"] = _contention(memory)
+    memory["contention"] = contention(memory, gpu.clock_ghz)
     memory["measured"], memory["measured_latency_cycles"] = False, None
     return Gpu.from_dict(data, source=f"latency = {latency}, bandwidth = {bandwidth} on {gpu.name}")
-
-
-def with_classes(gpu: Gpu) -> Gpu:
-    """Returns a chip of params/gpus with the classes of machine code that its file leaves out."""
-    data = gpu.to_dict()
-    _add_classes(data)
-    return Gpu.from_dict(data, source=gpu.name)
 
 
 def pin_bandwidth(launch: ProfiledLaunch) -> float | None:
@@ -142,14 +119,3 @@ def pin_bandwidth(launch: ProfiledLaunch) -> float | None:
         "dram__throughput.avg.pct_of_peak_sustained_elapsed", "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
     )
     return rate / share / 1e7 if rate and share and share > 0.2 else None
-
-
-def _contention(memory: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the mean latency under load, which no simulation reads; its slope is assumed, of the order of V Table 6.5."""
-    return {"a_cycles": float(memory["latency_cycles"]), "b_cycles": 20.0, "c_gbs": memory["queue"]["dram_gbs"]}
-
-
-def _add_classes(data: dict[str, Any]) -> None:
-    """Adds the classes of machine code that the chip's file lacks."""
-    for name, op in _EXTRA_OPS.items():
-        data["ops"].setdefault(name, dict(op))

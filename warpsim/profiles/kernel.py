@@ -24,6 +24,7 @@ from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.flows import Flows
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
 from warpsim.profiles.traffic import traffic
+from warpsim.units import ACCESS_KINDS, ATOMIC_OPS, MEMORY_OPS
 
 L1_BYTES_PER_CYCLE = 128
 """Bytes that L1 or shared memory gives an SM in a cycle (CUDA C Programming Guide: 32 banks of 4 bytes)."""
@@ -134,7 +135,7 @@ class _Emitter:
             self.unlisted[one.base, family] += 1
         op = self.table.operation(family, self.available)
         counted = self.launch.code[index]
-        if op in ("load", "store", "smem") and one.guard and not counted.counts.get("thread_inst_executed_true"):
+        if op in (*MEMORY_OPS, "smem") and one.guard and not counted.counts.get("thread_inst_executed_true"):
             op, family = self.table.operation("integer", self.available), "integer"  # off for all threads: it accesses nothing
         cost: dict[str, object] = {}
         if one.control is not None and family != "branch":
@@ -147,7 +148,7 @@ class _Emitter:
             fields["dst"] = f"v{index}"
         if family in _PORTED:
             fields["reads"] = _reads(one)
-        if op in ("load", "store"):
+        if op in MEMORY_OPS:
             self._access(one, op, counted, fields, cost)
         elif family == "shared":
             self._shared(counted, op, cost)
@@ -161,20 +162,21 @@ class _Emitter:
     ) -> None:
         """Adds requests, bytes, hits and the time of the load-store unit."""
         times, of = max(1, counted.executed), self.traffic
+        loads, cached = ACCESS_KINDS[op] == "load", op not in ATOMIC_OPS
         sectors = counted.counts.get("memory_l2_theoretical_sectors_global", 0.0) / times
-        sectors = sectors or (of.load_sectors if op == "load" else of.store_sectors)
+        sectors = sectors or (of.load_sectors if loads else of.store_sectors)
         tags = counted.counts.get("memory_l1_tag_requests_global", 0.0) / times or sectors / 4
         width = (counted.counts.get("memory_access_size_type") or 32.0) / 8
         asked = width * counted.counts.get("thread_inst_executed_true", 32.0 * times) / times
         cost["issue_slots"] = 1  # since Volta, further passes take no issue slots
         if one.base in ("LDL", "STL") or not sectors:  # interleaved by threads, and in L1 while it has room
-            fields["access"] = Access(l1_hit=1.0 if op == "load" else 0.0, l2_hit=1.0)
+            fields["access"] = Access(l1_hit=1.0 if loads and cached else 0.0, l2_hit=1.0)
             cost |= {"requests": 1, "bytes_per_request": 128.0, "interval_cycles": self._passes(asked / L1_BYTES_PER_CYCLE)}
             return
         lines = tags
-        if op == "load":
+        if loads:
             hit, lines, moved = of.loaded(max(0.5, sectors), tags, asked)
-            fields["access"] = Access(l1_hit=hit, l2_hit=of.load_l2_hit)
+            fields["access"] = Access(l1_hit=hit if cached else 0.0, l2_hit=of.load_l2_hit)
         else:
             moved, hit = of.stored(max(0.5, sectors), asked)
             fields["access"] = Access(l2_hit=hit)

@@ -21,7 +21,6 @@ from warpsim.hardware.residency import Launch
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import expected_ops
 from warpsim.kernels.steps import flatten
-from warpsim.profiles.chip import LAUNCH_MICROSECONDS
 from warpsim.profiles.endless import endless, shortened, without_exits
 from warpsim.results.schema import STATES
 from warpsim.results.statistics import half_width
@@ -111,7 +110,8 @@ def replay(
     Raises:
         ValueError: the chip cannot hold the launch, or an argument is not allowed.
     """
-    gpu, launch = profile.gpu, profile.launch
+    launch = profile.launch
+    gpu = profile.gpu.model_copy(update={"launch_microseconds": 0.0})  # the cost is added once, to the whole launch
     settings: dict[str, Any] = {"scheduler": scheduler, "memory": memory, "replicates": replicates, "seed": seed}
     plan = _plan(gpu, profile.kernel, launch, budget)
     if plan is None:
@@ -281,7 +281,7 @@ def _of_lines(point: Point) -> dict[int, float]:
 
 def _result(profile: Profile, totals: Mapping[str, NDArray[np.float64]], words: str, share: float) -> Replay:
     clock = profile.gpu.clock_ghz
-    cycles = totals["cycles"] + LAUNCH_MICROSECONDS * 1000 * clock
+    cycles = totals["cycles"] + profile.gpu.launch_cost_cycles
     issued = totals["instructions"]
     measured = profile.measured
     states = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from warpsim.kernels.costs import costs_on
-from warpsim.profiles.chip import LAUNCH_MICROSECONDS
 from warpsim.profiles.endless import executions, without_exits
 from warpsim.units import gbs_to_bytes_per_cycle
 
@@ -29,4 +28,4 @@ def roofline(profile: Profile) -> dict[str, float]:
         busy[unit] = busy.get(unit, 0.0) + count * float(costs.unit_cycles) / gpu.units_per_sm(one.op)
     cycles = {name: warps * value for name, value in busy.items()}
     cycles["dram"] = profile.measured.dram_bytes / gbs_to_bytes_per_cycle(gpu.memory.bandwidth_gbs, gpu.clock_ghz)
-    return {name: value + LAUNCH_MICROSECONDS * 1000 * gpu.clock_ghz for name, value in cycles.items()}
+    return {name: value + gpu.launch_cost_cycles for name, value in cycles.items()}

@@ -12,7 +12,7 @@ from warpsim.hardware.gpu import Gpu, as_gpu
 from warpsim.hardware.residency import Launch, occupancy
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Instruction, Loop, Statement
-from warpsim.profiles.chip import scaled, with_classes
+from warpsim.profiles.chip import scaled
 from warpsim.profiles.endless import executions, without_exits
 from warpsim.profiles.errors import ProfileError
 from warpsim.units import WARP_LANES
@@ -63,7 +63,7 @@ def changed(
 def _other_chip(profile: Profile, gpu: Gpu | str | None) -> Gpu:
     if gpu is None:
         return profile.gpu
-    chip = with_classes(as_gpu(gpu))
+    chip = as_gpu(gpu)
     if chip.architecture != profile.gpu.architecture:
         raise ProfileError(
             f"gpu = {chip.name!r}: must be a chip of {profile.gpu.architecture}, whose machine code the profile holds; "

@@ -72,10 +72,18 @@ class Stage:
         self.free = [0.0] * servers
         self.server_bytes_per_cycle = bytes_per_cycle / servers
 
-    def serve(self, server: int, arrival: float, request_bytes: float, cost: float = 1.0) -> float:
-        """Adds a request to the queue of a server; returns the time at which its service begins, in cycles."""
+    def serve(self, server: int, arrival: float, request_bytes: float, cost: float = 1.0, *, least: float = 0.0) -> float:
+        """Adds a request to the queue of a server; returns the time at which its service begins, in cycles.
+
+        Args:
+            server: number of the server.
+            arrival: time at which the request arrives, in cycles.
+            request_bytes: bytes of the request.
+            cost: service time over that of the bytes.
+            least: cycles that its service takes at least.
+        """
         start = max(self.free[server], arrival)
-        self.free[server] = start + request_bytes / self.server_bytes_per_cycle * cost
+        self.free[server] = start + max(request_bytes / self.server_bytes_per_cycle * cost, least)
         return start
 
 
@@ -245,7 +253,7 @@ class Memory:
             step = facts.requests - 1
             flight.wait = max(j * facts.extra / step * self.facts.transaction_latency_cycles for j in range(facts.requests))
         for draw in draws:
-            self.request(flight, t + flight.late, made.level, draw, facts.bytes_per_request)
+            self.request(flight, t + flight.late, made.level, draw, facts)
         self.buckets[t // BUCKET_CYCLES] += self.bytes_of(made)
 
     @staticmethod
@@ -268,7 +276,8 @@ class Memory:
         if level == "l1":
             return self.facts.l1_latency_cycles
         if level == "l2":
-            return self.facts.l2_latency_cycles
+            far = self.facts.l2_far_latency_cycles
+            return self.facts.l2_latency_cycles if far is None or u < 1 / 2 else far
         if self.model == "fixed":
             return self.facts.latency_cycles
         if self.model == "queue":
@@ -290,14 +299,17 @@ class Memory:
         b_low, b_high = quantile(self.rows[high - 1], u), quantile(self.rows[high], u)
         return b_low + (load - loads[high - 1]) / (loads[high] - loads[high - 1]) * (b_high - b_low)
 
-    def request(self, flight: Flight, t: float, level: str, draw: int, request_bytes: float) -> None:
+    def request(self, flight: Flight, t: float, level: str, draw: int, facts: Transactions) -> None:
         """Sends one request of an access to its servers at time `t`; what needs stage 2 waits for `serve` (5)."""
+        request_bytes = facts.bytes_per_request
         if level == "l1" or (level == "l2" and self.model != "queue"):
             flight.note_served(t)
         elif self.model != "queue":
             flight.note_served(self.bus.serve(t, request_bytes, flight.is_write))
         else:
-            arrival = self.crossbar.serve((draw >> 32) * len(self.crossbar.free) >> 32, t, request_bytes)
+            slices = min(facts.contended_addresses or MASK, len(self.crossbar.free))
+            updating = facts.updates * (self.facts.atomic_interval_cycles or 0.0)
+            arrival = self.crossbar.serve((draw >> 32) * slices >> 32, t, request_bytes, least=updating)
             if level == "l2":
                 flight.note_served(arrival)
                 return

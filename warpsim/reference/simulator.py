@@ -19,7 +19,7 @@ from warpsim.kernels.iteration import Iteration, iteration
 from warpsim.kernels.statements import MEMORY_OPS, Instruction, walk
 from warpsim.reference.fetch import addresses
 from warpsim.reference.memory import Flight, Memory
-from warpsim.reference.sm import Scheduler, Seat, Sm, Unit
+from warpsim.reference.sm import Launcher, Scheduler, Seat, Sm, Unit
 from warpsim.reference.warp import GAP, Step, Warp, Write
 
 # Copies of the names in `results.schema`, on which the reference machine does not depend. A test asserts that they are equal.
@@ -133,7 +133,7 @@ class Machine:
         banks = gpu.core.register_banks if names_registers(kernel) else None
         self.sms = [Sm(m, gpu, launch.resident_blocks, seed, len(self.addresses), banks, policy) for m in range(sms)]
         self.blocks = sms * launch.resident_blocks if launch.persistent else launch.blocks
-        self.next_block = 0
+        self.launcher = Launcher(self.blocks, gpu.launch_interval_cycles * gpu.sms / sms)
         self.launched: list[tuple[Sm, Warp]] = []
         self.window = window
         endless = self.blocks is None and window.start > 0
@@ -163,6 +163,7 @@ class Machine:
         self.result.end = t
         n = self.gpu.sm.schedulers
         self.result.issues.sort(key=lambda issue: (issue[0], issue[1], issue[2] % n))
+        self.launched.sort(key=lambda pair: pair[1].number)
         self.result.warps = [
             (warp.number, sm.index, warp.slot, warp.start, warp.retired if warp.retired in range(t) else -1)
             for sm, warp in self.launched
@@ -177,9 +178,12 @@ class Machine:
 
     def finished(self, t: int) -> bool:
         """Returns whether the grid has ended."""
-        return self.next_block == self.blocks and not any(warp.resident(t) for _, warp in self.launched)
+        waiting = any(seat.next_start is not None for sm in self.sms for seat in sm.seats)
+        return self.launcher.is_empty and not waiting and not any(warp.resident(t) for _, warp in self.launched)
 
     def cycle(self, t: int) -> None:
+        for seat in (seat for sm in self.sms for seat in sm.seats if seat.due == t):
+            self.launcher.assign(seat)
         turns = {sm: self.turns(sm, t) for sm in self.sms}
         self.serve(t)
         if t in self.window:
@@ -221,21 +225,21 @@ class Machine:
     # Blocks (4)
 
     def deal(self) -> None:
-        """Starts the blocks of cycle 0: one block per SM in turn, seat by seat."""
-        for seat in range(self.launch.resident_blocks):
+        """Deals the first blocks: one block per SM in turn, seat by seat."""
+        for number in range(self.launch.resident_blocks):
             for sm in self.sms:
-                self.start_block(sm, sm.seats[seat], 0)
+                seat = sm.seats[number]
+                seat.due = 0 if self.blocks is None else self.gpu.launch_cost_cycles
+                self.launcher.assign(seat, at_once=self.phases is not None)
 
     def start_block(self, sm: Sm, seat: Seat, t: int) -> None:
-        """Starts the next block of the supply in a seat, if there is one."""
+        """Starts the block that has been assigned to a seat."""
         seat.next_start = None
-        if self.next_block == self.blocks:
-            return
         size = self.launch.block_warps
         draws_phase = t == 0 and self.phases is not None
         seat.block = [
             Warp(
-                self.next_block * size + i, i, seat.index * size + i, t, self.kernel, self.seed,
+                seat.next_block * size + i, i, seat.index * size + i, t, self.kernel, self.seed,
                 launch=self.gpu.warp_launch_cycles, draws_phase=draws_phase,
             )
             for i in range(size)
@@ -246,7 +250,6 @@ class Machine:
         if draws_phase:
             self.spread(seat.block, self.phases)
         self.launched += [(sm, warp) for warp in seat.block]
-        self.next_block += 1
 
     def spread(self, block: list[Warp], phases: Iteration) -> None:
         """Puts the warps of a block that is dealt at cycle 0 into the middle of their programs."""
@@ -322,7 +325,7 @@ class Machine:
         """Returns whether the warp's next step is eligible in the cycle in which `first` has issued."""
         return (
             first.op not in ("branch", "barrier", "exit")
-            and not (first.op == "load" and warp.next.op == "load")
+            and not (first.access_kind == "load" and warp.next.access_kind == "load")
             and warp.stall(self.gpu, t)[0] <= t
             and warp.may_load(self.gpu, t)
         )
@@ -349,8 +352,9 @@ class Machine:
         if not self.unit(sm, scheduler, step).accepts(scheduler.index, t):
             return THROTTLE[self.gpu.ops[step.op].pipe]
         limits = {"load": self.gpu.memory.loads_per_sm, "store": self.gpu.memory.stores_per_sm}
-        limit = limits.get(step.op)
-        if limit is not None and sum(flight.returns > t for flight in sm.flights[step.op]) >= limit:
+        kind = step.access_kind
+        limit = limits.get(kind)
+        if limit is not None and sum(flight.returns > t for flight in sm.flights[kind]) >= limit:
             return "lg_throttle"
         return None
 
@@ -376,17 +380,17 @@ class Machine:
         access, load = costs.access, None
         if access is not None:
             flight = self.memory.access(
-                t, step.instruction.access, access, warp.stream, step.op,
+                t, step.instruction.access, access, warp.stream, step.access_kind,
                 queued=wait, place=step.place, slot=(sm.index, warp.slot),
             )
-            sm.flights[step.op].append(flight)
+            sm.flights[step.access_kind].append(flight)
             if t in self.window:
                 self.result.asked_bytes += access.requested_bytes
                 self.result.moved_bytes += self.memory.moved_bytes
-            if step.op == "load":
+            if step.access_kind == "load":
                 load = flight
                 warp.loads.append(flight)
-            if step.op == "load" or self.gpu.memory.store_drain_cycles is not None:
+            if step.access_kind == "load" or self.gpu.memory.store_drain_cycles is not None:
                 warp.accesses.append(flight)
                 if flight.unserved:
                     self.awaited[flight] = sm, warp
@@ -442,7 +446,7 @@ class Machine:
         retirements = [other.retired for other in seat.block if other.retired is not None]
         if len(retirements) == len(seat.block):
             retirement = max(retirements)
-            seat.next_start = max(retirement + self.gpu.block_launch_cycles, retirement + 1)
+            seat.due = max(retirement + self.gpu.block_launch_cycles, retirement + 1)
 
     def arrive(self, sm: Sm, warp: Warp, t: int) -> None:
         """Releases the live warps of a block when all have arrived at one barrier.

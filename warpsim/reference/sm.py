@@ -17,6 +17,7 @@ from warpsim.reference.memory import Flight, Stream
 from warpsim.reference.policies import Policy, make_policy
 from warpsim.reference.ports import RegisterPorts
 from warpsim.reference.warp import Warp
+from warpsim.units import MEMORY_OPS
 
 
 class Unit:
@@ -62,11 +63,51 @@ class Scheduler:
 
 @dataclass
 class Seat:
-    """Slot of one block; `next_start` is the cycle in which the next block starts."""
+    """Slot of one block.
+
+    Attributes:
+        index: its number in the SM.
+        block: the warps of the block that is there.
+        due: cycle in which it is to get another block; None: it has one, or the supply is used up.
+        next_start: cycle in which that block starts, once it has been assigned.
+        next_block: its number.
+    """
 
     index: int
     block: list[Warp] = field(default_factory=list)
+    due: int | None = None
     next_start: int | None = None
+    next_block: int = 0
+
+
+class Launcher:
+    """The supply of blocks, which start one after another if the chip has a launch interval (4).
+
+    Attributes:
+        blocks: blocks of the grid; None: without end.
+        interval: cycles between two starts; 0: any number start together.
+        following: number of the next block.
+        free: time from which the next block can start.
+    """
+
+    def __init__(self, blocks: int | None, interval: float) -> None:
+        self.blocks, self.interval = blocks, interval
+        self.following, self.free = 0, 0.0
+
+    @property
+    def is_empty(self) -> bool:
+        return self.following == self.blocks
+
+    def assign(self, seat: Seat, *, at_once: bool = False) -> None:
+        """Assigns the next block to a seat that is due, if there is one; `at_once`: it does not wait for its turn."""
+        due, seat.due = seat.due, None
+        if due is None or self.is_empty:
+            return
+        seat.next_block, seat.next_start = self.following, due
+        self.following += 1
+        if not at_once:
+            seat.next_start = max(due, math.ceil(self.free))
+            self.free = max(self.free, due) + self.interval
 
 
 class Sm:
@@ -85,7 +126,7 @@ class Sm:
             for op, facts in gpu.ops.items()
             for s in (range(n) if facts.scope == "scheduler" else [None])
         }
-        accessing = {gpu.unit_of("load"), gpu.unit_of("store")}
+        accessing = {gpu.unit_of(op) for op in MEMORY_OPS if op in gpu.ops}
         in_order = dict.fromkeys(gpu.unit_of(op) for op in gpu.ops)
         of_sm = {gpu.unit_of(op) for op, facts in gpu.ops.items() if facts.scope == "sm"}
         self.shared = [unit for unit in in_order if unit in of_sm | accessing]

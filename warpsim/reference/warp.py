@@ -14,6 +14,7 @@ from warpsim.hardware.operations import Op
 from warpsim.kernels import Conditional, Instruction, Kernel, Loop
 from warpsim.kernels.costs import Costs
 from warpsim.reference.memory import Flight, Stream
+from warpsim.units import ACCESS_KINDS
 
 SCOREBOARD = {
     "math": "wait",
@@ -47,6 +48,11 @@ class Step:
     @property
     def op(self) -> str:
         return self.instruction.op
+
+    @property
+    def access_kind(self) -> str | None:
+        """Whether it is a load or a store for the memory system; None: neither (2)."""
+        return ACCESS_KINDS.get(self.op)
 
 
 def walk(body: tuple, place: str, warp: Warp, first: int = 0) -> Iterator[Step]:
@@ -203,7 +209,7 @@ class Warp:
     def may_load(self, gpu: Gpu, t: int) -> bool:
         """Returns whether the warp's limit of loads in flight leaves room for its next step (5)."""
         limit = gpu.memory.loads_per_warp
-        return self.next.op != "load" or limit is None or sum(load.returns > t for load in self.loads) < limit
+        return self.next.access_kind != "load" or limit is None or sum(load.returns > t for load in self.loads) < limit
 
     def last_access(self) -> Flight:
         """Returns the access that returns last; of equals a load rather than a store, and the first one issued (7)."""

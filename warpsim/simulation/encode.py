@@ -42,7 +42,8 @@ from warpsim.simulation.policies import group_of
 _POLICIES = {policy.name.lower(): policy for policy in Policy}  # a test asserts that the names are policies.POLICIES
 _MEMORY_MODELS = {model.name.lower(): model for model in MemoryModel}  # and point.MEMORY_MODELS
 
-_KINDS = {"load": Kind.LOAD, "store": Kind.STORE, "barrier": Kind.BARRIER, "branch": Kind.BRANCH, "exit": Kind.EXIT}
+_KINDS = {"barrier": Kind.BARRIER, "branch": Kind.BRANCH, "exit": Kind.EXIT}
+_KINDS |= {op: Kind.LOAD if kind == "load" else Kind.STORE for op, kind in units.ACCESS_KINDS.items()}
 _CONTROL = {"loop_begin": Kind.LOOP_BEGIN, "loop_end": Kind.LOOP_END, "jump": Kind.JUMP}
 _STATES_OF_PIPES = {  # pipe -> states of a warp whose unit does not accept, that waits for a register, in a gap
     "math": (WarpState.MATH_PIPE_THROTTLE, WarpState.WAIT, WarpState.WAIT),
@@ -168,20 +169,22 @@ def _encode_chip(
     policy, record["group"] = group_of(scheduler)
     record["policy"], record["memory"] = _POLICIES[policy], _MEMORY_MODELS[memory]
     record["block_launch"], record["warp_launch"] = gpu.block_launch_cycles, gpu.warp_launch_cycles
+    record["launch_interval"] = gpu.launch_interval_cycles * gpu.sms / simulated
     assert launch.resident_blocks is not None
     supply = simulated * launch.resident_blocks if launch.persistent else launch.blocks
     slots = np.arange(MAX_WARPS)
     record["scheduler_of"][:], record["lane_of"][:] = slots % record["schedulers"], slots // record["schedulers"]
     record["seat_of"][:] = slots // record["block_warps"]
     record["blocks"] = -1 if supply is None else supply
+    record["first_start"] = 0 if supply is None else gpu.launch_cost_cycles
     record["loads_per_warp"] = gpu.memory.loads_per_warp or 0
     record["per_sm"][:] = gpu.memory.loads_per_sm or 0, gpu.memory.stores_per_sm or 0
     record["latency"] = gpu.memory.latency_cycles
     record["l1_latency"], record["l2_latency"] = gpu.memory.l1_latency_cycles or 0, gpu.memory.l2_latency_cycles or 0
+    record["l2_far_latency"] = gpu.memory.l2_far_latency_cycles or record["l2_latency"]
     record["transaction_latency"] = gpu.memory.transaction_latency_cycles
     record["crossbar_servers"] = queue.crossbar_servers
     record["dram_servers"] = queue.dram_servers
-    record["crossbar_rate"] = rate(queue.crossbar_gbs, record["crossbar_servers"])
     record["dram_rate"] = rate(queue.dram_gbs, record["dram_servers"])
     record["peak_rate"] = rate(gpu.memory.bandwidth_gbs)
     if gpu.memory.writes is not None:
@@ -206,7 +209,7 @@ def _encode_classes(gpu: Gpu) -> tuple[Array, Array]:
     if len(units) > UNITS:
         raise ValueError(f"gpu.ops = {len(units)} units: must be at most {UNITS}; classes may share units")
     queues = [unit for unit in units if unit in gpu.units and gpu.units[unit].queue is not None]
-    accessing = {gpu.unit_of(name) for name in MEMORY_OPS}
+    accessing = {gpu.unit_of(name) for name in MEMORY_OPS if name in gpu.ops}
     classes = np.zeros(2 * len(names), CLASS)
     latency_to = np.zeros((2, len(names), 2, len(names)), np.int64)
     for number, (name, op) in enumerate(gpu.ops.items()):
@@ -238,7 +241,7 @@ def _encode_reads(program: FlatProgram) -> np.ndarray:
 
 
 _Costs = tuple[tuple[int, ...], tuple[float, ...]]
-_NO_ACCESS: tuple[float, ...] = (0, 0, 0.0, 0.0, 0.0, 0.0, -1.0)
+_NO_ACCESS: tuple[float, ...] = (0, 0, 0.0, 0.0, 0, 0.0, 0.0, 0.0, -1.0)
 
 
 def _costs(instruction: Instruction, gpu: Gpu, tick: int) -> _Costs:
@@ -250,14 +253,18 @@ def _costs(instruction: Instruction, gpu: Gpu, tick: int) -> _Costs:
     timing = (kind, number, cost.gap_cycles, cost.latency_cycles, int(cost.unit_cycles * tick), busy)
     access = _NO_ACCESS
     if cost.access is not None:
-        drain = gpu.memory.store_drain_cycles if instruction.op == "store" else None
-        access = (*_requests(cost.access), *_hits(instruction, gpu), -1.0 if drain is None else drain)
+        drain = gpu.memory.store_drain_cycles if kind == Kind.STORE else None
+        access = (*_requests(cost.access, gpu), *_hits(instruction, gpu), -1.0 if drain is None else drain)
     return timing, (*access, cost.taken_gap_cycles)
 
 
-def _requests(cost: Transactions) -> tuple[float, ...]:
-    """Returns the fields `requests` to `asked_bytes` of DETAIL."""
-    return cost.requests, cost.extra, cost.bytes_per_request, cost.requested_bytes
+def _requests(cost: Transactions, gpu: Gpu) -> tuple[float, ...]:
+    """Returns the fields `requests` to `slice_cycles` of DETAIL."""
+    queue = gpu.memory.queue
+    rate = units.gbs_to_bytes_per_cycle(queue.crossbar_gbs, gpu.clock_ghz) / queue.crossbar_servers
+    service = max(cost.bytes_per_request / rate, cost.updates * (gpu.memory.atomic_interval_cycles or 0.0))
+    slices = min(cost.contended_addresses or queue.crossbar_servers, queue.crossbar_servers)
+    return cost.requests, cost.extra, cost.bytes_per_request, cost.requested_bytes, slices, service
 
 
 def _hits(instruction: Instruction, gpu: Gpu) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from warpsim.kernels.access import conflict_ways
 from warpsim.kernels.costs import access_transactions
 from warpsim.kernels.program import walk
 from warpsim.kernels.statements import MEMORY_OPS
+from warpsim.units import ACCESS_KINDS, ATOMIC_OPS
 
 _WITHOUT_RESULT = (*MEMORY_OPS, "branch", "exit")
 """Operation classes whose latency nobody waits for, or is the memory's."""
@@ -39,7 +40,7 @@ def identity(gpu: Gpu, kernel: Kernel, launch: Launch, memory: str) -> dict[str,
     costs = list(_access_costs(kernel, gpu))
     chip = gpu.identity()
     return {
-        "chip": {key: chip[key] for key in (*_OF_CHIP, "warp_launch_cycles") if key in chip},
+        "chip": {key: chip[key] for key in (*_OF_CHIP, *_of_launch(launch)) if key in chip},
         "schedulers": gpu.sm.schedulers,
         "ops": {op: _op(op, gpu, chip["ops"][op], kernel, costs) for op in sorted(kernel.ops & gpu.ops.keys())},
         **_core(gpu, kernel),
@@ -48,6 +49,12 @@ def identity(gpu: Gpu, kernel: Kernel, launch: Launch, memory: str) -> dict[str,
         "kernel": program,
         "launch": launch.model_dump(mode="json"),
     }
+
+
+def _of_launch(launch: Launch) -> tuple[str, ...]:
+    """Returns the options of the chip's launch that the launch reads."""
+    finite = launch.persistent or launch.blocks is not None
+    return ("warp_launch_cycles", "launch_interval_cycles", *(["launch_microseconds"] if finite else []))
 
 
 def _core(gpu: Gpu, kernel: Kernel) -> dict[str, Any]:
@@ -74,7 +81,8 @@ def _access_costs(kernel: Kernel, gpu: Gpu) -> Iterator[list[Any]]:
         if instruction.op == "smem":
             yield ["smem", conflict_ways(instruction, gpu)]
         elif cost is not None:
-            yield [instruction.op, cost.requests, cost.extra, cost.bytes_per_request, cost.requested_bytes]
+            atomic = [cost.updates, cost.contended_addresses] if cost.updates else []
+            yield [instruction.op, cost.requests, cost.extra, cost.bytes_per_request, cost.requested_bytes, *atomic]
 
 
 def _op(op: str, gpu: Gpu, parts: dict[str, Any], kernel: Kernel, costs: list[list[Any]]) -> dict[str, Any]:
@@ -123,16 +131,19 @@ def _memory(gpu: Gpu, parts: dict[str, Any], kernel: Kernel, memory: str, costs:
     if not used.intersection(MEMORY_OPS):
         return {}
     keys = ["latency_cycles", "bandwidth_gbs"]
-    keys += ["loads_per_warp", "loads_per_sm"] if "load" in used else []
-    keys += ["stores_per_sm"] if "store" in used else []
-    keys += ["store_drain_cycles"] if "store" in used and gpu.memory.store_drain_cycles is not None else []
-    keys += ["writes"] if "store" in used and gpu.memory.writes is not None else []
+    kinds = {ACCESS_KINDS[op] for op in used.intersection(MEMORY_OPS)}
+    keys += ["loads_per_warp", "loads_per_sm"] if "load" in kinds else []
+    keys += ["stores_per_sm"] if "store" in kinds else []
+    keys += ["store_drain_cycles"] if "store" in kinds and gpu.memory.store_drain_cycles is not None else []
+    keys += ["writes"] if "store" in kinds and gpu.memory.writes is not None else []
+    keys += ["atomic_interval_cycles"] if used.intersection(ATOMIC_OPS) and memory == "queue" else []
     keys += ["distribution"] if memory in ("queue", "measured") else []
     keys += ["queue"] if memory == "queue" else []
     keys += ["transaction_latency_cycles"] if any(cost[0] in MEMORY_OPS and cost[2] > 0 for cost in costs) else []
     for level in ("l1", "l2"):
         if any(getattr(access, f"{level}_hit") > 0 for _, access in _accesses(kernel)):
             keys.append(f"{level}_latency_cycles")
+            keys += ["l2_far_latency_cycles"] if level == "l2" and gpu.memory.l2_far_latency_cycles is not None else []
     read = {"model": memory, **{key: parts[key] for key in keys}}
     if memory == "measured":
         read["shift_cycles"] = gpu.memory.measured_shift_cycles

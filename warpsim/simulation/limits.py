@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from warpsim import units
 from warpsim.hardware.gpu import Gpu
-from warpsim.kernels.access import transactions
+from warpsim.kernels.costs import access_transactions
 from warpsim.kernels.program import Instruction, Kernel, Loop, walk
 from warpsim.kernels.statements import MEMORY_OPS, Statement
 from warpsim.simulation.pilot import longest_warmup
@@ -120,16 +120,18 @@ def _check_memory(point: Point) -> None:
         + (memory.queue.dram_servers + 1) / memory.queue.dram_gbs
         + slowdown / memory.bandwidth_gbs
     ) / (units.gbs_to_bytes_per_cycle(1.0, gpu.clock_ghz))
-    service = dict.fromkeys(MEMORY_OPS, 0.0)
+    kinds = ("load", "store")
+    service = dict.fromkeys(kinds, 0.0)
     delay = 0.0 if writes is None else writes.read_delay_ns * gpu.clock_ghz
     for instruction in accesses:
-        assert instruction.access is not None
-        cost = transactions(instruction.access, gpu)
-        service[instruction.op] = max(service[instruction.op], cost.requests * cost.bytes_per_request * per_byte)
+        cost = access_transactions(gpu, instruction)
+        assert cost is not None
+        kind, updating = units.ACCESS_KINDS[instruction.op], cost.updates * (memory.atomic_interval_cycles or 0.0)
+        service[kind] = max(service[kind], cost.requests * (cost.bytes_per_request * per_byte + updating))
         delay = max(delay, cost.extra * memory.transaction_latency_cycles)
-    flying = {op: _most_in_flight(point, op) * gpu.sms for op in MEMORY_OPS}
-    slowest = max(MEMORY_OPS, key=lambda op: flying[op] * service[op])
-    wait = delay + sum((flying[op] + 1) * service[op] for op in MEMORY_OPS)
+    flying = {kind: _most_in_flight(point, kind) * gpu.sms for kind in kinds}
+    slowest = max(kinds, key=lambda kind: flying[kind] * service[kind])
+    wait = delay + sum((flying[kind] + 1) * service[kind] for kind in kinds)
     where = f"{slowest} of {point.kernel.name}: up to {flying[slowest]} in flight on {gpu.name}"
     if wait > MAX_WAIT:
         raise ValueError(
@@ -144,7 +146,7 @@ def _check_memory(point: Point) -> None:
         )
 
 
-def _most_in_flight(point: Point, op: str) -> int:
+def _most_in_flight(point: Point, kind: str) -> int:
     """Returns how many loads or stores of one SM can be in flight at most.
 
     A load whose register is still to come holds up the next load into this register. Without any limit it is the number
@@ -152,18 +154,20 @@ def _most_in_flight(point: Point, op: str) -> int:
     """
     gpu, launch = point.gpu, point.launch
     warps = _resident(point) * launch.block_warps
-    instructions = [i for i in _accesses(point.kernel) if i.op == op]
+    instructions = [i for i in _accesses(point.kernel) if units.ACCESS_KINDS[i.op] == kind]
     if not instructions:
         return 0
-    limits = [gpu.memory.loads_per_sm if op == "load" else gpu.memory.stores_per_sm]
-    if op == "load":
+    limits = [gpu.memory.loads_per_sm if kind == "load" else gpu.memory.stores_per_sm]
+    if kind == "load":
         limits.append(None if gpu.memory.loads_per_warp is None else warps * gpu.memory.loads_per_warp)
         if all(i.dst is not None for i in instructions):
             limits.append(warps * len({i.dst for i in instructions}))
     if point.finite:
         blocks = _resident(point) if launch.persistent else launch.blocks
         assert blocks is not None
-        limits.append(blocks * launch.block_warps * _of_paths(point.kernel, max)[op])
+        executed = _of_paths(point.kernel, max)
+        times = sum(count for op, count in executed.items() if units.ACCESS_KINDS.get(op) == kind)
+        limits.append(blocks * launch.block_warps * times)
     else:
         issues = gpu.sm.schedulers * gpu.issue.width * (-(-_end(point) // gpu.issue.interval_cycles))
         limits.append(issues)

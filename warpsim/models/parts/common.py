@@ -16,10 +16,14 @@ import warpsim.results.accessor  # noqa: F401, registers `ds.warpsim`
 from warpsim import units
 from warpsim.arguments import choice, integer
 from warpsim.hardware.gpu import Gpu, load_gpu
-from warpsim.kernels import Kernel, kernel_arguments, load_kernel, mix
+from warpsim.kernels import Instruction, Kernel, kernel_arguments, load_kernel, mix
+from warpsim.kernels.statements import Statement, inner_statements
 from warpsim.results import schema
 
 _Result = TypeVar("_Result")
+
+
+_REPLACED = frozenset(units.MEMORY_OPS) - {"load", "store"}
 
 
 class NotCoveredError(ValueError):
@@ -40,9 +44,12 @@ def accepts_names(function: Callable[..., _Result]) -> Callable[..., _Result]:
         if isinstance(gpu, str | os.PathLike):
             gpu = load_gpu(gpu)
         kernel = others[0] if others else arguments.get("kernel")
+        if isinstance(kernel, Kernel):
+            plain = as_loads_and_stores(kernel)
+            others, arguments = ((plain, *others[1:]), arguments) if others else (others, arguments | {"kernel": plain})
         if "kernel" in parameters and isinstance(kernel, str | os.PathLike):
             own = [name for name in kernel_arguments(kernel) if name in arguments and name not in parameters]
-            loaded = load_kernel(kernel, **{name: arguments.pop(name) for name in own})
+            loaded = as_loads_and_stores(load_kernel(kernel, **{name: arguments.pop(name) for name in own}))
             if others:
                 others = (loaded, *others[1:])
             else:
@@ -53,6 +60,24 @@ def accepts_names(function: Callable[..., _Result]) -> Callable[..., _Result]:
         return function(gpu, *others, **arguments)
 
     return call
+
+
+def as_loads_and_stores(kernel: Kernel) -> Kernel:
+    """Returns a kernel in which atomics and asynchronous copies are loads, and reductions stores; models know no contention."""
+    if not kernel.ops & _REPLACED:
+        return kernel
+    return kernel.model_copy(update={"body": tuple(map(_as_load_or_store, kernel.body))})
+
+
+def _as_load_or_store(statement: Statement) -> Statement:
+    if isinstance(statement, Instruction):
+        if statement.op not in _REPLACED:
+            return statement
+        cost = None if statement.cost is None else statement.cost.model_copy(update={"updates": None})
+        access = statement.access.model_copy(update={"contended_addresses": None}) if statement.access else None
+        return statement.model_copy(update={"op": units.ACCESS_KINDS[statement.op], "cost": cost, "access": access})
+    inner = {name: tuple(map(_as_load_or_store, body)) for name, body in inner_statements(statement)}
+    return statement.model_copy(update=inner)
 
 
 def axis(name: str, values: ArrayLike | xr.DataArray, *, at_least: float) -> xr.DataArray:
