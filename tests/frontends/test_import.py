@@ -1,5 +1,6 @@
 """Kernels from files: what users call, from Python and on the command line, and what is refused."""
 
+import importlib.util
 import json
 import time
 
@@ -181,3 +182,20 @@ def test_without_triton_the_message_says_what_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "triton", None)
     with pytest.raises(MissingToolError, match="pip install triton"):
         ws.kernels.from_triton(None, {}, {})
+
+
+def test_options_of_other_kinds_of_files_are_refused(tmp_path, capsys):
+    path, output = tmp_path / "scale.sass", str(tmp_path / "scale.toml")
+    path.write_text(LISTING)
+    for option, value, kind in (("--kernel", "2", "trace"), ("--signature", "x=i32", "Triton"), ("--num-warps", "8", "Triton")):
+        assert cli.main(["import", str(path), option, value, "-o", output]) == 2
+        error = capsys.readouterr().err
+        assert option in error and f"is no {kind}" in error
+
+
+def test_a_triton_function_needs_triton(tmp_path, capsys):
+    (tmp_path / "kernels.py").write_text("def add(x):\n    return x\n")
+    assert cli.main(["import", f"{tmp_path}/kernels.py:add", "-o", str(tmp_path / "add.toml")]) == 2
+    has_triton = importlib.util.find_spec("triton") is not None
+    assert ("functions there: none" if has_triton else "pip install triton") in capsys.readouterr().err
+    assert not (tmp_path / "add.toml").exists()

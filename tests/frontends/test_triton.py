@@ -3,6 +3,7 @@
 import pytest
 
 import warpsim as ws
+from warpsim import cli
 from warpsim.frontends.errors import FrontEndError
 from warpsim.kernels.statements import expected_ops
 
@@ -34,3 +35,32 @@ def test_a_triton_function_becomes_a_kernel(arch):
 def test_what_triton_refuses_is_refused():
     with pytest.raises(FrontEndError, match="Triton does not compile 'add' for sm_80"):
         ws.kernels.from_triton(add, {"x": "*nothing"}, {"block": 1024})
+
+
+FILE = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def add(x, y, out, n, block: tl.constexpr):
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    mask = at < n
+    tl.store(out + at, tl.load(x + at, mask=mask) + tl.load(y + at, mask=mask), mask=mask)
+"""
+
+
+@pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+def test_the_command_line_imports_a_triton_function(tmp_path, capsys):
+    (tmp_path / "kernels.py").write_text(FILE)
+    signature = [f"--signature={name}={kind}" for name, kind in SIGNATURE.items()]
+    output = tmp_path / "add.toml"
+    given = [*signature, "--constexpr", "block=1024", "--args", f"n={1 << 20}", "--launch", "1024", "--num-warps", "8"]
+    assert cli.main(["import", f"{tmp_path}/kernels.py:add", "--arch", "sm_90", *given, "-o", str(output)]) == 0
+    assert "--blocks 1024" in capsys.readouterr().out
+    kernel = ws.load_kernel(output)
+    assert (kernel.name, kernel.block_warps) == ("add", 8)
+    assert cli.main(["import", f"{tmp_path}/kernels.py:sub", "-o", str(output)]) == 2
+    assert "functions there: add" in capsys.readouterr().err
+    (tmp_path / "kernels.py").write_text("1 / 0")
+    assert cli.main(["import", f"{tmp_path}/kernels.py:add", "-o", str(output)]) == 2
+    assert "cannot be executed: ZeroDivisionError" in capsys.readouterr().err

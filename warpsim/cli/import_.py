@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,12 @@ _MAPPINGS = {
     "patterns": "coalesced, random or broadcast for an access, by line or address, where it depends on data (repeatable)",
 }
 
+_OF_TRITON = {
+    "signature": "of a Triton function: the type of an argument, such as x=*fp32 or n=i32 (repeatable)",
+    "constexpr": "of a Triton function: the value of a constant, such as BLOCK=1024 (repeatable)",
+}
+_LAUNCH = "1024,256"
+
 
 def add(commands: Commands) -> None:
     """Adds the command."""
@@ -30,16 +37,24 @@ def add(commands: Commands) -> None:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="a CUDA source (.cu), cubin, disassembly or trace (.g, .traceg)")
+    parser.add_argument(
+        "file", type=Path, metavar="FILE",
+        help="a CUDA source (.cu), cubin, disassembly, trace (.g, .traceg), or Triton function (FILE.py:NAME)",
+    )  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="KERNEL.toml", help="the kernel file")
     parser.add_argument("--arch", default="sm_80", help="architecture for which a source is compiled (default: %(default)s)")
     parser.add_argument("--function", metavar="NAME", help="the kernel (default: the only one)")
     parser.add_argument(
-        "--launch", default="1024,256", metavar="GRID,BLOCK[,SHARED]",
-        help="blocks, threads of a block and bytes of dynamic shared memory, such as 32x32,16x16 (default: %(default)s)",
+        "--launch", metavar="GRID,BLOCK[,SHARED]",
+        help=f"blocks, threads of a block and bytes of dynamic shared memory, such as 32x32,16x16 (default: {_LAUNCH}); "
+        f"of a Triton function: blocks",
     )  # fmt: skip
     parser.add_argument("--kernel", metavar="N", help="of several traced launches: its number, or its kernel's name")
     parser.add_argument("--binary", type=Path, metavar="FILE", help="of a trace: the cubin, source or disassembly of its code")
+    for name, text in _OF_TRITON.items():
+        parser.add_argument(f"--{name}", action="append", default=[], metavar="KEY=VALUE", help=text)
+    parser.add_argument("--num-warps", type=int, metavar="N", help="of a Triton function: warps of a block (default: 4)")
+    parser.add_argument("--num-stages", type=int, metavar="N", help="of a Triton function: stages of pipelines (default: 3)")
     for name, text in _MAPPINGS.items():
         parser.add_argument(f"--{name}", action="append", default=[], metavar="KEY=VALUE", help=text)
     parser.add_argument(
@@ -62,7 +77,7 @@ def _run(options: argparse.Namespace) -> int:
         given: dict[str, Any] = {name: key_values(f"--{name}", getattr(options, name)) for name in _MAPPINGS}
         with warnings.catch_warnings(record=True) as notes:
             warnings.simplefilter("always")
-            imported = _from_trace(options, given) if _is_trace(options.file) else _from_code(options, given)
+            imported = _reader(options)(options, given)
     except CompileError as error:
         raise WorkError(str(error)) from None
     except (FrontEndError, MissingToolError, ValueError) as error:
@@ -99,19 +114,40 @@ class _Imported:
     blocks: int
 
 
-def _is_trace(path: Path) -> bool:
-    return path.name.removesuffix(".xz").endswith((".g", ".traceg"))
+def _reader(options: argparse.Namespace) -> Callable[[argparse.Namespace, dict[str, Any]], _Imported]:
+    """Returns what reads a file of its kind; options of other kinds are refused."""
+    is_trace = options.file.name.removesuffix(".xz").endswith((".g", ".traceg"))
+    is_triton = options.file.name.rpartition(":")[0].endswith(".py")
+    kinds = {"trace": (is_trace, ("kernel", "binary")), "Triton function": (is_triton, (*_OF_TRITON, "num_warps", "num_stages"))}
+    for kind, (is_it, names) in kinds.items():
+        for name in () if is_it else names:
+            if getattr(options, name):
+                raise RequestError(f"--{name.replace('_', '-')}: must be left out, since {options.file} is no {kind}")
+    return _from_trace if is_trace else _from_triton if is_triton else _from_code
+
+
+def _from_triton(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
+    from warpsim.frontends import api
+    from warpsim.frontends.triton_functions import load_triton_function, triton_function
+
+    path, _, name = str(options.file).rpartition(":")
+    signature, constants = (key_values(f"--{key}", getattr(options, key)) for key in _OF_TRITON)
+    warps, stages = options.num_warps or 4, options.num_stages or 3
+    fn = load_triton_function(Path(path), name)
+    types = {key: str(kind) for key, kind in signature.items()}
+    function, shared = triton_function(fn, types, constants, arch=options.arch, num_warps=warps, num_stages=stages)
+    launch = f"{options.launch or 1024},{32 * warps},{shared}"
+    kernel = api.import_function(function, launch, source=Path(path).name, caches=options.caches, **given)
+    return _Imported(kernel, function, function.arch, len(function.code), api.launch_of(launch).blocks or 0)
 
 
 def _from_code(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
     from warpsim.frontends import api
 
-    for name in ("kernel", "binary"):
-        if getattr(options, name) is not None:
-            raise RequestError(f"--{name}: must be left out, since {options.file} is no trace")
     function, source = api.read_function(options.file, options.arch, options.function)
-    kernel = api.import_function(function, options.launch, source=source, caches=options.caches, **given)
-    blocks = api.launch_of(options.launch).blocks or 0
+    launch = options.launch or _LAUNCH
+    kernel = api.import_function(function, launch, source=source, caches=options.caches, **given)
+    blocks = api.launch_of(launch).blocks or 0
     return _Imported(kernel, function, function.arch, len(function.code), blocks)
 
 
@@ -119,7 +155,7 @@ def _from_trace(options: argparse.Namespace, given: dict[str, Any]) -> _Imported
     from warpsim.frontends import api
     from warpsim.frontends.traces import compiled_trace
 
-    stated = [name for name, values in given.items() if values] + (["listing"] if options.listing is not None else [])
+    stated = [name for name in (*given, "listing", "launch") if getattr(options, name)]
     if stated:
         raise RequestError(f"--{stated[0]}: must be left out, since a trace says what every warp executed")
     found = api.find_trace(options.file, options.kernel)

@@ -13,7 +13,7 @@ from typing import Any
 
 from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.cubin import Parameter, pick_function, plain_name
-from warpsim.frontends.errors import FrontEndError, MissingToolError
+from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.geometry import Geometry, as_geometry
 from warpsim.frontends.keys import Key
 from warpsim.frontends.nvdisasm import disassemble
@@ -23,6 +23,7 @@ from warpsim.frontends.sass import MachineFunction, parse_text
 from warpsim.frontends.trace_file import Head, TraceReader, kernels_of, opened
 from warpsim.frontends.traced_kernel import traced_kernel
 from warpsim.frontends.traces import compiled_trace
+from warpsim.frontends.triton_functions import triton_function
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.program import Kernel
@@ -179,28 +180,8 @@ def from_triton(
         MissingToolError: Triton or nvdisasm is not installed.
         FrontEndError: Triton refuses the function, or as in `from_cuda`.
     """
-    try:
-        import triton
-        from triton.backends.compiler import GPUTarget
-        from triton.compiler import ASTSource
-    except ImportError as error:
-        raise MissingToolError(f"Triton cannot be loaded: {error}; install it with pip install triton") from None
-    try:
-        number = int(arch.removeprefix("sm_"))
-        full = {**signature, **dict.fromkeys(constexprs, "constexpr")}
-        compiled = triton.compile(
-            ASTSource(fn=fn, signature=full, constexprs=dict(constexprs)),
-            target=GPUTarget("cuda", number, 32),
-            options={"num_warps": num_warps, "num_stages": num_stages},
-        )
-        cubin, shared = compiled.asm["cubin"], int(compiled.metadata.shared)
-    except Exception as error:
-        raise FrontEndError(f"Triton does not compile {getattr(fn, '__name__', fn)!r} for {arch}: {error}") from error
-    found = _pick(disassemble(cubin, "Triton's cubin"), None, "Triton's cubin")
+    found, shared = triton_function(fn, signature, constexprs, arch=arch, num_warps=num_warps, num_stages=num_stages)
     grid = launch if isinstance(launch, int) else tuple(launch)
-    names = [name for name, kind in signature.items() if kind != "constexpr"]
-    named = [replace(one, name=name) for one, name in zip(found.parameters, names, strict=False)]
-    found = replace(found, parameters=(*named, *found.parameters[len(named) :]))
     return import_function(found, (grid, 32 * num_warps, shared), args, trips, probabilities, patterns, caches)
 
 
