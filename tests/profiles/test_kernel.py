@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.profiles.launches import TRIPS, WARPS, launch
+from warpsim.kernels.access import updates_of_one_address
 from warpsim.kernels.statements import Conditional, Instruction, Loop, expected_ops, walk
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.chip import chip_name
@@ -15,6 +16,7 @@ from warpsim.profiles.measured import OTHER, measurements
 from warpsim.profiles.report import list_launches
 from warpsim.profiles.roofline import roofline
 from warpsim.profiles.traffic import traffic
+from warpsim.profiles.updates import Updates, updates
 
 
 @pytest.fixture(scope="module")
@@ -203,3 +205,36 @@ def test_files_that_are_no_reports(tmp_path):
             (tmp_path / name).write_bytes(data)
         with pytest.raises(ProfileError, match=text):
             list_launches(tmp_path / name)
+
+
+def with_sums(metrics, opcode="RED.E.ADD.F32.FTZ.RN.STRONG.GPU [R4.64], R6"):
+    """The launch with a reduction in place of its store, which L2 counted."""
+    return launch({"device__attribute_l2s_count": 48} | metrics, texts={5: opcode})
+
+
+def test_updates_of_one_address_keep_one_slice_busy():
+    one = with_sums({
+        "lts__t_sectors_srcunit_tex_op_red.sum": 32.0 * WARPS * TRIPS,
+        "lts__t_sectors.sum": 36.0 * WARPS * TRIPS,
+        "lts__t_sectors.max": (32 + 4 / 48) * WARPS * TRIPS,
+    })
+    assert updates(one) == Updates(1, 32)
+    made = instruction(profile_of(one), "RED")
+    assert made.op == "reduction" and made.access.contended_addresses == 1 and updates_of_one_address(made.access) == 32
+    assert profile_of(one).gpu.memory.atomic_interval_cycles == pytest.approx(3.0)  # a sum of floating-point numbers
+
+
+def test_updates_that_are_spread_do_not_meet():
+    one = with_sums({
+        "lts__t_sectors_srcunit_tex_op_red.sum": 48.0 * WARPS,
+        "lts__t_sectors.sum": 96.0 * WARPS,
+        "lts__t_sectors.max": 2.1 * WARPS,
+    }, "RED.E.ADD.STRONG.GPU [R4.64], R6")
+    assert updates(one).addresses is None and updates(with_sums({})).addresses is None
+    assert instruction(profile_of(one), "RED").access.contended_addresses is None
+    assert profile_of(one).gpu.memory.atomic_interval_cycles == 1.0
+
+
+def test_the_start_of_a_block_is_a_time(profile):
+    slower = profile_of(launch({"gpc__cycles_elapsed.avg.per_second": 0.65e9})).gpu
+    assert slower.block_launch_cycles == pytest.approx(profile.gpu.block_launch_cycles / 2, abs=1)

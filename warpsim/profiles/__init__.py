@@ -4,10 +4,13 @@ report    reads a report: metrics, counters of each instruction, the machine cod
 code      the instructions of a launch as a machine function
 flows     how often each block, loop and branch was executed
 traffic   hits, the bytes that DRAM moved, and the time of L2's ports
+updates   atomics that meet at few addresses
 kernel    the kernel of a launch, with the costs that its counters state
 chip      the chip of a launch, with its measured clocks
 measured  what the profiler measured
 roofline  the busiest resource of a launch, from the same counters
+whatif    a launch with changes
+advice    what limits a launch, and what changes would gain
 replay    simulates a launch, in full or in samples
 api       what users call
 errors    what can be wrong

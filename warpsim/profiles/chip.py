@@ -13,6 +13,7 @@ from warpsim.hardware.gpu import Gpu, list_gpus, load_gpu
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.report import ProfiledLaunch
 from warpsim.profiles.traffic import l2_clock
+from warpsim.profiles.updates import cycles_of_update
 
 _NAMES = (
     ("TITAN X", "titan_x"), ("V100", "v100"), ("T4", "t4"), ("A40", "a40"), ("4090", "rtx4090"), ("L40", "l40"), ("H200", "h200"),
@@ -70,10 +71,12 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     l2 = queue["crossbar_gbs"] * lead * clock / base.clock_ghz * (sms / base.sms if notes else 1.0)
     memory |= {"latency_cycles": latency, "pin_bandwidth_gbs": pins, "bandwidth_gbs": share * pins, "measured": False}
     memory["measured_latency_cycles"] = None
-    for key in ("l2_latency_cycles", "store_drain_cycles"):
+    for key in ("l2_latency_cycles", "l2_far_latency_cycles", "store_drain_cycles"):
         if memory.get(key):
             memory[key] = max(1, round(memory[key] * of_l2 / at_l2))
     data["block_launch_cycles"] = max(1, round(base.block_launch_cycles * clock / base.clock_ghz))
+    if memory.get("atomic_interval_cycles"):
+        memory["atomic_interval_cycles"] *= cycles_of_update(launch) * clock / (l2_clock(launch) or clock)
     queue |= {"dram_gbs": queue["dram_gbs"] * ratio, "crossbar_gbs": l2, "latency_offset_cycles": 0.0}
     if notes:
         queue |= {key: max(1, round(queue[key] * ratio)) for key in ("dram_servers", "crossbar_servers")}

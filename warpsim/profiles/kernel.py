@@ -24,6 +24,7 @@ from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.flows import Flows
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
 from warpsim.profiles.traffic import traffic
+from warpsim.profiles.updates import updates
 from warpsim.units import ACCESS_KINDS, ATOMIC_OPS, MEMORY_OPS
 
 L1_BYTES_PER_CYCLE = 128
@@ -102,7 +103,7 @@ class _Emitter:
 
     def __init__(self, launch: ProfiledLaunch, flow: Flow, waits: dict[tuple[int, int], tuple[int, ...]], gpu: Gpu) -> None:
         self.launch, self.flow, self.waits, self.gpu = launch, flow, waits, gpu
-        self.table, self.traffic = opcodes(launch.arch), traffic(launch, gpu)
+        self.table, self.traffic, self.updates = opcodes(launch.arch), traffic(launch, gpu), updates(launch)
         self.available = frozenset(gpu.ops)
         self.registers = [f"v{index}" for index in sorted({writer for writers in waits.values() for writer in writers})]
         self.known = frozenset(self.registers)
@@ -180,6 +181,8 @@ class _Emitter:
         else:
             moved, hit = of.stored(max(0.5, sectors), asked)
             fields["access"] = Access(l2_hit=hit)
+        if not cached and self.updates.addresses is not None:
+            fields["access"] = self.updates.access()
         requests = max(1, round(lines))
         cost["requests"], cost["requested_bytes"] = requests, max(1, round(asked))
         cost["bytes_per_request"] = round(moved / requests, 3)

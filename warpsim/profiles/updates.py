@@ -1,0 +1,64 @@
+"""Atomics and reductions of a profiled launch that meet at few addresses, from counters of L2's slices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warpsim.kernels.access import LINE_BYTES
+from warpsim.kernels.statements import Access
+from warpsim.profiles.report import ProfiledLaunch
+from warpsim.units import WARP_LANES
+
+_KINDS = ("red", "atom_dot_alu", "atom_dot_cas")
+_OPCODES = ("RED", "ATOM.", "ATOMG")
+
+_FLOAT_CYCLES = 3
+"""Cycles of a slice of L2 for a sum of floating-point numbers at one address: 1,048,576 of them keep a slice of a GTX 1660 SUPER
+active for 3,146,718 of its cycles (counters of dot_prod_naive, experiments/profiles/sources.csv)."""
+
+
+@dataclass(frozen=True)
+class Updates:
+    """How the updates of a kernel meet.
+
+    Attributes:
+        addresses: number of addresses that all warps update; None: so many that they do not meet, or the report does not tell.
+        threads: threads of an instruction whose updates follow one another, on average.
+    """
+
+    addresses: int | None
+    threads: int
+
+    def access(self) -> Access:
+        """Returns an access of which as many threads have one address. What L2 updates is in L2."""
+        offsets = (0,) * self.threads + tuple(LINE_BYTES * number for number in range(1, WARP_LANES - self.threads + 1))
+        return Access(pattern="addresses", addresses=offsets, l2_hit=1.0, contended_addresses=self.addresses)
+
+
+def updates(launch: ProfiledLaunch) -> Updates:
+    """Returns how the updates of a launch meet.
+
+    Updates of few addresses lie in few slices of L2. What the busiest slice has beyond its share of all other accesses are
+    updates, and the number of slices with as many is that of the addresses.
+    """
+    slices = launch.get("device__attribute_l2s_count")
+    whole, busiest = launch.get("lts__t_sectors.sum"), launch.get("lts__t_sectors.max")
+    count = sum(launch.get(f"lts__t_sectors_srcunit_tex_op_{kind}.sum") or 0.0 for kind in _KINDS)
+    executed = sum(one.executed for one in launch.code if _is_update(one.text))
+    if not (slices and whole and busiest and count and executed):
+        return Updates(None, 1)
+    beyond = busiest - (whole - count) / slices
+    addresses = max(1, round(count / beyond)) if beyond > 0 else slices
+    threads = min(WARP_LANES, max(1, round(count / executed)))
+    return Updates(int(addresses) if addresses <= slices / 2 else None, threads)
+
+
+def cycles_of_update(launch: ProfiledLaunch) -> int:
+    """Returns the cycles of L2 for an update of one address: of an integer one, of a sum of floating-point numbers more."""
+    texts = [one.text for one in launch.code if one.executed and _is_update(one.text)]
+    return _FLOAT_CYCLES if any(f".F{bits}" in text for text in texts for bits in (16, 32, 64)) else 1
+
+
+def _is_update(text: str) -> bool:
+    guarded = text.startswith("@")
+    return text.split(maxsplit=2)[1 if guarded else 0].startswith(_OPCODES) if text else False
