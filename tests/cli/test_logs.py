@@ -1,6 +1,7 @@
 """Messages on standard error: notes, --quiet, --verbose, and clear refusals."""
 
 import logging
+import re
 
 import pytest
 
@@ -19,13 +20,29 @@ def test_verbose_says_what_takes_how_long(capsys):
 
 def test_quiet_shows_results_but_no_progress(capsys, plan, tmp_path):
     assert cli.main(["sweep", str(plan), str(tmp_path / "a.zarr"), "-q"]) == 0
-    short = "warning: 20 points: the window holds fewer than 20 iterations of a warp"
+    short = "warpsim: 20 points: the window holds fewer than 20 iterations of a warp"
     out, err = capsys.readouterr()
     assert out == "" and err.startswith(short) and err.count("\n") == 1
     assert cli.main(["sweep", str(plan), str(tmp_path / "b.zarr")]) == 0
     assert "24 of 24 points" in capsys.readouterr().err
     assert cli.main([*POINT, "-q"]) == 0
     assert "peak_fraction" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "points"),
+    [
+        (["simulate"], ""),
+        (["simulate", "--json"], ""),
+        (["compare", "--warps", "4,8"], "2 points: "),
+        (["advise", "--warps", "8"], r"\d+ points: "),
+    ],
+)
+def test_short_windows_are_warned_of(capsys, command, points):
+    short = "-q --gpu kepler --kernel mix --set alpha=8 --sms 1 --memory fixed --warmup 100 --cycles 1500 --replicates 2".split()
+    assert cli.main([*command, *short]) == 0
+    message = rf"warpsim: {points}the window holds fewer than 20 iterations of a warp, too few for a confidence interval"
+    assert re.match(message, capsys.readouterr().err)
 
 
 def test_messages_are_those_of_logging(capsys):

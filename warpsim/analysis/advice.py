@@ -135,7 +135,8 @@ def advise_point(
         - `limiter`, `tightest`: the bound that binds by Volkov, now and once latency is hidden; `limiter_sim`: by Sim et al.
 
         Over `trial`, the launches that the search has simulated, from few to many warps: `trial_warps`, `trial_block_warps`,
-        and `share`, `share_low`, `share_high`, the attained share of the peak. The present launch is among them.
+        `warp_iterations`, iterations of a warp in the window, and `share`, `share_low`, `share_high`, the attained share of
+        the peak. The present launch is among them.
 
         Over `author`, the models that give a needed occupancy: `estimated_warps`, not rounded; `estimated_launch`, the
         occupancy of the launch of present blocks that follows from it; for that launch `estimated_rate`, by the model,
@@ -276,6 +277,9 @@ def _trial_variables(search: OccupancySearch) -> dict[str, xr.DataArray]:
     columns = {
         "trial_warps": (np.array([trial.warps for trial in trials]), "warps/SM", "occupancy of a simulated launch"),
         "trial_block_warps": (np.array([trial.launch.block_warps for trial in trials]), "warps/block", "size of its blocks"),
+        "warp_iterations": (
+            np.array([trial.arrays["warp_iterations"].mean() for trial in trials]), "1", "iterations of a warp in the window"
+        ),
         "share": (share, "1", "attained share of the peak"),
         "share_low": (share - half, "1", "lower bound of the attained share"),
         "share_high": (share + half, "1", "upper bound of the attained share"),

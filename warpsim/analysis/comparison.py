@@ -47,8 +47,9 @@ class Comparison:
     Attributes:
         results: a Dataset with `throughput(replicate, warps)` of the simulation and `model_throughput(model, warps)`, both in
             ops/cycle/SM of the operation class `attrs["op"]`; `error(model, warps)`, relative to the mean of the simulation;
-            `bottleneck(model, warps)` in the words of the model, or ""; and `provenance(warps)`, from which
-            `from_provenance` repeats a simulation. Values are NaN where a model does not cover an occupancy.
+            `bottleneck(model, warps)` in the words of the model, or ""; `warp_iterations(replicate, warps)`, as `simulate` has
+            it; and `provenance(warps)`, from which `from_provenance` repeats a simulation. Values are NaN where a model does
+            not cover an occupancy.
         not_covered: model -> why it does not cover the kernel or the chip.
         notes: model -> its warnings, and the first occupancy that it does not cover.
     """
@@ -127,6 +128,7 @@ def compare(
     results = xr.Dataset(
         {
             "throughput": throughput.assign_attrs(runs[0]["throughput"].attrs),
+            "warp_iterations": xr.concat([run["warp_iterations"] for run in runs], axis).transpose("replicate", "warps"),
             "provenance": ("warps", origins, {"long_name": "provenance of each simulation"}),
             "model_throughput": (dims, rates, {"units": "ops/cycle/SM", "long_name": "throughput by a model"}),
             "error": (dims, errors, {"units": "1", "long_name": "relative error of a model against the simulation"}),

@@ -19,6 +19,7 @@ from warpsim.cli.common import (
     requested_point,
     residency_text,
 )
+from warpsim.cli.logs import warn_of_short_windows
 from warpsim.cli.output import add_json, dataset_json, print_json
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from warpsim.analysis.advice import REPLICATES, advise_point, quick
+    from warpsim.results.windows import short_windows
 
     if options.replicates is None:
         options.replicates = REPLICATES
@@ -86,6 +88,7 @@ def _run(options: argparse.Namespace) -> int:
     with request():
         point = quick(requested_point(options), given)
         ds = advise_point(point, fraction=options.fraction, departure_delay=options.departure_delay, threads=options.workers)
+    warn_of_short_windows(short_windows(ds))
     if options.json:
         print_json(dataset_json(ds))
     else:

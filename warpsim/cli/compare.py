@@ -22,6 +22,7 @@ from warpsim.cli.common import (
     request,
     requested_kernel,
 )
+from warpsim.cli.logs import warn_of_short_windows
 from warpsim.cli.output import add_json, dataset_json, print_json
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from warpsim.analysis.comparison import compare
+    from warpsim.results.windows import short_windows
 
     with request():
         gpu, kernel = requested_kernel(options)
@@ -63,6 +65,7 @@ def _run(options: argparse.Namespace) -> int:
         given = {"replicates": _REPLICATES, **given_options(options, _INTEGERS), "threads": options.workers}
         comparison = compare(gpu, kernel, warps=_occupancies(options.warps), op=options.op, **given)
     results = comparison.results
+    warn_of_short_windows(short_windows(results))
     if options.output is not None:
         _draw(results, f"{gpu.title}: {kernel.title or kernel.name}", options.output)
     if options.json:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import Any
 
 from warpsim.cli.common import (
@@ -17,6 +16,7 @@ from warpsim.cli.common import (
     requested_point,
     residency_text,
 )
+from warpsim.cli.logs import warn_of_short_windows
 
 
 def add(commands: Commands) -> None:
@@ -33,7 +33,6 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     from warpsim.arguments import DeadlockError, InvalidPoint
     from warpsim.results.schema import FEW_ITERATIONS, result_ops
-    from warpsim.results.windows import SHORT_WINDOW
     from warpsim.simulation.api import simulate_point
     from warpsim.simulation.point import point_provenance
     from warpsim.views.summary import summary
@@ -43,6 +42,7 @@ def _run(options: argparse.Namespace) -> int:
         arrays = simulate_point(point, check=options.check)
     except (DeadlockError, InvalidPoint) as error:
         raise RequestError(str(error)) from None
+    warn_of_short_windows(arrays["warp_iterations"].mean() < FEW_ITERATIONS)
     ops = result_ops([point.gpu])
     if options.json:
         variables = {name: _nan_to_null(array.tolist()) for name, array in arrays.items()}
@@ -56,8 +56,6 @@ def _run(options: argparse.Namespace) -> int:
     if point.replicates > 1:
         print(f"means of {point.replicates} replicates ± half the width of their 95 % intervals")
     print(f"\n{summary(arrays, ops)}")
-    if arrays["warp_iterations"].mean() < FEW_ITERATIONS:
-        print(f"\nwarning: {SHORT_WINDOW}", file=sys.stderr)
     return DONE
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from warpsim.cli.common import DONE, Commands, WorkError, add_plan, add_workers, counted, new_command, request
+from warpsim.cli.common import DONE, Commands, WorkError, add_plan, add_workers, new_command, request
+from warpsim.cli.logs import warn_of_short_windows
 
 
 def add(commands: Commands) -> None:
@@ -28,7 +29,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.results.windows import SHORT_WINDOW, short_windows
+    from warpsim.results.windows import short_windows
     from warpsim.store.lease import BusyError, LeaseLostError
     from warpsim.sweeps.array_jobs import SlurmError
     from warpsim.sweeps.local import SweepError, WorkerError, sweep
@@ -43,9 +44,7 @@ def _run(options: argparse.Namespace) -> int:
         except (SweepError, WorkerError, BusyError, LeaseLostError, SlurmError) as error:
             raise WorkError(str(error)) from None
     if options.share == "1/1" and options.tiles is None:
-        few = int(short_windows(results).sum())
-        if few:
-            print(f"warning: {counted(few, 'point')}: {SHORT_WINDOW}", file=sys.stderr)
+        warn_of_short_windows(short_windows(results))
     return DONE
 
 
