@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 
 import warpsim as ws
+from warpsim.engine import state
 from warpsim.engine.bits import cause_of, end_of, reason_of, wait_until
-from warpsim.engine.state import MOST_STEPS, REASON_BITS, UNKNOWN
+from warpsim.engine.state import MAX_WARPS, MOST_STEPS, REASON_BITS, UNKNOWN
 from warpsim.hardware.fields import MAX_INTERVAL
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.latency import load_distribution
 from warpsim.hardware.operations import MOST_QUEUED
+from warpsim.hardware.residency import resolve_launch
 from warpsim.hardware.whatif import changed_gpu
+from warpsim.simulation.encode import encode
 from warpsim.simulation.limits import MAX_CYCLES, MAX_TICKS, MAX_WAIT, executions
 from warpsim.units import MAX_SCHEDULERS
 
@@ -77,6 +80,34 @@ def test_waits_within_the_limits_of_the_fields_fit_into_the_engine():
     assert max(own, busy, queued, gpu.block_launch_cycles) < 2e10 < MAX_WAIT
     assert 2 * MAX_CYCLES + MAX_WAIT < UNKNOWN
     assert (2 * MAX_CYCLES + 10**6 * 32) * MAX_TICKS < 2**63
+
+
+def test_counters_of_the_longest_run_on_the_largest_chip_fit_into_64_bits():
+    """Each counter is at most the bound beside it: nothing is counted more often than these per cycle, up to the end of a run."""
+    largest = changed_gpu(MAXWELL, {"sms": 1024})
+    with pytest.raises(ws.GpuFileError, match="sms = 1025"):
+        Gpu.from_dict({**MAXWELL.to_dict(), "sms": 1025})
+    cycles = 2 * MAX_CYCLES + MAX_WAIT  # the last cycle in which a wait of a run can end
+    warp_cycles = largest.sms * MAX_WARPS * cycles  # every resident warp has one state in a cycle
+    issues = largest.sms * MAX_SCHEDULERS * 2 * cycles  # a scheduler issues at most two instructions in a cycle
+    longest_busy = 10_000 * 10**6  # issue slots by issue interval: what one issue can carry over the end of a window
+    carried = largest.sms * MAX_SCHEDULERS * (cycles + longest_busy)
+    assert max(warp_cycles, issues, carried) < 2**63
+    bounds = {
+        "COUNT": {"issued": issues, "seconds": issues, "waited": warp_cycles, "throttled": warp_cycles, "held": warp_cycles},
+        "TALLY": {
+            "pair_busy": carried, "held": carried, "carried": carried, "latency_sum": 2**62, "retired": issues,
+            "lifetime_sum": warp_cycles, "tracing": 1, "traced": issues, "n_changes": issues, "histogram": issues,
+            "occupancy": largest.sms * cycles,
+        },
+    }  # fmt: skip
+    for name, of_record in bounds.items():
+        for field, (kind, *_) in getattr(state, name).fields.items():
+            if kind.base != np.float64:  # bytes are rounded, and cannot wrap around
+                assert kind.base == np.int64 and of_record[field] < 2**63, field
+    launch = resolve_launch(MAXWELL, ws.kernels.mix(8), warps=8)
+    room = state.allocate(encode(MAXWELL, ws.kernels.mix(8), launch, scheduler="lrr", memory="queue", sms=1))
+    assert {room.stalls.dtype, room.caused.dtype, room.sms.warp_cycles.dtype} == {np.dtype(np.int64)}
 
 
 def test_the_last_cycle_of_a_wait_fits_into_a_word_of_the_engine():
