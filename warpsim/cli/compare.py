@@ -22,8 +22,8 @@ from warpsim.cli.common import (
     request,
     requested_kernel,
 )
-from warpsim.cli.logs import warn_of_short_windows
 from warpsim.cli.output import add_json, dataset_json, print_json
+from warpsim.cli.windows import warn_of_short_windows
 
 if TYPE_CHECKING:
     import xarray as xr

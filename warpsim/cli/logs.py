@@ -5,10 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 
 def add_verbosity(parser: argparse.ArgumentParser) -> None:
@@ -16,20 +12,6 @@ def add_verbosity(parser: argparse.ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("-v", "--verbose", action="store_true", help="also say what takes how long")
     how.add_argument("-q", "--quiet", action="store_true", help="no progress and no notes; only results, warnings and errors")
-
-
-def warn_of_short_windows(short: ArrayLike) -> None:
-    """Warns where windows hold too few iterations for a confidence interval (`results.windows.short_windows`), by point."""
-    import numpy as np
-
-    from warpsim.cli.common import counted
-    from warpsim.results.windows import SHORT_WINDOW
-
-    points = np.atleast_1d(short)
-    few = int(points.sum())
-    if few:
-        where = "" if len(points.ravel()) == 1 else f"{counted(few, 'point')}: "
-        logging.getLogger("warpsim").warning("%s%s", where, SHORT_WINDOW)
 
 
 class _Handler(logging.Handler):

@@ -16,7 +16,7 @@ from warpsim.cli.common import (
     requested_point,
     residency_text,
 )
-from warpsim.cli.logs import warn_of_short_windows
+from warpsim.cli.windows import warn_of_short_windows
 
 
 def add(commands: Commands) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from warpsim.cli.common import DONE, Commands, WorkError, add_plan, add_workers, new_command, request
-from warpsim.cli.logs import warn_of_short_windows
+from warpsim.cli.windows import warn_of_short_windows
 
 
 def add(commands: Commands) -> None:
