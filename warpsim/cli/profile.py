@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,16 @@ from warpsim.cli.common import DONE, Commands, RequestError, counted, new_comman
 from warpsim.cli.output import add_json, print_json
 
 if TYPE_CHECKING:
+    from warpsim.profiles.advice import Advice
     from warpsim.profiles.api import Profile
     from warpsim.profiles.replay import Estimate, Replay
 
 _SHOWN = 10
+
+_MESSAGE = 160
+"""Letters of a rule's message that are shown."""
+
+_LEVERS = ("resident_blocks", "block_threads", "latency", "bandwidth", "l1_hit", "l2_hit", "l1_size", "gpu")
 
 
 def add(commands: Commands) -> None:
@@ -41,10 +48,17 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help="write the comparison as a page of HTML too")
     levers = parser.add_argument_group("what if", "the launch on a changed machine, in a column beside the profiled one")
     levers.add_argument("--resident-blocks", type=whole_number, metavar="N", help="blocks of an SM")
+    levers.add_argument("--block-threads", type=whole_number, metavar="N", help="threads of a block: the same warps, cut anew")
+    levers.add_argument("--l1-hit", type=float, metavar="P", help="probability with which loads hit L1")
+    levers.add_argument("--l2-hit", type=float, metavar="P", help="probability with which loads that missed L1 hit L2")
+    levers.add_argument("--l1-size", type=float, metavar="F", help="factor of the size of L1; misses follow its square root")
     levers.add_argument("--latency", type=float, metavar="F", help="factor of the latency of DRAM")
     levers.add_argument("--bandwidth", type=float, metavar="F", help="factor of the bandwidth of DRAM")
     levers.add_argument("--gpu", help="another chip for the same machine code, at its own clocks")
     levers.add_argument("--if-scheduler", metavar="POLICY", help="another scheduling policy")
+    parser.add_argument(
+        "--advise", action="store_true", help="say what limits the launch, and simulate what each of several changes would gain"
+    )
     add_json(parser, "measurements and results")
 
 
@@ -61,18 +75,19 @@ def _run(options: argparse.Namespace) -> int:
         settings = {"memory": options.memory, "replicates": options.replicates, "seed": options.seed}
         changes = {
             name: value
-            for name in ("resident_blocks", "latency", "bandwidth", "gpu")
+            for name in _LEVERS
             if (value := getattr(options, name)) is not None
         }
         other = profile.what_if(**changes) if changes or options.if_scheduler else None
         replay = profile.replay(scheduler=options.scheduler, lines=True, **settings)
+        advice = profile.advise(scheduler=options.scheduler, **settings) if options.advise else None
         second = None if other is None else other.replay(scheduler=options.if_scheduler or options.scheduler, **settings)
     except (ValueError, MissingReaderError) as error:
         raise RequestError(str(error)) from None
     if options.json:
-        print_json(_as_json(profile, replay, second))
+        print_json(_as_json(profile, replay, second, advice))
         return DONE
-    _show(profile, replay, second, options.output)
+    _show(profile, replay, second, advice, options.output, (other or profile).dram_bytes)
     return DONE
 
 
@@ -92,7 +107,9 @@ def _print_launches(launches: list[tuple[int, str, Any]]) -> None:
     print(text_table(rows, ("launch", "kernel", "chip", "blocks x threads", "us")))
 
 
-def _show(profile: Profile, replay: Replay, second: Replay | None, page: str | None) -> None:
+def _show(
+    profile: Profile, replay: Replay, second: Replay | None, advice: Advice | None, page: str | None, moved: float
+) -> None:
     """Prints the comparison, and writes it as a page where that is asked for."""
     from warpsim.views.profile_page import Table, write_profile_page
     from warpsim.views.text_table import text_table
@@ -104,7 +121,7 @@ def _show(profile: Profile, replay: Replay, second: Replay | None, page: str | N
     lines.append(f"simulated: {replay.share:.3g} of the instructions" + (f" ({replay.sampling})" if replay.sampling else ""))
     lines += [f"note: {note}" for note in (*profile.notes, *(f"missing: {what}" for what in measured.missing))]
     columns = ["measured", "simulated", *(["what if"] if second else [])]
-    tables = [Table("Results", ["", *columns], list(_rows(profile, replay, second)))]
+    tables = [Table("Results", ["", *columns], list(_rows(profile, replay, second, moved)))]
     states = sorted({*measured.stalls, *replay.stalls}, key=lambda s: -measured.stalls.get(s, 0.0))
     rows = [
         [
@@ -115,6 +132,9 @@ def _show(profile: Profile, replay: Replay, second: Replay | None, page: str | N
         for state in states
     ]
     tables.append(Table("Stall reasons", ["warp cycles per issue", *columns], rows))
+    if advice is not None:
+        lines.append(advice.limit)
+        tables += [Table(title, header, rows) for title, header, rows in _of_advice(advice)]
     tables += [Table(title, header, rows) for title, header, rows in _places(profile, replay)]
     print("\n".join((title, *lines)))
     for table in tables:
@@ -123,13 +143,14 @@ def _show(profile: Profile, replay: Replay, second: Replay | None, page: str | N
         write_profile_page(page, title, lines, tables, measured.shares, replay.shares)
 
 
-def _rows(profile: Profile, replay: Replay, second: Replay | None) -> Iterator[list[str]]:
+def _rows(profile: Profile, replay: Replay, second: Replay | None, moved: float) -> Iterator[list[str]]:
     measured = profile.measured
     runs = [replay, *([second] if second else [])]
     yield ["cycles", _number(measured.cycles), *(_estimate(one.cycles) for one in runs)]
     yield ["IPC of an SM", _number(measured.ipc), *(_estimate(one.ipc) for one in runs)]
     yield ["achieved warps of an SM", _number(measured.warps), *(_estimate(one.warps) for one in runs)]
-    yield ["DRAM MB", _number(measured.dram_bytes / 1e6), *("the same" for _ in runs)]
+    bytes_of = ("the same", "the same" if moved == measured.dram_bytes else _number(moved / 1e6))
+    yield ["DRAM MB", _number(measured.dram_bytes / 1e6), *bytes_of[: len(runs)]]
     yield ["DRAM GB/s", _number(measured.dram_gbs), *(_estimate(one.dram_gbs) for one in runs)]
     yield ["simulated / measured cycles", "", *(f"{one.cycles.mean / measured.cycles:.3f}" for one in runs)]
 
@@ -155,14 +176,31 @@ def _places(profile: Profile, replay: Replay) -> Iterator[tuple[str, list[str], 
     yield "Source lines", ["source line", "samples", "simulated"], rows
 
 
-def _as_json(profile: Profile, replay: Replay, second: Replay | None) -> dict[str, Any]:
+def _of_advice(advice: Advice) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Yields tables of what is busy, of what each change would gain, and of what the profiler's rules claim."""
+    busy = [[name, _percent(share, 1)] for name, share in advice.bounds.items()]
+    yield "Needed of each resource", ["resource", "share of the measured cycles"], busy
+    gains = [[one.change, one.who, _estimate(one.cycles), f"{one.speedup:.3f} ± {one.half_width:.3f}"] for one in advice.gains]
+    yield "Changes, simulated", ["change", "made in the", "cycles", "speedup"], gains
+    claims = [
+        [
+            f"{one.name}: {one.title}".rstrip(": "),
+            "" if one.speedup is None else f"{100 * one.speedup:.0f} %{' (local)' if one.local else ''}",
+            textwrap.shorten(one.message, _MESSAGE, placeholder=" ..."),
+        ]
+        for one in advice.rules
+    ]
+    yield "Rules of the profiler", ["rule", "time it would save", ""], claims
+
+
+def _as_json(profile: Profile, replay: Replay, second: Replay | None, advice: Advice | None) -> dict[str, Any]:
     from dataclasses import asdict
 
     found = {
         "report": profile.report, "launch": profile.number, "kernel": profile.kernel.name, "gpu": profile.gpu.title,
         "measured": asdict(profile.measured), "simulated": asdict(replay), "notes": list(profile.notes),
     }  # fmt: skip
-    return found | ({"what_if": asdict(second)} if second else {})
+    return found | ({"what_if": asdict(second)} if second else {}) | ({"advice": asdict(advice)} if advice else {})
 
 
 def _number(value: float | None) -> str:

@@ -38,6 +38,8 @@ _FEWEST_SMS = 6
 _REPEATS = 3
 """Repetitions of an endless kernel in a window, at least roughly."""
 
+_BARRIER = STATES.index("barrier")
+
 _SHORTEST_WINDOW, _WINDOW_IPC = 20_000, 2
 """Cycles of a window at least, and the instructions per cycle and SM for which the budget is divided."""
 
@@ -66,7 +68,7 @@ class Replay:
     Attributes:
         cycles: elapsed, with the constant cost of a launch.
         ipc: warp instructions per cycle and SM.
-        warps: mean resident warps of an SM.
+        warps: mean resident warps of an SM that has blocks.
         dram_gbs: DRAM bytes per second, in GB/s; the bytes are those of `Profile.dram_bytes`.
         stalls: state -> warp cycles per issued instruction.
         lines: address of an instruction -> share of the warp cycles that belong to it; empty where they were not asked for.
@@ -267,14 +269,20 @@ def _lines(gpu: Gpu, launch: Launch, sample: _Sample, settings: Mapping[str, Any
 
 
 def _of_lines(point: Point) -> dict[int, float]:
-    """Returns the shares of the instructions in the warp cycles of a point, by address."""
+    """Returns the shares of the instructions in the warp cycles of a point, by address.
+
+    What warps wait at a barrier belongs to the instruction after it, as the profiler's samples do.
+    """
     arrays, _ = trace_point(point, Trace(states=True))
-    of_lines = arrays["line_warp_cycles"].sum(axis=(0, 2))
+    of_lines = arrays["line_warp_cycles"].sum(axis=0)
     found: dict[int, float] = {}
-    for step, cycles in zip(flatten(point.kernel).steps, of_lines, strict=True):
+    held = 0.0
+    for step, states in zip(flatten(point.kernel).steps, of_lines, strict=True):
         if step.instruction is not None and step.instruction.comment.startswith("0x"):
             address = int(step.instruction.comment.partition(" ")[0], 16)
-            found[address] = found.get(address, 0.0) + float(cycles)
+            at_barrier = float(states[_BARRIER]) if step.instruction.op == "barrier" else 0.0
+            found[address] = found.get(address, 0.0) + float(states.sum()) - at_barrier + held
+            held = at_barrier
     total = float(of_lines.sum())
     return {address: cycles / total for address, cycles in found.items()}
 
@@ -284,6 +292,7 @@ def _result(profile: Profile, totals: Mapping[str, NDArray[np.float64]], words: 
     cycles = totals["cycles"] + profile.gpu.launch_cost_cycles
     issued = totals["instructions"]
     measured = profile.measured
+    occupied = min(1.0, (profile.launch.blocks or 1) / profile.gpu.sms)  # share of the SMs that have blocks
     states = {
         state: _estimate(totals["warp_cycles"][:, index] / issued)
         for index, state in enumerate(STATES)
@@ -292,7 +301,7 @@ def _result(profile: Profile, totals: Mapping[str, NDArray[np.float64]], words: 
     return Replay(
         cycles=_estimate(cycles),
         ipc=_estimate(issued / cycles),
-        warps=_estimate(totals["warp_cycles"].sum(axis=1) / totals["cycles"]),
+        warps=_estimate(totals["warp_cycles"].sum(axis=1) / totals["cycles"] / occupied),
         dram_gbs=_estimate(profile.dram_bytes / cycles * clock),
         stalls=states,
         instructions=float(issued.mean() * profile.gpu.sms / measured.instructions),

@@ -1,0 +1,86 @@
+"""What-if studies and advice of a profiled launch."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from tests.profiles.launches import WARPS, launch
+from warpsim.kernels.statements import Instruction, walk
+from warpsim.profiles.advice import _coalesced, _limit, _without_conflicts, advise
+from warpsim.profiles.api import profile_of
+from warpsim.profiles.errors import ProfileError
+from warpsim.profiles.report import Rule
+from warpsim.profiles.whatif import dram_bytes
+
+FAST = {"replicates": 1, "budget": 20_000}
+
+
+@pytest.fixture(scope="module")
+def profile():
+    return profile_of(launch())
+
+
+def load(profile):
+    return next(one for _, one in walk(profile.kernel.body) if isinstance(one, Instruction) and one.op == "load")
+
+
+def test_the_same_warps_in_other_blocks(profile):
+    changed = profile.what_if(block_threads=128)
+    assert (changed.launch.blocks, changed.launch.block_warps) == (400, 4)
+    assert changed.launch.resident_blocks == 12  # as many warps of 48 as before
+    assert changed.measured is profile.measured
+    with pytest.raises(ProfileError, match="block_threads"):
+        replace(profile, kernel=profile.kernel.model_copy(update={"shared_bytes_per_block": 90_000})).what_if(block_threads=1024)
+    with pytest.raises(ValueError, match="block_threads = 4096: must be"):
+        profile.what_if(block_threads=4096)
+
+
+def test_other_hit_rates_move_other_bytes(profile):
+    assert dram_bytes(profile.kernel) == pytest.approx(profile.measured.dram_bytes / WARPS)
+    assert load(profile).access.l2_hit == 0.5
+    assert load(profile.what_if(l1_hit=0.75)).access.l1_hit == 0.75
+    assert profile.what_if(l1_hit=0.75).dram_bytes == pytest.approx(profile.dram_bytes / 4)
+    assert profile.what_if(l2_hit=1.0).dram_bytes == 0.0
+    assert load(profile.what_if(l1_size=4)).access.l1_hit == pytest.approx(0.5)  # of misses in all cases, half are left
+    assert load(profile.what_if(l1_size=0.1)).access.l1_hit == 0.0
+    for wrong in ({"l1_hit": 1.5}, {"l2_hit": -0.1}, {"l1_size": 0.0}, {"bandwidth": math.inf}):
+        with pytest.raises(ProfileError, match=f"{next(iter(wrong))} = "):
+            profile.what_if(**wrong)
+
+
+def test_changes_of_the_program(profile):
+    assert _without_conflicts(profile.kernel, profile.gpu) == profile.kernel == _coalesced(profile.kernel, profile.gpu)
+    scattered = {"memory_l2_theoretical_sectors_global": 32.0, "memory_l1_tag_requests_global": 32.0}
+    one = launch()
+    code = list(one.code)
+    number = next(number for number, at in enumerate(code) if "LDG" in at.text)
+    counts = {name: count * code[number].executed for name, count in scattered.items()}
+    code[number] = replace(code[number], counts=dict(code[number].counts) | counts)
+    spread = profile_of(replace(one, code=tuple(code)))
+    assert (load(spread).cost.requests, float(load(spread).cost.interval_cycles)) == (32, 32.0)
+    together = replace(spread, kernel=_coalesced(spread.kernel, spread.gpu))
+    assert (load(together).cost.requests, float(load(together).cost.interval_cycles)) == (1, 2.0)
+    assert load(together).cost.bytes_per_request == 128.0
+
+
+def test_advice_has_bounds_claims_and_gains(profile):
+    rules = (Rule("b", "", "Do that.", None, False), Rule("a", "", "Do this.", 0.25, True))
+    found = advise(replace(profile, rules=rules), **FAST)
+    assert [one.name for one in found.rules] == ["a", "b"]
+    changes = [one.change for one in found.gains]
+    assert "all loads hit L1" in changes and "3 resident blocks in place of 6" in changes
+    assert "scheduling policy gto in place of grr" in changes and len(set(changes)) == len(changes)
+    speedups = [one.speedup for one in found.gains]
+    assert speedups == sorted(speedups, reverse=True)
+    assert all(one.speedup == pytest.approx(found.base.cycles.mean / one.cycles.mean) for one in found.gains)
+    assert next(iter(found.bounds)) in found.limit and "long_scoreboard" in found.limit
+    assert sum(found.states.values()) == pytest.approx(1)
+
+
+def test_a_limit_without_stalls_and_gains():
+    assert "stall reasons were not collected; no change of the memory" in _limit({"dram": 0.5}, {}, [])
+
+
+def test_executions_of_the_changed_kernel(profile):
+    assert profile.what_if(l1_hit=1.0).replay(**FAST).instructions == pytest.approx(1.0, abs=0.01)
