@@ -37,7 +37,12 @@ def cells(page, heading):
     return [[re.findall(r"`([^`]+)`", cell) for cell in row.strip("|").split("|")] for row in rows]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md", "docs/kernels.md", "docs/debugging.md", "docs/report.md"])
+EXECUTED = ["README.md", *(f"docs/{name}.md" for name in (
+    "quickstart", "kernels", "debugging", "report", "tutorials/own_kernel", "tutorials/own_chip", "tutorials/own_policy",
+))]  # fmt: skip
+
+
+@pytest.mark.parametrize("page", EXECUTED)
 def test_python_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     codes = blocks(page, "python", "{code-cell} python")
