@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 from _tables import comparison, markdown_table, replace_tables
 from fit import fit
-from loaded import loaded_latency
+from loaded import fitted_chip, loaded_latency
 from matplotlib.figure import Figure
+from mixes import mixed_latency
 from streams import HERE, STREAMS, bandwidth, below_the_knee, measured
 
 import warpsim as ws
@@ -34,7 +35,8 @@ def main(out: Path, *, full: bool, workers: int) -> int:
     simulated = curves(full)
     write_points(out / "streams.csv", simulated)
     latencies = loaded_latency(fit_again=full)
-    tables = [markdown_table(summary(simulated)), markdown_table(rows(simulated)), markdown_table(latencies)]
+    mixed = mixed_latency(fitted_chip(False))
+    tables = [markdown_table(table) for table in (summary(simulated), rows(simulated), latencies, mixed)]
     replace_tables(HERE / "README.md", "\n".join(tables))
     figure(simulated).savefig(out / "streams.png", dpi=150)
     print(f"{out / 'streams'}.csv: {sum(map(len, simulated.values()))} points; .png: figure")

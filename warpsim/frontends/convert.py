@@ -243,7 +243,7 @@ class Emitter:
             sectors, lines = tally.sectors / known, tally.lines / known
             if hit is not None and 0.0 < hit.sectors < sectors:
                 sectors = hit.sectors
-            if op in ATOMIC_OPS:
+            if op in ATOMIC_OPS and tally.updates > 0:
                 cost["updates"] = max(1, round(tally.updates / known))
             of_pattern = len({address // SECTOR_BYTES for address in addresses.tolist()})
             if abs(sectors - of_pattern) > _SPREAD * of_pattern:

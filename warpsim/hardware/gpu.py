@@ -232,7 +232,11 @@ def _without_options_that_are_off(parts: dict[str, Any]) -> dict[str, Any]:
     core = {key: value for key, value in parts["core"].items() if value != off[key]} if "core" in parts else {}
     options = ("store_drain_cycles", "writes", "l2_far_latency_cycles", "atomic_interval_cycles")
     memory = {key: value for key, value in parts["memory"].items() if key not in options or value is not None}
-    ops = {name: {key: value for key, value in op.items() if key != "unit" or value} for name, op in parts["ops"].items()}
+    defaults = {"unit": None, "operand_cycles": 1}
+    ops = {
+        name: {key: value for key, value in op.items() if key not in defaults or value != defaults[key]}
+        for name, op in parts["ops"].items()
+    }
     kept = {**parts, "ops": ops, "memory": memory, "core": core}
     optional = ("units", "core", "warp_launch_cycles", "launch_interval_cycles", "launch_microseconds")
     return {key: value for key, value in kept.items() if key not in optional or value}

@@ -61,6 +61,7 @@ class Op(StrictModel):
         latency_to: consumer class -> register dependency latency, if it differs from `latency_cycles`.
         conflict_latency_cycles: latency added for each way of a bank conflict beyond the first.
         taken_gap_cycles: `gap_cycles` of a taken branch; None: the same.
+        operand_cycles: cycles from an issue until its operands have been read, for dependence counters.
     """
 
     latency_cycles: Cycles
@@ -73,6 +74,7 @@ class Op(StrictModel):
     latency_to: dict[str, Cycles] = Field(default_factory=dict)
     conflict_latency_cycles: Cycles = 0
     taken_gap_cycles: Count | None = None
+    operand_cycles: Count = 1
 
     @property
     def fixed_latency(self) -> bool:

@@ -17,12 +17,13 @@ from warpsim.kernels.builders import (
 from warpsim.kernels.files import KernelFileError, kernel_arguments, list_kernels, load_kernel
 from warpsim.kernels.machine_code import FRONT_ENDS, front_end, machine_code
 from warpsim.kernels.matrix_multiply import matrix_multiply
-from warpsim.kernels.program import Access, Conditional, Cost, Instruction, Kernel, Loop, barriers_not_reached_by_all
+from warpsim.kernels.program import Access, Conditional, Cost, Hints, Instruction, Kernel, Loop, barriers_not_reached_by_all
 
 __all__ = [
     "Access",
     "Conditional",
     "Cost",
+    "Hints",
     "Instruction",
     "Kernel",
     "KernelFileError",

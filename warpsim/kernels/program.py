@@ -17,6 +17,7 @@ from warpsim.kernels.statements import (
     Access,
     Conditional,
     Cost,
+    Hints,
     Instruction,
     Loop,
     RegisterNames,
@@ -33,6 +34,7 @@ __all__ = [
     "Access",
     "Conditional",
     "Cost",
+    "Hints",
     "Instruction",
     "Kernel",
     "Loop",
@@ -160,7 +162,7 @@ def _without_labels(kernel: Kernel) -> dict[str, Any]:
 def _what_acts(value: Any) -> Any:
     """Returns JSON values without the comments of instructions, and without optional keys that are not given, at any depth."""
     if isinstance(value, dict):
-        optional = ("reads", "contended_addresses")
+        optional = ("reads", "contended_addresses", "hints")
         acting = {key: inner for key, inner in value.items() if key != "comment" and (key not in optional or inner)}
         costs = {key: cycles for key, cycles in (acting.pop("cost", None) or {}).items() if cycles is not None}
         return {key: _what_acts(inner) for key, inner in acting.items()} | ({"cost": costs} if costs else {})

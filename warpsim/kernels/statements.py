@@ -24,6 +24,7 @@ __all__ = [
     "Access",
     "Conditional",
     "Cost",
+    "Hints",
     "Instruction",
     "Loop",
     "RegisterNames",
@@ -188,6 +189,30 @@ OwnCost = Annotated[Cost | None, AfterValidator(lambda cost: cost if cost is not
 """Costs of an instruction's own; a `Cost` without any becomes None."""
 
 
+COUNTERS = 6
+"""Dependence counters of a warp (Huerta et al. 2025)."""
+
+_Counter = Annotated[int, Between(0, COUNTERS - 1)]
+
+
+class Hints(StrictModel):
+    """When an instruction may issue, as machine code since Volta states it (docs/model.md, section 3).
+
+    Attributes:
+        waits: dependence counters that must be at most `at_most` when the instruction issues.
+        at_most: that limit; 0: everything that they count is done.
+        write: the counter that counts the instruction until its result can be used; None: none.
+        read: the counter that counts it until its operands have been read; None: none.
+        yields: whether its warp leaves the next cycle to others.
+    """
+
+    waits: Annotated[tuple[_Counter, ...], FROM_LIST] = ()
+    at_most: Annotated[int, Between(0, 63)] = 0
+    write: _Counter | None = None
+    read: _Counter | None = None
+    yields: bool = False
+
+
 class Instruction(StrictModel):
     """One warp instruction: `Instruction("alu", dst="r1", src=["r1", "r2"])`.
 
@@ -203,6 +228,8 @@ class Instruction(StrictModel):
         cost: costs of this instruction that differ from those of its class; None: those of its class.
         reads: machine registers in the operand slots of the machine instruction, such as ("R2", "R4.reuse", ""): the register
             file's banks and ports depend on them, dependences do not.
+        hints: when it may issue, in place of what its registers say; None: its registers decide. Only the reference machine
+            simulates hints.
         comment: free text, such as the corresponding machine instruction.
     """
 
@@ -213,6 +240,7 @@ class Instruction(StrictModel):
     ways: Annotated[int, Between(1, WARP_LANES)] = 1
     cost: OwnCost = None
     reads: RegisterReads = ()
+    hints: Hints | None = None
     comment: str = ""
 
     def __init__(self, *op: str, **fields: Any) -> None:
@@ -248,6 +276,8 @@ class Instruction(StrictModel):
             problems += _problems_of_atomics(self.access, self.op)
         if self.ways != 1 and self.op != "smem":
             problems.append(f"ways = {self.ways}: must be 1 for {self.op}: only smem has bank conflicts")
+        if self.hints is not None and self.hints.write is not None and self.op in OPS_WITHOUT_RESULT:
+            problems.append(f"hints.write = {self.hints.write}: must be left out, since {self.op} has no result")
         problems += _cost_problems(self.cost, self.op)
         raise_problems(problems)
         return self

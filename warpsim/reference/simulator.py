@@ -20,7 +20,7 @@ from warpsim.kernels.statements import MEMORY_OPS, Instruction, walk
 from warpsim.reference.fetch import addresses
 from warpsim.reference.memory import Flight, Memory
 from warpsim.reference.sm import Launcher, Scheduler, Seat, Sm, Unit
-from warpsim.reference.warp import GAP, Step, Warp, Write
+from warpsim.reference.warp import GAP, Read, Step, Warp, Write
 
 # Copies of the names in `results.schema`, on which the reference machine does not depend. A test asserts that they are equal.
 STATES = (
@@ -399,6 +399,11 @@ class Machine:
         if step.instruction.dst is not None:
             warp.writes[step.instruction.dst] = Write(op, t + wait, costs, load, step.place)
 
+        hints = step.instruction.hints
+        if hints is not None and hints.write is not None:
+            warp.counted[hints.write].append(Write(op, t + wait, costs, load, step.place))
+        if hints is not None and hints.read is not None:
+            warp.counted[hints.read].append(Read(op, t + wait + op.operand_cycles, step.place))
         gap = costs.gap_cycles
         if step.op == "exit":
             self.exit(sm, warp, t)
@@ -407,6 +412,8 @@ class Machine:
             warp.next = next(warp.program)  # this decides a conditional
             if warp.branch_taken:
                 gap = costs.taken_gap_cycles
+        if hints is not None and hints.yields:
+            gap = max(gap, 2)
         if scheduler.front_end is not None:
             warp.buffer.issue(self.addresses[step.place], self.addresses[warp.next.place])
         warp.gap_end, warp.gap_state = max(warp.gap_end, t + gap), GAP[op.pipe]

@@ -13,6 +13,7 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.operations import Op
 from warpsim.kernels import Conditional, Instruction, Kernel, Loop
 from warpsim.kernels.costs import Costs
+from warpsim.kernels.statements import COUNTERS
 from warpsim.reference.memory import Flight, Stream
 from warpsim.units import ACCESS_KINDS
 
@@ -83,7 +84,7 @@ def walk(body: tuple, place: str, warp: Warp, first: int = 0) -> Iterator[Step]:
 
 @dataclass(frozen=True)
 class Write:
-    """The last write of a register.
+    """The last write of a register, or what a dependence counter counts until it has a result.
 
     Attributes:
         op: operation class.
@@ -105,6 +106,27 @@ class Write:
             return self.load.returns
         to_consumer = 0 if self.costs.own_latency else self.op.latency_for(consumer) - self.op.latency_cycles
         return self.issue + self.costs.latency_cycles + to_consumer
+
+
+    @property
+    def ends(self) -> float:
+        """The first cycle in which a counter does not count it; infinite if not known."""
+        return self.load.returns if self.load is not None else self.issue + self.costs.latency_cycles
+
+    @property
+    def served(self) -> int:
+        """The cycle in which its load is served, while its return is not known; otherwise 0."""
+        return self.load.served if self.load is not None and math.isinf(self.load.returns) else 0
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a dependence counter counts until its operands have been read; with the attributes of `Write`."""
+
+    op: Op
+    ends: float
+    place: str
+    served: int = 0
 
 
 class Buffer:
@@ -148,6 +170,7 @@ class Warp:
         self.gap_end = start + index * launch  # `launch`: cycles by which the warps of its block start one after another
         self.gap_state = "wait"
         self.writes: dict[str, Write] = {}
+        self.counted: dict[int, list[Write | Read]] = {counter: [] for counter in range(COUNTERS)}
         self.loads: list[Flight] = []
         self.accesses: list[Flight] = []  # its loads, and its stores if it waits for them at its end
         self.barriers = 0  # passed before cycle 0
@@ -197,12 +220,16 @@ class Warp:
             (float(gap_end), 0, self.gap_state, self.last_issued),
             (float(self.barrier_end), 0, "barrier", self.last_barrier),
         ]
-        for register in (*step.instruction.src, step.instruction.dst):
+        hints = step.instruction.hints
+        for register in (*step.instruction.src, step.instruction.dst) if hints is None else ():
             if register in self.writes:
                 write = self.writes[register]
-                ready = write.ready(step.op)
-                served = write.load.served if write.load is not None and math.isinf(ready) else 0
-                ends.append((ready, served, SCOREBOARD[write.op.pipe], write.place))
+                ends.append((write.ready(step.op), write.served, SCOREBOARD[write.op.pipe], write.place))
+        for counter in () if hints is None else hints.waits:
+            counted = sorted(self.counted[counter], key=lambda one: (one.ends, one.served))
+            if len(counted) > hints.at_most:
+                last = counted[-1 - hints.at_most]
+                ends.append((last.ends, last.served, SCOREBOARD[last.op.pipe], last.place))
         end, _, state, cause = max(ends, key=lambda end: end[:2])  # max returns the first of equal ends
         return end, state, cause
 

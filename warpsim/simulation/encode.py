@@ -32,7 +32,7 @@ from warpsim.hardware.residency import Launch
 from warpsim.kernels.access import Transactions
 from warpsim.kernels.costs import costs_on
 from warpsim.kernels.iteration import Iteration, iteration, places
-from warpsim.kernels.program import Instruction, Kernel
+from warpsim.kernels.program import Instruction, Kernel, walk
 from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.kernels.steps import FlatProgram, flatten
 from warpsim.simulation.known_waits import precompute_lookahead, precompute_waits
@@ -80,6 +80,11 @@ def encode(
         raise InvalidPoint(
             f"gpu.core.fetch: must be left out on {gpu.name}, since the compiled engine does not simulate it; "
             "or use engine = 'reference'"
+        )
+    if any(isinstance(s, Instruction) and s.hints is not None for _, s in walk(kernel.body)):
+        raise InvalidPoint(
+            f"kernel: {kernel.name} has instructions with hints, which the compiled engine does not simulate; name registers in "
+            "place of counters, or use engine = 'reference'"
         )
     program = flatten(kernel)
     if len(program.steps) > MOST_STEPS:

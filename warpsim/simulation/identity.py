@@ -96,6 +96,8 @@ def _op(op: str, gpu: Gpu, parts: dict[str, Any], kernel: Kernel, costs: list[li
         if unit.queue is not None:
             read["queue"] = [unit.queue, unit.lead_cycles, unit.address_cycles]
     read["latency_to"] = {consumer: cycles for consumer, cycles in parts["latency_to"].items() if consumer in used}
+    if not any(s.op == op and s.hints is not None for _, s in walk(kernel.body) if isinstance(s, Instruction)):
+        read.pop("operand_cycles", None)
     if op in _WITHOUT_RESULT:
         del read["latency_cycles"]
     if op == "exit":

@@ -1,0 +1,62 @@
+"""The latency of an H100 that reads and writes, at the chip that was fitted to its reads alone."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+from _tables import comparison
+from streams import HERE
+
+import warpsim as ws
+from warpsim.kernels import Instruction, Kernel, Loop
+
+MIXES = {0.16: (16, 3), 0.23: (10, 3), 0.43: (4, 3)}
+"""Share of writes, rounded -> loads and stores of the simulated loop. The shares of a curve differ by up to 0.02."""
+
+CHOSEN = 0.43
+"""The mix that was looked at when `write_batch` and `read_delay_ns` were chosen."""
+
+WARPS = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64)
+
+
+def measured() -> list[tuple[float, float, float]]:
+    """Returns (share of writes, both bandwidths together in GB/s, latency in ns) of the points."""
+    with (HERE / "mess_h100_mixes.csv").open() as file:
+        table = csv.DictReader(line for line in file if line[0] != "#")
+        rows = [(float(row["read_gbs"]), float(row["write_gbs"]), float(row["latency_ns"])) for row in table]
+    return [(write / (read + write), read + write, latency) for read, write, latency in rows]
+
+
+def program(loads: int, stores: int) -> Kernel:
+    """Returns an endless loop of dependent loads, with stores that nothing waits for spread among them."""
+    body: list[Instruction] = []
+    for number in range(loads):
+        body.append(Instruction("load", dst="r", src=("r",)))
+        body += [Instruction("store", src=("s",))] * ((number + 1) * stores // loads - number * stores // loads)
+    return Kernel(name="mixed", inputs=("r", "s"), body=(Loop(body=tuple(body), trips=None),))
+
+
+def simulated(gpu: ws.Gpu, mix: tuple[int, int], *, cycles: int = 40_000, seed: int = 2016) -> np.ndarray:
+    """Returns bandwidths in GB/s and mean latencies of the loads in ns, float64[2, occupancies], by bandwidth."""
+    found = []
+    for warps in WARPS:
+        run = ws.simulate(
+            gpu, program(*mix), warps=warps, replicates=1, warmup=cycles // 8, cycles=cycles, sms=4, seed=seed
+        )
+        found.append((float(run.bandwidth[0]), float(run.memory_latency[0]) / gpu.clock_ghz))
+    return np.array(sorted(found)).T
+
+
+def mixed_latency(gpu: ws.Gpu) -> list[dict[str, str]]:
+    """Compares the latencies of the chip that `loaded` has fitted to its reads."""
+    curves = {share: simulated(gpu, mix) for share, mix in MIXES.items()}
+    rows = []
+    for share, gbs, latency in measured():
+        nearest = min(MIXES, key=lambda mix: abs(mix - share))
+        bandwidth, found = curves[nearest]
+        value = np.interp(gbs, bandwidth, found) if gbs <= bandwidth[-1] else np.nan
+        kind = "fit" if nearest == CHOSEN else "prediction"
+        source, what = f"Mess, {100 * (1 - share):.0f} % reads", f"latency at {gbs:.0f} GB/s, ns"
+        rows.append(comparison(source, "h100 (HBM2e)", what, latency, value, kind))
+    return rows
