@@ -46,6 +46,38 @@ def test_vector_add_on_kepler(benchmark):
     simulated(benchmark, make_point(load_gpu("kepler"), load_kernel("vector_add")))
 
 
+def with_reads(kernel):
+    """Returns a kernel whose arithmetic reads three registers, two of them of one bank, so that the register ports apply."""
+    program = kernel.model_dump(mode="json")
+    for one in program["body"][0]["body"]:
+        one["reads"] = ["R2", "R4", "R5"] if one["op"] == "alu" else []
+    return type(kernel).model_validate(program)
+
+
+IMPORTED = ["copy", "vector_add", "stencil", "matmul_16", "matmul_outputs", "softmax", "layer_norm", "histogram"]
+
+
+@pytest.mark.parametrize("name", IMPORTED)
+def test_imported_kernels(benchmark, name):
+    """At least half the rate of the mix on the same chip, with the register ports on, both in turn."""
+    gpu = load_gpu("a100")
+    kernels = load_kernel(f"cuda/{name}"), with_reads(mix(alpha=32))
+    points = [make_point(gpu, kernel, replicates=1, warmup=1_000, cycles=5_000) for kernel in kernels]
+    rates = [0.0, 0.0]
+
+    def both():
+        for number, point in enumerate(points):
+            begin = time.process_time()
+            results = simulate_point(point, 1)
+            seconds = time.process_time() - begin
+            counted = results["instructions"].sum() * (1 + point.warmup / point.cycles)
+            rates[number] = max(rates[number], counted / seconds / 1e6)
+
+    benchmark.pedantic(both, warmup_rounds=1, rounds=3)
+    benchmark.extra_info["million instructions/s"] = rates[0]
+    benchmark.extra_info["rate over that of the mix"] = rates[0] / rates[1]
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_threads(benchmark, threads):
     """Two threads are to be 1.9 times as fast as one."""

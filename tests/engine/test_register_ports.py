@@ -11,6 +11,7 @@ from tests.engine.test_against_reference import assert_same
 from tests.support.strategies import Case, small_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Instruction, Kernel, Loop
+from warpsim.simulation.encode import encode
 
 AMPERE = small_gpu(sm={"schedulers": 1}, core={"register_banks": 2})
 
@@ -99,3 +100,17 @@ def test_a_kernel_without_reads_passes_no_ports() -> None:
     pairs = small_gpu(sm={"schedulers": 1}, issue={"width": 2}, ops=half, core={"register_banks": 2})
     issues = outcome(*[NOP] * 8, gpu=pairs)["issues"]
     assert [cycle for cycle, *_, op in issues if op == "alu"] == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("scheduler", ["lrr", "gto"])
+def test_ports_hold_nobody_where_no_instruction_reads_a_bank_twice(scheduler: str) -> None:
+    """The engine leaves the ports out then; the reference has them."""
+    gpu = small_gpu(sm={"schedulers": 2}, core={"register_banks": 2})
+    once = [ffma("R1", "R2", ""), ffma("R3", "R6.reuse"), ffma("", "R2"), Instruction("load", dst="r1"), ffma("R5", "R4.reuse")]
+    steps = len(once) + 4  # with the loop and the exit
+    for third, rows in (("", 0), ("R9", steps)):
+        program = Kernel(name="directed", body=[Loop(body=[*once, ffma("R1", "R2", third)], trips=6)])
+        launch = Launch(blocks=5, block_warps=3, resident_blocks=2)
+        options = {"scheduler": scheduler, "memory": "fixed", "seed": 7, "warmup": 0, "cycles": None}
+        assert_same(Case(gpu, program, launch, options))
+        assert len(encode(gpu, program, launch, scheduler=scheduler, memory="fixed").reads) == rows

@@ -111,7 +111,7 @@ def encode(
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((0, *access, *branch, step.loop, *step.trips))
-    reads = _encode_reads(program) if gpu.core.register_banks is not None else np.zeros((0, OPERAND_SLOTS), np.int32)
+    reads = _encode_reads(program, gpu)
     quantiles, loads = _latencies(gpu, memory)
     # The fields of a plain array of records are read several times as fast; the engine names them as attributes.
     records: dict[str, Any] = {
@@ -234,15 +234,23 @@ def _encode_classes(gpu: Gpu) -> tuple[Array, Array]:
     return classes, latency_to.ravel()
 
 
-def _encode_reads(program: FlatProgram) -> np.ndarray:
-    """Returns the machine registers that each step reads; without any, no row, since the ports then hold nobody."""
+def _encode_reads(program: FlatProgram, gpu: Gpu) -> np.ndarray:
+    """Returns the machine registers that each step reads; no row where the register ports hold nobody.
+
+    They hold nobody where no instruction names a register, or where a scheduler issues one instruction a cycle, of which none
+    reads a bank twice: each bank is then free again when the next instruction comes to the ports.
+    """
     reads = np.zeros((len(program.steps), OPERAND_SLOTS), np.int32)
+    if gpu.core.register_banks is None:
+        return reads[:0]
     for number, step in enumerate(program.steps):
         for slot, read in enumerate(step.instruction.reads if step.instruction is not None else ()):
             if read:
                 name, _, reuse = read.partition(".")
                 reads[number, slot] = 2 * (int(name[1:]) + 1) + bool(reuse)
-    return reads if reads.any() else reads[:0]
+    banks = np.where(reads > 0, (reads // 2 - 1) % gpu.core.register_banks, np.arange(-OPERAND_SLOTS, 0))
+    twice = (np.diff(np.sort(banks, axis=1), axis=1) == 0).any()
+    return reads if twice or (gpu.issue.width > 1 and reads.any()) else reads[:0]
 
 
 _Costs = tuple[tuple[int, ...], tuple[float, ...]]
