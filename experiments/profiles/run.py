@@ -42,6 +42,23 @@ SHORT_MICROSECONDS = 20.0
 """Launches that are shorter, or below one wave, stand in a table of their own."""
 
 
+KINDS = {
+    "matrix multiplication": ("gemm", "matmul", "matul", "vectorize", "warp_tile", "double_buffering"),
+    "transposition": ("naiveGmem", "transpose"),
+    "elementwise": ("silu", "add", "copyGmem", "init_matrix", "set_halo"),
+    "reduction": ("rms_norm", "dot_prod"),
+    "stencil": ("semi_discrete", "tendencies"),
+    "search with data-dependent accesses": ("nodeBy", "nodeCalc", "searchKernel"),
+    "atomics": ("dot_prod_naive",),
+}
+"""Kind of a kernel -> parts of names; the longest part that a name holds counts."""
+
+OTHER = "other"
+
+INPUTS = ("dot_prod_naive", "init_matrix_half")
+"""Kernels from which a rate of the chip was read: sums at one address, and starts of blocks on a T4."""
+
+
 def main(out: Path, *, full: bool = False, workers: int = 1) -> int:
     """Replays all launches, and writes the tables and the figure. `full`: five replicates and twice the work of each."""
     out.mkdir(parents=True, exist_ok=True)
@@ -177,6 +194,11 @@ def tables(rows: list[dict[str, Any]]) -> str:
     lines.append(_line("the same, each kernel one vote", _votes(long)))
     for chip in sorted({row["gpu"] for row in long}):
         lines.append(_line(chip, [row for row in long if row["gpu"] == chip]))
+    for kind in dict.fromkeys((*KINDS, OTHER)):
+        of_kind = [row for row in _votes(long) if kind_of(row["kernel"]) == kind]
+        if of_kind:
+            lines.append(_line(f"{kind}, each kernel one vote", of_kind))
+    lines.append(_line("each kernel one vote, without those of which a rate is an input", _votes(_predicted(long))))
     worst = sorted(long, key=lambda row: -abs(error(row)))[:10]
     lines += [
         "",
@@ -195,6 +217,16 @@ def tables(rows: list[dict[str, Any]]) -> str:
         f"* {count}: {cause}" for cause, count in Counter(_cause(row["failure"]) for row in rows if row["failure"]).most_common()
     ]
     return "\n".join(lines) + "\n"
+
+
+def kind_of(kernel: str) -> str:
+    """Returns the kind of a kernel, by its name."""
+    fits = [(len(part), kind) for kind, parts in KINDS.items() for part in parts if part in kernel]
+    return max(fits)[1] if fits else OTHER
+
+
+def _predicted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in rows if row["kernel"] not in INPUTS]
 
 
 def _cause(failure: str) -> str:

@@ -123,12 +123,15 @@ def pick_function(names: list[str], wanted: str | None, where: str) -> str:
 
 def plain_name(symbol: str) -> str:
     """Returns the function's own name in a mangled symbol: "softmax" of "_ZN2nn7softmaxEPKfPf"; others as they are."""
-    rest, found = symbol.removeprefix("_Z").removeprefix("N"), symbol
     if not symbol.startswith("_Z"):
         return symbol
+    nested = symbol.startswith("_ZN")  # of several names the last one; otherwise types follow the first one
+    rest, found = symbol.removeprefix("_Z").removeprefix("N"), symbol
     while digits := re.match(r"\d+", rest):
         size = int(digits.group())
         found, rest = rest[digits.end() : digits.end() + size], rest[digits.end() + size :]
+        if not nested:
+            break
     return found or symbol
 
 

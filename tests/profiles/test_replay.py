@@ -1,0 +1,39 @@
+"""Replays of long launches from shorter runs."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.profiles.launches import launch
+from warpsim.kernels.statements import Conditional, Instruction, Loop, expected_ops
+from warpsim.profiles.api import profile_of
+from warpsim.profiles.endless import shortened
+
+
+@pytest.fixture(scope="module")
+def long():
+    """The launch with 200 trips in place of four."""
+    profile = profile_of(launch())
+    body = tuple(one.model_copy(update={"trips": 200}) if isinstance(one, Loop) else one for one in profile.kernel.body)
+    return replace(profile, kernel=profile.kernel.model_copy(update={"body": body}))
+
+
+def test_a_run_with_fewer_trips_is_extended_to_the_whole(long):
+    whole, part = (long.replay(replicates=3, budget=budget) for budget in (10**7, 30_000))
+    assert whole.sampling == "" and part.sampling.endswith("fewer trips of the outer loops")
+    assert part.share < 0.5
+    apart = whole.cycles.half_width + part.cycles.half_width
+    assert abs(part.cycles.mean - whole.cycles.mean) < max(apart, 0.03 * whole.cycles.mean)
+    assert part.warps.mean == pytest.approx(whole.warps.mean, rel=0.05)
+    assert part.stalls["long_scoreboard"].mean == pytest.approx(whole.stalls["long_scoreboard"].mean, rel=0.1)
+
+
+def test_outer_loops_are_shortened_and_nothing_else():
+    inner = Loop(body=[Instruction("alu")], trips=10)
+    kernel = profile_of(launch()).kernel
+    condition = Conditional(then=(Loop(body=[inner], trips=100),), probability=0.5)
+    kernel = kernel.model_copy(update={"body": (Instruction("alu"), condition)})
+    (first, condition) = shortened(kernel, 0.1).body
+    assert condition.then[0].trips == 10 and condition.then[0].body[0].trips == 10 and first == kernel.body[0]
+    assert sum(count for _, count in expected_ops(shortened(kernel, 0.1).body)) == pytest.approx(1 + 1 + 50)
+    assert shortened(kernel, 0.02) is None  # two trips tell nothing of those between the first and the last
