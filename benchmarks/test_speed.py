@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+from tests.frontends.machine import unrolled
+from warpsim.frontends.api import from_sass
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import load_kernel, mix
 from warpsim.simulation.api import simulate_point, trace_point
@@ -117,3 +119,15 @@ def test_the_command_with_an_empty_cache(benchmark, tmp_path):
         return (tmp_path / "cache",), {}
 
     benchmark.pedantic(command, setup=empty, rounds=1)
+
+
+def test_import_of_ten_thousand_instructions(benchmark):
+    """Below two seconds."""
+
+    def run():
+        return from_sass(unrolled(), launch=(128, 128), args={"n": 16384})
+
+    run()  # compiles the walk through the caches
+    begin = time.process_time()
+    assert len(benchmark.pedantic(run, rounds=3).body) >= 10_000
+    benchmark.extra_info["seconds on the processor"] = (time.process_time() - begin) / 3

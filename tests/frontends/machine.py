@@ -12,3 +12,32 @@ def function(*rows, arch=80, parameters="0x160 0:8:x 8:4:n"):
         lines.append(plain if plain.endswith(":") or plain.startswith(".") or has_control else f"--:-:-:-:1 {plain}")
     head = f".target sm_{arch}\n.function f\n.registers 16\n.parameters {parameters}\n.source f.cu\n"
     return parse_listing(head + "\n".join(lines) + "\n")[0]
+
+
+SCALE = """\
+.target sm_80
+.function _Z5scalePffi
+.registers 10
+.parameters 0x160 0:8:x 8:4:a 12:4:n
+.source scale.cu
+.line 3
+--:-:0:-:1 S2R R0, SR_CTAID.X
+--:-:0:-:2 S2R R3, SR_TID.X
+01:-:-:Y:5 IMAD R0, R0, c[0x0][0x0], R3
+.line 4
+--:-:-:Y:d ISETP.GE.AND P0, PT, R0, c[0x0][0x16c], PT
+--:-:-:-:5 @P0 EXIT
+.line 5
+--:-:-:Y:5 IMAD.MOV.U32 R3, RZ, RZ, 0x4
+--:-:-:Y:5 IMAD.WIDE R2, R0, R3, c[0x0][0x160]
+--:-:0:-:4 LDG.E R4, [R2.64]
+01:-:-:Y:5 FMUL R5, R4, c[0x0][0x168]
+--:-:-:-:1 STG.E [R2.64], R5
+--:-:-:-:5 EXIT
+"""
+
+
+def unrolled(times: int = 2600) -> str:
+    """Returns addresses, loads and arithmetic in turn, as unrolled code has them: four instructions each time."""
+    rows = SCALE.splitlines()
+    return "\n".join([*rows[:11], ".line 5", *times * rows[12:17], *rows[17:]])

@@ -2,11 +2,12 @@
 
 import importlib.util
 import json
-import time
 
 import pytest
 
 import warpsim as ws
+from tests.frontends.machine import SCALE as LISTING
+from tests.frontends.machine import unrolled
 from warpsim import cli
 from warpsim.frontends.cubin import Parameter
 from warpsim.frontends.errors import CompileError, FrontEndError, MissingToolError
@@ -14,28 +15,6 @@ from warpsim.frontends.nvdisasm import find_nvdisasm
 from warpsim.frontends.parameters import names_in_source, parameters_of
 from warpsim.frontends.sass import parse_listing
 from warpsim.kernels.files import write_kernel
-
-LISTING = """\
-.target sm_80
-.function _Z5scalePffi
-.registers 10
-.parameters 0x160 0:8:x 8:4:a 12:4:n
-.source scale.cu
-.line 3
---:-:0:-:1 S2R R0, SR_CTAID.X
---:-:0:-:2 S2R R3, SR_TID.X
-01:-:-:Y:5 IMAD R0, R0, c[0x0][0x0], R3
-.line 4
---:-:-:Y:d ISETP.GE.AND P0, PT, R0, c[0x0][0x16c], PT
---:-:-:-:5 @P0 EXIT
-.line 5
---:-:-:Y:5 IMAD.MOV.U32 R3, RZ, RZ, 0x4
---:-:-:Y:5 IMAD.WIDE R2, R0, R3, c[0x0][0x160]
---:-:0:-:4 LDG.E R4, [R2.64]
-01:-:-:Y:5 FMUL R5, R4, c[0x0][0x168]
---:-:-:-:1 STG.E [R2.64], R5
---:-:-:-:5 EXIT
-"""
 
 SOURCE = """
 template <class T> __device__ T twice(T x) { return x + x; }
@@ -164,16 +143,10 @@ def test_a_source_becomes_a_kernel(nvrtc, tmp_path):
         ws.kernels.from_cuda(SOURCE, "sm_1")
 
 
-def test_ten_thousand_instructions_are_imported_within_two_seconds():
-    """Addresses, loads, arithmetic and stores in turn, as unrolled code has them."""
-    step = LISTING.splitlines()[12:17]
-    head, tail = LISTING.splitlines()[:11], LISTING.splitlines()[17:]
-    text = "\n".join([*head, ".line 5", *2600 * step, *tail])
-    start = time.process_time()
-    kernel = ws.kernels.from_sass(text, launch=(128, 128), args={"n": 16384})
-    took = time.process_time() - start
+def test_ten_thousand_instructions_are_imported():
+    """Addresses, loads, arithmetic and stores in turn, as unrolled code has them; benchmarks/ says how long it takes."""
+    kernel = ws.kernels.from_sass(unrolled(), launch=(128, 128), args={"n": 16384})
     assert len(kernel.body) > 10_000
-    assert took < 6, "two seconds on an idle machine; the rest is for a busy one"
 
 
 def test_without_triton_the_message_says_what_is_missing(monkeypatch):

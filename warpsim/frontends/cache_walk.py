@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numba
 import numpy as np
 
@@ -10,14 +13,23 @@ _CACHED, _STORE = 0, 2  # the kinds of `caches`
 _DIRTY = SECTORS  # bit of the first sector that has been stored
 
 
-@numba.njit(cache=True)
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function compiled; the machine code is kept beside this file or in the user's cache, where there is a place."""
+    try:
+        fast: Callable[..., Any] = numba.njit(cache=True)(function)
+    except RuntimeError:  # no folder can be written
+        fast = numba.njit(function)
+    return fast
+
+
+@compiled
 def hashed(line, sets):  # type: ignore[no-untyped-def]
     """Returns the set of a line in a cache that spreads its lines evenly."""
     mixed = np.uint64(line) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64((mixed >> np.uint64(33)) % np.uint64(sets))
 
 
-@numba.njit(cache=True)
+@compiled
 def place_of(tags, used, bits, first, ways, line, now):  # type: ignore[no-untyped-def]
     """Returns where a line of a set is, or where it goes instead of the line that was used longest ago, then without sectors."""
     oldest = first
@@ -31,7 +43,7 @@ def place_of(tags, used, bits, first, ways, line, now):  # type: ignore[no-untyp
     return oldest
 
 
-@numba.njit(cache=True)
+@compiled
 def lines_of(addresses, shift, width, lines, masks):  # type: ignore[no-untyped-def]
     """Writes the lines that the threads of a warp access, and a mask of the sectors of each; returns how many there are.
 
@@ -56,7 +68,7 @@ def lines_of(addresses, shift, width, lines, masks):  # type: ignore[no-untyped-
     return count
 
 
-@numba.njit(cache=True)
+@compiled
 def compressed(addresses, widths):  # type: ignore[no-untyped-def]
     """Returns the lines that accesses of warps touch, one access after another, their masks, and how many each access has."""
     lines, masks = np.zeros(2 * LANES, np.int64), np.zeros(2 * LANES, np.int64)
@@ -74,7 +86,7 @@ def compressed(addresses, widths):  # type: ignore[no-untyped-def]
     return all_lines, all_masks, counts
 
 
-@numba.njit(cache=True)
+@compiled
 def sectors_in(mask):  # type: ignore[no-untyped-def]
     """Returns the number of sectors of a mask."""
     count = 0
@@ -83,7 +95,7 @@ def sectors_in(mask):  # type: ignore[no-untyped-def]
     return count
 
 
-@numba.njit(cache=True)
+@compiled
 def walk(  # type: ignore[no-untyped-def]
     addresses, place, kind, width, block_warps, group, index, step, rows, first, warp_first,
     settled, sms, resident, l1_sets, l2_sets, ways, counts,
