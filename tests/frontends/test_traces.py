@@ -64,7 +64,7 @@ def test_different_paths_become_entries(tmp_path):
     assert kernel.entry_of_warp == (1, 1, 1, 1, 0, 0, 0, 0) * 3
     (_, long), (_, short) = kernel.paths()
     assert long[2].trips == 3 and ops(long[2:3]) == ["load", "alu", "store", "int", "branch"]
-    assert ops(short) == ["smem", "int", *ops(long[2:3])]
+    assert ops(short) == ["smem", "imad", *ops(long[2:3])]
     assert long[0] == short[0] and long[2].body[0] is short[2]
     access = short[2].access
     assert (access.pattern, access.l1_hit, access.l2_hit) == ("coalesced", 0, 0)
