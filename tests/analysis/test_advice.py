@@ -9,11 +9,12 @@ import warpsim
 from tests.support.model_inputs import BARRIER, LOAD, STENCIL, kernel
 from warpsim import kernels
 from warpsim.analysis.advice import AS_IT_IS, TENTH, advise, quick
-from warpsim.analysis.estimates import SIM, VOLKOV
+from warpsim.analysis.estimates import LONGEST_GRAPH, SIM, VOLKOV, estimates
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Conditional, Instruction, Loop
 from warpsim.models import NotCoveredError, volkov
+from warpsim.models.lemeire import pipeline
 from warpsim.models.sim_2012 import gpuperf
 from warpsim.simulation.point import make_point
 
@@ -43,6 +44,14 @@ def test_what_binds_and_what_is_needed(mix):
     assert mix.warp_share.sum() == pytest.approx(1)
     assert mix.warp_share.idxmax() == "long_scoreboard"
     assert mix.attrs["per"] == "repetition" and mix.attrs["not_covered"] == ""
+
+
+def test_lemeire_et_al_are_asked_about_kernels_that_are_not_too_long(mix):
+    lemeire = mix.sel(author="Lemeire et al.")
+    assert lemeire.estimated_warps == pytest.approx(pipeline.needed_warps(FERMI, kernels.mix(8), fraction=0.9))
+    assert lemeire.estimated_rate == pytest.approx(lemeire.estimated_rate_simulated, rel=0.25)  # L Figure 2
+    long = make_point(FERMI, kernels.mix(8, iterations=LONGEST_GRAPH // 9 + 1), warps=4, **SMALL)
+    assert "Lemeire et al." not in estimates(long, 0.9) and VOLKOV in estimates(long, 0.9)
 
 
 def test_gains_of_a_latency_bound_kernel(mix):

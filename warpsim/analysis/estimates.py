@@ -22,10 +22,14 @@ AUTHORS: dict[str, tuple[str, dict[str, Any]]] = {
     SIM: ("gpuperf", {}),
     "Baghsorkhi et al. 2010": ("baghsorkhi", {}),
     "CUDA C Programming Guide": ("cuda_guide", {}),
+    "Lemeire et al.": ("pipeline", {}),
     "Little's law": ("littles_law", {}),
 }
-"""Authors -> a model that has `needed_warps`, and its arguments (docs/models.md). Lemeire et al. are left out: for long kernels
-their Algorithm 1 takes longer than the whole simulation."""
+"""Authors -> a model that has `needed_warps`, and its arguments (docs/models.md)."""
+
+LONGEST_GRAPH = 10_000
+"""Instructions that a warp executes, at most, where Lemeire et al. are asked: with more, their Algorithm 1, which unrolls all
+loops, takes longer than the simulation."""
 
 
 class Estimate(NamedTuple):
@@ -55,6 +59,8 @@ def estimates(point: Point, fraction: float, **arguments: Any) -> dict[str, Esti
     given = {**arguments, "block_warps": point.launch.block_warps}
     found = {}
     for author, (name, own) in AUTHORS.items():
+        if name == "pipeline" and total > LONGEST_GRAPH:
+            continue
         model = models.load(name)
         try:
             warps = model.needed_warps(point.gpu, point.kernel, fraction=fraction, **own, **_taken(model.needed_warps, given))
