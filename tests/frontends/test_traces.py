@@ -180,7 +180,7 @@ def test_a_path_that_does_not_fit_has_mean_trips_and_then_a_beginning(tmp_path, 
         "the path of most warps does not fit: loops with the same body have the mean number of trips",
         "and its first 4 statements stand for it",
     ]
-    assert ops(kernel.body) == ["smem", "int"]
+    assert ops(kernel.body) == ["smem", "imad"]
 
 
 def test_blocks_that_were_not_traced_are_named(tmp_path):
