@@ -7,7 +7,7 @@ from tests.support.coverage import POINTS, VARIABLES, CoveragePoint, bursts, mea
 from warpsim.kernels import mix
 from warpsim.results.schema import FEW_ITERATIONS
 
-REPETITIONS = 300
+REPETITIONS = 200
 LEAST = 0.93
 CHANCE = 3 * np.sqrt(LEAST * (1 - LEAST) / REPETITIONS)
 """Three standard errors of a share that is measured in so many repetitions."""
@@ -29,5 +29,10 @@ def test_the_measurement_finds_intervals_that_do_not_hold():
 @pytest.mark.verify
 @pytest.mark.parametrize("name", POINTS)
 def test_intervals_hold_the_mean_of_long_runs(name):
-    found = measure(POINTS[name], REPETITIONS)
-    assert found.iterations < FEW_ITERATIONS or min(found.covered[variable] for variable in VARIABLES) >= LEAST - CHANCE
+    """Where the window is too short, users are told so; a wrong interval is no failure there."""
+    place = POINTS[name]
+    found = measure(place, 2 if place.too_short else REPETITIONS)
+    if place.too_short:
+        assert found.iterations < FEW_ITERATIONS / 4
+    else:
+        assert min(found.covered[variable] for variable in VARIABLES) >= LEAST - CHANCE

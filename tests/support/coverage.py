@@ -36,13 +36,17 @@ def bursts(loads: int) -> Kernel:
 
 @dataclass(frozen=True)
 class CoveragePoint:
-    """A point, and the rule for its replicates; everything else, with the warm-up, is the default of `simulate`."""
+    """A point, and the rule for its replicates; everything else, with the warm-up, is the default of `simulate`.
+
+    `too_short`: the window holds a few iterations only, so that users are warned of its interval.
+    """
 
     gpu: str
     kernel: Kernel
     warps: int
     rule: Replicates = FIXED_NUMBER
     settings: Mapping[str, Any] = field(default_factory=dict)
+    too_short: bool = False
 
     def point(self, seed: int, **settings: Any) -> Point:
         return make_point(self.gpu, self.kernel, warps=self.warps, seed=seed, **{"sms": 1, **self.settings, **settings})
@@ -64,10 +68,10 @@ POINTS: dict[str, CoveragePoint] = {
     "alpha 512, 4 warps": CoveragePoint("kepler", kernels.mix(512), 4),
     "alpha 512, 32 warps": CoveragePoint("kepler", kernels.mix(512), 32),
     "Maxwell, alpha 128, 8 warps": CoveragePoint("maxwell", kernels.mix(128), 8),
-    "bursts of 100 loads, 16 warps": CoveragePoint("kepler", bursts(100), 16),
-    "bursts of 200 loads, 16 warps": CoveragePoint("kepler", bursts(200), 16),
-    "bursts of 400 loads, 32 warps": CoveragePoint("kepler", bursts(400), 32),
-    "vector add, 32 warps": CoveragePoint("kepler", kernels.vector_add(), 32, settings=SHORT),
+    "bursts of 100 loads, 16 warps": CoveragePoint("kepler", bursts(100), 16, too_short=True),
+    "bursts of 200 loads, 16 warps": CoveragePoint("kepler", bursts(200), 16, too_short=True),
+    "bursts of 400 loads, 32 warps": CoveragePoint("kepler", bursts(400), 32, too_short=True),
+    "vector add, 32 warps, whole chip": CoveragePoint("kepler", kernels.vector_add(), 32, settings={**SHORT, "sms": None}),
     "until 0.2 %: alpha 8, 16 warps": CoveragePoint("kepler", kernels.mix(8), 16, UNTIL, SHORT),
     "until 0.2 %: alpha 512, 4 warps": CoveragePoint("kepler", kernels.mix(512), 4, UNTIL),
 }

@@ -71,7 +71,7 @@ POINTS: dict[str, SlicePoint] = {
     "GT200, bursts of 200 loads, 8 warps": SlicePoint("gt200", bursts(200, (2000, 6000)), 8, LONG),
     "G80, alpha 4, 24 warps": SlicePoint("g80", kernels.mix(4), 24),
     "G80, alpha 32, 12 warps": SlicePoint("g80", kernels.mix(32), 12),
-    "Fermi, bursts of 400 loads, 16 warps": SlicePoint("fermi", bursts(400, (4000, 12_000)), 16, LONG),
+    "Maxwell, bursts of 400 loads, 32 warps": SlicePoint("maxwell", bursts(400, (4000, 12_000)), 32, LONG),
     "V100, alpha 16, 32 warps": SlicePoint("v100", kernels.mix(16), 32, {"warmup": 10_000, "cycles": 20_000}),
 }
 

@@ -38,7 +38,7 @@ REPLICATES = 4
 """Default number of replicates; an interval needs several."""
 
 SLICE = 8
-"""Largest number of SMs that advice simulates by default. Slices of fewer SMs attain visibly more where memory binds."""
+"""Largest number of SMs that advice simulates by default."""
 
 TENTH = 0.1
 """Relative difference from the simulation above which the advice warns of a model."""
