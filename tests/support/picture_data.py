@@ -25,7 +25,7 @@ RUN = ROOT / "tests" / "data" / "pictures_run.nc"
 
 VARIABLES = (
     "throughput", "bandwidth", "memory_latency", "memory_latency_quantile", "warp_cycles", "occupancy", "instructions",
-    "peak_fraction",
+    "peak_fraction", "warp_iterations",
 )  # fmt: skip
 OPS = ["alu", "load"]
 

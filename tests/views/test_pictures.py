@@ -10,6 +10,7 @@ import xarray as xr
 from tests.support import picture_data
 from warpsim import cli
 from warpsim.cli import plot
+from warpsim.results.windows import short_windows
 from warpsim.views.plots import KINDS
 from warpsim.views.plots.style import SETTINGS
 
@@ -62,6 +63,7 @@ def test_the_page_has_every_kind_and_its_image():
 def test_the_stored_data_are_what_the_simulator_returns():
     now, then = picture_data.simulated_sweep(), picture_data.stored_sweep()
     assert dict(now.sizes) == dict(then.sizes)
+    assert not short_windows(now).any() and not short_windows(then).any()
     for name in ("throughput", "bandwidth", "occupancy", "memory_latency", "peak_fraction"):
         np.testing.assert_allclose(now[name].mean("replicate"), then[name].mean("replicate"), rtol=0.1, err_msg=name)
     for dim in ("alpha", "warps"):
