@@ -31,7 +31,8 @@ Some habits that the compiler asks for:
   meet sets are written as np.uint64.
 * A wait is one word: its end, the step that causes it, and its name.
 * Functions marked `inline` are compiled into their callers, since the state is many arrays, too many to pass. Nothing allocates.
-* The compiler cannot know that a store leaves other records alone, and reads their fields again. So `run_ahead` keeps what it
-  needs in each turn in local variables, and takes single arrays in place of the machine and the state.
+* The compiler cannot know that a store leaves other records alone, and reads their fields again. So `run_plain` keeps what it
+  needs in each turn in local variables, takes single arrays in place of the machine and the state, and is compiled `apart`, so
+  that it has the registers of the processor for itself.
 * With NUMBA_DISABLE_JIT=1 all of it runs as plain Python, with the same results.
 """

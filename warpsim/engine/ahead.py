@@ -12,7 +12,7 @@ import numpy as np
 
 from warpsim.engine.attribution import is_busy_after, issues_plain
 from warpsim.engine.bits import at, known_wait_from, wait_until
-from warpsim.engine.jit import inline
+from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import (
     either,
     everywhere,
@@ -33,12 +33,33 @@ from warpsim.engine.state import MAX_WARPS, RANK_BITS
 
 
 @inline
-def run_ahead(chip, program, warps, registers, counts, scratch, sm, scheduler, s, no_more, may_run, some_refuse):
-    """Has scheduler s issue plain steps before a time. Returns the key of its next pick: a time with a rank.
+def run_ahead(machine, state, sm, scheduler, s, no_more, may_run):
+    """Has scheduler s issue plain steps before a time, if they may issue. Returns the key of its next pick: a time with a rank.
 
     If that is `no_more` or later, nothing issues before. Otherwise `scheduler.lane` has picked a step that is not plain.
-    The arguments from `program` to `scratch` are those of the machine and the state. `may_run`: plain steps may issue here;
-    `some_refuse`: some class is refusable.
+    """
+    chip = machine.chip[0]
+    keys = either(load(scheduler.wakes), load(scheduler.ranks))
+    least = foremost(keys)
+    key = number(least)
+    if key >= no_more:
+        return key
+    lane = lane_of(keys, least)
+    step = state.warps[at(sm.index * MAX_WARPS + lane * chip.schedulers + s)].step
+    if not (may_run and machine.program[at(step)].plain):
+        scheduler.lane = lane
+        return key
+    return run_plain(
+        chip, machine.program, state.warps, state.registers, state.counts, state.scratch[0], sm, scheduler, s, no_more,
+        len(machine.refusing) > 0,
+    )  # fmt: skip
+
+
+@apart
+def run_plain(chip, program, warps, registers, counts, scratch, sm, scheduler, s, no_more, some_refuse):
+    """Has scheduler s issue plain steps until its next pick is not plain, or not before a time. Returns the key of that pick.
+
+    The arguments from `program` to `scratch` are those of the machine and the state. `some_refuse`: some class is refusable.
     """
     policy, interval, schedulers, per_warp, begin = chip.policy, chip.interval, chip.schedulers, chip.registers, sm.begin
     first_warp, first_count, free = sm.index * MAX_WARPS + s, s * len(program), scheduler.next_issue
@@ -59,7 +80,7 @@ def run_ahead(chip, program, warps, registers, counts, scratch, sm, scheduler, s
         warp = warps[at(index)]
         step = np.int64(warp.step)
         ins = program[at(step)]
-        if not (ins.plain and may_run):
+        if not ins.plain:
             scheduler.lane = lane
             break
         cycle = begin + (key >> RANK_BITS)

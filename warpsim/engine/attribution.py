@@ -13,7 +13,7 @@ is counted up to the end of each window (`close_window`), for classes that can b
 import numpy as np
 
 from warpsim.engine.bits import NONE, ONE, at, below, bit, cause_of, end_of, first, reason_of, rest, size, wait_until
-from warpsim.engine.jit import inline, rare
+from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import lanes_at_most, load, time_of
 from warpsim.engine.registers import open_wait
 from warpsim.engine.state import LONGEST_WINDOW, MAX_WARPS, STATES, UNITS, Life, WarpState
@@ -82,7 +82,7 @@ def issues_second(machine, state, sm, s, index, step, cycle, busy):
         trace(state.tally[0], state.trace, index, step, cycle)
 
 
-@rare
+@apart
 def trace(tally, rows, index, step, cycle):
     """Keeps one issue, while there is room; counts it."""
     if tally.traced < len(rows):
@@ -130,7 +130,7 @@ def is_busy_after(scratch, s, relative, interval):
     scratch.busy[at(s), at(word + at(1))] |= cycles >> ONE >> (np.uint64(63) - within)
 
 
-@rare
+@apart
 def mark_refused(scratch, s, gate, begin, end):
     """Enters cycles in which a gate refuses; they count from the begin of the window."""
     for word in range(begin >> 6, (end + 63) >> 6):
@@ -147,7 +147,7 @@ def holds(state, sm, s, begin, end):
     mark_held(state.scratch[0], s, begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
 
 
-@rare
+@apart
 def mark_held(scratch, s, begin, end):
     """Enters cycles in which the register ports hold a scheduler."""
     for word in range(begin >> 6, (end + 63) >> 6):
@@ -155,7 +155,7 @@ def mark_held(scratch, s, begin, end):
     scratch.some_held = 1
 
 
-@rare
+@apart
 def held_cycles(scratch, s, begin, end):
     """Returns the number of cycles in begin..end-1 in which the register ports held scheduler s."""
     cycles = 0
@@ -164,7 +164,7 @@ def held_cycles(scratch, s, begin, end):
     return cycles
 
 
-@rare
+@apart
 def mark_busy(scratch, s, begin, end):
     """Enters cycles in which a scheduler is busy."""
     for word in range(begin >> 6, (end + 63) >> 6):
@@ -178,7 +178,7 @@ def _cycles_of_word(word, begin, end):
     return below(min(end - 64 * word, 64)) & ~below(max(begin - 64 * word, 0))
 
 
-@rare
+@apart
 def refused_cycles(scratch, s, gates, begin, end):
     """Returns the number of cycles in begin..end-1 in which scheduler s could issue, but one of two gates refused."""
     cycles, unit, limit = 0, at(gates[0]), at(gates[1])

@@ -49,7 +49,7 @@ class _PartLibrary(JITCodeLibrary):
         pass  # there is no machine code that reads it
 
 
-class _RareLibrary(_PartLibrary):
+class _ApartLibrary(_PartLibrary):
     """A part that LLVM does not inline either."""
 
     def add_ir_module(self, ir_module: Any) -> None:
@@ -69,8 +69,8 @@ class _PartCompiler(Compiler):
         return super().define_pipelines()
 
 
-class _RareCompiler(_PartCompiler):
-    library = _RareLibrary
+class _ApartCompiler(_PartCompiler):
+    library = _ApartLibrary
 
 
 class _Part(CPUDispatcher):
@@ -106,6 +106,6 @@ def inline(function: Function) -> Function:
     return _part(function, _PartCompiler, forceinline=True)
 
 
-def rare(function: Function) -> Function:
-    """Compiles a part of the machine that runs seldom, on its own, so that the frequent parts keep the registers."""
-    return _part(function, _RareCompiler)
+def apart(function: Function) -> Function:
+    """Compiles a part on its own, which runs seldom, or long at a time: so that the other parts, or it, keep the registers."""
+    return _part(function, _ApartCompiler, forceinline=False)  # what a part does not set it inherits from its caller

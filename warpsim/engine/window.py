@@ -101,10 +101,7 @@ def take_turns(machine, state, sm, until, end):
             s = first(active)
             active = rest(active)
             scheduler = scheduler_of(machine, state, sm, s)
-            key = run_ahead(
-                chip, machine.program, state.warps, state.registers, state.counts, state.scratch[0], sm, scheduler, s, no_more,
-                may_run, len(machine.refusing) > 0,
-            )  # fmt: skip
+            key = run_ahead(machine, state, sm, scheduler, s, no_more, may_run)
             if key >= no_more:
                 resting |= bit(s)
                 turns = replaced(turns, s, np.int64(NEVER))
