@@ -24,9 +24,8 @@ from warpsim.engine.state import (
     CLOCK,
     DETAIL,
     FOREVER,
-    LISTS,
+    LONGEST_WINDOW,
     NEVER,
-    NOBODY,
     SM,
     TALLY,
     UNKNOWN,
@@ -162,19 +161,24 @@ class Between(NamedTuple):
     arrivals: Any
     free_accesses: Any
     free_arrivals: Any
-    calendar: Any
+    latest_of_day: Any
+    near: Any
+    due: Any
+    unsorted: Any
+    in_cycle: Any
 
 
 @examples(100)
-@given(st.lists(st.tuples(st.floats(0, 5000), st.integers(1, 300)), max_size=60))
+@given(st.lists(st.tuples(st.floats(0, 5000) | st.floats(0, 1e6), st.integers(1, LONGEST_WINDOW)), max_size=60))
 def test_the_calendar_sorts_by_arrival_then_by_entry(steps: list[tuple[float, int]]) -> None:
     """Enters requests at some distance after the present cycle, equal ones too, and serves up to a later cycle each time."""
     room = len(steps) + 1
     state = Between(
-        *(np.zeros(n, dtype).view(np.recarray) for n, dtype in ((1, CLOCK), (room, ACCESS), (room, ARRIVAL))),
-        np.arange(room, dtype=np.int32), np.arange(room, dtype=np.int32), np.zeros(CALENDAR, LISTS).view(np.recarray),
+        *(np.zeros(n, dtype).view(np.recarray) for n, dtype in ((1, CLOCK), (room, ACCESS), (CALENDAR + room, ARRIVAL))),
+        *(first + np.arange(count, dtype=np.int32) for first, count in ((0, room), (CALENDAR, room), (0, CALENDAR))),
+        *(np.zeros(room, np.int32) for _ in range(3)), np.zeros(LONGEST_WINDOW, np.int64),
     )  # fmt: skip
-    state.calendar.first[:], state.calendar.last[:], state.clock.next_arrival = NOBODY, NOBODY, FOREVER
+    state.clock.next_arrival = FOREVER
     now, waiting, entered = 0, [], 0
     for distance, cycles in steps:
         time = float(now + round(distance, 1 - int(distance) % 2))
@@ -182,18 +186,17 @@ def test_the_calendar_sorts_by_arrival_then_by_entry(steps: list[tuple[float, in
         tandem.send(state, place, time, np.int64(entered))
         heapq.heappush(waiting, (time, entered))
         entered += 1
-        for cycle in range(now, now + cycles):
-            number = tandem.next_of(state, np.int64(cycle))
-            while number >= 0:
-                arrival = state.arrivals[number]
-                tandem.close_access(state, np.int64(arrival.access))
-                assert (arrival.time, arrival.server) == heapq.heappop(waiting)
-                number = tandem.next_of(state, np.int64(cycle))
+        for number in state.due[: tandem.take_due(state, np.int64(now), np.int64(now + cycles))]:
+            arrival = state.arrivals[number]
+            tandem.close_access(state, np.int64(arrival.access))
+            assert (arrival.time, arrival.server) == heapq.heappop(waiting)
         now += cycles
-        tandem.close_calendar(state, np.int64(now))
         assert not waiting or waiting[0][0] >= now
         assert state.clock[0].waiting == state.clock[0].accesses == len(waiting)
         assert now <= state.clock[0].next_arrival <= (waiting[0][0] if waiting else FOREVER)
+        if waiting:
+            tandem.find_next_arrival(state)
+            assert state.clock[0].next_arrival == int(waiting[0][0])
 
 
 class Loaded(NamedTuple):

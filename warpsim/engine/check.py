@@ -11,9 +11,9 @@ from warpsim.engine.bits import cause_of, end_of, reason_of
 from warpsim.engine.lanes import FARTHEST
 from warpsim.engine.state import (
     CALENDAR,
+    DAY_BITS,
     MAX_WARPS,
     NEVER,
-    NOBODY,
     RANK_BITS,
     UNKNOWN,
     Kind,
@@ -154,18 +154,21 @@ def _under_way(state: State, steps: NDArray[np.bool_]) -> NDArray[np.int64]:
 def _verify_calendar(state: State) -> None:
     """Checks the lists of requests between the stages of memory, and that none of them should have been served."""
     clock, found = state.clock[0], []
-    for day, lists in enumerate(state.calendar):
-        number, last, before = int(lists.first), NOBODY, -np.inf
-        while number >= 0:
-            arrival = state.arrivals[number]
-            _require(int(arrival.time) % CALENDAR == day, f"the list of day {day} holds time {arrival.time}")
-            _require(before <= arrival.time and clock.cycle <= arrival.time, f"time {arrival.time} comes too late")
-            found.append(arrival.access)
-            number, last, before = int(arrival.following), number, arrival.time
-        _require(lists.last == last, f"the list of day {day} ends at {last}, not at {lists.last}")
-    _require(len(found) == clock.waiting, f"{len(found)} requests between the stages, not {clock.waiting}")
+    for day, last in enumerate(state.latest_of_day):
+        number = day
+        while number != last:
+            number = int(state.arrivals[number].following)
+            found.append(number)
+            cycle = int(state.arrivals[number].time)
+            _require((cycle >> DAY_BITS) % CALENDAR == day, f"the list of day {day} holds cycle {cycle}")
+            _require(cycle >> DAY_BITS >= clock.day, f"day {cycle >> DAY_BITS} has passed, but its list holds cycle {cycle}")
+    found += state.near[: clock.near].tolist()
+    used = np.setdiff1d(np.arange(CALENDAR, len(state.arrivals)), state.free_arrivals[clock.waiting :])
+    _require(sorted(found) == used.tolist(), "requests between the stages are lost, or in two lists")
+    waiting = state.arrivals[found]
+    _require((waiting["time"] >= clock.cycle).all(), "a request between the stages should have been served")
     places = _open_accesses(state)
-    unserved = np.bincount(found, minlength=len(state.accesses))
+    unserved = np.bincount(waiting["access"], minlength=len(state.accesses))
     _require(np.flatnonzero(unserved).tolist() == places.tolist(), "accesses and requests between the stages differ")
     _require((unserved[places] == state.accesses.unserved[places]).all(), "accesses miscount their requests")
 

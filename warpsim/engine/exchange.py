@@ -8,21 +8,22 @@ learn until when; the others stay until a later window.
 import numpy as np
 
 from warpsim.engine import memory
-from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, rest, wait_until
+from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, reason_of, rest, wait_until
 from warpsim.engine.blocks import retire_warp, wait_for_next
 from warpsim.engine.echoes import note_end
 from warpsim.engine.flights import note_flight
 from warpsim.engine.jit import inline
 from warpsim.engine.order import sort_requests
-from warpsim.engine.registers import soonest_return, write
+from warpsim.engine.registers import soonest_return, wait_of, write
 from warpsim.engine.rng import advance, choose_low, mix
 from warpsim.engine.state import MAX_WARPS, UNKNOWN, Kind, Life, MemoryModel
-from warpsim.engine.tandem import close_access, close_calendar, next_of, open_access, send, takes
-from warpsim.engine.waiting import count_open_wait
+from warpsim.engine.tandem import close_access, open_access, send, take_due, takes
+from warpsim.engine.timetable import set_alarm
+from warpsim.engine.waiting import count_open_wait, count_wait
 
 _LOAD, _STORE = int(Kind.LOAD), int(Kind.STORE)
 _QUEUE = int(MemoryModel.QUEUE)
-_DRAINING = int(Life.DRAINING)
+_RUNNING, _DRAINING = int(Life.RUNNING), int(Life.DRAINING)
 _ECHO_LATE = 0.5  # cycles after its issue at which the requests of an echo arrive
 
 
@@ -103,12 +104,8 @@ def serve(machine, state, begin, end):
         accept(machine, state, state.requests[at(state.order[at(place)])])
     clock.requests, clock.noted = 0, 0
     if clock.next_arrival < end:
-        for cycle in range(clock.next_arrival, end):
-            number = next_of(state, cycle)
-            while number >= 0:
-                serve_dram(machine, state, state.arrivals[at(number)])
-                number = next_of(state, cycle)
-        close_calendar(state, end)
+        for i in range(take_due(state, begin, end)):
+            serve_dram(machine, state, state.arrivals[at(state.due[at(i)])])
     for sm in state.sms:
         while sm.answered != NONE:
             slot = first(sm.answered)
@@ -201,9 +198,10 @@ def note_sent(machine, state, index, step, cycle, served):
     if program[at(step)].kind == _LOAD:
         replace_return(machine, state, index, UNKNOWN + cycle, UNKNOWN + served)
     prior = program[at(step)].kind == _LOAD and program[at(cause_of(latest))].kind == _STORE
-    if served > cycle and (served > end_of(latest) or (served == end_of(latest) and prior)):
-        state.latest[at(index)] = wait_until(served, step, 0)
-    state.sms[at(index // MAX_WARPS)].answered |= bit(index % MAX_WARPS)
+    later = served > cycle and (served > end_of(latest) or (served == end_of(latest) and prior))
+    state.latest[at(index)] = wait_until(served, step, 0) if later else latest
+    if machine.chip[0].loads_per_warp > 0:
+        state.sms[at(index // MAX_WARPS)].answered |= bit(index % MAX_WARPS)
 
 
 @inline
@@ -215,7 +213,14 @@ def note_served(machine, state, index, step, cycle, served, returns):
     if not is_awaited(kind, machine.details[at(step)]):
         return
     slot, warp = index % MAX_WARPS, state.warps[at(index)]
-    if served - 1 > warp.since and (sm.pending & bit(slot)) != NONE:
+    is_pending = (sm.pending & bit(slot)) != NONE
+    if is_pending and kind == _LOAD and is_the_last(machine, warp):
+        note_return(machine, state, index, warp, step, cycle, returns)
+        warp.requested = 0
+        sm.pending &= ~bit(slot)
+        go_on(machine, state, sm, slot, index, warp, step, served, returns)
+        return
+    if is_pending and served - 1 > warp.since:
         count_open_wait(machine, state, machine.chip[0].scheduler_of[at(slot)], index, warp, served)
     if kind == _LOAD:
         replace_return(machine, state, index, UNKNOWN + max(served, cycle), np.int64(0))  # the place is kept for this return
@@ -223,6 +228,28 @@ def note_served(machine, state, index, step, cycle, served, returns):
     warp.requested -= 1
     write(machine, state, index, np.int64(machine.program[at(step)].dst), returns, step)
     sm.answered |= bit(slot)
+
+
+@inline
+def is_the_last(machine, warp):
+    """Returns whether a pending warp can go on once the load that is served now is back: nothing else of it is unknown."""
+    return warp.requested == 1 and warp.life == _RUNNING and machine.chip[0].loads_per_warp == 0
+
+
+@inline
+def go_on(machine, state, sm, slot, index, warp, load, served, returns):
+    """Has a pending warp wait for its next step. The last of its loads, a step, is served in cycle `served`."""
+    dst = np.int64(machine.program[at(load)].dst)
+    write(machine, state, index, dst, returns, load)
+    s, dependency = machine.chip[0].scheduler_of[at(slot)], machine.classes[at(machine.program[at(load)].op)].dependency
+    wait = wait_of(machine, state, index, np.int64(warp.step), warp.wait)
+    if (cause_of(wait) != load or reason_of(wait) != dependency) and served - 1 > warp.since:
+        write(machine, state, index, dst, UNKNOWN + served, load)
+        count_open_wait(machine, state, s, index, warp, served)
+        write(machine, state, index, dst, returns, load)
+    count_wait(machine, state, s, warp, wait)
+    warp.wait = wait
+    set_alarm(machine, state, sm, slot, wait)
 
 
 @inline

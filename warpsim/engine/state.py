@@ -114,9 +114,10 @@ NEVER_WRITTEN = -(1 << 40)  # cycle at which a register was ready that the warp 
 
 BINS = 4096  # bins of equal probability in a table of quantiles
 FINE_BINS, COARSE_BINS, COARSE_WIDTH = 4096, 4096, 64  # of the latency histogram, in cycles
-CALENDAR = 1024  # lists of requests between the stages of memory, a power of 2; a list holds cycles that are so far apart
+CALENDAR = 1024  # lists of requests between the stages of memory, a power of 2; a list holds days that are so far apart
+DAY_BITS = 8  # a day has 2 ** DAY_BITS cycles, as many as the longest window
 FEWEST_WAITING = 1024  # requests between the stages for which there is room at first
-NOBODY = -1  # the end of such a list
+NOBODY = -1  # no step
 AWAITED = 16  # latest accesses of a warp slot or an echo for which the next one can have waited, a power of 2
 ECHO_ROOM = 1  # accesses of an echo in a window for which there is room at first
 EPOCH = LONGEST_WINDOW  # cycles; a transition is known to the echoes from the second epoch after its own on
@@ -378,12 +379,10 @@ ARRIVAL = np.dtype(
         ("time", "f8"),  # cycles: its arrival at stage 2
         ("access", "i4"),  # its place in `State.accesses`
         ("server", "i4"),  # of stage 2
-        ("following", "i4"),  # the next one of a list of the calendar; negative: the end
+        ("following", "i4"),  # the next one of a list of the calendar
         ("unused", "i4"),
     ]
 )
-
-LISTS = np.dtype([("first", "i4"), ("last", "i4")])  # of `State.arrivals`; negative: there is none
 
 CLOCK = np.dtype(
     [
@@ -397,6 +396,8 @@ CLOCK = np.dtype(
         ("begin", "i8"),  # cycle: of the window that ended last
         ("accesses", "i8"),  # between the stages of memory
         ("waiting", "i8"),  # requests between the stages
+        ("near", "i8"),  # of these, those that are in no list of the calendar
+        ("day", "i8"),  # the first day whose list may have requests
         ("next_arrival", "i8"),  # cycle before which none of them arrives at stage 2
         ("noted", "i8"),  # 1: the accesses of the slice in this window have been noted for its echoes
         ("next_echo", "i8"),  # cycle before which no echo has anything to do
@@ -525,14 +526,17 @@ class State(NamedTuple):
     in_cycle: Array  # int64[LONGEST_WINDOW]: requests by cycle of the window
     order: Array  # int64[n]: the order in which they issued
     accesses: Records  # ACCESS[q]: those between the stages
-    arrivals: Records  # ARRIVAL[q]: their requests
+    arrivals: Records  # ARRIVAL[CALENDAR + q]: one for each list of the calendar, from which it begins; then their requests
     free_accesses: Array  # int32[q]: places in `accesses`; from `clock.accesses` on those that are free
     free_arrivals: Array  # int32[q]: places in `arrivals`; from `clock.waiting` on those that are free
+    latest_of_day: Array  # int32[CALENDAR]: the last entry of each list of the calendar
+    near: Array  # int32[q]: requests between the stages that are in no list, in order of issue
+    due: Array  # int32[q]: requests that are served in this window, by time
+    unsorted: Array  # int32[q]: the same before they are sorted
     tracks: Records  # SEQUENCE[W], or none without echoes: the accesses of the warp slots
     echoes: Records  # SEQUENCE[e]: a multiple of the warp slots that are used
     pools: Records  # POOL[S], or none
     transitions: Records  # TRANSITION[loads and stores of the program * a power of 2], or none
-    calendar: Records  # LISTS[CALENDAR]: requests by the cycle of their arrival
     servers: Array  # float64[4, most servers]: when a server of the crossbar, of DRAM, or the bus is free; stores collected
     window: Array  # float64[WINDOW_BUCKETS + 1]: bytes requested; then the number of the newest bucket
     # Counters
@@ -588,10 +592,13 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         pools=pools,
         transitions=transitions,
         accesses=records(FEWEST_WAITING, ACCESS),
-        arrivals=records(FEWEST_WAITING, ARRIVAL),
+        arrivals=records(CALENDAR + FEWEST_WAITING, ARRIVAL),
         free_accesses=np.arange(FEWEST_WAITING, dtype=np.int32),
-        free_arrivals=np.arange(FEWEST_WAITING, dtype=np.int32),
-        calendar=np.zeros(CALENDAR, LISTS).view(np.recarray),
+        free_arrivals=np.arange(CALENDAR, CALENDAR + FEWEST_WAITING, dtype=np.int32),
+        latest_of_day=np.arange(CALENDAR, dtype=np.int32),
+        near=np.empty(FEWEST_WAITING, np.int32),
+        due=np.empty(FEWEST_WAITING, np.int32),
+        unsorted=np.empty(FEWEST_WAITING, np.int32),
         servers=np.zeros((4, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
         window=np.zeros(WINDOW_BUCKETS + 1, np.float64),
         tally=records(1, TALLY),
@@ -603,7 +610,6 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         lives=np.empty((lives, 5), np.int64),
         changes=np.empty((changes, 3), np.int64),
     )
-    state.calendar.first[:], state.calendar.last[:] = NOBODY, NOBODY
     state.clock[0].next_arrival, state.clock[0].next_echo = FOREVER, FOREVER
     state.clock[0].pool_room = pool_room(machine)
     seats, records_of_sms, of_schedulers = np.asarray(state.seats), np.asarray(state.sms), np.asarray(state.schedulers)
@@ -642,16 +648,18 @@ def enlarged(machine: Machine, state: State) -> State:
         requests = np.concatenate([state.requests, np.empty_like(state.requests)]).view(np.recarray)
         state = state._replace(requests=requests, order=np.empty(len(requests), np.int64))
     asked = machine.details.requests[state.requests.step[: clock.requests]].sum()
-    size = len(state.arrivals)
+    before = size = len(state.free_arrivals)
     while size < clock.waiting + asked:
         size *= 2
-    more = np.arange(len(state.arrivals), size, dtype=np.int32)
-    added = size - len(state.arrivals)
+    more = np.arange(before, size, dtype=np.int32)
     return state._replace(
-        accesses=np.concatenate([state.accesses, np.zeros(added, ACCESS)]).view(np.recarray),
-        arrivals=np.concatenate([state.arrivals, np.zeros(added, ARRIVAL)]).view(np.recarray),
+        accesses=np.concatenate([state.accesses, np.zeros(len(more), ACCESS)]).view(np.recarray),
+        arrivals=np.concatenate([state.arrivals, np.zeros(len(more), ARRIVAL)]).view(np.recarray),
         free_accesses=np.concatenate([state.free_accesses, more]),
-        free_arrivals=np.concatenate([state.free_arrivals, more]),
+        free_arrivals=np.concatenate([state.free_arrivals, CALENDAR + more]),
+        near=np.concatenate([state.near, more]),
+        due=np.empty(size, np.int32),
+        unsorted=np.empty(size, np.int32),
     )
 
 
