@@ -26,6 +26,13 @@ def test_every_name_is_a_model():
         assert name in page
 
 
+def test_help_lists_models_and_no_helper_packages():
+    page = pydoc.render_doc(models, renderer=pydoc.plaintext)
+    listed = {word for section in ("PACKAGE CONTENTS", "SUBMODULES") if section in page
+              for word in page.split(section)[1].split("\n\n")[0].replace("(package)", "").split()}  # fmt: skip
+    assert listed == set(models.NAMES)
+
+
 def test_every_model_broadcasts_and_names_its_results_alike():
     for name in models.NAMES:
         model = models.load(name)

@@ -1,6 +1,7 @@
 """Plans: their axes and points, their records, and the errors that are reported before anything runs."""
 
 import math
+import os
 import pickle
 
 import numpy as np
@@ -193,3 +194,12 @@ def test_errors_of_a_file_name_the_file(tmp_path):
     file.write_text('gpu = "kepler"\nkernel = "mix"\nwarps = 0\n')
     with pytest.raises(ValueError, match=r"plan\.toml: warps = 0"):
         Plan.from_toml(file)
+
+
+def test_a_file_without_an_end_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr("warpsim.sweeps.plan.LARGEST_FILE", 1000)
+    file = tmp_path / "plan.toml"
+    file.write_text(f"# {'x' * 1000}")
+    for path in (file, "/dev/zero") if os.path.exists("/dev/zero") else (file,):
+        with pytest.raises(ValueError, match=rf"^{path}: has more than 1000 characters$"):
+            Plan.from_toml(path)

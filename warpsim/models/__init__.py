@@ -21,19 +21,30 @@ defines them it also has `needed_warps`, `execution_time` and `bottleneck`. A mo
 chip that it does not cover. `over_alpha` evaluates a model on the mixes of V 4.1.
 
 A model of one file is a module of this package. A paper that needs several files has a folder: `volkov/`, `hong_kim/` with
-`mwp_cwp`, `sim_2012/` with `gpuperf`, and `lemeire/` with `pipeline`. `parts/` holds what models share. `models.NAME` and
-`load("NAME")` find every model; each is imported when it is first used.
+`mwp_cwp`, `sim_2012/` with `gpuperf`, and `lemeire/` with `pipeline`. `parts/` holds what models share. The last four folders
+have no `__init__.py`, since they are no models, and `help` lists every package here. `models.NAME` and `load("NAME")` find every
+model; each is imported when it is first used.
 
 V is Volkov 2016; docs/bibliography.md lists the papers, docs/models.md describes the models with examples.
 """
 
+from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 import lazy_loader
 
 from warpsim.arguments import choice
 
-__getattr__, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_lazily, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+_FOLDERS = {"mwp_cwp": "hong_kim", "gpuperf": "sim_2012", "pipeline": "lemeire"}
+"""Model -> its folder, if that has another name."""
+
+
+def __getattr__(name: str) -> Any:
+    return import_module(f"{__name__}.{_FOLDERS[name]}.{name}") if name in _FOLDERS else _lazily(name)
+
 
 NAMES = tuple(sorted({*__all__} - {"NotCoveredError", "over_alpha"}))
 """Names of the models."""

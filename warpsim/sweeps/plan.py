@@ -25,6 +25,9 @@ from warpsim.sweeps.cost import tile_points
 from warpsim.sweeps.settings import StoredKernel, dimension, from_json, is_argument, is_program, label, resolve_paths, to_json
 from warpsim.sweeps.space import Space, build_kernel
 
+LARGEST_FILE = 50_000_000
+"""Characters of the file of a plan, at most: a device without an end, such as /dev/zero, is refused."""
+
 
 class Plan(Space):
     """A sweep over chips, kernels and settings.
@@ -91,7 +94,11 @@ class Plan(Space):
         """
         file = Path(path)
         try:
-            settings = tomllib.loads(file.read_text(encoding="utf-8"))
+            with file.open(encoding="utf-8") as opened:
+                text = opened.read(LARGEST_FILE + 1)
+            if len(text) > LARGEST_FILE:
+                raise ValueError(f"has more than {LARGEST_FILE} characters")
+            settings = tomllib.loads(text)
         except OSError as error:
             raise ValueError(f"{file}: {error.strerror}") from None
         except RecursionError:
