@@ -181,8 +181,23 @@ def _plan(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> _Plan | None
     if part > counts[1] and counts[1] * per_block <= 4 * budget:
         words.append(f"{_ROUNDS[1]} of {part / wave:.3g} rounds of blocks")
         return _Plan((_Part((sample(counts[0]), sample(counts[1])), whole.work),), tuple(words))
+    return _fewer_trips(gpu, kernel, launch, budget, gpu.sms, blocks) or _fewer_trips(gpu, kernel, launch, budget, sms, part)
+
+
+def _fewer_trips(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int, sms: int, blocks: int) -> _Plan | None:
+    """Returns rounds of blocks with fewer trips of the outer loops; None: they have too few.
+
+    The whole chip comes first, as its memory system is that of the launch from the first cycle on: the echoes of a slice know
+    its first accesses only.
+    """
+    warps, wave = launch.block_warps, sms * (launch.resident_blocks or 1)
+    per_block = warps * _per_warp(kernel)
+
+    def sample(count: int, program: Kernel = kernel) -> _Sample:
+        return _Sample(None if sms == gpu.sms else sms, count, program, count * warps * _per_warp(program) / sms)
+
     parts = []
-    for count, times in ((wave, part // wave), (part % wave, 1)):
+    for count, times in ((wave, blocks // wave), (blocks % wave, 1)):
         if not count or not times:
             continue
         programs = [shortened(kernel, share * min(1.0, budget / (count * per_block))) for share in (_SHORTER, 1.0)]
@@ -190,8 +205,8 @@ def _plan(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> _Plan | None
         if len(kept) < len(programs) or kept[1].work > 2 * budget / sms or kept[0].work > _MOST_COMMON * kept[1].work:
             return None
         parts.append(_Part(tuple(kept), sample(count).work, times))
-    words.append("fewer trips of the outer loops")
-    return _Plan(tuple(parts), tuple(words))
+    words = [f"{sms} of {gpu.sms} SMs"] if sms < gpu.sms else []
+    return _Plan(tuple(parts), (*words, "fewer trips of the outer loops"))
 
 
 def _from_windows(profile: Profile, budget: int, settings: Mapping[str, Any], *, lines: bool) -> Replay:
