@@ -13,6 +13,7 @@ from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Conditional, Cost, Instruction, Loop
 from warpsim.models import volkov
+from warpsim.models.parts.common import as_loads_and_stores
 from warpsim.models.parts.warp_path import warp_path
 from warpsim.reference import simulator as reference_simulator
 
@@ -106,8 +107,9 @@ def uncontended(statements: tuple, plain: bool) -> tuple:
     return tuple(edited(s) for s in statements)
 
 
+# Models take atomics for loads.
 KERNELS = strategies.kernels(random=False).map(
-    lambda k: k.model_copy(update={"body": uncontended(k.body, False)})
+    lambda k: as_loads_and_stores(k.model_copy(update={"body": uncontended(k.body, False)}))
 )
 PLAIN_KERNELS = KERNELS.map(lambda k: k.model_copy(update={"body": uncontended(k.body, True)}))
 
