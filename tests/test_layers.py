@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "hardware": set(),
     "kernels": {"hardware"},
     "reference": {"hardware", "kernels"},
-    "frontends": {"hardware", "kernels"},
+    "frontends": {"engine", "hardware", "kernels"},
     "measure": {"hardware", "frontends"},
     "models": {"hardware", "kernels", "results"},
     "simulation": {"engine", "reference", "hardware", "kernels", "results"},

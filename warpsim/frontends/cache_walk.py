@@ -8,17 +8,19 @@ from typing import Any
 import numba
 import numpy as np
 
+from warpsim.engine.code_cache import keep_code
+from warpsim.engine.jit import CACHE_FOLDER
+
 LINE_SHIFT, SECTOR_SHIFT, SECTORS, LANES = 7, 5, 4, 32
 _CACHED, _STORE = 0, 2  # the kinds of `caches`
 _DIRTY = SECTORS  # bit of the first sector that has been stored
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function compiled; the machine code is kept beside this file or in the user's cache, where there is a place."""
-    try:
-        fast: Callable[..., Any] = numba.njit(cache=True)(function)
-    except RuntimeError:  # no folder can be written
-        fast = numba.njit(function)
+    """Returns a function compiled; its machine code is kept as the engine's is."""
+    fast: Callable[..., Any] = numba.njit(function)
+    if CACHE_FOLDER is not None and fast is not function:  # numba returns the function itself if it must not compile
+        keep_code(fast, CACHE_FOLDER)
     return fast
 
 
