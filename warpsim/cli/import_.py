@@ -158,7 +158,6 @@ def _from_trace(options: argparse.Namespace, given: dict[str, Any]) -> _Imported
     stated = [name for name in (*given, "listing", "launch") if getattr(options, name)]
     if stated:
         raise RequestError(f"--{stated[0]}: must be left out, since a trace says what every warp executed")
-    found = api.find_trace(options.file, options.kernel)
-    kernel = api.from_trace(found, binary=options.binary, function=options.function, caches=options.caches)
-    head = api.trace_head(found)
-    return _Imported(kernel, None, head.arch, len(compiled_trace(found).instructions), head.geometry.blocks)
+    trace = compiled_trace(api.find_trace(options.file, options.kernel))
+    kernel = api.kernel_of_trace(trace, options.binary, options.function, options.caches)
+    return _Imported(kernel, None, trace.head.arch, len(trace.instructions), trace.head.geometry.blocks)

@@ -22,7 +22,7 @@ from warpsim.frontends.parameters import names_in_source
 from warpsim.frontends.sass import MachineFunction, parse_text
 from warpsim.frontends.trace_file import Head, TraceReader, kernels_of, opened
 from warpsim.frontends.traced_kernel import traced_kernel
-from warpsim.frontends.traces import compiled_trace
+from warpsim.frontends.traces import CompiledTrace, compiled_trace
 from warpsim.frontends.triton_functions import triton_function
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
@@ -211,7 +211,13 @@ def from_trace(
         FrontEndError: a file cannot be read or is damaged, there is no such launch or function, or trace and binary differ.
     """
     chosen = find_trace(Path(path), kernel)
-    trace = compiled_trace(chosen)
+    return kernel_of_trace(compiled_trace(chosen), binary, function, caches)
+
+
+def kernel_of_trace(
+    trace: CompiledTrace, binary: str | os.PathLike[str] | None, function: str | None, caches: Gpu | str | None
+) -> Kernel:
+    """Returns the kernel of a trace that has been read; the other arguments are those of `from_trace`."""
     code = None
     if binary is not None:
         code, _ = read_function(binary, f"sm_{trace.head.arch}", function or trace.head.name)
