@@ -36,12 +36,12 @@ def add(commands: Commands) -> None:
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     from warpsim.simulation.point import MEMORY_MODELS
-    from warpsim.simulation.policies import described
+    from warpsim.simulation.policies import REPLAYED, described
 
     parser.add_argument("report", help="report of Nsight Compute (.ncu-rep)")
     parser.add_argument("--list", action="store_true", help="list the launches of the report")
     parser.add_argument("--launch", type=whole_number, default=0, metavar="N", help="number of the launch (default: 0)")
-    parser.add_argument("--scheduler", default="grr", help=f"scheduling policy: {described('grr')}")
+    parser.add_argument("--scheduler", default=REPLAYED, help=f"scheduling policy: {described(REPLAYED)}")
     parser.add_argument("--memory", default="queue", help=f"memory model: {', '.join(MEMORY_MODELS)} (default: queue)")
     parser.add_argument("--replicates", type=whole_number, default=3, metavar="N", help="number of replicates (default: 3)")
     parser.add_argument("--seed", type=whole_number, default=2016, metavar="N", help="root seed of all random numbers")

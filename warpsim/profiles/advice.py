@@ -16,6 +16,7 @@ from warpsim.profiles.kernel import MEMORY_INTERVAL
 from warpsim.profiles.roofline import roofline
 from warpsim.profiles.traffic import LINE_BYTES
 from warpsim.profiles.whatif import edited
+from warpsim.simulation.policies import REPLAYED
 
 if TYPE_CHECKING:
     from warpsim.profiles.api import Profile
@@ -77,7 +78,7 @@ class Advice:
 def advise(
     profile: Profile,
     *,
-    scheduler: str = "grr",
+    scheduler: str = REPLAYED,
     memory: str = "queue",
     replicates: int = REPLICATES,
     seed: int = 2016,

@@ -17,6 +17,7 @@ from warpsim.profiles.measured import Measurements, measurements, warps_of_block
 from warpsim.profiles.replay import BUDGET, Replay, replay
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch, Rule, read_launch
 from warpsim.profiles.whatif import changed
+from warpsim.simulation.policies import REPLAYED
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Profile:
     def replay(
         self,
         *,
-        scheduler: str = "grr",
+        scheduler: str = REPLAYED,
         memory: str = "queue",
         replicates: int = 3,
         seed: int = 2016,
@@ -118,7 +119,7 @@ class Profile:
     def advise(
         self,
         *,
-        scheduler: str = "grr",
+        scheduler: str = REPLAYED,
         memory: str = "queue",
         replicates: int = REPLICATES,
         seed: int = 2016,
