@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -24,7 +25,8 @@ pytestmark = pytest.mark.bench
 
 def simulated(benchmark, point, threads=1):
     """Benchmark a point: million warp instructions per second, warm-up included, by the median time."""
-    simulate_point(point, threads)  # loads the compiled code
+    loaded = simulate_point(point, threads)  # loads the compiled code, and derives the warm-up once
+    point = replace(point, warmup=int(loaded["warmup_cycles"][0]))
     results = benchmark.pedantic(simulate_point, args=(point, threads), rounds=5)
     counted = results["instructions"].sum() * (1 + point.warmup / point.cycles)
     benchmark.extra_info["million instructions/s"] = counted / benchmark.stats.stats.median / 1e6
