@@ -6,7 +6,7 @@ of the warp slots of the slice, which are noted here.
 
 import numpy as np
 
-from warpsim.engine.bits import at
+from warpsim.engine.bits import at, size
 from warpsim.engine.jit import inline
 from warpsim.engine.memory import level_of
 from warpsim.engine.order import sort_requests
@@ -75,20 +75,36 @@ def note_transition(state, track, cycle, step, in_l2):
 
     What a warp waits for is always back. What it does not wait for can be back as well: so what was ever seen under way counts.
     """
-    first = max(track.back, track.count - AWAITED)
-    track.back = first
-    while track.back < track.count and track.returns[at(track.back & (AWAITED - 1))] <= cycle:
-        track.back += 1
     pool = state.pools[at(track.step)]
-    under_way = max(min(track.count - track.back, AWAITED - 1), pool.most_under_way[at(track.under_way)])
-    pool.most_under_way[at(track.under_way)] = under_way
-    latest = track.issue
-    for number in range(first, track.count - under_way):
-        returns = track.returns[at(number & (AWAITED - 1))]
-        if returns <= cycle:
-            latest = max(latest, returns)
-    record(state, pool, cycle, cycle - latest, step, in_l2, under_way)
+    context = at(min(size(np.uint64(track.under_way)), AWAITED - 1))
+    first = pass_back(track, cycle)
+    under_way = pool.seen[context]
+    for number in range(track.back, track.count):
+        if track.returns[at(number & (AWAITED - 1))] > cycle:
+            under_way |= np.int64(1) << (track.count - 1 - number)
+    pool.seen[context] = under_way
+    record(state, pool, cycle, cycle - latest_awaited(track, first, under_way), step, in_l2, under_way)
     track.under_way = under_way
+
+
+@inline
+def pass_back(sequence, cycle):
+    """Passes the oldest accesses that are back by a cycle; returns the number of the first that was not passed before."""
+    first = max(sequence.back, sequence.count - AWAITED)
+    sequence.back = first
+    while sequence.back < sequence.count and sequence.returns[at(sequence.back & (AWAITED - 1))] <= cycle:
+        sequence.back += 1
+    return first
+
+
+@inline
+def latest_awaited(sequence, first, under_way):
+    """Returns when all accesses from number `first` on but those under way are back, and the latest one has issued."""
+    latest = sequence.issue
+    for number in range(first, sequence.count):
+        if (under_way >> (sequence.count - 1 - number)) & 1 == 0:
+            latest = max(latest, sequence.returns[at(number & (AWAITED - 1))])
+    return latest
 
 
 @inline
@@ -143,9 +159,7 @@ def find_transition(machine, state, echo, cycle):
 @inline
 def find_due(echo):
     """Finds in which cycle an echo makes its next access, if that is known."""
-    latest = echo.issue
-    for number in range(max(echo.back, echo.count - AWAITED), echo.count - echo.under_way):
-        latest = max(latest, echo.returns[at(number & (AWAITED - 1))])
+    latest = latest_awaited(echo, max(echo.back, echo.count - AWAITED), np.int64(echo.under_way))
     echo.due = max(echo.earliest, latest + echo.gap) if latest < UNKNOWN else np.int64(FOREVER)
 
 
@@ -160,7 +174,7 @@ def make_access(machine, state, echo, number, begin):
     state.in_cycle[at(echo.due - begin)] += 1
     echo.stream = skip(echo.stream, 1 + machine.details[at(echo.next_step)].requests)
     cycle = echo.due
-    echo.back = max(echo.back, echo.count - echo.under_way)
+    pass_back(echo, cycle)
     add(echo, cycle, np.int64(echo.next_step))
     find_transition(machine, state, echo, cycle)
 

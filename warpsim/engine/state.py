@@ -328,9 +328,9 @@ SEQUENCE = np.dtype(  # of the accesses of a warp slot of a slice, or of an echo
         ("issue", "i8"),  # cycle of the latest access
         ("count", "i8"),  # accesses
         ("returns", "i8", AWAITED),  # cycles at which the latest accesses are back, by number modulo AWAITED, or UNKNOWN
-        ("back", "i8"),  # accesses, from the first one on, that were back when the latest one issued
+        ("back", "i8"),  # accesses, from the first one on, that were back when the latest one issued; or a few less
         ("step", "i4"),  # of the latest access
-        ("under_way", "i4"),  # latest accesses for which the latest one did not wait; of an echo, for which the next one does not
+        ("under_way", "i4"),  # set of accesses (bit 0: the latest) for which the latest did not wait; of an echo, the next one
         # Of an echo: how the next access follows
         ("next_step", "i4"),  # its step; negative: no transition has been found yet
         ("in_l2", "i4"),  # 1 if it hits L2; of a warp slot: if its latest access did
@@ -346,7 +346,7 @@ TRANSITION = np.dtype(  # from an access of a warp slot of a slice to its next o
         ("gap", "i8"),  # cycles from what it waited for
         ("step", "i4"),  # of the next one
         ("in_l2", "i2"),  # 1 if it hit L2
-        ("under_way", "i2"),  # latest accesses that it did not wait for
+        ("under_way", "u2"),  # set of the latest accesses (bit 0: the latest) for which it did not wait
     ]
 )
 
@@ -355,7 +355,7 @@ POOL = np.dtype(  # of the transitions from a step
         ("begin", "i8"),  # its place in `State.transitions`
         ("total", "i8"),  # transitions
         ("epoch", "i8"),  # of the latest one
-        ("most_under_way", "i8", AWAITED),  # by the first access's `under_way`: the most seen under way at the second one
+        ("seen", "i8", AWAITED),  # by the size of the first access's `under_way`: those ever seen under way at the second one
         ("by_epoch", "i8", EPOCHS),  # transitions up to the end of an epoch, by its number modulo EPOCHS
     ]
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -47,13 +47,13 @@ class Transition:
     Attributes:
         cycle: cycle in which the second one issued.
         made: the second one.
-        under_way: how many of the accesses before it, counted from the latest one, it did not wait for.
+        under_way: the accesses before it, counted from the latest one, 0, for which it did not wait.
         gap: cycles from what it waited for.
     """
 
     cycle: int
     made: Made
-    under_way: int
+    under_way: frozenset[int]
     gap: int
 
 
@@ -68,9 +68,9 @@ class Sequence:
         self.flights.append(flight)
         self.place = place
 
-    def returns(self, under_way: int) -> list[float]:
-        """Returns when the accesses but the `under_way` latest ones are back; infinite where not known."""
-        return [flight.returns for flight in self.flights][: max(len(self.flights) - under_way, 0)]
+    def returns(self, but: frozenset[int] = frozenset()) -> dict[int, float]:
+        """Returns when accesses are back, counted from the latest one, 0, but some; infinite where not known."""
+        return {n: flight.returns for n, flight in enumerate(reversed(self.flights)) if n not in but}
 
 
 class Track(Sequence):
@@ -78,17 +78,12 @@ class Track(Sequence):
 
     def __init__(self) -> None:
         super().__init__()
-        self.under_way = 0  # accesses for which the latest one did not wait
+        self.not_awaited = 0  # accesses for which the latest one did not wait
         self.first: Made  # the first access
 
-    def observed(self, t: int) -> int:
-        """Returns how many accesses are under way in cycle `t`, from the first of them to the latest one."""
-        under_way = next(n for n in range(len(self.flights) + 1) if max(self.returns(n), default=0) <= t)
-        return min(under_way, AWAITED - 1)
-
-    def anchor(self, under_way: int, t: int) -> int:
-        """Returns in which cycle all is back for which an access in cycle `t` waited, or the one before issued."""
-        return int(max(self.flights[-1].issue, *(end for end in self.returns(under_way) if end <= t), 0))
+    def anchor(self, under_way: frozenset[int]) -> int:
+        """Returns in which cycle all is back for which an access waited, or the one before issued."""
+        return int(max(self.flights[-1].issue, *self.returns(under_way).values(), 0))
 
 
 class Echo(Sequence):
@@ -112,7 +107,7 @@ class Echo(Sequence):
         """Returns the cycle of its next access; infinite if not known."""
         if self.following is None:
             return math.inf
-        anchor = max(self.flights[-1].issue, *self.returns(self.following.under_way), 0) if self.flights else 0
+        anchor = max(self.flights[-1].issue, *self.returns(self.following.under_way).values(), 0) if self.flights else 0
         return max(self.earliest, anchor + self.following.gap)
 
 
@@ -124,16 +119,16 @@ class Pools:
         room = min(max(room, LEAST_TRANSITIONS), MOST_TRANSITIONS)
         self.latest, self.of_epoch = room // 2, room * 5 // 32
         self.transitions: defaultdict[str, list[Transition]] = defaultdict(list)
-        self.most: Counter[tuple[str, int]] = Counter()
+        self.seen: defaultdict[tuple[str, int], frozenset[int]] = defaultdict(frozenset)
 
-    def under_way(self, track: Track, t: int) -> int:
-        """Returns for how many accesses one that issues in cycle `t` does not wait: the most that were ever seen under way.
+    def under_way(self, track: Track, t: int) -> frozenset[int]:
+        """Returns for which accesses one that issues in cycle `t` does not wait: for those that were ever seen under way.
 
         What a warp waits for is always back. What it does not wait for can be back as well.
         """
-        context = track.place, track.under_way
-        self.most[context] = max(self.most[context], track.observed(t))
-        return self.most[context]
+        context = track.place, min(track.not_awaited, AWAITED - 1)
+        self.seen[context] |= {n for n, returns in track.returns().items() if returns > t}
+        return self.seen[context]
 
     def record(self, place: str, transition: Transition) -> None:
         pool = self.transitions[place]
@@ -175,12 +170,12 @@ class Echoes:
         track, t = self.tracks[slot], flight.issue
         if track.flights:
             if len(track.flights) == 1:
-                first = Transition(t, track.first, 0, 0)
+                first = Transition(t, track.first, frozenset(), 0)
                 for echo in self.of(slot):
                     echo.following, echo.earliest = first, t + 2 * EPOCH + echo.lag
             under_way = self.pools.under_way(track, t)
-            self.pools.record(track.place, Transition(t, made, under_way, t - track.anchor(under_way, t)))
-            track.under_way = under_way
+            self.pools.record(track.place, Transition(t, made, under_way, t - track.anchor(under_way)))
+            track.not_awaited = len(under_way)
         else:
             track.first = made
         track.add(flight, made.place)
