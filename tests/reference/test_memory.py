@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.strategies import small_gpu
@@ -141,6 +143,18 @@ def test_what_was_seen_under_way_is_not_waited_for() -> None:
         memory.access(t, Access(), facts, Stream(7), place=place, slot=(0, 0))
     found = {place: [(set(x.under_way), x.gap) for x in pool] for place, pool in memory.echoes.pools.transitions.items()}
     assert found == {"a": [({0}, 30), ({0}, 60)], "b": [(set(), 200 - 70)]}
+
+
+def test_an_access_that_takes_long_does_not_hide_later_ones() -> None:
+    """A store of 290 cycles at 0, a load of 40 at 10, and another one at 60 that waited for the first load, not for the store."""
+    gpu = small_gpu(sms=2, memory={"transaction_latency_cycles": 2.5})
+    memory, facts = Memory(gpu, "fixed", 1), transactions(Access(), gpu)
+    slow = replace(facts, requests=2, extra=100)
+    assert memory.access(0, Access(), slow, Stream(7), op="store", place="s", slot=(0, 0)).latency == 290
+    for t, place in ((10, "a"), (60, "b")):
+        assert memory.access(t, Access(), facts, Stream(7), place=place, slot=(0, 0)).latency == 40
+    (last,) = memory.echoes.pools.transitions["a"]
+    assert (last.under_way, last.gap) == (frozenset({1}), 60 - 50)
 
 
 def test_splitmix64() -> None:

@@ -71,6 +71,7 @@ POINTS: dict[str, CoveragePoint] = {
     "bursts of 100 loads, 16 warps": CoveragePoint("kepler", bursts(100), 16, too_short=True),
     "bursts of 200 loads, 16 warps": CoveragePoint("kepler", bursts(200), 16, too_short=True),
     "bursts of 400 loads, 32 warps": CoveragePoint("kepler", bursts(400), 32, too_short=True),
+    "vector add, 32 warps": CoveragePoint("kepler", kernels.vector_add(), 32, settings=SHORT),
     "vector add, 32 warps, whole chip": CoveragePoint("kepler", kernels.vector_add(), 32, settings={**SHORT, "sms": None}),
     "until 0.2 %: alpha 8, 16 warps": CoveragePoint("kepler", kernels.mix(8), 16, UNTIL, SHORT),
     "until 0.2 %: alpha 512, 4 warps": CoveragePoint("kepler", kernels.mix(512), 4, UNTIL),
