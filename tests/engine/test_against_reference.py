@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.strategies import POLICIES, Case, cases, examples, kernels, small_gpu, stores_among_loads
+from tests.support.strategies import (
+    POLICIES,
+    Case,
+    cases,
+    examples,
+    hinted,
+    kernels,
+    operand_reads,
+    small_gpu,
+    stores_among_loads,
+)
 from tests.support.whole_run import whole_run
 from warpsim import kernels as k
 from warpsim.hardware.gpu import Gpu, load_gpu
@@ -118,6 +128,13 @@ class TestRandomCases:
     @given(cases(memory="queue"), st.data())
     def test_stores_among_loads(self, case: Case, data: st.DataObject) -> None:
         assert_same(replace(case, gpu=data.draw(stores_among_loads(case.gpu))))
+
+    @examples(150)
+    @given(cases(), st.data())
+    def test_hints(self, case: Case, data: st.DataObject) -> None:
+        body = data.draw(hinted(case.kernel.body, every=data.draw(st.sampled_from([2, 4, 4]))))
+        gpu = data.draw(operand_reads(case.gpu))
+        assert_same(replace(case, gpu=gpu, kernel=case.kernel.model_copy(update={"body": body})))
 
 
 # One feature per case, so that the name of a failed case identifies the feature.

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
-from warpsim.kernels import Access, Conditional, Cost, Instruction, Kernel, Loop
+from warpsim.kernels import Access, Conditional, Cost, Hints, Instruction, Kernel, Loop
 from warpsim.kernels.statements import OPS_WITHOUT_RESULT
 from warpsim.simulation.policies import POLICIES as NAMED
 from warpsim.units import ATOMIC_OPS, MEMORY_OPS
@@ -256,6 +256,13 @@ def stores_among_loads(draw: st.DrawFn, gpu: Gpu) -> Gpu:
     return Gpu.model_validate(_changed(gpu.to_dict(), {"warp_launch_cycles": draw(st.sampled_from([0, 1, 5])), "memory": memory}))
 
 
+@st.composite
+def operand_reads(draw: st.DrawFn, gpu: Gpu) -> Gpu:
+    """Generates chips whose classes read their operands some cycles after the issue, for dependence counters."""
+    cycles = st.sampled_from([1, 2, 5, 14])
+    return Gpu.model_validate(_changed(gpu.to_dict(), {"ops": {name: {"operand_cycles": draw(cycles)} for name in gpu.ops}}))
+
+
 # Kernels
 
 _PROBABILITIES = (0.0, 0.1, 0.5, 0.9, 1.0)
@@ -367,6 +374,39 @@ def bodies(
             orelse = sides[1] if draw(st.booleans()) else ()
             statements.append(Conditional(then=sides[0], orelse=orelse, src=reads, cost=draw(own_costs("branch")), **rule))
     return tuple(statements)
+
+
+@st.composite
+def hints(draw: st.DrawFn, op: str) -> Hints:
+    """Generates hints that name few counters, so that one counts several instructions."""
+    counter = st.sampled_from([0, 0, 1, 5])
+    return Hints(
+        waits=draw(st.lists(counter, max_size=2)) if draw(st.booleans()) else (),
+        at_most=draw(st.sampled_from([0, 0, 0, 1, 2])),
+        write=draw(st.one_of(st.none(), counter)) if op not in OPS_WITHOUT_RESULT else None,
+        read=draw(counter) if draw(st.integers(0, 3)) == 0 else None,
+        yields=draw(st.integers(0, 3)) == 0,
+    )
+
+
+@st.composite
+def hinted(draw: st.DrawFn, statements: tuple, every: int = 4) -> tuple:
+    """Generates the same statements of which so many in four have hints, and a few loads and waits more among them."""
+    result: list[Any] = []
+    for statement in statements:
+        one = statement
+        if isinstance(one, Loop):
+            one = Loop(body=draw(hinted(one.body, every)), trips=one.trips)
+        elif isinstance(one, Conditional):
+            sides = {"then": draw(hinted(one.then, every)), "orelse": draw(hinted(one.orelse, every))}
+            one = one.model_copy(update=sides)
+        if not isinstance(one, Loop) and draw(st.integers(0, 3)) < every:
+            one = one.model_copy(update={"hints": draw(hints(one.op if isinstance(one, Instruction) else "branch"))})
+        if draw(st.integers(0, 3)) == 0 and not isinstance(one, Loop):
+            dst = draw(st.sampled_from([None, *REGISTERS]))
+            result.append(Instruction("load", dst=dst, access=draw(accesses()), hints=draw(hints("load"))))
+        result.append(one)
+    return tuple(result)
 
 
 @st.composite

@@ -5,6 +5,7 @@ import numpy as np
 from warpsim.engine.attribution import count_barrier, waits
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest, wait_until
 from warpsim.engine.control import entry_of, next_instruction
+from warpsim.engine.hints import forget_counted
 from warpsim.engine.jit import inline
 from warpsim.engine.rng import stream_of
 from warpsim.engine.schedulers import make_youngest
@@ -108,6 +109,8 @@ def start_block(machine, state, sm, seat, seat_number):
         state.latest[at(index)] = wait_until(now, 0, 0)
         for register in range(chip.registers):
             state.registers[at(index * chip.registers + register)] = wait_until(NEVER_WRITTEN, 0, 0)
+        if len(machine.hints) > 0:
+            forget_counted(state.counted, index)
         for i in range(state.returns.shape[1]):
             state.returns[at(index), at(i)] = now
         if chip.iteration == 0 or now > 0:

@@ -14,7 +14,7 @@ from warpsim.engine.echoes import note_end
 from warpsim.engine.flights import note_flight
 from warpsim.engine.jit import inline
 from warpsim.engine.order import sort_requests
-from warpsim.engine.registers import soonest_return, wait_of, write
+from warpsim.engine.registers import soonest_return, wait_of, write, write_later
 from warpsim.engine.rng import advance, choose_low, mix
 from warpsim.engine.state import MAX_WARPS, UNKNOWN, Kind, Life, MemoryModel
 from warpsim.engine.tandem import close_access, open_access, send, take_due, takes
@@ -194,13 +194,13 @@ def serve_dram(machine, state, arrival):
 def note_sent(machine, state, index, step, cycle, served):
     """Notes in which cycle an access that issued at `cycle` will be served."""
     program, latest = machine.program, state.latest[at(index)]
-    write(machine, state, index, np.int64(program[at(step)].dst), UNKNOWN + served, step)
+    write_later(machine, state, index, step, cycle, UNKNOWN + served)
     if program[at(step)].kind == _LOAD:
         replace_return(machine, state, index, UNKNOWN + cycle, UNKNOWN + served)
     prior = program[at(step)].kind == _LOAD and program[at(cause_of(latest))].kind == _STORE
     later = served > cycle and (served > end_of(latest) or (served == end_of(latest) and prior))
     state.latest[at(index)] = wait_until(served, step, 0) if later else latest
-    if machine.chip[0].loads_per_warp > 0:
+    if machine.chip[0].loads_per_warp > 0 or len(machine.hints) > 0:
         state.sms[at(index // MAX_WARPS)].answered |= bit(index % MAX_WARPS)
 
 
@@ -226,14 +226,14 @@ def note_served(machine, state, index, step, cycle, served, returns):
         replace_return(machine, state, index, UNKNOWN + max(served, cycle), np.int64(0))  # the place is kept for this return
     note_return(machine, state, index, warp, step, cycle, returns)
     warp.requested -= 1
-    write(machine, state, index, np.int64(machine.program[at(step)].dst), returns, step)
+    write_later(machine, state, index, step, cycle, returns)
     sm.answered |= bit(slot)
 
 
 @inline
 def is_the_last(machine, warp):
     """Returns whether a pending warp can go on once the load that is served now is back: nothing else of it is unknown."""
-    return warp.requested == 1 and warp.life == _RUNNING and machine.chip[0].loads_per_warp == 0
+    return warp.requested == 1 and warp.life == _RUNNING and machine.chip[0].loads_per_warp == 0 and len(machine.hints) == 0
 
 
 @inline

@@ -10,6 +10,7 @@ from warpsim.engine.bits import at, bit, end_of, known_wait_from, wait_until
 from warpsim.engine.blocks import arrive, exit_warp
 from warpsim.engine.control import falls_through, next_instruction
 from warpsim.engine.exchange import access
+from warpsim.engine.hints import count_step
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import load, not_before, replaced, store, time_of
 from warpsim.engine.ports import busy_with_ports, pass_ports
@@ -54,6 +55,11 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
     elif kind == _EXIT:
         following = step  # there is nothing after it
     write(machine, state, index, np.int64(ins.dst), ready, step)
+    if len(machine.hints) > 0:
+        count_step(
+            machine.program, machine.hints, state.writers, state.counted,
+            index, index * machine.chip[0].registers, step, cycle, queued, ready,
+        )  # fmt: skip
     warp.step = next_instruction(machine, state, index, following)
     return gap
 

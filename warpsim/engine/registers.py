@@ -3,6 +3,7 @@
 import numpy as np
 
 from warpsim.engine.bits import at, cause_of, end_of, wait_until
+from warpsim.engine.hints import learn_return, wait_of_counters, waits_for_counted_load
 from warpsim.engine.jit import inline
 from warpsim.engine.state import FOREVER, UNKNOWN, Kind, Life, WarpState
 
@@ -15,6 +16,18 @@ def write(machine, state, index, register, ready, step):
     """Notes the cycle from which a register of a warp can be read, and the step that writes it. Negative: no register."""
     if register >= 0:
         state.registers[at(index * machine.chip[0].registers + register)] = wait_until(ready, step, 0)
+
+
+@inline
+def write_later(machine, state, index, step, cycle, ready):
+    """Notes more about the cycle from which the result can be read of a load that issued at `cycle`."""
+    if len(machine.hints) == 0:
+        write(machine, state, index, np.int64(machine.program[at(step)].dst), ready, step)
+    else:
+        learn_return(
+            machine.program, machine.hints, state.registers, state.writers, state.counted,
+            index, index * machine.chip[0].registers, step, cycle, ready,
+        )  # fmt: skip
 
 
 @inline
@@ -37,6 +50,8 @@ def wait_of(machine, state, index, step, wait):
             until = ready
             wait = wait_until(ready, writer, machine.classes[at(op)].dependency)
         i += 1
+    if len(machine.hints) > 0:
+        wait = wait_of_counters(machine.program, machine.classes, machine.hints, state.counted, index, step, wait)
     return wait
 
 
@@ -48,6 +63,8 @@ def waits_for_load(machine, state, index, step, cycle):
     for i in range(ins.operands, ins.operands_end):
         written = state.registers[at(index * machine.chip[0].registers + machine.operands[at(i)])]
         waits |= end_of(written) > cycle and machine.program[at(cause_of(written))].kind == _LOAD
+    if len(machine.hints) > 0:
+        waits |= waits_for_counted_load(machine.program, machine.hints, state.counted, index, step, cycle)
     return waits
 
 
@@ -80,6 +97,7 @@ def soonest_return(state, index):
         if state.returns[at(index), at(i)] < state.returns[at(index), at(soonest)]:
             soonest = i
     return at(soonest)
+
 
 @inline
 def open_wait(machine, state, index, warp):

@@ -96,6 +96,7 @@ MAX_SCHEDULERS = 8  # of an SM, at most
 UNITS = 32  # kinds of execution units of a chip, at most
 MOST_BANKS = 4  # register banks of a scheduler, at most
 OPERAND_SLOTS = 4  # of a machine instruction, at most
+COUNTERS, MOST_COUNTED = 6, 63  # dependence counters of a warp, and what one counts at most
 GATES = UNITS + 2  # what can refuse an instruction: a unit, the limit of loads in flight, that of stores
 STATES = len(WarpState)
 
@@ -255,6 +256,24 @@ DETAIL = np.dtype(
         ("loop", "i8"),  # its number
         ("low", "i8"),  # trips, at least; negative: endless
         ("high", "i8"),  # trips, at most
+    ]
+)
+
+HINT = np.dtype(  # of a step: when it may issue
+    [
+        ("waits", "i4"),  # set of the counters that must be at most `at_most`
+        ("at_most", "i4"),
+        ("write", "i4"),  # the counter that counts it until its result can be used; negative: none
+        ("read", "i4"),  # the counter that counts it until its operands have been read; negative: none
+        ("operands", "i4"),  # cycles until then
+    ]
+)
+
+COUNTED = np.dtype(  # what a dependence counter of a warp counts, in order of issue; some of it may be done
+    [
+        ("length", "i8"),
+        ("until", "i8", MOST_COUNTED + 1),  # as a wait: when it is done, or UNKNOWN + when it is served; its step; 1: a read
+        ("issued", "i8", MOST_COUNTED + 1),  # cycle of its issue
     ]
 )
 
@@ -498,6 +517,7 @@ class Machine(NamedTuple):
     latency_to: Array  # int64[C * C]: by writer and consumer, the cycles that the consumer sees more than the writer's latency
     refusing: Array  # int64[n]: the classes that are refusable
     reads: Array  # int32[S or 0, OPERAND_SLOTS]: 2 * (machine register + 1), and 1 more if it is to be reused; 0: none
+    hints: Records  # HINT[S or 0]
     quantiles: Array  # float64[R, BINS + 1], cycles
     loads: Array  # float64[R], bytes per cycle at which the rows were measured
     entries: Array  # int32[n]: the step at which a launched warp starts, by launch number modulo n
@@ -514,6 +534,8 @@ class State(NamedTuple):
     seats: Records  # SEAT[B]
     warps: Records  # WARP[W]
     registers: Array  # int64[W * registers]: when a register can be read, and the step that wrote it, in one word
+    writers: Array  # int64[W * registers, or 0 without hints]: the cycle in which the step issued that wrote a register last
+    counted: Records  # COUNTED[W * COUNTERS, or 0]: by warp slot and counter
     loops: Array  # int64[W, loops]: trips left; negative: endless
     returns: Array  # int64[W, loads_per_warp]: cycles at which the warp's latest loads return, or UNKNOWN + when they are served
     latest: Array  # int64[W]: of the warp's accesses that waited for stage 2, when the last one is served, and its step
@@ -577,6 +599,8 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         seats=records(sms * int(chip.seats), SEAT),
         warps=records(warps, WARP),
         registers=np.zeros(warps * int(chip.registers), np.int64),
+        writers=np.zeros(warps * int(chip.registers) * (len(machine.hints) > 0), np.int64),
+        counted=records(warps * COUNTERS * (len(machine.hints) > 0), COUNTED),
         loops=np.zeros((warps, max(1, machine.loops)), np.int64),
         returns=np.zeros((warps, max(1, int(chip.loads_per_warp))), np.int64),
         latest=np.zeros(warps, np.int64),

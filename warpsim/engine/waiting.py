@@ -7,6 +7,7 @@ import numpy as np
 
 from warpsim.engine.attribution import count
 from warpsim.engine.bits import at, bit, cause_of, end_of, reason_of, wait_until
+from warpsim.engine.hints import is_final
 from warpsim.engine.jit import inline
 from warpsim.engine.registers import is_known, open_wait, room_for_load, wait_of
 from warpsim.engine.state import Kind, WarpState
@@ -44,6 +45,8 @@ def wait_for_step(machine, state, sm, s, slot, index, warp):
     step = np.int64(warp.step)
     wait = wait_of(machine, state, index, step, warp.wait)
     known = is_known(wait)
+    if known and len(machine.hints) > 0:
+        known = is_final(machine.hints, state.counted, index, step, end_of(wait), machine.chip[0].window)
     if known:
         count_wait(machine, state, s, warp, wait)
         warp.wait = wait

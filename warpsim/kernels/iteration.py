@@ -125,12 +125,14 @@ class _Alone:
         self.last: str | None = None  # place of the last issue
         self.issued = self.gap_end = 0  # its cycle, and the end of its gap
         self.written: dict[str, tuple[dict[str, int], int]] = {}  # register -> `latency_to` of its writer, and when it is ready
+        self.counted: dict[int, list[int]] = {}  # dependence counter -> until when it counts each instruction
         self.costs: dict[int, tuple[Costs, int]] = {}  # by the id of an instruction, because kernels repeat few instructions
 
     def restart(self) -> None:
         """Goes to the start of a program, where all registers are ready."""
         self.last, self.issued, self.gap_end = None, 0, 0
         self.written.clear()
+        self.counted.clear()
 
     def follow(self, statements: tuple[Statement, ...], path: str, times: float, first: int = 0) -> None:
         """Executes statements, of which the first one has a number at its place."""
@@ -146,7 +148,7 @@ class _Alone:
                 if trips > 1.0:
                     self.last = None  # the way back counts for the last instruction of a loop
             else:
-                self.issue(here, Instruction("branch", src=statement.src), times)
+                self.issue(here, Instruction("branch", src=statement.src, hints=statement.hints), times)
                 share = 0.5 if statement.probability is None else statement.probability
                 then, orelse = (1.0, 1.0) if statement.diverges else (share, 1.0 - share)
                 self.follow(statement.then, f"{here}.then", times * then)
@@ -157,17 +159,26 @@ class _Alone:
         if instruction.op not in self.gpu.ops:
             return  # the chip cannot run the kernel; the encoder says so
         cost, latency = self.costs_of(instruction)
-        now = self.gap_end
-        for register in (*instruction.src, instruction.dst):
+        now, hints = self.gap_end, instruction.hints
+        for register in (*instruction.src, instruction.dst) if hints is None else ():
             if register in self.written:
                 extra, ready = self.written[register]
                 now = max(now, ready + extra.get(instruction.op, 0))
+        if hints is not None:
+            for counter in hints.waits:
+                counted = sorted(self.counted.get(counter, ()), reverse=True)
+                now = max([now, *counted[hints.at_most : hints.at_most + 1]])
         if self.last is not None:
             self.alone[self.last] = max(1, now - self.issued)
         self.last, self.issued, self.times[place] = place, now, times
         self.gap_end = now + (max(cost.latency_cycles, 1) if instruction.op == "barrier" else cost.gap_cycles)
+        op = self.gpu.ops[instruction.op]
+        if hints is not None:
+            self.gap_end = max(self.gap_end, now + 2 * hints.yields)
+            for named, cycles in ((hints.write, latency), (hints.read, op.operand_cycles)):
+                if named is not None:
+                    self.counted[named] = [end for end in self.counted.get(named, ()) if end > now] + [now + cycles]
         if instruction.dst is not None:
-            op = self.gpu.ops[instruction.op]
             to = {} if cost.own_latency else {other: cycles - op.latency_cycles for other, cycles in op.latency_to.items()}
             self.written[instruction.dst] = to, now + latency
 

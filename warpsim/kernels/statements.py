@@ -189,8 +189,8 @@ OwnCost = Annotated[Cost | None, AfterValidator(lambda cost: cost if cost is not
 """Costs of an instruction's own; a `Cost` without any becomes None."""
 
 
-COUNTERS = 6
-"""Dependence counters of a warp (Huerta et al. 2025)."""
+COUNTERS, MOST_COUNTED = 6, 63
+"""Dependence counters of a warp, and what one counts at most (Huerta et al. 2025)."""
 
 _Counter = Annotated[int, Between(0, COUNTERS - 1)]
 
@@ -207,7 +207,7 @@ class Hints(StrictModel):
     """
 
     waits: Annotated[tuple[_Counter, ...], FROM_LIST] = ()
-    at_most: Annotated[int, Between(0, 63)] = 0
+    at_most: Annotated[int, Between(0, MOST_COUNTED)] = 0
     write: _Counter | None = None
     read: _Counter | None = None
     yields: bool = False
@@ -228,8 +228,7 @@ class Instruction(StrictModel):
         cost: costs of this instruction that differ from those of its class; None: those of its class.
         reads: machine registers in the operand slots of the machine instruction, such as ("R2", "R4.reuse", ""): the register
             file's banks and ports depend on them, dependences do not.
-        hints: when it may issue, in place of what its registers say; None: its registers decide. Only the reference machine
-            simulates hints.
+        hints: when it may issue, in place of what its registers say; None: its registers decide.
         comment: free text, such as the corresponding machine instruction.
     """
 
@@ -276,8 +275,7 @@ class Instruction(StrictModel):
             problems += _problems_of_atomics(self.access, self.op)
         if self.ways != 1 and self.op != "smem":
             problems.append(f"ways = {self.ways}: must be 1 for {self.op}: only smem has bank conflicts")
-        if self.hints is not None and self.hints.write is not None and self.op in OPS_WITHOUT_RESULT:
-            problems.append(f"hints.write = {self.hints.write}: must be left out, since {self.op} has no result")
+        problems += _hint_problems(self.hints, self.op)
         problems += _cost_problems(self.cost, self.op)
         raise_problems(problems)
         return self
@@ -290,6 +288,13 @@ def _problems_of_atomics(access: Access, op: str) -> Iterator[str]:
         yield f"access.contended_addresses = {access.contended_addresses}: must be left out for {op}; only {allowed} have it"
     if access.l1_hit and op in ATOMIC_OPS:
         yield f"access.l1_hit = {access.l1_hit}: must be 0 for {op}, which L2 performs"
+
+
+def _hint_problems(hints: Hints | None, op: str) -> list[str]:
+    """Returns errors for hints that an instruction of class `op` cannot have."""
+    if hints is None or hints.write is None or op not in OPS_WITHOUT_RESULT:
+        return []
+    return [f"hints.write = {hints.write}: must be left out, since {op} has no result"]
 
 
 def _cost_problems(cost: Cost | None, op: str) -> Iterator[str]:
@@ -344,6 +349,7 @@ class Conditional(StrictModel):
         diverges: whether the threads of a warp diverge (V 2.3), so that both sides are executed in turn.
         src: registers that the branch reads.
         cost: costs of the branch that differ from those of its class.
+        hints: when the branch may issue, in place of what its registers say; None: its registers decide.
     """
 
     then: SomeStatements
@@ -353,6 +359,7 @@ class Conditional(StrictModel):
     diverges: bool = False
     src: RegisterNames = ()
     cost: OwnCost = None
+    hints: Hints | None = None
 
     @model_validator(mode="after")
     def _exactly_one_rule(self) -> Conditional:
@@ -361,13 +368,13 @@ class Conditional(StrictModel):
             raise ValueError(f"probability, warps, diverges = {given}: exactly one of the three must be given")
         if self.warps is not None and (not self.warps or len(set(self.warps)) != len(self.warps)):
             raise ValueError(f"warps = {list(self.warps)}: must name at least one warp, and each only once")
-        raise_problems(list(_cost_problems(self.cost, "branch")))
+        raise_problems([*_hint_problems(self.hints, "branch"), *_cost_problems(self.cost, "branch")])
         return self
 
     @property
     def branch(self) -> Instruction:
         """The branch instruction that the conditional issues."""
-        return Instruction("branch", src=self.src, cost=self.cost)
+        return Instruction("branch", src=self.src, cost=self.cost, hints=self.hints)
 
     @property
     def divides_block(self) -> bool:

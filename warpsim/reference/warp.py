@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.operations import Op
-from warpsim.kernels import Conditional, Instruction, Kernel, Loop
+from warpsim.kernels import Conditional, Hints, Instruction, Kernel, Loop
 from warpsim.kernels.costs import Costs
-from warpsim.kernels.statements import COUNTERS
+from warpsim.kernels.statements import COUNTERS, MOST_COUNTED
 from warpsim.reference.memory import Flight, Stream
 from warpsim.units import ACCESS_KINDS
 
@@ -107,7 +107,6 @@ class Write:
         to_consumer = 0 if self.costs.own_latency else self.op.latency_for(consumer) - self.op.latency_cycles
         return self.issue + self.costs.latency_cycles + to_consumer
 
-
     @property
     def ends(self) -> float:
         """The first cycle in which a counter does not count it; infinite if not known."""
@@ -127,6 +126,12 @@ class Read:
     ends: float
     place: str
     served: int = 0
+
+
+def limits(hints: Hints) -> Iterator[tuple[int, int]]:
+    """Yields (counter, what it may count at most) for an instruction to be eligible (3)."""
+    yield from ((counter, hints.at_most) for counter in sorted(set(hints.waits)))
+    yield from ((counter, MOST_COUNTED - 1) for counter in (hints.write, hints.read) if counter is not None)
 
 
 class Buffer:
@@ -225,10 +230,10 @@ class Warp:
             if register in self.writes:
                 write = self.writes[register]
                 ends.append((write.ready(step.op), write.served, SCOREBOARD[write.op.pipe], write.place))
-        for counter in () if hints is None else hints.waits:
+        for counter, at_most in () if hints is None else limits(hints):
             counted = sorted(self.counted[counter], key=lambda one: (one.ends, one.served))
-            if len(counted) > hints.at_most:
-                last = counted[-1 - hints.at_most]
+            if len(counted) > at_most:
+                last = counted[-1 - at_most]
                 ends.append((last.ends, last.served, SCOREBOARD[last.op.pipe], last.place))
         end, _, state, cause = max(ends, key=lambda end: end[:2])  # max returns the first of equal ends
         return end, state, cause
@@ -248,9 +253,13 @@ class Warp:
 
     def active(self, t: int) -> bool:
         """Returns whether the warp can go on without a load that returns after cycle t, for the policy `two_level` (3)."""
+        hints = self.next.instruction.hints
         named = (self.writes.get(register) for register in (*self.next.instruction.src, self.next.instruction.dst))
-        loads = [write.load for write in named if write is not None and write.load is not None]
-        return not self.exited and all(load.returns <= t for load in loads)
+        waited = [write for write in named if write is not None]
+        if hints is not None:
+            counts = [[one for one in self.counted[counter] if one.ends > t] for counter in hints.waits]
+            waited = [one for counted in counts if len(counted) > hints.at_most for one in counted if isinstance(one, Write)]
+        return not self.exited and all(write.load is None or write.load.returns <= t for write in waited)
 
     def held(self, t: int) -> bool:
         """Returns whether a barrier holds the warp, up to and including the cycle of the last arrival (4, 7)."""

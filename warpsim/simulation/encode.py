@@ -13,6 +13,7 @@ from warpsim.engine.state import (
     CHIP,
     CLASS,
     DETAIL,
+    HINT,
     MAX_WARPS,
     MOST_STEPS,
     OPERAND_SLOTS,
@@ -23,6 +24,7 @@ from warpsim.engine.state import (
     Machine,
     MemoryModel,
     Policy,
+    Records,
     WarpState,
 )
 from warpsim.hardware.gpu import Gpu
@@ -32,7 +34,7 @@ from warpsim.hardware.residency import Launch
 from warpsim.kernels.access import Transactions
 from warpsim.kernels.costs import costs_on
 from warpsim.kernels.iteration import Iteration, iteration, places
-from warpsim.kernels.program import Instruction, Kernel, walk
+from warpsim.kernels.program import Instruction, Kernel
 from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.kernels.steps import FlatProgram, flatten
 from warpsim.simulation.known_waits import precompute_lookahead, precompute_waits
@@ -81,11 +83,6 @@ def encode(
             f"gpu.core.fetch: must be left out on {gpu.name}, since the compiled engine does not simulate it; "
             "or use engine = 'reference'"
         )
-    if any(isinstance(s, Instruction) and s.hints is not None for _, s in walk(kernel.body)):
-        raise InvalidPoint(
-            f"kernel: {kernel.name} has instructions with hints, which the compiled engine does not simulate; name registers in "
-            "place of counters, or use engine = 'reference'"
-        )
     program = flatten(kernel)
     if len(program.steps) > MOST_STEPS:
         raise ValueError(f"kernel {kernel.name}: {len(program.steps)} lines: must be at most {MOST_STEPS}")
@@ -106,7 +103,8 @@ def encode(
             cost = costs[id(step.instruction)]
         (kind, op, *timing), access = cost
         first = len(operands)
-        operands += [r for r in dict.fromkeys((*step.src, step.dst)) if r in program.written]
+        if step.instruction is None or step.instruction.hints is None:
+            operands += [r for r in dict.fromkeys((*step.src, step.dst)) if r in program.written]
         steps.append((kind, op, step.dst, first, len(operands), *timing, 0, 0, -1, 0, 0, 0, 0, step.dst, 0, 0, 0, 0, (0, 0)))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
@@ -126,6 +124,7 @@ def encode(
         latency_to=latency_to,
         refusing=np.zeros(0, np.int64),
         reads=reads,
+        hints=_encode_hints(program, gpu),
         quantiles=quantiles,
         loads=loads,
         entries=np.array([program.entries[entry] for entry in kernel.entry_of_warp or (0,)], np.int32),
@@ -253,6 +252,19 @@ def _encode_reads(program: FlatProgram, gpu: Gpu) -> np.ndarray:
     return reads if twice or (gpu.issue.width > 1 and reads.any()) else reads[:0]
 
 
+def _encode_hints(program: FlatProgram, gpu: Gpu) -> Records:
+    """Returns the HINT record of each step; none where no instruction has hints."""
+    given = [None if step.instruction is None else step.instruction.hints for step in program.steps]
+    records = np.zeros(len(given) if any(hints is not None for hints in given) else 0, HINT).view(np.recarray)
+    for record, step, hints in zip(records, program.steps, given, strict=False):
+        record["write"] = record["read"] = -1
+        if hints is not None and step.instruction is not None:
+            record["waits"], record["at_most"] = sum(1 << counter for counter in set(hints.waits)), hints.at_most
+            record["write"], record["read"] = (-1 if counter is None else counter for counter in (hints.write, hints.read))
+            record["operands"] = gpu.ops[step.instruction.op].operand_cycles
+    return records
+
+
 _Costs = tuple[tuple[int, ...], tuple[float, ...]]
 _NO_ACCESS: tuple[float, ...] = (0, 0, 0.0, 0.0, 0, 0.0, 0.0, 0.0, -1.0)
 
@@ -263,12 +275,13 @@ def _costs(instruction: Instruction, gpu: Gpu, tick: int) -> _Costs:
     kind = _KINDS.get(instruction.op, Kind.COMPUTE)
     number = list(gpu.ops).index(instruction.op) + cost.own_latency * len(gpu.ops)
     busy = gpu.issue.interval_cycles * (cost.issue_slots + cost.reissues)
-    timing = (kind, number, cost.gap_cycles, cost.latency_cycles, int(cost.unit_cycles * tick), busy)
+    least = 2 if instruction.hints is not None and instruction.hints.yields else 1
+    timing = (kind, number, max(cost.gap_cycles, least), cost.latency_cycles, int(cost.unit_cycles * tick), busy)
     access = _NO_ACCESS
     if cost.access is not None:
         drain = gpu.memory.store_drain_cycles if kind == Kind.STORE else None
         access = (*_requests(cost.access, gpu), *_hits(instruction, gpu), -1.0 if drain is None else drain)
-    return timing, (*access, cost.taken_gap_cycles)
+    return timing, (*access, max(cost.taken_gap_cycles, least))
 
 
 def _requests(cost: Transactions, gpu: Gpu) -> tuple[float, ...]:

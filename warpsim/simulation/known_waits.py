@@ -47,6 +47,8 @@ def precompute_waits(machine: Machine, targets: Collection[int]) -> None:
     extra, dependency = later.tolist(), machine.classes["dependency"].tolist()
     in_gap, queued = machine.classes["after"].tolist(), (machine.classes["queue"] > 0).tolist()
     pairs, few_loads = chip["issue_width"] == 2, chip["loads_per_warp"] > 0
+    counts = [False] * len(program) if not len(machine.hints) else _counted(machine.hints).tolist()
+    waits = counts if not len(machine.hints) else ((machine.hints["waits"] > 0) | counts).tolist()
 
     following = _following(machine)
 
@@ -64,7 +66,7 @@ def precompute_waits(machine: Machine, targets: Collection[int]) -> None:
         return False
 
     for i, after in enumerate(following):
-        if kind[i] != Kind.COMPUTE or after == NOTHING or (kind[after] == Kind.LOAD and few_loads):
+        if kind[i] != Kind.COMPUTE or after == NOTHING or (kind[after] == Kind.LOAD and few_loads) or waits[after]:
             continue
         own = latency[i] + extra[op[i]][op[after]] if dst[i] in registers[after] else 0
         if (own <= 0 and pairs) or max(own, gap[i]) > LONGEST_KNOWN_WAIT or (queued[op[i]] and dst[i] in registers[after]):
@@ -80,6 +82,12 @@ def precompute_waits(machine: Machine, targets: Collection[int]) -> None:
     program["known_wait"][:] = (program["delay"] << CAUSE_BITS + REASON_BITS) | cause | program["reason"]
     program["following"], program["next_op"] = following, program["op"][following]
     program["may_pair"], program["awaited"] = _together(machine, following, registers)
+
+
+def _counted(hints: NDArray[Any]) -> NDArray[np.bool_]:
+    """Returns for each step whether a dependence counter counts it."""
+    counted: NDArray[np.bool_] = (hints["write"] >= 0) | (hints["read"] >= 0)
+    return counted
 
 
 def _following(machine: Machine) -> list[int]:
@@ -143,6 +151,8 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     program["ordered"] = ordered
     plain = (kind == Kind.COMPUTE) & (delay > 0) & ~ordered & (refusable[op] == 0)
     plain &= chip["banks"] == 0
+    if len(machine.hints):
+        plain &= ~_counted(machine.hints)
     chip["interval"] = program["busy"][plain].min() if plain.any() else 1
     plain &= (program["busy"] == chip["interval"]) & (chip["interval"] <= LONGEST_INTERVAL)
     program["plain"], program["own_delay"] = plain, np.where(plain, delay << RANK_BITS, 0)
