@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from warpsim.arguments import did_you_mean
 from warpsim.frontends.errors import FrontEndError
@@ -23,6 +23,10 @@ _SIZED = 4
 
 RESERVED_SHARED_BYTES = 1024
 """Bytes at the start of a block's shared memory that the system takes, from compute capability 9.0 on."""
+
+_REL_BYTES, _RELA_BYTES = 16, 24
+_WORD_BYTES = 16
+"""Bytes of a relocation without and with an addend, and of an instruction since Volta."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class Function:
         parameters: in order of their offsets.
         parameter_base: offset of the first parameter in constant bank 0; None where the file does not say.
         constants: contents of constant bank 2, where compilers put constants of their own.
+        links: address of an instruction -> function in another section that it names, such as the one that it calls.
     """
 
     name: str
@@ -55,6 +60,7 @@ class Function:
     parameters: tuple[Parameter, ...]
     parameter_base: int | None
     constants: bytes = b""
+    links: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -201,7 +207,21 @@ def _function(name: str, section: _Section, sections: Mapping[str, _Section], sy
         parameters=tuple(sorted(parameters, key=lambda one: one.offset)),
         parameter_base=base,
         constants=bank.data if (bank := sections.get(f".nv.constant2.{name}")) else b"",
+        links=_links(name, sections, symbols),
     )
+
+
+def _links(name: str, sections: Mapping[str, _Section], symbols: list[str]) -> dict[int, str]:
+    """Returns address of an instruction -> function in another section, from the relocations of a function."""
+    found = {}
+    for kind, size in ((".rel", _REL_BYTES), (".rela", _RELA_BYTES)):
+        data = section.data if (section := sections.get(f"{kind}.text.{name}")) else b""
+        for at in range(0, len(data) - size + 1, size):
+            place, info = struct.unpack_from("<QQ", data, at)
+            other = symbols[number] if (number := info >> 32) < len(symbols) else ""
+            if other != name and f".text.{other}" in sections:
+                found[place // _WORD_BYTES * _WORD_BYTES] = other
+    return found
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:

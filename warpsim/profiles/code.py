@@ -10,15 +10,17 @@ import struct
 from dataclasses import replace
 from functools import cache
 
-from warpsim.frontends.sass import VOLTA, MachineFunction, MachineInstruction, decode_control
+from warpsim.frontends.sass import VOLTA, Control, MachineFunction, MachineInstruction, decode_control
 from warpsim.hardware import files as params
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch, how_to_collect
+from warpsim.profiles.sections import address_of, calls_of
 
 _WORD_BYTES = 16
 _TEXT = re.compile(r"(?:(@!?U?P(?:\d|T))\s+)?([A-Z][A-Za-z0-9_.]*)\s*(.*)")
 _JUMPS = ("BRA", "JMP", "CALL", "BRX", "JMX")
 _OFFSET_BITS = 50
+_NOTHING = Control(stall=1, yields=False, write=None, read=None, wait=0, reuse=0)
 _ALWAYS = 7
 """Number of the predicate that is always true."""
 
@@ -40,14 +42,17 @@ def machine_function(launch: ProfiledLaunch) -> MachineFunction:
         )
     if launch.words is None:
         raise ProfileError(f"{where}: the machine code of {launch.name} is not in the report")
-    code, places = [], {one.address for one in launch.code}
-    returns = any(one.executed and "RET." in one.text for one in launch.code)
+    places, calls = {one.address for one in launch.code}, calls_of(launch.sections)
+    # The flow ends where no warp went.
+    found = [
+        _instruction(one, launch, where) if one.executed else (MachineInstruction(one.address, "EXIT", "", control=_NOTHING), None)
+        for one in launch.code
+    ]
+    returns = any(made.base == "RET" for made, _ in found)
+    code: list[MachineInstruction] = []
     targets: set[int] = set()
-    for one in launch.code:
-        if not one.executed:  # the flow ends where no warp went
-            code.append(MachineInstruction(one.address, "EXIT", ""))
-            continue
-        made, target = _instruction(one, launch.words, launch.base, where)
+    for made, stated in found:
+        target = calls.get(made.address, stated) if made.base == "CALL" else stated
         if target in places:
             targets.add(target)
             made = replace(made, operands=_with_label(made, target))
@@ -66,10 +71,11 @@ def machine_function(launch: ProfiledLaunch) -> MachineFunction:
     )
 
 
-def _instruction(one: ProfiledInstruction, words: bytes, base: int, where: str) -> tuple[MachineInstruction, int | None]:
+def _instruction(one: ProfiledInstruction, launch: ProfiledLaunch, where: str) -> tuple[MachineInstruction, int | None]:
     """Returns an instruction, and the address that it jumps to."""
+    words = launch.words or b""
     if not 0 <= one.address <= len(words) - _WORD_BYTES:
-        raise ProfileError(f"{where}: address {one.address:#x}: is in a function that is called, whose machine code is elsewhere")
+        raise ProfileError(f"{where}: address {one.address:#x}: is in a function that is called, and whose machine code is not there")
     low, high = struct.unpack_from("<QQ", words, one.address)
     text = one.text.rstrip(" ;") or decoded(low)
     found = _TEXT.fullmatch(text)
@@ -83,7 +89,7 @@ def _instruction(one: ProfiledInstruction, words: bytes, base: int, where: str) 
         return made, None
     stated = re.search(r"0x([0-9a-f]+)\s*$", operands)
     if stated:
-        return made, int(stated[1], 16) - base
+        return made, address_of(launch.sections, int(stated[1], 16)) if launch.sections else int(stated[1], 16) - launch.base
     offset = low >> 32 | (high & (1 << _OFFSET_BITS - 32) - 1) << 32  # bits 32 to 81, from the next instruction on
     return made, one.address + _WORD_BYTES + (offset - (1 << _OFFSET_BITS) if offset >> _OFFSET_BITS - 1 else offset)
 

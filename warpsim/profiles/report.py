@@ -18,6 +18,8 @@ from typing import Any
 from warpsim.frontends.cubin import Cubin, read_cubin
 from warpsim.frontends.errors import FrontEndError
 from warpsim.profiles.errors import MissingReaderError, ProfileError
+from warpsim.profiles.sections import Section, address_of, sections_of
+from warpsim.units import WARP_LANES
 
 _MAGIC = b"NVR\0"
 _ELF = b"\x7fELF\x02\x01\x01"
@@ -104,9 +106,11 @@ class ProfiledLaunch:
         title: the same with its arguments' types.
         metrics: metric -> value; only numbers and texts.
         code: instructions in order of address.
-        words: machine code of the function; None where the report does not hold it.
-        base: program counter of the function's start.
+        words: machine code of the kernel, and behind it of the functions of other sections that it calls; None where the report
+            does not hold it.
+        base: program counter of the kernel's start.
         rules: what the profiler's own rules say.
+        sections: the kernel and those functions; empty where the report does not hold them.
     """
 
     report: str
@@ -118,6 +122,7 @@ class ProfiledLaunch:
     words: bytes | None
     base: int
     rules: tuple[Rule, ...] = ()
+    sections: tuple[Section, ...] = ()
 
     def need(self, metric: str) -> float:
         """Returns a metric.
@@ -304,10 +309,13 @@ def _launch(where: str, number: int, action: Any, cubins: list[Cubin]) -> Profil
     metrics = _metrics(action)
     name = action.name(action.NameBase_MANGLED)
     executed = _by_pc(action, "inst_executed") if "inst_executed" in metrics else {}
-    words = next((cubin.functions[name].code for cubin in cubins if name in cubin.functions), None)
-    base = min(executed, default=0)
-    if "launch__function_pcs" in metrics and action.metric_by_name("launch__function_pcs").num_instances():
-        base = int(action.metric_by_name("launch__function_pcs").value(0))
+    functions = next((cubin.functions for cubin in cubins if name in cubin.functions), None)
+    starts = [min(executed, default=0)]
+    if "launch__function_pcs" in metrics and (pcs := action.metric_by_name("launch__function_pcs")).num_instances():
+        starts = [int(pcs.value(number)) for number in range(pcs.num_instances())]
+    sections = () if functions is None else sections_of(name, functions, starts, executed, _warps(metrics))
+    words = b"".join(one.function.code for one in sections) if sections else None
+    base = sections[0].pc if sections else starts[0]
     counters = {metric: _by_pc(action, metric) for metric in PER_INSTRUCTION if metric in metrics}
     counters |= {
         metric: _by_pc(action, metric)
@@ -315,21 +323,28 @@ def _launch(where: str, number: int, action: Any, cubins: list[Cubin]) -> Profil
         if metric.startswith("smsp__pcsamp_warps_issue_stalled_") and not metric.endswith("_not_issued")
     }
     places = set(executed)
-    if words is not None:
-        places |= set(range(base, base + len(words) // 16 * 16, 16))
+    for section in sections:
+        places |= set(range(section.pc, section.pc + len(section.function.code) // 16 * 16, 16))
     code = tuple(
         ProfiledInstruction(
-            address=pc - base,
+            address=address_of(sections, pc) if sections else pc - base,
             text=_text(action, pc),
             line=_line(action, pc),
             executed=int(executed.get(pc, 0)),
             counts={metric: float(values[pc]) for metric, values in counters.items() if pc in values},
         )
-        for pc in sorted(places)
+        for pc in places
         if executed
     )
+    code = tuple(sorted(code, key=lambda one: one.address))
     title, rules = action.name(action.NameBase_DEMANGLED), tuple(_rules(action))
-    return ProfiledLaunch(where, number, name, title, metrics, code, words, base, rules)
+    return ProfiledLaunch(where, number, name, title, metrics, code, words, base, rules, sections)
+
+
+def _warps(metrics: Mapping[str, Any]) -> float:
+    """Returns the warps of a launch."""
+    blocks, threads = (metrics.get(f"launch__{what}_size") or 0 for what in ("grid", "block"))
+    return float(blocks * -(-threads // WARP_LANES))
 
 
 def _rules(action: Any) -> Iterator[Rule]:

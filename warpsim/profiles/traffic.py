@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from warpsim.hardware.gpu import Gpu
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
 
-SECTOR_BYTES, LINE_BYTES = 32, 128
+SECTOR_BYTES, LINE_BYTES, SECTORS = 32, 128, 4
 
 _STORES = 4
 _MOST_EXCESS = 2.0
@@ -30,8 +30,10 @@ class Traffic:
         load_merged: sectors of loads that came from L2 over those that missed L1.
         store_merged: sectors of stores that came to L2 over those that the instructions asked for.
         port_bytes: bytes that L2 can give while it takes a sector in; a sector at least.
+        line_miss: share of the lines of loads that L1 had to ask L2 for.
         load_sectors: sectors of a load, on average, where the report does not count them by instruction; otherwise 0.
         store_sectors: the same of a store.
+        line_sectors: sectors of a line that L1 asks L2 for.
     """
 
     l1_hit: float
@@ -42,14 +44,16 @@ class Traffic:
     load_merged: float
     store_merged: float
     port_bytes: float
+    line_miss: float
     load_sectors: float = 0.0
     store_sectors: float = 0.0
+    line_sectors: float = float(SECTORS)
 
     def loaded(self, sectors: float, lines: float, asked: float) -> tuple[float, float, float]:
         """Returns what a load moves: its probability to find all in L1, and otherwise the lines and bytes that it asks L2 for.
 
         A load waits for all of its lines. Lines side by side, as many as its bytes need, hit or miss together, and beyond
-        that each by itself.
+        that each by itself. A line misses where one of its sectors does, so that more lines miss than sectors.
 
         Args:
             sectors: of an execution.
@@ -57,9 +61,11 @@ class Traffic:
             asked: bytes that its threads read.
         """
         apart = max(1.0, lines / max(1.0, asked / LINE_BYTES))
-        hit = self.l1_hit**apart
-        missing = (1.0 - self.l1_hit) / (1.0 - hit) if hit < 1 else 1.0
-        return hit, missing * lines, missing * sectors * self.load_merged * SECTOR_BYTES * self.load_excess
+        hit = (1.0 - self.line_miss) ** apart
+        if hit == 1.0:
+            return 1.0, lines, sectors * SECTOR_BYTES
+        asked_for = (1.0 - self.l1_hit) * sectors * self.load_merged / (1.0 - hit)
+        return hit, self.line_miss * lines / (1.0 - hit), asked_for * SECTOR_BYTES * self.load_excess
 
     def stored(self, sectors: float, asked: float) -> tuple[float, float]:
         """Returns the bytes of a store as its time in L2 counts, and the probability with which DRAM does not see it.
@@ -84,13 +90,14 @@ def traffic(launch: ProfiledLaunch, gpu: Gpu) -> Traffic:
 
     L2's own hit rates are not used: they count writes as hits, and on chips with two halves the traffic between them.
     """
-    loads = stores = 0.0
+    loads = stores = lines = 0.0
     for one in launch.code:
         sectors = one.counts.get("memory_l2_theoretical_sectors_global", 0.0)
         if is_store(one):
             stores += sectors
         else:
             loads += sectors
+            lines += one.counts.get("memory_l1_tag_requests_global", 0.0)
     of_load = of_store = 0.0
     if not loads and not stores:
         (loads, of_load), (stores, of_store) = _counted_in_sum(launch, "ld"), _counted_in_sum(launch, "st")
@@ -104,6 +111,7 @@ def traffic(launch: ProfiledLaunch, gpu: Gpu) -> Traffic:
         ) / 100
     l1_hit = min(1.0, max(0.0, l1_hit))
     read, written = launch.need("dram__bytes_read.sum"), launch.need("dram__bytes_write.sum")
+    requests, of_requests = (launch.get(f"lts__t_{what}_srcunit_tex_op_read.sum") for what in ("requests", "sectors"))
     fetched = launch.get("l1tex__m_xbar2l1tex_read_sectors_mem_lg_op_ld.sum")
     came = launch.get("lts__t_sectors_srcunit_tex_op_write.sum", "l1tex__m_l1tex2xbar_write_sectors_mem_lg_op_st.sum")
     load_merged = _share_of(fetched, loads * (1 - l1_hit))
@@ -123,8 +131,10 @@ def traffic(launch: ProfiledLaunch, gpu: Gpu) -> Traffic:
         load_merged=load_merged,
         store_merged=store_merged,
         port_bytes=max(SECTOR_BYTES, _port_bytes(launch, gpu)),
+        line_miss=min(1.0, requests / lines) if requests and lines else 1 - l1_hit,
         load_sectors=of_load,
         store_sectors=of_store,
+        line_sectors=min(SECTORS, max(1.0, of_requests / requests)) if requests and of_requests else SECTORS,
     )
 
 
