@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.profiles.launches import TRIPS, WARPS, launch
+from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels.access import updates_of_one_address
 from warpsim.kernels.statements import Conditional, Instruction, Loop, expected_ops, walk
 from warpsim.profiles.api import profile_of
@@ -12,6 +13,7 @@ from warpsim.profiles.chip import chip_name
 from warpsim.profiles.code import decoded
 from warpsim.profiles.endless import endless, without_exits
 from warpsim.profiles.errors import ProfileError
+from warpsim.profiles.kernel import to_kernel
 from warpsim.profiles.measured import OTHER, measurements
 from warpsim.profiles.report import list_launches
 from warpsim.profiles.roofline import roofline
@@ -238,3 +240,48 @@ def test_updates_that_are_spread_do_not_meet():
 def test_the_start_of_a_block_is_a_time(profile):
     slower = profile_of(launch({"gpc__cycles_elapsed.avg.per_second": 0.65e9})).gpu
     assert slower.block_launch_cycles == pytest.approx(profile.gpu.block_launch_cycles / 2, abs=1)
+
+
+def test_code_that_was_not_executed_leaves_the_counters_to_the_rest():
+    """The last side of the branch never ran: the wait mask of the multiplication decides all the same what it waits for."""
+    profiled = launch()
+    code = list(profiled.code)
+    code[7] = replace(code[7], executed=0, counts={})  # the loop's way out
+    kernel = to_kernel(replace(profiled, code=tuple(code)), load_gpu("a40")).kernel
+    load, multiply = (next(one for _, one in walk(kernel.body) if getattr(one, "op", "") == op) for op in ("load", "alu"))
+    assert load.dst is not None and load.dst in multiply.src
+
+
+def test_a_jump_that_no_thread_took_is_none():
+    """It would enter the middle of a loop otherwise."""
+    profiled = launch(texts={1: "@P0 BRA 0x1040"})
+    code = list(profiled.code)
+    code[1] = replace(code[1], counts=code[1].counts | {"thread_inst_executed_true": 0.0})
+    with pytest.raises(ProfileError, match="irreducible control flow"):
+        to_kernel(profiled, load_gpu("a40"))
+    assert to_kernel(replace(profiled, code=tuple(code)), load_gpu("a40")).kernel.body
+
+
+def test_what_waits_after_branches():
+    """A jump that is always taken has a gap of 5 at least, and the point where parts of a warp meet has 9 cycles more."""
+    profiled = launch(texts={1: "BSYNC B0", 2: "BRA 0x1030"})
+    body = to_kernel(profiled, load_gpu("a40")).kernel.body
+    gaps = [one.cost.gap_cycles for one in body if isinstance(one, Instruction)]
+    assert gaps[:3] == [1, 4 + 9, 5]
+
+
+def test_lines_miss_as_often_as_l1_asked_l2():
+    """A line of which one sector misses makes a load wait, so that the requests that came to L2 count, not the sectors."""
+    loads = WARPS * TRIPS
+    metrics = {
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum": 3 * loads,
+        "lts__t_requests_srcunit_tex_op_read.sum": loads / 2,
+        "lts__t_sectors_srcunit_tex_op_read.sum": loads,
+        "dram__bytes_read.sum": 16 * loads,
+    }
+    found = traffic(launch(metrics), load_gpu("a40"))
+    assert (found.line_miss, found.line_sectors) == (0.5, 2.0)
+    hit, lines, moved = found.loaded(4.0, 1.0, 128.0)
+    assert (hit, lines) == (0.5, 1.0)
+    assert (1 - hit) * moved == pytest.approx(32.0)  # a sector of each load
+    assert traffic(launch(), load_gpu("a40")).line_miss == 1.0

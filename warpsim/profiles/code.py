@@ -26,7 +26,7 @@ _ALWAYS = 7
 
 
 def machine_function(launch: ProfiledLaunch) -> MachineFunction:
-    """Returns the machine code of a launch. What no warp executed is replaced by exits.
+    """Returns the machine code of a launch. Exits stand for what no warp executed, and nothing for jumps that no thread took.
 
     Raises:
         ProfileError: the report has no counts of instructions or no machine code, or the chip is older than Volta.
@@ -43,17 +43,15 @@ def machine_function(launch: ProfiledLaunch) -> MachineFunction:
     if launch.words is None:
         raise ProfileError(f"{where}: the machine code of {launch.name} is not in the report")
     places, calls = {one.address for one in launch.code}, calls_of(launch.sections)
-    # The flow ends where no warp went.
-    found = [
-        _instruction(one, launch, where) if one.executed else (MachineInstruction(one.address, "EXIT", "", control=_NOTHING), None)
-        for one in launch.code
-    ]
+    found = [_instruction(one, launch, where) for one in launch.code]
     returns = any(made.base == "RET" for made, _ in found)
     code: list[MachineInstruction] = []
     targets: set[int] = set()
-    for made, stated in found:
+    for counted, (made, stated) in zip(launch.code, found, strict=True):
         target = calls.get(made.address, stated) if made.base == "CALL" else stated
-        if target in places:
+        if made.base in _JUMPS and counted.counts.get("thread_inst_executed_true") == 0.0:  # its guard let no thread through
+            made = replace(made, opcode="NOP", operands="")
+        elif target in places:
             targets.add(target)
             made = replace(made, operands=_with_label(made, target))
             if made.base == "CALL" and not returns:  # compilers put calls that never return where warps reconverge
@@ -73,9 +71,11 @@ def machine_function(launch: ProfiledLaunch) -> MachineFunction:
 
 def _instruction(one: ProfiledInstruction, launch: ProfiledLaunch, where: str) -> tuple[MachineInstruction, int | None]:
     """Returns an instruction, and the address that it jumps to."""
+    if not one.executed:  # the flow ends where no warp went
+        return MachineInstruction(one.address, "EXIT", "", control=_NOTHING), None
     words = launch.words or b""
     if not 0 <= one.address <= len(words) - _WORD_BYTES:
-        raise ProfileError(f"{where}: address {one.address:#x}: is in a function that is called, and whose machine code is not there")
+        raise ProfileError(f"{where}: address {one.address:#x}: is in a function that is called, and is not in the report")
     low, high = struct.unpack_from("<QQ", words, one.address)
     text = one.text.rstrip(" ;") or decoded(low)
     found = _TEXT.fullmatch(text)

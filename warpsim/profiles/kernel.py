@@ -40,9 +40,14 @@ _PORTED = ("fp32", "multiply", "integer", "half")
 
 _SLOTS = 3
 
+_JUMPS, _TAKEN = ("BRA", "CALL", "RET", "BRX", "JMP", "JMX"), 5
+"""Jumps, and the least gap after one that is always taken: it waits for 4.2 to 4.5 cycles whatever its stall count, and one that
+falls through for its stall count (A100, RTX 4060: samples by instruction of public profiles)."""
+
 _AFTER = {"BSYNC": 9}
-"""Opcode -> cycles from the end of its stall count to the next issue of the warp. Where the parts of a warp have met again, it waits
-for 9.4, 8.7, 11.6 and 8.2 cycles of `branch_resolving` on average (V100, T4, A100, A40: samples by instruction of public profiles)."""
+"""Opcode -> cycles from the end of its stall count to the next issue of the warp. Where the parts of a warp have met again, it
+waits for 9.4, 8.7, 11.6 and 8.2 cycles of `branch_resolving` on average (V100, T4, A100, A40: samples by instruction of public
+profiles)."""
 
 _INTERVAL_PARTS = 4
 """Times of units are rounded to this part of a cycle."""
@@ -143,8 +148,9 @@ class _Emitter:
         if op in (*MEMORY_OPS, "smem") and one.guard and not counted.counts.get("thread_inst_executed_true"):
             op, family = self.table.operation("integer", self.available), "integer"  # off for all threads: it accesses nothing
         cost: dict[str, object] = {}
-        if one.control is not None and family != "branch":
-            cost["gap_cycles"] = max(1, one.control.stall) + _AFTER.get(one.base, 0)
+        if one.control is not None:
+            least = _TAKEN if one.base in _JUMPS and not one.guard else 1
+            cost["gap_cycles"] = max(least, one.control.stall) + _AFTER.get(one.base, 0)
         interval = self.table.interval(one)
         if interval is not None:
             cost["interval_cycles"] = interval

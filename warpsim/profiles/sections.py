@@ -57,7 +57,7 @@ def sections_of(
 
 
 def address_of(sections: Sequence[Section], pc: int) -> int:
-    """Returns the address of a program counter in the launch's code; outside of all functions its distance from the kernel's start."""
+    """Returns the address of a program counter in the launch's code; outside of all functions, its distance from the kernel."""
     for one in sections:
         if one.pc <= pc < one.pc + len(one.function.code):
             return one.address + pc - one.pc
