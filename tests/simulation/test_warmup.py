@@ -5,10 +5,11 @@ import pytest
 
 import warpsim as ws
 from warpsim.kernels import mix
-from warpsim.simulation.api import simulate_point
+from warpsim.reference.memory import mix as mix64
+from warpsim.simulation.api import settled, simulate_point
 from warpsim.simulation.pilot import LEAST_BATCH, MARGIN, batch_cycles, longest_warmup, pilot_batches, pilots
-from warpsim.simulation.point import make_point
-from warpsim.simulation.warmup import mser
+from warpsim.simulation.point import make_point, replicate_seed
+from warpsim.simulation.warmup import mser, window_offset
 
 SMALL = {"sms": 1, "cycles": 10_000}
 
@@ -44,6 +45,35 @@ def test_a_point_has_one_warmup_for_all_replicates_and_a_given_one_stays():
     assert all(np.array_equal(together[name][1], second[name][0], equal_nan=True) for name in together)
     given = ws.simulate("kepler", mix(alpha=8), warps=16, warmup=700, **SMALL)
     assert given.warmup_cycles.values.tolist() == [700]
+
+
+def test_windows_of_few_iterations_begin_at_random_times_of_an_iteration():
+    """Of 512 adds and a load, some 4900 cycles, a window of 10,000 holds two. Whoever runs the replicates, they begin alike."""
+    point = make_point("kepler", mix(alpha=512), warps=4, replicates=12, **SMALL)
+    known = settled(point)
+    assert known.spread == pytest.approx(512 * 9 + 301, rel=0.02)
+    together, apart = simulate_point(point), simulate_point(known.point, streams=known.streams, spread=known.spread)
+    begins = together["warmup_cycles"] - known.point.warmup
+    assert all(np.array_equal(together[name], apart[name], equal_nan=True) for name in together)
+    assert 0 <= begins.min() < known.spread / 3 and 2 / 3 * known.spread < begins.max() < known.spread
+    assert begins.tolist() == [window_offset(replicate_seed(known.streams, n), known.spread) for n in range(12)]
+    assert settled(make_point("kepler", mix(alpha=8), warps=16, **SMALL)).spread == 0
+    assert settled(make_point("kepler", mix(alpha=512), warps=4, warmup=700, **SMALL)).spread == 0
+
+
+def test_the_begin_of_a_window_has_its_own_stream():
+    """mix(mix(seed) - golden), of which the first number counts (docs/model.md, section 6)."""
+    seed, golden = 2016, 0x9E3779B97F4A7C15
+    state = mix64((mix64(seed) - golden) % 2**64)
+    assert window_offset(seed, 1000) == (mix64((state + golden) % 2**64) >> 11) * 1000 // 2**53
+    assert window_offset(seed, 0) == 0
+
+
+def test_the_reference_machine_begins_its_windows_alike():
+    point = {"warps": 2, "sms": 1, "cycles": 600, "replicates": 3, "memory": "fixed"}
+    compiled, reference = (ws.simulate("kepler", mix(alpha=64), engine=engine, **point) for engine in ("compiled", "reference"))
+    assert len(set(compiled.warmup_cycles.values)) == 3
+    assert compiled.drop_attrs().equals(reference.drop_attrs())
 
 
 def test_policies_share_their_random_numbers_whatever_their_warmups():

@@ -50,7 +50,8 @@ def _run(options: argparse.Namespace) -> int:
         return DONE
     print(f"{point.gpu.title}: {point.kernel.title or point.kernel.name}")
     print(f"{residency_text(point.launch)}, {point.scheduler}, memory {point.memory}")
-    warmup = int(arrays["warmup_cycles"][0])
+    first, last = (int(edge(arrays["warmup_cycles"])) for edge in (min, max))
+    warmup = str(first) if first == last else f"{first} to {last}"
     window = "to the end of the grid" if point.finite else f"{counted(point.cycles, 'cycle')} after {warmup}"
     print(f"{counted(point.sms or point.gpu.sms, 'SM')}, {window}, root seed {point.seed}")
     if point.replicates > 1:

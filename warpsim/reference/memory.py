@@ -52,6 +52,11 @@ class Stream:
         """Returns the stream of a scheduler; `number` is SM * schedulers + scheduler."""
         return cls(mix((seed - (number + 1) * GOLDEN) & MASK))
 
+    @classmethod
+    def of_window(cls, seed: int) -> Stream:
+        """Returns the stream from which the begin of the window of a replicate is drawn."""
+        return cls.of_echo(seed, -1)
+
     def draw(self) -> int:
         self.state = (self.state + GOLDEN) & MASK
         return mix(self.state)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,8 +118,9 @@ def simulate(
         if trace is not None:
             raise ValueError("trace: must be left out with engine = 'reference', which records none")
         streams = point.streams()
-        settled = point if point.warmup is not None else _with_warmup(point, _encode(_without_fetch(point)), streams)
-        arrays = _stacked([_run_reference(settled, replicate_seed(streams, n)) for n in range(point.replicates)])
+        known = Settled(point, streams) if point.warmup is not None else _settled(point, _encode(_without_fetch(point)), streams)
+        seeds = [replicate_seed(streams, n) for n in range(point.replicates)]
+        arrays = _stacked([_run_reference(known.replicate(seed), seed) for seed in seeds])
     elif trace is None:
         arrays = simulate_point(point, threads)
     else:
@@ -142,6 +143,7 @@ def simulate_point(
     *,
     streams: bytes | None = None,
     first: int = 0,
+    spread: int = 0,
     check: bool = False,
     pause: Pause | None = None,
 ) -> Arrays:
@@ -153,6 +155,7 @@ def simulate_point(
         streams: what the seeds are hashes of, together with the replicate's number; left out: the point's identity. Points
             with the same streams have common random numbers.
         first: number of the first replicate.
+        spread: cycles after a given warm-up within which the windows of replicates begin, as `settled` finds them.
         check: whether the engine verifies its own state; an AssertionError then says what is wrong.
         pause: called several times per second by each thread; an exception that it raises ends the simulation.
 
@@ -164,10 +167,12 @@ def simulate_point(
     """
     base = point.streams() if streams is None else streams
     unseeded = _encode(point)
-    point = _with_warmup(point, unseeded, base, pause)
+    known = Settled(point, base, spread) if point.warmup is not None else _settled(point, unseeded, base, pause)
 
     def one(replicate: int, pause: Pause | None) -> Arrays:
-        machine, state, _ = _run(point, unseeded, replicate_seed(base, replicate), check=check, pause=pause)
+        seed = replicate_seed(base, replicate)
+        point = known.replicate(seed)
+        machine, state, _ = _run(point, unseeded, seed, check=check, pause=pause)
         return _variables(point, machine, state)
 
     return _stacked(_each(range(first, first + point.replicates), one, threads, pause))
@@ -190,8 +195,29 @@ def compile_engine(points: Iterable[Point]) -> None:
             simulate_point(replace(point, kernel=as_kernel("add_chain"), launch=endless, **short))
 
 
-def settled(point: Point, streams: bytes | None = None, *, pause: Pause | None = None) -> tuple[Point, bytes]:
-    """Returns the point with its warm-up, derived by a pilot run if it is not given, and its streams, which do not change.
+class Settled(NamedTuple):
+    """A point with what does not change from replicate to replicate.
+
+    Attributes:
+        point: the point with its warm-up.
+        streams: what the seeds of its replicates are hashes of.
+        spread: cycles after the warm-up within which the windows of its replicates begin (docs/model.md, section 7).
+    """
+
+    point: Point
+    streams: bytes
+    spread: int = 0
+
+    def replicate(self, seed: int) -> Point:
+        """Returns the point as the replicate with a seed runs it: its warm-up ends when its window begins."""
+        from warpsim.simulation.warmup import window_offset
+
+        assert self.point.warmup is not None
+        return replace(self.point, warmup=self.point.warmup + window_offset(seed, self.spread)) if self.spread else self.point
+
+
+def settled(point: Point, streams: bytes | None = None, *, pause: Pause | None = None) -> Settled:
+    """Returns the point with its warm-up, derived by a pilot run if it is not given.
 
     Whoever calls `simulate_point` several times for one point calls this once.
 
@@ -199,7 +225,7 @@ def settled(point: Point, streams: bytes | None = None, *, pause: Pause | None =
         DeadlockError: warps wait at different barriers.
     """
     base = point.streams() if streams is None else streams
-    return (point if point.warmup is not None else _with_warmup(point, _encode(point), base, pause)), base
+    return Settled(point, base) if point.warmup is not None else _settled(point, _encode(point), base, pause)
 
 
 def simulate_replicate(point: Point, seed: int) -> Arrays:
@@ -228,7 +254,7 @@ def trace_point(point: Point, trace: Trace, threads: int = 1) -> tuple[Arrays, d
     if not isinstance(trace, Trace):
         raise TypeError(f"trace = {trace!r}: must be a Trace, or None")
     base, unseeded = point.streams(), _encode(point)
-    point = _with_warmup(point, unseeded, base)
+    known = Settled(point, base) if point.warmup is not None else _settled(point, unseeded, base)
     chip = unseeded.chip[0]
     size = RunSize(
         replicates=point.replicates, sms=int(chip.sms), schedulers=int(chip.schedulers), issue_width=int(chip.issue_width),
@@ -238,7 +264,9 @@ def trace_point(point: Point, trace: Trace, threads: int = 1) -> tuple[Arrays, d
     capacity = trace.capacity(size)
 
     def one(replicate: int, pause: Pause | None) -> tuple[Arrays, Recording]:
-        machine, state, bins = _run(point, unseeded, replicate_seed(base, replicate), capacity, pause=pause)
+        seed = replicate_seed(base, replicate)
+        point = known.replicate(seed)
+        machine, state, bins = _run(point, unseeded, seed, capacity, pause=pause)
         return _variables(point, machine, state), recording(machine, state, bins, trace)
 
     results = _each(range(point.replicates), one, threads)
@@ -279,16 +307,16 @@ def _stacked(results: Sequence[Arrays]) -> Arrays:
     return {name: np.stack([result[name] for result in results]) for name in results[0]}
 
 
-def _with_warmup(point: Point, unseeded: Machine, streams: bytes, pause: Pause | None = None) -> Point:
-    if point.warmup is not None:
-        return point
+def _settled(point: Point, unseeded: Machine, streams: bytes, pause: Pause | None = None) -> Settled:
+    """Derives the warm-up of a point by a pilot run."""
     from warpsim.simulation.encode import with_seed
     from warpsim.simulation.warmup import derived_warmup
 
     def machine_of(replicate: int) -> Machine:
         return with_seed(unseeded, replicate_seed(streams, replicate))
 
-    return replace(point, warmup=derived_warmup(point, machine_of, pause=pause))
+    warmup, spread = derived_warmup(point, machine_of, pause=pause)
+    return Settled(replace(point, warmup=warmup), streams, spread)
 
 
 def _run(

@@ -19,7 +19,7 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.costs import access_transactions
 from warpsim.kernels.program import Instruction, Kernel, Loop, walk
 from warpsim.kernels.statements import MEMORY_OPS, Statement
-from warpsim.simulation.pilot import longest_warmup
+from warpsim.simulation.pilot import longest_spread, longest_warmup
 
 if TYPE_CHECKING:
     from warpsim.simulation.point import Point
@@ -176,7 +176,8 @@ def _most_in_flight(point: Point, kind: str) -> int:
 
 def _end(point: Point) -> int:
     """Returns the cycle at which an endless run ends, at the latest."""
-    return (longest_warmup(point) if point.warmup is None else point.warmup) + point.cycles
+    before = longest_warmup(point) + longest_spread(point) if point.warmup is None else point.warmup
+    return before + point.cycles
 
 
 def _of_paths(kernel: Kernel, choose: Callable[[int, int], int]) -> Counter[str]:

@@ -45,6 +45,11 @@ def pilot_batches(point: Point) -> int:
     return min(max(_most_cycles(point) // batch_cycles(point), FEWEST_BATCHES), MOST_BATCHES)
 
 
+def longest_spread(point: Point) -> int:
+    """Returns the longest time within which the windows of a point's replicates begin, in cycles."""
+    return _most_cycles(point)
+
+
 def _most_cycles(point: Point) -> int:
     return min(PILOT_WINDOWS * point.cycles, MOST_CYCLES)
 

@@ -121,13 +121,16 @@ def _warps(tables: Sequence[NDArray[np.int64]], schedulers: int, block_warps: in
 
 
 def _over_time(bins: Sequence[Bins], trace: Trace, gpu: Gpu, sms: int, labels: dict[str, Any]) -> Arrays:
-    """Takes differences of the counters between bin edges; NaN after a replicate's end. All replicates use the widest bins."""
+    """Takes differences of the counters between bin edges; NaN after a replicate's end. All replicates use the widest bins.
+
+    Where their windows do not begin at the same time, the labels are the times of the first one.
+    """
     width, begin = max(one.width for one in bins), bins[0].edges[0]
     states = len(schema.STATES)
     spans, sums = [], []
     for one in bins:
         edges = np.array(one.edges)
-        kept = ((edges - begin) % width == 0) | (edges == edges[-1])
+        kept = ((edges - edges[0]) % width == 0) | (edges == edges[-1])
         totals = np.vstack([np.zeros(len(one.totals[0])), *one.totals])[kept]
         spans.append(np.diff(edges[kept])[:, None])
         sums.append(np.diff(totals, axis=0))

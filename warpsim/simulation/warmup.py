@@ -9,19 +9,23 @@ as warps that drift towards or away from each other, show in a state long before
 MSER weighs the bias against the chance of the pilot. The mean over replicates has less chance, so the warm-up is MARGIN times
 d: a transient that decays exponentially, and has come down to the pilot's noise after d batches, is then negligible.
 
-The warm-up is the same for all replicates of a point, however many run, and in whatever order.
+The warm-up is the same for all replicates of a point, however many run, and in whatever order. Only where the window holds few
+iterations does each replicate begin to count later by a random time of an iteration.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsim.kernels.iteration import iteration_instructions
+from warpsim.reference.memory import Stream
 from warpsim.results import schema
-from warpsim.simulation.pilot import MARGIN, PILOT, batch_cycles, pilot_batches, pilots
+from warpsim.simulation.pilot import MARGIN, PILOT, batch_cycles, longest_spread, pilot_batches, pilots
 from warpsim.simulation.run import Capacity, run_machine
 
 if TYPE_CHECKING:
@@ -43,8 +47,13 @@ def mser(batches: NDArray[np.float64]) -> int:
     return int(np.argmin([values.var() / len(values) for values in rest]))
 
 
-def derived_warmup(point: Point, machine_of: Callable[[int], Machine], *, pause: Callable[[], None] | None = None) -> int:
-    """Returns the warm-up of an endless run, in cycles: MARGIN times what MSER-5 leaves out, and one batch more.
+def derived_warmup(
+    point: Point, machine_of: Callable[[int], Machine], *, pause: Callable[[], None] | None = None
+) -> tuple[int, int]:
+    """Returns the warm-up of an endless run, and the time within which the windows of its replicates begin, in cycles.
+
+    The warm-up is MARGIN times what MSER-5 leaves out, and one batch more. The windows begin then, or, where they hold fewer than
+    `schema.FEW_ITERATIONS` iterations, within an iteration, which counts for at most the longest pilot.
 
     Args:
         point: the point.
@@ -64,4 +73,16 @@ def derived_warmup(point: Point, machine_of: Callable[[int], Machine], *, pause:
         counted += np.diff(totals, axis=0)[:, : counted.shape[1]]
     states, instructions = counted[:, :-1], counted[:, -1]
     frequent = states.sum(axis=0) > LEAST_SHARE * states.sum()
-    return (MARGIN * max(map(mser, [instructions, *states[:, frequent].T])) + 1) * batch
+    warmup = (MARGIN * max(map(mser, [instructions, *states[:, frequent].T])) + 1) * batch
+    return warmup, _spread(point, states[number // 2 :].sum(), instructions[number // 2 :].sum())
+
+
+def _spread(point: Point, warp_cycles: float, instructions: float) -> int:
+    """Returns within how many cycles windows begin, by warp-cycles and instructions of a settled run; 0: all at once."""
+    iteration = warp_cycles * iteration_instructions(point.kernel) / max(instructions, 1.0)
+    return int(min(iteration, longest_spread(point))) if point.cycles < schema.FEW_ITERATIONS * iteration else 0
+
+
+def window_offset(seed: int, spread: int) -> int:
+    """Returns by how many cycles the window of a replicate begins after the warm-up: 0 to `spread` - 1, 0 where that is 0."""
+    return math.floor(Stream.of_window(seed).uniform() * spread)

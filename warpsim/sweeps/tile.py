@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from warpsim.arguments import InvalidPoint
 from warpsim.results.schema import SWEEP_VARIABLES, VALID, result_ops
-from warpsim.simulation.api import settled, simulate_point
+from warpsim.simulation.api import Settled, settled, simulate_point
 from warpsim.simulation.point import Point
 from warpsim.store.extend import earlier_results
 from warpsim.store.lease import LeaseLostError
@@ -126,13 +126,13 @@ def replicate_runner(
 
     The warm-up is derived when the function is first called. `streams` is what the seeds are hashed from.
     """
-    known: list[tuple[Point, bytes]] = []
+    known: list[Settled] = []
 
     def run(first: int, number: int) -> Results:
         if not known:
             known.append(settled(point, streams, pause=pause))
-        with_warmup, base = known[0]
-        return simulate_point(replace(with_warmup, replicates=number), streams=base, first=first, pause=pause)
+        of, base, spread = known[0]
+        return simulate_point(replace(of, replicates=number), streams=base, first=first, spread=spread, pause=pause)
 
     return run
 
