@@ -15,6 +15,7 @@ from tests.support.strategies import (
     Case,
     cases,
     examples,
+    fetching,
     hinted,
     kernels,
     operand_reads,
@@ -134,6 +135,20 @@ class TestRandomCases:
     def test_hints(self, case: Case, data: st.DataObject) -> None:
         body = data.draw(hinted(case.kernel.body, every=data.draw(st.sampled_from([2, 4, 4]))))
         gpu = data.draw(operand_reads(case.gpu))
+        assert_same(replace(case, gpu=gpu, kernel=case.kernel.model_copy(update={"body": body})))
+
+    @examples(100)
+    @given(cases(), st.data())
+    def test_fetch(self, case: Case, data: st.DataObject) -> None:
+        assert_same(replace(case, gpu=data.draw(fetching(case.gpu))))
+
+    @examples(100)
+    @given(cases(memory="queue"), st.data())
+    def test_all_options_of_a_core(self, case: Case, data: st.DataObject) -> None:
+        """Fetch, hints, register ports and stores that hold their warps; shared units and their queues are among all chips."""
+        gpu = data.draw(operand_reads(data.draw(stores_among_loads(data.draw(fetching(case.gpu))))))
+        gpu = Gpu.model_validate({**gpu.to_dict(), "core": {**gpu.to_dict()["core"], "register_banks": 2}})
+        body = data.draw(hinted(case.kernel.body))
         assert_same(replace(case, gpu=gpu, kernel=case.kernel.model_copy(update={"body": body})))
 
 

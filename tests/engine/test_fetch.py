@@ -1,4 +1,4 @@
-"""Instruction fetch: the timelines of Huerta et al. 2025, Figure 4, and what follows from the rules of docs/model.md."""
+"""Instruction fetch, in both machines: the timelines of Huerta et al. 2025, Figure 4, and what follows from docs/model.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import warpsim as ws
-from tests.support.strategies import small_gpu
+from tests.engine.test_against_reference import assert_same
+from tests.support.strategies import Case, small_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Conditional, Cost, Instruction, Kernel, Loop
 from warpsim.reference import simulator
@@ -21,7 +22,9 @@ def run(*body: Any, warps: int = 4, fetch: dict[str, int] | None = None, policy:
     gpu = small_gpu(core={} if fetch is None else {"fetch": fetch})
     launch = Launch(blocks=1, block_warps=warps, resident_blocks=1)
     kernel = Kernel(name="directed", body=body)
-    return simulator.simulate(gpu, kernel, launch, scheduler=policy, memory="fixed", seed=1, cycles=None)
+    options = {"scheduler": policy, "memory": "fixed", "seed": 1, "cycles": None}
+    assert_same(Case(gpu, kernel, launch, options))
+    return simulator.simulate(gpu, kernel, launch, **options)
 
 
 def timeline(result: simulator.Result) -> list[tuple[int, int, int]]:
@@ -83,11 +86,41 @@ def test_a_taken_branch_jumps() -> None:
     assert result.instructions["branch"] == 2 and result.warp_cycles["no_instruction"] > 0
 
 
-def test_only_the_reference_machine_fetches() -> None:
+def test_a_line_on_its_way_is_not_replaced() -> None:
+    """Two warps in different lines, and a cache of one: each gets its line in turn, and neither waits for ever."""
+    sides = Conditional(then=[Instruction("alu")] * 6, orelse=[Instruction("alu")] * 6, warps=(0,))
+    result = run(sides, warps=2, fetch=FETCH | {"lines": 1, "line_instructions": 4, "miss_cycles": 9})
+    assert result.instructions["alu"] == 12 and result.end < 200
+
+
+@pytest.mark.parametrize("policy", ["gty", "lrr", "random", "two_level:2"])
+@pytest.mark.parametrize("width", [1, 2])
+def test_blocks_windows_and_ports(policy: str, width: int) -> None:
+    """Blocks that follow one another, jumps, pairs, units that refuse, and register ports, over many windows."""
+    fetch = {"lines": 3, "line_instructions": 4, "miss_cycles": 23, "prefetch_lines": 1}
+    core = {"fetch": fetch, "register_banks": 2}
+    gpu = small_gpu(sms=2, sm={"schedulers": 2}, issue={"width": width}, core=core, memory={"latency_cycles": 30})
+    add = Instruction("alu", dst="r1", src=("r1",), reads=("R2", "R4", "R6"))
+    some = Conditional(then=[add, Instruction("sfu", dst="r2")], orelse=[Instruction("load", dst="r2")], probability=0.5)
+    body = [Loop(body=[add, some, Instruction("load", dst="r3"), add], trips=(1, 4)), Instruction("store", src=("r3",)), add]
+    kernel = Kernel(name="directed", inputs=("r1", "r2", "r3"), body=body)
+    launch = Launch(blocks=11, block_warps=3, resident_blocks=2)
+    options = {"scheduler": policy, "memory": "queue", "seed": 3, "cycles": None}
+    assert assert_same(Case(gpu, kernel, launch, options))["warp_cycles"]["no_instruction"] > 100
+    endless = Kernel(name="directed", inputs=("r1", "r2", "r3"), body=[*body, Loop(body=[*body, add], trips=None)])
+    steady = {**options, "warmup": 70, "cycles": 400}
+    assert_same(Case(gpu, endless, Launch(block_warps=3, resident_blocks=2), steady))
+
+
+def test_the_api_simulates_fetch() -> None:
     gpu = small_gpu(core={"fetch": FETCH})
     kernel = Kernel(name="directed", body=program())
     launch = Launch(blocks=1, block_warps=1, resident_blocks=1)
-    with pytest.raises(ws.InvalidPoint, match=r"gpu.core.fetch: .* use engine = 'reference'"):
-        ws.simulate(gpu, kernel, launch=launch, memory="fixed")
-    result = ws.simulate(gpu, kernel, launch=launch, memory="fixed", engine="reference")
-    assert float(result.warp_cycles.sel(state="no_instruction")[0]) == 34
+    for engine in ("compiled", "reference"):
+        result = ws.simulate(gpu, kernel, launch=launch, memory="fixed", engine=engine)
+        assert float(result.warp_cycles.sel(state="no_instruction")[0]) == 34
+
+
+def test_errors() -> None:
+    with pytest.raises(ValueError, match=r"prefetch_lines = 32: must be below lines = 32"):
+        small_gpu(core={"fetch": FETCH | {"prefetch_lines": 32}})

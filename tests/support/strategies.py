@@ -257,6 +257,22 @@ def stores_among_loads(draw: st.DrawFn, gpu: Gpu) -> Gpu:
 
 
 @st.composite
+def fetching(draw: st.DrawFn, gpu: Gpu) -> Gpu:
+    """Generates chips that fetch instructions, with caches of few lines."""
+    lines = draw(st.sampled_from([1, 2, 3, 8]))
+    fetch = {
+        "buffer": draw(st.sampled_from([1, 2, 3, 3])),
+        "stages": draw(st.sampled_from([1, 2, 2, 5])),
+        "lines": lines,
+        "line_instructions": draw(st.sampled_from([1, 2, 4, 16])),
+        "miss_cycles": draw(st.sampled_from([1, 4, 16, 70])),
+        "prefetch_lines": min(lines - 1, draw(st.sampled_from([0, 0, 1, 5]))),
+        "prefetch_cycles": draw(st.sampled_from([1, 3])),
+    }
+    return Gpu.model_validate(_changed(gpu.to_dict(), {"core": {"fetch": fetch}}))
+
+
+@st.composite
 def operand_reads(draw: st.DrawFn, gpu: Gpu) -> Gpu:
     """Generates chips whose classes read their operands some cycles after the issue, for dependence counters."""
     cycles = st.sampled_from([1, 2, 5, 14])

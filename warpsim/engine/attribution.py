@@ -13,6 +13,7 @@ is counted up to the end of each window (`close_window`), for classes that can b
 import numpy as np
 
 from warpsim.engine.bits import NONE, ONE, at, below, bit, cause_of, end_of, first, reason_of, rest, size, wait_until
+from warpsim.engine.fetch import fetch_before, there_from
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import lanes_at_most, load, time_of
 from warpsim.engine.registers import open_wait
@@ -21,7 +22,7 @@ from warpsim.engine.state import LONGEST_WINDOW, MAX_WARPS, STATES, UNITS, Life,
 _RUNNING, _AT_BARRIER, _DRAINING = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
 _SELECTED, _NOT_SELECTED = int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
 _BARRIER, _LG_THROTTLE = int(WarpState.BARRIER), int(WarpState.LG_THROTTLE)
-_DISPATCH = int(WarpState.DISPATCH_STALL)
+_DISPATCH, _NO_INSTRUCTION = int(WarpState.DISPATCH_STALL), int(WarpState.NO_INSTRUCTION)
 
 
 # Events
@@ -58,13 +59,19 @@ def issues_plain(counted, warp, cycle):
 
 
 @inline
-def issues_after_refusals(machine, state, sm, s, warp, step, cycle):
-    """Of the cycles that a warp waited before it issues a step now, counts those in which its unit, or its ports, refused."""
+def issues_after_refusals(machine, state, sm, s, index, warp, step, cycle):
+    """Of the cycles that a warp waited before it issues a step now, counts those in which the step could not issue, and why."""
     op = machine.program[at(step)].op
     eligible = end_of(warp.wait)
     if state.scratch[0].some_held and eligible < cycle:
         cycles = held_cycles(state.scratch[0], s, max(eligible - sm.begin, 0), cycle - sm.begin)
         state.counts[at(s * len(machine.program) + step)].held += cycles
+    if machine.chip[0].buffer > 0:
+        there = min(there_from(state, index), cycle)
+        if max(eligible, sm.begin) < there:
+            cycles = free_cycles(state.scratch[0], s, max(eligible - sm.begin, 0), there - sm.begin)
+            state.counts[at(s * len(machine.program) + step)].unfetched += cycles
+            eligible = there
     if state.scratch[0].some_refused and machine.classes[at(op)].refusable and eligible < cycle:
         gates = gates_of(machine, np.int64(op))
         cycles = refused_cycles(state.scratch[0], s, gates, max(eligible - sm.begin, 0), cycle - sm.begin)
@@ -116,7 +123,7 @@ def refuses(state, sm, s, gate, begin, end):
 @inline
 def is_busy(machine, state, sm, s, begin, end):
     """Scheduler s cannot issue from `begin` on and before `end`."""
-    if len(machine.refusing) > 0:
+    if len(machine.refusing) > 0 or machine.chip[0].buffer > 0:
         mark_busy(state.scratch[0], s, begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
 
 
@@ -165,6 +172,15 @@ def held_cycles(scratch, s, begin, end):
 
 
 @apart
+def free_cycles(scratch, s, begin, end):
+    """Returns the number of cycles in begin..end-1 in which scheduler s could issue."""
+    cycles = 0
+    for word in range(begin >> 6, (end + 63) >> 6):
+        cycles += size(~scratch.busy[at(s), at(word)] & _cycles_of_word(word, begin, end))
+    return cycles
+
+
+@apart
 def mark_busy(scratch, s, begin, end):
     """Enters cycles in which a scheduler is busy."""
     for word in range(begin >> 6, (end + 63) >> 6):
@@ -209,9 +225,11 @@ def open_window(state):
 def close_window(machine, state, sm, end):
     """Counts what eligible warps have waited for units that refuse, up to the end of a window, exclusive."""
     chip = machine.chip[0]
-    if not state.scratch[0].some_refused and not state.scratch[0].some_held:
+    if not state.scratch[0].some_refused and not state.scratch[0].some_held and chip.buffer == 0:
         return
     for s in range(chip.schedulers):
+        if chip.buffer > 0:
+            fetch_before(machine, state, sm, s, end)
         scheduler = state.schedulers[at(sm.index * chip.schedulers + s)]
         lanes = lanes_at_most(load(scheduler.wakes), time_of(sm, max(end, scheduler.next_issue)))
         while lanes != NONE:
@@ -226,7 +244,7 @@ def close_window(machine, state, sm, end):
 def count_eligible(machine, state, sm, slot, warp, now):
     """Counts what an eligible warp has waited up to `now`, exclusive; it is counted from there on."""
     s, step = machine.chip[0].scheduler_of[at(slot)], np.int64(warp.step)
-    issues_after_refusals(machine, state, sm, s, warp, step, now)
+    issues_after_refusals(machine, state, sm, s, sm.index * MAX_WARPS + slot, warp, step, now)
     state.counts[at(s * len(machine.program) + step)].waited += now - end_of(warp.wait)
     warp.wait = wait_until(now, cause_of(warp.wait), reason_of(warp.wait))
 
@@ -291,8 +309,9 @@ def total(machine, state, states):
         issued += counted.issued
         asked += counted.issued * machine.details[at(place % steps)].asked_bytes
         states[at(_SELECTED)] += counted.issued - counted.seconds
-        states[at(_NOT_SELECTED)] += counted.waited - counted.throttled - counted.held
+        states[at(_NOT_SELECTED)] += counted.waited - counted.throttled - counted.held - counted.unfetched
         states[at(_DISPATCH)] += counted.held
+        states[at(_NO_INSTRUCTION)] += counted.unfetched
         states[at(machine.classes[at(ins.op)].throttle)] += counted.throttled
         if ins.delay > 0:
             states[at(ins.reason)] += (counted.issued - counted.seconds) * (ins.delay - 1)
@@ -315,11 +334,13 @@ def line_accounts(machine, state):
     """Returns the warp-cycles by scheduler, step and WarpState; int64[schedulers, steps, states]."""
     steps, program = len(machine.program), machine.program
     accounts = state.stalls.reshape(-1, steps, STATES).copy()
-    waited, throttled, held = (state.counts[name].reshape(-1, steps) for name in ("waited", "throttled", "held"))
+    names = ("waited", "throttled", "held", "unfetched")
+    waited, throttled, held, unfetched = (state.counts[name].reshape(-1, steps) for name in names)
     issued, each = selected(machine, state), np.arange(steps)
     accounts[:, :, _SELECTED] += issued
-    accounts[:, :, _NOT_SELECTED] += waited - throttled - held
+    accounts[:, :, _NOT_SELECTED] += waited - throttled - held - unfetched
     accounts[:, :, _DISPATCH] += held
+    accounts[:, :, _NO_INSTRUCTION] += unfetched
     accounts[:, each, machine.classes.throttle[program.op]] += throttled
     known = np.flatnonzero(program.delay)
     known_waits = (issued * (program.delay - 1))[:, known]
@@ -331,12 +352,13 @@ def caused_accounts(machine, state):
     """Returns the warp-cycles by the step that caused them and by WarpState; int64[steps, states]."""
     steps, program = len(machine.program), machine.program
     accounts = state.caused.reshape(steps, STATES).copy()
-    names = ("waited", "throttled", "held")
-    waited, throttled, held = (state.counts[name].reshape(-1, steps).sum(axis=0) for name in names)
+    names = ("waited", "throttled", "held", "unfetched")
+    waited, throttled, held, unfetched = (state.counts[name].reshape(-1, steps).sum(axis=0) for name in names)
     issued, each = selected(machine, state).sum(axis=0), np.arange(steps)
     accounts[:, _SELECTED] += issued
-    accounts[:, _NOT_SELECTED] += waited - throttled - held
+    accounts[:, _NOT_SELECTED] += waited - throttled - held - unfetched
     accounts[:, _DISPATCH] += held
+    accounts[:, _NO_INSTRUCTION] += unfetched
     accounts[each, machine.classes.throttle[program.op]] += throttled
     known = np.flatnonzero(program.delay)
     accounts[known, program.reason[known]] += (issued * (program.delay - 1))[known]

@@ -5,6 +5,7 @@ import numpy as np
 from warpsim.engine.attribution import count_barrier, waits
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest, wait_until
 from warpsim.engine.control import entry_of, next_instruction
+from warpsim.engine.fetch import begin_fetch
 from warpsim.engine.hints import forget_counted
 from warpsim.engine.jit import inline
 from warpsim.engine.rng import stream_of
@@ -120,6 +121,8 @@ def start_block(machine, state, sm, seat, seat_number):
             warp.step = step
             warp.wait = wait_until(now + warp_in_block * chip.warp_launch, step, _WAIT)
         step = np.int64(warp.step)
+        if chip.buffer > 0:
+            begin_fetch(machine, state, sm, slot, step)
         waits(machine, state, chip.scheduler_of[at(slot)], step, now - 1, warp.wait)
         scheduler = state.schedulers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
         lane = at(chip.lane_of[at(slot)])

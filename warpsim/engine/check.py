@@ -176,7 +176,7 @@ def _verify_calendar(state: State) -> None:
 def _verify_counts(machine: Machine, state: State) -> None:
     """No counter is negative, and parts do not exceed the whole."""
     counts = state.counts
-    for part, whole in (("seconds", "issued"), ("throttled", "waited"), ("held", "waited")):
+    for part, whole in (("seconds", "issued"), ("throttled", "waited"), ("held", "waited"), ("unfetched", "waited")):
         _require((counts[part] >= 0).all() and (counts[part] <= counts[whole]).all(), f"{part} exceed {whole}")
 
 

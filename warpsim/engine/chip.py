@@ -126,6 +126,7 @@ def begin_counting(machine, state, now):
     tally.occupancy[:] = 0
     for counted in state.counts:
         counted.issued, counted.seconds, counted.waited, counted.throttled, counted.held = 0, 0, 0, 0, 0
+        counted.unfetched = 0
     state.stalls[:] = 0
     state.caused[:] = 0
     for sm in state.sms:

@@ -10,6 +10,7 @@ from warpsim.engine.bits import at, bit, end_of, known_wait_from, wait_until
 from warpsim.engine.blocks import arrive, exit_warp
 from warpsim.engine.control import falls_through, next_instruction
 from warpsim.engine.exchange import access
+from warpsim.engine.fetch import take_instruction, there_from
 from warpsim.engine.hints import count_step
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import load, not_before, replaced, store, time_of
@@ -61,6 +62,8 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
             index, index * machine.chip[0].registers, step, cycle, queued, ready,
         )  # fmt: skip
     warp.step = next_instruction(machine, state, index, following)
+    if machine.chip[0].buffer > 0:
+        take_instruction(machine, state, sm, s, slot, step, np.int64(warp.step))
     return gap
 
 
@@ -71,6 +74,8 @@ def may_pair(machine, state, sm, slot, warp, first, cycle):
     if not machine.program[at(first)].may_pair or (kind == _LOAD and machine.program[at(step)].kind == _LOAD):
         return False
     index = sm.index * MAX_WARPS + slot
+    if machine.chip[0].buffer > 0 and there_from(state, index) > cycle:
+        return False
     if end_of(wait_of(machine, state, index, step, wait_until(cycle, first, _WAIT))) > cycle:
         return False
     limited = machine.chip[0].loads_per_warp > 0 and machine.program[at(step)].kind == _LOAD

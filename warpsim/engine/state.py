@@ -147,6 +147,15 @@ CHIP = np.dtype(
         ("tick", "i8"),  # ticks per cycle, such that every interval is a whole number of them
         ("policy", "i8"),  # Policy
         ("group", "i8"),  # warps of a fetch group of the policy `two_level`, a power of 2 up to MAX_WARPS
+        # Fetch
+        ("buffer", "i8"),  # instructions that the buffer of a warp holds; 0: every instruction is there in time
+        ("stages", "i8"),  # cycles from the fetch of an instruction until it can issue
+        ("lines", "i8"),  # of the L0 instruction cache of a scheduler
+        ("line_instructions", "i8"),
+        ("miss", "i8"),  # cycles from the request of a line until it is there
+        ("prefetch_lines", "i8"),  # lines requested with it
+        ("prefetch_cycles", "i8"),  # between two of them
+        ("program_end", "i8"),  # the address after the program
         # Blocks
         ("block_launch", "i8"),  # cycles from the retirement of a block to the start of the next one
         ("warp_launch", "i8"),  # cycles by which the warps of a block can issue one after another
@@ -274,6 +283,15 @@ COUNTED = np.dtype(  # what a dependence counter of a warp counts, in order of i
         ("length", "i8"),
         ("until", "i8", MOST_COUNTED + 1),  # as a wait: when it is done, or UNKNOWN + when it is served; its step; 1: a read
         ("issued", "i8", MOST_COUNTED + 1),  # cycle of its issue
+    ]
+)
+
+FETCHER = np.dtype(  # of a scheduler
+    [
+        ("next", "i8"),  # the first cycle whose fetch has not been made
+        ("last", "i8"),  # slot of the warp that it issued last; negative: it has left, or there is none
+        ("held", "i8"),  # lines in L0, or on their way
+        ("uses", "i8"),  # fetches and requests so far, by which the lines are ordered
     ]
 )
 
@@ -433,6 +451,7 @@ COUNT = np.dtype(
         ("waited", "i8"),  # warp-cycles from eligible to issue, or to now
         ("throttled", "i8"),  # of these, those in which the unit refused
         ("held", "i8"),  # of these, those in which the register ports held the scheduler
+        ("unfetched", "i8"),  # of these, those in which the instruction had not been fetched, though the scheduler could issue
     ]
 )
 
@@ -518,6 +537,7 @@ class Machine(NamedTuple):
     refusing: Array  # int64[n]: the classes that are refusable
     reads: Array  # int32[S or 0, OPERAND_SLOTS]: 2 * (machine register + 1), and 1 more if it is to be reused; 0: none
     hints: Records  # HINT[S or 0]
+    addresses: Array  # int32[S, or 0 without fetch]: of a step that issues
     quantiles: Array  # float64[R, BINS + 1], cycles
     loads: Array  # float64[R], bytes per cycle at which the rows were measured
     entries: Array  # int32[n]: the step at which a launched warp starts, by launch number modulo n
@@ -536,6 +556,9 @@ class State(NamedTuple):
     registers: Array  # int64[W * registers]: when a register can be read, and the step that wrote it, in one word
     writers: Array  # int64[W * registers, or 0 without hints]: the cycle in which the step issued that wrote a register last
     counted: Records  # COUNTED[W * COUNTERS, or 0]: by warp slot and counter
+    fetchers: Records  # FETCHER[M * K, or 0]
+    lines: Array  # int64[M * K, lines of the program, 2]: when a line is in L0, and its last use; the use 0: it is not
+    buffers: Array  # int64[W or 0, 3 + buffer]: next address to fetch, oldest entry, entries, when each can issue
     loops: Array  # int64[W, loops]: trips left; negative: endless
     returns: Array  # int64[W, loads_per_warp]: cycles at which the warp's latest loads return, or UNKNOWN + when they are served
     latest: Array  # int64[W]: of the warp's accesses that waited for stage 2, when the last one is served, and its step
@@ -599,6 +622,9 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         seats=records(sms * int(chip.seats), SEAT),
         warps=records(warps, WARP),
         registers=np.zeros(warps * int(chip.registers), np.int64),
+        fetchers=records(sms * schedulers * (chip.buffer > 0), FETCHER),
+        lines=np.zeros((sms * schedulers * (chip.buffer > 0), lines_of(chip), 2), np.int64),
+        buffers=np.zeros((warps * (chip.buffer > 0), 3 + int(chip.buffer)), np.int64),
         writers=np.zeros(warps * int(chip.registers) * (len(machine.hints) > 0), np.int64),
         counted=records(warps * COUNTERS * (len(machine.hints) > 0), COUNTED),
         loops=np.zeros((warps, max(1, machine.loops)), np.int64),
@@ -635,6 +661,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         changes=np.empty((changes, 3), np.int64),
     )
     state.clock[0].next_arrival, state.clock[0].next_echo = FOREVER, FOREVER
+    state.fetchers["last"] = NOBODY
     state.clock[0].pool_room = pool_room(machine)
     seats, records_of_sms, of_schedulers = np.asarray(state.seats), np.asarray(state.sms), np.asarray(state.schedulers)
     records_of_sms["index"] = np.arange(sms)
@@ -651,6 +678,11 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     else:
         of_schedulers["ages"] = of_schedulers["ranks"] = np.arange(lanes)
     return state
+
+
+def lines_of(chip: Any) -> int:
+    """Returns how many lines of instructions can be requested: those of the program and those behind it."""
+    return int(-(-chip.program_end // max(chip.line_instructions, 1)) + chip.prefetch_lines)
 
 
 def _starts_of_deal(chip: Any, blocks: int) -> tuple[Array, float]:

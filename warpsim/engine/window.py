@@ -18,6 +18,7 @@ from warpsim.engine.attribution import (
 )
 from warpsim.engine.bits import NONE, at, below, bit, first, rest
 from warpsim.engine.blocks import count_population, start_blocks, vacate_drained
+from warpsim.engine.fetch import awaits_instruction
 from warpsim.engine.issue import complete, execute, may_pair
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
@@ -71,7 +72,8 @@ def run_alone(machine, state, sm, begin, end):
     count_population(state, sm, end)
     close_window(machine, state, sm, end)
     move_on(machine, state, sm, end)
-    sm.next_event = next_event(machine, state, sm) if chip.banks == 0 else end  # cycles in which ports hold are counted by window
+    by_window = chip.banks > 0 or chip.buffer > 0  # waits for ports, and for fetch, are counted by window
+    sm.next_event = end if by_window else next_event(machine, state, sm)
     return runs
 
 
@@ -102,6 +104,10 @@ def take_turns(machine, state, sm, until, end):
             active = rest(active)
             scheduler = scheduler_of(machine, state, sm, s)
             key = run_ahead(machine, state, sm, scheduler, s, no_more, may_run)
+            if chip.buffer > 0 and key < no_more:
+                if awaits_instruction(machine, state, sm, s, scheduler, begin + (key >> RANK_BITS), end):
+                    active |= bit(s)
+                    continue
             if key >= no_more:
                 resting |= bit(s)
                 turns = replaced(turns, s, np.int64(NEVER))
@@ -148,7 +154,7 @@ def take_turns(machine, state, sm, until, end):
                 issues_second(machine, state, sm, s, first_warp + slot, step, cycle, min(scheduler.busy, ins.busy))
             else:
                 issues(machine, state, sm, s, first_warp + slot, warp, step, cycle)
-                issues_after_refusals(machine, state, sm, s, warp, step, cycle)
+                issues_after_refusals(machine, state, sm, s, first_warp + slot, warp, step, cycle)
             gap, busy = execute(machine, state, sm, s, slot, warp, step, cycle), ins.busy
             if not pair and may_pair(machine, state, sm, slot, warp, step, cycle):
                 scheduler.gap, scheduler.busy, scheduler.first = gap, busy, step

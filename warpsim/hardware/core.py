@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from pydantic import model_validator
+
 from warpsim import units
 from warpsim.hardware.fields import Between, Count, Cycles, StrictModel
 
 
 class Fetch(StrictModel):
-    """Instruction fetch of a scheduler (docs/model.md, section 3). Only the reference machine simulates it.
+    """Instruction fetch of a scheduler (docs/model.md, section 3).
 
     Attributes:
         buffer: instructions that the buffer of a warp holds.
@@ -28,6 +30,12 @@ class Fetch(StrictModel):
     miss_cycles: Count
     prefetch_lines: Cycles = 0
     prefetch_cycles: Count = 1
+
+    @model_validator(mode="after")
+    def _lines_agree(self) -> Fetch:
+        if self.prefetch_lines >= self.lines:
+            raise ValueError(f"prefetch_lines = {self.prefetch_lines}: must be below lines = {self.lines}")
+        return self
 
 
 class Core(StrictModel):

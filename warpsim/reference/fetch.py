@@ -41,8 +41,13 @@ class FrontEnd:
                 self.request(line, t)
 
     def request(self, line: int, t: int) -> None:
-        """Requests a line and those behind it, and drops the lines that were used longest ago."""
+        """Requests a line and those behind it, as far as there is room: that of the lines that were used longest ago."""
         for ahead in range(self.facts.prefetch_lines + 1):
-            self.lines.setdefault(line + ahead, t + self.facts.miss_cycles + ahead * self.facts.prefetch_cycles)
-        while len(self.lines) > self.facts.lines:
-            self.lines.pop(next(iter(self.lines)))
+            if line + ahead in self.lines:
+                continue
+            if len(self.lines) == self.facts.lines:
+                there = [other for other, since in self.lines.items() if since <= t]
+                if not there:
+                    return
+                del self.lines[there[0]]
+            self.lines[line + ahead] = t + self.facts.miss_cycles + ahead * self.facts.prefetch_cycles

@@ -244,11 +244,10 @@ class Machine:
             )
             for i in range(size)
         ]
-        if self.kernel.entries:
-            for warp in seat.block:
-                warp.buffer.address = self.addresses[warp.next.place]
         if draws_phase:
             self.spread(seat.block, self.phases)
+        for warp in seat.block:
+            warp.buffer.address = self.addresses[warp.next.place]
         self.launched += [(sm, warp) for warp in seat.block]
 
     def spread(self, block: list[Warp], phases: Iteration) -> None:

@@ -78,11 +78,6 @@ def encode(
         InvalidPoint: the chip lacks an operation class or a cache latency that the kernel needs.
         ValueError: the program or the chip exceeds a limit of the engine on steps, units or ticks.
     """
-    if gpu.core.fetch is not None:
-        raise InvalidPoint(
-            f"gpu.core.fetch: must be left out on {gpu.name}, since the compiled engine does not simulate it; "
-            "or use engine = 'reference'"
-        )
     program = flatten(kernel)
     if len(program.steps) > MOST_STEPS:
         raise ValueError(f"kernel {kernel.name}: {len(program.steps)} lines: must be at most {MOST_STEPS}")
@@ -125,6 +120,7 @@ def encode(
         refusing=np.zeros(0, np.int64),
         reads=reads,
         hints=_encode_hints(program, gpu),
+        addresses=_encode_addresses(program, gpu, records["chip"]),
         quantiles=quantiles,
         loads=loads,
         entries=np.array([program.entries[entry] for entry in kernel.entry_of_warp or (0,)], np.int32),
@@ -250,6 +246,20 @@ def _encode_reads(program: FlatProgram, gpu: Gpu) -> np.ndarray:
     banks = np.where(reads > 0, (reads // 2 - 1) % gpu.core.register_banks, np.arange(-OPERAND_SLOTS, 0))
     twice = (np.diff(np.sort(banks, axis=1), axis=1) == 0).any()
     return reads if twice or (gpu.issue.width > 1 and reads.any()) else reads[:0]
+
+
+def _encode_addresses(program: FlatProgram, gpu: Gpu, chip: Array) -> Array:
+    """Returns the address of each step that issues, and fills in the fields of CHIP about fetch; none without fetch."""
+    fetch, issues = gpu.core.fetch, np.array([step.instruction is not None for step in program.steps])
+    if fetch is None:
+        return np.zeros(0, np.int32)
+    record = chip[0]
+    record["buffer"], record["stages"], record["lines"] = fetch.buffer, fetch.stages, fetch.lines
+    record["line_instructions"], record["miss"] = fetch.line_instructions, fetch.miss_cycles
+    record["prefetch_lines"], record["prefetch_cycles"] = fetch.prefetch_lines, fetch.prefetch_cycles
+    record["program_end"] = np.count_nonzero(issues)
+    addresses: Array = (np.cumsum(issues) - issues).astype(np.int32)
+    return addresses
 
 
 def _encode_hints(program: FlatProgram, gpu: Gpu) -> Records:

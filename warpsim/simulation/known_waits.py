@@ -150,7 +150,7 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     ordered = (kind == Kind.BARRIER) | (kind == Kind.EXIT) | (instructions & (classes["shared"][op] > 0))
     program["ordered"] = ordered
     plain = (kind == Kind.COMPUTE) & (delay > 0) & ~ordered & (refusable[op] == 0)
-    plain &= chip["banks"] == 0
+    plain &= (chip["banks"] == 0) & (chip["buffer"] == 0)
     if len(machine.hints):
         plain &= ~_counted(machine.hints)
     chip["interval"] = program["busy"][plain].min() if plain.any() else 1

@@ -1,0 +1,173 @@
+"""Instruction fetch: buffers of warps, and the L0 cache of each scheduler. docs/model.md, section 3.
+
+A scheduler fetches one instruction at the end of each cycle. That depends on what it has issued before, and on nothing of the
+other schedulers; so its fetches follow when it wants to issue again.
+"""
+
+import numpy as np
+
+from warpsim.engine.bits import NONE, at, bit, first, rest
+from warpsim.engine.jit import apart, inline
+from warpsim.engine.lanes import lanes_at_most, load, time_of
+from warpsim.engine.state import FOREVER, MAX_WARPS, Life, Policy
+
+_RUNNING, _AT_BARRIER = int(Life.RUNNING), int(Life.AT_BARRIER)
+_RANDOM = int(Policy.RANDOM)
+_ADDRESS, _OLDEST, _ENTRIES, _FIRST = 0, 1, 2, 3  # columns of `State.buffers`
+_SINCE, _USE = 0, 1  # of `State.lines`
+_NOBODY = -1
+
+
+@inline
+def begin_fetch(machine, state, sm, slot, step):
+    """A warp starts at a step, with an empty buffer."""
+    chip, buffer = machine.chip[0], state.buffers[at(sm.index * MAX_WARPS + slot)]
+    buffer[at(_ADDRESS)], buffer[at(_OLDEST)], buffer[at(_ENTRIES)] = machine.addresses[at(step)], 0, 0
+    fetcher = state.fetchers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
+    if fetcher.last == slot:
+        fetcher.last = _NOBODY
+
+
+@inline
+def there_from(state, index):
+    """Returns the cycle from which the next instruction of a warp can issue; FOREVER: it has not been fetched."""
+    buffer = state.buffers[at(index)]
+    return buffer[at(_FIRST + buffer[at(_OLDEST)])] if buffer[at(_ENTRIES)] > 0 else np.int64(FOREVER)
+
+
+@inline
+def take_instruction(machine, state, sm, s, slot, step, following):
+    """A warp has issued a step, and another one follows, perhaps by a jump, which empties its buffer."""
+    buffer, address = state.buffers[at(sm.index * MAX_WARPS + slot)], machine.addresses[at(following)]
+    buffer[at(_OLDEST)] = (buffer[at(_OLDEST)] + 1) % machine.chip[0].buffer
+    buffer[at(_ENTRIES)] -= 1
+    if address != machine.addresses[at(step)] + 1:
+        buffer[at(_ADDRESS)], buffer[at(_ENTRIES)] = address, 0
+    state.fetchers[at(sm.index * machine.chip[0].schedulers + s)].last = slot
+
+
+@inline
+def awaits_instruction(machine, state, sm, s, scheduler, cycle, end):
+    """Returns whether the pick of scheduler s has not been fetched at a cycle. The pick waits then until it may be."""
+    chip = machine.chip[0]
+    fetch_before(machine, state, sm, s, cycle)
+    lanes = bit(scheduler.lane)
+    if chip.policy == _RANDOM:
+        lanes = lanes_at_most(load(scheduler.wakes), time_of(sm, cycle))
+    awaits = False
+    while lanes != NONE:
+        lane = first(lanes)
+        lanes = rest(lanes)
+        there = there_from(state, sm.index * MAX_WARPS + lane * chip.schedulers + s)
+        if there > cycle:
+            there = cycle + chip.stages if there == FOREVER else there
+            scheduler.wakes[at(lane)] = time_of(sm, min(there, end))
+            awaits = True
+    return awaits
+
+
+@inline
+def fetch_before(machine, state, sm, s, cycle):
+    """Has scheduler s fetch at the ends of all cycles before a cycle for which it has not done so."""
+    number = sm.index * machine.chip[0].schedulers + s
+    if state.fetchers[at(number)].next < cycle:
+        fetch_all(machine.chip[0], state.warps, state.seats, state.buffers, state.fetchers, state.lines, sm.index, s, cycle)
+
+
+@apart
+def fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle):
+    """Makes the fetches of scheduler s of an SM before a cycle. The arguments are those of the machine and of the state."""
+    number = sm * chip.schedulers + s
+    fetcher = fetchers[at(number)]
+    hungry = NONE
+    for lane in range((chip.seats * chip.block_warps - s + chip.schedulers - 1) // chip.schedulers):
+        slot = np.int64(lane * chip.schedulers + s)
+        if is_hungry(chip, warps[at(sm * MAX_WARPS + slot)], buffers, sm * MAX_WARPS + slot):
+            hungry |= bit(lane)
+    while fetcher.next < cycle and hungry != NONE:
+        now, asked, wakes, fetched = fetcher.next, hungry, np.int64(cycle), False
+        lane = fetcher.last // chip.schedulers
+        if fetcher.last < 0 or (hungry & bit(lane)) == NONE:
+            lane = youngest(chip, seats, sm, s, asked)
+        while not fetched:
+            asked &= ~bit(lane)
+            index = sm * MAX_WARPS + lane * chip.schedulers + s
+            since = np.int64(warps[at(index)].start)
+            if since <= now:
+                since = line_of(chip, fetcher, lines, number, buffers[at(index), at(_ADDRESS)] // chip.line_instructions, now)
+                if since <= now:
+                    fetch(chip, buffers, index, now)
+                    fetched = True
+                    if not is_hungry(chip, warps[at(index)], buffers, index):
+                        hungry &= ~bit(lane)
+            wakes = min(wakes, since)
+            if asked == NONE:
+                break
+            lane = youngest(chip, seats, sm, s, asked)
+        fetcher.next = now + 1 if fetched else wakes
+    fetcher.next = max(fetcher.next, cycle)
+
+
+@apart
+def is_hungry(chip, warp, buffers, index):
+    """Returns whether a warp has, or will have, room for another instruction."""
+    if warp.life != _RUNNING and warp.life != _AT_BARRIER:
+        return False
+    return buffers[at(index), at(_ENTRIES)] < chip.buffer and buffers[at(index), at(_ADDRESS)] < chip.program_end
+
+
+@apart
+def youngest(chip, seats, sm, s, lanes):
+    """Returns the lane of the warp that was launched last, of a set of lanes that is not empty."""
+    latest, chosen = np.int64(_NOBODY), np.int64(0)
+    while lanes != NONE:
+        slot = first(lanes) * chip.schedulers + s
+        launched = seats[at(sm * chip.seats + slot // chip.block_warps)].block * chip.block_warps + slot % chip.block_warps
+        if launched > latest:
+            latest, chosen = launched, first(lanes)
+        lanes = rest(lanes)
+    return chosen
+
+
+@apart
+def fetch(chip, buffers, index, now):
+    """Fetches an instruction for a warp at the end of a cycle."""
+    buffer = buffers[at(index)]
+    buffer[at(_FIRST + (buffer[at(_OLDEST)] + buffer[at(_ENTRIES)]) % chip.buffer)] = now + chip.stages
+    buffer[at(_ENTRIES)] += 1
+    buffer[at(_ADDRESS)] += 1
+
+
+@apart
+def line_of(chip, fetcher, lines, number, line, now):
+    """Returns the cycle from which a line is in L0; requests it if it is not on its way. If it is there, it is used."""
+    if lines[at(number), at(line), at(_USE)] > 0:
+        since = lines[at(number), at(line), at(_SINCE)]
+        if since <= now:
+            fetcher.uses += 1
+            lines[at(number), at(line), at(_USE)] = fetcher.uses
+        return since
+    for ahead in range(chip.prefetch_lines + 1):
+        if lines[at(number), at(line + ahead), at(_USE)] > 0:
+            continue
+        if fetcher.held == chip.lines and not replace_line(fetcher, lines, number, now):
+            return now + 1 if ahead == 0 else now + chip.miss
+        fetcher.uses += 1
+        fetcher.held += 1
+        lines[at(number), at(line + ahead), at(_USE)] = fetcher.uses
+        lines[at(number), at(line + ahead), at(_SINCE)] = now + chip.miss + ahead * chip.prefetch_cycles
+    return now + chip.miss
+
+
+@apart
+def replace_line(fetcher, lines, number, now):
+    """Drops the line that was used longest ago, of those that are in L0. False: all are on their way."""
+    chosen, oldest = np.int64(_NOBODY), np.int64(FOREVER)
+    for line in range(lines.shape[1]):
+        use = lines[at(number), at(line), at(_USE)]
+        if 0 < use < oldest and lines[at(number), at(line), at(_SINCE)] <= now:
+            chosen, oldest = np.int64(line), use
+    if chosen >= 0:
+        lines[at(number), at(chosen), at(_USE)] = 0
+        fetcher.held -= 1
+    return chosen >= 0
