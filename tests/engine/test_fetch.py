@@ -13,12 +13,13 @@ from tests.support.strategies import Case, small_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Conditional, Cost, Instruction, Kernel, Loop
 from warpsim.reference import simulator
+from warpsim.reference.result import Result
 
 FETCH = {"lines": 32, "line_instructions": 16, "miss_cycles": 16}
 """The figure shows that a line has 16 instructions, and that one is there within 16 cycles."""
 
 
-def run(*body: Any, warps: int = 4, fetch: dict[str, int] | None = None, policy: str = "gty") -> simulator.Result:
+def run(*body: Any, warps: int = 4, fetch: dict[str, int] | None = None, policy: str = "gty") -> Result:
     gpu = small_gpu(core={} if fetch is None else {"fetch": fetch})
     launch = Launch(blocks=1, block_warps=warps, resident_blocks=1)
     kernel = Kernel(name="directed", body=body)
@@ -27,7 +28,7 @@ def run(*body: Any, warps: int = 4, fetch: dict[str, int] | None = None, policy:
     return simulator.simulate(gpu, kernel, launch, **options)
 
 
-def timeline(result: simulator.Result) -> list[tuple[int, int, int]]:
+def timeline(result: Result) -> list[tuple[int, int, int]]:
     """Returns (warp, begin, end) of runs of issues without a bubble, from the first issue on."""
     first = result.issues[0][0]
     issues = [(t - first, slot) for t, _, slot, _ in result.issues]

@@ -19,7 +19,8 @@ from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop
 from warpsim.kernels.access import transactions
-from warpsim.reference.simulator import SLOTS, STATES, Result, simulate
+from warpsim.reference.result import SLOTS, STATES, Result
+from warpsim.reference.simulator import simulate
 from warpsim.results import schema
 from warpsim.simulation.policies import POLICIES
 

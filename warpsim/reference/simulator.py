@@ -6,43 +6,20 @@ every cycle, and a warp executes its kernel in the nested form. Numbers in paren
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from dataclasses import dataclass, field
 
-from warpsim.arguments import DeadlockError
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
 from warpsim.kernels.costs import Costs, costs_on
-from warpsim.kernels.iteration import Iteration, iteration
+from warpsim.kernels.iteration import iteration
 from warpsim.kernels.statements import MEMORY_OPS, Instruction, walk
+from warpsim.reference.blocks import Blocks, number_of_blocks
 from warpsim.reference.fetch import addresses
 from warpsim.reference.memory import Flight, Memory
-from warpsim.reference.sm import Launcher, Scheduler, Seat, Sm, Unit
+from warpsim.reference.result import Result
+from warpsim.reference.sm import Scheduler, Sm, Unit
 from warpsim.reference.warp import GAP, Read, Step, Warp, Write
-
-# Copies of the names in `results.schema`, on which the reference machine does not depend. A test asserts that they are equal.
-STATES = (
-    "selected",
-    "not_selected",
-    "wait",
-    "short_scoreboard",
-    "long_scoreboard",
-    "barrier",
-    "math_pipe_throttle",
-    "mio_throttle",
-    "lg_throttle",
-    "dispatch_stall",
-    "drain",
-    "branch_resolving",
-    "no_instruction",
-    "imc_miss",
-    "membar",
-    "sleeping",
-    "tex_throttle",
-)
-SLOTS = ("issued", "busy", "idle")
 
 # Pipe of an instruction -> state of a warp whose unit does not accept it (7).
 THROTTLE = {
@@ -56,41 +33,6 @@ THROTTLE = {
     "membar": "lg_throttle",
     "sleep": "math_pipe_throttle",
 }
-
-
-@dataclass
-class Result:
-    """Result of a run: its issues from cycle 0 on, and the counts of its window (7)."""
-
-    issues: list[tuple[int, int, int, str]] = field(default_factory=list)
-    """(cycle, SM, slot, op) of every instruction by cycle, SM and scheduler, including the warm-up."""
-    warp_cycles: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STATES, 0))
-    scheduler_cycles: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SLOTS, 0))
-    occupancy_cycles: Counter[int] = field(default_factory=Counter)
-    """SM-cycles by number of resident warps."""
-    occupancy_changes: list[tuple[int, int, int]] = field(default_factory=list)
-    """(cycle, SM, new number of resident warps); the first rows are the initial values at the start of the window."""
-    line_cycles: Counter[tuple[int, str, str]] = field(default_factory=Counter)
-    """Warp-cycles by (scheduler, place in the kernel, state)."""
-    caused_cycles: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Warp-cycles by (place of their cause, state)."""
-    state_moments: Counter[tuple[int, str]] = field(default_factory=Counter)
-    """Warps by (cycle, state)."""
-    warps: list[tuple[int, int, int, int, int]] = field(default_factory=list)
-    """(launch number, SM, slot, start, R or -1) of the warps resident in the window, by launch number."""
-    retired: list[tuple[int, int, int, int]] = field(default_factory=list)
-    """(launch number, SM, start, R) of the warps that retired in the window, by launch number."""
-    load_latencies: list[int] = field(default_factory=list)
-    """Latencies of the loads served in the window, in the order in which they were served."""
-    instructions: Counter[str] = field(default_factory=Counter)
-    unit_cycles: Counter[str] = field(default_factory=Counter)
-    """Unit-cycles by unit, as exact fractions."""
-    asked_bytes: float = 0.0
-    """Bytes that the threads requested."""
-    moved_bytes: float = 0.0
-    """Bytes that were moved at the memory's sustained rate."""
-    end: int = 0
-    """The cycle after the last one that is counted."""
 
 
 @dataclass
@@ -127,20 +69,16 @@ class Machine:
     ) -> None:
         self.gpu = gpu
         self.kernel = kernel
-        self.launch = launch
-        self.seed = seed
         self.addresses = addresses(kernel)
         banks = gpu.core.register_banks if names_registers(kernel) else None
         self.sms = [Sm(m, gpu, launch.resident_blocks, seed, len(self.addresses), banks, policy) for m in range(sms)]
-        self.blocks = sms * launch.resident_blocks if launch.persistent else launch.blocks
-        self.launcher = Launcher(self.blocks, gpu.launch_interval_cycles * gpu.sms / sms)
-        self.launched: list[tuple[Sm, Warp]] = []
         self.window = window
-        endless = self.blocks is None and window.start > 0
-        self.phases = iteration(gpu, kernel, memory) if endless else None
+        endless = number_of_blocks(launch, sms) is None and window.start > 0
+        phases = iteration(gpu, kernel, memory) if endless else None
+        self.blocks = Blocks(gpu, kernel, launch, seed, self.sms, phases, self.addresses)
         self.memory = Memory(
             gpu, memory, sms, seed, warps=launch.resident_blocks * launch.block_warps,
-            iteration=0 if self.phases is None else self.phases.cycles,
+            iteration=0 if phases is None else phases.cycles,
             places=sum(isinstance(s, Instruction) and s.op in MEMORY_OPS for _, s in walk(kernel.body)),
         )
         self.awaited: dict[Flight, tuple[Sm, Warp]] = {}  # accesses that have not been served, with the warps that wait for them
@@ -151,9 +89,9 @@ class Machine:
 
     def run(self, max_cycles: int) -> Result:
         """Runs to the end of the window, or to the end of the grid if it is earlier: one cycle after the last retirement."""
-        self.deal()
+        self.blocks.deal()
         t = 0
-        while t < self.window.stop and not self.finished(t):
+        while t < self.window.stop and not self.blocks.all_have_left(t):
             if t == max_cycles:
                 raise RuntimeError(f"the run has not ended after {max_cycles} cycles")
             self.cycle(t)
@@ -163,27 +101,21 @@ class Machine:
         self.result.end = t
         n = self.gpu.sm.schedulers
         self.result.issues.sort(key=lambda issue: (issue[0], issue[1], issue[2] % n))
-        self.launched.sort(key=lambda pair: pair[1].number)
+        launched = sorted(self.blocks.launched, key=lambda pair: pair[1].number)
         self.result.warps = [
             (warp.number, sm.index, warp.slot, warp.start, warp.retired if warp.retired in range(t) else -1)
-            for sm, warp in self.launched
+            for sm, warp in launched
             if warp.retired is None or warp.retired >= self.window.start
         ]
         self.result.retired = [
             (warp.number, sm.index, warp.start, warp.retired)
-            for sm, warp in self.launched
+            for sm, warp in launched
             if warp.retired is not None and warp.retired in self.window and warp.retired < t
         ]
         return self.result
 
-    def finished(self, t: int) -> bool:
-        """Returns whether the grid has ended."""
-        waiting = any(seat.next_start is not None for sm in self.sms for seat in sm.seats)
-        return self.launcher.is_empty and not waiting and not any(warp.resident(t) for _, warp in self.launched)
-
     def cycle(self, t: int) -> None:
-        for seat in (seat for sm in self.sms for seat in sm.seats if seat.due == t):
-            self.launcher.assign(seat)
+        self.blocks.assign_due(t)
         turns = {sm: self.turns(sm, t) for sm in self.sms}
         self.serve(t)
         if t in self.window:
@@ -192,9 +124,7 @@ class Machine:
 
     def turns(self, sm: Sm, t: int) -> list[Turn]:
         """Has an SM start blocks and issue in cycle t (3)."""
-        for seat in sm.seats:
-            if seat.next_start == t:
-                self.start_block(sm, seat, t)
+        self.blocks.start_due(sm, t)
         turns = [self.turn(sm, scheduler, t) for scheduler in sm.schedulers]
         self.issue_picks(sm, turns, t)
         for scheduler in sm.schedulers:
@@ -210,7 +140,7 @@ class Machine:
             if flight in self.awaited:
                 sm, warp = self.awaited.pop(flight)
                 if warp.exited:
-                    self.retire(sm, warp)
+                    self.blocks.retire(sm, warp)
 
     def account_sm(self, sm: Sm, turns: list[Turn], t: int) -> None:
         """Counts cycle t of an SM (7)."""
@@ -221,42 +151,6 @@ class Machine:
         if resident != sm.last_resident or t == self.window.start:
             self.result.occupancy_changes.append((t, sm.index, resident))
         sm.last_resident = resident
-
-    # Blocks (4)
-
-    def deal(self) -> None:
-        """Deals the first blocks: one block per SM in turn, seat by seat."""
-        for number in range(self.launch.resident_blocks):
-            for sm in self.sms:
-                seat = sm.seats[number]
-                seat.due = 0 if self.blocks is None else self.gpu.launch_cost_cycles
-                self.launcher.assign(seat, at_once=self.phases is not None)
-
-    def start_block(self, sm: Sm, seat: Seat, t: int) -> None:
-        """Starts the block that has been assigned to a seat."""
-        seat.next_start = None
-        size = self.launch.block_warps
-        draws_phase = t == 0 and self.phases is not None
-        seat.block = [
-            Warp(
-                seat.next_block * size + i, i, seat.index * size + i, t, self.kernel, self.seed,
-                launch=self.gpu.warp_launch_cycles, draws_phase=draws_phase,
-            )
-            for i in range(size)
-        ]
-        if draws_phase:
-            self.spread(seat.block, self.phases)
-        for warp in seat.block:
-            warp.buffer.address = self.addresses[warp.next.place]
-        self.launched += [(sm, warp) for warp in seat.block]
-
-    def spread(self, block: list[Warp], phases: Iteration) -> None:
-        """Puts the warps of a block that is dealt at cycle 0 into the middle of their programs."""
-        for warp in block:
-            phase = block[0].phase if phases.by_block else warp.phase
-            position = phases.before_cycles + math.floor(phase * phases.cycles)
-            follows = phases.barriers and warp is not block[0]
-            warp.pass_alone(position, phases.alone, block[0].barriers if follows else None)
 
     # One cycle of one SM (3)
 
@@ -405,7 +299,7 @@ class Machine:
             warp.counted[hints.read].append(Read(op, t + wait + op.operand_cycles, step.place))
         gap = costs.gap_cycles
         if step.op == "exit":
-            self.exit(sm, warp, t)
+            self.blocks.exit(sm, warp, t)
         else:
             warp.branch_taken = False
             warp.next = next(warp.program)  # this decides a conditional
@@ -418,7 +312,7 @@ class Machine:
         warp.gap_end, warp.gap_state = max(warp.gap_end, t + gap), GAP[op.pipe]
         if step.op == "barrier":
             warp.barrier = warp.last_barrier = step.place
-            self.arrive(sm, warp, t)
+            self.blocks.arrive(sm, warp, t)
         return costs.issue_slots + costs.reissues
 
     def note_latency(self, flight: Flight, t: int) -> None:
@@ -431,47 +325,6 @@ class Machine:
         if step.place not in self.known_costs:
             self.known_costs[step.place] = costs_on(self.gpu, step.instruction)
         return self.known_costs[step.place]
-
-    # Barriers and retirement (4)
-
-    def block_of(self, sm: Sm, warp: Warp) -> Seat:
-        return sm.seats[warp.slot // self.launch.block_warps]
-
-    def exit(self, sm: Sm, warp: Warp, t: int) -> None:
-        """Retires the warp when its accesses have returned, and the block with its last warp."""
-        warp.exited, warp.last_cycle = True, t
-        self.retire(sm, warp)
-        self.arrive(sm, warp, t)
-
-    def retire(self, sm: Sm, warp: Warp) -> None:
-        """Sets the last cycle of a warp that has exited, once its accesses have been served, and the start of the next block."""
-        if any(access.unserved for access in warp.accesses):
-            return
-        warp.retired = max([warp.last_cycle, *(int(access.returns) for access in warp.accesses)])
-        seat = self.block_of(sm, warp)
-        retirements = [other.retired for other in seat.block if other.retired is not None]
-        if len(retirements) == len(seat.block):
-            retirement = max(retirements)
-            seat.due = max(retirement + self.gpu.block_launch_cycles, retirement + 1)
-
-    def arrive(self, sm: Sm, warp: Warp, t: int) -> None:
-        """Releases the live warps of a block when all have arrived at one barrier.
-
-        Raises:
-            DeadlockError: they wait at different barriers.
-        """
-        live = [other for other in self.block_of(sm, warp).block if not other.exited]
-        if not live or any(other.barrier is None for other in live):
-            return
-        if len({other.barrier for other in live}) > 1 and not self.kernel.entries:
-            where = ", ".join(f"warp {other.number} at {other.barrier}" for other in live)
-            raise DeadlockError(
-                f"deadlock at cycle {t}: the block's warps wait at different barriers, {where}"
-            )
-        for other in live:
-            other.barrier = None
-            other.barrier_passed = t
-            other.barrier_end = t + self.gpu.ops["barrier"].latency_cycles
 
 
 def names_registers(kernel: Kernel) -> bool:

@@ -12,7 +12,7 @@ from warpsim import units
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.iteration import iteration_instructions
-from warpsim.reference.simulator import Result
+from warpsim.reference.result import Result
 from warpsim.results import schema
 
 if TYPE_CHECKING:
