@@ -12,12 +12,13 @@ from tests.support.strategies import POLICIES, Case, small_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Conditional, Cost, Hints, Instruction, Kernel, Loop
 from warpsim.reference import simulator
+from warpsim.reference.result import Result
 
 LATENCY = 40
 """Of a load of the small chip, with the memory model `fixed`."""
 
 
-def run(*body: Any, warps: int = 1, policy: str = "gto", **chip: Any) -> simulator.Result:
+def run(*body: Any, warps: int = 1, policy: str = "gto", **chip: Any) -> Result:
     gpu, kernel = small_gpu(**chip), Kernel(name="hinted", inputs=("r0",), body=body)
     launch = Launch(blocks=1, block_warps=warps, resident_blocks=1)
     options = {"scheduler": policy, "memory": "fixed", "seed": 1, "cycles": None}
@@ -25,7 +26,7 @@ def run(*body: Any, warps: int = 1, policy: str = "gto", **chip: Any) -> simulat
     return simulator.simulate(gpu, kernel, launch, **options)
 
 
-def issues(result: simulator.Result) -> list[tuple[int, str]]:
+def issues(result: Result) -> list[tuple[int, str]]:
     return [(cycle, op) for cycle, _, _, op in result.issues]
 
 

@@ -476,3 +476,40 @@ def cases(
         "sms": draw(st.sampled_from([None, None, *range(1, gpu.sms + 1)])),
     }
     return Case(gpu, draw(kernels(random, barriers, endless)), draw(launches(finite)), options)
+
+
+@st.composite
+def arithmetic(draw: st.DrawFn) -> Case:
+    """Generates runs of dependent arithmetic among loads and barriers, with which the schedulers of the engine run ahead."""
+    case = draw(cases(memory=draw(st.sampled_from(["fixed", "queue"]))))
+    interval = draw(st.sampled_from([1, 1, 2]))
+    facts = {
+        name: _op(
+            "math",
+            latency_cycles=draw(st.sampled_from([0, 1, 4, 9, 24, 70])),
+            interval_cycles=draw(st.sampled_from(["1/2", 1, 1, interval])),
+            gap_cycles=draw(st.sampled_from([1, 1, 2, 6])),
+            issue_slots=draw(st.sampled_from([1, 1, 1, 2])),
+        )
+        for name in ("alu", "fp64", "sfu")
+    }
+    gpu = small_gpu(
+        sms=case.gpu.sms,
+        block_launch_cycles=draw(st.sampled_from([5, 60, 300])),
+        sm={"schedulers": draw(st.integers(1, 4))},
+        issue={"interval_cycles": interval, "width": draw(st.sampled_from([1, 1, 2]))},
+        ops=facts,
+        memory={"latency_cycles": draw(st.sampled_from([10, 80, 300]))},
+    )
+    usual = st.sampled_from(["alu", "alu", "fp64", "sfu"])
+
+    def chain() -> list[Instruction]:
+        others = st.sampled_from([(), (), REGISTERS[:1], REGISTERS[1:2]])
+        names = [draw(usual) for _ in range(draw(st.integers(1, 8)))]
+        return [Instruction(name, dst="r0", src=("r0", *draw(others))) for name in names]
+
+    other = st.sampled_from([Instruction("load", dst="r1", src=("r0",)), Instruction("barrier"), Instruction("smem", dst="r1")])
+    body: list[Any] = [*chain(), draw(other), *chain()]
+    loop = Loop(body=body, trips=draw(st.integers(1, 5)) if case.options["cycles"] is None else draw(st.sampled_from([2, None])))
+    kernel = Kernel(name="arithmetic", inputs=REGISTERS, body=(*chain(), loop))
+    return Case(gpu, kernel, case.launch, case.options | {"sms": None})

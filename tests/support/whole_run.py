@@ -75,10 +75,12 @@ def whole_run(
     cycles: int | None = None,
     sms: int | None = None,
     rows: int = 1_000_000,
+    keep_issues: bool = True,
 ) -> WholeRun:
     """Runs one replicate, of which `seed` is the 64-bit seed, and keeps all that happens, at most `rows` of each kind.
 
-    `launch` is as `resolve_launch` returns it; `cycles` None runs a finite grid to its end, with which a longer window ends.
+    Where issues are not kept, schedulers run ahead with plain steps (`warpsim/engine/ahead.py`). `launch` is as `resolve_launch`
+    returns it; `cycles` None runs a finite grid to its end, with which a longer window ends.
 
     Raises:
         DeadlockError: warps wait at different barriers.
@@ -88,7 +90,7 @@ def whole_run(
 
     phases = spreads(launch, warmup)
     machine = with_seed(encode(gpu, kernel, launch, scheduler=scheduler, memory=memory, sms=sms, phases=phases), seed)
-    capacity = Capacity(issues=rows, lives=rows, changes=rows)
+    capacity = Capacity(issues=rows if keep_issues else 0, lives=rows, changes=rows)
     state, _ = run_machine(machine, kernel.name, warmup, cycles, capacity)
     classes = list(gpu.ops)
     ops = [classes[op % len(classes)] for op in machine.program.op]
@@ -97,7 +99,7 @@ def whole_run(
     issued, busy = scheduler_cycles(machine, state)
     accounts, caused = line_accounts(machine, state), caused_accounts(machine, state)
     return WholeRun(
-        issues=[(int(t), int(sm), int(slot), ops[i]) for t, sm, slot, i in issues(machine, state)],
+        issues=[(int(t), int(sm), int(slot), ops[i]) for t, sm, slot, i in issues(machine, state)] if keep_issues else [],
         warp_cycles=dict(zip(schema.STATES, accounts.sum(axis=(0, 1)).tolist(), strict=True)),
         line_cycles={
             (int(s), int(line), schema.STATES[name]): int(accounts[s, line, name])
