@@ -1,0 +1,100 @@
+"""The kill suite: many small checks of the engine, each of which raises where a mutant differs. See mutation.py.
+
+Programs are drawn, and run on the reference machine, once, before any mutant (`prepare`). `checks` must be called where the
+engine has been imported anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def drawn(number: int, strategy: st.SearchStrategy[Any]) -> list[Any]:
+    """Returns reproducible random values, of which hypothesis repeats some; each once."""
+    from tests.support.strategies import examples
+
+    found: dict[str, Any] = {}
+
+    @examples(number)
+    @given(strategy)
+    def collect(value: Any) -> None:
+        found[repr(value)] = value
+
+    collect()
+    return list(found.values())
+
+
+def prepare() -> tuple[dict[str, tuple[Any, Any]], list[Any]]:
+    """Returns name -> a case and its outcome on the reference machine; and further cases, with cycles at which to stop."""
+    from tests.engine.test_against_reference import DIRECTED, expected_of
+    from tests.support.strategies import POLICIES, Case, arithmetic, cases, stores_among_loads
+
+    chosen: dict[str, Case] = {}
+    for number, (name, case) in enumerate(DIRECTED.items()):
+        chosen[name] = replace(case, options=case.options | {"scheduler": POLICIES[number % len(POLICIES)]})
+    among_loads = cases(memory="queue").flatmap(lambda case: stores_among_loads(case.gpu).map(lambda gpu: replace(case, gpu=gpu)))
+    kinds = {"random": cases(), "queue": cases(memory="queue"), "arithmetic": arithmetic(), "stores among loads": among_loads}
+    for kind, strategy in kinds.items():
+        chosen |= {f"{kind} {number}": case for number, case in enumerate(drawn(40, strategy))}
+    stopped = drawn(25, st.tuples(cases(), st.lists(st.integers(1, 90), min_size=1, max_size=6)))
+    return {name: (case, expected_of(case)) for name, case in chosen.items()}, stopped
+
+
+def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, Callable[[], None]]:
+    """Returns name -> check."""
+    from tests.engine import test_check, test_parts, test_reach, test_register_ports, test_rng, test_slices
+    from tests.engine.test_against_reference import assert_same
+    from tests.engine.test_arbitration import test_engine_and_twin_agree_where_every_unit_is_contended as contended
+    from tests.simulation.test_trace import TestRandomPrograms as Traces
+    from tests.support.strategies import POLICIES
+
+    compared, stopped = prepared
+    found: dict[str, Callable[[], Any]] = {name: partial(assert_same, *pair) for name, pair in compared.items()}
+    traces = Traces()
+    for number, (case, steps) in enumerate(stopped):
+        consistent: Any = test_check.test_every_program_is_consistent_at_every_cycle
+        found[f"consistent {number}"] = partial(consistent.hypothesis.inner_test, case, steps)
+        for name in ("test_sums_over_lines_schedulers_bins_and_sms", "test_states_over_time_are_those_of_the_reference_machine"):
+            found[f"{name} {number}"] = partial(getattr(traces, name).hypothesis.inner_test, traces, case)
+    for name, values in PARTS.items():
+        for value in values:
+            found[f"{name} {value}"] = partial(getattr(test_parts, name), *value)
+    found["lanes"] = partial(test_parts.test_lanes, 16)
+    found["words"] = test_rng.test_splitmix64_gives_the_published_words
+    for number, policy in enumerate(POLICIES):
+        found[f"contended, {policy}"] = partial(contended, 2 ** (number % 4), policy)
+    for name in ("a_load", "a_block_that_starts", "limits_of_loads_in_flight", "a_barrier_that_opens", "a_result_and_a_gap"):
+        found[f"{name} far ahead"] = partial(getattr(test_reach, f"test_{name}_far_ahead"), 1023)
+    for warmup, width in ((0, 1), (7, 2), (40, 1)):
+        found[f"register ports {warmup}"] = partial(test_register_ports.test_windows_and_pairs, width, warmup)
+    found["ports that hold"] = test_register_ports.test_the_stall_is_a_dispatch_stall
+    found["streams of echoes"] = test_slices.test_echoes_have_the_streams_of_the_reference
+    return {name: partial(quietly, check) for name, check in found.items()}
+
+
+PARTS: dict[str, list[tuple[Any, ...]]] = {
+    "test_sets": [()],
+    "test_below": [(0,), (1,), (31,), (63,), (64,)],
+    "test_waits_as_words": [()],
+    "test_times_of_lanes": [()],
+    "test_heaps_of_return_times": [()],
+    "test_the_calendar_sorts_by_arrival_then_by_entry": [()],
+    "test_the_present_load_after_a_pause": [(pause,) for pause in range(1, 18)],
+    "test_extra_transactions_delay_an_access": [()],
+    "test_measured_latency_lies_between_the_two_rows_around_the_load": [()],
+    "test_bins_of_latencies": [()],
+}
+"""Test of parts -> the arguments with which it is called."""
+
+
+def quietly(check: Callable[[], Any]) -> None:
+    """Runs a check; random numbers wrap around on purpose."""
+    with np.errstate(over="ignore"):
+        check()
