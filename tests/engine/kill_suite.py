@@ -73,7 +73,7 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
     for name in ("a_load", "a_block_that_starts", "limits_of_loads_in_flight", "a_barrier_that_opens", "a_result_and_a_gap"):
         found[f"{name} far ahead"] = partial(getattr(test_reach, f"test_{name}_far_ahead"), 1023)
     for warmup, width in ((0, 1), (7, 2), (40, 1)):
-        found[f"register ports {warmup}"] = partial(test_register_ports.test_windows_and_pairs, width, warmup)
+        found[f"register ports {warmup}"] = partial(test_register_ports.test_windows_and_pairs, warmup, width)
     found["ports that hold"] = test_register_ports.test_the_stall_is_a_dispatch_stall
     found["streams of echoes"] = test_slices.test_echoes_have_the_streams_of_the_reference
     return {name: partial(quietly, check) for name, check in found.items()}
