@@ -285,3 +285,15 @@ def test_lines_miss_as_often_as_l1_asked_l2():
     assert (hit, lines) == (0.5, 1.0)
     assert (1 - hit) * moved == pytest.approx(32.0)  # a sector of each load
     assert traffic(launch(), load_gpu("a40")).line_miss == 1.0
+
+
+def test_local_memory_misses_as_counted():
+    loads = WARPS * TRIPS
+    local = "l1tex__t_sectors_pipe_lsu_mem_local_op_"
+    metrics = {f"{local}ld.sum": 4 * loads, f"{local}ld_lookup_miss.sum": loads, f"{local}st.sum": 0}
+    profiled = launch(metrics, texts={3: "LDL R6, [R1]", 5: "STL [R1], R6"})
+    body = to_kernel(profiled, load_gpu("a40")).kernel.body
+    load, store = (next(one for _, one in walk(body) if getattr(one, "op", "") == op) for op in ("load", "store"))
+    assert load.access.l1_hit == 0.75
+    assert (load.cost.bytes_per_request, store.cost.bytes_per_request) == (128.0, 128.0)
+    assert traffic(launch(), load_gpu("a40")).local_hit == 1.0

@@ -180,8 +180,10 @@ class _Emitter:
         width = (counted.counts.get("memory_access_size_type") or 32.0) / 8
         asked = width * counted.counts.get("thread_inst_executed_true", 32.0 * times) / times
         cost["issue_slots"] = 1  # since Volta, further passes take no issue slots
-        if one.base in ("LDL", "STL") or not sectors:  # interleaved by threads, and in L1 while it has room
-            fields["access"] = Access(l1_hit=1.0 if loads and cached else 0.0, l2_hit=1.0)
+        if one.base in ("LDL", "STL") or not sectors:  # local memory is interleaved by threads
+            fields["access"] = Access(
+                l1_hit=of.local_hit if loads and cached else 0.0, l2_hit=of.load_l2_hit if loads else of.store_l2_hit
+            )
             cost |= {"requests": 1, "bytes_per_request": 128.0, "interval_cycles": self._passes(asked / L1_BYTES_PER_CYCLE)}
             return
         lines = tags

@@ -49,8 +49,9 @@ _SHORTER = 0.3
 _MOST_COMMON = 0.6
 """Work of the shorter of two samples over that of the longer one, at most: they must differ enough."""
 
-_ROUNDS = (3, 6)
-"""Rounds of blocks of the two samples: a single SM or round would make its memory traffic too regular."""
+_FEWEST_ROUNDS = 6
+"""Rounds of blocks of the longer of two samples, at least; the shorter one has half of them. The first rounds of a launch, in which
+all blocks are alike, are slower than those that follow."""
 
 
 @dataclass(frozen=True)
@@ -177,9 +178,10 @@ def _plan(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> _Plan | None
     if part * per_block <= 2 * budget:
         return _Plan((_Part((whole,), whole.work),), tuple(words))
     wave = sms * resident
-    counts = [(rounds - (part % wave > 0)) * wave + part % wave for rounds in _ROUNDS]
+    longer = max(_FEWEST_ROUNDS, int(2 * budget / (wave * per_block)))
+    counts = [(rounds - (part % wave > 0)) * wave + part % wave for rounds in (longer // 2, longer)]
     if part > counts[1] and counts[1] * per_block <= 4 * budget:
-        words.append(f"{_ROUNDS[1]} of {part / wave:.3g} rounds of blocks")
+        words.append(f"{longer} of {part / wave:.3g} rounds of blocks")
         return _Plan((_Part((sample(counts[0]), sample(counts[1])), whole.work),), tuple(words))
     return _fewer_trips(gpu, kernel, launch, budget, gpu.sms, blocks) or _fewer_trips(gpu, kernel, launch, budget, sms, part)
 

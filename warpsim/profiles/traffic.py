@@ -34,6 +34,7 @@ class Traffic:
         load_sectors: sectors of a load, on average, where the report does not count them by instruction; otherwise 0.
         store_sectors: the same of a store.
         line_sectors: sectors of a line that L1 asks L2 for.
+        local_hit: share of the sectors of local loads that L1 holds; local stores are written through.
     """
 
     l1_hit: float
@@ -48,6 +49,7 @@ class Traffic:
     load_sectors: float = 0.0
     store_sectors: float = 0.0
     line_sectors: float = float(SECTORS)
+    local_hit: float = 1.0
 
     def loaded(self, sectors: float, lines: float, asked: float) -> tuple[float, float, float]:
         """Returns what a load moves: its probability to find all in L1, and otherwise the lines and bytes that it asks L2 for.
@@ -110,17 +112,19 @@ def traffic(launch: ProfiledLaunch, gpu: Gpu) -> Traffic:
             launch.get("l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct", "l1tex__t_sector_hit_rate.pct") or 0.0
         ) / 100
     l1_hit = min(1.0, max(0.0, l1_hit))
+    of_local, local_stores = (launch.get(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{kind}.sum") or 0.0 for kind in ("ld", "st"))
+    local_missed = min(of_local, launch.get("l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum") or 0.0)
     read, written = launch.need("dram__bytes_read.sum"), launch.need("dram__bytes_write.sum")
     requests, of_requests = (launch.get(f"lts__t_{what}_srcunit_tex_op_read.sum") for what in ("requests", "sectors"))
     fetched = launch.get("l1tex__m_xbar2l1tex_read_sectors_mem_lg_op_ld.sum")
     came = launch.get("lts__t_sectors_srcunit_tex_op_write.sum", "l1tex__m_l1tex2xbar_write_sectors_mem_lg_op_st.sum")
-    load_merged = _share_of(fetched, loads * (1 - l1_hit))
-    missed = loads * (1 - l1_hit) * load_merged * SECTOR_BYTES
+    load_merged = _share_of(None if fetched is None else fetched - local_missed, loads * (1 - l1_hit))
+    missed = (loads * (1 - l1_hit) * load_merged + local_missed) * SECTOR_BYTES
     of_both = launch.get("lts__t_sectors_srcunit_tex.sum")
     if of_both is not None:
         came = min(of_both - missed / SECTOR_BYTES, came if came else of_both)
-    store_merged = _share_of(came, stores)
-    stored = stores * store_merged * SECTOR_BYTES
+    store_merged = _share_of(came, stores + local_stores)
+    stored = (stores + local_stores) * store_merged * SECTOR_BYTES
     of_loads, of_stores = read / missed if missed else 0.0, written / stored if stored else 0.0
     return Traffic(
         l1_hit=l1_hit,
@@ -131,10 +135,11 @@ def traffic(launch: ProfiledLaunch, gpu: Gpu) -> Traffic:
         load_merged=load_merged,
         store_merged=store_merged,
         port_bytes=max(SECTOR_BYTES, _port_bytes(launch, gpu)),
-        line_miss=min(1.0, requests / lines) if requests and lines else 1 - l1_hit,
+        line_miss=min(1.0, max(0.0, requests - local_missed / SECTORS) / lines) if requests and lines else 1 - l1_hit,
         load_sectors=of_load,
         store_sectors=of_store,
         line_sectors=min(SECTORS, max(1.0, of_requests / requests)) if requests and of_requests else SECTORS,
+        local_hit=1 - local_missed / of_local if of_local else 1.0,
     )
 
 
