@@ -50,8 +50,8 @@ _MOST_COMMON = 0.6
 """Work of the shorter of two samples over that of the longer one, at most: they must differ enough."""
 
 _FEWEST_ROUNDS = 6
-"""Rounds of blocks of the longer of two samples, at least; the shorter one has half of them. The first rounds of a launch, in which
-all blocks are alike, are slower than those that follow."""
+"""Rounds of blocks of the longer of two samples, at least; the shorter one has half of them. The first rounds of a launch, in
+which all blocks are alike, are slower than those that follow."""
 
 
 @dataclass(frozen=True)
