@@ -28,7 +28,7 @@ COLUMNS = (
     "repository", "commit", "file", "launch", "gpu", "kernel", "grid", "microseconds", "waves", "cycles",
     "cycles_simulated", "half_width",
     "roofline", "roofline_by", "ipc", "ipc_simulated", "warps", "warps_simulated", "instructions_ratio", "distance",
-    "distance_folded", "largest", "share", "sampling", "seconds", "failure",
+    "distance_folded", "largest", "share", "sampling", "inputs", "seconds", "failure",
 )  # fmt: skip
 FOLDED = {
     "dispatch_stall": "math_pipe_throttle",
@@ -55,8 +55,11 @@ KINDS = {
 
 OTHER = "other"
 
-INPUTS = ("dot_prod_naive", "init_matrix_half")
-"""Kernels from which a rate of the chip was read: sums at one address, and starts of blocks on a T4."""
+INPUTS = {
+    "dot_prod_naive": ("L2's rate of sums at one address",),
+    "init_matrix_half": ("the rate at which a T4 starts blocks",),
+}
+"""Kernel -> rates of the chip that were read from its own launch, since no source was found."""
 
 
 def main(out: Path, *, full: bool = False, workers: int = 1) -> int:
@@ -149,9 +152,15 @@ def _replayed(one: Any, replicates: int, budget: int) -> dict[str, Any]:
         "largest": largest(measured.shares, replay.shares),
         "share": f"{replay.share:.3g}",
         "sampling": replay.sampling,
+        "inputs": "; ".join((*profile.inputs, *INPUTS.get(profile.kernel.name, ()), *_of_another(profile.notes))),
         "seconds": round(time.perf_counter() - began, 1),
         "failure": "",
     }
+
+
+def _of_another(notes: tuple[str, ...]) -> list[str]:
+    """Returns what a chip without a file takes from another one."""
+    return [note.partition(": ")[2] for note in notes if "has no file in params/gpus" in note]
 
 
 def distance(a: dict[str, float], b: dict[str, float]) -> float:
@@ -199,6 +208,9 @@ def tables(rows: list[dict[str, Any]]) -> str:
         if of_kind:
             lines.append(_line(f"{kind}, each kernel one vote", of_kind))
     lines.append(_line("each kernel one vote, without those of which a rate is an input", _votes(_predicted(long))))
+    lines += ["", "What the launches give beside machine code, grid and blocks:", "", "| input | launches |", "| --- | --- |"]
+    given = Counter(what for row in good for what in row["inputs"].split("; "))
+    lines += [f"| {what} | {count} |" for what, count in given.most_common()]
     worst = sorted(long, key=lambda row: -abs(error(row)))[:10]
     lines += [
         "",

@@ -13,6 +13,7 @@ from warpsim.profiles.chip import chip_name
 from warpsim.profiles.code import decoded
 from warpsim.profiles.endless import endless, without_exits
 from warpsim.profiles.errors import ProfileError
+from warpsim.profiles.inputs import inputs_of
 from warpsim.profiles.kernel import to_kernel
 from warpsim.profiles.measured import OTHER, measurements
 from warpsim.profiles.report import list_launches
@@ -35,6 +36,12 @@ def test_the_back_edge_is_a_loop(profile):
     assert loop.trips == TRIPS
     executed = sum(one.executed for one in launch().code)
     assert sum(count for _, count in expected_ops(profile.kernel.body)) + 1 == pytest.approx(executed / WARPS)
+
+
+def test_the_inputs_are_those_that_the_report_has(profile):
+    assert "sectors by instruction" in profile.inputs and "lines that L1 asked L2 for" not in profile.inputs
+    requests = {"lts__t_requests_srcunit_tex_op_read.sum": 100.0, "lts__cycles_elapsed.avg.per_second": 1e9}
+    assert {"lines that L1 asked L2 for", "L2's clock"} <= set(inputs_of(launch(requests)))
 
 
 def test_wait_masks_are_the_dependences(profile):

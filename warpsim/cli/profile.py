@@ -119,6 +119,7 @@ def _show(
     warps = counted(launch.block_warps, "warp")
     lines = [f"{counted(launch.blocks or 1, 'block')} of {warps}, {launch.resident_blocks} resident per SM"]
     lines.append(f"simulated: {replay.share:.3g} of the instructions" + (f" ({replay.sampling})" if replay.sampling else ""))
+    lines.append(f"inputs: {', '.join(profile.inputs)}")
     lines += [f"note: {note}" for note in (*profile.notes, *(f"missing: {what}" for what in measured.missing))]
     columns = ["measured", "simulated", *(["what if"] if second else [])]
     tables = [Table("Results", ["", *columns], list(_rows(profile, replay, second, moved)))]
@@ -199,6 +200,7 @@ def _as_json(profile: Profile, replay: Replay, second: Replay | None, advice: Ad
     found = {
         "report": profile.report, "launch": profile.number, "kernel": profile.kernel.name, "gpu": profile.gpu.title,
         "measured": asdict(profile.measured), "simulated": asdict(replay), "notes": list(profile.notes),
+        "inputs": list(profile.inputs),
     }  # fmt: skip
     return found | ({"what_if": asdict(second)} if second else {}) | ({"advice": asdict(advice)} if advice else {})
 

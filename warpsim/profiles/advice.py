@@ -16,7 +16,7 @@ from warpsim.profiles.kernel import MEMORY_INTERVAL
 from warpsim.profiles.roofline import roofline
 from warpsim.profiles.traffic import LINE_BYTES
 from warpsim.profiles.whatif import edited
-from warpsim.simulation.policies import REPLAYED
+from warpsim.simulation.policies import POLICIES, REPLAYED
 
 if TYPE_CHECKING:
     from warpsim.profiles.api import Profile
@@ -146,7 +146,7 @@ def _changes(profile: Profile, scheduler: str) -> Iterator[tuple[str, str, Profi
     yield "all loads hit L2", "machine", profile.what_if(l2_hit=1.0), scheduler
     yield "half the latency of DRAM", "machine", profile.what_if(latency=0.5), scheduler
     yield "DRAM of twice the bandwidth", "machine", profile.what_if(bandwidth=2.0), scheduler
-    for policy in ("lrr", "gto", "gty", "grr"):
+    for policy in POLICIES:
         if policy != scheduler:
             yield f"scheduling policy {policy} in place of {scheduler}", "machine", profile, policy
 

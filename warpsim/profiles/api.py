@@ -12,6 +12,7 @@ from warpsim.kernels.program import Kernel
 from warpsim.profiles.advice import BUDGET as ADVICE_BUDGET
 from warpsim.profiles.advice import REPLICATES, Advice, advise
 from warpsim.profiles.chip import chip_of
+from warpsim.profiles.inputs import inputs_of
 from warpsim.profiles.kernel import to_kernel
 from warpsim.profiles.measured import Measurements, measurements, warps_of_block
 from warpsim.profiles.replay import BUDGET, Replay, replay
@@ -35,6 +36,7 @@ class Profile:
         dram_bytes: that the launch moves: those that were measured, unless hit rates are changed.
         rules: what the profiler's own rules say.
         notes: what had to be assumed.
+        inputs: counters of the report that the replay takes, in words; all else is predicted.
     """
 
     report: str
@@ -47,6 +49,7 @@ class Profile:
     dram_bytes: float
     rules: tuple[Rule, ...]
     notes: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
 
     def replay(
         self,
@@ -166,7 +169,9 @@ def profile_of(one: ProfiledLaunch) -> Profile:
     measured = measurements(one)
     kernel, launch = _launch(one, gpu, made.kernel)
     notes = (*of_chip, *made.notes)
-    return Profile(one.report, one.number, kernel, launch, gpu, measured, one.code, measured.dram_bytes, one.rules, notes)
+    return Profile(
+        one.report, one.number, kernel, launch, gpu, measured, one.code, measured.dram_bytes, one.rules, notes, inputs_of(one)
+    )
 
 
 def _launch(one: ProfiledLaunch, gpu: Gpu, kernel: Kernel) -> tuple[Kernel, Launch]:

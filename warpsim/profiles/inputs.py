@@ -1,0 +1,28 @@
+"""Which counters of a report a replay takes as inputs. What is not listed here is predicted."""
+
+from __future__ import annotations
+
+from warpsim.profiles.report import ProfiledLaunch
+from warpsim.profiles.traffic import l2_clock
+from warpsim.profiles.updates import updates
+
+
+def inputs_of(launch: ProfiledLaunch) -> tuple[str, ...]:
+    """Returns what a replay of a launch takes from its report, in words, beside the machine code and the launch itself."""
+    found = ["executions by instruction", "DRAM bytes", "clocks of SMs and memory"]
+    if any(one.counts.get("memory_l2_theoretical_sectors_global") for one in launch.code):
+        found.append("sectors by instruction")
+    elif launch.get("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"):
+        found.append("sectors in sum")
+    found.append("L1's hit rate of loads")
+    if launch.get("lts__t_requests_srcunit_tex_op_read.sum"):
+        found.append("lines that L1 asked L2 for")
+    if launch.get("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"):
+        found.append("local sectors and their misses")
+    if any(one.counts.get("memory_l1_wavefronts_shared") for one in launch.code):
+        found.append("wavefronts of shared memory")
+    if l2_clock(launch):
+        found.append("L2's clock")
+    if updates(launch).addresses is not None:
+        found.append("sectors of L2's busiest slice")
+    return tuple(found)
