@@ -73,6 +73,10 @@ POINTS: dict[str, SlicePoint] = {
     "G80, alpha 32, 12 warps": SlicePoint("g80", kernels.mix(32), 12),
     "Maxwell, bursts of 400 loads, 32 warps": SlicePoint("maxwell", bursts(400, (4000, 12_000)), 32, LONG),
     "V100, alpha 16, 32 warps": SlicePoint("v100", kernels.mix(16), 32, {"warmup": 10_000, "cycles": 20_000}),
+    "V100, loads, 32 warps": SlicePoint("v100", kernels.mix(0), 32),
+    "H100, loads, 64 warps": SlicePoint("h100", kernels.mix(0), 64),
+    "H100, alpha 32, 64 warps": SlicePoint("h100", kernels.mix(32), 64),
+    "H100, vector add, 32 warps": SlicePoint("h100", kernels.vector_add(), 32),
 }
 
 

@@ -152,6 +152,13 @@ def _ops(kernel: Kernel) -> frozenset[str]:
 
 
 @kept_by_object
+def has_contended_addresses(kernel: Kernel) -> bool:
+    """Returns whether all warps of a program update a few addresses together."""
+    instructions = (statement for _, statement in walk(kernel.body) if isinstance(statement, Instruction))
+    return any(one.access is not None and one.access.contended_addresses is not None for one in instructions)
+
+
+@kept_by_object
 def _without_labels(kernel: Kernel) -> dict[str, Any]:
     """Returns a kernel in JSON types, without the labels that are only for people."""
     without = {*KERNEL_LABELS, "block_warps"} | (set() if kernel.entries else {"entries", "entry_of_warp"})

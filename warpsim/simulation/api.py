@@ -351,8 +351,9 @@ def _encode(point: Point) -> Machine:
     from warpsim.simulation.encode import encode
 
     return encode(
-        point.gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, sms=point.sms, phases=point.spread
-    )
+        point.machine_gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, sms=point.sms,
+        phases=point.spread,
+    )  # fmt: skip
 
 
 def _without_fetch(point: Point) -> Point:
@@ -366,8 +367,8 @@ def _run_reference(point: Point, seed: int) -> Arrays:
     assert point.warmup is not None
     cycles = None if point.finite else point.cycles
     result = reference.simulate(
-        point.gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, seed=seed, warmup=point.warmup,
-        cycles=cycles, sms=point.sms, max_cycles=MAX_CYCLES,
+        point.machine_gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, seed=seed,
+        warmup=point.warmup, cycles=cycles, sms=point.sms, max_cycles=MAX_CYCLES,
     )  # fmt: skip
     sms = point.gpu.sms if point.sms is None else point.sms
     return variables(reference_counts(result, point.gpu, point.launch, sms, point.warmup), point, sms)

@@ -16,9 +16,10 @@ from warpsim.arguments import DeadlockError, InvalidPoint, choice, did_you_mean,
 from warpsim.hardware.files import names_only
 from warpsim.hardware.gpu import Gpu, as_gpu, described_with_table
 from warpsim.hardware.residency import Launch, resolve_launch
+from warpsim.hardware.sections import section
 from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
-from warpsim.kernels.program import barriers_not_reached_by_all
+from warpsim.kernels.program import barriers_not_reached_by_all, has_contended_addresses
 from warpsim.results.provenance import dump, load, provenance, read_call
 from warpsim.simulation.identity import identity
 from warpsim.simulation.limits import MAX_CYCLES, MAX_REPLICATES, MAX_SEED, check_limits
@@ -67,6 +68,16 @@ class Point:
     def spread(self) -> bool:
         """Whether the warps of the deal start at random phases (docs/model.md, section 4)."""
         return not self.finite and self.warmup != 0
+
+    @property
+    def machine_gpu(self) -> Gpu:
+        """The chip that is simulated: in the memory model `queue`, slices of large chips are those of a section.
+
+        Where the warps of all SMs update a few addresses together, they are not (docs/model.md, section 5).
+        """
+        if self.sms is None or self.memory != "queue" or has_contended_addresses(self.kernel):
+            return self.gpu
+        return section(self.gpu, self.sms)
 
     def identity(self) -> dict[str, Any]:
         """Returns the parameters that determine the random numbers: all that the simulation reads, except the policy."""
