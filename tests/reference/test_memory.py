@@ -118,7 +118,7 @@ def test_an_echo_makes_the_accesses_of_its_slot_and_waits_for_its_own() -> None:
     at 572 + 40 + 20, delays the slot's third one, by what remains of its time on the bus, 632.5 to 682.5.
     """
     gpu = small_gpu(sms=2, memory={"bandwidth_gbs": 128 / 50})
-    memory, facts = Memory(gpu, "fixed", 1), transactions(Access(), gpu)
+    memory, facts = Memory(gpu, "fixed", 1, iteration=1), transactions(Access(), gpu)
     memory.access(0, Access(l1_hit=1.0), facts, Stream(7), slot=(0, 0))  # it does not leave the SM
     (echo,) = memory.echoes.echoes
     latencies = []
@@ -133,6 +133,21 @@ def test_an_echo_makes_the_accesses_of_its_slot_and_waits_for_its_own() -> None:
     first, second = memory.echoes.pools.transitions["a"]
     assert (first.cycle, first.under_way, first.gap) == (60, frozenset(), 20)
     assert (second.cycle, second.under_way, second.gap) == (640, frozenset(), 640 - 100)
+
+
+def test_an_echo_of_warps_without_phases_begins_with_its_slot() -> None:
+    """It learns in cycle 512, two epochs after the slot's second load at 60, how its own one at 0 is followed."""
+    gpu = small_gpu(sms=2)
+    memory, facts = Memory(gpu, "fixed", 1), transactions(Access(), gpu)
+    (echo,) = memory.echoes.echoes
+    issued = []
+    for t in range(600):
+        if t in (0, 60):
+            memory.access(t, Access(), facts, Stream(7), place="a", slot=(0, 0))
+        memory.repeat(t)
+        if echo.flights and echo.flights[-1].issue not in issued:
+            issued.append(echo.flights[-1].issue)
+    assert issued == [0, 512, 512 + 40 + 20]
 
 
 def test_what_was_seen_under_way_is_not_waited_for() -> None:

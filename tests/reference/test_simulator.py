@@ -318,7 +318,7 @@ class TestMemory:
         alone = run(gpu, program(LOAD), blocks=1, seats=1, sms=1)
         assert alone.load_latencies == [40]
         half = run(gpu, program(LOAD), blocks=2, seats=2, sms=1)
-        assert half.load_latencies == [40, 40 + 7]  # a slice has the whole bus: 8 cycles, and one has passed
+        assert half.load_latencies == [40, 40 + 15]  # a slice has the whole bus, on which the first load and its echo are before
 
     def test_extra_transactions_delay_and_overlap_with_waiting(self) -> None:
         strided = Instruction("load", dst="r1", src=["r1"], access=Access(pattern="stride", stride=2))

@@ -56,14 +56,17 @@ def note_accesses(machine, state, begin, end):
 
 @inline
 def note_access(machine, state, request):
-    """Notes an access of the slice: how it follows the one before of its warp slot. With the second one, its echoes begin."""
+    """Notes an access of the slice: how it follows the one before of its warp slot. Its echoes begin with the first two."""
     cycle, step = request.cycle, np.int64(request.step)
     in_l2, _ = level_of(request.stream, machine.details[at(step)])
     track = state.tracks[at(request.warp)]
     request.number = track.count
+    phases = machine.chip[0].iteration > 0
+    if track.count == 0 and not phases:
+        begin_echoes(machine, state, request.warp, cycle, step, in_l2)
     if track.count > 0:
-        if track.count == 1:
-            begin_echoes(machine, state, request.warp, cycle, track)
+        if track.count == 1 and phases:
+            begin_echoes(machine, state, request.warp, cycle + 2 * EPOCH, np.int64(track.step), track.in_l2 != 0)
         note_transition(state, track, cycle, step, in_l2)
     track.in_l2 = in_l2
     add(track, cycle, step)
@@ -108,16 +111,16 @@ def latest_awaited(sequence, first, under_way):
 
 
 @inline
-def begin_echoes(machine, state, index, cycle, track):
-    """Has the echoes of a warp slot, whose second access issues in a cycle, begin with its first one, each after its own time."""
+def begin_echoes(machine, state, index, cycle, step, in_l2):
+    """Has the echoes of a warp slot begin with its first access in a cycle, or each so much later as its own phase."""
     chip, clock = machine.chip[0], state.clock[0]
     slots = chip.seats * chip.block_warps
     number = index // MAX_WARPS * slots + index % MAX_WARPS
     while number < len(state.echoes):
         echo = state.echoes[at(number)]
         echo.stream = advance(echo.stream)
-        echo.due = cycle + 2 * EPOCH + np.int64(uniform(mix(echo.stream)) * chip.iteration)
-        echo.next_step, echo.in_l2 = track.step, track.in_l2
+        echo.due = cycle + np.int64(uniform(mix(echo.stream)) * chip.iteration)
+        echo.next_step, echo.in_l2 = step, in_l2
         clock.next_echo = min(clock.next_echo, echo.due)
         number += len(state.sms) * slots
 

@@ -159,6 +159,7 @@ class Echoes:
     def __init__(self, slots: list[tuple[int, int]], streams: list[Stream], iteration: int, places: int) -> None:
         self.tracks = {slot: Track() for slot in slots}
         self.echoes = [Echo(stream, iteration) for stream in streams]
+        self.phases = iteration > 0
         self.pools = Pools(places)
 
     def of(self, slot: tuple[int, int]) -> list[Echo]:
@@ -169,16 +170,21 @@ class Echoes:
         """Notes an access of the slice that leaves its SM."""
         track, t = self.tracks[slot], flight.issue
         if track.flights:
-            if len(track.flights) == 1:
-                first = Transition(t, track.first, frozenset(), 0)
-                for echo in self.of(slot):
-                    echo.following, echo.earliest = first, t + 2 * EPOCH + echo.lag
+            if self.phases and len(track.flights) == 1:
+                self.begin(slot, track.first, t + 2 * EPOCH)
             under_way = self.pools.under_way(track, t)
             self.pools.record(track.place, Transition(t, made, under_way, t - track.anchor(under_way)))
             track.not_awaited = len(under_way)
         else:
             track.first = made
+            if not self.phases:
+                self.begin(slot, made, t)
         track.add(flight, made.place)
+
+    def begin(self, slot: tuple[int, int], made: Made, t: int) -> None:
+        """Has the echoes of a warp slot begin with an access, in cycle `t` or each so much later as its lag."""
+        for echo in self.of(slot):
+            echo.following, echo.earliest = Transition(t, made, frozenset(), 0), t + echo.lag
 
     def find_transitions(self, t: int) -> None:
         """Has the echoes ask again that have found no transition, at the begin of an epoch."""
