@@ -9,6 +9,7 @@ pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra warpsim[cuda]
 
 from warpsim.frontends import accesses
 from warpsim.frontends.evaluate import Evaluator
+from warpsim.frontends.evaluation import Given
 from warpsim.frontends.flow import make_flow
 from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.nvdisasm import disassemble, find_nvdisasm
@@ -112,7 +113,7 @@ def addresses_of(function, launch, arguments, monkeypatch):
     """The addresses of every store by line of the source: int64[threads], and which threads executed it."""
     found = {}
     flow = make_flow(function)
-    evaluator = Evaluator(flow, as_geometry(launch), argument_words(function, arguments), {}, {})
+    evaluator = Evaluator(Given(flow, as_geometry(launch), argument_words(function, arguments)))
     code = function.code
 
     def access(self, number, step, active):

@@ -21,6 +21,7 @@ from warpsim.frontends.caches import Hits, caches_of
 from warpsim.frontends.dependences import Waits, has_control_fields, waits_of
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.evaluate import Evaluator
+from warpsim.frontends.evaluation import Given
 from warpsim.frontends.flow import Flow, make_flow, place
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.keys import Key
@@ -84,13 +85,13 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
         raise FrontEndError(f"{function.name}: sm_{function.arch} is not supported; architectures from sm_{_OLDEST} on are")
     flow = make_flow(function)
     words = argument_words(function, choices.arguments)
-    evaluation = Evaluator(flow, geometry, words, choices.trips, choices.probabilities).run()
+    given = Given(flow, geometry, words, choices.trips, choices.probabilities)
+    evaluation = Evaluator(given).run()
     waits = waits_of(flow)
     shared = function.shared_bytes + geometry.dynamic_shared
     resources = Requirements(min(255, max(1, function.registers)), shared)
     caches = None if choices.caches == "none" else caches_of(function.arch, resources, geometry.block_warps, choices.caches)
-    known = (flow, geometry, words, choices.trips, choices.probabilities)
-    emitter = Emitter(flow, waits, evaluation.accesses, choices.patterns, {} if caches is None else hits_of(*known, caches))
+    emitter = Emitter(flow, waits, evaluation.accesses, choices.patterns, {} if caches is None else hits_of(given, caches))
     counted = (evaluation.counts, evaluation.entries, evaluation.weights, evaluation.warp_in_block)
     shape = Structure(flow, *counted, emitter.block, evaluation.stated)
     body = shape.body()

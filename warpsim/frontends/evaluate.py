@@ -10,21 +10,21 @@ taken to be monotonic, as comparisons of induction variables with bounds are; te
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.accesses import Tally, space_of
+from warpsim.frontends.effects import Effect
 from warpsim.frontends.errors import FrontEndError
+from warpsim.frontends.evaluation import Counts, Evaluation, Given, Record
 from warpsim.frontends.flow import Flow, place
-from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array
-from warpsim.frontends.keys import Key, conditions, guard_of, loop_keys, probabilities_by_block, trips_by_loop
+from warpsim.frontends.keys import conditions, guard_of, loop_keys, probabilities_by_block, trips_by_loop
 from warpsim.frontends.operands import Address, Register, addresses, read, registers_of, written
 from warpsim.frontends.sass import MachineInstruction
-from warpsim.frontends.semantics import Effect, effect_of
+from warpsim.frontends.semantics import effect_of
 from warpsim.frontends.state import initial_state
 from warpsim.units import WARP_LANES
 
@@ -32,47 +32,6 @@ MAX_STEPS = 400_000
 """Instructions that are executed, all sampled warps together counting as one."""
 
 Mask = NDArray[np.bool_]
-Counts = NDArray[np.float64]
-
-
-@dataclass
-class Record:
-    """What was counted: executions of blocks, entries of loops, and accesses by (block, instruction)."""
-
-    counts: dict[int, Counts] = field(default_factory=dict)
-    entries: dict[int, Counts] = field(default_factory=dict)
-    accesses: dict[tuple[int, int], Tally] = field(default_factory=dict)
-
-    def add(self, other: Record, times: float) -> None:
-        """Adds the counts of another, several times."""
-        for mine, theirs in ((self.counts, other.counts), (self.entries, other.entries)):
-            for key, value in theirs.items():
-                mine[key] = mine[key] + value * times if key in mine else value * times
-        for place_of, tally in other.accesses.items():
-            self.accesses.setdefault(place_of, Tally()).add(tally, times)
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The outcome.
-
-    Attributes:
-        counts: block -> executions by each sampled warp, float64[warps].
-        entries: loop -> how often each warp entered it.
-        accesses: (block, instruction) -> what its accesses look like.
-        weights: blocks of the grid that each warp stands for, float64[warps].
-        warp_in_block: number of each warp in its block, int64[warps].
-        stated: block -> probability that a warp does not jump at its end, where nothing else decides.
-        notes: what had to be assumed, in words.
-    """
-
-    counts: Mapping[int, Counts]
-    entries: Mapping[int, Counts]
-    accesses: Mapping[tuple[int, int], Tally]
-    weights: Counts
-    warp_in_block: NDArray[np.int64]
-    stated: Mapping[int, float]
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -100,26 +59,15 @@ class Evaluator:
     """Executes a flow for the sampled blocks of a launch.
 
     Args:
-        flow: the kernel.
-        geometry: the launch.
-        arguments: offset of a 4-byte word of the parameters -> its value; others are unknown.
-        trips: loop -> number of trips, where it depends on data.
-        probabilities: branch -> probability that a warp does not jump, where that depends on data.
+        given: the kernel, the launch, and what the caller states.
         sample: blocks, each with the number of blocks that it stands for; None: some that stand for the grid.
     """
 
-    def __init__(
-        self,
-        flow: Flow,
-        geometry: Geometry,
-        arguments: Mapping[int, int],
-        trips: Mapping[Key, int],
-        probabilities: Mapping[Key, float],
-        sample: list[tuple[tuple[int, int, int], float]] | None = None,
-    ) -> None:
+    def __init__(self, given: Given, sample: list[tuple[tuple[int, int, int], float]] | None = None) -> None:
+        flow, geometry = given.flow, given.geometry
         self.flow, self.function = flow, flow.function
-        self.trips = trips_by_loop(flow, trips)
-        self.probabilities = probabilities_by_block(flow, probabilities)
+        self.trips = trips_by_loop(flow, given.trips)
+        self.probabilities = probabilities_by_block(flow, given.probabilities)
         self.innermost = flow.innermost()
         self.header_of = {loop.header: number for number, loop in enumerate(flow.loops)}
         self.loops_of: list[tuple[int, ...]] = [
@@ -129,7 +77,7 @@ class Evaluator:
         self.block_warps = geometry.block_warps
         self.weights = np.repeat([weight for _, weight in sample], self.block_warps).astype(np.float64)
         self.state, self.alive = initial_state(
-            geometry, [block for block, _ in sample], arguments, self.function.arch, self.function.constants
+            geometry, [block for block, _ in sample], given.arguments, self.function.arch, self.function.constants
         )
         self.needed = _needed(flow)
         self.steps: dict[int, list[Step]] = {}

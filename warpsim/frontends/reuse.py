@@ -6,7 +6,6 @@ walked. Otherwise consecutive blocks of a few SMs are executed and walked, with 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 
 import numpy as np
@@ -14,10 +13,9 @@ import numpy as np
 from warpsim.frontends.accesses import bytes_per_thread, space_of
 from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, Hits, hits
 from warpsim.frontends.evaluate import Evaluator, Mask, Step
-from warpsim.frontends.flow import Flow
+from warpsim.frontends.evaluation import Given
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.integers import Values
-from warpsim.frontends.keys import Key
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.units import WARP_LANES
 
@@ -48,17 +46,13 @@ def kind_of(one: MachineInstruction) -> int:
 
 
 def hits_of(
-    flow: Flow,
-    geometry: Geometry,
-    arguments: Mapping[int, int],
-    trips: Mapping[Key, int],
-    probabilities: Mapping[Key, float],
+    given: Given,
     caches: Caches,
 ) -> dict[Place, Hits]:
-    """Returns for each access whose addresses are known how often it hits; the arguments are those of `Evaluator`."""
-    known = (flow, geometry, arguments, trips, probabilities)
+    """Returns for each access whose addresses are known how often it hits."""
+    geometry = given.geometry
     wave = min(geometry.blocks, caches.sms * caches.resident)
-    recorder = _Recorder(*known, _neighbours(geometry))
+    recorder = _Recorder(given, _neighbours(geometry))
     if not recorder.execute_blocks():
         return {}
     step = recorder.block_steps()
@@ -72,7 +66,7 @@ def hits_of(
     else:
         sms = max(1, min(caches.sms, MOST_THREADS // (2 * caches.resident * geometry.block_warps * WARP_LANES)))
         count = min(geometry.blocks, 2 * sms * caches.resident)
-        recorder = _Recorder(*known, _middle(geometry, count))
+        recorder = _Recorder(given, _middle(geometry, count))
         recorder.execute_blocks()
         none = np.zeros((len(recorder.calls), 3), np.int64)
         accesses = recorder.accesses(count, np.arange(count), np.zeros((count, 3), np.int64), none, len(none))
@@ -106,17 +100,9 @@ class _EnoughError(Exception):
 class _Recorder(Evaluator):
     """An evaluator that keeps the addresses of all accesses, and leaves out no trip of a loop."""
 
-    def __init__(
-        self,
-        flow: Flow,
-        geometry: Geometry,
-        arguments: Mapping[int, int],
-        trips: Mapping[Key, int],
-        probabilities: Mapping[Key, float],
-        blocks: list[BlockIndex],
-    ) -> None:
-        super().__init__(flow, geometry, arguments, trips, probabilities, [(block, 1.0) for block in blocks])
-        self.grid, self.blocks, self.threads = geometry.grid, blocks, geometry.block_warps * WARP_LANES
+    def __init__(self, given: Given, blocks: list[BlockIndex]) -> None:
+        super().__init__(given, [(block, 1.0) for block in blocks])
+        self.blocks, self.threads = blocks, given.geometry.block_warps * WARP_LANES
         self.most_executed = max(1, _MOST_WORK // (len(blocks) * self.threads))
         self.most_calls = max(1, _MOST_ADDRESSES // (len(blocks) * self.threads))
         self.numbers: dict[Place, int] = {}

@@ -11,13 +11,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from warpsim.frontends import integers
+from warpsim.frontends import integers, predicates
+from warpsim.frontends.effects import Effect, Parts, Suffixes, is_predicate, name_of, split
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
-from warpsim.frontends.operands import Constant, Immediate, Operand, Other, Register, masked_predicates, operands, registers_of
+from warpsim.frontends.operands import Constant, Immediate, Operand, Other, Register, operands, registers_of
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.state import State
-
-Effect = Callable[[State], list[tuple[str, Values]]]
 
 
 def effect_of(one: MachineInstruction) -> Effect | None:
@@ -33,34 +32,8 @@ def effect_of(one: MachineInstruction) -> Effect | None:
         return None  # a form that is not foreseen: what it writes is unknown
 
 
-Suffixes = tuple[str, ...]
-Parts = tuple[Operand, ...]
-
-
-def _name(part: Operand) -> str:
-    if not isinstance(part, Register):
-        raise ValueError
-    return part.name
-
-
-def _is_predicate(part: Operand) -> bool:
-    return isinstance(part, Register) and part.name.lstrip("U").startswith("P")
-
-
-def _split(parts: Parts) -> tuple[str, list[str], list[Operand], list[Operand]]:
-    """Returns the result, predicates written after it, values read, and predicates read after them."""
-    rest = list(parts[1:])
-    carries = []
-    while rest and _is_predicate(rest[0]):
-        carries.append(_name(rest.pop(0)))
-    tail: list[Operand] = []
-    while rest and _is_predicate(rest[-1]):
-        tail.insert(0, rest.pop())
-    return _name(parts[0]), carries, rest, tail
-
-
 def _move(suffixes: Suffixes, parts: Parts) -> Effect:
-    result, source = _name(parts[0]), parts[1]
+    result, source = name_of(parts[0]), parts[1]
     if "64" in suffixes:
         low, high = registers_of(result, 2)
         return lambda s: list(zip((low, high), s.read_pair(source), strict=True))
@@ -68,7 +41,7 @@ def _move(suffixes: Suffixes, parts: Parts) -> Effect:
 
 
 def _constant_load(suffixes: Suffixes, parts: Parts) -> Effect:
-    source, result = parts[1], _name(parts[0])
+    source, result = parts[1], name_of(parts[0])
     if not isinstance(source, Constant):
         raise ValueError
     part = next((word for word in suffixes if word in ("U8", "S8", "U16", "S16")), None)
@@ -83,7 +56,7 @@ def _constant_load(suffixes: Suffixes, parts: Parts) -> Effect:
 
 
 def _special(suffixes: Suffixes, parts: Parts) -> Effect:
-    result = _name(parts[0])
+    result = name_of(parts[0])
     source = parts[1]
     if isinstance(source, Other) and source.text == "SRZ":
         names = registers_of(result, 1 if "32" in suffixes else 2)
@@ -92,7 +65,7 @@ def _special(suffixes: Suffixes, parts: Parts) -> Effect:
 
 
 def _add(suffixes: Suffixes, parts: Parts) -> Effect:
-    result, carries, values, tail = _split(parts)
+    result, carries, values, tail = split(parts)
     extended = "X" in suffixes
     if "64" in suffixes or len(values) > 3:
         raise ValueError
@@ -126,7 +99,7 @@ def _positive(part: Operand) -> Operand:
 
 def _add_wide(parts: Parts) -> Effect:
     """IADD.64: a sum of pairs."""
-    result, carries, values, _ = _split(parts)
+    result, carries, values, _ = split(parts)
     names = registers_of(result, 2)
 
     def effect(s: State) -> list[tuple[str, Values]]:
@@ -148,7 +121,7 @@ def _integer_add(suffixes: Suffixes, parts: Parts) -> Effect:
 
 
 def _multiply_add(suffixes: Suffixes, parts: Parts) -> Effect:
-    result, carries, values, tail = _split(parts)
+    result, carries, values, tail = split(parts)
     is_signed = "U32" not in suffixes
     if len(values) == 2:
         values.append(Immediate(0))
@@ -179,7 +152,7 @@ def _multiply_add(suffixes: Suffixes, parts: Parts) -> Effect:
 
 def _shift_add(suffixes: Suffixes, parts: Parts) -> Effect:
     """LEA: (a << n) + b; with HI the upper word of (c:a) << n, plus b."""
-    result, carries, values, tail = _split(parts)
+    result, carries, values, tail = split(parts)
     carry = tail[0] if "X" in suffixes and tail else None
     upper, extends = "HI" in suffixes, "SX32" in suffixes
     a, b = values[0], values[1]
@@ -208,7 +181,7 @@ def _shift_add(suffixes: Suffixes, parts: Parts) -> Effect:
 
 
 def _funnel(suffixes: Suffixes, parts: Parts) -> Effect:
-    result, a, by, c = _name(parts[0]), parts[1], parts[2], parts[3]
+    result, a, by, c = name_of(parts[0]), parts[1], parts[2], parts[3]
     wide = "U64" in suffixes or "S64" in suffixes
     is_signed = "S32" in suffixes or "S64" in suffixes
     left, upper, wraps = suffixes[0] == "L", "HI" in suffixes, "W" in suffixes
@@ -224,11 +197,11 @@ def _funnel(suffixes: Suffixes, parts: Parts) -> Effect:
 
 def _logic(suffixes: Suffixes, parts: Parts) -> Effect:
     places = list(parts)
-    flag = _name(places.pop(0)) if _is_predicate(places[0]) else None
+    flag = name_of(places.pop(0)) if is_predicate(places[0]) else None
     result, a, b, c, table = places[:5]
     if not isinstance(table, Immediate):
         raise ValueError
-    name, bits = _name(result), table.value
+    name, bits = name_of(result), table.value
 
     def effect(s: State) -> list[tuple[str, Values]]:
         value = integers.logic(s.read(a), s.read(b), s.read(c), bits)
@@ -238,109 +211,33 @@ def _logic(suffixes: Suffixes, parts: Parts) -> Effect:
     return effect
 
 
-def _predicate_logic(suffixes: Suffixes, parts: Parts) -> Effect:
-    first, second = _name(parts[0]), _name(parts[1])
-    a, b, c, table, other = parts[2:7]
-    if not isinstance(table, Immediate) or not isinstance(other, Immediate):
-        raise ValueError
-    tables = ((first, table.value), (second, other.value))
-    return lambda s: [(name, integers.predicate_logic(s.read(a), s.read(b), s.read(c), bits)) for name, bits in tables]
-
-
-def _compare(suffixes: Suffixes, parts: Parts) -> Effect:
-    first, second, a, b, also = _name(parts[0]), _name(parts[1]), parts[2], parts[3], parts[4]
-    how = suffixes[0]
-    is_signed = "U32" not in suffixes
-    combining = next(word for word in suffixes if word in ("AND", "OR", "XOR"))
-    lower = parts[5] if "EX" in suffixes else None
-    if how not in integers.COMPARISONS or "64" in suffixes:
-        raise ValueError
-
-    def effect(s: State) -> list[tuple[str, Values]]:
-        below = None if lower is None else s.read(lower)
-        x, y = s.read(a), s.read(b)
-        if how in ("EQ", "NE") and s.orders is not None:
-            s.orders.append(known(x - y, x, y) >> 31)
-        outcome = integers.compare(x, y, how, is_signed=is_signed, lower=below)
-        other = s.read(also)
-        opposite = np.where(outcome < 0, UNKNOWN, 1 - outcome)
-        return [(first, integers.combine(outcome, other, combining)), (second, integers.combine(opposite, other, combining))]
-
-    return effect
-
-
-def _select(suffixes: Suffixes, parts: Parts) -> Effect:
-    result, a, b, chooser = _name(parts[0]), parts[1], parts[2], parts[3]
-    names = registers_of(result, 2) if "64" in suffixes else [result]
-
-    def effect(s: State) -> list[tuple[str, Values]]:
-        which = s.read(chooser)
-        sides = zip(s.read_pair(a), s.read_pair(b), strict=True) if len(names) == 2 else [(s.read(a), s.read(b))]
-        found = [np.where(which < 0, np.where(x == y, x, UNKNOWN), np.where(which == 1, x, y)) for x, y in sides]
-        return list(zip(names, found, strict=True))
-
-    return effect
-
-
-def _minimum(suffixes: Suffixes, parts: Parts) -> Effect:
-    result, carries, values, tail = _split(parts)
-    is_signed, chooser = "U32" not in suffixes, tail[-1]
-    if carries or set(suffixes) - {"U32", "S32"}:
-        raise ValueError
-
-    def effect(s: State) -> list[tuple[str, Values]]:
-        smaller, found = s.read(chooser), s.read(values[0])
-        for part in values[1:]:
-            other = s.read(part)
-            first_is_less = integers.compare(found, other, "LE", is_signed=is_signed)
-            found = known(np.where(first_is_less == smaller, found, other), found, other, smaller)
-        return [(result, found)]
-
-    return effect
-
-
-def _add_minimum(suffixes: Suffixes, parts: Parts) -> Effect:
-    """VIADDMNMX: the smaller or the larger of a + b and c."""
-    result, a, b, c, chooser = _name(parts[0]), *parts[1:5]
-    if set(suffixes) - {"U32", "S32"}:
-        raise ValueError
-
-    def effect(s: State) -> list[tuple[str, Values]]:
-        x, y, z, smaller = s.read(a), s.read(b), s.read(c), s.read(chooser)
-        total = known(x + y, x, y)
-        first_is_less = integers.compare(total, z, "LE", is_signed="U32" not in suffixes)
-        return [(result, known(np.where(first_is_less == smaller, total, z), total, z, smaller))]
-
-    return effect
-
-
 def _absolute(suffixes: Suffixes, parts: Parts) -> Effect:
-    result, a = _name(parts[0]), parts[1]
+    result, a = name_of(parts[0]), parts[1]
     return lambda s: [(result, known(np.abs(integers.signed(x := s.read(a))), x))]
 
 
 def _permute(suffixes: Suffixes, parts: Parts) -> Effect:
-    result, a, selector, b = _name(parts[0]), parts[1], parts[2], parts[3]
+    result, a, selector, b = name_of(parts[0]), parts[1], parts[2], parts[3]
     if suffixes:
         raise ValueError
     return lambda s: [(result, integers.permute(s.read(a), s.read(selector), s.read(b)))]
 
 
 def _count_bits(suffixes: Suffixes, parts: Parts) -> Effect:
-    result, a = _name(parts[0]), parts[1]
+    result, a = name_of(parts[0]), parts[1]
     return lambda s: [(result, known(np.bitwise_count(np.where((x := s.read(a)) < 0, 0, x)).astype(np.int64), x))]
 
 
 def _first_bit(suffixes: Suffixes, parts: Parts) -> Effect:
-    places = [part for part in parts if not _is_predicate(part)]
-    result, a = _name(places[0]), places[1]
+    places = [part for part in parts if not is_predicate(part)]
+    result, a = name_of(places[0]), places[1]
     is_signed, distance = "U32" not in suffixes, "SH" in suffixes
     return lambda s: [(result, integers.first_bit(s.read(a), is_signed=is_signed, distance=distance))]
 
 
 def _extend(suffixes: Suffixes, parts: Parts) -> Effect:
     """SGXT: the low n bits, with or without their sign."""
-    result, a, n = _name(parts[0]), parts[1], parts[2]
+    result, a, n = name_of(parts[0]), parts[1], parts[2]
     if not isinstance(n, Immediate) or not 0 < n.value < 33:
         raise ValueError
     bits, is_signed = n.value, "U32" not in suffixes
@@ -349,7 +246,7 @@ def _extend(suffixes: Suffixes, parts: Parts) -> Effect:
 
 def _bit_mask(suffixes: Suffixes, parts: Parts) -> Effect:
     """BMSK: n ones from bit p."""
-    result, start, count = _name(parts[0]), parts[1], parts[2]
+    result, start, count = name_of(parts[0]), parts[1], parts[2]
 
     def effect(s: State) -> list[tuple[str, Values]]:
         p, n = s.read(start), s.read(count)
@@ -360,7 +257,7 @@ def _bit_mask(suffixes: Suffixes, parts: Parts) -> Effect:
 
 
 def _to_float(suffixes: Suffixes, parts: Parts) -> Effect:
-    result, a = _name(parts[0]), parts[1]
+    result, a = name_of(parts[0]), parts[1]
     if any(re.match(r"[FSU](16|64|8)$", word) for word in suffixes):
         raise ValueError
     is_signed = "U32" not in suffixes
@@ -368,7 +265,7 @@ def _to_float(suffixes: Suffixes, parts: Parts) -> Effect:
 
 
 def _to_integer(suffixes: Suffixes, parts: Parts) -> Effect:
-    result, a = _name(parts[0]), parts[1]
+    result, a = name_of(parts[0]), parts[1]
     if "TRUNC" not in suffixes or any(re.match(r"[FSU](16|64|8)$", word) for word in suffixes):
         raise ValueError
     return lambda s: [(result, integers.to_integer(s.read(a), is_signed="U32" not in suffixes))]
@@ -377,13 +274,13 @@ def _to_integer(suffixes: Suffixes, parts: Parts) -> Effect:
 def _special_function(suffixes: Suffixes, parts: Parts) -> Effect:
     if suffixes != ("RCP",):
         raise ValueError
-    result, a = _name(parts[0]), parts[1]
+    result, a = name_of(parts[0]), parts[1]
     return lambda s: [(result, integers.reciprocal(s.read(a)))]
 
 
 def _halves(suffixes: Suffixes, parts: Parts) -> Effect:
     """HFMA2 R, -RZ, RZ, x, y: a constant, made of two half-precision numbers."""
-    result = _name(parts[0])
+    result = name_of(parts[0])
     if [getattr(part, "name", "") for part in parts[1:3]] != ["RZ", "RZ"] or len(parts) != 5:
         raise ValueError
     words = [_half(part) for part in parts[3:5]]
@@ -398,52 +295,14 @@ def _half(part: Operand) -> int:
     return int(np.float16(text.strip()).view(np.uint16))
 
 
-def _first_check(suffixes: Suffixes, parts: Parts) -> Effect:
-    """FCHK asks whether a division needs its slow path, which only rare operands do."""
-    flag = _name(parts[0])
-    return lambda s: [(flag, array(0))]
-
-
-def _pack_predicates(suffixes: Suffixes, parts: Parts) -> Effect:
-    """P2R: predicates become bits of a register, whose other bits come from another one."""
-    result, rest, mask = _name(parts[0]), parts[2], parts[3]
-    if suffixes or not isinstance(mask, Immediate):
-        raise ValueError
-    names, kept = masked_predicates(parts), ~mask.value & MASK
-
-    def effect(s: State) -> list[tuple[str, Values]]:
-        other, flags = s.read(rest), [s.register(name) for name in names]
-        total = other & kept
-        for name, flag in zip(names, flags, strict=True):
-            total = total | flag << int(name[1:])
-        return [(result, known(total, other, *flags))]
-
-    return effect
-
-
-def _unpack_predicates(suffixes: Suffixes, parts: Parts) -> Effect:
-    """R2P: bits of a register become predicates."""
-    source, names = parts[1], masked_predicates(parts)
-    if suffixes or not isinstance(source, Register):
-        raise ValueError
-    return lambda s: [(name, known(s.read(source) >> int(name[1:]) & 1, s.read(source))) for name in names]
-
-
-def _vote(suffixes: Suffixes, parts: Parts) -> Effect:
-    """VOTE of a predicate that is always true: all threads of the warp are taken to be there."""
-    result = _name(parts[0])
-    if result.lstrip("U").startswith("P") or _name(parts[-1]).lstrip("U") != "PT" or getattr(parts[-1], "negative", False):
-        raise ValueError
-    return lambda s: [(result, array(MASK))]
-
-
 _MAKERS: dict[str, Callable[[Suffixes, Parts], Effect]] = {
     "MOV": _move, "MOV32I": _move, "R2UR": _move, "S2R": _special, "S2UR": _special, "CS2R": _special, "CS2UR": _special,
     "LDC": _constant_load, "ULDC": _constant_load, "LDCU": _constant_load, "IADD3": _integer_add, "IADD": _integer_add,
     "VIADD": _add, "IADD32I": _add, "IMAD": _multiply_add, "LEA": _shift_add, "SHF": _funnel, "LOP3": _logic,
-    "PLOP3": _predicate_logic, "ISETP": _compare, "SEL": _select, "IMNMX": _minimum, "VIMNMX": _minimum, "VIMNMX3": _minimum,
-    "VIADDMNMX": _add_minimum, "IABS": _absolute, "PRMT": _permute, "POPC": _count_bits, "FLO": _first_bit, "SGXT": _extend,
-    "BMSK": _bit_mask, "I2F": _to_float, "I2FP": _to_float, "F2I": _to_integer, "F2IP": _to_integer,
-    "MUFU": _special_function, "HFMA2": _halves, "FCHK": _first_check,
-    "VOTE": _vote, "VOTEU": _vote, "P2R": _pack_predicates, "R2P": _unpack_predicates,
+    "PLOP3": predicates.predicate_logic, "ISETP": predicates.compare, "SEL": predicates.select, "IMNMX": predicates.minimum,
+    "VIMNMX": predicates.minimum, "VIMNMX3": predicates.minimum, "VIADDMNMX": predicates.add_minimum, "IABS": _absolute,
+    "PRMT": _permute, "POPC": _count_bits, "FLO": _first_bit, "SGXT": _extend, "BMSK": _bit_mask, "I2F": _to_float,
+    "I2FP": _to_float, "F2I": _to_integer, "F2IP": _to_integer, "MUFU": _special_function, "HFMA2": _halves,
+    "FCHK": predicates.first_check, "VOTE": predicates.vote, "VOTEU": predicates.vote, "P2R": predicates.pack_predicates,
+    "R2P": predicates.unpack_predicates,
 }  # fmt: skip

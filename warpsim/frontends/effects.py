@@ -1,0 +1,42 @@
+"""Effects of machine instructions: what they are, and how their makers take operands apart.
+
+A maker raises ValueError, or another error of a look-up, for a form of the instruction that is not foreseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from warpsim.frontends.integers import Values
+from warpsim.frontends.operands import Operand, Register
+from warpsim.frontends.state import State
+
+Effect = Callable[[State], list[tuple[str, Values]]]
+"""Computes the results of an instruction, as (register, value)."""
+
+Suffixes = tuple[str, ...]
+Parts = tuple[Operand, ...]
+
+
+def name_of(part: Operand) -> str:
+    """Returns the name of a register."""
+    if not isinstance(part, Register):
+        raise ValueError
+    return part.name
+
+
+def is_predicate(part: Operand) -> bool:
+    """Returns whether an operand is a predicate."""
+    return isinstance(part, Register) and part.name.lstrip("U").startswith("P")
+
+
+def split(parts: Parts) -> tuple[str, list[str], list[Operand], list[Operand]]:
+    """Returns the result, predicates written after it, values read, and predicates read after them."""
+    rest = list(parts[1:])
+    carries = []
+    while rest and is_predicate(rest[0]):
+        carries.append(name_of(rest.pop(0)))
+    tail: list[Operand] = []
+    while rest and is_predicate(rest[-1]):
+        tail.insert(0, rest.pop())
+    return name_of(parts[0]), carries, rest, tail

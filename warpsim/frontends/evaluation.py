@@ -1,0 +1,75 @@
+"""What an execution of a kernel's integer part is given, and what it counts (`evaluate.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsim.frontends.accesses import Tally
+from warpsim.frontends.flow import Flow
+from warpsim.frontends.geometry import Geometry
+from warpsim.frontends.keys import Key
+
+Counts = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What is executed, and what the caller states because the machine code cannot.
+
+    Attributes:
+        flow: the kernel.
+        geometry: the launch.
+        arguments: offset of a 4-byte word of the parameters -> its value; others are unknown.
+        trips: loop -> number of trips, where it depends on data.
+        probabilities: branch -> probability that a warp does not jump, where that depends on data.
+    """
+
+    flow: Flow
+    geometry: Geometry
+    arguments: Mapping[int, int] = field(default_factory=dict)
+    trips: Mapping[Key, int] = field(default_factory=dict)
+    probabilities: Mapping[Key, float] = field(default_factory=dict)
+
+
+@dataclass
+class Record:
+    """What was counted: executions of blocks, entries of loops, and accesses by (block, instruction)."""
+
+    counts: dict[int, Counts] = field(default_factory=dict)
+    entries: dict[int, Counts] = field(default_factory=dict)
+    accesses: dict[tuple[int, int], Tally] = field(default_factory=dict)
+
+    def add(self, other: Record, times: float) -> None:
+        """Adds the counts of another, several times."""
+        for mine, theirs in ((self.counts, other.counts), (self.entries, other.entries)):
+            for key, value in theirs.items():
+                mine[key] = mine[key] + value * times if key in mine else value * times
+        for place_of, tally in other.accesses.items():
+            self.accesses.setdefault(place_of, Tally()).add(tally, times)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The outcome.
+
+    Attributes:
+        counts: block -> executions by each sampled warp, float64[warps].
+        entries: loop -> how often each warp entered it.
+        accesses: (block, instruction) -> what its accesses look like.
+        weights: blocks of the grid that each warp stands for, float64[warps].
+        warp_in_block: number of each warp in its block, int64[warps].
+        stated: block -> probability that a warp does not jump at its end, where nothing else decides.
+        notes: what had to be assumed, in words.
+    """
+
+    counts: Mapping[int, Counts]
+    entries: Mapping[int, Counts]
+    accesses: Mapping[tuple[int, int], Tally]
+    weights: Counts
+    warp_in_block: NDArray[np.int64]
+    stated: Mapping[int, float]
+    notes: tuple[str, ...]

@@ -1,0 +1,130 @@
+"""Instructions that compare, select, and pack predicates, as functions of the values of registers (`semantics.py`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpsim.frontends import integers
+from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of, split
+from warpsim.frontends.integers import MASK, UNKNOWN, Values, array, known
+from warpsim.frontends.operands import Immediate, Register, masked_predicates, registers_of
+from warpsim.frontends.state import State
+
+
+def predicate_logic(suffixes: Suffixes, parts: Parts) -> Effect:
+    """PLOP3: two functions of three predicates, each given by a table."""
+    first, second = name_of(parts[0]), name_of(parts[1])
+    a, b, c, table, other = parts[2:7]
+    if not isinstance(table, Immediate) or not isinstance(other, Immediate):
+        raise ValueError
+    tables = ((first, table.value), (second, other.value))
+    return lambda s: [(name, integers.predicate_logic(s.read(a), s.read(b), s.read(c), bits)) for name, bits in tables]
+
+
+def compare(suffixes: Suffixes, parts: Parts) -> Effect:
+    """ISETP: compares two values, and combines the outcome with a predicate."""
+    first, second, a, b, also = name_of(parts[0]), name_of(parts[1]), parts[2], parts[3], parts[4]
+    how = suffixes[0]
+    is_signed = "U32" not in suffixes
+    combining = next(word for word in suffixes if word in ("AND", "OR", "XOR"))
+    lower = parts[5] if "EX" in suffixes else None
+    if how not in integers.COMPARISONS or "64" in suffixes:
+        raise ValueError
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        below = None if lower is None else s.read(lower)
+        x, y = s.read(a), s.read(b)
+        if how in ("EQ", "NE") and s.orders is not None:
+            s.orders.append(known(x - y, x, y) >> 31)
+        outcome = integers.compare(x, y, how, is_signed=is_signed, lower=below)
+        other = s.read(also)
+        opposite = np.where(outcome < 0, UNKNOWN, 1 - outcome)
+        return [(first, integers.combine(outcome, other, combining)), (second, integers.combine(opposite, other, combining))]
+
+    return effect
+
+
+def select(suffixes: Suffixes, parts: Parts) -> Effect:
+    """SEL: one of two values."""
+    result, a, b, chooser = name_of(parts[0]), parts[1], parts[2], parts[3]
+    names = registers_of(result, 2) if "64" in suffixes else [result]
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        which = s.read(chooser)
+        sides = zip(s.read_pair(a), s.read_pair(b), strict=True) if len(names) == 2 else [(s.read(a), s.read(b))]
+        found = [np.where(which < 0, np.where(x == y, x, UNKNOWN), np.where(which == 1, x, y)) for x, y in sides]
+        return list(zip(names, found, strict=True))
+
+    return effect
+
+
+def minimum(suffixes: Suffixes, parts: Parts) -> Effect:
+    """IMNMX, VIMNMX, VIMNMX3: the smallest or the largest value, as a predicate says."""
+    result, carries, values, tail = split(parts)
+    is_signed, chooser = "U32" not in suffixes, tail[-1]
+    if carries or set(suffixes) - {"U32", "S32"}:
+        raise ValueError
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        smaller, found = s.read(chooser), s.read(values[0])
+        for part in values[1:]:
+            other = s.read(part)
+            first_is_less = integers.compare(found, other, "LE", is_signed=is_signed)
+            found = known(np.where(first_is_less == smaller, found, other), found, other, smaller)
+        return [(result, found)]
+
+    return effect
+
+
+def add_minimum(suffixes: Suffixes, parts: Parts) -> Effect:
+    """VIADDMNMX: the smaller or the larger of a + b and c."""
+    result, a, b, c, chooser = name_of(parts[0]), *parts[1:5]
+    if set(suffixes) - {"U32", "S32"}:
+        raise ValueError
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        x, y, z, smaller = s.read(a), s.read(b), s.read(c), s.read(chooser)
+        total = known(x + y, x, y)
+        first_is_less = integers.compare(total, z, "LE", is_signed="U32" not in suffixes)
+        return [(result, known(np.where(first_is_less == smaller, total, z), total, z, smaller))]
+
+    return effect
+
+
+def first_check(suffixes: Suffixes, parts: Parts) -> Effect:
+    """FCHK asks whether a division needs its slow path, which only rare operands do."""
+    flag = name_of(parts[0])
+    return lambda s: [(flag, array(0))]
+
+
+def pack_predicates(suffixes: Suffixes, parts: Parts) -> Effect:
+    """P2R: predicates become bits of a register, whose other bits come from another one."""
+    result, rest, mask = name_of(parts[0]), parts[2], parts[3]
+    if suffixes or not isinstance(mask, Immediate):
+        raise ValueError
+    names, kept = masked_predicates(parts), ~mask.value & MASK
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        other, flags = s.read(rest), [s.register(name) for name in names]
+        total = other & kept
+        for name, flag in zip(names, flags, strict=True):
+            total = total | flag << int(name[1:])
+        return [(result, known(total, other, *flags))]
+
+    return effect
+
+
+def unpack_predicates(suffixes: Suffixes, parts: Parts) -> Effect:
+    """R2P: bits of a register become predicates."""
+    source, names = parts[1], masked_predicates(parts)
+    if suffixes or not isinstance(source, Register):
+        raise ValueError
+    return lambda s: [(name, known(s.read(source) >> int(name[1:]) & 1, s.read(source))) for name in names]
+
+
+def vote(suffixes: Suffixes, parts: Parts) -> Effect:
+    """VOTE of a predicate that is always true: all threads of the warp are taken to be there."""
+    result = name_of(parts[0])
+    if result.lstrip("U").startswith("P") or name_of(parts[-1]).lstrip("U") != "PT" or getattr(parts[-1], "negative", False):
+        raise ValueError
+    return lambda s: [(result, array(MASK))]
