@@ -9,7 +9,7 @@ from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels.access import updates_of_one_address
 from warpsim.kernels.statements import Conditional, Instruction, Loop, expected_ops, walk
 from warpsim.profiles.api import profile_of
-from warpsim.profiles.chip import chip_name
+from warpsim.profiles.chip import chip_name, chip_of
 from warpsim.profiles.code import decoded
 from warpsim.profiles.endless import endless, without_exits
 from warpsim.profiles.errors import ProfileError
@@ -36,6 +36,18 @@ def test_the_back_edge_is_a_loop(profile):
     assert loop.trips == TRIPS
     executed = sum(one.executed for one in launch().code)
     assert sum(count for _, count in expected_ops(profile.kernel.body)) + 1 == pytest.approx(executed / WARPS)
+
+
+def test_clocks_of_a_launch_whose_time_was_measured_too_long():
+    """All clocks seem to be slow by as much as that of the memory, which is fixed."""
+    fixed = {"device__attribute_max_mem_frequency_khz": 7.2e6}
+    slow = {"gpc__cycles_elapsed.avg.per_second": 0.91e9, "dram__cycles_elapsed.avg.per_second": 5.04e9}
+    true, seeming, found = (chip_of(launch(metrics))[0] for metrics in (fixed, slow, fixed | slow))
+    assert found.clock_ghz == pytest.approx(true.clock_ghz) and seeming.clock_ghz == 0.91
+    assert found.memory.pin_bandwidth_gbs == pytest.approx(true.memory.pin_bandwidth_gbs)
+    assert found.memory.latency_cycles == true.memory.latency_cycles > seeming.memory.latency_cycles
+    near = fixed | {"dram__cycles_elapsed.avg.per_second": 7.0e9}
+    assert chip_of(launch(near))[0].clock_ghz == 1.3
 
 
 def test_the_inputs_are_those_that_the_report_has(profile):

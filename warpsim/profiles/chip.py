@@ -23,6 +23,9 @@ _NAMES = (
 _LIKE = {70: "v100", 75: "t4", 80: "a100", 86: "a40", 89: "rtx4090", 90: "h100", 120: "rtx5090"}
 """Compute capability times ten -> chip whose latencies a chip without a file has."""
 
+_PASSES = 0.1
+"""Relative difference of clocks between passes of the profiler, at most."""
+
 
 def chip_name(title: str, memory_bytes: float | None) -> str | None:
     """Returns the name of the chip's file, by its vendor's name and the size of its memory; None: there is none."""
@@ -58,10 +61,12 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
         notes.append(f"{title} has no file in params/gpus: latencies are those of {name}")
     base = load_gpu(name)
     data = base.to_dict()
-    clock = launch.need("gpc__cycles_elapsed.avg.per_second") / 1e9
-    pins = pin_bandwidth(launch) or base.memory.pin_bandwidth_gbs
+    stretch = stretched(launch)
+    measured = launch.need("gpc__cycles_elapsed.avg.per_second") / 1e9
+    clock = measured * stretch
+    pins = (pin_bandwidth(launch) or base.memory.pin_bandwidth_gbs / stretch) * stretch
     memory = data["memory"]
-    lead = max(1.0, (l2_clock(launch) or clock) / clock)
+    lead = max(1.0, (l2_clock(launch) or measured) / measured)
     at_l2, of_l2 = _latencies_of_l2(base, lead)
     share = base.memory.bandwidth_gbs / base.memory.pin_bandwidth_gbs
     ratio = pins / base.memory.pin_bandwidth_gbs
@@ -76,7 +81,7 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
             memory[key] = max(1, round(memory[key] * of_l2 / at_l2))
     data["block_launch_cycles"] = max(1, round(base.block_launch_cycles * clock / base.clock_ghz))
     if memory.get("atomic_interval_cycles"):
-        memory["atomic_interval_cycles"] *= cycles_of_update(launch) * clock / (l2_clock(launch) or clock)
+        memory["atomic_interval_cycles"] *= cycles_of_update(launch) * measured / (l2_clock(launch) or measured)
     queue |= {"dram_gbs": queue["dram_gbs"] * ratio, "crossbar_gbs": l2, "latency_offset_cycles": 0.0}
     if notes:
         queue |= {key: max(1, round(queue[key] * ratio)) for key in ("dram_servers", "crossbar_servers")}
@@ -110,6 +115,17 @@ def scaled(gpu: Gpu, latency: float, bandwidth: float) -> Gpu:
     memory["contention"] = contention(memory, gpu.clock_ghz)
     memory["measured"], memory["measured_latency_cycles"] = False, None
     return Gpu.from_dict(data, source=f"latency = {latency}, bandwidth = {bandwidth} on {gpu.name}")
+
+
+def stretched(launch: ProfiledLaunch) -> float:
+    """Returns by how much the time of a launch was measured too long, so that all clocks seem as much too slow; 1: it was not.
+
+    Counts of cycles do not contain what the profiler adds to the time of a short launch. The clock of the memory, which is fixed,
+    tells. Small differences between the passes of the profiler are left.
+    """
+    seems, is_fixed = launch.get("dram__cycles_elapsed.avg.per_second"), launch.get("device__attribute_max_mem_frequency_khz")
+    ratio = is_fixed * 1e3 / seems if seems and is_fixed else 1.0
+    return ratio if ratio > 1 + _PASSES or ratio < 1 - _PASSES else 1.0
 
 
 def pin_bandwidth(launch: ProfiledLaunch) -> float | None:
