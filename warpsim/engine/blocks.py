@@ -34,10 +34,9 @@ def seat_of(machine, state, sm, slot):
 
 @inline
 def change_population(state, sm, change, cycle):
-    """The number of an SM's resident warps changes at a cycle of its window, or at the first one after it."""
-    scratch = state.scratch[0]
-    scratch.population[at(cycle - sm.begin)] += change
-    scratch.populated = 1
+    """The number of an SM's resident warps changes at a cycle of the latest window, or at the first one after it."""
+    sm.population[at(cycle - state.clock[0].begin)] += change
+    sm.populated = 1
 
 
 @inline
@@ -60,19 +59,19 @@ def note_change(state, sm, cycle):
 
 
 @inline
-def count_population(state, sm, end):
-    """Counts the resident warps of an SM up to the last change of a window."""
-    scratch = state.scratch[0]
-    if scratch.populated == 0:
+def count_population(state, sm):
+    """Counts the resident warps of an SM up to the last change of the latest window, of which all requests are served."""
+    if sm.populated == 0:
         return
-    scratch.populated = 0
-    for relative in range(end - sm.begin + 1):
-        change = scratch.population[at(relative)]
+    sm.populated = 0
+    begin = state.clock[0].begin
+    for relative in range(len(sm.population)):
+        change = np.int64(sm.population[at(relative)])
         if change != 0:
-            scratch.population[at(relative)] = 0
-            count_residents(state, sm, sm.begin + relative)
+            sm.population[at(relative)] = 0
+            count_residents(state, sm, begin + relative)
             sm.resident += change
-            note_change(state, sm, sm.begin + relative)
+            note_change(state, sm, begin + relative)
 
 
 # Launch

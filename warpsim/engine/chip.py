@@ -4,7 +4,7 @@ import numpy as np
 
 from warpsim.engine.attribution import settle, total
 from warpsim.engine.bits import at
-from warpsim.engine.blocks import count_residents, note_change
+from warpsim.engine.blocks import count_population, count_residents, note_change
 from warpsim.engine.echoes import make_accesses
 from warpsim.engine.exchange import assign_blocks, has_room, serve
 from warpsim.engine.jit import inline, jit
@@ -34,6 +34,8 @@ def run(machine, state, stop, edge, width, totals):
                 clock.cycle = now
                 return rows, _FULL
             serve(machine, state, clock.begin, now)
+        for sm in state.sms:
+            count_population(state, sm)
         now = min(max(now, soonest_event(state, now)), stop if len(totals) == 0 else min(stop, edge))
         clock.cycle = now
         if is_finished(machine, state):

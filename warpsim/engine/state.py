@@ -331,6 +331,9 @@ SM = np.dtype(
         ("resident", "i8"),  # resident warps
         ("resident_since", "i8"),  # cycle up to which they have been counted
         ("warp_cycles", "i8"),  # resident warps, summed over cycles
+        ("population", "i2", LONGEST_WINDOW + 1),  # by cycle of the latest window: warps that start, less those that have left
+        ("populated", "i2"),  # 1: some of these are not 0
+        ("unused", "i4"),  # a record fills whole lines of the cache
     ]
 )
 
@@ -483,8 +486,6 @@ SCRATCH = np.dtype(
         ("some_busy", "i8"),  # 1: one of these is not empty
         ("held", "u8", (MAX_SCHEDULERS, BITMAP)),  # by scheduler: cycles in which the register ports hold it
         ("some_held", "i8"),  # 1: one of these is not empty
-        ("population", "i8", LONGEST_WINDOW + 1),  # by cycle: warps that start, less those that have left
-        ("populated", "i8"),  # 1: some of these are not 0
     ]
 )
 

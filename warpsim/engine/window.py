@@ -17,7 +17,7 @@ from warpsim.engine.attribution import (
     open_window,
 )
 from warpsim.engine.bits import NONE, at, below, bit, first, rest
-from warpsim.engine.blocks import count_population, start_blocks, vacate_drained
+from warpsim.engine.blocks import start_blocks, vacate_drained
 from warpsim.engine.fetch import awaits_instruction
 from warpsim.engine.issue import complete, execute, may_pair
 from warpsim.engine.jit import inline
@@ -69,7 +69,6 @@ def run_alone(machine, state, sm, begin, end):
     while until < end and runs:
         until = min(until + chip.span, end)
         runs = take_turns(machine, state, sm, until, end)
-    count_population(state, sm, end)
     close_window(machine, state, sm, end)
     move_on(machine, state, sm, end)
     by_window = chip.banks > 0 or chip.buffer > 0  # waits for ports, and for fetch, are counted by window

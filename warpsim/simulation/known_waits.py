@@ -161,12 +161,17 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
 
 
 def _least_latency(machine: Machine) -> int:
-    """Returns the smallest latency of an access that misses L1, in whole cycles."""
+    """Returns the smallest latency, in whole cycles, of an access that misses L1 and on whose return an SM can depend.
+
+    On the return of a store that drains, a warp depends only once it has issued `exit`, and the next block starts some time
+    after that; but a limit of stores in flight, and the echoes of a slice, take notice of it at once.
+    """
     chip, details = machine.chip[0], machine.details
     least = float(chip["latency"] if chip["memory"] == MemoryModel.FIXED else machine.quantiles[:, 0].min())
     if (details["l2_hit"] > details["l1_hit"]).any():
         least = min(least, float(chip["l2_latency"]))
-    if (details["drain"] >= 0).any():
+    noticed = chip["per_sm"][Kind.STORE - Kind.LOAD] > 0 or chip["sms"] < chip["of_sms"]
+    if noticed and (details["drain"] >= 0).any():
         least = min(least, float(details["drain"].max()))
     return math.floor(least + 0.5)
 
