@@ -1,8 +1,9 @@
 """A scheduler runs ahead with plain instructions. docs/model.md, section 3.
 
 A *plain* step is followed by one that waits for it alone, for a time that is known before the run, and it uses nothing that
-others could wait for; most arithmetic is plain. Every other step issues by `execute` and `complete` of issue.py, which give the
-same result for plain ones, too, in several times the time.
+other schedulers could wait for; most arithmetic is plain. It is *limited* if its unit, which belongs to the scheduler, can refuse
+it. Every other step issues by `execute` and `complete` of issue.py, which give the same result for plain ones, too, in several
+times the time.
 
 All that decides which warp issues next stays in vectors: the lanes' times, their ranks, and how long the warp in a lane will wait
 after its next issue. What else an issue changes follows off that path.
@@ -10,8 +11,8 @@ after its next issue. What else an issue changes follows off that path.
 
 import numpy as np
 
-from warpsim.engine.attribution import is_busy_after, issues_plain
-from warpsim.engine.bits import at, known_wait_from, wait_until
+from warpsim.engine.attribution import is_busy_after, issues_plain, mark_busy, mark_refused, plain_after_refusals
+from warpsim.engine.bits import at, end_of, known_wait_from, wait_until
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import (
     either,
@@ -25,18 +26,21 @@ from warpsim.engine.lanes import (
     plus,
     rank_of,
     store,
+    time_of,
     time_part,
     where_same,
 )
+from warpsim.engine.ports import busy_with_ports, pass_ports
 from warpsim.engine.schedulers import greedy_age, next_ranks
-from warpsim.engine.state import MAX_WARPS, RANK_BITS
+from warpsim.engine.state import LONGEST_WINDOW, MAX_SCHEDULERS, MAX_WARPS, RANK_BITS
 
 
 @inline
-def run_ahead(machine, state, sm, scheduler, s, no_more, may_run):
+def run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run):
     """Has scheduler s issue plain steps before a time, if they may issue. Returns the key of its next pick: a time with a rank.
 
-    If that is `no_more` or later, nothing issues before. Otherwise `scheduler.lane` has picked a step that is not plain.
+    If that is `no_more` or later, nothing issues before. Otherwise `scheduler.lane` has picked a step that is not plain. The
+    window ends at cycle `end`.
     """
     chip = machine.chip[0]
     keys = either(load(scheduler.wakes), load(scheduler.ranks))
@@ -49,21 +53,31 @@ def run_ahead(machine, state, sm, scheduler, s, no_more, may_run):
     if not (may_run and machine.program[at(step)].plain):
         scheduler.lane = lane
         return key
+    some_refuse = len(machine.refusing) > 0
+    if chip.limits:
+        return run_plain(
+            chip, machine.program, state.warps, state.registers, state.counts, state.scratch[0], sm, scheduler, s, no_more,
+            some_refuse, machine.reads, state.tally[0], end,
+        )  # fmt: skip
     return run_plain(
         chip, machine.program, state.warps, state.registers, state.counts, state.scratch[0], sm, scheduler, s, no_more,
-        len(machine.refusing) > 0,
+        some_refuse, None, None, None,
     )  # fmt: skip
 
 
 @apart
-def run_plain(chip, program, warps, registers, counts, scratch, sm, scheduler, s, no_more, some_refuse):
+def run_plain(
+    chip, program, warps, registers, counts, scratch, sm, scheduler, s, no_more, some_refuse, reads, tally, end
+):  # fmt: skip
     """Has scheduler s issue plain steps until its next pick is not plain, or not before a time. Returns the key of that pick.
 
     The arguments from `program` to `scratch` are those of the machine and the state. `some_refuse`: some class is refusable.
+    `reads`, `tally` and `end`, the end of the window, are None, for which the function is compiled once more, if no unit can
+    refuse a plain step and there are no register ports.
     """
     policy, interval, schedulers, per_warp, begin = chip.policy, chip.interval, chip.schedulers, chip.registers, sm.begin
     first_warp, first_count, free = sm.index * MAX_WARPS + s, s * len(program), scheduler.next_issue
-    notes_busy = interval > 1 and some_refuse
+    notes_busy, tick, has_ports = interval > 1 and some_refuse, chip.tick, chip.banks > 0
     wakes, ranks, ages = load(scheduler.wakes), load(scheduler.ranks), load(scheduler.ages)
     delays, ops, greedy = load(scheduler.delays), load(scheduler.ops), greedy_age(scheduler)
     occupied = filled(interval << RANK_BITS, wakes)
@@ -84,6 +98,23 @@ def run_plain(chip, program, warps, registers, counts, scratch, sm, scheduler, s
             scheduler.lane = lane
             break
         cycle = begin + (key >> RANK_BITS)
+        opens = cycle
+        if end is not None:
+            if ins.limited:
+                place = at(np.int64(ins.unit) * MAX_SCHEDULERS + s)
+                taken = sm.free[place]
+                opens = taken if tick == 1 else taken // tick
+                if opens > cycle:
+                    wakes = blocked(wakes, ops, ins, min(opens, end) - begin)
+                    continue
+                taken = max(taken, cycle * tick) + ins.unit_ticks
+                sm.free[place] = taken
+                opens = taken if tick == 1 else taken // tick
+            eligible = end_of(warp.wait)
+            if eligible < cycle and (scratch.some_held or ins.limited):
+                plain_after_refusals(scratch, counts[at(first_count + step)], s, ins, max(eligible - begin, 0), cycle - begin)
+            if opens > cycle + 1:
+                mark_refused(scratch, s, np.int64(ins.unit), cycle + 1 - begin, min(opens - begin, LONGEST_WINDOW))
         issues_plain(counts[at(first_count + step)], warp, cycle)
         if notes_busy:
             is_busy_after(scratch, s, cycle - begin, interval)
@@ -97,9 +128,21 @@ def run_plain(chip, program, warps, registers, counts, scratch, sm, scheduler, s
         delay = all_delays if lane == last else delays
         picked = everywhere(least, keys)
         now = time_part(picked)
-        wakes = later(where_same(keys, picked, plus(now, delay), wakes), plus(now, occupied))
+        next_pick = plus(now, occupied)
+        if end is not None and has_ports:
+            if ins.ports:
+                pass_ports(chip, reads, scheduler, lane * schedulers + s, step, cycle)
+            busy = busy_with_ports(scratch, tally, sm, s, scheduler, cycle, interval)
+            if busy > interval:
+                free = cycle + busy
+                next_pick = filled(time_of(sm, free), now)
+                if some_refuse:
+                    mark_busy(scratch, s, cycle + 1 - begin, min(free - begin, LONGEST_WINDOW))
+        wakes = later(where_same(keys, picked, plus(now, delay), wakes), next_pick)
         ranks, greedy = next_ranks(policy, ages, ranks, greedy, rank_of(picked))
         ops = where_same(keys, picked, filled(np.int64(ins.next_op), ops), ops)
+        if end is not None and opens > cycle + 1:
+            wakes = blocked(wakes, ops, ins, min(opens, end) - begin)
         delays = all_delays
         last, last_keys, last_picked, last_delay = lane, keys, picked, filled(np.int64(ins.next_delay), delays)
     if last >= 0:
@@ -109,3 +152,9 @@ def run_plain(chip, program, warps, registers, counts, scratch, sm, scheduler, s
         store(scheduler.ops, ops)
         scheduler.next_issue, scheduler.greedy = free, 1
     return key
+
+
+@inline
+def blocked(wakes, ops, ins, relative):
+    """Returns the times of lanes if warps do not issue steps of the class of a step before a cycle of the window."""
+    return where_same(ops, filled(np.int64(ins.op), ops), later(wakes, filled(relative << RANK_BITS, wakes)), wakes)

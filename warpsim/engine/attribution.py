@@ -79,6 +79,16 @@ def issues_after_refusals(machine, state, sm, s, index, warp, step, cycle):
 
 
 @inline
+def plain_after_refusals(scratch, counted, s, ins, begin, end):
+    """The same for a plain step, which waited from a cycle of the window on and before another one; its COUNT is given."""
+    if scratch.some_held:
+        counted.held += held_cycles(scratch, s, begin, end)
+    if scratch.some_refused and ins.limited:
+        unit = np.int64(ins.unit)
+        counted.throttled += refused_cycles(scratch, s, (unit, unit), begin, end)
+
+
+@inline
 def issues_second(machine, state, sm, s, index, step, cycle, busy):
     """A warp issues a step as the second one of a pair, of which the smaller `busy` is given."""
     counted = state.counts[at(s * len(machine.program) + step)]
@@ -149,9 +159,9 @@ def mark_refused(scratch, s, gate, begin, end):
 
 
 @inline
-def holds(state, sm, s, begin, end):
+def holds(scratch, sm, s, begin, end):
     """The register ports hold scheduler s from `begin` on and before `end`."""
-    mark_held(state.scratch[0], s, begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
+    mark_held(scratch, s, begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
 
 
 @apart

@@ -43,8 +43,8 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
     kind, op, gap = np.int64(ins.kind), np.int64(ins.op), np.int64(ins.gap)
     queued = occupy(machine, state, sm, s, ins, cycle)
     note_shared_issue(machine, sm, s, op)
-    if machine.chip[0].banks > 0:
-        pass_ports(machine, state.schedulers[at(sm.index * machine.chip[0].schedulers + s)], slot, step, cycle)
+    if machine.chip[0].banks > 0 and ins.ports:
+        pass_ports(machine.chip[0], machine.reads, state.schedulers[at(sm.index * machine.chip[0].schedulers + s)], slot, step, cycle)
     following, ready = step + 1, cycle + queued + ins.latency
     if kind == _LOAD or kind == _STORE:
         ready = access(machine, state, sm, index, warp, step, cycle, queued)
@@ -93,7 +93,7 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
     ins = machine.program[at(step)]
     kind = ins.kind
     if chip.banks > 0:
-        busy = busy_with_ports(state, sm, s, scheduler, cycle, busy)
+        busy = busy_with_ports(state.scratch[0], state.tally[0], sm, s, scheduler, cycle, busy)
     occupy_scheduler(machine, state, sm, s, scheduler, cycle, busy)
     warp.since = cycle
     time = np.int64(NEVER)

@@ -12,16 +12,13 @@ _READS = 3  # cycles in which an instruction reads its operands
 
 
 @inline
-def pass_ports(machine, scheduler, slot, step, cycle):
-    """An instruction of the warp in a slot issues: notes when it has the ports, and until when its scheduler is held."""
-    chip = machine.chip[0]
-    if machine.classes[at(machine.program[at(step)].op)].ports == 0:
-        return
+def pass_ports(chip, reads, scheduler, slot, step, cycle):
+    """A step of the warp in a slot issues that passes the ports: notes when it has them, and until when its scheduler is held."""
     needs, free = scheduler.port_needs, scheduler.port_free
     for bank in range(chip.banks):
         needs[at(bank)] = 0
     for operand in range(OPERAND_SLOTS):
-        read = np.int64(machine.reads[at(step), at(operand)])
+        read = np.int64(reads[at(step), at(operand)])
         if read > 0:
             bank = at((read // 2 - 1) % chip.banks)
             entry, key = at(bank * OPERAND_SLOTS + operand), slot << 32 | read // 2
@@ -41,12 +38,12 @@ def pass_ports(machine, scheduler, slot, step, cycle):
 
 
 @inline
-def busy_with_ports(state, sm, s, scheduler, cycle, busy):
+def busy_with_ports(scratch, tally, sm, s, scheduler, cycle, busy):
     """A scheduler has issued at a cycle and is busy for some: returns for how many, with those in which the ports hold it."""
     scheduler.held_from = cycle + busy
     held = scheduler.held_until - scheduler.held_from
     if held <= 0:
         return busy
-    state.tally[0].held += held
-    holds(state, sm, s, scheduler.held_from, scheduler.held_until)
+    tally.held += held
+    holds(scratch, sm, s, scheduler.held_from, scheduler.held_until)
     return busy + held

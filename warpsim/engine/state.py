@@ -143,6 +143,7 @@ CHIP = np.dtype(
         # Issue
         ("issue_width", "i8"),  # instructions that a warp can issue in one cycle, 1 or 2
         ("interval", "i8"),  # cycles for which a plain step occupies its scheduler
+        ("limits", "i8"),  # 1: some plain steps are limited, or there are register ports
         ("banks", "i8"),  # register banks with a read port each, 1..MOST_BANKS; 0: reads never wait
         ("tick", "i8"),  # ticks per cycle, such that every interval is a whole number of them
         ("policy", "i8"),  # Policy
@@ -236,8 +237,11 @@ STEP = np.dtype(
         ("may_pair", "i1"),  # 1: the next step may issue in the same cycle
         ("awaited", "i1"),  # 1: the next step waits for what this one asks of the memory
         ("ordered", "i1"),  # 1: it uses something that the schedulers of an SM share, a barrier or the block supply
-        ("plain", "i1"),  # 1: its wait is known, its unit never refuses, it is not ordered, and `busy` is the chip's `interval`
-        ("unused", "i4", 2),  # a record begins at a multiple of 32 bytes
+        ("plain", "i1"),  # 1: its wait is known, it is not ordered, its unit has no queue, and `busy` is the chip's `interval`
+        ("limited", "i1"),  # 1: it is plain, and its unit, one of each scheduler, can refuse it
+        ("ports", "i1"),  # 1: it passes the register ports
+        ("unit", "i1"),  # its unit
+        ("unused", "i1", 5),  # a record begins at a multiple of 32 bytes
     ]
 )
 

@@ -127,7 +127,7 @@ def carry_over(machine, state, sm, begin):
             is_busy(machine, state, sm, s, begin, next_issue)
             held_from = max(state.schedulers[at(sm.index * chip.schedulers + s)].held_from, begin)
             if chip.banks > 0 and next_issue > held_from:
-                holds(state, sm, s, held_from, next_issue)
+                holds(state.scratch[0], sm, s, held_from, next_issue)
 
 
 @inline

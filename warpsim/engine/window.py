@@ -102,7 +102,7 @@ def take_turns(machine, state, sm, until, end):
             s = first(active)
             active = rest(active)
             scheduler = scheduler_of(machine, state, sm, s)
-            key = run_ahead(machine, state, sm, scheduler, s, no_more, may_run)
+            key = run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run)
             if chip.buffer > 0 and key < no_more:
                 if awaits_instruction(machine, state, sm, s, scheduler, begin + (key >> RANK_BITS), end):
                     active |= bit(s)

@@ -100,7 +100,7 @@ def encode(
         first = len(operands)
         if step.instruction is None or step.instruction.hints is None:
             operands += [r for r in dict.fromkeys((*step.src, step.dst)) if r in program.written]
-        steps.append((kind, op, step.dst, first, len(operands), *timing, 0, 0, -1, 0, 0, 0, 0, step.dst, 0, 0, 0, 0, (0, 0)))
+        steps.append((kind, op, step.dst, first, len(operands), *timing, 0, 0, -1, 0, 0, 0, 0, step.dst, *[0] * 7, (0,) * 5))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((0, *access, *branch, step.loop, *step.trips))

@@ -149,13 +149,15 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
 
     ordered = (kind == Kind.BARRIER) | (kind == Kind.EXIT) | (instructions & (classes["shared"][op] > 0))
     program["ordered"] = ordered
-    plain = (kind == Kind.COMPUTE) & (delay > 0) & ~ordered & (refusable[op] == 0)
-    plain &= (chip["banks"] == 0) & (chip["buffer"] == 0)
+    of_sm = (refusable > 0) & ((classes["own_unit"] == 0) | (classes["queue"] > 0))
+    plain = (kind == Kind.COMPUTE) & (delay > 0) & ~ordered & ~of_sm[op] & (chip["buffer"] == 0)
     if len(machine.hints):
         plain &= ~_counted(machine.hints)
     chip["interval"] = program["busy"][plain].min() if plain.any() else 1
     plain &= (program["busy"] == chip["interval"]) & (chip["interval"] <= LONGEST_INTERVAL)
     program["plain"], program["own_delay"] = plain, np.where(plain, delay << RANK_BITS, 0)
+    program["unit"], program["ports"], program["limited"] = unit, classes["ports"][op], plain & (refusable[op] > 0)
+    chip["limits"] = int(chip["banks"] > 0 or program["limited"].any())
     program["next_delay"] = program["own_delay"][program["following"]]
     return np.flatnonzero(refusable)
 
@@ -164,14 +166,16 @@ def _least_latency(machine: Machine) -> int:
     """Returns the smallest latency, in whole cycles, of an access that misses L1 and on whose return an SM can depend.
 
     On the return of a store that drains, a warp depends only once it has issued `exit`, and the next block starts some time
-    after that; but a limit of stores in flight, and the echoes of a slice, take notice of it at once.
+    after that; but a limit of stores in flight, a dependence counter, and the echoes of a slice take notice of it at once.
     """
     chip, details = machine.chip[0], machine.details
     least = float(chip["latency"] if chip["memory"] == MemoryModel.FIXED else machine.quantiles[:, 0].min())
     if (details["l2_hit"] > details["l1_hit"]).any():
         least = min(least, float(chip["l2_latency"]))
+    drains = details["drain"] >= 0
     noticed = chip["per_sm"][Kind.STORE - Kind.LOAD] > 0 or chip["sms"] < chip["of_sms"]
-    if noticed and (details["drain"] >= 0).any():
+    noticed |= bool(len(machine.hints) and (machine.hints["write"][drains] >= 0).any())
+    if noticed and drains.any():
         least = min(least, float(details["drain"].max()))
     return math.floor(least + 0.5)
 
