@@ -107,6 +107,21 @@ def test_the_window_is_at_most_the_smallest_latency() -> None:
         assert window == min(latency, LONGEST_WINDOW)
 
 
+def test_a_store_that_drains_shortens_the_window_only_of_a_slice() -> None:
+    gpu = small_gpu(sms=4, memory={"latency_cycles": 300, "store_drain_cycles": 25}, block_launch_cycles=200)
+    add = kernels.load_kernel("vector_add")
+    whole, piece = (encode(gpu, add, LAUNCH, scheduler="lrr", memory="fixed", sms=sms) for sms in (4, 2))
+    assert (whole.chip[0].window, piece.chip[0].window) == (200, 25 - 1)
+
+
+def test_plain_steps_are_limited_where_the_unit_of_the_scheduler_can_refuse() -> None:
+    half, of_sm = ({"alu": {"scope": scope, "interval_cycles": 2}} for scope in ("scheduler", "sm"))
+    for ops, plain, limited in (({}, 1, 0), (half, 1, 1), (of_sm, 0, 0)):
+        machine = encode(small_gpu(ops=ops), kernels.chain("alu"), LAUNCH, scheduler="lrr", memory="fixed")
+        alu = machine.program[machine.program.kind == Kind.COMPUTE][0]
+        assert (alu.plain, alu.limited, machine.chip[0].limits) == (plain, limited, limited), ops
+
+
 def test_ticks_make_every_interval_whole() -> None:
     gpu = small_gpu(ops={"alu": {"interval_cycles": "2/3"}, "sfu": {"interval_cycles": "7/4"}})
     machine = encode(gpu, kernels.chain("alu"), LAUNCH, scheduler="lrr", memory="fixed")
