@@ -44,7 +44,8 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
     queued = occupy(machine, state, sm, s, ins, cycle)
     note_shared_issue(machine, sm, s, op)
     if machine.chip[0].banks > 0 and ins.ports:
-        pass_ports(machine.chip[0], machine.reads, state.schedulers[at(sm.index * machine.chip[0].schedulers + s)], slot, step, cycle)
+        scheduler = state.schedulers[at(sm.index * machine.chip[0].schedulers + s)]
+        pass_ports(machine.chip[0], machine.reads, scheduler, slot, step, cycle)
     following, ready = step + 1, cycle + queued + ins.latency
     if kind == _LOAD or kind == _STORE:
         ready = access(machine, state, sm, index, warp, step, cycle, queued)
