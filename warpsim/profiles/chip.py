@@ -3,7 +3,8 @@
 L1 and L2 run with the SMs, so their latencies in cycles stay; the part of a latency that lies in DRAM is a time, and has more
 cycles at a higher clock. Where the clock of L2 is higher, what lies in L2 takes fewer cycles of the SMs. The start of a block is
 a time, too: it takes a V100 256 ns (experiments/streams), and a T4 not more than that at 0.585 GHz, where it would be 313 of its
-cycles otherwise. The bandwidth of the pins is that of the memory at its measured clock.
+cycles otherwise. The bandwidth of the pins is that of the memory at its measured clock. Where the time of a short launch was
+measured too long, all clocks seem too slow, and that of the memory says by how much.
 """
 
 from __future__ import annotations
