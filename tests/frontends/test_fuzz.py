@@ -7,41 +7,16 @@ from pathlib import Path
 import pytest
 
 import warpsim as ws
+from tests.support.damage import damaged
 from warpsim.frontends import evaluate, listings
 
 LISTINGS = [listings.folder() / f"{stem}.sm_{arch}.sass" for stem, arch in (("vector", 80), ("rows", 90), ("reduction", 75))]
 
 
-def damaged(text, draw):
-    """A listing with a few lines removed, doubled, exchanged, or with other characters or operands."""
-    rows = text.splitlines()
-    start = draw.randrange(len(rows))
-    for _ in range(draw.randint(1, 6)):
-        at = draw.randrange(len(rows))
-        change = draw.randrange(6)
-        if change == 0:
-            del rows[at : at + draw.randint(1, 5)]
-        elif change == 1:
-            rows.insert(at, rows[start % len(rows)])
-        elif change == 2:
-            other = draw.randrange(len(rows))
-            rows[at], rows[other] = rows[other], rows[at]
-        elif change == 3 and rows[at]:
-            place = draw.randrange(len(rows[at]))
-            rows[at] = rows[at][:place] + draw.choice("0123456789RUP[].,-x!@:` ") + rows[at][place + draw.randint(0, 2) :]
-        elif change == 4:
-            words = rows[at].split(", ")
-            draw.shuffle(words)
-            rows[at] = ", ".join(words)
-        else:
-            rows[at] = (
-                rows[at]
-                .replace("0x", "0xffff")
-                .replace("IADD3", draw.choice(["LEA", "SHF", "PRMT", "BMSK", "LOP3.LUT", "ISETP.GE"]))
-            )
-        if not rows:
-            break
-    return "\n".join(rows)
+def other_operands(rows, at, draw):
+    """Other numbers and opcodes."""
+    opcode = draw.choice(["LEA", "SHF", "PRMT", "BMSK", "LOP3.LUT", "ISETP.GE"])
+    rows[at] = rows[at].replace("0x", "0xffff").replace("IADD3", opcode)
 
 
 def check(seed):
@@ -57,7 +32,8 @@ def check(seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            ws.kernels.from_sass(damaged(text, draw), draw.choice(names), **stated)
+            listing = damaged(text, draw, characters="0123456789RUP[].,-x!@:` ", separator=", ", others=[other_operands])
+            ws.kernels.from_sass(listing, draw.choice(names), **stated)
         except ValueError as error:
             assert str(error), seed
 

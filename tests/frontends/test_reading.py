@@ -3,9 +3,10 @@
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.strategies import examples
 from warpsim.frontends.api import from_sass
 from warpsim.frontends.cubin import Parameter, pick_function, plain_name, read_cubin
 from warpsim.frontends.errors import FrontEndError
@@ -90,7 +91,7 @@ def test_what_is_no_cubin_is_refused():
             read_cubin(data, "x.cubin")
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.data())
 def test_a_damaged_cubin_never_ends_in_a_traceback(data):
     good = bytearray(small_cubin())
@@ -161,7 +162,7 @@ def test_text_that_is_neither_form_is_refused():
             parse_text(text)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.text(alphabet="\n .:-0123456789abLxRUP_targefunciohds@!;/*", max_size=200), st.booleans())
 def test_any_text_ends_in_functions_or_the_documented_error(text, listing):
     head = ".target sm_80\n.function f\n" if listing else "\t.target\tsm_80\n.text.f:\n"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import warpsim as ws
+from tests.support.damage import damaged
 from tests.support.nvbit_traces import copying_warp, trace_text, write_list
 from warpsim import cli
 from warpsim.frontends import traced_kernel, traces
@@ -265,29 +266,14 @@ def test_damaged_lists_and_packed_traces_are_refused(tmp_path):
         ws.kernels.from_trace(tmp_path / "none.g")
 
 
-def damaged(text, draw):
-    """A trace with some characters, words or lines changed."""
-    rows = text.split("\n")
-    for _ in range(draw.randint(1, 5)):
-        at = draw.randrange(len(rows))
-        change = draw.randrange(6)
-        if change == 0:
-            del rows[at : at + draw.randint(1, 4)]
-        elif change == 1:
-            rows.insert(at, draw.choice(rows))
-        elif change == 2 and rows[at]:
-            place = draw.randrange(len(rows[at]))
-            rows[at] = rows[at][:place] + draw.choice("0123456789abfxR-#,. =é\0") + rows[at][place + draw.randint(0, 2) :]
-        elif change == 3:
-            words = rows[at].split(" ")
-            draw.shuffle(words)
-            rows[at] = " ".join(words)
-        elif change == 4:
-            rows[at] = rows[at].replace("1", draw.choice(["99999999999999999999", "-1", "0", ""]))
-        else:
-            rows = rows[: at + 1]
-        rows = rows or [""]
-    return "\n".join(rows)
+def other_numbers(rows, at, draw):
+    """Numbers that are too large, negative or missing."""
+    rows[at] = rows[at].replace("1", draw.choice(["99999999999999999999", "-1", "0", ""]))
+
+
+def cut(rows, at, _):
+    """The end is missing."""
+    del rows[at + 1 :]
 
 
 def check(folder, seed):
@@ -295,7 +281,9 @@ def check(folder, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            ws.kernels.from_trace(write_list(folder, damaged(copy_trace(blocks=2, warps=2), draw)), caches="none")
+            valid, changes = copy_trace(blocks=2, warps=2), [other_numbers, cut]
+            text = damaged(valid, draw, characters="0123456789abfxR-#,. =é\0", separator=" ", others=changes)
+            ws.kernels.from_trace(write_list(folder, text), caches="none")
         except FrontEndError as error:
             assert str(error), seed
 

@@ -2,9 +2,10 @@
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.strategies import examples
 from warpsim.kernels import Conditional, Instruction, Kernel, Loop
 from warpsim.kernels.steps import Step, flatten
 
@@ -172,7 +173,7 @@ def leaves_while_diverged(statement, diverged=False):
     return any(leaves_while_diverged(s, below) for s in (*statement.then, *statement.orelse))
 
 
-@settings(deadline=None)
+@examples(100)
 @given(
     body=st.lists(statements.filter(lambda s: not leaves_while_diverged(s)), max_size=4),
     seed=st.integers(0, 2**32),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,22 @@ def test_tables_of_quantiles() -> None:
     measured = encoded(memory="measured")
     assert measured.quantiles.shape == (len(measured.loads), BINS + 1)
     assert np.all(np.diff(measured.loads) > 0)
+
+
+def test_a_table_of_the_same_name_with_other_numbers_is_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that has been edited, and one of the same name in another folder."""
+    words = [f"load_gbs,0,0.05,0.5,0.95,1\n10,100,200,{middle},400,500\n" for middle in (210, 300, 390)]
+    gpu = changed_gpu(KEPLER, {})
+    for number, text in enumerate(words):
+        folder = tmp_path / ("here" if number < 2 else "there")
+        folder.mkdir(exist_ok=True)
+        (folder / "table.csv").write_text(text + "# edited\n" * number)
+        monkeypatch.chdir(folder)
+        memory = gpu.memory.model_copy(update={"distribution": "table.csv"})
+        quantiles = encoded(gpu=gpu.model_copy(update={"memory": memory}), memory="queue").quantiles[0]
+        middle = (210, 300, 390)[number]
+        spread = (quantiles[BINS // 2] - quantiles[BINS // 20]) / (quantiles[-1] - quantiles[0])
+        assert spread == pytest.approx((middle - 200) / 400, rel=0.01)
 
 
 def test_the_window_is_at_most_the_smallest_latency() -> None:

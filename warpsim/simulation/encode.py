@@ -28,7 +28,7 @@ from warpsim.engine.state import (
     WarpState,
 )
 from warpsim.hardware.gpu import Gpu
-from warpsim.hardware.latency import load_distribution
+from warpsim.hardware.latency import LatencyDistribution, load_distribution
 from warpsim.hardware.memo import kept_by_object
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.access import Transactions
@@ -321,13 +321,13 @@ def _latencies(gpu: Gpu, memory: str) -> tuple[np.ndarray, np.ndarray]:
     if memory == "fixed":
         return np.zeros((0, 0)), np.zeros(0)
     if memory == "queue":
-        return _unloaded(gpu.memory.distribution, gpu.memory.queue_latency_cycles), np.zeros(1)
+        return _unloaded(load_distribution(gpu.memory.distribution), gpu.memory.queue_latency_cycles), np.zeros(1)
     distribution = load_distribution(gpu.memory.distribution).shifted(gpu.memory.measured_shift_cycles)
     loads = units.gbs_to_bytes_per_cycle(1.0, gpu.clock_ghz) * distribution.loads_gbs
     return np.stack([distribution.quantile_table(row) for row in range(len(loads))]), loads
 
 
 @lru_cache(maxsize=64)
-def _unloaded(distribution: str, mean_cycles: float) -> np.ndarray:
+def _unloaded(distribution: LatencyDistribution, mean_cycles: float) -> np.ndarray:
     """Returns the lowest row of a distribution, scaled to a mean; float64[1, BINS + 1]. Callers share the array."""
-    return load_distribution(distribution).scaled(mean_cycles).quantile_table(0)[None, :]
+    return distribution.scaled(mean_cycles).quantile_table(0)[None, :]

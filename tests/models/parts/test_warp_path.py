@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import strategies
@@ -114,7 +114,7 @@ KERNELS = strategies.kernels(random=False).map(
 PLAIN_KERNELS = KERNELS.map(lambda k: k.model_copy(update={"body": uncontended(k.body, True)}))
 
 
-@settings(max_examples=60, deadline=None)
+@strategies.examples(60)
 @given(uncontended_chips(), PLAIN_KERNELS | PLAIN_KERNELS | KERNELS, st.integers(1, 4))
 def test_the_reference_agrees_where_nothing_is_contended(gpu, program, block_warps):
     launch = Launch(blocks=1, block_warps=block_warps, resident_blocks=1)
