@@ -50,14 +50,18 @@ def move_on(machine, state, sm, begin):
 def next_event(machine, state, sm):
     """Returns the cycle before which nothing happens on an SM until its requests are served."""
     chip = machine.chip[0]
-    soonest = np.int64(NEVER)
-    for s in range(chip.schedulers):
-        soonest = min(soonest, number(foremost(load(state.schedulers[at(sm.index * chip.schedulers + s)].wakes))))
     event = np.int64(FOREVER)
-    if soonest < NEVER:
-        event = sm.begin + (soonest >> RANK_BITS)
-    elif sm.far != NONE:
-        event = sm.begin + FARTHEST
+    for s in range(chip.schedulers):
+        scheduler = state.schedulers[at(sm.index * chip.schedulers + s)]
+        soonest = number(foremost(load(scheduler.wakes)))
+        if soonest < NEVER:  # a lane cannot say that its scheduler is busy for longer than it reaches
+            event = min(event, max(sm.begin + (soonest >> RANK_BITS), scheduler.next_issue))
+    far = sm.far
+    while far != NONE:
+        slot = first(far)
+        far = rest(far)
+        scheduler = state.schedulers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
+        event = min(event, max(end_of(state.warps[at(sm.index * MAX_WARPS + slot)].wait), scheduler.next_issue))
     draining = sm.draining
     while draining != NONE:
         event = min(event, end_of(state.warps[at(sm.index * MAX_WARPS + first(draining))].wait))
