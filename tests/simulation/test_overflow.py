@@ -221,7 +221,7 @@ def test_stores_without_any_limit_are_bounded_by_the_cycles_of_the_run():
 def test_latencies_that_could_add_up_to_too_much_are_refused():
     load = ws.Kernel(name="loads", body=[ws.Loop(body=[ws.Instruction("load")], trips=None)])
     with pytest.raises(ValueError, match=r"load of loads: .* in flight .*: their latencies could add up to more than 2\*\*62"):
-        ws.simulate(changed_gpu(MAXWELL, {"memory.latency_cycles": 400}), load, warps=64, cycles=10**7)
+        ws.simulate(changed_gpu(MAXWELL, {"memory.latency_cycles": 400}), load, warps=64, warmup=10**6, cycles=10**7)
 
 
 def test_executions_are_counted_at_least_and_at_most():
