@@ -45,6 +45,14 @@ def test_short_windows_are_warned_of(capsys, command, points):
     assert re.match(message, capsys.readouterr().err)
 
 
+@pytest.mark.parametrize(("sms", "blocks", "warned"), [("2", 23, True), ("2", 24, False), (None, 23, False)])
+def test_slices_of_short_grids_are_warned_of(capsys, sms, blocks, warned):
+    """One block fits on an SM, so that 24 are 12 rounds on two SMs."""
+    grid = f"simulate -q --gpu kepler --kernel vector_add --warps 4 --block-warps 4 --memory fixed --blocks {blocks}".split()
+    assert cli.main([*grid, *(["--sms", sms] if sms else [])]) == 0
+    assert ("fewer than 12 rounds of blocks" in capsys.readouterr().err) == warned
+
+
 def test_messages_are_those_of_logging(capsys):
     assert cli.main(POINT) == 0
     logging.getLogger("warpsim").info("a note")

@@ -16,7 +16,7 @@ from warpsim.cli.common import (
     requested_point,
     residency_text,
 )
-from warpsim.cli.windows import warn_of_short_windows
+from warpsim.cli.windows import warn_of_short_grids, warn_of_short_windows
 
 
 def add(commands: Commands) -> None:
@@ -43,6 +43,7 @@ def _run(options: argparse.Namespace) -> int:
     except (DeadlockError, InvalidPoint) as error:
         raise RequestError(str(error)) from None
     warn_of_short_windows(arrays["warp_iterations"].mean() < FEW_ITERATIONS)
+    warn_of_short_grids(point)
     ops = result_ops([point.gpu])
     if options.json:
         variables = {name: _nan_to_null(array.tolist()) for name, array in arrays.items()}

@@ -1,4 +1,4 @@
-"""The warning of windows that are too short for a confidence interval."""
+"""Warnings of windows that are too short for a confidence interval, and of grids that are too short for a slice."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from warpsim.cli.common import counted
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from warpsim.simulation.point import Point
 
 
 def warn_of_short_windows(short: ArrayLike) -> None:
@@ -22,3 +24,15 @@ def warn_of_short_windows(short: ArrayLike) -> None:
     if few:
         where = "" if points.size == 1 else f"{counted(few, 'point')}: "
         logging.getLogger("warpsim").warning("%s%s", where, SHORT_WINDOW)
+
+
+def warn_of_short_grids(point: Point) -> None:
+    """Warns of a slice that runs few rounds of a grid's blocks."""
+    from warpsim.simulation.point import FEW_ROUNDS
+
+    if point.rounds_are_few:
+        logging.getLogger("warpsim").warning(
+            "the slice runs fewer than %d rounds of blocks: as its echoes begin late, and do not end, a vector add took up to a "
+            "seventh less time than on the whole chip; leave out --sms",
+            FEW_ROUNDS,
+        )

@@ -20,11 +20,15 @@ from warpsim.hardware.sections import section
 from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
 from warpsim.kernels.program import barriers_not_reached_by_all, has_contended_addresses
+from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.results.provenance import dump, load, provenance, read_call
 from warpsim.simulation.identity import identity
 from warpsim.simulation.limits import MAX_CYCLES, MAX_REPLICATES, MAX_SEED, check_limits
 from warpsim.simulation.policies import as_policy
 from warpsim.simulation.trace import Trace
+
+FEW_ROUNDS = 12
+"""Rounds of resident blocks, below which the slice of a finite grid is not to be relied on."""
 
 MEMORY_MODELS = ("queue", "fixed", "measured")
 """Memory models (docs/model.md, section 5)."""
@@ -63,6 +67,14 @@ class Point:
     def finite(self) -> bool:
         """Whether the grid ends, so that it runs to completion."""
         return self.launch.blocks is not None or self.launch.persistent
+
+    @property
+    def rounds_are_few(self) -> bool:
+        """Whether a slice runs fewer rounds of a grid's blocks than its echoes need to represent it (docs/validity.md)."""
+        if self.sms is None or self.sms == self.gpu.sms or not self.finite or self.kernel.ops.isdisjoint(MEMORY_OPS):
+            return False
+        assert self.launch.resident_blocks is not None
+        return self.launch.persistent or (self.launch.blocks or 0) < FEW_ROUNDS * self.sms * self.launch.resident_blocks
 
     @property
     def spread(self) -> bool:
