@@ -17,7 +17,7 @@ from warpsim.engine.fetch import fetch_before, there_from
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import lanes_at_most, load, time_of
 from warpsim.engine.registers import open_wait
-from warpsim.engine.state import LONGEST_WINDOW, MAX_WARPS, STATES, UNITS, Life, WarpState
+from warpsim.engine.state import LONGEST_WINDOW, MAX_SCHEDULERS, MAX_WARPS, STATES, UNITS, Life, WarpState
 
 _RUNNING, _AT_BARRIER, _DRAINING = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
 _SELECTED, _NOT_SELECTED = int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
@@ -72,7 +72,7 @@ def issues_after_refusals(machine, state, sm, s, index, warp, step, cycle):
             cycles = free_cycles(state.scratch[0], s, max(eligible - sm.begin, 0), there - sm.begin)
             state.counts[at(s * len(machine.program) + step)].unfetched += cycles
             eligible = there
-    if state.scratch[0].some_refused and machine.classes[at(op)].refusable and eligible < cycle:
+    if state.scratch[0].gates != NONE and machine.classes[at(op)].refusable and eligible < cycle:
         gates = gates_of(machine, np.int64(op))
         cycles = refused_cycles(state.scratch[0], s, gates, max(eligible - sm.begin, 0), cycle - sm.begin)
         state.counts[at(s * len(machine.program) + step)].throttled += cycles
@@ -83,7 +83,7 @@ def plain_after_refusals(scratch, counted, s, ins, begin, end):
     """The same for a plain step, which waited from a cycle of the window on and before another one; its COUNT is given."""
     if scratch.some_held:
         counted.held += held_cycles(scratch, s, begin, end)
-    if scratch.some_refused and ins.limited:
+    if scratch.gates != NONE and ins.limited:
         unit = np.int64(ins.unit)
         counted.throttled += refused_cycles(scratch, s, (unit, unit), begin, end)
 
@@ -155,7 +155,7 @@ def mark_refused(scratch, s, gate, begin, end):
             scratch.refused[at(gate), at(word)] |= _cycles_of_word(word, begin, end)
         else:
             scratch.refused_one[at(s), at(gate), at(word)] |= _cycles_of_word(word, begin, end)
-    scratch.some_refused = 1
+    scratch.gates |= bit(gate)
 
 
 @inline
@@ -219,10 +219,12 @@ def refused_cycles(scratch, s, gates, begin, end):
 def open_window(state):
     """Forgets the refusals of another window."""
     scratch = state.scratch[0]
-    if scratch.some_refused:
-        scratch.refused[:] = NONE
-        scratch.refused_one[:] = NONE
-        scratch.some_refused = 0
+    while scratch.gates != NONE:
+        gate = at(first(scratch.gates))
+        scratch.gates = rest(scratch.gates)
+        scratch.refused[gate] = NONE
+        for s in range(MAX_SCHEDULERS):
+            scratch.refused_one[at(s), gate] = NONE
     if scratch.some_busy:
         scratch.busy[:] = NONE
         scratch.some_busy = 0
@@ -235,7 +237,7 @@ def open_window(state):
 def close_window(machine, state, sm, end):
     """Counts what eligible warps have waited for units that refuse, up to the end of a window, exclusive."""
     chip = machine.chip[0]
-    if not state.scratch[0].some_refused and not state.scratch[0].some_held and chip.buffer == 0:
+    if state.scratch[0].gates == NONE and not state.scratch[0].some_held and chip.buffer == 0:
         return
     for s in range(chip.schedulers):
         if chip.buffer > 0:
@@ -246,7 +248,9 @@ def close_window(machine, state, sm, end):
             slot = first(lanes) * chip.schedulers + s
             lanes = rest(lanes)
             warp = state.warps[at(sm.index * MAX_WARPS + slot)]
-            if end_of(warp.wait) < end:
+            op = machine.program[at(warp.step)].op
+            refusable = machine.classes[at(op)].refusable or state.scratch[0].some_held or chip.buffer > 0
+            if refusable and end_of(warp.wait) < end:
                 count_eligible(machine, state, sm, slot, warp, end)
 
 

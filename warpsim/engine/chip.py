@@ -7,6 +7,7 @@ from warpsim.engine.bits import at
 from warpsim.engine.blocks import count_population, count_residents, note_change
 from warpsim.engine.echoes import make_accesses
 from warpsim.engine.exchange import assign_blocks, has_room, serve
+from warpsim.engine.flights import room_for_stores
 from warpsim.engine.jit import inline, jit
 from warpsim.engine.state import FOREVER, STATES, Outcome
 from warpsim.engine.tandem import find_next_arrival
@@ -49,11 +50,26 @@ def run(machine, state, stop, edge, width, totals):
                 return rows, _STOPPED
         if now == stop:
             return rows, _STOPPED
-        end = min(now + chip.window, stop if len(totals) == 0 else min(stop, edge))
+        end = min(now + lookahead(machine, state, now), stop if len(totals) == 0 else min(stop, edge))
         if not run_window(machine, state, now, end):
             clock.cycle = clock.stuck_cycle
             return rows, _DEADLOCK
         now = end
+
+
+@inline
+def lookahead(machine, state, now):
+    """Returns for how many cycles from `now` on no SM can affect another one.
+
+    Where stores that drain return sooner, no SM can come to its limit of stores in flight in that time, either.
+    """
+    chip, cycles = machine.chip[0], machine.chip[0].window
+    if chip.store_window < cycles:
+        for sm in state.sms:
+            of_each = room_for_stores(machine, state, sm, now) // (chip.schedulers * chip.issue_width)
+            cycles = min(cycles, (of_each - chip.store_burst - 1) * chip.store_interval)
+        cycles = max(cycles, chip.store_window)
+    return cycles
 
 
 @inline

@@ -3,11 +3,13 @@
 An access that has not been served yet counts as in flight; it returns in a later window.
 """
 
+import numpy as np
+
 from warpsim.engine.bits import at
 from warpsim.engine.jit import inline
 from warpsim.engine.state import UNKNOWN, Kind
 
-_LOAD = int(Kind.LOAD)
+_LOAD, _STORE = int(Kind.LOAD), int(Kind.STORE)
 
 
 @inline
@@ -25,10 +27,24 @@ def admits(machine, state, sm, kind, cycle):
         return True
     if sm.in_flight[which] + sm.sent[which] < limit:
         return True
-    heap = state.flights[_heap_of(sm, kind)]
+    forget_returned(state, sm, kind, cycle)
+    return sm.in_flight[which] + sm.sent[which] < limit
+
+
+@inline
+def forget_returned(state, sm, kind, cycle):
+    """Forgets those of an SM's loads, or of its stores, that are back at a cycle."""
+    which, heap = at(kind - _LOAD), state.flights[_heap_of(sm, kind)]
     while sm.in_flight[which] > 0 and heap[0] <= cycle:
         _pop(heap, sm.in_flight, which)
-    return sm.in_flight[which] + sm.sent[which] < limit
+
+
+@inline
+def room_for_stores(machine, state, sm, cycle):
+    """Returns how many stores an SM can issue from a cycle on before it is at its limit, even if none returns."""
+    which = at(_STORE - _LOAD)
+    forget_returned(state, sm, np.int64(_STORE), cycle)
+    return machine.chip[0].per_sm[which] - sm.in_flight[which] - sm.sent[which]
 
 
 @inline

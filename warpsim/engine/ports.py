@@ -5,7 +5,7 @@ import numpy as np
 from warpsim.engine.attribution import holds
 from warpsim.engine.bits import at
 from warpsim.engine.jit import inline
-from warpsim.engine.state import OPERAND_SLOTS
+from warpsim.engine.state import BANK_BITS, MOST_BANKS, OPERAND_SLOTS
 
 _STAGES = 2  # cycles from an issue to the ports, at least
 _READS = 3  # cycles in which an instruction reads its operands
@@ -14,25 +14,24 @@ _READS = 3  # cycles in which an instruction reads its operands
 @inline
 def pass_ports(chip, reads, scheduler, slot, step, cycle):
     """A step of the warp in a slot issues that passes the ports: notes when it has them, and until when its scheduler is held."""
-    needs, free = scheduler.port_needs, scheduler.port_free
-    for bank in range(chip.banks):
-        needs[at(bank)] = 0
+    free, needs = scheduler.port_free, np.int64(0)  # reads by bank, a byte each
     for operand in range(OPERAND_SLOTS):
         read = np.int64(reads[at(step), at(operand)])
         if read > 0:
-            bank = at((read // 2 - 1) % chip.banks)
-            entry, key = at(bank * OPERAND_SLOTS + operand), slot << 32 | read // 2
-            if scheduler.reused[entry] != key:
-                needs[bank] += 1
-            scheduler.reused[entry] = key if read % 2 == 1 else np.int64(0)
+            bank, again = read & (MOST_BANKS - 1), read >> BANK_BITS & 1
+            entry, key = at(bank * OPERAND_SLOTS + operand), slot << 32 | read >> BANK_BITS + 1
+            needs += np.int64(scheduler.reused[entry] != key) << 8 * bank
+            scheduler.reused[entry] = again * key
     before = scheduler.port_last
     has = max(cycle + _STAGES, before + 1)
     for bank in range(chip.banks):
-        if needs[at(bank)] > 0:
-            has = max(has, free[at(bank)] + needs[at(bank)] - _READS)
+        reads_of_bank = needs >> 8 * bank & 0xFF
+        if reads_of_bank > 0:
+            has = max(has, free[at(bank)] + reads_of_bank - _READS)
     for bank in range(chip.banks):
-        if needs[at(bank)] > 0:
-            free[at(bank)] = max(free[at(bank)], has) + needs[at(bank)]
+        reads_of_bank = needs >> 8 * bank & 0xFF
+        if reads_of_bank > 0:
+            free[at(bank)] = max(free[at(bank)], has) + reads_of_bank
     scheduler.port_last = has
     scheduler.held_until = max(scheduler.held_until, before)
 

@@ -43,12 +43,13 @@ def wait_of(machine, state, index, step, wait):
     i = np.int64(ins.operands)
     while i < ins.operands_end:
         written = state.registers[at(registers + machine.operands[at(i)])]
-        writer = cause_of(written)
-        op = machine.program[at(writer)].op
-        ready = end_of(written) + machine.latency_to[at(op * len(machine.classes) + ins.op)]
-        if ready > until:
-            until = ready
-            wait = wait_until(ready, writer, machine.classes[at(op)].dependency)
+        if end_of(written) + chip.most_extra > until:
+            writer = cause_of(written)
+            op = machine.program[at(writer)].op
+            ready = end_of(written) + machine.latency_to[at(op * len(machine.classes) + ins.op)]
+            if ready > until:
+                until = ready
+                wait = wait_until(ready, writer, machine.classes[at(op)].dependency)
         i += 1
     if len(machine.hints) > 0:
         wait = wait_of_counters(machine.program, machine.classes, machine.hints, state.counted, index, step, wait)

@@ -94,7 +94,8 @@ CACHE_LINE = 64  # bytes
 MAX_WARPS = 64  # warp slots of an SM, at most: a set of warps is one uint64
 MAX_SCHEDULERS = 8  # of an SM, at most
 UNITS = 32  # kinds of execution units of a chip, at most
-MOST_BANKS = 4  # register banks of a scheduler, at most
+BANK_BITS = 2  # of a read of a register
+MOST_BANKS = 1 << BANK_BITS  # register banks of a scheduler, at most
 OPERAND_SLOTS = 4  # of a machine instruction, at most
 COUNTERS, MOST_COUNTED = 6, 63  # dependence counters of a warp, and what one counts at most
 GATES = UNITS + 2  # what can refuse an instruction: a unit, the limit of loads in flight, that of stores
@@ -136,6 +137,7 @@ CHIP = np.dtype(
         ("seats", "i8"),  # resident blocks of an SM
         ("block_warps", "i8"),  # warps of a block
         ("registers", "i8"),  # registers that the program names
+        ("most_extra", "i8"),  # the largest entry of `Machine.latency_to`
         # Places of a warp slot
         ("scheduler_of", "i8", MAX_WARPS),  # its scheduler
         ("lane_of", "i8", MAX_WARPS),  # its lane at that scheduler
@@ -170,6 +172,9 @@ CHIP = np.dtype(
         ("barriers", "i8"),  # 1: the program has barriers
         # Lookahead, from `known_waits`
         ("window", "i8"),  # cycles for which no SM can affect another, 1..LONGEST_WINDOW
+        ("store_window", "i8"),  # the same while an SM can come to its limit of stores in flight, 1..window
+        ("store_burst", "i8"),  # stores that a warp of a scheduler can issue one after another,
+        ("store_interval", "i8"),  # and then one in so many cycles
         ("span", "i8"),  # cycles for which schedulers of an SM affect each other through shared classes only, 1..window
         # Memory
         ("memory", "i8"),  # MemoryModel
@@ -485,7 +490,7 @@ SCRATCH = np.dtype(
     [
         ("refused", "u8", (GATES, BITMAP)),  # by gate: cycles in which it refuses every scheduler
         ("refused_one", "u8", (MAX_SCHEDULERS, GATES, BITMAP)),  # by scheduler and gate: the same for one of them
-        ("some_refused", "i8"),  # 1: one of these sets is not empty
+        ("gates", "u8"),  # set of the gates for which one of these sets is not empty
         ("busy", "u8", (MAX_SCHEDULERS, BITMAP + 2)),  # by scheduler: cycles in which it cannot issue, also after the window
         ("some_busy", "i8"),  # 1: one of these is not empty
         ("held", "u8", (MAX_SCHEDULERS, BITMAP)),  # by scheduler: cycles in which the register ports hold it
@@ -516,7 +521,6 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
         ("held_until", "i8"),  # first cycle in which they do not
         ("port_last", "i8"),  # cycle in which the last instruction has its ports
         ("port_free", "i8", MOST_BANKS),  # cycle from which the port of a bank is free
-        ("port_needs", "i8", MOST_BANKS),  # reads of the present instruction by bank
         ("reused", "i8", MOST_BANKS * OPERAND_SLOTS),  # the reuse cache: warp slot and register + 1; 0: empty
         # Of the warp that is picked
         ("lane", "i8"),
@@ -540,7 +544,7 @@ class Machine(NamedTuple):
     classes: Records  # CLASS[C]: operation classes
     latency_to: Array  # int64[C * C]: by writer and consumer, the cycles that the consumer sees more than the writer's latency
     refusing: Array  # int64[n]: the classes that are refusable
-    reads: Array  # int32[S or 0, OPERAND_SLOTS]: 2 * (machine register + 1), and 1 more if it is to be reused; 0: none
+    reads: Array  # int32[S or 0, OPERAND_SLOTS]: from the lowest bit on bank, whether to reuse it, machine register + 1; 0: none
     hints: Records  # HINT[S or 0]
     addresses: Array  # int32[S, or 0 without fetch]: of a step that issues
     quantiles: Array  # float64[R, BINS + 1], cycles

@@ -10,6 +10,7 @@ import numpy as np
 from warpsim import units
 from warpsim.arguments import InvalidPoint
 from warpsim.engine.state import (
+    BANK_BITS,
     CHIP,
     CLASS,
     DETAIL,
@@ -236,14 +237,15 @@ def _encode_reads(program: FlatProgram, gpu: Gpu) -> np.ndarray:
     reads a bank twice: each bank is then free again when the next instruction comes to the ports.
     """
     reads = np.zeros((len(program.steps), OPERAND_SLOTS), np.int32)
+    banks = np.tile(np.arange(-OPERAND_SLOTS, 0), (len(reads), 1))  # all different
     if gpu.core.register_banks is None:
         return reads[:0]
     for number, step in enumerate(program.steps):
         for slot, read in enumerate(step.instruction.reads if step.instruction is not None else ()):
             if read:
                 name, _, reuse = read.partition(".")
-                reads[number, slot] = 2 * (int(name[1:]) + 1) + bool(reuse)
-    banks = np.where(reads > 0, (reads // 2 - 1) % gpu.core.register_banks, np.arange(-OPERAND_SLOTS, 0))
+                bank = banks[number, slot] = int(name[1:]) % gpu.core.register_banks
+                reads[number, slot] = (2 * (int(name[1:]) + 1) + bool(reuse)) << BANK_BITS | bank
     twice = (np.diff(np.sort(banks, axis=1), axis=1) == 0).any()
     return reads if twice or (gpu.issue.width > 1 and reads.any()) else reads[:0]
 

@@ -131,8 +131,17 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     instructions = kind < Kind.LOOP_BEGIN
     launch = max(int(chip["block_launch"]), 1)
     echoes = int(chip["sms"] < chip["of_sms"])  # their requests arrive half a cycle later, and return as if they had not
-    window = max(1, min(LONGEST_WINDOW, launch, _least_latency(machine) - echoes))
+    counted = bool(len(machine.hints) and (machine.hints["write"][machine.details["drain"] >= 0] >= 0).any())
+    short, window = (
+        max(1, min(LONGEST_WINDOW, launch, _least_latency(machine, drains=drains) - echoes))
+        for drains in (True, counted or echoes > 0)
+    )
     barriers = program["latency"][kind == Kind.BARRIER]
+    limited = chip["per_sm"][Kind.STORE - Kind.LOAD] > 0
+    chip["store_window"], stores = short if limited else window, machine.classes["access"] == Kind.STORE
+    chip["store_burst"] = machine.classes["queue"][stores].max(initial=0) + 1
+    chip["store_interval"] = np.maximum(machine.classes["address"][stores], 1).min(initial=LONGEST_WINDOW)
+    chip["most_extra"] = machine.latency_to.max(initial=0)
     chip["window"], chip["most_requests"] = window, machine.details["requests"].max()
     chip["span"] = min(window, max(int(barriers.min()), 1)) if len(barriers) else window
 
@@ -162,20 +171,17 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     return np.flatnonzero(refusable)
 
 
-def _least_latency(machine: Machine) -> int:
-    """Returns the smallest latency, in whole cycles, of an access that misses L1 and on whose return an SM can depend.
+def _least_latency(machine: Machine, *, drains: bool) -> int:
+    """Returns the smallest latency, in whole cycles, of a load that misses L1, or of a store if its return is noticed at once.
 
     On the return of a store that drains, a warp depends only once it has issued `exit`, and the next block starts some time
-    after that; but a limit of stores in flight, a dependence counter, and the echoes of a slice take notice of it at once.
+    after that. But a limit of stores in flight, a dependence counter, and the echoes of a slice take notice of it at once.
     """
     chip, details = machine.chip[0], machine.details
     least = float(chip["latency"] if chip["memory"] == MemoryModel.FIXED else machine.quantiles[:, 0].min())
     if (details["l2_hit"] > details["l1_hit"]).any():
         least = min(least, float(chip["l2_latency"]))
-    drains = details["drain"] >= 0
-    noticed = chip["per_sm"][Kind.STORE - Kind.LOAD] > 0 or chip["sms"] < chip["of_sms"]
-    noticed |= bool(len(machine.hints) and (machine.hints["write"][drains] >= 0).any())
-    if noticed and drains.any():
+    if drains and (details["drain"] >= 0).any():
         least = min(least, float(details["drain"].max()))
     return math.floor(least + 0.5)
 
