@@ -27,7 +27,7 @@ def run(machine, state, stop, edge, width, totals):
     when the rows are used up, too, or when the state has to be enlarged; the run then goes on where it was. Returns the number of
     rows written, and an Outcome.
     """
-    chip, clock = machine.chip[0], state.clock[0]
+    clock = state.clock[0]
     now, rows = clock.cycle, 0
     while True:
         if clock.requests > 0 or clock.next_arrival < now or clock.next_echo < now:
