@@ -228,6 +228,8 @@ def tables(rows: list[dict[str, Any]]) -> str:
     lines += [
         f"* {count}: {cause}" for cause, count in Counter(_cause(row["failure"]) for row in rows if row["failure"]).most_common()
     ]
+    if len(good) == len(rows):
+        lines.append("None.")
     return "\n".join(lines) + "\n"
 
 
@@ -283,7 +285,7 @@ def figure(rows: list[dict[str, Any]], path: Path) -> None:
     good = [row for row in rows if not row["failure"]]
     if not good:
         return
-    made, axes = plt.subplots(1, 4, figsize=(14, 3.6), layout="constrained")
+    made, axes = plt.subplots(1, 4, figsize=(14, 4.4), layout="constrained")
     chips = sorted({row["gpu"] for row in good})
     for number, chip in enumerate(chips):
         of = [row for row in good if row["gpu"] == chip]
@@ -299,7 +301,7 @@ def figure(rows: list[dict[str, Any]], path: Path) -> None:
         xscale="log", yscale="log", xlabel="measured cycles", ylabel="simulated / measured", title="cycles; crosses: roofline"
     )
     axes[0].axhline(1, color="0.5", lw=1)
-    axes[0].legend(fontsize=6)
+    made.legend(loc="outside lower center", ncols=5, fontsize=7)
     for axis, title in ((axes[1], "IPC"), (axes[2], "achieved warps of an SM")):
         axis.axline((0, 0), slope=1, color="0.5", lw=1)
         axis.set(xlabel="measured", ylabel="simulated", title=title)

@@ -7,6 +7,7 @@ launch that has at most so many warp instructions, 40 million if no number is gi
 from __future__ import annotations
 
 import csv
+import math
 import os
 import sys
 import warnings
@@ -32,7 +33,8 @@ class Compared:
         sampling: what was left out, in words.
         share: of the instructions that were simulated.
         error: sampled over whole cycles - 1.
-        half_width: half the width of the 95 % interval of that, of both replays together.
+        half_width: half the width of the 95 % interval of that, of the replicates of both replays.
+        stated: how far the replay says that such samples are off at most.
     """
 
     name: str
@@ -40,11 +42,12 @@ class Compared:
     share: float
     error: float
     half_width: float
+    stated: float
 
     @property
     def holds(self) -> bool:
-        """Whether the interval contains 0."""
-        return abs(self.error) <= self.half_width
+        """Whether the interval, widened by what is stated, contains 0."""
+        return abs(self.error) <= math.hypot(self.half_width, self.stated)
 
 
 def profiles(folder: Path) -> Iterator[Profile]:
@@ -82,19 +85,20 @@ def compare(profile: Profile, replicates: int = 3) -> Compared | None:
     ratio = sampled.cycles.mean / whole.cycles.mean
     spread = (sampled.cycles.half_width**2 + (ratio * whole.cycles.half_width) ** 2) ** 0.5 / whole.cycles.mean
     name = f"{profile.kernel.name}, {profile.gpu.title}, {profile.launch.blocks}"
-    return Compared(name, sampled.sampling, sampled.share, ratio - 1, spread)
+    return Compared(name, sampled.sampling, sampled.share, ratio - 1, spread, sampled.sampled_within)
 
 
 def main(most: int) -> None:
     """Prints the table."""
-    print("| launch | sampling | share | sampled / whole - 1, % | interval, +-% | holds |\n| --- | --- | --- | --- | --- | --- |")
+    print("| launch | sampling | share | sampled / whole - 1, % | replicates, +-% | stated, % | holds |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     rows = []
     for profile in chosen(Path(os.environ.get("WARPSIM_PROFILES", "reports")), most):
         row = compare(profile)
         if row is not None:
             rows.append(row)
-            values = f"{row.share:.2g} | {100 * row.error:+.1f} | {100 * row.half_width:.1f} | {'yes' if row.holds else 'no'}"
-            print(f"| {row.name} | {row.sampling} | {values} |", flush=True)
+            values = [f"{row.share:.2g}", f"{100 * row.error:+.1f}", f"{100 * row.half_width:.1f}", f"{100 * row.stated:.1f}"]
+            print(f"| {' | '.join([row.name, row.sampling, *values, 'yes' if row.holds else 'no'])} |", flush=True)
     print(f"{sum(row.holds for row in rows)} of {len(rows)} intervals hold")
 
 

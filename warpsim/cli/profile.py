@@ -118,7 +118,8 @@ def _show(
     title = f"{gpu.title}, {gpu.clock_ghz:.2f} GHz, {gpu.memory.pin_bandwidth_gbs:.0f} GB/s: {profile.kernel.name}"
     warps = counted(launch.block_warps, "warp")
     lines = [f"{counted(launch.blocks or 1, 'block')} of {warps}, {launch.resident_blocks} resident per SM"]
-    lines.append(f"simulated: {replay.share:.3g} of the instructions" + (f" ({replay.sampling})" if replay.sampling else ""))
+    sampled = f" ({replay.sampling}; such samples are within {100 * replay.sampled_within:.1f} % of whole launches)"
+    lines.append(f"simulated: {replay.share:.3g} of the instructions" + (sampled if replay.sampling else ""))
     lines.append(f"inputs: {', '.join(profile.inputs)}")
     lines += [f"note: {note}" for note in (*profile.notes, *(f"missing: {what}" for what in measured.missing))]
     columns = ["measured", "simulated", *(["what if"] if second else [])]

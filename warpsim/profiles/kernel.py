@@ -41,13 +41,12 @@ _PORTED = ("fp32", "multiply", "integer", "half")
 _SLOTS = 3
 
 _JUMPS, _TAKEN = ("BRA", "CALL", "RET", "BRX", "JMP", "JMX"), 5
-"""Jumps, and the least gap after one that is always taken: it waits for 4.2 to 4.5 cycles whatever its stall count, and one that
-falls through for its stall count (A100, RTX 4060: samples by instruction of public profiles)."""
+"""Jumps, and the least gap after one that is always taken: it waits for 4.1 to 4.7 cycles whatever its stall count, and one that
+falls through for its stall count (A100, RTX 4060: experiments/profiles/waits.py)."""
 
 _AFTER = {"BSYNC": 9}
 """Opcode -> cycles from the end of its stall count to the next issue of the warp. Where the parts of a warp have met again, it
-waits for 9.4, 8.7, 11.6 and 8.2 cycles of `branch_resolving` on average (V100, T4, A100, A40: samples by instruction of public
-profiles)."""
+waits for 9.6, 8.6, 11.6 and 8.2 cycles of `branch_resolving` on average (V100, T4, A100, A40: experiments/profiles/waits.py)."""
 
 _INTERVAL_PARTS = 4
 """Times of units are rounded to this part of a cycle."""

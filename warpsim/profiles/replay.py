@@ -9,6 +9,7 @@ the last round has as many blocks as are left for it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,10 @@ _SHORTER = 0.3
 _MOST_COMMON = 0.6
 """Work of the shorter of two samples over that of the longer one, at most: they must differ enough."""
 
+_DIFFERENCES = {" SMs": 0.034, "rounds of blocks": 0.009, "fewer trips": 0.148, "windows": 0.16}
+"""Words for what is left out -> largest relative difference in cycles between samples and whole launches, of 13, 2, 4 and 5 that
+were compared (experiments/profiles)."""
+
 _FEWEST_ROUNDS = 6
 """Rounds of blocks of the longer of two samples, at least; the shorter one has half of them. The first rounds of a launch, in
 which all blocks are alike, are slower than those that follow."""
@@ -76,6 +81,8 @@ class Replay:
         instructions: simulated over measured instructions of the whole launch.
         share: share of the launch's instructions that were simulated; 1: all.
         sampling: what was left out, in words; empty: nothing.
+        sampled_within: relative difference from the cycles of the whole launch that such samples had at most where both were
+            simulated; the intervals, which are those of the replicates, do not contain it.
     """
 
     cycles: Estimate
@@ -87,6 +94,7 @@ class Replay:
     share: float
     sampling: str
     lines: Mapping[int, float] = field(default_factory=dict)
+    sampled_within: float = 0.0
 
     @property
     def shares(self) -> dict[str, float]:
@@ -324,6 +332,7 @@ def _result(profile: Profile, totals: Mapping[str, NDArray[np.float64]], words: 
         instructions=float(issued.mean() * profile.gpu.sms / measured.instructions),
         share=min(1.0, share),
         sampling=words,
+        sampled_within=math.hypot(*(difference for part, difference in _DIFFERENCES.items() if part in words)),
     )
 
 
