@@ -13,6 +13,7 @@ import numpy as np
 
 from warpsim.engine.attribution import is_busy_after, issues_plain, mark_busy, mark_refused, plain_after_refusals
 from warpsim.engine.bits import at, end_of, known_wait_from, wait_until
+from warpsim.engine.fetched import run_fetched
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import (
     either,
@@ -54,6 +55,11 @@ def run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run):
         scheduler.lane = lane
         return key
     some_refuse = len(machine.refusing) > 0
+    if chip.buffer > 0:
+        return run_fetched(
+            chip, machine.program, machine.reads, machine.addresses, state.warps, state.seats, state.registers, state.buffers,
+            state.fetchers, state.lines, state.counts, state.scratch[0], state.tally[0], sm, scheduler, s, no_more,
+        )  # fmt: skip
     if chip.limits:
         return run_plain(
             chip, machine.program, state.warps, state.registers, state.counts, state.scratch[0], sm, scheduler, s, no_more,

@@ -67,7 +67,7 @@ def issues_after_refusals(machine, state, sm, s, index, warp, step, cycle):
         cycles = held_cycles(state.scratch[0], s, max(eligible - sm.begin, 0), cycle - sm.begin)
         state.counts[at(s * len(machine.program) + step)].held += cycles
     if machine.chip[0].buffer > 0:
-        there = min(there_from(state, index), cycle)
+        there = min(there_from(state.buffers, index), cycle)
         if max(eligible, sm.begin) < there:
             cycles = free_cycles(state.scratch[0], s, max(eligible - sm.begin, 0), there - sm.begin)
             state.counts[at(s * len(machine.program) + step)].unfetched += cycles

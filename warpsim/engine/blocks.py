@@ -110,7 +110,7 @@ def start_block(machine, state, sm, seat, seat_number):
         for register in range(chip.registers):
             state.registers[at(index * chip.registers + register)] = wait_until(NEVER_WRITTEN, 0, 0)
         if len(machine.hints) > 0:
-            forget_counted(state.counted, index)
+            forget_counted(chip, state.counted, index)
         for i in range(state.returns.shape[1]):
             state.returns[at(index), at(i)] = now
         if chip.iteration == 0 or now > 0:

@@ -14,7 +14,7 @@ from warpsim.engine.echoes import note_end
 from warpsim.engine.flights import note_flight
 from warpsim.engine.jit import inline
 from warpsim.engine.order import sort_requests
-from warpsim.engine.registers import soonest_return, wait_of, write, write_later
+from warpsim.engine.registers import soonest_return, wait_of, write_later
 from warpsim.engine.rng import advance, choose_low, mix
 from warpsim.engine.state import MAX_WARPS, UNKNOWN, Kind, Life, MemoryModel
 from warpsim.engine.tandem import close_access, open_access, send, take_due, takes
@@ -194,13 +194,13 @@ def serve_dram(machine, state, arrival):
 def note_sent(machine, state, index, step, cycle, served):
     """Notes in which cycle an access that issued at `cycle` will be served."""
     program, latest = machine.program, state.latest[at(index)]
-    write_later(machine, state, index, step, cycle, UNKNOWN + served)
+    may_change = write_later(machine, state, index, step, cycle, UNKNOWN + served)
     if program[at(step)].kind == _LOAD:
         replace_return(machine, state, index, UNKNOWN + cycle, UNKNOWN + served)
     prior = program[at(step)].kind == _LOAD and program[at(cause_of(latest))].kind == _STORE
     later = served > cycle and (served > end_of(latest) or (served == end_of(latest) and prior))
     state.latest[at(index)] = wait_until(served, step, 0) if later else latest
-    if machine.chip[0].loads_per_warp > 0 or len(machine.hints) > 0:
+    if machine.chip[0].loads_per_warp > 0 or may_change:
         state.sms[at(index // MAX_WARPS)].answered |= bit(index % MAX_WARPS)
 
 
@@ -218,7 +218,7 @@ def note_served(machine, state, index, step, cycle, served, returns):
         note_return(machine, state, index, warp, step, cycle, returns)
         warp.requested = 0
         sm.pending &= ~bit(slot)
-        go_on(machine, state, sm, slot, index, warp, step, served, returns)
+        go_on(machine, state, sm, slot, index, warp, step, cycle, served, returns)
         return
     if is_pending and served - 1 > warp.since:
         count_open_wait(machine, state, machine.chip[0].scheduler_of[at(slot)], index, warp, served)
@@ -233,20 +233,19 @@ def note_served(machine, state, index, step, cycle, served, returns):
 @inline
 def is_the_last(machine, warp):
     """Returns whether a pending warp can go on once the load that is served now is back: nothing else of it is unknown."""
-    return warp.requested == 1 and warp.life == _RUNNING and machine.chip[0].loads_per_warp == 0 and len(machine.hints) == 0
+    return warp.requested == 1 and warp.life == _RUNNING and machine.chip[0].loads_per_warp == 0
 
 
 @inline
-def go_on(machine, state, sm, slot, index, warp, load, served, returns):
+def go_on(machine, state, sm, slot, index, warp, load, cycle, served, returns):
     """Has a pending warp wait for its next step. The last of its loads, a step, is served in cycle `served`."""
-    dst = np.int64(machine.program[at(load)].dst)
-    write(machine, state, index, dst, returns, load)
+    write_later(machine, state, index, load, cycle, returns)
     s, dependency = machine.chip[0].scheduler_of[at(slot)], machine.classes[at(machine.program[at(load)].op)].dependency
     wait = wait_of(machine, state, index, np.int64(warp.step), warp.wait)
     if (cause_of(wait) != load or reason_of(wait) != dependency) and served - 1 > warp.since:
-        write(machine, state, index, dst, UNKNOWN + served, load)
+        write_later(machine, state, index, load, cycle, UNKNOWN + served)
         count_open_wait(machine, state, s, index, warp, served)
-        write(machine, state, index, dst, returns, load)
+        write_later(machine, state, index, load, cycle, returns)
     count_wait(machine, state, s, warp, wait)
     warp.wait = wait
     set_alarm(machine, state, sm, slot, wait)

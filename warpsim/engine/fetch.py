@@ -9,9 +9,8 @@ import numpy as np
 from warpsim.engine.bits import NONE, at, bit, first, rest
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import lanes_at_most, load, time_of
-from warpsim.engine.state import FOREVER, MAX_WARPS, Life, Policy
+from warpsim.engine.state import FOREVER, LINE_BITS, MAX_WARPS, Policy
 
-_RUNNING, _AT_BARRIER = int(Life.RUNNING), int(Life.AT_BARRIER)
 _RANDOM = int(Policy.RANDOM)
 _ADDRESS, _OLDEST, _ENTRIES, _FIRST = 0, 1, 2, 3  # columns of `State.buffers`
 _SINCE, _USE = 0, 1  # of `State.lines`
@@ -24,26 +23,41 @@ def begin_fetch(machine, state, sm, slot, step):
     chip, buffer = machine.chip[0], state.buffers[at(sm.index * MAX_WARPS + slot)]
     buffer[at(_ADDRESS)], buffer[at(_OLDEST)], buffer[at(_ENTRIES)] = machine.addresses[at(step)], 0, 0
     fetcher = state.fetchers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
-    if fetcher.last == slot:
-        fetcher.last = _NOBODY
+    lane = bit(chip.lane_of[at(slot)])
+    fetcher.hungry, fetcher.starting = fetcher.hungry | lane, fetcher.starting | lane
 
 
 @inline
-def there_from(state, index):
+def there_from(buffers, index):
     """Returns the cycle from which the next instruction of a warp can issue; FOREVER: it has not been fetched."""
-    buffer = state.buffers[at(index)]
+    buffer = buffers[at(index)]
     return buffer[at(_FIRST + buffer[at(_OLDEST)])] if buffer[at(_ENTRIES)] > 0 else np.int64(FOREVER)
 
 
 @inline
-def take_instruction(machine, state, sm, s, slot, step, following):
-    """A warp has issued a step, and another one follows, perhaps by a jump, which empties its buffer."""
-    buffer, address = state.buffers[at(sm.index * MAX_WARPS + slot)], machine.addresses[at(following)]
-    buffer[at(_OLDEST)] = (buffer[at(_OLDEST)] + 1) % machine.chip[0].buffer
+def retry_from(chip, there, cycle):
+    """Returns the cycle before which an instruction that is not there at a cycle cannot issue."""
+    return cycle + chip.stages if there == FOREVER else there
+
+
+@inline
+def take_instruction(chip, addresses, buffers, fetcher, index, lane, step, following):
+    """The warp in a lane has issued a step, and another one follows, perhaps by a jump, which empties its buffer."""
+    buffer, address, oldest = buffers[at(index)], np.int64(addresses[at(following)]), buffers[at(index), at(_OLDEST)] + 1
+    buffer[at(_OLDEST)] = oldest if oldest < chip.buffer else np.int64(0)
     buffer[at(_ENTRIES)] -= 1
-    if address != machine.addresses[at(step)] + 1:
+    if address != addresses[at(step)] + 1:
         buffer[at(_ADDRESS)], buffer[at(_ENTRIES)] = address, 0
-    state.fetchers[at(sm.index * machine.chip[0].schedulers + s)].last = slot
+    if buffer[at(_ADDRESS)] < chip.program_end:
+        fetcher.hungry |= bit(lane)
+    fetcher.last = lane
+
+
+@inline
+def end_fetch(fetcher, lane):
+    """The warp in a lane has issued `exit`."""
+    fetcher.hungry &= ~bit(lane)
+    fetcher.last = _NOBODY
 
 
 @inline
@@ -58,10 +72,9 @@ def awaits_instruction(machine, state, sm, s, scheduler, cycle, end):
     while lanes != NONE:
         lane = first(lanes)
         lanes = rest(lanes)
-        there = there_from(state, sm.index * MAX_WARPS + lane * chip.schedulers + s)
+        there = there_from(state.buffers, sm.index * MAX_WARPS + lane * chip.schedulers + s)
         if there > cycle:
-            there = cycle + chip.stages if there == FOREVER else there
-            scheduler.wakes[at(lane)] = time_of(sm, min(there, end))
+            scheduler.wakes[at(lane)] = time_of(sm, min(retry_from(chip, there, cycle), end))
             awaits = True
     return awaits
 
@@ -74,46 +87,49 @@ def fetch_before(machine, state, sm, s, cycle):
         fetch_all(machine.chip[0], state.warps, state.seats, state.buffers, state.fetchers, state.lines, sm.index, s, cycle)
 
 
+@inline
+def fetch_for_last(chip, buffers, fetcher, lines, number, first_warp):
+    """Makes the fetch of the next cycle if it is the usual one: for the warp that issued last, from a line in L0."""
+    if fetcher.last < 0 or (fetcher.hungry & ~fetcher.starting & bit(fetcher.last)) == NONE:
+        return
+    buffer = buffers[at(first_warp + fetcher.last * chip.schedulers)]
+    line = buffer[at(_ADDRESS)] * chip.line_share >> LINE_BITS
+    if lines[at(number), at(line), at(_USE)] == 0 or lines[at(number), at(line), at(_SINCE)] > fetcher.next:
+        return
+    fetcher.uses += 1
+    lines[at(number), at(line), at(_USE)] = fetcher.uses
+    fetch(chip, fetcher, buffer, fetcher.last, fetcher.next)
+    fetcher.next += 1
+
+
 @apart
 def fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle):
     """Makes the fetches of scheduler s of an SM before a cycle. The arguments are those of the machine and of the state."""
     number = sm * chip.schedulers + s
-    fetcher = fetchers[at(number)]
-    hungry = NONE
-    for lane in range((chip.seats * chip.block_warps - s + chip.schedulers - 1) // chip.schedulers):
-        slot = np.int64(lane * chip.schedulers + s)
-        if is_hungry(chip, warps[at(sm * MAX_WARPS + slot)], buffers, sm * MAX_WARPS + slot):
-            hungry |= bit(lane)
-    while fetcher.next < cycle and hungry != NONE:
-        now, asked, wakes, fetched = fetcher.next, hungry, np.int64(cycle), False
-        lane = fetcher.last // chip.schedulers
-        if fetcher.last < 0 or (hungry & bit(lane)) == NONE:
+    fetcher, first_warp = fetchers[at(number)], sm * MAX_WARPS + s
+    while fetcher.next < cycle and fetcher.hungry != NONE:
+        now, asked, wakes, fetched = fetcher.next, fetcher.hungry, np.int64(cycle), False
+        lane = fetcher.last
+        if lane < 0 or (asked & bit(lane)) == NONE:
             lane = youngest(chip, seats, sm, s, asked)
-        while not fetched:
+        while True:
             asked &= ~bit(lane)
-            index = sm * MAX_WARPS + lane * chip.schedulers + s
-            since = np.int64(warps[at(index)].start)
+            buffer, since = buffers[at(first_warp + lane * chip.schedulers)], np.int64(0)
+            if (fetcher.starting & bit(lane)) != NONE:
+                since = warps[at(first_warp + lane * chip.schedulers)].start
             if since <= now:
-                since = line_of(chip, fetcher, lines, number, buffers[at(index), at(_ADDRESS)] // chip.line_instructions, now)
+                fetcher.starting &= ~bit(lane)
+                since = line_of(chip, fetcher, lines, number, buffer[at(_ADDRESS)] * chip.line_share >> LINE_BITS, now)
                 if since <= now:
-                    fetch(chip, buffers, index, now)
+                    fetch(chip, fetcher, buffer, lane, now)
                     fetched = True
-                    if not is_hungry(chip, warps[at(index)], buffers, index):
-                        hungry &= ~bit(lane)
+                    break
             wakes = min(wakes, since)
             if asked == NONE:
                 break
             lane = youngest(chip, seats, sm, s, asked)
         fetcher.next = now + 1 if fetched else wakes
     fetcher.next = max(fetcher.next, cycle)
-
-
-@apart
-def is_hungry(chip, warp, buffers, index):
-    """Returns whether a warp has, or will have, room for another instruction."""
-    if warp.life != _RUNNING and warp.life != _AT_BARRIER:
-        return False
-    return buffers[at(index), at(_ENTRIES)] < chip.buffer and buffers[at(index), at(_ADDRESS)] < chip.program_end
 
 
 @apart
@@ -129,24 +145,32 @@ def youngest(chip, seats, sm, s, lanes):
     return chosen
 
 
-@apart
-def fetch(chip, buffers, index, now):
-    """Fetches an instruction for a warp at the end of a cycle."""
-    buffer = buffers[at(index)]
-    buffer[at(_FIRST + (buffer[at(_OLDEST)] + buffer[at(_ENTRIES)]) % chip.buffer)] = now + chip.stages
+@inline
+def fetch(chip, fetcher, buffer, lane, now):
+    """Fetches an instruction for the warp in a lane at the end of a cycle."""
+    place = buffer[at(_OLDEST)] + buffer[at(_ENTRIES)]
+    buffer[at(_FIRST + (place if place < chip.buffer else place - chip.buffer))] = now + chip.stages
     buffer[at(_ENTRIES)] += 1
     buffer[at(_ADDRESS)] += 1
+    if buffer[at(_ENTRIES)] == chip.buffer or buffer[at(_ADDRESS)] == chip.program_end:
+        fetcher.hungry &= ~bit(lane)
+
+
+@inline
+def line_of(chip, fetcher, lines, number, line, now):
+    """Returns the cycle from which a line is in L0; requests it if it is not on its way. If it is there, it is used."""
+    if lines[at(number), at(line), at(_USE)] == 0:
+        return request_line(chip, fetcher, lines, number, line, now)
+    since = lines[at(number), at(line), at(_SINCE)]
+    if since <= now:
+        fetcher.uses += 1
+        lines[at(number), at(line), at(_USE)] = fetcher.uses
+    return since
 
 
 @apart
-def line_of(chip, fetcher, lines, number, line, now):
-    """Returns the cycle from which a line is in L0; requests it if it is not on its way. If it is there, it is used."""
-    if lines[at(number), at(line), at(_USE)] > 0:
-        since = lines[at(number), at(line), at(_SINCE)]
-        if since <= now:
-            fetcher.uses += 1
-            lines[at(number), at(line), at(_USE)] = fetcher.uses
-        return since
+def request_line(chip, fetcher, lines, number, line, now):
+    """Requests a line and those behind it, as far as there is room. Returns the cycle from which the line may be there."""
     for ahead in range(chip.prefetch_lines + 1):
         if lines[at(number), at(line + ahead), at(_USE)] > 0:
             continue

@@ -10,7 +10,7 @@ from warpsim.engine.bits import at, bit, end_of, known_wait_from, wait_until
 from warpsim.engine.blocks import arrive, exit_warp
 from warpsim.engine.control import falls_through, next_instruction
 from warpsim.engine.exchange import access
-from warpsim.engine.fetch import take_instruction, there_from
+from warpsim.engine.fetch import end_fetch, take_instruction, there_from
 from warpsim.engine.hints import count_step
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import load, not_before, replaced, store, time_of
@@ -59,12 +59,15 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
     write(machine, state, index, np.int64(ins.dst), ready, step)
     if len(machine.hints) > 0:
         count_step(
-            machine.program, machine.hints, state.writers, state.counted,
-            index, index * machine.chip[0].registers, step, cycle, queued, ready,
+            machine.chip[0], machine.program, machine.hints, state.writers, state.counted, state.crowded,
+            index, step, cycle, queued, ready,
         )  # fmt: skip
     warp.step = next_instruction(machine, state, index, following)
     if machine.chip[0].buffer > 0:
-        take_instruction(machine, state, sm, s, slot, step, np.int64(warp.step))
+        lane, fetcher = slot // machine.chip[0].schedulers, state.fetchers[at(sm.index * machine.chip[0].schedulers + s)]
+        take_instruction(machine.chip[0], machine.addresses, state.buffers, fetcher, index, lane, step, np.int64(warp.step))
+        if kind == _EXIT:
+            end_fetch(fetcher, lane)
     return gap
 
 
@@ -75,7 +78,7 @@ def may_pair(machine, state, sm, slot, warp, first, cycle):
     if not machine.program[at(first)].may_pair or (kind == _LOAD and machine.program[at(step)].kind == _LOAD):
         return False
     index = sm.index * MAX_WARPS + slot
-    if machine.chip[0].buffer > 0 and there_from(state, index) > cycle:
+    if machine.chip[0].buffer > 0 and there_from(state.buffers, index) > cycle:
         return False
     if end_of(wait_of(machine, state, index, step, wait_until(cycle, first, _WAIT))) > cycle:
         return False

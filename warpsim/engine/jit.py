@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+from llvmlite.binding import Linkage
 from numba.core import config
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
@@ -59,17 +60,41 @@ class _ApartLibrary(_PartLibrary):
         super().add_ir_module(ir_module)
 
 
-class _PartCompiler(Compiler):
-    """Compiles a part into intermediate code."""
+class _EntryLibrary(JITCodeLibrary):
+    """The machine code of an entry point, whose parts belong to it alone.
 
-    library = _PartLibrary
+    Numba names record types by numbers, which it gives in order of use in a process. So parts for 16 and for 32 lanes can have
+    one name if they were compiled in different processes; the linker would take the one that was loaded first for both.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.enable_object_caching()
+
+    def _optimize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
+                function.linkage = Linkage.internal
+        super()._optimize_final_module()
+
+
+class _EntryCompiler(Compiler):
+    """Compiles an entry point."""
+
+    library: type[JITCodeLibrary] = _EntryLibrary
 
     def define_pipelines(self) -> Any:
         self.state.library = self.library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         return super().define_pipelines()
 
 
-class _ApartCompiler(_PartCompiler):
+class _PartCompiler(_EntryCompiler):
+    """Compiles a part into intermediate code."""
+
+    library = _PartLibrary
+
+
+class _ApartCompiler(_EntryCompiler):
     library = _ApartLibrary
 
 
@@ -92,7 +117,7 @@ def _part(function: Function, compiler: type[Compiler], **options: Any) -> Funct
 
 def jit(function: Function) -> Function:
     """Compiles an entry point: releases the GIL, kept on disk."""
-    compiled: Function = numba.njit(function, **_OPTIONS)
+    compiled: Function = numba.njit(function, pipeline_class=_EntryCompiler, **_OPTIONS)
     if CACHE_FOLDER is not None and compiled is not function:  # numba returns the function itself if it must not compile
         keep_code(compiled, CACHE_FOLDER)
     return compiled

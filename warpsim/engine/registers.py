@@ -20,14 +20,17 @@ def write(machine, state, index, register, ready, step):
 
 @inline
 def write_later(machine, state, index, step, cycle, ready):
-    """Notes more about the cycle from which the result can be read of a load that issued at `cycle`."""
+    """Notes more about the cycle from which the result can be read of a load that issued at `cycle`.
+
+    Returns whether the warp's wait may change by that before the load is served.
+    """
     if len(machine.hints) == 0:
         write(machine, state, index, np.int64(machine.program[at(step)].dst), ready, step)
-    else:
-        learn_return(
-            machine.program, machine.hints, state.registers, state.writers, state.counted,
-            index, index * machine.chip[0].registers, step, cycle, ready,
-        )  # fmt: skip
+        return False
+    return learn_return(
+        machine.chip[0], machine.program, machine.hints, state.registers, state.writers, state.counted, state.crowded,
+        index, step, cycle, ready,
+    )  # fmt: skip
 
 
 @inline
@@ -52,7 +55,9 @@ def wait_of(machine, state, index, step, wait):
                 wait = wait_until(ready, writer, machine.classes[at(op)].dependency)
         i += 1
     if len(machine.hints) > 0:
-        wait = wait_of_counters(machine.program, machine.classes, machine.hints, state.counted, index, step, wait)
+        wait = wait_of_counters(
+            chip, machine.program, machine.classes, machine.hints, state.counted, state.crowded, index, step, wait
+        )
     return wait
 
 
@@ -65,7 +70,9 @@ def waits_for_load(machine, state, index, step, cycle):
         written = state.registers[at(index * machine.chip[0].registers + machine.operands[at(i)])]
         waits |= end_of(written) > cycle and machine.program[at(cause_of(written))].kind == _LOAD
     if len(machine.hints) > 0:
-        waits |= waits_for_counted_load(machine.program, machine.hints, state.counted, index, step, cycle)
+        waits |= waits_for_counted_load(
+            machine.chip[0], machine.program, machine.hints, state.counted, state.crowded, index, step, cycle
+        )
     return waits
 
 

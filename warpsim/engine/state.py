@@ -97,7 +97,8 @@ UNITS = 32  # kinds of execution units of a chip, at most
 BANK_BITS = 2  # of a read of a register
 MOST_BANKS = 1 << BANK_BITS  # register banks of a scheduler, at most
 OPERAND_SLOTS = 4  # of a machine instruction, at most
-COUNTERS, MOST_COUNTED = 6, 63  # dependence counters of a warp, and what one counts at most
+LINE_BITS = 40  # behind the binary point of the lines of addresses, so that they are exact up to MOST_STEPS
+MOST_COUNTED, NEAR_COUNTED = 63, 7  # instructions that a dependence counter counts, at most; of these, in `State.counted`
 GATES = UNITS + 2  # what can refuse an instruction: a unit, the limit of loads in flight, that of stores
 STATES = len(WarpState)
 
@@ -147,6 +148,7 @@ CHIP = np.dtype(
         ("interval", "i8"),  # cycles for which a plain step occupies its scheduler
         ("limits", "i8"),  # 1: some plain steps are limited, or there are register ports
         ("banks", "i8"),  # register banks with a read port each, 1..MOST_BANKS; 0: reads never wait
+        ("counters", "i8"),  # dependence counters of a warp that the program names, from the first one on
         ("tick", "i8"),  # ticks per cycle, such that every interval is a whole number of them
         ("policy", "i8"),  # Policy
         ("group", "i8"),  # warps of a fetch group of the policy `two_level`, a power of 2 up to MAX_WARPS
@@ -154,9 +156,10 @@ CHIP = np.dtype(
         ("buffer", "i8"),  # instructions that the buffer of a warp holds; 0: every instruction is there in time
         ("stages", "i8"),  # cycles from the fetch of an instruction until it can issue
         ("lines", "i8"),  # of the L0 instruction cache of a scheduler
-        ("line_instructions", "i8"),
+        ("line_share", "i8"),  # line of an instruction over its address, in units of 2 ** -LINE_BITS, rounded up
         ("miss", "i8"),  # cycles from the request of a line until it is there
         ("prefetch_lines", "i8"),  # lines requested with it
+        ("program_lines", "i8"),  # lines of the program, and as many behind it as can be requested
         ("prefetch_cycles", "i8"),  # between two of them
         ("program_end", "i8"),  # the address after the program
         # Blocks
@@ -284,21 +287,16 @@ HINT = np.dtype(  # of a step: when it may issue
         ("write", "i4"),  # the counter that counts it until its result can be used; negative: none
         ("read", "i4"),  # the counter that counts it until its operands have been read; negative: none
         ("operands", "i4"),  # cycles until then
-    ]
-)
-
-COUNTED = np.dtype(  # what a dependence counter of a warp counts, in order of issue; some of it may be done
-    [
-        ("length", "i8"),
-        ("until", "i8", MOST_COUNTED + 1),  # as a wait: when it is done, or UNKNOWN + when it is served; its step; 1: a read
-        ("issued", "i8", MOST_COUNTED + 1),  # cycle of its issue
+        ("partial", "i4"),  # 1: some step waits until the counter `write` counts no more than one or several
     ]
 )
 
 FETCHER = np.dtype(  # of a scheduler
     [
         ("next", "i8"),  # the first cycle whose fetch has not been made
-        ("last", "i8"),  # slot of the warp that it issued last; negative: it has left, or there is none
+        ("last", "i8"),  # lane of the warp that it issued last; negative: it has left, or there is none
+        ("hungry", "u8"),  # lanes of the warps that have room for another instruction
+        ("starting", "u8"),  # of these, lanes of warps that may start after `next`
         ("held", "i8"),  # lines in L0, or on their way
         ("uses", "i8"),  # fetches and requests so far, by which the lines are ordered
     ]
@@ -564,7 +562,9 @@ class State(NamedTuple):
     warps: Records  # WARP[W]
     registers: Array  # int64[W * registers]: when a register can be read, and the step that wrote it, in one word
     writers: Array  # int64[W * registers, or 0 without hints]: the cycle in which the step issued that wrote a register last
-    counted: Records  # COUNTED[W * COUNTERS, or 0]: by warp slot and counter
+    counted: Array  # int64[W * counters, 2 + 2 * NEAR_COUNTED]: by warp slot and counter: how many entries, and the first ones: a
+    # wait (when it is done, or UNKNOWN + when it is served; its step; 1: a read), and the cycle of its issue
+    crowded: Array  # int64[W * counters, ...]: the other entries
     fetchers: Records  # FETCHER[M * K, or 0]
     lines: Array  # int64[M * K, lines of the program, 2]: when a line is in L0, and its last use; the use 0: it is not
     buffers: Array  # int64[W or 0, 3 + buffer]: next address to fetch, oldest entry, entries, when each can issue
@@ -632,10 +632,11 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         warps=records(warps, WARP),
         registers=np.zeros(warps * int(chip.registers), np.int64),
         fetchers=records(sms * schedulers * (chip.buffer > 0), FETCHER),
-        lines=np.zeros((sms * schedulers * (chip.buffer > 0), lines_of(chip), 2), np.int64),
+        lines=np.zeros((sms * schedulers * (chip.buffer > 0), int(chip.program_lines), 2), np.int64),
         buffers=np.zeros((warps * (chip.buffer > 0), 3 + int(chip.buffer)), np.int64),
         writers=np.zeros(warps * int(chip.registers) * (len(machine.hints) > 0), np.int64),
-        counted=records(warps * COUNTERS * (len(machine.hints) > 0), COUNTED),
+        counted=np.zeros((warps * int(chip.counters), 2 + 2 * NEAR_COUNTED), np.int64),
+        crowded=np.zeros((warps * int(chip.counters), 2 * (MOST_COUNTED + 1 - NEAR_COUNTED)), np.int64),
         loops=np.zeros((warps, max(1, machine.loops)), np.int64),
         returns=np.zeros((warps, max(1, int(chip.loads_per_warp))), np.int64),
         latest=np.zeros(warps, np.int64),
@@ -687,11 +688,6 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     else:
         of_schedulers["ages"] = of_schedulers["ranks"] = np.arange(lanes)
     return state
-
-
-def lines_of(chip: Any) -> int:
-    """Returns how many lines of instructions can be requested: those of the program and those behind it."""
-    return int(-(-chip.program_end // max(chip.line_instructions, 1)) + chip.prefetch_lines)
 
 
 def _starts_of_deal(chip: Any, blocks: int) -> tuple[Array, float]:

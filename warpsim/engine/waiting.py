@@ -46,7 +46,7 @@ def wait_for_step(machine, state, sm, s, slot, index, warp):
     wait = wait_of(machine, state, index, step, warp.wait)
     known = is_known(wait)
     if known and len(machine.hints) > 0:
-        known = is_final(machine.hints, state.counted, index, step, end_of(wait), machine.chip[0].window)
+        known = is_final(machine.chip[0], machine.hints, state.counted, state.crowded, index, step, end_of(wait))
     if known:
         count_wait(machine, state, s, warp, wait)
         warp.wait = wait

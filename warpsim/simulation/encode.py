@@ -15,6 +15,7 @@ from warpsim.engine.state import (
     CLASS,
     DETAIL,
     HINT,
+    LINE_BITS,
     MAX_WARPS,
     MOST_STEPS,
     OPERAND_SLOTS,
@@ -105,7 +106,7 @@ def encode(
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((0, *access, *branch, step.loop, *step.trips))
-    reads = _encode_reads(program, gpu)
+    reads, hints = _encode_reads(program, gpu), _encode_hints(program, gpu)
     quantiles, loads = _latencies(gpu, memory)
     # The fields of a plain array of records are read several times as fast; the engine names them as attributes.
     records: dict[str, Any] = {
@@ -114,13 +115,16 @@ def encode(
         "details": np.array(details, DETAIL),
         "classes": classes,
     }
+    if len(hints):
+        waits = int(np.bitwise_or.reduce(hints["waits"])).bit_length()
+        records["chip"][0]["counters"] = max(waits, hints["write"].max() + 1, hints["read"].max() + 1)
     machine = Machine(
         **records,
         operands=np.array(operands, np.int32),
         latency_to=latency_to,
         refusing=np.zeros(0, np.int64),
         reads=reads,
-        hints=_encode_hints(program, gpu),
+        hints=hints,
         addresses=_encode_addresses(program, gpu, records["chip"]),
         quantiles=quantiles,
         loads=loads,
@@ -257,9 +261,10 @@ def _encode_addresses(program: FlatProgram, gpu: Gpu, chip: Array) -> Array:
         return np.zeros(0, np.int32)
     record = chip[0]
     record["buffer"], record["stages"], record["lines"] = fetch.buffer, fetch.stages, fetch.lines
-    record["line_instructions"], record["miss"] = fetch.line_instructions, fetch.miss_cycles
+    record["line_share"], record["miss"] = -(-(1 << LINE_BITS) // fetch.line_instructions), fetch.miss_cycles
     record["prefetch_lines"], record["prefetch_cycles"] = fetch.prefetch_lines, fetch.prefetch_cycles
     record["program_end"] = np.count_nonzero(issues)
+    record["program_lines"] = -(-record["program_end"] // fetch.line_instructions) + fetch.prefetch_lines
     addresses: Array = (np.cumsum(issues) - issues).astype(np.int32)
     return addresses
 
@@ -274,6 +279,8 @@ def _encode_hints(program: FlatProgram, gpu: Gpu) -> Records:
             record["waits"], record["at_most"] = sum(1 << counter for counter in set(hints.waits)), hints.at_most
             record["write"], record["read"] = (-1 if counter is None else counter for counter in (hints.write, hints.read))
             record["operands"] = gpu.ops[step.instruction.op].operand_cycles
+    for counter in {counter for hints in given if hints is not None and hints.at_most for counter in hints.waits}:
+        records["partial"][records["write"] == counter] = 1
     return records
 
 

@@ -90,6 +90,13 @@ def _counted(hints: NDArray[Any]) -> NDArray[np.bool_]:
     return counted
 
 
+def _is_counted_for(hints: NDArray[Any], step: int, after: int) -> bool:
+    """Returns whether a step waits until the counter is 0 that counts another step until its result can be used."""
+    if not len(hints) or hints["write"][step] < 0:
+        return False
+    return bool(hints["waits"][after] >> hints["write"][step] & 1 and hints["at_most"][after] == 0)
+
+
 def _following(machine: Machine) -> list[int]:
     """Returns for each step the instruction that certainly follows, at no cost and without a draw, or NOTHING."""
     kind, target, low = machine.program["kind"].tolist(), machine.details["target"].tolist(), machine.details["low"].tolist()
@@ -111,7 +118,8 @@ def _together(machine: Machine, following: list[int], registers: list[list[int]]
     pairs, awaited = [], []
     for i, after in enumerate(following):
         load, certain = kind[i] == Kind.LOAD, after != NOTHING
-        awaited.append(load and misses[i] and certain and dst[i] in registers[after])
+        waits = dst[i] in registers[after] or _is_counted_for(machine.hints, i, after)
+        awaited.append(load and misses[i] and certain and waits)
         alone = awaited[i] or delay[i] > 0 or (load and certain and kind[after] == Kind.LOAD)
         pairs.append(bool(chip["issue_width"] == 2 and kind[i] <= Kind.STORE and not alone))
     return pairs, awaited
@@ -159,7 +167,7 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     ordered = (kind == Kind.BARRIER) | (kind == Kind.EXIT) | (instructions & (classes["shared"][op] > 0))
     program["ordered"] = ordered
     of_sm = (refusable > 0) & ((classes["own_unit"] == 0) | (classes["queue"] > 0))
-    plain = (kind == Kind.COMPUTE) & (delay > 0) & ~ordered & ~of_sm[op] & (chip["buffer"] == 0)
+    plain = (kind == Kind.COMPUTE) & (delay > 0) & ~ordered & ~of_sm[op]
     if len(machine.hints):
         plain &= ~_counted(machine.hints)
     chip["interval"] = program["busy"][plain].min() if plain.any() else 1
