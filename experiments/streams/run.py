@@ -36,11 +36,20 @@ def main(out: Path, *, full: bool, workers: int) -> int:
     write_points(out / "streams.csv", simulated)
     latencies = loaded_latency(fit_again=full)
     mixed = mixed_latency(fitted_chip(False))
-    tables = [markdown_table(table) for table in (summary(simulated), rows(simulated), latencies, mixed)]
-    replace_tables(HERE / "README.md", "\n".join(tables))
+    write_tables(out, [summary(simulated), rows(simulated), latencies, mixed], full)
     figure(simulated).savefig(out / "streams.png", dpi=150)
     print(f"{out / 'streams'}.csv: {sum(map(len, simulated.values()))} points; .png: figure")
     return 0
+
+
+def write_tables(out: Path, tables: list[list[dict[str, str]]], full: bool) -> None:
+    """Writes the tables of the full plan into the page, and those of the short one into the output folder."""
+    text = "\n".join(markdown_table(table) for table in tables)
+    if full:
+        replace_tables(HERE / "README.md", text)
+    else:
+        (out / "streams.md").write_text(text, encoding="utf-8")
+        print(f"{out / 'streams'}.md: the tables of this short plan; the page has those of --full")
 
 
 def curves(full: bool) -> Curves:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from pathlib import Path
 
@@ -20,6 +21,21 @@ def streams():
     finally:
         sys.path.remove(folder)
     return streams
+
+
+def test_the_short_plan_leaves_the_page_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(experiments_dir()))
+    monkeypatch.syspath_prepend(str(Path(experiments_dir()) / "streams"))
+    spec = importlib.util.spec_from_file_location("streams_run", Path(experiments_dir()) / "streams" / "run.py")
+    assert spec is not None and spec.loader is not None
+    run = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(run)
+    pages: list[str] = []
+    monkeypatch.setattr(run, "replace_tables", lambda page, text: pages.append(text))
+    run.write_tables(tmp_path, [[{"kernel": "read", "error, %": "1.0"}]], full=False)
+    assert not pages and "| read | 1.0 |" in (tmp_path / "streams.md").read_text()
+    run.write_tables(tmp_path, [[{"kernel": "init", "error, %": "2.0"}]], full=True)
+    assert "| init | 2.0 |" in pages[0]
 
 
 def test_both_chips_have_all_curves(streams) -> None:
