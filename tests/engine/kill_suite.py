@@ -34,22 +34,29 @@ def drawn(number: int, strategy: st.SearchStrategy[Any]) -> list[Any]:
 def prepare() -> tuple[dict[str, tuple[Any, Any]], list[Any]]:
     """Returns name -> a case and its outcome on the reference machine; and further cases, with cycles at which to stop."""
     from tests.engine.test_against_reference import DIRECTED, expected_of
-    from tests.support.strategies import POLICIES, Case, arithmetic, cases, stores_among_loads
+    from tests.support import strategies
+    from tests.support.strategies import POLICIES, Case, cases
 
     chosen: dict[str, Case] = {}
     for number, (name, case) in enumerate(DIRECTED.items()):
         chosen[name] = replace(case, options=case.options | {"scheduler": POLICIES[number % len(POLICIES)]})
-    among_loads = cases(memory="queue").flatmap(lambda case: stores_among_loads(case.gpu).map(lambda gpu: replace(case, gpu=gpu)))
-    kinds = {"random": cases(), "queue": cases(memory="queue"), "arithmetic": arithmetic(), "stores among loads": among_loads}
-    for kind, strategy in kinds.items():
-        chosen |= {f"{kind} {number}": case for number, case in enumerate(drawn(40, strategy))}
+    for kind, (draws, strategy) in {
+        "random": (25, cases()),
+        "queue": (25, cases(memory="queue")),
+        "arithmetic": (25, strategies.arithmetic()),
+        "stores among loads": (20, strategies.with_stores_among_loads()),
+        "hints": (20, strategies.with_hints()),
+        "fetch": (15, strategies.with_fetch()),
+        "all options": (15, strategies.with_all_options_of_a_core()),
+    }.items():
+        chosen |= {f"{kind} {number}": case for number, case in enumerate(drawn(draws, strategy))}
     stopped = drawn(25, st.tuples(cases(), st.lists(st.integers(1, 90), min_size=1, max_size=6)))
     return {name: (case, expected_of(case)) for name, case in chosen.items()}, stopped
 
 
 def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, Callable[[], None]]:
     """Returns name -> check."""
-    from tests.engine import test_check, test_parts, test_reach, test_register_ports, test_rng, test_slices
+    from tests.engine import test_check, test_fetch, test_parts, test_reach, test_register_ports, test_rng, test_slices
     from tests.engine.test_against_reference import assert_same
     from tests.engine.test_arbitration import test_engine_and_twin_agree_where_every_unit_is_contended as contended
     from tests.simulation.test_trace import TestRandomPrograms as Traces
@@ -72,8 +79,15 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
         found[f"contended, {policy}"] = partial(contended, 2 ** (number % 4), policy)
     for name in ("a_load", "a_block_that_starts", "limits_of_loads_in_flight", "a_barrier_that_opens", "a_result_and_a_gap"):
         found[f"{name} far ahead"] = partial(getattr(test_reach, f"test_{name}_far_ahead"), 1023)
+    found["schedulers far ahead"] = partial(
+        test_reach.test_schedulers_of_two_sms_that_are_busy_for_different_times_far_ahead, 3076
+    )
     for warmup, width in ((0, 1), (7, 2), (40, 1)):
         found[f"register ports {warmup}"] = partial(test_register_ports.test_windows_and_pairs, warmup, width)
+    for width, policy in ((1, "gty"), (2, "random")):
+        found[f"fetch, {policy}"] = partial(test_fetch.test_blocks_windows_and_ports, policy, width)
+    for name in ("a_line_on_its_way_is_not_replaced", "a_loop_that_fits_misses_once_and_jumps_refill_the_buffer"):
+        found[name] = getattr(test_fetch, f"test_{name}")
     found["ports that hold"] = test_register_ports.test_the_stall_is_a_dispatch_stall
     found["streams of echoes"] = test_slices.test_echoes_have_the_streams_of_the_reference
     return {name: partial(quietly, check) for name, check in found.items()}

@@ -1,6 +1,6 @@
 """Mutation testing of the engine: do the tests notice a changed comparison, operation or constant?
 
-    python -m tests.engine.mutation [--mutants 200] [--seed 1] [--file NAME.py[:LINE]]
+    python -m tests.engine.mutation [--mutants 200] [--seed 1] [--file NAME.py[:LINE]] [--seconds 15]
 
 Each mutant changes one place of `warpsim/engine/`, and runs the checks of the kill suite as plain Python, so that nothing is
 compiled, in a process that is forked from this one. Before, all checks run once on the engine as it is, which finds the
@@ -63,7 +63,7 @@ def no_end(*_: Any) -> None:
     raise TimeoutError
 
 
-def killer(mutant: Mutant, prepared: Any, costs: Costs, kills: Counter[str]) -> str | None:
+def killer(mutant: Mutant, prepared: Any, costs: Costs, kills: Counter[str], seconds: float) -> str | None:
     """Returns the check that kills a mutant, in a process of its own; None: it survives.
 
     Those that are cheap, or have killed many others, come first.
@@ -77,7 +77,7 @@ def killer(mutant: Mutant, prepared: Any, costs: Costs, kills: Counter[str]) -> 
     child = os.fork()
     if child == 0:
         os.close(read)
-        failed = first_failure(mutant, names, prepared, costs)
+        failed = first_failure(mutant, names, prepared, costs, seconds)
         os.write(write, (failed or "").encode())
         os._exit(0)
     os.close(write)
@@ -87,8 +87,11 @@ def killer(mutant: Mutant, prepared: Any, costs: Costs, kills: Counter[str]) -> 
     return failed or ("the process died" if status else None)
 
 
-def first_failure(mutant: Mutant, names: list[str], prepared: Any, costs: Costs) -> str | None:
-    """Returns the first of some checks that fails on a mutant, or that does not end in several times its usual time."""
+def first_failure(mutant: Mutant, names: list[str], prepared: Any, costs: Costs, seconds: float) -> str | None:
+    """Returns the first of some checks that fails on a mutant, or that does not end in several times its usual time.
+
+    Those that are left after so many seconds do not run.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
@@ -97,6 +100,8 @@ def first_failure(mutant: Mutant, names: list[str], prepared: Any, costs: Costs)
         import_mutant(mutant)
         checks = kill_suite.checks(prepared)
         for name in names:
+            if time.process_time() > seconds:
+                break
             within(1 + 3 * costs[name][0], checks[name])
     except BaseException:
         return name
@@ -117,6 +122,7 @@ def main() -> int:
     parser.add_argument("--mutants", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--file", help="mutants of this file, or of one of its lines, alone")
+    parser.add_argument("--seconds", type=float, default=15, help="processor time that a mutant has to survive")
     parser.add_argument("--killers", action="store_true", help="say for each mutant which check kills it")
     options = parser.parse_args()
     chosen, among = chosen_mutants(options)
@@ -132,7 +138,7 @@ def main() -> int:
         resource.setrlimit(resource.RLIMIT_AS, (used + GIGABYTES * 2**30,) * 2)
     survivors, kills = [], Counter[str]()
     for number, mutant in enumerate(chosen, 1):
-        by = killer(mutant, prepared, costs, kills)
+        by = killer(mutant, prepared, costs, kills, options.seconds)
         kills[by or ""] += 1
         if by is None:
             survivors.append(mutant)

@@ -17,12 +17,12 @@ from tests.support.strategies import (
     arithmetic,
     cases,
     examples,
-    fetching,
-    hinted,
     kernels,
-    operand_reads,
     small_gpu,
-    stores_among_loads,
+    with_all_options_of_a_core,
+    with_fetch,
+    with_hints,
+    with_stores_among_loads,
 )
 from tests.support.whole_run import whole_run
 from warpsim import kernels as k
@@ -142,30 +142,24 @@ class TestRandomCases:
         assert_same(replace(case, kernel=program))
 
     @examples(60)
-    @given(cases(memory="queue"), st.data())
-    def test_stores_among_loads(self, case: Case, data: st.DataObject) -> None:
-        assert_same(replace(case, gpu=data.draw(stores_among_loads(case.gpu))))
+    @given(with_stores_among_loads())
+    def test_stores_among_loads(self, case: Case) -> None:
+        assert_same(case)
 
     @examples(150)
-    @given(cases(), st.data())
-    def test_hints(self, case: Case, data: st.DataObject) -> None:
-        body = data.draw(hinted(case.kernel.body, every=data.draw(st.sampled_from([2, 4, 4]))))
-        gpu = data.draw(operand_reads(case.gpu))
-        assert_same(replace(case, gpu=gpu, kernel=case.kernel.model_copy(update={"body": body})))
+    @given(with_hints())
+    def test_hints(self, case: Case) -> None:
+        assert_same(case)
 
     @examples(100)
-    @given(cases(), st.data())
-    def test_fetch(self, case: Case, data: st.DataObject) -> None:
-        assert_same(replace(case, gpu=data.draw(fetching(case.gpu))))
+    @given(with_fetch())
+    def test_fetch(self, case: Case) -> None:
+        assert_same(case)
 
     @examples(100)
-    @given(cases(memory="queue"), st.data())
-    def test_all_options_of_a_core(self, case: Case, data: st.DataObject) -> None:
-        """Fetch, hints, register ports and stores that hold their warps; shared units and their queues are among all chips."""
-        gpu = data.draw(operand_reads(data.draw(stores_among_loads(data.draw(fetching(case.gpu))))))
-        gpu = Gpu.model_validate({**gpu.to_dict(), "core": {**gpu.to_dict()["core"], "register_banks": 2}})
-        body = data.draw(hinted(case.kernel.body))
-        assert_same(replace(case, gpu=gpu, kernel=case.kernel.model_copy(update={"body": body})))
+    @given(with_all_options_of_a_core())
+    def test_all_options_of_a_core(self, case: Case) -> None:
+        assert_same(case)
 
 
 # One feature per case, so that the name of a failed case identifies the feature.

@@ -11,7 +11,7 @@ from warpsim.engine.lanes import FARTHEST
 from warpsim.engine.state import LONGEST_KNOWN_WAIT
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Launch
-from warpsim.kernels import Instruction, Kernel
+from warpsim.kernels import Conditional, Instruction, Kernel
 from warpsim.simulation.policies import POLICIES
 
 SPANS = (LONGEST_KNOWN_WAIT, LONGEST_KNOWN_WAIT + 1, FARTHEST - 1, FARTHEST, FARTHEST + 1, 2 * FARTHEST, 3 * FARTHEST + 7)
@@ -48,6 +48,13 @@ def test_a_unit_that_is_busy_far_ahead(span: int, scope: str) -> None:
 @pytest.mark.parametrize("span", SPANS)
 def test_a_scheduler_that_is_busy_far_ahead(span: int) -> None:
     far(small_gpu(ops={"sfu": {"issue_slots": span}}), SFU, ALU, blocks=2)
+
+
+@pytest.mark.parametrize("span", SPANS)
+def test_schedulers_of_two_sms_that_are_busy_for_different_times_far_ahead(span: int) -> None:
+    ops = {"sfu": {"issue_slots": span}, "alu": {"latency_cycles": 2 * span}, "branch": {"issue_slots": 2 * span - 7}}
+    branch = Conditional(then=(SFU, ALU), orelse=(ALU, ALU, SFU), warps=(0, 3))
+    far(small_gpu(sms=2, sm={"schedulers": 2}, ops=ops), branch, ALU, seats=2, blocks=3)
 
 
 @pytest.mark.parametrize("span", SPANS)

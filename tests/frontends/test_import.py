@@ -50,6 +50,8 @@ def test_arguments_go_by_name_by_number_or_in_order():
         ws.kernels.from_sass(LISTING, args={"m": 1})
     with pytest.raises(FrontEndError, match=r"args\['n'\] = 4294967296: must fit in 4 bytes"):
         ws.kernels.from_sass(LISTING, args={"n": 2**32})
+    with pytest.raises(FrontEndError, match=r"args\['a'\] = 1e\+39: must fit in 4 bytes"):
+        ws.kernels.from_sass(LISTING, args={"a": 1e39})
 
 
 def test_parameters_are_guessed_where_the_text_does_not_name_them():

@@ -91,3 +91,12 @@ def test_names_and_paths(tmp_path: Path) -> None:
     file.write_bytes(b"\xff")
     with pytest.raises(ParamsFileError, match="not a TOML file"):
         read_toml(file)
+
+
+def test_a_file_of_another_kind_is_no_unknown_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.cu").write_text("")
+    with pytest.raises(ValueError, match=r"kernels: mine.cu is no .toml file; `warpsim import` makes one of CUDA"):
+        resolve("kernels", "mine.cu")
+    with pytest.raises(ValueError, match=r"gpus: mine.cu is no .toml file$"):
+        resolve("gpus", "mine.cu")

@@ -7,7 +7,7 @@ latencies, few units, slow memory. Deterministic cases have the memory model `fi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, settings
@@ -476,6 +476,37 @@ def cases(
         "sms": draw(st.sampled_from([None, None, *range(1, gpu.sms + 1)])),
     }
     return Case(gpu, draw(kernels(random, barriers, endless)), draw(launches(finite)), options)
+
+
+@st.composite
+def with_stores_among_loads(draw: st.DrawFn) -> Case:
+    """Generates runs of the model `queue` on chips on which stores hold their warps."""
+    case = draw(cases(memory="queue"))
+    return replace(case, gpu=draw(stores_among_loads(case.gpu)))
+
+
+@st.composite
+def with_hints(draw: st.DrawFn) -> Case:
+    """Generates runs of programs with hints."""
+    case = draw(cases())
+    body = draw(hinted(case.kernel.body, every=draw(st.sampled_from([2, 4, 4]))))
+    return replace(case, gpu=draw(operand_reads(case.gpu)), kernel=case.kernel.model_copy(update={"body": body}))
+
+
+@st.composite
+def with_fetch(draw: st.DrawFn) -> Case:
+    """Generates runs on chips that fetch instructions."""
+    case = draw(cases())
+    return replace(case, gpu=draw(fetching(case.gpu)))
+
+
+@st.composite
+def with_all_options_of_a_core(draw: st.DrawFn) -> Case:
+    """Generates runs with fetch, hints, register ports and stores that hold their warps; all chips can have queues of units."""
+    case = draw(cases(memory="queue"))
+    gpu = draw(operand_reads(draw(stores_among_loads(draw(fetching(case.gpu))))))
+    gpu = Gpu.model_validate(_changed(gpu.to_dict(), {"core": {"register_banks": 2}}))
+    return replace(case, gpu=gpu, kernel=case.kernel.model_copy(update={"body": draw(hinted(case.kernel.body))}))
 
 
 @st.composite

@@ -118,6 +118,8 @@ def _reader(options: argparse.Namespace) -> Callable[[argparse.Namespace, dict[s
     """Returns what reads a file of its kind; options of other kinds are refused."""
     is_trace = options.file.name.removesuffix(".xz").endswith((".g", ".traceg"))
     is_triton = options.file.name.rpartition(":")[0].endswith(".py")
+    if options.file.suffix == ".py":
+        raise RequestError(f"{options.file}: must be {options.file}:NAME, with the name of a Triton function in that file")
     kinds = {"trace": (is_trace, ("kernel", "binary")), "Triton function": (is_triton, (*_OF_TRITON, "num_warps", "num_stages"))}
     for kind, (is_it, names) in kinds.items():
         for name in () if is_it else names:

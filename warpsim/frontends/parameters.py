@@ -82,7 +82,10 @@ def _bytes(key: str | int, value: object, size: int) -> bytes:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise FrontEndError(f"args[{key!r}] = {value!r}: must be a number")
     if isinstance(value, float):
-        return struct.pack("<d" if size == 8 else "<f", value)
+        try:
+            return struct.pack("<d" if size == 8 else "<f", value)
+        except OverflowError:
+            raise FrontEndError(f"args[{key!r}] = {value}: must fit in {size} bytes") from None
     size = max(4, size)
     if not -(2 ** (8 * size - 1)) <= value < 2 ** (8 * size):
         raise FrontEndError(f"args[{key!r}] = {value}: must fit in {size} bytes")

@@ -102,6 +102,9 @@ def resolve(kind: str, name_or_path: str | os.PathLike[str]) -> Path:
     file = params_dir() / kind / (text.lower() + _SUFFIX[kind])
     if is_file(file):
         return file
+    if is_file(Path(text)):
+        made = "; `warpsim import` makes one of CUDA, Triton and machine code" if kind == "kernels" else ""
+        raise ValueError(f"{kind}: {text} is no {_SUFFIX[kind]} file{made}")
     names = list_names(kind)
     allowed = ", ".join(names)
     raise ValueError(f"{kind}: {text!r} is unknown{did_you_mean(text, names)}; allowed: {allowed}, or a path")
