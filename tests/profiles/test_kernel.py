@@ -8,6 +8,7 @@ from tests.profiles.launches import TRIPS, WARPS, launch
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels.access import updates_of_one_address
 from warpsim.kernels.statements import Conditional, Instruction, Loop, expected_ops, walk
+from warpsim.profiles import report
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.chip import chip_name, chip_of
 from warpsim.profiles.code import decoded
@@ -226,6 +227,28 @@ def test_files_that_are_no_reports(tmp_path):
             (tmp_path / name).write_bytes(data)
         with pytest.raises(ProfileError, match=text):
             list_launches(tmp_path / name)
+
+
+class DamagedAction:
+    """A launch of which the reader returns the names of metrics, but not the metrics."""
+
+    NameBase_DEMANGLED = NameBase_MANGLED = 0
+
+    def name(self, _):
+        return "kernel"
+
+    def metric_names(self):
+        return ["cycles"]
+
+    def metric_by_name(self, _):
+        return None
+
+
+def test_damaged_data_of_a_launch_are_named(monkeypatch):
+    monkeypatch.setattr(report, "_actions", lambda path: iter([(path, 0, DamagedAction(), [])]))
+    for read in (report.list_launches, report.read_report, report.read_launch):
+        with pytest.raises(ProfileError, match=r"a\.ncu-rep, launch 0: is damaged: AttributeError"):
+            read("a.ncu-rep")
 
 
 def with_sums(metrics, opcode="RED.E.ADD.F32.FTZ.RN.STRONG.GPU [R4.64], R6"):

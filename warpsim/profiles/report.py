@@ -11,6 +11,7 @@ import os
 import re
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -198,7 +199,11 @@ def list_launches(path: str | os.PathLike[str]) -> list[tuple[int, str, Mapping[
         MissingReaderError: the package ncu-report is not installed.
         ProfileError: the report cannot be read.
     """
-    return [(number, action.name(action.NameBase_DEMANGLED), _metrics(action)) for _, number, action, _ in _actions(path)]
+    found = []
+    for where, number, action, _ in _actions(path):
+        with _damage_named(where, number):
+            found.append((number, action.name(action.NameBase_DEMANGLED), _metrics(action)))
+    return found
 
 
 def _actions(path: str | os.PathLike[str]) -> Iterator[tuple[str, int, Any, list[Cubin]]]:
@@ -305,7 +310,23 @@ def _metrics(action: Any) -> dict[str, Any]:
     return values
 
 
+@contextmanager
+def _damage_named(where: str, number: int) -> Iterator[None]:
+    """Raises a ProfileError for whatever the reader raises where the data of a launch make no sense to it."""
+    try:
+        yield
+    except ProfileError:
+        raise
+    except Exception as error:  # of many classes
+        raise ProfileError(f"{where}, launch {number}: is damaged: {type(error).__name__}: {error}") from error
+
+
 def _launch(where: str, number: int, action: Any, cubins: list[Cubin]) -> ProfiledLaunch:
+    with _damage_named(where, number):
+        return _read(where, number, action, cubins)
+
+
+def _read(where: str, number: int, action: Any, cubins: list[Cubin]) -> ProfiledLaunch:
     metrics = _metrics(action)
     name = action.name(action.NameBase_MANGLED)
     executed = _by_pc(action, "inst_executed") if "inst_executed" in metrics else {}
