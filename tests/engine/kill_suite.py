@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,7 +57,16 @@ def prepare() -> tuple[dict[str, tuple[Any, Any]], list[Any]]:
 
 def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, Callable[[], None]]:
     """Returns name -> check."""
-    from tests.engine import test_check, test_fetch, test_parts, test_reach, test_register_ports, test_rng, test_slices
+    from tests.engine import (
+        test_check,
+        test_fetch,
+        test_parts,
+        test_reach,
+        test_register_ports,
+        test_rng,
+        test_slices,
+        test_unit_queues,
+    )
     from tests.engine.test_against_reference import assert_same
     from tests.engine.test_arbitration import test_engine_and_twin_agree_where_every_unit_is_contended as contended
     from tests.simulation.test_trace import TestRandomPrograms as Traces
@@ -84,6 +94,10 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
     )
     for warmup, width in ((0, 1), (7, 2), (40, 1)):
         found[f"register ports {warmup}"] = partial(test_register_ports.test_windows_and_pairs, warmup, width)
+    for name in test_slices.SLICES:
+        found[f"pools forget, {name}"] = partial(patched, test_slices.test_pools_forget, name)
+        found[f"lists grow, {name}"] = partial(patched, test_slices.test_lists_grow_where_they_are_full, name)
+    found["a queue of one entry"] = test_unit_queues.test_a_queue_of_one_entry_refuses_its_own_scheduler_alone
     for width, policy in ((1, "gty"), (2, "random")):
         found[f"fetch, {policy}"] = partial(test_fetch.test_blocks_windows_and_ports, policy, width)
     for name in ("a_line_on_its_way_is_not_replaced", "a_loop_that_fits_misses_once_and_jumps_refill_the_buffer"):
@@ -106,6 +120,12 @@ PARTS: dict[str, list[tuple[Any, ...]]] = {
     "test_bins_of_latencies": [()],
 }
 """Test of parts -> the arguments with which it is called."""
+
+
+def patched(check: Callable[[str, pytest.MonkeyPatch], None], name: str) -> None:
+    """Runs a check that patches modules, and undoes that."""
+    with pytest.MonkeyPatch.context() as patch:
+        check(name, patch)
 
 
 def quietly(check: Callable[[], Any]) -> None:

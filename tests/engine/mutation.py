@@ -29,7 +29,7 @@ os.environ["NUMBA_DISABLE_JIT"] = "1"
 from tests.engine import kill_suite
 from tests.engine.mutants import REACHED, Mutant, all_mutants, import_mutant, record_statements
 
-LONGEST_CHECK = 0.4  # seconds
+LONGEST_CHECK = 2.0  # seconds
 GIGABYTES = 3
 Costs = dict[str, tuple[float, set[str]]]
 """Check -> its processor time in seconds, and the statements of the engine that it reaches."""

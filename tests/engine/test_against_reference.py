@@ -454,6 +454,14 @@ DIRECTED: dict[str, Case] = {
     ),
     "queue": case(small_gpu(sms=2, memory=FEW_SERVERS), k.mix(2), blocks=None, seats=4, memory="queue"),
     "loads of a warp": case(small_gpu(memory={"loads_per_warp": 2}), k.chain("load", 4, iterations=3)),
+    "loads of a warp, in a window": case(
+        small_gpu(sm={"schedulers": 2}, memory={"loads_per_warp": 1, "bandwidth_gbs": 20.0}, ops={"alu": {"latency_cycles": 24}}),
+        kernel(Loop(body=(one("load", 3), ALU, Instruction("load", dst="r4", src=("r1",)), SFU), trips=None)),
+        blocks=None,
+        warmup=53,
+        cycles=120,
+        memory="queue",
+    ),
     "loads of an SM": case(
         small_gpu(sms=2, sm={"schedulers": 2}, issue={"width": 2}, memory={"loads_per_sm": 3}), COPY, seats=4
     ),

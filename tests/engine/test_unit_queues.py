@@ -71,6 +71,13 @@ def test_a_full_queue_throttles_and_what_waits_in_it_is_a_scoreboard() -> None:
     assert counted["short_scoreboard"] > 0
 
 
+def test_a_queue_of_one_entry_refuses_its_own_scheduler_alone() -> None:
+    """One scheduler has two warps, the others one; what the first refuses does not concern them."""
+    gpu = chip(units={"lsu": AMPERE_MEMORY | {"queue": 1}})
+    counted = assert_same(case(gpu, *memory_instructions("smem"), warps=5))["warp_cycles"]
+    assert counted["mio_throttle"] > 0
+
+
 @pytest.mark.parametrize("limit", [None, 3])
 def test_costs_of_single_accesses_hold_the_unit(limit: int | None) -> None:
     gpu = chip(memory={"loads_per_sm": limit, "stores_per_sm": limit})

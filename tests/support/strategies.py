@@ -513,12 +513,12 @@ def with_all_options_of_a_core(draw: st.DrawFn) -> Case:
 def arithmetic(draw: st.DrawFn) -> Case:
     """Generates runs of dependent arithmetic among loads and barriers, with which the schedulers of the engine run ahead."""
     case = draw(cases(memory=draw(st.sampled_from(["fixed", "queue"]))))
-    interval = draw(st.sampled_from([1, 1, 2]))
+    interval = draw(st.sampled_from([1, 1, 2, 5]))
     facts = {
         name: _op(
             "math",
             latency_cycles=draw(st.sampled_from([0, 1, 4, 9, 24, 70])),
-            interval_cycles=draw(st.sampled_from(["1/2", 1, 1, interval])),
+            interval_cycles=draw(st.sampled_from(["1/2", 1, 1, interval, 2 * interval + 1])),
             gap_cycles=draw(st.sampled_from([1, 1, 2, 6])),
             issue_slots=draw(st.sampled_from([1, 1, 1, 2])),
         )
@@ -530,6 +530,7 @@ def arithmetic(draw: st.DrawFn) -> Case:
         sm={"schedulers": draw(st.integers(1, 4))},
         issue={"interval_cycles": interval, "width": draw(st.sampled_from([1, 1, 2]))},
         ops=facts,
+        core=draw(st.sampled_from([{}, {}, {"register_banks": 2}])),
         memory={"latency_cycles": draw(st.sampled_from([10, 80, 300]))},
     )
     usual = st.sampled_from(["alu", "alu", "fp64", "sfu"])
@@ -537,7 +538,8 @@ def arithmetic(draw: st.DrawFn) -> Case:
     def chain() -> list[Instruction]:
         others = st.sampled_from([(), (), REGISTERS[:1], REGISTERS[1:2]])
         names = [draw(usual) for _ in range(draw(st.integers(1, 8)))]
-        return [Instruction(name, dst="r0", src=("r0", *draw(others))) for name in names]
+        reads = st.sampled_from([(), (), ("R2", "R4", "R6"), ("R2.reuse", "R3")])
+        return [Instruction(name, dst="r0", src=("r0", *draw(others)), reads=draw(reads)) for name in names]
 
     other = st.sampled_from([Instruction("load", dst="r1", src=("r0",)), Instruction("barrier"), Instruction("smem", dst="r1")])
     body: list[Any] = [*chain(), draw(other), *chain()]
