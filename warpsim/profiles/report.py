@@ -199,7 +199,7 @@ def list_launches(path: str | os.PathLike[str]) -> list[tuple[int, str, Mapping[
         MissingReaderError: the package ncu-report is not installed.
         ProfileError: the report cannot be read.
     """
-    found = []
+    found: list[tuple[int, str, Mapping[str, Any]]] = []
     for where, number, action, _ in _actions(path):
         with _damage_named(where, number):
             found.append((number, action.name(action.NameBase_DEMANGLED), _metrics(action)))
