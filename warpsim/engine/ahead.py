@@ -11,7 +11,7 @@ after its next issue. What else an issue changes follows off that path.
 
 import numpy as np
 
-from warpsim.engine.attribution import is_busy_after, issues_plain, mark_busy, mark_refused, plain_after_refusals
+from warpsim.engine.attribution import is_busy_after, issues_plain, mark_busy, own_unit_refuses, plain_after_refusals
 from warpsim.engine.bits import at, end_of, known_wait_from, wait_until
 from warpsim.engine.fetched import run_fetched
 from warpsim.engine.jit import apart, inline
@@ -120,7 +120,7 @@ def run_plain(
             if eligible < cycle and (scratch.some_held or ins.limited):
                 plain_after_refusals(scratch, counts[at(first_count + step)], s, ins, max(eligible - begin, 0), cycle - begin)
             if opens > cycle + 1:
-                mark_refused(scratch, s, np.int64(ins.unit), cycle + 1 - begin, min(opens - begin, LONGEST_WINDOW))
+                own_unit_refuses(scratch, s, np.int64(ins.unit), cycle + 1 - begin, min(opens - begin, LONGEST_WINDOW))
         issues_plain(counts[at(first_count + step)], warp, cycle)
         if notes_busy:
             is_busy_after(scratch, s, cycle - begin, interval)

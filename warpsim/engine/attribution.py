@@ -84,8 +84,12 @@ def plain_after_refusals(scratch, counted, s, ins, begin, end):
     if scratch.some_held:
         counted.held += held_cycles(scratch, s, begin, end)
     if scratch.gates != NONE and ins.limited:
-        unit = np.int64(ins.unit)
-        counted.throttled += refused_cycles(scratch, s, (unit, unit), begin, end)
+        unit, word = np.int64(ins.unit), begin >> 6
+        if word == end - 1 >> 6:
+            refused = scratch.refused_one[at(s), at(unit), at(word)] & ~scratch.busy[at(s), at(word)]
+            counted.throttled += size(refused & _cycles_of_word(word, begin, end))
+        else:
+            counted.throttled += refused_cycles(scratch, s, (unit, unit), begin, end)
 
 
 @inline
@@ -156,6 +160,17 @@ def mark_refused(scratch, s, gate, begin, end):
         else:
             scratch.refused_one[at(s), at(gate), at(word)] |= _cycles_of_word(word, begin, end)
     scratch.gates |= bit(gate)
+
+
+@inline
+def own_unit_refuses(scratch, s, unit, begin, end):
+    """A unit of scheduler s refuses from one cycle of the window on and before another one, which is mostly the next one."""
+    word = begin >> 6
+    if word == end - 1 >> 6:
+        scratch.refused_one[at(s), at(unit), at(word)] |= _cycles_of_word(word, begin, end)
+        scratch.gates |= bit(unit)
+    else:
+        mark_refused(scratch, s, unit, begin, end)
 
 
 @inline

@@ -7,7 +7,7 @@ the warps than their ranks has its state there, too, as `two_level` has.
 
 import numpy as np
 
-from warpsim.engine.bits import at, first, rest, size
+from warpsim.engine.bits import at, bit, first, rest, size
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
     RANKS,
@@ -64,9 +64,10 @@ def next_ranks(policy, ages, ranks, greedy, rank):
 
 @inline
 def greedy_age(scheduler):
-    """Returns the age of the warp that goes first, in each lane."""
+    """Returns the age of the warp that goes first, in each lane; any age if a circular order begins behind the last lane."""
     ages, ranks = load(scheduler.ages), load(scheduler.ranks)
-    return filled(np.int64(scheduler.ages[at(first(lanes_equal(ranks, np.int64(0))))]), ages)
+    lanes = lanes_equal(ranks, np.int64(0)) | bit(len(scheduler.ages) - 1)
+    return filled(np.int64(scheduler.ages[at(first(lanes))]), ages)
 
 
 @inline

@@ -38,7 +38,7 @@ from warpsim.engine.lanes import (
 from warpsim.engine.schedulers import drawn, ranks_alone_decide
 from warpsim.engine.state import MAX_WARPS, NEVER, RANK_BITS, Policy
 from warpsim.engine.timetable import move_on, next_event
-from warpsim.engine.units import accepts, carry_over, precedence, refused_now, retry_cycle
+from warpsim.engine.units import accepts, carry_over, precedence, refused_now, retry_cycle, unit_accepts
 
 _RANDOM = int(Policy.RANDOM)
 
@@ -176,6 +176,9 @@ def take_turns(machine, state, sm, until, end):
         asking, contending, agreed, second = asking & ~bit(s), contending & ~bit(s), agreed & ~bit(s), second & ~bit(s)
         if not complete(machine, state, sm, s, scheduler, lane, slot, warp, last, gap, busy, pair, cycle, end):
             return False
+        facts = machine.classes[at(ins.op)]
+        if facts.queue > 0 and not unit_accepts(machine, state, sm, s, facts, cycle + 1):
+            postpone(machine, state, sm, s, np.int64(ins.op), cycle + 1, end)
 
 
 @inline
