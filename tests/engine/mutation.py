@@ -1,12 +1,13 @@
 """Mutation testing of the engine: do the tests notice a changed comparison, operation or constant?
 
     python -m tests.engine.mutation [--mutants 200] [--seed 1] [--file NAME.py[:LINE]] [--seconds 15]
+    python -m tests.engine.mutation --again OUTPUT --seconds 100
 
 Each mutant changes one place of `warpsim/engine/`, and runs the checks of the kill suite as plain Python, so that nothing is
 compiled, in a process that is forked from this one. Before, all checks run once on the engine as it is, which finds the
-statements that each reaches and what it costs. A mutant runs those that reach its statement until one fails or does not end. A
-mutant that no check reaches survives as well. Survivors are listed; those that are equivalent are explained in
-tests/engine/mutation_survivors.md.
+statements that each reaches and what it costs. A mutant runs those that reach its statement until one fails or does not end, or
+its time is over. A mutant that no check reaches survives as well. Survivors are listed; the second form runs them again. Those
+that are equivalent are explained in tests/engine/mutation_survivors.md.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 os.environ["NUMBA_DISABLE_JIT"] = "1"
@@ -114,6 +116,9 @@ def chosen_mutants(options: argparse.Namespace) -> tuple[list[Mutant], int]:
     if options.file:
         file, _, line = options.file.partition(":")
         candidates = [mutant for mutant in candidates if mutant.file == file and line in ("", str(mutant.line))]
+    if options.again:
+        wanted = [row.split(": ", 1)[1] for row in options.again.read_text().splitlines() if row.startswith("SURVIVES")]
+        candidates = [mutant for mutant in candidates if str(mutant).split(": ", 1)[1] in wanted]
     return random.Random(options.seed).sample(candidates, min(options.mutants, len(candidates))), len(candidates)
 
 
@@ -122,6 +127,7 @@ def main() -> int:
     parser.add_argument("--mutants", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--file", help="mutants of this file, or of one of its lines, alone")
+    parser.add_argument("--again", type=Path, help="an earlier output: its survivors, and what is alike, alone")
     parser.add_argument("--seconds", type=float, default=15, help="processor time that a mutant has to survive")
     parser.add_argument("--killers", action="store_true", help="say for each mutant which check kills it")
     options = parser.parse_args()
