@@ -19,6 +19,7 @@ from warpsim.results import schema
 from warpsim.simulation import encode as encoding
 from warpsim.simulation import point
 from warpsim.simulation.encode import encode, with_seed
+from warpsim.simulation.known_waits import precompute_lookahead
 from warpsim.simulation.policies import POLICIES
 
 KEPLER = load_gpu("kepler")
@@ -129,6 +130,15 @@ def test_a_store_that_drains_shortens_the_window_only_of_a_slice() -> None:
     add = kernels.load_kernel("vector_add")
     whole, piece = (encode(gpu, add, LAUNCH, scheduler="lrr", memory="fixed", sms=sms) for sms in (4, 2))
     assert (whole.chip[0].window, piece.chip[0].window) == (200, 25 - 1)
+
+
+def test_stores_of_one_queue_leave_it_at_its_pace_and_those_of_two_in_turn() -> None:
+    machine = encode(load_gpu("a100"), kernels.load_kernel("vector_add"), LAUNCH, scheduler="lrr", memory="queue")
+    stores = machine.classes["access"] == Kind.STORE
+    assert machine.chip[0].store_interval == machine.classes["address"][stores].min() > 1
+    machine.classes["unit"][np.flatnonzero(stores)[-1]] += 1
+    precompute_lookahead(machine)
+    assert machine.chip[0].store_interval == 1
 
 
 def test_plain_steps_are_limited_where_the_unit_of_the_scheduler_can_refuse() -> None:

@@ -176,7 +176,7 @@ CHIP = np.dtype(
         # Lookahead, from `known_waits`
         ("window", "i8"),  # cycles for which no SM can affect another, 1..LONGEST_WINDOW
         ("store_window", "i8"),  # the same while an SM can come to its limit of stores in flight, 1..window
-        ("store_burst", "i8"),  # stores that a warp of a scheduler can issue one after another,
+        ("store_burst", "i8"),  # stores that the warps of a scheduler can issue one after another,
         ("store_interval", "i8"),  # and then one in so many cycles
         ("span", "i8"),  # cycles for which schedulers of an SM affect each other through shared classes only, 1..window
         # Memory

@@ -148,7 +148,8 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     limited = chip["per_sm"][Kind.STORE - Kind.LOAD] > 0
     chip["store_window"], stores = short if limited else window, machine.classes["access"] == Kind.STORE
     chip["store_burst"] = machine.classes["queue"][stores].max(initial=0) + 1
-    chip["store_interval"] = np.maximum(machine.classes["address"][stores], 1).min(initial=LONGEST_WINDOW)
+    one_queue = len(np.unique(machine.classes["unit"][stores])) == 1  # from two of them, a scheduler can issue stores in turn
+    chip["store_interval"] = max(1, machine.classes["address"][stores].min(initial=LONGEST_WINDOW)) if one_queue else 1
     chip["most_extra"] = machine.latency_to.max(initial=0)
     chip["window"], chip["most_requests"] = window, machine.details["requests"].max()
     chip["span"] = min(window, max(int(barriers.min()), 1)) if len(barriers) else window
