@@ -41,9 +41,7 @@ def simulated(gpu: ws.Gpu, mix: tuple[int, int], *, cycles: int = 40_000, seed: 
     """Returns bandwidths in GB/s and mean latencies of the loads in ns, float64[2, occupancies], by bandwidth."""
     found = []
     for warps in WARPS:
-        run = ws.simulate(
-            gpu, program(*mix), warps=warps, replicates=1, warmup=cycles // 8, cycles=cycles, sms=4, seed=seed
-        )
+        run = ws.simulate(gpu, program(*mix), warps=warps, replicates=1, warmup=cycles // 8, cycles=cycles, sms=4, seed=seed)
         found.append((float(run.bandwidth[0]), float(run.memory_latency[0]) / gpu.clock_ghz))
     return np.array(sorted(found)).T
 

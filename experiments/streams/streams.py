@@ -16,27 +16,51 @@ STREAMS = {"read": (1, False), "init": (0, True), "scale": (1, True), "triad": (
 """Kernel -> the streams that it reads, and whether it writes one."""
 
 NEIGHBOURS = {"3pt": 2, "5pt": 4}
-"""Kernel -> further loads of a thread, of its neighbours' elements."""
+"""Kernel -> further loads of a thread, of its neighbours' elements, as many on either side."""
+
+OPERATIONS = {"scale": 1, "triad": 1, "3pt": 2, "5pt": 5}
+"""Kernel -> operations in double precision that wait for each other, by the machine code of NVRTC for sm_80."""
 
 _ELEMENT = Access(bytes_per_thread=BYTES)
-_NEIGHBOUR = Access(bytes_per_thread=BYTES, l1_hit=1.0)  # its line is that of this warp or of a neighbour
+_BESIDE = Access(bytes_per_thread=BYTES, offset_bytes=BYTES)  # three lines instead of two
+_ON_ITS_WAY = _BESIDE.model_copy(update={"l1_hit": 1.0})  # what it needs, other loads of this block have asked for
 _SAME_BYTES = Cost(requested_bytes=0)  # the bandwidth counts each stream once
+_BEYOND = Cost(interval_cycles=3, requests=1, bytes_per_request=1.0, requested_bytes=0)
+"""Of a load that reaches into the next block's elements: it passes three lines, and waits for a sector that another SM asks for,
+too, so that it moves once for both."""
 
 
-def kernel(name: str) -> Kernel:
-    """Returns a kernel of gpu-stream as loads, an operation in double precision, a store and the exit.
+def kernel(name: str, block_warps: int) -> Kernel:
+    """Returns a kernel of gpu-stream as loads, operations in double precision, a store and the exit.
 
-    The few instructions that compute addresses are left out; their time is part of the fitted block launch.
+    The few instructions that compute addresses are left out; their time is part of the fitted block launch. What the first and
+    the last warp of a block load beyond its elements belongs to other blocks, on other SMs.
     """
+    edges = [(warp == 0, warp == block_warps - 1) for warp in range(block_warps)] if name in NEIGHBOURS else []
+    different = list(dict.fromkeys(edges)) or [(False, False)]
+    bodies = [_body(name, *edge) for edge in different]
+    starts = [sum(len(body) + 1 for body in bodies[:number]) for number in range(len(bodies))]
+    body = [step for path in bodies for step in (*path, Instruction("exit"))][:-1]
+    entries = {"entries": starts, "entry_of_warp": [different.index(edge) for edge in edges]} if len(bodies) > 1 else {}
+    return Kernel.model_validate(
+        {"name": f"stream_{name}", "title": f"{name} of gpu-stream", "source": "gpu-stream", "body": body, **entries}
+    )
+
+
+def _body(name: str, first: bool, last: bool) -> list[Instruction]:
+    """Returns the instructions of a warp, which is or is not the first or the last one of its block."""
     reads, writes = STREAMS[name]
-    data = tuple(f"r{k}" for k in range(reads))
-    near = tuple(f"n{k}" for k in range(NEIGHBOURS.get(name, 0)))
+    data, near = [f"r{k}" for k in range(reads)], [f"n{k}" for k in range(NEIGHBOURS.get(name, 0))]
     loads = [Instruction("load", dst=register, access=_ELEMENT) for register in data]
-    loads += [Instruction("load", dst=register, access=_NEIGHBOUR, cost=_SAME_BYTES) for register in near]
+    for number, register in enumerate(near):  # on the left and on the right in turn
+        beyond = number < 2 and (first, last)[number]
+        loads.append(
+            Instruction("load", dst=register, access=_BESIDE if beyond else _ON_ITS_WAY, cost=_BEYOND if beyond else _SAME_BYTES)
+        )
     compute = [Instruction("fp64", dst="result", src=(*data, *near))] if reads else []
+    compute += [Instruction("fp64", dst="result", src=("result",))] * (OPERATIONS.get(name, 1) - 1)
     store = [Instruction("store", src=("result",) if reads else (), access=_ELEMENT)] if writes else []
-    body = (*loads, *compute, *store)
-    return Kernel(name=f"stream_{name}", title=f"{name} of gpu-stream", source="gpu-stream", body=body)
+    return [*loads, *compute, *store]
 
 
 def measured() -> dict[str, dict[str, dict[int, float]]]:
@@ -60,7 +84,9 @@ def bandwidth(
 ) -> float:
     """Returns the simulated bandwidth of the chip in GB/s, in the steady state of a slice."""
     launch = ws.Launch(block_warps=threads // WARP, resident_blocks=BLOCKS)
-    run = ws.simulate(gpu, kernel(name), launch=launch, sms=sms, warmup=warmup, cycles=cycles, seed=seed, replicates=1)
+    run = ws.simulate(
+        gpu, kernel(name, threads // WARP), launch=launch, sms=sms, warmup=warmup, cycles=cycles, seed=seed, replicates=1
+    )
     return float(run.bandwidth.values.mean())
 
 

@@ -38,11 +38,25 @@ def test_the_short_plan_leaves_the_page_alone(tmp_path: Path, monkeypatch: pytes
     assert "| init | 2.0 |" in pages[0]
 
 
-def test_both_chips_have_all_curves(streams) -> None:
+def test_all_chips_have_all_curves(streams) -> None:
     points = streams.measured()
-    assert set(points) == {"v100", "a100"}
-    assert all(set(kernels) == set(streams.STREAMS) for kernels in points.values())
-    assert all(len(curve) == 32 for kernels in points.values() for curve in kernels.values())
+    assert {chip: len(curves["read"]) for chip, curves in points.items()} == {
+        "v100": 32, "a100": 32, "a100_40gb": 12, "a40": 11, "h200": 12
+    }  # fmt: skip
+    assert all(set(curves) == set(streams.STREAMS) for curves in points.values())
+    assert all(curve.keys() == curves["read"].keys() for curves in points.values() for curve in curves.values())
+
+
+def test_only_the_edges_of_a_block_wait_for_what_other_blocks_load(streams) -> None:
+    def far(kernel, launched: int) -> int:
+        body = next(body for start, body in kernel.paths() if start == kernel.entry_of(launched))
+        return sum(step.op == "load" and not step.access.l1_hit for step in body)
+
+    for name in ("3pt", "5pt"):
+        assert [far(streams.kernel(name, 4), warp) for warp in range(8)] == [2, 1, 1, 2, 2, 1, 1, 2]
+        assert [far(streams.kernel(name, 2), warp) for warp in range(2)] == [2, 2]
+        assert far(streams.kernel(name, 1), 0) == 3
+    assert {far(streams.kernel("triad", 3), warp) for warp in range(3)} == {2}
 
 
 def test_small_blocks_have_the_measured_bandwidth(streams) -> None:

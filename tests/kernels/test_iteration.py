@@ -5,7 +5,7 @@ import pytest
 from tests.support.strategies import small_gpu
 from warpsim import kernels as k
 from warpsim.hardware.gpu import load_gpu
-from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop
+from warpsim.kernels import Access, Conditional, Cost, Instruction, Kernel, Loop
 from warpsim.kernels.iteration import END, iteration, iteration_instructions, loaded_cycles, places
 from warpsim.kernels.steps import flatten
 
@@ -46,6 +46,14 @@ def test_loops_and_conditionals_count_by_their_expected_executions():
     assert found.cycles == int(3 * alu + alu + 0.25 * alu + load + end + 0.5)
     assert iteration_instructions(looped) == 3 + 1 + 0.25 + 1 + 1
     assert found.by_block and not found.barriers and found.before_cycles == 0
+
+
+def test_a_conditional_takes_its_own_gap():
+    gpu = load_gpu("kepler")
+    own = gpu.ops["branch"].gap_cycles + gpu.ops["alu"].latency_cycles + 7
+    side = Instruction("alu", dst="r2", src=("r2",))
+    found = iteration(gpu, kernel(Conditional(then=[side], probability=0.5, cost=Cost(gap_cycles=own)), LOAD), "fixed")
+    assert found.alone["body[0]"] == own
 
 
 def test_what_precedes_an_endless_loop_is_not_part_of_it():

@@ -148,7 +148,7 @@ class _Alone:
                 if trips > 1.0:
                     self.last = None  # the way back counts for the last instruction of a loop
             else:
-                self.issue(here, Instruction("branch", src=statement.src, hints=statement.hints), times)
+                self.issue(here, statement.branch, times)
                 share = 0.5 if statement.probability is None else statement.probability
                 then, orelse = (1.0, 1.0) if statement.diverges else (share, 1.0 - share)
                 self.follow(statement.then, f"{here}.then", times * then)
