@@ -94,11 +94,12 @@ def test_errors(reads: tuple[str, ...]) -> None:
         Instruction("alu", reads=reads)
 
 
-def test_a_kernel_without_reads_passes_no_ports() -> None:
+@pytest.mark.parametrize("reads", [(), ("", "")])
+def test_a_kernel_without_reads_passes_no_ports(reads: tuple[str, ...]) -> None:
     """Both instructions of a pair would pass the ports one after another, and hold the scheduler for a cycle."""
     half = {"alu": {"interval_cycles": "1/2"}}
     pairs = small_gpu(sm={"schedulers": 1}, issue={"width": 2}, ops=half, core={"register_banks": 2})
-    issues = outcome(*[NOP] * 8, gpu=pairs)["issues"]
+    issues = outcome(*[Instruction("alu", reads=reads)] * 8, gpu=pairs)["issues"]
     assert [cycle for cycle, *_, op in issues if op == "alu"] == [0, 0, 1, 1, 2, 2, 3, 3]
 
 

@@ -329,7 +329,7 @@ class Machine:
 
 def names_registers(kernel: Kernel) -> bool:
     """Returns whether an instruction of a kernel names the machine registers that it reads."""
-    return any(statement.reads for _, statement in walk(kernel.body) if isinstance(statement, Instruction))
+    return any(any(statement.reads) for _, statement in walk(kernel.body) if isinstance(statement, Instruction))
 
 
 def simulate(
