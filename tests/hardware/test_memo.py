@@ -20,6 +20,13 @@ def test_a_result_is_kept_for_the_same_object_only() -> None:
     assert len(calls) == 2
 
 
+def test_a_result_of_several_objects_is_kept_for_these_in_this_order_only() -> None:
+    derive = kept_by_object(lambda one, other: object())
+    one, other = Value(), Value()
+    assert derive(one, other) is derive(one, other)
+    assert len({id(derive(*pair)) for pair in ((one, other), (other, one), (one, one), (other, other))}) == 4
+
+
 def test_the_oldest_results_are_forgotten() -> None:
     calls: list[Value] = []
     derive = kept_by_object(lambda value: calls.append(value) or len(calls))

@@ -55,6 +55,19 @@ def test_the_program() -> None:
     assert program.reason[1:4].tolist() == [WarpState.SHORT_SCOREBOARD, WarpState.WAIT, WarpState.SHORT_SCOREBOARD]
 
 
+def test_machines_of_different_launches_have_different_chips_alone() -> None:
+    kernel = kernels.listing_3_1()
+    one = encoded(kernel=kernel, scheduler="gto")
+    other = encoded(kernel=kernel, launch=Launch(block_warps=3, resident_blocks=5, persistent=True))
+    assert one.program is other.program and one.chip is not other.chip
+    assert [(int(chip.blocks), int(chip.seats), int(chip.seat_of[7])) for chip in (one.chip[0], other.chip[0])] == [
+        (7, 3, 3),
+        (5 * KEPLER.sms, 5, 2),
+    ]
+    assert (Policy(one.chip[0].policy), Policy(other.chip[0].policy)) == (Policy.GTO, Policy.LRR)
+    assert encoded(kernel=kernel, scheduler="gto").chip.tobytes() == one.chip.tobytes()
+
+
 def test_what_follows_an_endless_loop_is_known() -> None:
     """The last add of each iteration is plain, and waits for itself alone; the load is awaited by the first add."""
     program = encoded(kernel=kernels.mix(alpha=3), launch=Launch(block_warps=2, resident_blocks=3)).program

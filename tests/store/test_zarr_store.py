@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
+from zarr.storage import LocalStore
 
 from tests.support.small_plans import small_plan, tile_dataset, write_dataset
 from warpsim.results import schema
@@ -79,28 +80,28 @@ def test_every_tile_is_one_chunk_of_every_variable(store):
 
 def test_status_is_written_last(store, tiles, monkeypatch):
     written = []
-    real = zarr.Array.__setitem__
+    real = LocalStore.set
 
-    def record(array, selection, value):
-        written.append(array.path)
-        real(array, selection, value)
+    async def record(folder, key, value):
+        await real(folder, key, value)
+        written.append(key.partition("/c")[0])
 
-    monkeypatch.setattr(zarr.Array, "__setitem__", record)
+    monkeypatch.setattr(LocalStore, "set", record)
     write_dataset(store, 0, tiles[0])
     assert written[-1] == "tiles/done"
     assert sorted(written[:-1]) == sorted(declared.name for declared in schema.SWEEP_VARIABLES)
 
 
 def test_an_interrupted_write_leaves_the_tile_pending(store, tiles, monkeypatch):
-    real = zarr.Array.__setitem__
+    real = LocalStore.set
 
-    def full_disk(array, selection, value):
-        if array.path == "occupancy":
+    async def full_disk(folder, key, value):
+        if key.startswith("occupancy/"):
             raise OSError("No space left on device")
-        real(array, selection, value)
+        await real(folder, key, value)
 
     with monkeypatch.context() as patch:
-        patch.setattr(zarr.Array, "__setitem__", full_disk)
+        patch.setattr(LocalStore, "set", full_disk)
         with pytest.raises(OSError, match="No space left"):
             write_dataset(store, 0, tiles[0])
     assert 0 in pending_tiles(store)

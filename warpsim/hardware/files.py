@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -55,6 +56,7 @@ def names_only() -> Iterator[None]:
         _names_only.reset(token)
 
 
+@cache
 def params_dir() -> Path:
     """Returns the folder of the parameter files.
 

@@ -1,29 +1,30 @@
-"""Keeps what is derived from a chip, for the chips that were used last."""
+"""Keeps what is derived from chips, kernels and other frozen objects, for those that were used last."""
 
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import wraps
-from typing import TypeVar
+from typing import TypeVar, TypeVarTuple
 
-_Value = TypeVar("_Value")
+_Values = TypeVarTuple("_Values")
 _Result = TypeVar("_Result")
 
 _KEPT = 64
 
 
-def kept_by_object(function: Callable[[_Value], _Result]) -> Callable[[_Value], _Result]:
-    """Returns the function with its results kept for the last 64 objects that it was called with.
+def kept_by_object(function: Callable[[*_Values], _Result]) -> Callable[[*_Values], _Result]:
+    """Returns the function with its results kept for the last 64 objects, or combinations of objects, that it was called with.
 
     Objects are told apart by `is`, since comparing two chips takes as long as deriving most values. So they must be frozen;
     callers must not change the results.
     """
-    results: OrderedDict[int, tuple[_Value, _Result]] = OrderedDict()
+    results: OrderedDict[tuple[int, ...], tuple[tuple[*_Values], _Result]] = OrderedDict()
 
     @wraps(function)
-    def kept(value: _Value) -> _Result:
-        found = results.get(id(value))
+    def kept(*values: *_Values) -> _Result:
+        key = tuple(map(id, values))
+        found = results.get(key)
         if found is None:
-            found = results[id(value)] = value, function(value)  # it holds the object, so that nobody else gets its id
+            found = results[key] = values, function(*values)  # it holds the objects, so that nobody else gets their ids
             while len(results) > _KEPT:
                 results.popitem(last=False)
         return found[1]

@@ -184,7 +184,12 @@ def barriers_not_reached_by_all(kernel: Kernel) -> list[str]:
     Such a barrier is inside a conditional that divides the block, or inside a loop with a random number of trips.
     If a block has more than one warp, this is an error of the program (on hardware, a deadlock).
     """
-    return list(_uneven_barriers(kernel.body, "body", False))
+    return list(_unreached(kernel))
+
+
+@kept_by_object
+def _unreached(kernel: Kernel) -> tuple[str, ...]:
+    return tuple(_uneven_barriers(kernel.body, "body", False))
 
 
 def _uneven_barriers(statements: tuple[Statement, ...], path: str, uneven: bool) -> Iterator[str]:

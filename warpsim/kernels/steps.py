@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from warpsim.hardware.memo import kept_by_object
 from warpsim.kernels.program import Conditional, Instruction, Kernel, Loop, Statement, walk
 
 __all__ = ["FlatProgram", "Step", "flatten"]
@@ -69,6 +70,7 @@ class FlatProgram:
     entries: tuple[int, ...] = (0,)
 
 
+@kept_by_object
 def flatten(kernel: Kernel) -> FlatProgram:
     """Returns the kernel as a list of steps.
 

@@ -80,6 +80,15 @@ def encode(
         InvalidPoint: the chip lacks an operation class or a cache latency that the kernel needs.
         ValueError: the program or the chip exceeds a limit of the engine on steps, units or ticks.
     """
+    machine = _unlaunched(gpu, kernel, memory, sms, phases, *_latencies(gpu, memory))
+    return machine._replace(chip=_launched(machine.chip, gpu, launch, scheduler))
+
+
+@kept_by_object
+def _unlaunched(
+    gpu: Gpu, kernel: Kernel, memory: str, sms: int | None, phases: bool, quantiles: Array, loads: Array
+) -> Machine:
+    """Returns the machine of `encode` without what `_launched` fills in. Points share its arrays."""
     program = flatten(kernel)
     if len(program.steps) > MOST_STEPS:
         raise ValueError(f"kernel {kernel.name}: {len(program.steps)} lines: must be at most {MOST_STEPS}")
@@ -107,10 +116,9 @@ def encode(
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((0, *access, *branch, step.loop, *step.trips))
     reads, hints = _encode_reads(program, gpu), _encode_hints(program, gpu)
-    quantiles, loads = _latencies(gpu, memory)
     # The fields of a plain array of records are read several times as fast; the engine names them as attributes.
     records: dict[str, Any] = {
-        "chip": _encode_chip(gpu, launch, scheduler, memory, sms, tick, len(program.registers), len(reads) > 0),
+        "chip": _encode_chip(gpu, memory, sms, tick, len(program.registers), len(reads) > 0),
         "program": np.array(steps, STEP),
         "details": np.array(details, DETAIL),
         "classes": classes,
@@ -155,10 +163,23 @@ def with_seed(machine: Machine, seed: int) -> Machine:
     return machine._replace(chip=chip)
 
 
-def _encode_chip(
-    gpu: Gpu, launch: Launch, scheduler: str, memory: str, sms: int | None, tick: int, registers: int, ports: bool
-) -> Array:
-    """Returns the CHIP record; `precompute_lookahead` fills in the rest of its fields."""
+def _launched(chip: Records, gpu: Gpu, launch: Launch, scheduler: str) -> Records:
+    """Returns the CHIP record with a launch and a policy."""
+    chip = chip.copy()
+    record = np.asarray(chip)[0]
+    assert launch.resident_blocks is not None
+    supply = int(record["sms"]) * launch.resident_blocks if launch.persistent else launch.blocks
+    record["seats"], record["block_warps"] = launch.resident_blocks, launch.block_warps
+    record["seat_of"][:] = np.arange(MAX_WARPS) // launch.block_warps
+    record["blocks"] = -1 if supply is None else supply
+    record["first_start"] = 0 if supply is None else gpu.launch_cost_cycles
+    policy, record["group"] = group_of(scheduler)
+    record["policy"] = _POLICIES[policy]
+    return chip
+
+
+def _encode_chip(gpu: Gpu, memory: str, sms: int | None, tick: int, registers: int, ports: bool) -> Array:
+    """Returns the CHIP record without the launch; `precompute_lookahead` fills in the rest of its fields."""
     queue = gpu.memory.queue
     simulated = gpu.sms if sms is None else sms
 
@@ -168,20 +189,13 @@ def _encode_chip(
     chip = np.zeros(1, CHIP)
     record = chip[0]
     record["sms"], record["of_sms"], record["schedulers"] = simulated, gpu.sms, gpu.sm.schedulers
-    record["seats"], record["block_warps"] = launch.resident_blocks, launch.block_warps
     record["issue_width"], record["tick"] = gpu.issue.width, tick
     record["banks"] = gpu.core.register_banks or 0 if ports else 0
-    policy, record["group"] = group_of(scheduler)
-    record["policy"], record["memory"] = _POLICIES[policy], _MEMORY_MODELS[memory]
+    record["memory"] = _MEMORY_MODELS[memory]
     record["block_launch"], record["warp_launch"] = gpu.block_launch_cycles, gpu.warp_launch_cycles
     record["launch_interval"] = gpu.launch_interval_cycles * gpu.sms / simulated
-    assert launch.resident_blocks is not None
-    supply = simulated * launch.resident_blocks if launch.persistent else launch.blocks
     slots = np.arange(MAX_WARPS)
     record["scheduler_of"][:], record["lane_of"][:] = slots % record["schedulers"], slots // record["schedulers"]
-    record["seat_of"][:] = slots // record["block_warps"]
-    record["blocks"] = -1 if supply is None else supply
-    record["first_start"] = 0 if supply is None else gpu.launch_cost_cycles
     record["loads_per_warp"] = gpu.memory.loads_per_warp or 0
     record["per_sm"][:] = gpu.memory.loads_per_sm or 0, gpu.memory.stores_per_sm or 0
     record["latency"] = gpu.memory.latency_cycles
@@ -328,15 +342,25 @@ def _hits(instruction: Instruction, gpu: Gpu) -> tuple[float, float]:
 def _latencies(gpu: Gpu, memory: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns the quantile tables in cycles and the load of each in bytes per cycle."""
     if memory == "fixed":
-        return np.zeros((0, 0)), np.zeros(0)
+        return _NO_QUANTILES
+    distribution = load_distribution(gpu.memory.distribution)
     if memory == "queue":
-        return _unloaded(load_distribution(gpu.memory.distribution), gpu.memory.queue_latency_cycles), np.zeros(1)
-    distribution = load_distribution(gpu.memory.distribution).shifted(gpu.memory.measured_shift_cycles)
-    loads = units.gbs_to_bytes_per_cycle(1.0, gpu.clock_ghz) * distribution.loads_gbs
-    return np.stack([distribution.quantile_table(row) for row in range(len(loads))]), loads
+        return _unloaded(distribution, gpu.memory.queue_latency_cycles)
+    return _measured(distribution, gpu.memory.measured_shift_cycles, gpu.clock_ghz)
+
+
+_NO_QUANTILES = np.zeros((0, 0)), np.zeros(0)
 
 
 @lru_cache(maxsize=64)
-def _unloaded(distribution: LatencyDistribution, mean_cycles: float) -> np.ndarray:
-    """Returns the lowest row of a distribution, scaled to a mean; float64[1, BINS + 1]. Callers share the array."""
-    return distribution.scaled(mean_cycles).quantile_table(0)[None, :]
+def _unloaded(distribution: LatencyDistribution, mean_cycles: float) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the lowest row of a distribution, scaled to a mean; float64[1, BINS + 1]; and its load. Callers share them."""
+    return distribution.scaled(mean_cycles).quantile_table(0)[None, :], np.zeros(1)
+
+
+@lru_cache(maxsize=64)
+def _measured(distribution: LatencyDistribution, shift: float, clock_ghz: float) -> tuple[np.ndarray, np.ndarray]:
+    """Returns all rows of a distribution, shifted by some cycles, and their loads. Callers share the arrays."""
+    shifted = distribution.shifted(shift)
+    loads = units.gbs_to_bytes_per_cycle(1.0, clock_ghz) * shifted.loads_gbs
+    return np.stack([shifted.quantile_table(row) for row in range(len(loads))]), loads

@@ -35,19 +35,31 @@ def identity(gpu: Gpu, kernel: Kernel, launch: Launch, memory: str) -> dict[str,
         launch: as `resolve_launch` returns it, so that the resources of the SM have done their part.
         memory: the memory model.
     """
+    chip = gpu.identity()
+    return {
+        "chip": {key: chip[key] for key in (*_OF_CHIP, *_of_launch(launch)) if key in chip},
+        **_without_launch(gpu, kernel, memory, chip["memory"]["distribution"]),
+        "launch": launch.model_dump(mode="json"),
+    }
+
+
+@kept_by_object
+def _without_launch(gpu: Gpu, kernel: Kernel, memory: str, table: str) -> dict[str, Any]:
+    """Returns the parameters that do not depend on the launch.
+
+    `table` is the hash of the chip's table of latencies, whose file can change while the chip does not.
+    """
     program = kernel.identity()
     del program["registers_per_thread"], program["shared_bytes_per_block"]
     costs = list(_access_costs(kernel, gpu))
     chip = gpu.identity()
     return {
-        "chip": {key: chip[key] for key in (*_OF_CHIP, *_of_launch(launch)) if key in chip},
         "schedulers": gpu.sm.schedulers,
         "ops": {op: _op(op, gpu, chip["ops"][op], kernel, costs) for op in sorted(kernel.ops & gpu.ops.keys())},
         **_core(gpu, kernel),
-        "memory": _memory(gpu, chip["memory"], kernel, memory, costs),
+        "memory": _memory(gpu, chip["memory"] | {"distribution": table}, kernel, memory, costs),
         "accesses": costs,
         "kernel": program,
-        "launch": launch.model_dump(mode="json"),
     }
 
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from warpsim import units
 from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.memo import kept_by_object
 from warpsim.kernels.costs import access_transactions
 from warpsim.kernels.program import Instruction, Kernel, Loop, walk
 from warpsim.kernels.statements import MEMORY_OPS, Statement
@@ -55,6 +56,7 @@ def check_limits(point: Point) -> None:
     _check_memory(point)
 
 
+@kept_by_object
 def ticks_per_cycle(gpu: Gpu, kernel: Kernel) -> int:
     """Returns the smallest number of ticks per cycle for which all intervals of classes and instructions are whole numbers.
 
@@ -109,29 +111,13 @@ def _check_memory(point: Point) -> None:
     A request waits at most for the service of all requests that are in flight in each of the three places it passes:
     crossbar, DRAM and the sustained rate (docs/model.md, section 5).
     """
-    gpu, memory = point.gpu, point.gpu.memory
-    accesses = list(_accesses(point.kernel))
-    if not accesses:
+    gpu = point.gpu
+    if not _accesses(point.kernel):
         return
-    writes = memory.writes
-    slowdown = 1.0 if writes is None else max(1.0, 1 / writes.write_rate) + writes.turnaround
-    per_byte = (
-        (memory.queue.crossbar_servers + 1) / memory.queue.crossbar_gbs
-        + (memory.queue.dram_servers + 1) / memory.queue.dram_gbs
-        + slowdown / memory.bandwidth_gbs
-    ) / (units.gbs_to_bytes_per_cycle(1.0, gpu.clock_ghz))
-    kinds = ("load", "store")
-    service = dict.fromkeys(kinds, 0.0)
-    delay = 0.0 if writes is None else writes.read_delay_ns * gpu.clock_ghz
-    for instruction in accesses:
-        cost = access_transactions(gpu, instruction)
-        assert cost is not None
-        kind, updating = units.ACCESS_KINDS[instruction.op], cost.updates * (memory.atomic_interval_cycles or 0.0)
-        service[kind] = max(service[kind], cost.requests * (cost.bytes_per_request * per_byte + updating))
-        delay = max(delay, cost.extra * memory.transaction_latency_cycles)
-    flying = {kind: _most_in_flight(point, kind) * gpu.sms for kind in kinds}
-    slowest = max(kinds, key=lambda kind: flying[kind] * service[kind])
-    wait = delay + sum((flying[kind] + 1) * service[kind] for kind in kinds)
+    service, delay = _slowest_service(gpu, point.kernel)
+    flying = {kind: _most_in_flight(point, kind) * gpu.sms for kind in service}
+    slowest = max(service, key=lambda kind: flying[kind] * service[kind])
+    wait = delay + sum((flying[kind] + 1) * service[kind] for kind in service)
     where = f"{slowest} of {point.kernel.name}: up to {flying[slowest]} in flight on {gpu.name}"
     if wait > MAX_WAIT:
         raise ValueError(
@@ -144,6 +130,27 @@ def _check_memory(point: Point) -> None:
             f"load of {point.kernel.name}: up to {flying['load']} in flight on {gpu.name}: their latencies could add up to more "
             f"than 2**62 cycles; give the chip a limit of loads in flight (memory.loads_per_sm), or simulate fewer cycles"
         )
+
+
+@kept_by_object
+def _slowest_service(gpu: Gpu, kernel: Kernel) -> tuple[dict[str, float], float]:
+    """Returns the most cycles that a load and a store occupy the memory, by kind, and the longest delay of an access."""
+    memory, writes = gpu.memory, gpu.memory.writes
+    slowdown = 1.0 if writes is None else max(1.0, 1 / writes.write_rate) + writes.turnaround
+    per_byte = (
+        (memory.queue.crossbar_servers + 1) / memory.queue.crossbar_gbs
+        + (memory.queue.dram_servers + 1) / memory.queue.dram_gbs
+        + slowdown / memory.bandwidth_gbs
+    ) / (units.gbs_to_bytes_per_cycle(1.0, gpu.clock_ghz))
+    service = {"load": 0.0, "store": 0.0}
+    delay = 0.0 if writes is None else writes.read_delay_ns * gpu.clock_ghz
+    for instruction in _accesses(kernel):
+        cost = access_transactions(gpu, instruction)
+        assert cost is not None
+        kind, updating = units.ACCESS_KINDS[instruction.op], cost.updates * (memory.atomic_interval_cycles or 0.0)
+        service[kind] = max(service[kind], cost.requests * (cost.bytes_per_request * per_byte + updating))
+        delay = max(delay, cost.extra * memory.transaction_latency_cycles)
+    return service, delay
 
 
 def _most_in_flight(point: Point, kind: str) -> int:
@@ -209,10 +216,11 @@ def executions(statements: Iterable[Statement], choose: Callable[[int, int], int
     return total
 
 
-def _accesses(kernel: Kernel) -> Iterator[Instruction]:
-    """Yields the different loads and stores of a kernel; kernels repeat few instructions."""
+@kept_by_object
+def _accesses(kernel: Kernel) -> tuple[Instruction, ...]:
+    """Returns the different loads and stores of a kernel; kernels repeat few instructions."""
     found: dict[int, Instruction] = {id(s): s for _, s in walk(kernel.body) if isinstance(s, Instruction) and s.op in MEMORY_OPS}
-    yield from found.values()
+    return tuple(found.values())
 
 
 def _resident(point: Point) -> int:

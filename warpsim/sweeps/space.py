@@ -6,6 +6,7 @@ import copy
 import itertools
 import json
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -56,10 +57,11 @@ _KERNELS = 256
 
 
 class BuildCache:
-    """Keeps the chips and kernels that were built last, because neighbouring points share them."""
+    """Keeps the chips and kernels that were built last, because neighbouring points share them, in any thread."""
 
     def __init__(self) -> None:
         self._built: dict[tuple[Any, ...], Any] = {}
+        self._lock = threading.Lock()
 
     def gpu(self, values: Mapping[str, Any]) -> Gpu:
         """Returns the chip of a point, with the fields that its settings change."""
@@ -77,11 +79,12 @@ class BuildCache:
         return kernel
 
     def _get(self, key: tuple[Any, ...], build: Callable[[], Any]) -> Any:
-        if key not in self._built:
-            if len(self._built) >= _CACHE_SIZE:
-                del self._built[next(iter(self._built))]
-            self._built[key] = build()
-        return self._built[key]
+        with self._lock:
+            if key not in self._built:
+                if len(self._built) >= _CACHE_SIZE:
+                    del self._built[next(iter(self._built))]
+                self._built[key] = build()
+            return self._built[key]
 
 
 def build_kernel(values: Mapping[str, Any]) -> Kernel:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.arguments import InvalidPoint
+from warpsim.hardware.memo import kept_by_object
 from warpsim.results.schema import SWEEP_VARIABLES, VALID, result_ops
 from warpsim.simulation.api import Settled, settled, simulate_point
 from warpsim.simulation.point import Point
@@ -95,7 +96,7 @@ def run_tile(
     """
     region = plan.grid.region(tile).values()
     arrays = empty_arrays(plan, plan.grid.tile_shape(tile))
-    cache = BuildCache()
+    cache = _build_cache(plan)
     columns_of: dict[tuple[str, ...], list[int]] = {}
     for position in plan.positions(tile):
         if before_point is not None:
@@ -117,6 +118,12 @@ def run_tile(
         except Exception as error:
             raise TileError(f"{plan.describe(position)}: {type(error).__name__}: {error}") from error
     return arrays
+
+
+@kept_by_object
+def _build_cache(plan: Plan) -> BuildCache:
+    """Returns the chips and kernels of a plan, which its tiles share."""
+    return BuildCache()
 
 
 def replicate_runner(
