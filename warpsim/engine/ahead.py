@@ -54,20 +54,26 @@ def run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run):
     if not (may_run and machine.program[at(step)].plain):
         scheduler.lane = lane
         return key
-    some_refuse = len(machine.refusing) > 0
-    if chip.buffer > 0:
-        return run_fetched(
-            chip, machine.program, machine.reads, machine.addresses, state.warps, state.seats, state.registers, state.buffers,
-            state.fetchers, state.lines, state.counts, state.scratch[0], state.tally[0], sm, scheduler, s, no_more,
-        )  # fmt: skip
-    if chip.limits:
+    return run_steps(machine.reads, machine, state, sm, scheduler, s, no_more, end)
+
+
+@inline
+def run_steps(reads, machine, state, sm, scheduler, s, no_more, end):
+    """Has scheduler s issue plain steps, by the loop that serves the options of the machine."""
+    chip, some_refuse = machine.chip[0], len(machine.refusing) > 0
+    if reads is None:
         return run_plain(
             chip, machine.program, state.warps, state.registers, state.counts, state.scratch[0], sm, scheduler, s, no_more,
-            some_refuse, machine.reads, state.tally[0], end,
+            some_refuse, None, None, None,
+        )  # fmt: skip
+    if chip.buffer > 0:
+        return run_fetched(
+            chip, machine.program, reads, machine.addresses, state.warps, state.seats, state.registers, state.buffers,
+            state.fetchers, state.lines, state.counts, state.scratch[0], state.tally[0], sm, scheduler, s, no_more,
         )  # fmt: skip
     return run_plain(
         chip, machine.program, state.warps, state.registers, state.counts, state.scratch[0], sm, scheduler, s, no_more,
-        some_refuse, None, None, None,
+        some_refuse, reads, state.tally[0], end,
     )  # fmt: skip
 
 
@@ -136,9 +142,8 @@ def run_plain(
         now = time_part(picked)
         next_pick = plus(now, occupied)
         if end is not None and has_ports:
-            if ins.ports:
-                pass_ports(chip, reads, scheduler, lane * schedulers + s, step, cycle)
-            busy = busy_with_ports(scratch, tally, sm, s, scheduler, cycle, interval)
+            pass_ports(reads, chip, scheduler, ins, lane * schedulers + s, step, cycle)
+            busy = busy_with_ports(reads, chip, scratch, tally, sm, s, scheduler, cycle, interval)
             if busy > interval:
                 free = cycle + busy
                 next_pick = filled(time_of(sm, free), now)

@@ -13,7 +13,7 @@ is counted up to the end of each window (`close_window`), for classes that can b
 import numpy as np
 
 from warpsim.engine.bits import NONE, ONE, at, below, bit, cause_of, end_of, first, reason_of, rest, size, wait_until
-from warpsim.engine.fetch import fetch_before, there_from
+from warpsim.engine.fetch import fetch_before, fetched_from
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import lanes_at_most, load, time_of
 from warpsim.engine.registers import open_wait
@@ -66,12 +66,11 @@ def issues_after_refusals(machine, state, sm, s, index, warp, step, cycle):
     if state.scratch[0].some_held and eligible < cycle:
         cycles = held_cycles(state.scratch[0], s, max(eligible - sm.begin, 0), cycle - sm.begin)
         state.counts[at(s * len(machine.program) + step)].held += cycles
-    if machine.chip[0].buffer > 0:
-        there = min(there_from(state.buffers, index), cycle)
-        if max(eligible, sm.begin) < there:
-            cycles = free_cycles(state.scratch[0], s, max(eligible - sm.begin, 0), there - sm.begin)
-            state.counts[at(s * len(machine.program) + step)].unfetched += cycles
-            eligible = there
+    there = min(fetched_from(machine.addresses, state.buffers, index), cycle)
+    if max(eligible, sm.begin) < there:
+        cycles = free_cycles(state.scratch[0], s, max(eligible - sm.begin, 0), there - sm.begin)
+        state.counts[at(s * len(machine.program) + step)].unfetched += cycles
+        eligible = there
     if state.scratch[0].gates != NONE and machine.classes[at(op)].refusable and eligible < cycle:
         gates = gates_of(machine, np.int64(op))
         cycles = refused_cycles(state.scratch[0], s, gates, max(eligible - sm.begin, 0), cycle - sm.begin)
@@ -255,8 +254,7 @@ def close_window(machine, state, sm, end):
     if state.scratch[0].gates == NONE and not state.scratch[0].some_held and chip.buffer == 0:
         return
     for s in range(chip.schedulers):
-        if chip.buffer > 0:
-            fetch_before(machine, state, sm, s, end)
+        fetch_before(machine.addresses, machine, state, sm, s, end)
         scheduler = state.schedulers[at(sm.index * chip.schedulers + s)]
         lanes = lanes_at_most(load(scheduler.wakes), time_of(sm, max(end, scheduler.next_issue)))
         while lanes != NONE:

@@ -6,7 +6,7 @@ from warpsim.engine.attribution import count_barrier, waits
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest, wait_until
 from warpsim.engine.control import entry_of, next_instruction
 from warpsim.engine.fetch import begin_fetch
-from warpsim.engine.hints import forget_counted
+from warpsim.engine.hints import forget_counted, has_hints
 from warpsim.engine.jit import inline
 from warpsim.engine.rng import stream_of
 from warpsim.engine.schedulers import make_youngest
@@ -109,7 +109,7 @@ def start_block(machine, state, sm, seat, seat_number):
         state.latest[at(index)] = wait_until(now, 0, 0)
         for register in range(chip.registers):
             state.registers[at(index * chip.registers + register)] = wait_until(NEVER_WRITTEN, 0, 0)
-        if len(machine.hints) > 0:
+        if has_hints(machine.hints):
             forget_counted(chip, state.counted, index)
         for i in range(state.returns.shape[1]):
             state.returns[at(index), at(i)] = now
@@ -120,8 +120,7 @@ def start_block(machine, state, sm, seat, seat_number):
             warp.step = step
             warp.wait = wait_until(now + warp_in_block * chip.warp_launch, step, _WAIT)
         step = np.int64(warp.step)
-        if chip.buffer > 0:
-            begin_fetch(machine, state, sm, slot, step)
+        begin_fetch(machine.addresses, machine, state, sm, slot, step)
         waits(machine, state, chip.scheduler_of[at(slot)], step, now - 1, warp.wait)
         scheduler = state.schedulers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
         lane = at(chip.lane_of[at(slot)])

@@ -9,19 +9,23 @@ import numpy as np
 from warpsim.engine.bits import NONE, at, bit, first, rest
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import lanes_at_most, load, time_of
-from warpsim.engine.state import FOREVER, LINE_BITS, MAX_WARPS, Policy
+from warpsim.engine.state import FOREVER, LINE_BITS, MAX_WARPS, Kind, Policy
 
-_RANDOM = int(Policy.RANDOM)
+_RANDOM, _EXIT = int(Policy.RANDOM), int(Kind.EXIT)
 _ADDRESS, _OLDEST, _ENTRIES, _FIRST = 0, 1, 2, 3  # columns of `State.buffers`
 _SINCE, _USE = 0, 1  # of `State.lines`
 _NOBODY = -1
 
 
 @inline
-def begin_fetch(machine, state, sm, slot, step):
+def begin_fetch(addresses, machine, state, sm, slot, step):
     """A warp starts at a step, with an empty buffer."""
+    if addresses is None:
+        return
+    if machine.chip[0].buffer == 0:
+        return
     chip, buffer = machine.chip[0], state.buffers[at(sm.index * MAX_WARPS + slot)]
-    buffer[at(_ADDRESS)], buffer[at(_OLDEST)], buffer[at(_ENTRIES)] = machine.addresses[at(step)], 0, 0
+    buffer[at(_ADDRESS)], buffer[at(_OLDEST)], buffer[at(_ENTRIES)] = addresses[at(step)], 0, 0
     fetcher = state.fetchers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
     lane = bit(chip.lane_of[at(slot)])
     fetcher.hungry, fetcher.starting = fetcher.hungry | lane, fetcher.starting | lane
@@ -32,6 +36,14 @@ def there_from(buffers, index):
     """Returns the cycle from which the next instruction of a warp can issue; FOREVER: it has not been fetched."""
     buffer = buffers[at(index)]
     return buffer[at(_FIRST + buffer[at(_OLDEST)])] if buffer[at(_ENTRIES)] > 0 else np.int64(FOREVER)
+
+
+@inline
+def fetched_from(addresses, buffers, index):
+    """Returns the cycle from which the next instruction of a warp can issue; 0 where every instruction is there in time."""
+    if addresses is None:
+        return np.int64(0)
+    return there_from(buffers, index) if len(buffers) > 0 else np.int64(0)
 
 
 @inline
@@ -54,17 +66,29 @@ def take_instruction(chip, addresses, buffers, fetcher, index, lane, step, follo
 
 
 @inline
-def end_fetch(fetcher, lane):
-    """The warp in a lane has issued `exit`."""
-    fetcher.hungry &= ~bit(lane)
-    fetcher.last = _NOBODY
+def fetch_after(addresses, machine, state, sm, s, slot, step, following):
+    """The warp in a slot of scheduler s has issued a step, which is `exit` if none follows."""
+    if addresses is None:
+        return
+    chip = machine.chip[0]
+    if chip.buffer == 0:
+        return
+    lane, fetcher = slot // chip.schedulers, state.fetchers[at(sm.index * chip.schedulers + s)]
+    take_instruction(chip, addresses, state.buffers, fetcher, sm.index * MAX_WARPS + slot, lane, step, following)
+    if machine.program[at(step)].kind == _EXIT:
+        fetcher.hungry &= ~bit(lane)
+        fetcher.last = _NOBODY
 
 
 @inline
-def awaits_instruction(machine, state, sm, s, scheduler, cycle, end):
+def awaits_instruction(addresses, machine, state, sm, s, scheduler, cycle, end):
     """Returns whether the pick of scheduler s has not been fetched at a cycle. The pick waits then until it may be."""
+    if addresses is None:
+        return False
     chip = machine.chip[0]
-    fetch_before(machine, state, sm, s, cycle)
+    if chip.buffer == 0:
+        return False
+    fetch_before(addresses, machine, state, sm, s, cycle)
     lanes = bit(scheduler.lane)
     if chip.policy == _RANDOM:
         lanes = lanes_at_most(load(scheduler.wakes), time_of(sm, cycle))
@@ -80,8 +104,12 @@ def awaits_instruction(machine, state, sm, s, scheduler, cycle, end):
 
 
 @inline
-def fetch_before(machine, state, sm, s, cycle):
+def fetch_before(addresses, machine, state, sm, s, cycle):
     """Has scheduler s fetch at the ends of all cycles before a cycle for which it has not done so."""
+    if addresses is None:
+        return
+    if machine.chip[0].buffer == 0:
+        return
     number = sm.index * machine.chip[0].schedulers + s
     if state.fetchers[at(number)].next < cycle:
         fetch_all(machine.chip[0], state.warps, state.seats, state.buffers, state.fetchers, state.lines, sm.index, s, cycle)

@@ -75,11 +75,8 @@ def run_fetched(
             if opens > cycle + 1:
                 mark_refused(scratch, s, np.int64(ins.unit), cycle + 1 - begin, min(opens - begin, LONGEST_WINDOW))
         issues_plain(counted, warp, cycle)
-        busy = chip.interval
-        if chip.banks > 0:
-            if ins.ports:
-                pass_ports(chip, reads, scheduler, lane * schedulers + s, step, cycle)
-            busy = busy_with_ports(scratch, tally, sm, s, scheduler, cycle, busy)
+        pass_ports(reads, chip, scheduler, ins, lane * schedulers + s, step, cycle)
+        busy = busy_with_ports(reads, chip, scratch, tally, sm, s, scheduler, cycle, chip.interval)
         if busy > 1:
             mark_busy(scratch, s, cycle + 1 - begin, min(cycle + busy - begin, LONGEST_WINDOW))
         if ins.known_dst >= 0:

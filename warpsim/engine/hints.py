@@ -16,6 +16,14 @@ _LENGTH, _FIRST = 0, 2  # columns of `State.counted`
 
 
 @inline
+def has_hints(hints):
+    """Returns whether the instructions of the program have hints."""
+    if hints is None:
+        return False
+    return len(hints) > 0
+
+
+@inline
 def entry(counted, crowded, row, i):
     """Returns entry i of a counter: a wait, which says when it is done."""
     if i < NEAR_COUNTED:
@@ -50,6 +58,8 @@ def forget_counted(chip, counted, index):
 @apart
 def count_step(chip, program, hints, writers, counted, crowded, index, step, cycle, queued, ready):
     """A step of a warp issues, which waits in the queue of its unit: notes who writes its register, and counts it."""
+    if hints is None:
+        return
     dst, hint, first_row = np.int64(program[at(step)].dst), hints[at(step)], index * chip.counters
     if dst >= 0:
         writers[at(index * chip.registers + dst)] = cycle
@@ -79,6 +89,8 @@ def learn_return(chip, program, hints, registers, writers, counted, crowded, ind
 
     Returns whether a wait for that counter may depend on it before the load is served (`is_final`).
     """
+    if hints is None:
+        return False
     dst, hint = np.int64(program[at(step)].dst), hints[at(step)]
     if dst >= 0:
         place = at(index * chip.registers + dst)
@@ -97,6 +109,8 @@ def learn_return(chip, program, hints, registers, writers, counted, crowded, ind
 @apart
 def wait_of_counters(chip, program, classes, hints, counted, crowded, index, step, wait):
     """Returns the wait of a warp for the counters of a step: `wait`, or the first of those that end later."""
+    if hints is None:
+        return wait
     hint, first_row = hints[at(step)], index * chip.counters
     waits = np.uint64(hint.waits)
     while waits != NONE:
@@ -138,6 +152,8 @@ def is_final(chip, hints, counted, crowded, index, step, end):
     It can where a counter may count some: what is not known may be done before something that is. A load does not return within
     a window's length after it is served.
     """
+    if hints is None:
+        return True
     hint = hints[at(step)]
     for counter in range(chip.counters):
         row, most = index * chip.counters + counter, np.int64(MOST_COUNTED - 1)
@@ -166,6 +182,8 @@ def may_end_sooner(counted, crowded, row, at_most, end, window):
 @apart
 def waits_for_counted_load(chip, program, hints, counted, crowded, index, step, cycle):
     """Returns whether a step of a warp waits for a counter that counts the result of a load that returns after a cycle."""
+    if hints is None:
+        return False
     hint, waits = hints[at(step)], False
     for counter in range(chip.counters):
         if (np.uint64(hint.waits) & bit(counter)) != NONE:

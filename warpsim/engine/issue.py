@@ -10,8 +10,8 @@ from warpsim.engine.bits import at, bit, end_of, known_wait_from, wait_until
 from warpsim.engine.blocks import arrive, exit_warp
 from warpsim.engine.control import falls_through, next_instruction
 from warpsim.engine.exchange import access
-from warpsim.engine.fetch import end_fetch, take_instruction, there_from
-from warpsim.engine.hints import count_step
+from warpsim.engine.fetch import fetch_after, fetched_from
+from warpsim.engine.hints import count_step, has_hints
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import load, not_before, replaced, store, time_of
 from warpsim.engine.ports import busy_with_ports, pass_ports
@@ -43,9 +43,8 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
     kind, op, gap = np.int64(ins.kind), np.int64(ins.op), np.int64(ins.gap)
     queued = occupy(machine, state, sm, s, ins, cycle)
     note_shared_issue(machine, sm, s, op)
-    if machine.chip[0].banks > 0 and ins.ports:
-        scheduler = state.schedulers[at(sm.index * machine.chip[0].schedulers + s)]
-        pass_ports(machine.chip[0], machine.reads, scheduler, slot, step, cycle)
+    scheduler = state.schedulers[at(sm.index * machine.chip[0].schedulers + s)]
+    pass_ports(machine.reads, machine.chip[0], scheduler, ins, slot, step, cycle)
     following, ready = step + 1, cycle + queued + ins.latency
     if kind == _LOAD or kind == _STORE:
         ready = access(machine, state, sm, index, warp, step, cycle, queued)
@@ -57,17 +56,13 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
     elif kind == _EXIT:
         following = step  # there is nothing after it
     write(machine, state, index, np.int64(ins.dst), ready, step)
-    if len(machine.hints) > 0:
+    if has_hints(machine.hints):
         count_step(
             machine.chip[0], machine.program, machine.hints, state.writers, state.counted, state.crowded,
             index, step, cycle, queued, ready,
         )  # fmt: skip
     warp.step = next_instruction(machine, state, index, following)
-    if machine.chip[0].buffer > 0:
-        lane, fetcher = slot // machine.chip[0].schedulers, state.fetchers[at(sm.index * machine.chip[0].schedulers + s)]
-        take_instruction(machine.chip[0], machine.addresses, state.buffers, fetcher, index, lane, step, np.int64(warp.step))
-        if kind == _EXIT:
-            end_fetch(fetcher, lane)
+    fetch_after(machine.addresses, machine, state, sm, s, slot, step, np.int64(warp.step))
     return gap
 
 
@@ -78,7 +73,7 @@ def may_pair(machine, state, sm, slot, warp, first, cycle):
     if not machine.program[at(first)].may_pair or (kind == _LOAD and machine.program[at(step)].kind == _LOAD):
         return False
     index = sm.index * MAX_WARPS + slot
-    if machine.chip[0].buffer > 0 and there_from(state.buffers, index) > cycle:
+    if fetched_from(machine.addresses, state.buffers, index) > cycle:
         return False
     if end_of(wait_of(machine, state, index, step, wait_until(cycle, first, _WAIT))) > cycle:
         return False
@@ -96,8 +91,7 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
     index = sm.index * MAX_WARPS + slot
     ins = machine.program[at(step)]
     kind = ins.kind
-    if chip.banks > 0:
-        busy = busy_with_ports(state.scratch[0], state.tally[0], sm, s, scheduler, cycle, busy)
+    busy = busy_with_ports(machine.reads, chip, state.scratch[0], state.tally[0], sm, s, scheduler, cycle, busy)
     occupy_scheduler(machine, state, sm, s, scheduler, cycle, busy)
     warp.since = cycle
     time = np.int64(NEVER)

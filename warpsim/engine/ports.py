@@ -12,8 +12,12 @@ _READS = 3  # cycles in which an instruction reads its operands
 
 
 @inline
-def pass_ports(chip, reads, scheduler, slot, step, cycle):
-    """A step of the warp in a slot issues that passes the ports: notes when it has them, and until when its scheduler is held."""
+def pass_ports(reads, chip, scheduler, ins, slot, step, cycle):
+    """A step of the warp in a slot issues: notes when it has the ports that it passes, and until when its scheduler is held."""
+    if reads is None:
+        return
+    if chip.banks == 0 or not ins.ports:
+        return
     free, needs = scheduler.port_free, np.int64(0)  # reads by bank, a byte each
     for operand in range(OPERAND_SLOTS):
         read = np.int64(reads[at(step), at(operand)])
@@ -37,8 +41,12 @@ def pass_ports(chip, reads, scheduler, slot, step, cycle):
 
 
 @inline
-def busy_with_ports(scratch, tally, sm, s, scheduler, cycle, busy):
+def busy_with_ports(reads, chip, scratch, tally, sm, s, scheduler, cycle, busy):
     """A scheduler has issued at a cycle and is busy for some: returns for how many, with those in which the ports hold it."""
+    if reads is None:
+        return busy
+    if chip.banks == 0:
+        return busy
     scheduler.held_from = cycle + busy
     held = scheduler.held_until - scheduler.held_from
     if held <= 0:
@@ -46,3 +54,13 @@ def busy_with_ports(scratch, tally, sm, s, scheduler, cycle, busy):
     tally.held += held
     holds(scratch, sm, s, scheduler.held_from, scheduler.held_until)
     return busy + held
+
+
+@inline
+def hold_on(reads, chip, scratch, sm, s, scheduler, begin):
+    """The register ports may hold a scheduler beyond the begin of a window."""
+    if reads is None:
+        return
+    held_from = max(scheduler.held_from, begin)
+    if chip.banks > 0 and scheduler.next_issue > held_from:
+        holds(scratch, sm, s, held_from, scheduler.next_issue)

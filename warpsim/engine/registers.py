@@ -3,7 +3,7 @@
 import numpy as np
 
 from warpsim.engine.bits import at, cause_of, end_of, wait_until
-from warpsim.engine.hints import learn_return, wait_of_counters, waits_for_counted_load
+from warpsim.engine.hints import has_hints, learn_return, wait_of_counters, waits_for_counted_load
 from warpsim.engine.jit import inline
 from warpsim.engine.state import FOREVER, UNKNOWN, Kind, Life, WarpState
 
@@ -24,7 +24,7 @@ def write_later(machine, state, index, step, cycle, ready):
 
     Returns whether the warp's wait may change by that before the load is served.
     """
-    if len(machine.hints) == 0:
+    if not has_hints(machine.hints):
         write(machine, state, index, np.int64(machine.program[at(step)].dst), ready, step)
         return False
     return learn_return(
@@ -54,7 +54,7 @@ def wait_of(machine, state, index, step, wait):
                 until = ready
                 wait = wait_until(ready, writer, machine.classes[at(op)].dependency)
         i += 1
-    if len(machine.hints) > 0:
+    if has_hints(machine.hints):
         wait = wait_of_counters(
             chip, machine.program, machine.classes, machine.hints, state.counted, state.crowded, index, step, wait
         )
@@ -69,7 +69,7 @@ def waits_for_load(machine, state, index, step, cycle):
     for i in range(ins.operands, ins.operands_end):
         written = state.registers[at(index * machine.chip[0].registers + machine.operands[at(i)])]
         waits |= end_of(written) > cycle and machine.program[at(cause_of(written))].kind == _LOAD
-    if len(machine.hints) > 0:
+    if has_hints(machine.hints):
         waits |= waits_for_counted_load(
             machine.chip[0], machine.program, machine.hints, state.counted, state.crowded, index, step, cycle
         )

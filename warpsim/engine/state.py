@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from warpsim.engine.jit import shortly_named
+
 
 class Policy(IntEnum):
     """Which issuable warp a scheduler picks."""
@@ -532,8 +534,13 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
     return np.dtype([*fields, ("unused", "u1", -used % CACHE_LINE)])
 
 
+@shortly_named
 class Machine(NamedTuple):
-    """One chip with one program loaded. Shapes: S steps, C classes, R rows of quantiles."""
+    """One chip with one program loaded. Shapes: S steps, C classes, R rows of quantiles.
+
+    `reads`, `hints` and `addresses` are None, all three, where nothing of what they serve is needed: register ports, hints,
+    fetch, and units of a scheduler that refuse. Numba leaves all of that out then.
+    """
 
     chip: Records  # CHIP[1]
     program: Records  # STEP[S]: what every issue needs
@@ -542,15 +549,16 @@ class Machine(NamedTuple):
     classes: Records  # CLASS[C]: operation classes
     latency_to: Array  # int64[C * C]: by writer and consumer, the cycles that the consumer sees more than the writer's latency
     refusing: Array  # int64[n]: the classes that are refusable
-    reads: Array  # int32[S or 0, OPERAND_SLOTS]: from the lowest bit on bank, whether to reuse it, machine register + 1; 0: none
-    hints: Records  # HINT[S or 0]
-    addresses: Array  # int32[S, or 0 without fetch]: of a step that issues
+    reads: Any  # int32[S or 0, OPERAND_SLOTS]: from the lowest bit on bank, whether to reuse it, machine register + 1; 0: none
+    hints: Any  # HINT[S or 0]
+    addresses: Any  # int32[S, or 0 without fetch]: of a step that issues
     quantiles: Array  # float64[R, BINS + 1], cycles
     loads: Array  # float64[R], bytes per cycle at which the rows were measured
     entries: Array  # int32[n]: the step at which a launched warp starts, by launch number modulo n
     loops: int
 
 
+@shortly_named
 class State(NamedTuple):
     """All that changes. Shapes: M SMs, K schedulers of each, S steps, B = M * seats, W = M * MAX_WARPS warp slots."""
 
@@ -634,7 +642,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         fetchers=records(sms * schedulers * (chip.buffer > 0), FETCHER),
         lines=np.zeros((sms * schedulers * (chip.buffer > 0), int(chip.program_lines), 2), np.int64),
         buffers=np.zeros((warps * (chip.buffer > 0), 3 + int(chip.buffer)), np.int64),
-        writers=np.zeros(warps * int(chip.registers) * (len(machine.hints) > 0), np.int64),
+        writers=np.zeros(warps * int(chip.registers) * (machine.hints is not None and len(machine.hints) > 0), np.int64),
         counted=np.zeros((warps * int(chip.counters), 2 + 2 * NEAR_COUNTED), np.int64),
         crowded=np.zeros((warps * int(chip.counters), 2 * (MOST_COUNTED + 1 - NEAR_COUNTED)), np.int64),
         loops=np.zeros((warps, max(1, machine.loops)), np.int64),

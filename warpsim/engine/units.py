@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from warpsim.engine.attribution import holds, is_busy, limit_gate, refuses
+from warpsim.engine.attribution import is_busy, limit_gate, refuses
 from warpsim.engine.bits import at
 from warpsim.engine.flights import admits, soonest_landing
 from warpsim.engine.jit import inline
+from warpsim.engine.ports import hold_on
 from warpsim.engine.state import MAX_SCHEDULERS
 
 
@@ -122,12 +123,10 @@ def carry_over(machine, state, sm, begin):
         if facts.access:
             close_if_full(machine, state, sm, facts.access, begin, begin)
     for s in range(chip.schedulers):
-        next_issue = state.schedulers[at(sm.index * chip.schedulers + s)].next_issue
-        if next_issue > begin:
-            is_busy(machine, state, sm, s, begin, next_issue)
-            held_from = max(state.schedulers[at(sm.index * chip.schedulers + s)].held_from, begin)
-            if chip.banks > 0 and next_issue > held_from:
-                holds(state.scratch[0], sm, s, held_from, next_issue)
+        scheduler = state.schedulers[at(sm.index * chip.schedulers + s)]
+        if scheduler.next_issue > begin:
+            is_busy(machine, state, sm, s, begin, scheduler.next_issue)
+            hold_on(machine.reads, chip, state.scratch[0], sm, s, scheduler, begin)
 
 
 @inline

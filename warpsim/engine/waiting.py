@@ -7,7 +7,7 @@ import numpy as np
 
 from warpsim.engine.attribution import count
 from warpsim.engine.bits import at, bit, cause_of, end_of, reason_of, wait_until
-from warpsim.engine.hints import is_final
+from warpsim.engine.hints import has_hints, is_final
 from warpsim.engine.jit import inline
 from warpsim.engine.registers import is_known, open_wait, room_for_load, wait_of
 from warpsim.engine.state import Kind, WarpState
@@ -45,7 +45,7 @@ def wait_for_step(machine, state, sm, s, slot, index, warp):
     step = np.int64(warp.step)
     wait = wait_of(machine, state, index, step, warp.wait)
     known = is_known(wait)
-    if known and len(machine.hints) > 0:
+    if known and has_hints(machine.hints):
         known = is_final(machine.chip[0], machine.hints, state.counted, state.crowded, index, step, end_of(wait))
     if known:
         count_wait(machine, state, s, warp, wait)

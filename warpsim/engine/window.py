@@ -103,13 +103,12 @@ def take_turns(machine, state, sm, until, end):
             active = rest(active)
             scheduler = scheduler_of(machine, state, sm, s)
             key = run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run)
-            if chip.buffer > 0 and key < no_more:
-                if awaits_instruction(machine, state, sm, s, scheduler, begin + (key >> RANK_BITS), end):
-                    active |= bit(s)
-                    continue
             if key >= no_more:
                 resting |= bit(s)
                 turns = replaced(turns, s, np.int64(NEVER))
+                continue
+            if awaits_instruction(machine.addresses, machine, state, sm, s, scheduler, begin + (key >> RANK_BITS), end):
+                active |= bit(s)
                 continue
             scheduler.cycle = begin + (key >> RANK_BITS)
             turns = replaced(turns, s, (key & ~RANKS) | s)

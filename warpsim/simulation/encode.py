@@ -142,6 +142,8 @@ def _unlaunched(
     precompute_waits(machine, {*program.entries, *(step.target for step in program.steps)})
     refusing = precompute_lookahead(machine)
     machine = machine._replace(refusing=refusing, **{name: array.view(np.recarray) for name, array in records.items()})
+    if not (machine.chip[0].limits or machine.chip[0].buffer or len(hints)):
+        machine = machine._replace(reads=None, hints=None, addresses=None)
     if phases:
         _spread(machine, iteration(gpu, kernel, memory), kernel)
     return machine
