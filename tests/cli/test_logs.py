@@ -5,7 +5,10 @@ import re
 
 import pytest
 
+import warpsim as ws
 from warpsim import cli
+from warpsim.cli.windows import warn_of_long_grids
+from warpsim.simulation.point import make_point
 
 POINT = "simulate --gpu KEPLER --kernel Mix --warps 4 --sms 1 --warmup 0 --cycles 40000 --scheduler GTO".split()
 """A window of more than twenty iterations of each warp, without the warning about short windows."""
@@ -51,6 +54,15 @@ def test_slices_of_short_grids_are_warned_of(capsys, sms, blocks, warned):
     grid = f"simulate -q --gpu kepler --kernel vector_add --warps 4 --block-warps 4 --memory fixed --blocks {blocks}".split()
     assert cli.main([*grid, *(["--sms", sms] if sms else [])]) == 0
     assert ("fewer than 12 rounds of blocks" in capsys.readouterr().err) == warned
+
+
+@pytest.mark.parametrize(("iterations", "warned"), [(10**9, False), (10**10, True)])
+def test_grids_of_very_many_instructions_are_warned_of_before_they_run(caplog, iterations, warned):
+    kernel = ws.kernels.chain("alu", iterations=iterations)
+    point = make_point("maxwell", kernel, launch=ws.Launch(blocks=4, block_warps=1))
+    with caplog.at_level("WARNING", logger="warpsim"):
+        warn_of_long_grids(point)
+    assert ("executes at least 4e+10 warp instructions" in caplog.text) == warned
 
 
 def test_messages_are_those_of_logging(capsys):

@@ -12,7 +12,7 @@ from warpsim import cli
 from warpsim.frontends.cubin import Parameter
 from warpsim.frontends.errors import CompileError, FrontEndError, MissingToolError
 from warpsim.frontends.nvdisasm import find_nvdisasm
-from warpsim.frontends.parameters import names_in_source, parameters_of
+from warpsim.frontends.parameters import declared_in_source, parameters_of
 from warpsim.frontends.sass import parse_listing
 from warpsim.kernels.files import write_kernel
 
@@ -61,11 +61,26 @@ def test_parameters_are_guessed_where_the_text_does_not_name_them():
 
 
 def test_parameters_have_the_names_of_the_source():
-    assert names_in_source(SOURCE, "scale") == ("x", "a", "n")
-    assert names_in_source("__global__ void __launch_bounds__(128) f(const float *__restrict__ x, int n[3])", "f") == ("x", "n")
+    assert declared_in_source(SOURCE, "scale") == (("x", False), ("a", False), ("n", True))
+    bounded = "__global__ void __launch_bounds__(128) f(const float *__restrict__ x, int n[3])"
+    assert declared_in_source(bounded, "f") == (("x", False), ("n", False))
     macro = '#define K(size) \\\n    extern "C" __global__ void k_##size(float *out, int n) \\\n    { }\nK(1)\nK(2)\n'
-    assert names_in_source(macro, "k_2") == ("out", "n")
-    assert names_in_source(SOURCE, "other") == ()
+    assert declared_in_source(macro, "k_2") == (("out", False), ("n", True))
+    assert declared_in_source(SOURCE, "other") == ()
+
+
+@pytest.mark.parametrize("kind", ["int", "const unsigned int", "unsigned", "long long", "std::size_t", "uint64_t", "char"])
+def test_integers_are_known_by_their_declaration(kind):
+    text = f"__global__ void f({kind} n, {kind} *m, float x, double const y, intptr z)"
+    assert declared_in_source(text, "f") == (("n", True), ("m", False), ("x", False), ("y", False), ("z", False))
+
+
+def test_arguments_are_finite_and_those_declared_as_integers_are_integers():
+    for value in (float("nan"), float("inf"), -float("inf")):
+        with pytest.raises(FrontEndError, match=rf"args\['n'\] = {value}: must be a finite number"):
+            ws.kernels.from_sass(LISTING, args={"n": value})
+    with pytest.raises(FrontEndError, match=r"args\['nx'\] = 512.0: must be an integer, as the source declares it"):
+        ws.load_kernel("cuda/stencil", args={"nx": 512.0, "ny": 512, "nz": 128})
 
 
 def test_a_kernel_file_reads_as_what_it_was_written_from(tmp_path):

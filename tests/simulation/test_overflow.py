@@ -194,6 +194,14 @@ def test_a_grid_that_runs_for_too_long_is_refused_before_the_run():
         ws.simulate(MAXWELL, ws.kernels.chain("sfu", iterations=10**12), launch=persistent, sms=1)
 
 
+@pytest.mark.parametrize(("name", "why"), [("kepler", "cycles; on kepler"), ("maxwell", "warp instructions; this grid of loop")])
+def test_one_block_with_very_many_trips_is_refused_before_the_run(name, why):
+    add = ws.Instruction("alu", dst="r1")
+    loop = ws.Kernel(name="loop", body=[ws.Loop(body=[add], trips=10**12), add])
+    with pytest.raises(ValueError, match=rf"launch.blocks = 1: must be few enough for a grid of at most 1e\+12 {why}"):
+        ws.simulate(name, loop, launch=ws.Launch(blocks=1, block_warps=1))
+
+
 def test_a_grid_that_does_not_end_in_time_is_stopped(monkeypatch):
     monkeypatch.setattr("warpsim.simulation.run.MAX_CYCLES", 1_000)
     with pytest.raises(ValueError, match=r"launch: the grid of mix has not ended after 1e\+03 cycles"):

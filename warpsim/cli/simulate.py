@@ -16,7 +16,7 @@ from warpsim.cli.common import (
     requested_point,
     residency_text,
 )
-from warpsim.cli.windows import warn_of_short_grids, warn_of_short_windows
+from warpsim.cli.windows import warn_of_long_grids, warn_of_short_grids, warn_of_short_windows
 
 
 def add(commands: Commands) -> None:
@@ -38,6 +38,7 @@ def _run(options: argparse.Namespace) -> int:
     from warpsim.views.summary import summary
 
     point = requested_point(options)
+    warn_of_long_grids(point)
     try:
         arrays = simulate_point(point, check=options.check)
     except (DeadlockError, InvalidPoint) as error:

@@ -1,4 +1,4 @@
-"""Warnings of windows that are too short for a confidence interval, and of grids that are too short for a slice."""
+"""Warnings of windows that are too short for a confidence interval, and of grids that are too short for a slice or very long."""
 
 from __future__ import annotations
 
@@ -24,6 +24,23 @@ def warn_of_short_windows(short: ArrayLike) -> None:
     if few:
         where = "" if points.size == 1 else f"{counted(few, 'point')}: "
         logging.getLogger("warpsim").warning("%s%s", where, SHORT_WINDOW)
+
+
+LONG_GRID = 3 * 10**10
+"""Warp instructions of all replicates from which on a finite grid is very long: at least five minutes."""
+
+
+def warn_of_long_grids(point: Point) -> None:
+    """Warns of a finite grid with very many instructions, before it runs."""
+    from warpsim.simulation.limits import instructions_of_grid
+
+    instructions = point.replicates * instructions_of_grid(point) if point.finite else 0
+    if instructions >= LONG_GRID:
+        logging.getLogger("warpsim").warning(
+            "the grid executes at least %.2g warp instructions, of which a processor simulates 10 to 100 million a second; fewer "
+            "trips or blocks, or a window of an endless grid, take less time",
+            instructions,
+        )
 
 
 def warn_of_short_grids(point: Point) -> None:

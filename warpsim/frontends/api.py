@@ -18,7 +18,7 @@ from warpsim.frontends.geometry import Geometry, as_geometry
 from warpsim.frontends.keys import Key
 from warpsim.frontends.nvdisasm import disassemble
 from warpsim.frontends.nvrtc import compile_cuda
-from warpsim.frontends.parameters import names_in_source
+from warpsim.frontends.parameters import declared_in_source
 from warpsim.frontends.sass import MachineFunction, parse_text
 from warpsim.frontends.trace_file import Head, TraceReader, kernels_of, opened
 from warpsim.frontends.traced_kernel import traced_kernel
@@ -308,11 +308,11 @@ def _pick(functions: Mapping[str, MachineFunction], wanted: str | None, where: s
 
 
 def named_parameters(function: MachineFunction, source: str) -> MachineFunction:
-    """Returns a function whose parameters have the names that its CUDA source gives them, where it is found there."""
-    names = names_in_source(source, plain_name(function.name))
-    if len(names) != len(function.parameters):
+    """Returns a function whose parameters have the names and types that its CUDA source gives them, where it is found there."""
+    declared = declared_in_source(source, plain_name(function.name))
+    if len(declared) != len(function.parameters):
         return function
-    named = tuple(Parameter(one.offset, one.size, name) for one, name in zip(function.parameters, names, strict=True))
+    named = tuple(Parameter(one.offset, one.size, *facts) for one, facts in zip(function.parameters, declared, strict=True))
     return replace(function, parameters=named)
 
 

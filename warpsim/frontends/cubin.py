@@ -31,11 +31,15 @@ _WORD_BYTES = 16
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a kernel: offset in bytes from the first one, and size in bytes; `name` where it is known."""
+    """A parameter of a kernel: offset in bytes from the first one, and size in bytes.
+
+    `name`, and whether it is an `integer`, are known where the source declares them.
+    """
 
     offset: int
     size: int
     name: str = ""
+    integer: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,9 @@ from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.sass import MachineFunction
 
 _POINTER_BYTES = 8
+_INTEGER = re.compile(r"\s*(const\s+|std::)*(u?int(8|16|32|64)?_t|size_t|(unsigned|signed|int|long|short|char)\b)[\w\s]*$")
+"""A declaration of an integer, which is no pointer."""
+
 _APART = 40
 """Pointers that are not given are taken to be 2^40 bytes apart, aligned to everything."""
 
@@ -69,7 +73,7 @@ def argument_words(function: MachineFunction, arguments: Mapping[str | int, floa
         if not 0 <= number < len(parameters):
             there = ", ".join(f"{n} {name}" if name != str(n) else name for n, name in enumerate(names)) or "none"
             raise FrontEndError(f"args[{key!r}]: {function.name} has no such parameter; parameters: {there}")
-        _put(words, base + parameters[number].offset, _bytes(key, value, parameters[number].size))
+        _put(words, base + parameters[number].offset, _bytes(key, value, parameters[number]))
     return words
 
 
@@ -78,9 +82,14 @@ def _put(words: dict[int, int], offset: int, data: bytes) -> None:
         words[offset + k] = int.from_bytes(data[k : k + 4], "little")
 
 
-def _bytes(key: str | int, value: object, size: int) -> bytes:
+def _bytes(key: str | int, value: object, parameter: Parameter) -> bytes:
+    size = parameter.size
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise FrontEndError(f"args[{key!r}] = {value!r}: must be a number")
+    if not math.isfinite(value):
+        raise FrontEndError(f"args[{key!r}] = {value}: must be a finite number")
+    if isinstance(value, float) and parameter.integer:
+        raise FrontEndError(f"args[{key!r}] = {value}: must be an integer, as the source declares it")
     if isinstance(value, float):
         try:
             return struct.pack("<d" if size == 8 else "<f", value)
@@ -92,8 +101,8 @@ def _bytes(key: str | int, value: object, size: int) -> bytes:
     return int(value % 2 ** (8 * size)).to_bytes(size, "little")
 
 
-def names_in_source(source: str, function: str) -> tuple[str, ...]:
-    """Returns the names of a kernel's parameters as its CUDA source declares them; none where it is not found.
+def declared_in_source(source: str, function: str) -> tuple[tuple[str, bool], ...]:
+    """Returns the names of a kernel's parameters and whether they are integers, by its CUDA source; none where it is not found.
 
     The declaration may be that of a macro, which makes the function's name of its arguments.
     """
@@ -120,8 +129,9 @@ def names_in_source(source: str, function: str) -> tuple[str, ...]:
         depth += {"(": 1, ")": -1}.get(plain[end], 0)
         end += 1
     inside = re.sub(r"<[^<>]*>", "", plain[found.end() : end - 1])
-    names = [re.search(r"(\w+)\s*(\[[^\]]*\])?\s*$", part) for part in inside.split(",") if part.strip()]
-    return tuple(name[1] if name else "" for name in names)
+    parts = [part for part in inside.split(",") if part.strip()]
+    names = [re.search(r"(\w+)\s*(\[[^\]]*\])?\s*$", part) for part in parts]
+    return tuple((name[1] if name else "", bool(_INTEGER.match(part))) for name, part in zip(names, parts, strict=True))
 
 
 def _base(arch: int) -> int:

@@ -180,13 +180,17 @@ def parse_disassembly(text: str) -> list[MachineFunction]:
     return [replace(one, arch=int(target[1])) for one in functions]
 
 
+_INTEGER = ":integer"
+"""What a listing adds to a parameter that the source declares as an integer."""
+
+
 def write_listing(function: MachineFunction) -> str:
     """Returns a function in the short form that `parse_listing` reads; padding after the end is left out."""
     rows = [f".target sm_{function.arch}", f".function {function.name}", f".registers {function.registers}"]
     if function.shared_bytes:
         rows.append(f".shared {function.shared_bytes}")
     if function.parameter_base is not None:
-        words = (f"{one.offset}:{one.size}:{one.name}" for one in function.parameters)
+        words = (f"{one.offset}:{one.size}:{one.name}{_INTEGER * one.integer}" for one in function.parameters)
         rows.append(" ".join((f".parameters {function.parameter_base:#x}", *words)))
     if function.constants:
         rows.append(f".constants {function.constants.hex()}")
@@ -301,10 +305,10 @@ def _listed_function(head: dict[str, str], code: list[MachineInstruction]) -> Ma
     base, *words = head.get("parameters", "").split() or [""]
     parameters = []
     for word in words:
-        found = re.fullmatch(r"(\d+):(\d+):(\w*)", word)
+        found = re.fullmatch(rf"(\d+):(\d+):(\w*)({_INTEGER})?", word)
         if not found:
-            raise FrontEndError(f".parameters: {word!r} must be offset:size:name")
-        parameters.append(Parameter(int(found[1]), int(found[2]), found[3]))
+            raise FrontEndError(f".parameters: {word!r} must be offset:size:name, or offset:size:name{_INTEGER}")
+        parameters.append(Parameter(int(found[1]), int(found[2]), found[3], found[4] is not None))
     return MachineFunction(
         name=head["function"],
         arch=int(target[1]),

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 MAX_CYCLES = 10**12
 """Upper limit on `warmup`, on `cycles`, and on the cycles of a finite grid."""
 
+MAX_GRID = 10**12
+"""Upper limit on the warp instructions of a finite grid, which would run for hours or days."""
+
 MAX_REPLICATES = 10**6
 """Upper limit on the replicates of a point."""
 
@@ -77,17 +80,29 @@ def ticks_per_cycle(gpu: Gpu, kernel: Kernel) -> int:
     return ticks
 
 
+def instructions_of_grid(point: Point) -> int:
+    """Returns how many warp instructions a finite grid executes at least, without the exits."""
+    return _warps_of_grid(point) * sum(_of_paths(point.kernel, min).values())
+
+
+def _warps_of_grid(point: Point) -> int:
+    """Returns the warps of a finite grid."""
+    sms = point.gpu.sms if point.sms is None else point.sms
+    blocks = sms * _resident(point) if point.launch.persistent else point.launch.blocks
+    assert blocks is not None
+    return blocks * point.launch.block_warps
+
+
 def _check_grid(point: Point) -> None:
-    """Refuses a finite grid that is certain to run for more than MAX_CYCLES.
+    """Refuses a finite grid that is certain to run for more than MAX_CYCLES, or executes more than MAX_GRID instructions.
 
     Lower bounds on its time are the time that its instructions occupy the schedulers and the units of the SMs, and the issues
     of one warp. A grid that these bounds let pass and that still runs longer is stopped there (`run_machine`).
     """
     gpu, launch = point.gpu, point.launch
     sms = point.gpu.sms if point.sms is None else point.sms
-    blocks = sms * _resident(point) if launch.persistent else launch.blocks
-    assert blocks is not None
-    warps, schedulers = blocks * launch.block_warps, sms * gpu.sm.schedulers
+    warps, schedulers = _warps_of_grid(point), sms * gpu.sm.schedulers
+    blocks = warps // launch.block_warps
     executed = _of_paths(point.kernel, min)
     bounds: dict[str, float] = {}
     for name, count in executed.items():
@@ -102,6 +117,12 @@ def _check_grid(point: Point) -> None:
             f"launch.blocks = {blocks}: must be few enough for a grid of at most {MAX_CYCLES:.0e} cycles; on {gpu.name} this "
             f"grid of {point.kernel.name} takes at least {cycles:.2g}: each of its {warps} warps executes {name} "
             f"{executed[name]} times"
+        )
+    if instructions_of_grid(point) > MAX_GRID:
+        raise ValueError(
+            f"launch.blocks = {blocks}: must be few enough for a grid of at most {MAX_GRID:.0e} warp instructions; this grid of "
+            f"{point.kernel.name} has {warps} warps with {sum(executed.values())} each: give fewer trips, or simulate a window "
+            "of an endless grid"
         )
 
 
