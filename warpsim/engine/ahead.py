@@ -11,9 +11,9 @@ after its next issue. What else an issue changes follows off that path.
 
 import numpy as np
 
-from warpsim.engine.attribution import is_busy_after, issues_plain, mark_busy, own_unit_refuses, plain_after_refusals
+from warpsim.engine.attribution import is_busy_after, issues_plain, mark_busy, own_unit_refuses, plain_after_waiting
 from warpsim.engine.bits import at, end_of, known_wait_from, wait_until
-from warpsim.engine.fetched import run_fetched
+from warpsim.engine.fetch import fetch_before_pick, retry_from, take_and_fetch, there_from
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import (
     either,
@@ -26,6 +26,7 @@ from warpsim.engine.lanes import (
     number,
     plus,
     rank_of,
+    replaced,
     store,
     time_of,
     time_part,
@@ -64,32 +65,35 @@ def run_steps(reads, machine, state, sm, scheduler, s, no_more, end):
     if reads is None:
         return run_plain(
             chip, machine.program, state.warps, state.registers, state.counts, state.scratch[0], sm, scheduler, s, no_more,
-            some_refuse, None, None, None,
+            some_refuse, None, None, None, None, None, None, None, None,
         )  # fmt: skip
     if chip.buffer > 0:
-        return run_fetched(
-            chip, machine.program, reads, machine.addresses, state.warps, state.seats, state.registers, state.buffers,
-            state.fetchers, state.lines, state.counts, state.scratch[0], state.tally[0], sm, scheduler, s, no_more,
+        return run_plain(
+            chip, machine.program, state.warps, state.registers, state.counts, state.scratch[0], sm, scheduler, s, no_more,
+            some_refuse, reads, state.tally[0], end, machine.addresses, state.seats, state.buffers, state.fetchers, state.lines,
         )  # fmt: skip
     return run_plain(
         chip, machine.program, state.warps, state.registers, state.counts, state.scratch[0], sm, scheduler, s, no_more,
-        some_refuse, reads, state.tally[0], end,
+        some_refuse, reads, state.tally[0], end, None, None, None, None, None,
     )  # fmt: skip
 
 
 @apart
 def run_plain(
-    chip, program, warps, registers, counts, scratch, sm, scheduler, s, no_more, some_refuse, reads, tally, end
+    chip, program, warps, registers, counts, scratch, sm, scheduler, s, no_more, some_refuse, reads, tally, end,
+    addresses, seats, buffers, fetchers, lines,
 ):  # fmt: skip
     """Has scheduler s issue plain steps until its next pick is not plain, or not before a time. Returns the key of that pick.
 
     The arguments from `program` to `scratch` are those of the machine and the state. `some_refuse`: some class is refusable.
-    `reads`, `tally` and `end`, the end of the window, are None, for which the function is compiled once more, if no unit can
-    refuse a plain step and there are no register ports.
+    The function is compiled three times. Where instructions have to be fetched, it gets all arguments. The last five are None
+    where they need not be. `reads`, `tally` and `end`, the end of the window, are None, too, if no unit can refuse a plain step
+    and there are no register ports.
     """
     policy, interval, schedulers, per_warp, begin = chip.policy, chip.interval, chip.schedulers, chip.registers, sm.begin
     first_warp, first_count, free = sm.index * MAX_WARPS + s, s * len(program), scheduler.next_issue
-    notes_busy, tick, has_ports = interval > 1 and some_refuse, chip.tick, chip.banks > 0
+    notes_busy, tick, has_ports = some_refuse or chip.buffer > 0, chip.tick, chip.banks > 0
+    place = sm.index * schedulers + s
     wakes, ranks, ages = load(scheduler.wakes), load(scheduler.ranks), load(scheduler.ages)
     delays, ops, greedy = load(scheduler.delays), load(scheduler.ops), greedy_age(scheduler)
     occupied = filled(interval << RANK_BITS, wakes)
@@ -110,26 +114,36 @@ def run_plain(
             scheduler.lane = lane
             break
         cycle = begin + (key >> RANK_BITS)
-        opens = cycle
+        counted, opens = counts[at(first_count + step)], cycle
         if end is not None:
+            unit, taken, now = at(np.int64(ins.unit) * MAX_SCHEDULERS + s), np.int64(0), key >> RANK_BITS
             if ins.limited:
-                place = at(np.int64(ins.unit) * MAX_SCHEDULERS + s)
-                taken = sm.free[place]
+                taken = sm.free[unit]
                 opens = taken if tick == 1 else taken // tick
                 if opens > cycle:
                     wakes = blocked(wakes, ops, ins, min(opens, end) - begin)
                     continue
+            there = np.int64(0)  # from when on the instruction can issue, in cycles of the window
+            if buffers is not None:
+                fetch_before_pick(chip, warps, seats, buffers, fetchers, lines, sm.index, s, cycle)
+                there = there_from(buffers, index)
+                if there > cycle:
+                    wakes = replaced(wakes, lane, (min(retry_from(chip, there, cycle), end) - begin) << RANK_BITS)
+                    continue
+                there, following = there - begin, np.int64(ins.following)
+                take_and_fetch(chip, addresses, buffers, fetchers, lines, place, index, lane, step, following, cycle)
+            eligible = max(end_of(warp.wait) - begin, 0)
+            if eligible < now:
+                plain_after_waiting(scratch, counted, s, ins, eligible, there, now)
+            if ins.limited:
                 taken = max(taken, cycle * tick) + ins.unit_ticks
-                sm.free[place] = taken
+                sm.free[unit] = taken
                 opens = taken if tick == 1 else taken // tick
-            eligible = end_of(warp.wait)
-            if eligible < cycle and (scratch.some_held or ins.limited):
-                plain_after_refusals(scratch, counts[at(first_count + step)], s, ins, max(eligible - begin, 0), cycle - begin)
-            if opens > cycle + 1:
-                own_unit_refuses(scratch, s, np.int64(ins.unit), cycle + 1 - begin, min(opens - begin, LONGEST_WINDOW))
-        issues_plain(counts[at(first_count + step)], warp, cycle)
-        if notes_busy:
-            is_busy_after(scratch, s, cycle - begin, interval)
+                if opens > cycle + 1:
+                    own_unit_refuses(scratch, s, np.int64(ins.unit), now + 1, min(opens - begin, LONGEST_WINDOW))
+        issues_plain(counted, warp, cycle)
+        if notes_busy and interval > 1:
+            is_busy_after(scratch, s, key >> RANK_BITS, interval)
         if ins.known_dst >= 0:
             registers[at(index * per_warp + ins.known_dst)] = wait_until(cycle + ins.latency, step, 0)
         warp.step = ins.following
@@ -139,17 +153,17 @@ def run_plain(
         all_delays = where_same(last_keys, last_picked, last_delay, delays)
         delay = all_delays if lane == last else delays
         picked = everywhere(least, keys)
-        now = time_part(picked)
-        next_pick = plus(now, occupied)
+        issued = time_part(picked)
+        next_pick = plus(issued, occupied)
         if end is not None and has_ports:
             pass_ports(reads, chip, scheduler, ins, lane * schedulers + s, step, cycle)
             busy = busy_with_ports(reads, chip, scratch, tally, sm, s, scheduler, cycle, interval)
             if busy > interval:
                 free = cycle + busy
-                next_pick = filled(time_of(sm, free), now)
-                if some_refuse:
-                    mark_busy(scratch, s, cycle + 1 - begin, min(free - begin, LONGEST_WINDOW))
-        wakes = later(where_same(keys, picked, plus(now, delay), wakes), next_pick)
+                next_pick = filled(time_of(sm, free), issued)
+                if notes_busy:
+                    mark_busy(scratch, s, (key >> RANK_BITS) + 1, min(free - begin, LONGEST_WINDOW))
+        wakes = later(where_same(keys, picked, plus(issued, delay), wakes), next_pick)
         ranks, greedy = next_ranks(policy, ages, ranks, greedy, rank_of(picked))
         ops = where_same(keys, picked, filled(np.int64(ins.next_op), ops), ops)
         if end is not None and opens > cycle + 1:

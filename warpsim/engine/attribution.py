@@ -78,11 +78,17 @@ def issues_after_refusals(machine, state, sm, s, index, warp, step, cycle):
 
 
 @inline
-def plain_after_refusals(scratch, counted, s, ins, begin, end):
-    """The same for a plain step, which waited from a cycle of the window on and before another one; its COUNT is given."""
+def plain_after_waiting(scratch, counted, s, ins, begin, there, end):
+    """The same for a plain step, which waited from a cycle of the window on and before another one; its COUNT is given.
+
+    `there` is the cycle of the window from which its instruction could issue for all that fetch had to do, 0 without fetch.
+    """
     if scratch.some_held:
         counted.held += held_cycles(scratch, s, begin, end)
-    if scratch.gates != NONE and ins.limited:
+    if there > begin:
+        counted.unfetched += free_cycles(scratch, s, begin, there)
+        begin = there
+    if scratch.gates != NONE and ins.limited and begin < end:
         unit, word = np.int64(ins.unit), begin >> 6
         if word == end - 1 >> 6:
             refused = scratch.refused_one[at(s), at(unit), at(word)] & ~scratch.busy[at(s), at(word)]
@@ -178,21 +184,29 @@ def holds(scratch, sm, s, begin, end):
     mark_held(scratch, s, begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
 
 
-@apart
+@inline
 def mark_held(scratch, s, begin, end):
     """Enters cycles in which the register ports hold a scheduler."""
-    for word in range(begin >> 6, (end + 63) >> 6):
-        scratch.held[at(s), at(word)] |= _cycles_of_word(word, begin, end)
+    enter_cycles(scratch.held[at(s)], begin, end)
     scratch.some_held = 1
 
 
-@apart
+@inline
 def held_cycles(scratch, s, begin, end):
-    """Returns the number of cycles in begin..end-1 in which the register ports held scheduler s."""
-    cycles = 0
+    """Returns the number of cycles in begin..end-1, which has some, in which the register ports held scheduler s."""
+    word = begin >> 6
+    if word == end - 1 >> 6:
+        return size(scratch.held[at(s), at(word)] & _cycles_of_word(word, begin, end))
+    return size_of_cycles(scratch.held[at(s)], begin, end)
+
+
+@apart
+def size_of_cycles(cycles, begin, end):
+    """Returns how many of the cycles in begin..end-1 a set has."""
+    found = 0
     for word in range(begin >> 6, (end + 63) >> 6):
-        cycles += size(scratch.held[at(s), at(word)] & _cycles_of_word(word, begin, end))
-    return cycles
+        found += size(cycles[at(word)] & _cycles_of_word(word, begin, end))
+    return found
 
 
 @apart
@@ -204,12 +218,28 @@ def free_cycles(scratch, s, begin, end):
     return cycles
 
 
-@apart
+@inline
 def mark_busy(scratch, s, begin, end):
     """Enters cycles in which a scheduler is busy."""
-    for word in range(begin >> 6, (end + 63) >> 6):
-        scratch.busy[at(s), at(word)] |= _cycles_of_word(word, begin, end)
+    enter_cycles(scratch.busy[at(s)], begin, end)
     scratch.some_busy = 1
+
+
+@inline
+def enter_cycles(cycles, begin, end):
+    """Enters the cycles begin..end-1 into a set; mostly they lie in one word."""
+    word = begin >> 6
+    if word == end - 1 >> 6:
+        cycles[at(word)] |= _cycles_of_word(word, begin, end)
+    else:
+        enter_many_cycles(cycles, begin, end)
+
+
+@apart
+def enter_many_cycles(cycles, begin, end):
+    """Enters the cycles begin..end-1 into a set."""
+    for word in range(begin >> 6, (end + 63) >> 6):
+        cycles[at(word)] |= _cycles_of_word(word, begin, end)
 
 
 @inline

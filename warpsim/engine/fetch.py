@@ -116,18 +116,42 @@ def fetch_before(addresses, machine, state, sm, s, cycle):
 
 
 @inline
-def fetch_for_last(chip, buffers, fetcher, lines, number, first_warp):
-    """Makes the fetch of the next cycle if it is the usual one: for the warp that issued last, from a line in L0."""
-    if fetcher.last < 0 or (fetcher.hungry & ~fetcher.starting & bit(fetcher.last)) == NONE:
-        return
-    buffer = buffers[at(first_warp + fetcher.last * chip.schedulers)]
-    line = buffer[at(_ADDRESS)] * chip.line_share >> LINE_BITS
-    if lines[at(number), at(line), at(_USE)] == 0 or lines[at(number), at(line), at(_SINCE)] > fetcher.next:
-        return
-    fetcher.uses += 1
-    lines[at(number), at(line), at(_USE)] = fetcher.uses
-    fetch(chip, fetcher, buffer, fetcher.last, fetcher.next)
-    fetcher.next += 1
+def fetch_before_pick(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle):
+    """The same, with the arguments from `warps` to `lines` of the state, and mostly nothing to do."""
+    fetcher = fetchers[at(sm * chip.schedulers + s)]
+    if fetcher.next < cycle:
+        if fetcher.hungry == NONE:
+            fetcher.next = cycle
+        else:
+            fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle)
+
+
+@inline
+def take_and_fetch(chip, addresses, buffers, fetchers, lines, number, index, lane, step, following, cycle):
+    """As `take_instruction`; the scheduler, of which the number is given, also fetches for that warp at once if it can.
+
+    It has made all fetches before the cycle of the issue.
+    """
+    buffer, fetcher = buffers[at(index)], fetchers[at(number)]
+    address, oldest, entries = buffer[at(_ADDRESS)], buffer[at(_OLDEST)] + 1, buffer[at(_ENTRIES)] - 1
+    if oldest == chip.buffer:
+        oldest = np.int64(0)
+    if following != step + 1 and addresses[at(following)] != addresses[at(step)] + 1:
+        address, entries = np.int64(addresses[at(following)]), np.int64(0)
+    buffer[at(_OLDEST)], fetcher.last = oldest, lane
+    hungry = address < chip.program_end
+    if hungry:
+        line = lines[at(number), at(address * chip.line_share >> LINE_BITS)]
+        if line[at(_USE)] > 0 and line[at(_SINCE)] <= cycle:
+            fetcher.uses += 1
+            line[at(_USE)] = fetcher.uses
+            newest = oldest + entries
+            buffer[at(_FIRST + (newest if newest < chip.buffer else newest - chip.buffer))] = cycle + chip.stages
+            fetcher.next = cycle + 1
+            address, entries = address + 1, entries + 1
+            hungry = entries < chip.buffer and address < chip.program_end
+    buffer[at(_ADDRESS)], buffer[at(_ENTRIES)] = address, entries
+    fetcher.hungry = fetcher.hungry | bit(lane) if hungry else fetcher.hungry & ~bit(lane)
 
 
 @apart

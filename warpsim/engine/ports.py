@@ -4,7 +4,7 @@ import numpy as np
 
 from warpsim.engine.attribution import holds
 from warpsim.engine.bits import at
-from warpsim.engine.jit import inline
+from warpsim.engine.jit import apart, inline
 from warpsim.engine.state import BANK_BITS, MOST_BANKS, OPERAND_SLOTS
 
 _STAGES = 2  # cycles from an issue to the ports, at least
@@ -18,7 +18,25 @@ def pass_ports(reads, chip, scheduler, ins, slot, step, cycle):
         return
     if chip.banks == 0 or not ins.ports:
         return
-    free, needs = scheduler.port_free, np.int64(0)  # reads by bank, a byte each
+    free, needs, before = scheduler.port_free, np.int64(ins.needs), scheduler.port_last
+    if ins.cached:
+        needs = reads_of_banks(reads, scheduler, slot, step)
+    has = max(cycle + _STAGES, before + 1)
+    for bank in range(MOST_BANKS):
+        reads_of_bank, freed = needs >> 8 * bank & 0xFF, free[at(bank)]
+        if reads_of_bank > 0:
+            has = max(has, freed + reads_of_bank - _READS)
+    for bank in range(MOST_BANKS):
+        reads_of_bank, freed = needs >> 8 * bank & 0xFF, free[at(bank)]
+        free[at(bank)] = max(freed, has) + reads_of_bank if reads_of_bank > 0 else freed
+    scheduler.port_last = has
+    scheduler.held_until = max(scheduler.held_until, before)
+
+
+@apart
+def reads_of_banks(reads, scheduler, slot, step):
+    """Returns the reads of a step that need a port, by bank, a byte each, and has the reuse cache hold what it marks."""
+    needs = np.int64(0)
     for operand in range(OPERAND_SLOTS):
         read = np.int64(reads[at(step), at(operand)])
         if read > 0:
@@ -26,18 +44,7 @@ def pass_ports(reads, chip, scheduler, ins, slot, step, cycle):
             entry, key = at(bank * OPERAND_SLOTS + operand), slot << 32 | read >> BANK_BITS + 1
             needs += np.int64(scheduler.reused[entry] != key) << 8 * bank
             scheduler.reused[entry] = again * key
-    before = scheduler.port_last
-    has = max(cycle + _STAGES, before + 1)
-    for bank in range(chip.banks):
-        reads_of_bank = needs >> 8 * bank & 0xFF
-        if reads_of_bank > 0:
-            has = max(has, free[at(bank)] + reads_of_bank - _READS)
-    for bank in range(chip.banks):
-        reads_of_bank = needs >> 8 * bank & 0xFF
-        if reads_of_bank > 0:
-            free[at(bank)] = max(free[at(bank)], has) + reads_of_bank
-    scheduler.port_last = has
-    scheduler.held_until = max(scheduler.held_until, before)
+    return needs
 
 
 @inline

@@ -251,7 +251,8 @@ STEP = np.dtype(
         ("limited", "i1"),  # 1: it is plain, and its unit, one of each scheduler, can refuse it
         ("ports", "i1"),  # 1: it passes the register ports
         ("unit", "i1"),  # its unit
-        ("unused", "i1", 5),  # a record begins at a multiple of 32 bytes
+        ("cached", "i1"),  # 1: the reuse cache can hold, or is to hold, what it reads
+        ("needs", "i4"),  # its reads by bank, a byte each, if it passes the ports and `cached` is 0
     ]
 )
 

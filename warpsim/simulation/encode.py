@@ -111,7 +111,7 @@ def _unlaunched(
         first = len(operands)
         if step.instruction is None or step.instruction.hints is None:
             operands += [r for r in dict.fromkeys((*step.src, step.dst)) if r in program.written]
-        steps.append((kind, op, step.dst, first, len(operands), *timing, 0, 0, -1, 0, 0, 0, 0, step.dst, *[0] * 7, (0,) * 5))
+        steps.append((kind, op, step.dst, first, len(operands), *timing, 0, 0, -1, 0, 0, 0, 0, step.dst, *[0] * 9))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((0, *access, *branch, step.loop, *step.trips))
@@ -123,6 +123,8 @@ def _unlaunched(
         "details": np.array(details, DETAIL),
         "classes": classes,
     }
+    if len(reads):
+        records["program"]["cached"], records["program"]["needs"] = _needs_of_ports(reads)
     if len(hints):
         waits = int(np.bitwise_or.reduce(hints["waits"])).bit_length()
         records["chip"][0]["counters"] = max(waits, hints["write"].max() + 1, hints["read"].max() + 1)
@@ -268,6 +270,17 @@ def _encode_reads(program: FlatProgram, gpu: Gpu) -> np.ndarray:
                 reads[number, slot] = (2 * (int(name[1:]) + 1) + bool(reuse)) << BANK_BITS | bank
     twice = (np.diff(np.sort(banks, axis=1), axis=1) == 0).any()
     return reads if twice or (gpu.issue.width > 1 and reads.any()) else reads[:0]
+
+
+def _needs_of_ports(reads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns for each step whether the reuse cache matters to it, and the ports that it needs if not: `needs` of STEP.
+
+    It does not matter where no step has it hold a read of the same banks and operand slots.
+    """
+    named, bank, slots = reads > 0, reads & (1 << BANK_BITS) - 1, np.arange(OPERAND_SLOTS)
+    held = np.zeros((1 << BANK_BITS, OPERAND_SLOTS), bool)
+    np.logical_or.at(held, (bank, slots), reads >> BANK_BITS & 1 > 0)
+    return (named & held[bank, slots]).any(axis=1), (named << 8 * bank).sum(axis=1)
 
 
 def _encode_addresses(program: FlatProgram, gpu: Gpu, chip: Array) -> Array:
