@@ -168,6 +168,15 @@ def test_a_replay_is_near_its_roofline_where_memory_is_idle(profile):
     assert sum(replay.shares.values()) == pytest.approx(1.0)
 
 
+def test_a_wide_multiplication_takes_the_issue_port_for_a_cycle_more():
+    def slots(one):
+        return [cost.issue_slots for cost in (instruction(profile_of(one), op).cost for op in ("IMAD.WIDE", "MOV"))]
+
+    assert slots(launch()) == [2, None]
+    turing = {"device__attribute_compute_capability_major": 7, "device__attribute_compute_capability_minor": 5}
+    assert slots(launch(turing)) == [None, None]
+
+
 def test_samples_agree_with_the_whole_launch():
     whole = profile_of(launch({"launch__grid_size": 84 * 6 * 60}))
     full, sampled = (whole.replay(replicates=1, budget=budget) for budget in (10**7, 30_000))

@@ -48,6 +48,11 @@ _AFTER = {"BSYNC": 9}
 """Opcode -> cycles from the end of its stall count to the next issue of the warp. Where the parts of a warp have met again, it
 waits for 9.6, 8.6, 11.6 and 8.2 cycles of `branch_resolving` on average (V100, T4, A100, A40: experiments/profiles/waits.py)."""
 
+_HOLDS, _HOLDS_SINCE = ("IMAD.WIDE",), 80
+"""Beginnings of opcodes that take the issue port for one cycle more, and from which compute capability on, times ten: so the
+simulator of Huerta et al. (2025) is configured, and the next instruction of the same warp waits for 0.9 cycles longer after
+`IMAD.WIDE` than after others (A100: experiments/profiles). On a T4 it does not."""
+
 _INTERVAL_PARTS = 4
 """Times of units are rounded to this part of a cycle."""
 
@@ -150,6 +155,8 @@ class _Emitter:
         if one.control is not None:
             least = _TAKEN if one.base in _JUMPS and not one.guard else 1
             cost["gap_cycles"] = max(least, one.control.stall) + _AFTER.get(one.base, 0)
+        if one.opcode.startswith(_HOLDS) and self.launch.arch >= _HOLDS_SINCE:
+            cost["issue_slots"] = 2
         interval = self.table.interval(one)
         if interval is not None:
             cost["interval_cycles"] = interval

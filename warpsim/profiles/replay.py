@@ -23,6 +23,7 @@ from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import expected_ops
 from warpsim.kernels.steps import flatten
 from warpsim.profiles.endless import endless, shortened, without_exits
+from warpsim.profiles.guards import blocks_with_work
 from warpsim.results.schema import STATES
 from warpsim.results.statistics import half_width
 from warpsim.simulation.api import simulate_point, trace_point
@@ -121,7 +122,8 @@ def replay(
     Raises:
         ValueError: the chip cannot hold the launch, or an argument is not allowed.
     """
-    launch = profile.launch
+    kernel, launch = blocks_with_work(profile.kernel, profile.launch, profile.code)
+    profile = replace(profile, kernel=kernel, launch=launch)
     gpu = profile.gpu.model_copy(update={"launch_microseconds": 0.0})  # the cost is added once, to the whole launch
     settings: dict[str, Any] = {"scheduler": scheduler, "memory": memory, "replicates": replicates, "seed": seed}
     plan = _plan(gpu, profile.kernel, launch, budget)
