@@ -160,7 +160,7 @@ def _replayed(one: Any, replicates: int, budget: int) -> dict[str, Any]:
 
 def _of_another(notes: tuple[str, ...]) -> list[str]:
     """Returns what a chip without a file takes from another one."""
-    return [note.partition(": ")[2] for note in notes if "has no file in params/gpus" in note]
+    return [note.partition(": ")[2] for note in notes if "params/gpus" in note]
 
 
 def distance(a: dict[str, float], b: dict[str, float]) -> float:

@@ -122,8 +122,36 @@ def test_names_of_chips():
     assert chip_name("NVIDIA H100 PCIe", None) == "h100_pcie"
     assert chip_name("Tesla V100-SXM2-32GB", None) == "v100"
     assert chip_name("NVIDIA GeForce RTX 4060 Laptop GPU", None) is None
-    like = profile_of(launch({"device__attribute_display_name": "NVIDIA GeForce RTX 3090"}))
-    assert like.notes == ("NVIDIA GeForce RTX 3090 has no file in params/gpus: latencies are those of a40",)
+
+
+@pytest.mark.parametrize(
+    ("arch", "title", "like", "note"),
+    [
+        ((8, 6), "NVIDIA GeForce RTX 3090", "a40", "has no file in params/gpus: latencies are those of a40"),
+        ((8, 7), "Orin", "a40", "neither has another chip of sm_87: latencies and rates of units are those of a40"),
+        ((10, 0), "NVIDIA B200", "h100", "neither has another chip of sm_100: latencies and rates of units are those of h100"),
+        ((13, 0), "NVIDIA GeForce RTX 9090", "rtx5090", "chip of sm_130: latencies and rates of units are those of rtx5090"),
+        ((8, 9), "NVIDIA GeForce RTX 4090 Laptop GPU", "rtx4090", "has 84 SMs, and the file in params/gpus 128"),
+    ],
+)
+def test_a_chip_without_a_file_is_like_one_of_its_generation_and_says_so(arch, title, like, note):
+    major, minor = arch
+    one = launch({
+        "device__attribute_compute_capability_major": major,
+        "device__attribute_compute_capability_minor": minor,
+        "device__attribute_display_name": title,
+    })  # fmt: skip
+    gpu, (found,) = chip_of(one)
+    assert gpu.name == like and gpu.sms == 84 and gpu.title == title
+    assert note in found
+    assert profile_of(one).replay(replicates=1).cycles.mean > 0
+
+
+@pytest.mark.parametrize("title", ["NVIDIA GeForce GTX 1080", "NVIDIA TITAN X (Pascal)"])
+def test_chips_before_volta_are_refused(title):
+    pascal = {"device__attribute_compute_capability_major": 6, "device__attribute_compute_capability_minor": 1}
+    with pytest.raises(ProfileError, match="sm_61.*machine code before sm_70 has no control fields"):
+        profile_of(launch(pascal | {"device__attribute_display_name": title}))
 
 
 def test_what_was_measured():

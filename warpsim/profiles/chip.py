@@ -9,6 +9,7 @@ measured too long, all clocks seem too slow, and that of the memory says by how 
 
 from __future__ import annotations
 
+from warpsim.frontends.sass import VOLTA
 from warpsim.hardware.architectures import contention
 from warpsim.hardware.gpu import Gpu, list_gpus, load_gpu
 from warpsim.profiles.errors import ProfileError
@@ -22,7 +23,10 @@ _NAMES = (
 )  # fmt: skip
 
 _LIKE = {70: "v100", 75: "t4", 80: "a100", 86: "a40", 89: "rtx4090", 90: "h100", 120: "rtx5090"}
-"""Compute capability times ten -> chip whose latencies a chip without a file has."""
+"""Compute capability times ten -> chip whose latencies a chip without a file has; others take the one below theirs."""
+
+_OTHER_SIZE = 0.1
+"""Relative difference in SMs from which on a chip is another one than the file that its name suggests: a laptop's, or a slice."""
 
 _PASSES = 0.1
 """Relative difference of clocks between passes of the profiler, at most."""
@@ -48,19 +52,9 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     A chip without a file takes the latencies of one of its architecture, and its own number of SMs, clocks and bandwidth.
 
     Raises:
-        ProfileError: no chip of this architecture is known, or the report lacks clocks.
+        ProfileError: the chip is older than Volta, or the report lacks clocks.
     """
-    title = str(launch.metrics.get("device__attribute_display_name") or "unknown chip")
-    name = chip_name(title, launch.get("device__attribute_total_memory"))
-    notes = []
-    if name is None:
-        name = _LIKE.get(launch.arch)
-        if name is None:
-            raise ProfileError(
-                f"{launch.report}, launch {launch.number}: {title} (sm_{launch.arch}): no chip of params/gpus is like it"
-            )
-        notes.append(f"{title} has no file in params/gpus: latencies are those of {name}")
-    base = load_gpu(name)
+    base, notes = _nearest(launch)
     data = base.to_dict()
     stretch = stretched(launch)
     measured = launch.need("gpc__cycles_elapsed.avg.per_second") / 1e9
@@ -72,7 +66,7 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     share = base.memory.bandwidth_gbs / base.memory.pin_bandwidth_gbs
     ratio = pins / base.memory.pin_bandwidth_gbs
     latency = round(of_l2 + (base.memory.latency_cycles - at_l2) * clock / base.clock_ghz)
-    sms = round(launch.get("device__attribute_multiprocessor_count", "launch__sm_count") or base.sms)
+    sms = _sms(launch) or base.sms
     queue = memory["queue"]
     l2 = queue["crossbar_gbs"] * lead * clock / base.clock_ghz * (sms / base.sms if notes else 1.0)
     memory |= {"latency_cycles": latency, "pin_bandwidth_gbs": pins, "bandwidth_gbs": share * pins, "measured": False}
@@ -87,8 +81,41 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     if notes:
         queue |= {key: max(1, round(queue[key] * ratio)) for key in ("dram_servers", "crossbar_servers")}
     memory["contention"] = contention(memory, clock)
-    data |= {"title": title, "sms": sms, "clock_ghz": clock, "memory": memory}
-    return Gpu.from_dict(data, source=f"{launch.report}, launch {launch.number}"), tuple(notes)
+    data |= {"title": _title(launch), "sms": sms, "clock_ghz": clock, "memory": memory}
+    return Gpu.from_dict(data, source=f"{launch.report}, launch {launch.number}"), notes
+
+
+def _nearest(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
+    """Returns the chip of params/gpus that a launch's chip is, or that is most like it, and in the latter case a note."""
+    title = _title(launch)
+    if launch.arch < VOLTA:
+        raise ProfileError(
+            f"{launch.report}, launch {launch.number}: {title} (sm_{launch.arch}): machine code before sm_{VOLTA} has no control "
+            "fields, and is not replayed"
+        )
+    name = chip_name(title, launch.get("device__attribute_total_memory"))
+    if name is not None:
+        own, sms = load_gpu(name), _sms(launch)
+        if sms is None or abs(sms / own.sms - 1) <= _OTHER_SIZE:
+            return own, ()
+        return own, (f"{title} has {sms} SMs, and the file in params/gpus {own.sms}: latencies are those of {name}",)
+    arch = max(known for known in _LIKE if known <= launch.arch)
+    what = f"{title} has no file in params/gpus"
+    if arch != launch.arch:
+        what += f", and neither has another chip of sm_{launch.arch}"
+    rest = "latencies" if arch == launch.arch else "latencies and rates of units"
+    return load_gpu(_LIKE[arch]), (f"{what}: {rest} are those of {_LIKE[arch]}",)
+
+
+def _title(launch: ProfiledLaunch) -> str:
+    """Returns the vendor's name of the chip."""
+    return str(launch.metrics.get("device__attribute_display_name") or "unknown chip")
+
+
+def _sms(launch: ProfiledLaunch) -> int | None:
+    """Returns the number of SMs; None: the report does not tell."""
+    count = launch.get("device__attribute_multiprocessor_count", "launch__sm_count")
+    return round(count) if count else None
 
 
 def _latencies_of_l2(gpu: Gpu, lead: float) -> tuple[float, float]:
