@@ -1,8 +1,8 @@
 """Blocks without work: those whose warps leave at once, since their threads lie beyond the data.
 
-Where a guard lets whole warps through and splits none, it asks for the index of the thread, and the last blocks of the grid are those
-that leave. A guard that depends on data splits warps. So the blocks with work are simulated, which pass the guard. If
-the guard were drawn for each warp, every block would hold slots of warps that are gone.
+Where a guard lets whole warps through and splits none, it asks for the index of the thread, and the last blocks of the grid are
+those that leave. A guard that depends on data splits warps. So the blocks with work are simulated, which pass the guard. If the
+guard were drawn for each warp, every block would hold slots of warps that are gone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LANES = 32
 
 
 def blocks_with_work(kernel: Kernel, launch: Launch, code: tuple[ProfiledInstruction, ...]) -> tuple[Kernel, Launch]:
-    """Returns a launch without its last blocks, if these leave at an index guard, and the kernel whose warps all pass the guard."""
+    """Returns the kernel, and the launch without its last blocks if these leave at an index guard, which all others pass."""
     body, share = _passed(without_exits(kernel.body), {one.address: one for one in code})
     blocks = math.ceil(share * (launch.blocks or 1))
     if not launch.blocks or blocks >= launch.blocks:
