@@ -150,7 +150,7 @@ def test_a_chip_without_a_file_is_like_one_of_its_generation_and_says_so(arch, t
 @pytest.mark.parametrize("title", ["NVIDIA GeForce GTX 1080", "NVIDIA TITAN X (Pascal)"])
 def test_chips_before_volta_are_refused(title):
     pascal = {"device__attribute_compute_capability_major": 6, "device__attribute_compute_capability_minor": 1}
-    with pytest.raises(ProfileError, match="sm_61.*machine code before sm_70 has no control fields"):
+    with pytest.raises(ProfileError, match=r"sm_61.*machine code before sm_70 has no control fields"):
         profile_of(launch(pascal | {"device__attribute_display_name": title}))
 
 
