@@ -35,12 +35,14 @@ def drawn(number: int, strategy: st.SearchStrategy[Any]) -> list[Any]:
 def prepare() -> tuple[dict[str, tuple[Any, Any]], list[Any]]:
     """Returns name -> a case and its outcome on the reference machine; and further cases, with cycles at which to stop."""
     from tests.engine.test_against_reference import DIRECTED, expected_of
+    from tests.engine.test_edges import EDGES
     from tests.support import strategies
     from tests.support.strategies import POLICIES, Case, cases
 
     chosen: dict[str, Case] = {}
     for number, (name, case) in enumerate(DIRECTED.items()):
         chosen[name] = replace(case, options=case.options | {"scheduler": POLICIES[number % len(POLICIES)]})
+    chosen |= EDGES
     for kind, (draws, strategy) in {
         "random": (25, cases()),
         "queue": (25, cases(memory="queue")),
@@ -59,7 +61,9 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
     """Returns name -> check."""
     from tests.engine import (
         test_check,
+        test_edges,
         test_fetch,
+        test_launch,
         test_parts,
         test_reach,
         test_register_ports,
@@ -83,6 +87,14 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
     for name, values in PARTS.items():
         for value in values:
             found[f"{name} {value}"] = partial(getattr(test_parts, name), *value)
+    for name, values in OF_EDGES.items():
+        for value in values:
+            found[f"{name} {value}"] = partial(getattr(test_edges, name), *value)
+    for name in ("test_a_grid_begins_after_the_cost_of_its_launch", "test_blocks_that_wait_for_their_start_keep_the_grid_alive"):
+        found[name] = getattr(test_launch, name)
+    for x, y, cycles in (("R19", "R21", 5), ("R18", "R21", 6), ("R18", "R20", 7)):
+        found[f"Listing 1, {x} {y}"] = partial(test_register_ports.test_listing_1, x, y, cycles)
+    found["an evicted read"] = test_register_ports.test_another_warp_evicts_what_was_to_be_reused
     found["lanes"] = partial(test_parts.test_lanes, 16)
     found["words"] = test_rng.test_splitmix64_gives_the_published_words
     for number, policy in enumerate(POLICIES):
@@ -120,6 +132,17 @@ PARTS: dict[str, list[tuple[Any, ...]]] = {
     "test_bins_of_latencies": [()],
 }
 """Test of parts -> the arguments with which it is called."""
+
+
+OF_EDGES: dict[str, list[tuple[Any, ...]]] = {
+    "test_of_two_loads_that_return_together_the_first_one_is_waited_for": [()],
+    "test_of_a_store_and_a_load_that_return_together_the_load_is_waited_for": [()],
+    "test_of_deadlocks_in_one_cycle_that_of_the_first_sm_is_reported": [()],
+    "test_a_trace_that_is_full_is_left_as_it_is": [(7,)],
+    "test_lanes_move_on_by_any_number_of_cycles": [(distance,) for distance in (1021, 1022, 1023, 3066)],
+    "test_room_of_a_pool": [(512, 1 << 15), (513, 1 << 14), (1025, 1 << 13), (1 << 17, 256)],
+    "test_transitions_are_known_by_epoch": [(step,) for step in range(1, 9)],
+}
 
 
 def patched(check: Callable[[str, pytest.MonkeyPatch], None], name: str) -> None:

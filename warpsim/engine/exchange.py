@@ -238,11 +238,15 @@ def is_the_last(machine, warp):
 
 @inline
 def go_on(machine, state, sm, slot, index, warp, load, cycle, served, returns):
-    """Has a pending warp wait for its next step. The last of its loads, a step, is served in cycle `served`."""
+    """Has a pending warp wait for its next step. The last of its loads, a step, is served in cycle `served`.
+
+    Before, this load is what the warp waits for, except at a counter that may count some, where one that is served can be.
+    """
     write_later(machine, state, index, load, cycle, returns)
     s, dependency = machine.chip[0].scheduler_of[at(slot)], machine.classes[at(machine.program[at(load)].op)].dependency
     wait = wait_of(machine, state, index, np.int64(warp.step), warp.wait)
-    if (cause_of(wait) != load or reason_of(wait) != dependency) and served - 1 > warp.since:
+    named_alike = machine.hints is None and cause_of(wait) == load and reason_of(wait) == dependency
+    if not named_alike and served - 1 > warp.since:
         write_later(machine, state, index, load, cycle, UNKNOWN + served)
         count_open_wait(machine, state, s, index, warp, served)
         write_later(machine, state, index, load, cycle, returns)

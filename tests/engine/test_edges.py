@@ -1,0 +1,247 @@
+"""What random programs seldom reach: edges of windows, words and tables, and combinations of rules. Each is small.
+
+The kill suite of the mutants runs all of it (`kill_suite.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from tests.engine.test_against_reference import assert_same, case, kernel, one
+from tests.support.strategies import Case, small_gpu
+from tests.support.whole_run import whole_run
+from warpsim.arguments import DeadlockError
+from warpsim.engine import echoes, lanes, state, timetable
+from warpsim.engine.state import EPOCH, EPOCHS, NEVER, RANK_BITS
+from warpsim.hardware.residency import Launch
+from warpsim.kernels import Access, Conditional, Hints, Instruction, Loop
+from warpsim.simulation.run import TraceLimitError
+
+LONG = {"block_launch_cycles": 300, "memory": {"latency_cycles": 300}}
+"""Windows as long as they can be."""
+
+
+def reads(*names: str, op: str = "alu", register: int = 1) -> Instruction:
+    return one(op, register, reads=names)
+
+
+TRIPLE, ODD, REUSE = reads("R2", "R4", "R6"), reads("R3", "R5", "R7"), reads("R2.reuse", "R3", "R4.reuse")
+CHAIN = (TRIPLE, ODD, REUSE, REUSE, reads("R2", "R3.reuse", op="sfu"), reads("R9", "R3"))
+MIXED = (one("load", 3), *CHAIN, REUSE, reads("R2.reuse", "R4", register=3), *CHAIN)
+FETCH = {"lines": 8, "line_instructions": 16, "miss_cycles": 4, "stages": 2}
+MANY = {"queue": {"crossbar_servers": 2, "dram_servers": 3, "crossbar_gbs": 60.0, "dram_gbs": 50.0}}
+FEW = {"queue": {"crossbar_servers": 1, "dram_servers": 2, "crossbar_gbs": 20.0, "dram_gbs": 37.0}}
+HIT = Access(l1_hit=0.1, l2_hit=0.5)
+
+
+def counted(op: str = "load", **hints: Any) -> Instruction:
+    return Instruction(op, hints=Hints(**hints))
+
+
+def looped(*body: Any, trips: int | None = 6) -> Any:
+    return kernel(Loop(body=body, trips=trips))
+
+
+EDGES: dict[str, Case] = {
+    **{
+        f"units that refuse and ports that hold, issue interval {interval}": case(
+            small_gpu(
+                sm={"schedulers": 2}, issue={"interval_cycles": interval}, core={"register_banks": 2}, **LONG,
+                ops={"alu": {"interval_cycles": 2 * interval}, "sfu": {"pipe": "math", "interval_cycles": 3 * interval}},
+            ),
+            looped(*CHAIN),
+            blocks=2, size=8, seats=2, scheduler=scheduler,
+        )
+        for interval, scheduler in ((1, "lrr"), (2, "gto"))
+    },
+    **{
+        f"busy schedulers over the words of a window, {interval}": case(
+            small_gpu(
+                issue={"interval_cycles": interval}, **LONG,
+                ops={"alu": {"interval_cycles": 2 * interval + 1}, "sfu": {"pipe": "math", "interval_cycles": 3 * interval}},
+            ),
+            looped(one("alu"), one("sfu"), one("alu"), one("alu", 2), trips=14),
+            blocks=1, size=8, seats=1,
+        )
+        for interval in (2, 3, 5)
+    },
+    **{
+        f"fetch of plain runs, buffer of {buffer}, width {width}": case(
+            small_gpu(
+                sm={"schedulers": 2}, issue={"interval_cycles": 3 - width, "width": width},
+                core={"register_banks": 2, "fetch": FETCH | {"buffer": buffer}}, **LONG,
+                ops={"alu": {"interval_cycles": 2}, "sfu": {"pipe": "math", "interval_cycles": 4}},
+            ),
+            looped(*MIXED, trips=2),
+            blocks=2, size=6, seats=1, scheduler=scheduler,
+        )
+        for buffer, width, scheduler in ((1, 1, "lrr"), (2, 1, "gto"), (3, 2, "gty"), (3, 1, "gty"))
+    },
+    "fetch on many schedulers": case(
+        small_gpu(sms=3, sm={"schedulers": 4}, core={"fetch": FETCH | {"buffer": 2}}), looped(one("alu"), one("load"), trips=1),
+        blocks=3, size=4, seats=1,
+    ),
+    "an echo begins with the first step": case(
+        small_gpu(sms=5, memory=MANY), kernel(one("load", access=HIT), one("alu")), blocks=None, cycles=900, sms=1, memory="queue"
+    ),
+    "an echo begins with the first step, with phases": case(
+        small_gpu(sms=5, memory=MANY), kernel(one("load", access=HIT), one("alu")),
+        blocks=None, cycles=700, warmup=600, sms=1, memory="queue",
+    ),
+    "more accesses under way than an echo looks back": case(
+        small_gpu(sms=4, memory=FEW),
+        looped(
+            *[Instruction("load")] * 3, one("load", access=HIT), *[Instruction("load")] * 20, one("alu"), one("store"), trips=None
+        ),
+        blocks=None, size=1, seats=2, cycles=1_200, sms=1, memory="queue",
+    ),
+    "pauses of epochs between the accesses of a slice": case(
+        small_gpu(sms=4, memory=MANY, ops={"sfu": {"latency_cycles": 700}, "alu": {"latency_cycles": 1300}}),
+        looped(one("load"), one("load", 2), one("sfu", 1), one("load"), one("alu"), one("load", 2), trips=None),
+        blocks=None, size=1, seats=3, cycles=6_000, sms=1, memory="queue",
+    ),
+    "an iteration of one cycle, with blocks that start one after another": case(
+        small_gpu(launch_interval_cycles=7.3), looped(Instruction("alu"), trips=None), blocks=None, warmup=5, cycles=50, seats=3
+    ),
+    **{
+        f"counters with many entries, {memory}, {scheduler}": case(
+            small_gpu(sm={"schedulers": 2}, memory=MANY),
+            looped(
+                *[Instruction("load", access=HIT, hints=Hints(write=0))] * 12,
+                counted("store", read=0), counted("alu", waits=(0,), at_most=7),
+                *[counted("smem", write=1)] * 9, counted("alu", waits=(0, 1), at_most=2), counted("sfu", write=0),
+                counted("alu", waits=(0,), at_most=1), trips=3,
+            ),
+            blocks=3, memory=memory, scheduler=scheduler,
+        )
+        for memory, scheduler in (("queue", "lrr"), ("fixed", "gto"), ("queue", "two_level:1"), ("fixed", "two_level:2"))
+    },
+    **{
+        f"stalls at counters that count no load, {at_most}": case(
+            small_gpu(ops={"smem": {"latency_cycles": 31}, "sfu": {"latency_cycles": 25}}),
+            looped(
+                counted("sfu", write=0), counted("smem", write=1), counted("load", write=2), counted("alu"),
+                counted("alu", waits=(0,), at_most=at_most), counted("alu", waits=(2, 1), at_most=at_most),
+                counted("alu", waits=(1,)), trips=2,
+            ),
+            size=4, seats=4, blocks=5, scheduler="two_level:2",
+        )
+        for at_most in (0, 1)
+    },
+    "groups that wait for loads": case(
+        small_gpu(memory=FEW), looped(one("load"), one("alu", 2), one("sfu", 2), one("alu"), one("alu", 2), trips=2),
+        size=4, seats=4, blocks=5, scheduler="two_level:2", memory="queue",
+    ),
+    "a load that is back before its gap": case(
+        small_gpu(sms=2, ops={"load": {"gap_cycles": 33}}, memory=FEW | {"l2_latency_cycles": 5}),
+        looped(one("load", access=Access(l2_hit=0.4)), one("alu"), one("store", access=Access(l2_hit=0.2)), trips=3),
+        seats=4, blocks=10, memory="queue",
+    ),
+    "loads that are served in another order than they return": case(
+        small_gpu(sms=2, memory=FEW | {"transaction_latency_cycles": 9.0}),
+        looped(
+            one("load", 1, access=Access(pattern="stride", stride=4, l2_hit=0.3)), one("load", 2, access=Access(l2_hit=0.3)),
+            Instruction("alu", dst="r3", src=("r1", "r2")), trips=3,
+        ),
+        seats=4, blocks=7, memory="queue",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_edges(name: str) -> None:
+    assert_same(EDGES[name])
+
+
+def last_wait(*body: Instruction, **memory: Any) -> dict[Any, int]:
+    """Returns the warp-cycles of one warp after `exit`, by the step that caused them and their state."""
+    gpu = small_gpu(memory={"l2_latency_cycles": 19, "store_drain_cycles": 40} | memory)
+    seen = assert_same(case(gpu, kernel(*body), blocks=1, size=1, seats=1))
+    return {(line, name): n for _, line, name, n in seen["caused_cycles"] if name in ("long_scoreboard", "drain")}
+
+
+NEAR = Instruction("load", access=Access(l2_hit=1.0))
+PAUSE = [Instruction("alu")] * 20
+FAR = Instruction("load")
+
+
+def test_of_two_loads_that_return_together_the_first_one_is_waited_for() -> None:
+    """The first returns at 40, the second, from L2, at 21 + 19; `exit` issues at 22."""
+    assert last_wait(FAR, *PAUSE, NEAR) == {(0, "long_scoreboard"): 18}
+
+
+def test_of_a_store_and_a_load_that_return_together_the_load_is_waited_for() -> None:
+    assert last_wait(Instruction("store"), *PAUSE, NEAR) == {(21, "long_scoreboard"): 18}
+    assert last_wait(FAR, Instruction("alu"), Instruction("store"), store_drain_cycles=38) == {(0, "long_scoreboard"): 37}
+
+
+def test_of_deadlocks_in_one_cycle_that_of_the_first_sm_is_reported() -> None:
+    body = Conditional(then=[Instruction("barrier"), Instruction("alu")], orelse=[Instruction("barrier")], warps=(1,))
+    stuck = case(small_gpu(sms=3), kernel(body), blocks=3, seats=1)
+    with pytest.raises(DeadlockError, match=r"the warps of block 0 wait"):
+        whole_run(stuck.gpu, stuck.kernel, stuck.launch, **stuck.options)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_a_trace_that_is_full_is_left_as_it_is(rows: int) -> None:
+    full = case(small_gpu(), looped(one("alu"), one("load")), blocks=2)
+    with pytest.raises(TraceLimitError, match=r"more than \d+ instructions"):
+        whole_run(full.gpu, full.kernel, full.launch, **full.options, rows=rows)
+
+
+@pytest.mark.parametrize("distance", [*range(lanes.FARTHEST - 1, lanes.FARTHEST + 3), 3 * lanes.FARTHEST])
+def test_lanes_move_on_by_any_number_of_cycles(distance: int) -> None:
+    """A lane that is not later than the new begin is at 0 then; one that is not known stays so."""
+    machine, allocated = _allocated()
+    wakes = allocated.schedulers[0].wakes
+    ahead = [0, 5, lanes.FARTHEST - 2, lanes.FARTHEST - 1, lanes.FARTHEST]
+    wakes[:] = NEVER
+    wakes[: len(ahead)] = np.array(ahead) << RANK_BITS
+    timetable.move_on(machine, allocated, allocated.sms[0], np.int64(distance))
+    assert (wakes[: len(ahead)] >> RANK_BITS).tolist() == [max(cycle - distance, 0) for cycle in ahead]
+    assert (wakes[len(ahead) :] == NEVER).all()
+
+
+def _allocated() -> tuple[Any, Any]:
+    from warpsim.simulation.encode import encode, with_seed
+
+    launch = Launch(block_warps=2, resident_blocks=2)
+    machine = with_seed(encode(small_gpu(), kernel(one("alu")), launch, scheduler="lrr", memory="fixed"), 1)
+    return machine, state.allocate(machine)
+
+
+@pytest.mark.parametrize(("accesses", "room"), [(1, 1 << 15), (512, 1 << 15), (513, 1 << 14), (1024, 1 << 14), (1025, 1 << 13),
+                                                (1 << 16, 256), (1 << 17, 256)])  # fmt: skip
+def test_room_of_a_pool(accesses: int, room: int) -> None:
+    machine = Programmed(np.zeros(accesses, state.STEP))
+    machine.program["kind"] = state.Kind.LOAD
+    assert state.pool_room(machine) == room
+
+
+class Programmed(NamedTuple):
+    program: Any
+
+
+class Pooled(NamedTuple):
+    clock: Any
+    pools: Any
+    transitions: Any
+
+
+@pytest.mark.parametrize("step", range(1, 2 * EPOCHS + 1))
+def test_transitions_are_known_by_epoch(step: int) -> None:
+    """Records at several cycles of every `step`-th epoch; what is known of an epoch are the transitions up to its end."""
+    kinds = ((1, state.CLOCK), (1, state.POOL), (64, state.TRANSITION))
+    pooled = Pooled(*(np.zeros(count, kind).view(np.recarray) for count, kind in kinds))
+    pooled.clock[0].pool_room = 64
+    pool, seen = pooled.pools[0], []
+    for epoch in (2, *range(3, 3 + 5 * step, step)):
+        for cycle in (epoch * EPOCH, epoch * EPOCH + 7, (epoch + 1) * EPOCH - 1):
+            echoes.record(pooled, pool, np.int64(cycle), np.int64(1), np.int64(0), False, np.int64(0))
+            seen.append(epoch)
+            for last in range(epoch - EPOCHS + 1, epoch + 1):
+                if last >= 1:
+                    assert pool.by_epoch[last & (EPOCHS - 1)] == sum(known <= last for known in seen)
