@@ -196,13 +196,15 @@ def test_a_replay_is_near_its_roofline_where_memory_is_idle(profile):
     assert sum(replay.shares.values()) == pytest.approx(1.0)
 
 
-def test_a_wide_multiplication_takes_the_issue_port_for_a_cycle_more():
-    def slots(one):
-        return [cost.issue_slots for cost in (instruction(profile_of(one), op).cost for op in ("IMAD.WIDE", "MOV"))]
+def test_wide_multiplications_take_their_unit_twice_as_long_and_the_issue_port_for_a_cycle_more():
+    def costs(one):
+        return [(cost.issue_slots, cost.interval_cycles) for cost in (instruction(profile_of(one), op).cost for op in ("IMAD", "MOV"))]
 
-    assert slots(launch()) == [2, None]
+    assert costs(launch()) == [(2, 4), (None, None)]
+    assert costs(launch(texts={2: "IMAD.HI R4, R0, R2, R1"})) == [(None, 4), (None, None)]
+    assert costs(launch(texts={2: "IMAD R4, R0, R2, R1"})) == [(None, None), (None, None)]
     turing = {"device__attribute_compute_capability_major": 7, "device__attribute_compute_capability_minor": 5}
-    assert slots(launch(turing)) == [None, None]
+    assert costs(launch(turing)) == [(None, 4), (None, None)]
 
 
 def test_samples_agree_with_the_whole_launch():

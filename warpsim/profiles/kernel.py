@@ -48,10 +48,14 @@ _AFTER = {"BSYNC": 9}
 """Opcode -> cycles from the end of its stall count to the next issue of the warp. Where the parts of a warp have met again, it
 waits for 9.6, 8.6, 11.6 and 8.2 cycles of `branch_resolving` on average (V100, T4, A100, A40: experiments/profiles/waits.py)."""
 
-_WIDE, _HOLDS_SINCE = "IMAD.WIDE", 80
-"""Multiplications into 64 bits have half the rate of others (RTX 4090: 32 results per SM and cycle, by a public microbenchmark).
-From this compute capability on, times ten, they take the issue port for one cycle more: the simulator of Huerta et al. (2025) is
-configured so, and the next instruction of a warp waits 0.9 cycles longer than after others (A100; on a T4 it does not)."""
+_TWO_PASSES = ("IMAD.WIDE", "IMAD.HI")
+"""Beginnings of opcodes that need two passes of their unit. Multiplications into 64 bits have half the rate of others (RTX 4090: 32
+results per SM and cycle, by a public microbenchmark), and stall counts of ptxas are two cycles longer for upper halves."""
+
+_HOLDS, _HOLDS_SINCE = "IMAD.WIDE", 80
+"""Beginning of opcodes that take the issue port for one cycle more, and from which compute capability on, times ten. The simulator
+of Huerta et al. (2025) is configured so, and the next instruction of a warp waits 0.9 cycles longer than after others (A100; on
+a T4 it does not)."""
 
 _INTERVAL_PARTS = 4
 """Times of units are rounded to this part of a cycle."""
@@ -158,10 +162,10 @@ class _Emitter:
         interval = self.table.interval(one)
         if interval is not None:
             cost["interval_cycles"] = interval
-        if one.opcode.startswith(_WIDE):
+        if one.opcode.startswith(_TWO_PASSES):
             cost["interval_cycles"] = _cycles(2 * float(self.gpu.ops[op].interval_cycles))
-            if self.launch.arch >= _HOLDS_SINCE:
-                cost["issue_slots"] = 2
+        if one.opcode.startswith(_HOLDS) and self.launch.arch >= _HOLDS_SINCE:
+            cost["issue_slots"] = 2
         fields: dict[str, object] = {"src": () if op == "barrier" else sources, "comment": self._comment(one, counted)}
         if f"v{index}" in self.known and op not in OPS_WITHOUT_RESULT:
             fields["dst"] = f"v{index}"
