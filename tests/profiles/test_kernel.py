@@ -198,7 +198,8 @@ def test_a_replay_is_near_its_roofline_where_memory_is_idle(profile):
 
 def test_wide_multiplications_take_their_unit_twice_as_long_and_the_issue_port_for_a_cycle_more():
     def costs(one):
-        return [(cost.issue_slots, cost.interval_cycles) for cost in (instruction(profile_of(one), op).cost for op in ("IMAD", "MOV"))]
+        found = [instruction(profile_of(one), op).cost for op in ("IMAD", "MOV")]
+        return [(cost.issue_slots, cost.interval_cycles) for cost in found]
 
     assert costs(launch()) == [(2, 4), (None, None)]
     assert costs(launch(texts={2: "IMAD.HI R4, R0, R2, R1"})) == [(None, 4), (None, None)]

@@ -49,13 +49,13 @@ _AFTER = {"BSYNC": 9}
 waits for 9.6, 8.6, 11.6 and 8.2 cycles of `branch_resolving` on average (V100, T4, A100, A40: experiments/profiles/waits.py)."""
 
 _TWO_PASSES = ("IMAD.WIDE", "IMAD.HI")
-"""Beginnings of opcodes that need two passes of their unit. Multiplications into 64 bits have half the rate of others (RTX 4090: 32
-results per SM and cycle, by a public microbenchmark), and stall counts of ptxas are two cycles longer for upper halves."""
+"""Beginnings of opcodes that need two passes of their unit. Multiplications into 64 bits have half the rate of others (RTX 4090:
+32 results per SM and cycle, by a public microbenchmark), and stall counts of ptxas are two cycles longer for upper halves."""
 
 _HOLDS, _HOLDS_SINCE = "IMAD.WIDE", 80
-"""Beginning of opcodes that take the issue port for one cycle more, and from which compute capability on, times ten. The simulator
-of Huerta et al. (2025) is configured so, and the next instruction of a warp waits 0.9 cycles longer than after others (A100; on
-a T4 it does not)."""
+"""Beginning of opcodes that take the issue port for one cycle more, and from which compute capability on, times ten. The
+simulator of Huerta et al. (2025) is configured so, and the next instruction of a warp waits 0.9 cycles longer than after others
+(A100; on a T4 it does not)."""
 
 _INTERVAL_PARTS = 4
 """Times of units are rounded to this part of a cycle."""
