@@ -111,3 +111,11 @@ def test_occupancies_left_out_are_all_multiples_of_the_schedulers_that_some_bloc
 def test_wrong_arguments(kepler, arguments, message):
     with pytest.raises(ValueError, match=message):
         compare(kepler, mix(8), **arguments)
+
+
+@pytest.mark.parametrize(("name", "given", "simulated"), [("h100", {}, 8), ("h100", {"sms": 2}, 2), ("kepler", {}, None)])
+def test_large_chips_are_compared_by_a_slice(name, given, simulated):
+    gpu = load_gpu(name)
+    short = {"replicates": 1, "warmup": 0, "cycles": 600, "memory": "fixed"}
+    found = compare(gpu, mix(8), warps=[gpu.sm.schedulers], **short, **given).results
+    assert from_provenance(found["provenance"].item())["sms"] == simulated

@@ -17,6 +17,7 @@ from warpsim.cli.common import (
     add_run_options,
     add_workers,
     check_output,
+    counted,
     given_options,
     new_command,
     request,
@@ -46,7 +47,11 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--warps", metavar="N,N", help="occupancies in warps per SM (default: every multiple of the schedulers that fits)"
     )
     parser.add_argument("--op", help="operation class whose throughput is compared (default: load, if the kernel has loads)")
-    add_run_options(parser, _INTEGERS, texts={"replicates": f"number of replicates (default: {_REPLICATES})"})
+    texts = {
+        "replicates": f"number of replicates (default: {_REPLICATES})",
+        "sms": "simulate only N SMs, with echoes for the others (default: 8 of a chip of more than 31, else the whole chip)",
+    }
+    add_run_options(parser, _INTEGERS, texts=texts)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FIGURE", help="also draw a figure into this .png, .pdf or .svg file"
     )
@@ -55,7 +60,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.analysis.comparison import compare
+    from warpsim.analysis.comparison import SLICE_SMS, compare
+    from warpsim.hardware.sections import MOST_SMS
     from warpsim.results.windows import short_windows
 
     with request():
@@ -74,6 +80,9 @@ def _run(options: argparse.Namespace) -> int:
         })  # fmt: skip
         return DONE
     print(f"{gpu.title}: {kernel.title or kernel.name}")
+    simulated = given.get("sms", SLICE_SMS if gpu.sms > MOST_SMS else gpu.sms)
+    if simulated < gpu.sms:
+        print(f"simulated: {counted(simulated, 'SM')} of {gpu.sms}; --sms {gpu.sms} simulates all")
     print(f"{results.attrs['op']} throughput in {results['throughput'].attrs['units']}, errors against the simulation in %\n")
     print(_by_occupancy(results))
     print(f"\n{_by_model(results)}")

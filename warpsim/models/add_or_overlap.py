@@ -25,7 +25,7 @@ from typing import Literal
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from warpsim.arguments import choice
 from warpsim.hardware.gpu import Gpu
@@ -116,14 +116,15 @@ def part_times(of: Profile, warps: xr.DataArray, *, at_peak: bool = False) -> di
         "smem": of.of("smem"),
         "memory": of.accesses,
     }
+    numbers = np.asarray(warps.values, dtype=np.float64)  # programs have hundreds of parts: labels would take most of the time
 
-    def alone(part: Part) -> xr.DataArray:
+    def alone(part: Part) -> NDArray[np.float64]:
         latency = 0.0 if part.op == "store" or at_peak else part.latency
         with np.errstate(divide="ignore", invalid="ignore"):
-            waiting = latency / warps if latency > 0 else 0.0 * warps
-        return part.count * waiting.clip(min=part.interval)
+            waiting = latency / numbers if latency > 0 else 0.0 * numbers
+        return part.count * np.maximum(waiting, part.interval)
 
-    return {name: sum(map(alone, parts), 0.0 * warps) for name, parts in kinds.items()}
+    return {name: (0.0 * warps).copy(data=sum(map(alone, parts), 0.0 * numbers)) for name, parts in kinds.items()}
 
 
 def _covered(gpu: Gpu, kernel: Kernel) -> Profile:
