@@ -67,7 +67,7 @@ BREAKS: dict[str, Any] = {
     "requests are left over": lambda state: state.clock.requests.fill(1),
     "more than 3": lambda state: state.sms.in_flight.fill(7),
     "of the same rank": lambda state: state.schedulers.ranks.fill(0),
-    "seconds exceed issued": lambda state: state.counts.seconds.fill(10**6),
+    "seconds exceed issued": lambda state: state.parts.seconds.fill(10**6),
     "is of class": lambda state: state.schedulers.ops.fill(15),
 }
 

@@ -63,7 +63,7 @@ class Field(NamedTuple):
 
 
 def _record(count: int) -> Any:
-    names = ("a", "b", *(f"out{i}" for i in range(13)))
+    names = ("a", "b", "ages", *(f"out{i}" for i in range(13)))
     return np.zeros(1, np.dtype([*((name, "u2", count) for name in names), ("said", "i8", 4)])).view(np.recarray)
 
 
@@ -77,7 +77,8 @@ def _operate(field: Any, at: int, value: int) -> None:
     lanes.store(record.out4, lanes.ranks_behind(a, b))
     lanes.store(record.out5, lanes.replaced(a, at, value))
     lanes.store(record.out6, lanes.where_equal(a, value, b, a))
-    lanes.store(record.out7, lanes.one_more_below(a, b))
+    ages = lanes.load(record.ages)
+    lanes.store(record.out7, lanes.first_then_by_age(ages, ages, lanes.filled(np.int64(record.ages[at]), ages)))
     lanes.store(record.out8, lanes.one_less_up_to(a, b))
     lanes.store(record.out9, lanes.where_same(a, lanes.filled(value, a), b, a))
     lanes.store(record.out10, lanes.plus(lanes.time_part(a), lanes.rank_of(b)))
@@ -101,7 +102,8 @@ def test_lanes(count: int) -> None:
     def check(first: list[int], second: list[int], data: Any) -> None:
         at, value = data.draw(st.integers(0, count - 1)), data.draw(st.one_of(st.sampled_from(first), VALUES))
         field = Field(_record(count))
-        field.records[0].a[:], field.records[0].b[:] = first, second
+        ages = data.draw(st.permutations(range(count)))
+        field.records[0].a[:], field.records[0].b[:], field.records[0].ages[:] = first, second, ages
         _operate_compiled(field, at, value)
         expected = [
             [max(x, y) for x, y in zip(first, second, strict=True)],
@@ -111,7 +113,7 @@ def test_lanes(count: int) -> None:
             [(x - y - 1) % 64 for x, y in zip(first, second, strict=True)],
             [value if i == at else x for i, x in enumerate(first)],
             [y if x == value else x for x, y in zip(first, second, strict=True)],
-            [x + (x < y) for x, y in zip(first, second, strict=True)],
+            [0 if i == at else age + 1 if count < 64 else age + (age < ages[at]) for i, age in enumerate(ages)],
             [(x - (x <= y)) % 65536 for x, y in zip(first, second, strict=True)],
             [y if x == value else x for x, y in zip(first, second, strict=True)],
             [x // 64 * 64 + y % 64 for x, y in zip(first, second, strict=True)],

@@ -25,7 +25,6 @@ from warpsim.engine.lanes import (
     load,
     number,
     plus,
-    rank_of,
     replaced,
     store,
     time_of,
@@ -33,7 +32,7 @@ from warpsim.engine.lanes import (
     where_same,
 )
 from warpsim.engine.ports import busy_with_ports, pass_ports
-from warpsim.engine.schedulers import greedy_age, next_ranks
+from warpsim.engine.schedulers import next_ranks
 from warpsim.engine.state import LONGEST_WINDOW, MAX_SCHEDULERS, MAX_WARPS, RANK_BITS
 
 
@@ -64,23 +63,24 @@ def run_steps(reads, machine, state, sm, scheduler, s, no_more, end):
     chip, some_refuse = machine.chip[0], len(machine.refusing) > 0
     if reads is None:
         return run_plain(
-            chip, machine.program, state.warps, state.registers, state.counts, state.scratch[0], sm, scheduler, s, no_more,
-            some_refuse, None, None, None, None, None, None, None, None,
+            chip, machine.program, state.warps, state.registers, state.counts, state.parts, state.scratch[0], sm, scheduler, s,
+            no_more, some_refuse, None, None, None, None, None, None, None, None,
         )  # fmt: skip
     if chip.buffer > 0:
         return run_plain(
-            chip, machine.program, state.warps, state.registers, state.counts, state.scratch[0], sm, scheduler, s, no_more,
-            some_refuse, reads, state.tally[0], end, machine.addresses, state.seats, state.buffers, state.fetchers, state.lines,
+            chip, machine.program, state.warps, state.registers, state.counts, state.parts, state.scratch[0], sm, scheduler, s,
+            no_more, some_refuse, reads, state.tally[0], end,
+            machine.addresses, state.seats, state.buffers, state.fetchers, state.lines,
         )  # fmt: skip
     return run_plain(
-        chip, machine.program, state.warps, state.registers, state.counts, state.scratch[0], sm, scheduler, s, no_more,
-        some_refuse, reads, state.tally[0], end, None, None, None, None, None,
+        chip, machine.program, state.warps, state.registers, state.counts, state.parts, state.scratch[0], sm, scheduler, s,
+        no_more, some_refuse, reads, state.tally[0], end, None, None, None, None, None,
     )  # fmt: skip
 
 
 @apart
 def run_plain(
-    chip, program, warps, registers, counts, scratch, sm, scheduler, s, no_more, some_refuse, reads, tally, end,
+    chip, program, warps, registers, counts, parts, scratch, sm, scheduler, s, no_more, some_refuse, reads, tally, end,
     addresses, seats, buffers, fetchers, lines,
 ):  # fmt: skip
     """Has scheduler s issue plain steps until its next pick is not plain, or not before a time. Returns the key of that pick.
@@ -95,7 +95,7 @@ def run_plain(
     notes_busy, tick, has_ports = some_refuse or chip.buffer > 0, chip.tick, chip.banks > 0
     place = sm.index * schedulers + s
     wakes, ranks, ages = load(scheduler.wakes), load(scheduler.ranks), load(scheduler.ages)
-    delays, ops, greedy = load(scheduler.delays), load(scheduler.ops), greedy_age(scheduler)
+    delays, ops = load(scheduler.delays), load(scheduler.ops)
     occupied = filled(interval << RANK_BITS, wakes)
     # The delay of the warp that issued last is not in `delays` yet, so that the next pick need not wait for it.
     last, last_keys, last_picked, last_delay = np.int64(-1), wakes, filled(np.int64(1), wakes), occupied
@@ -114,7 +114,7 @@ def run_plain(
             scheduler.lane = lane
             break
         cycle = begin + (key >> RANK_BITS)
-        counted, opens = counts[at(first_count + step)], cycle
+        opens = cycle
         if end is not None:
             unit, taken, now = at(np.int64(ins.unit) * MAX_SCHEDULERS + s), np.int64(0), key >> RANK_BITS
             if ins.limited:
@@ -134,14 +134,14 @@ def run_plain(
                 take_and_fetch(chip, addresses, buffers, fetchers, lines, place, index, lane, step, following, cycle)
             eligible = max(end_of(warp.wait) - begin, 0)
             if eligible < now:
-                plain_after_waiting(scratch, counted, s, ins, eligible, there, now)
+                plain_after_waiting(scratch, parts[at(first_count + step)], s, ins, eligible, there, now)
             if ins.limited:
                 taken = max(taken, cycle * tick) + ins.unit_ticks
                 sm.free[unit] = taken
                 opens = taken if tick == 1 else taken // tick
                 if opens > cycle + 1:
                     own_unit_refuses(scratch, s, np.int64(ins.unit), now + 1, min(opens - begin, LONGEST_WINDOW))
-        issues_plain(counted, warp, cycle)
+        issues_plain(counts[at(first_count + step)], warp, cycle)
         if notes_busy and interval > 1:
             is_busy_after(scratch, s, key >> RANK_BITS, interval)
         if ins.known_dst >= 0:
@@ -164,8 +164,11 @@ def run_plain(
                 if notes_busy:
                     mark_busy(scratch, s, (key >> RANK_BITS) + 1, min(free - begin, LONGEST_WINDOW))
         wakes = later(where_same(keys, picked, plus(issued, delay), wakes), next_pick)
-        ranks, greedy = next_ranks(policy, ages, ranks, greedy, rank_of(picked))
-        ops = where_same(keys, picked, filled(np.int64(ins.next_op), ops), ops)
+        ranks = next_ranks(policy, ages, ranks, keys, picked)
+        if end is None:
+            scheduler.ops[at(lane)] = ins.next_op
+        else:
+            ops = where_same(keys, picked, filled(np.int64(ins.next_op), ops), ops)
         if end is not None and opens > cycle + 1:
             wakes = blocked(wakes, ops, ins, min(opens, end) - begin)
         delays = all_delays
@@ -174,7 +177,8 @@ def run_plain(
         store(scheduler.wakes, wakes)
         store(scheduler.ranks, ranks)
         store(scheduler.delays, where_same(last_keys, last_picked, last_delay, delays))
-        store(scheduler.ops, ops)
+        if end is not None:
+            store(scheduler.ops, ops)
         scheduler.next_issue, scheduler.greedy = free, 1
     return key
 

@@ -65,44 +65,44 @@ def issues_after_refusals(machine, state, sm, s, index, warp, step, cycle):
     eligible = end_of(warp.wait)
     if state.scratch[0].some_held and eligible < cycle:
         cycles = held_cycles(state.scratch[0], s, max(eligible - sm.begin, 0), cycle - sm.begin)
-        state.counts[at(s * len(machine.program) + step)].held += cycles
+        state.parts[at(s * len(machine.program) + step)].held += cycles
     there = min(fetched_from(machine.addresses, state.buffers, index), cycle)
     if max(eligible, sm.begin) < there:
         cycles = free_cycles(state.scratch[0], s, max(eligible - sm.begin, 0), there - sm.begin)
-        state.counts[at(s * len(machine.program) + step)].unfetched += cycles
+        state.parts[at(s * len(machine.program) + step)].unfetched += cycles
         eligible = there
     if state.scratch[0].gates != NONE and machine.classes[at(op)].refusable and eligible < cycle:
         gates = gates_of(machine, np.int64(op))
         cycles = refused_cycles(state.scratch[0], s, gates, max(eligible - sm.begin, 0), cycle - sm.begin)
-        state.counts[at(s * len(machine.program) + step)].throttled += cycles
+        state.parts[at(s * len(machine.program) + step)].throttled += cycles
 
 
 @inline
-def plain_after_waiting(scratch, counted, s, ins, begin, there, end):
-    """The same for a plain step, which waited from a cycle of the window on and before another one; its COUNT is given.
+def plain_after_waiting(scratch, part, s, ins, begin, there, end):
+    """The same for a plain step, which waited from a cycle of the window on and before another one; its PART is given.
 
     `there` is the cycle of the window from which its instruction could issue for all that fetch had to do, 0 without fetch.
     """
     if scratch.some_held:
-        counted.held += held_cycles(scratch, s, begin, end)
+        part.held += held_cycles(scratch, s, begin, end)
     if there > begin:
-        counted.unfetched += free_cycles(scratch, s, begin, there)
+        part.unfetched += free_cycles(scratch, s, begin, there)
         begin = there
     if scratch.gates != NONE and ins.limited and begin < end:
         unit, word = np.int64(ins.unit), begin >> 6
         if word == end - 1 >> 6:
             refused = scratch.refused_one[at(s), at(unit), at(word)] & ~scratch.busy[at(s), at(word)]
-            counted.throttled += size(refused & _cycles_of_word(word, begin, end))
+            part.throttled += size(refused & _cycles_of_word(word, begin, end))
         else:
-            counted.throttled += refused_cycles(scratch, s, (unit, unit), begin, end)
+            part.throttled += refused_cycles(scratch, s, (unit, unit), begin, end)
 
 
 @inline
 def issues_second(machine, state, sm, s, index, step, cycle, busy):
     """A warp issues a step as the second one of a pair, of which the smaller `busy` is given."""
-    counted = state.counts[at(s * len(machine.program) + step)]
-    counted.issued += 1
-    counted.seconds += 1
+    place = at(s * len(machine.program) + step)
+    state.counts[place].issued += 1
+    state.parts[place].seconds += 1
     state.tally[0].pair_busy += busy
     if state.tally[0].tracing:
         trace(state.tally[0], state.trace, index, step, cycle)
@@ -362,16 +362,16 @@ def total(machine, state, states):
     for state_number in range(STATES):
         states[state_number] = 0
     for place in range(len(state.counts)):
-        counted, ins = state.counts[at(place)], machine.program[at(place % steps)]
+        counted, part, ins = state.counts[at(place)], state.parts[at(place)], machine.program[at(place % steps)]
         issued += counted.issued
         asked += counted.issued * machine.details[at(place % steps)].asked_bytes
-        states[at(_SELECTED)] += counted.issued - counted.seconds
-        states[at(_NOT_SELECTED)] += counted.waited - counted.throttled - counted.held - counted.unfetched
-        states[at(_DISPATCH)] += counted.held
-        states[at(_NO_INSTRUCTION)] += counted.unfetched
-        states[at(machine.classes[at(ins.op)].throttle)] += counted.throttled
+        states[at(_SELECTED)] += counted.issued - part.seconds
+        states[at(_NOT_SELECTED)] += counted.waited - part.throttled - part.held - part.unfetched
+        states[at(_DISPATCH)] += part.held
+        states[at(_NO_INSTRUCTION)] += part.unfetched
+        states[at(machine.classes[at(ins.op)].throttle)] += part.throttled
         if ins.delay > 0:
-            states[at(ins.reason)] += (counted.issued - counted.seconds) * (ins.delay - 1)
+            states[at(ins.reason)] += (counted.issued - part.seconds) * (ins.delay - 1)
         for state_number in range(STATES):
             states[state_number] += state.stalls[at(place * STATES + state_number)]
     return issued, asked
@@ -384,15 +384,15 @@ def instructions(machine, state):
 
 def selected(machine, state):
     """Returns the warp-cycles in which warps issued, by scheduler and step; int64[schedulers, steps]."""
-    return (state.counts.issued - state.counts.seconds).reshape(-1, len(machine.program))
+    return (state.counts.issued - state.parts.seconds).reshape(-1, len(machine.program))
 
 
 def line_accounts(machine, state):
     """Returns the warp-cycles by scheduler, step and WarpState; int64[schedulers, steps, states]."""
     steps, program = len(machine.program), machine.program
     accounts = state.stalls.reshape(-1, steps, STATES).copy()
-    names = ("waited", "throttled", "held", "unfetched")
-    waited, throttled, held, unfetched = (state.counts[name].reshape(-1, steps) for name in names)
+    waited = state.counts["waited"].reshape(-1, steps)
+    throttled, held, unfetched = (state.parts[name].reshape(-1, steps) for name in ("throttled", "held", "unfetched"))
     issued, each = selected(machine, state), np.arange(steps)
     accounts[:, :, _SELECTED] += issued
     accounts[:, :, _NOT_SELECTED] += waited - throttled - held - unfetched
@@ -409,8 +409,9 @@ def caused_accounts(machine, state):
     """Returns the warp-cycles by the step that caused them and by WarpState; int64[steps, states]."""
     steps, program = len(machine.program), machine.program
     accounts = state.caused.reshape(steps, STATES).copy()
-    names = ("waited", "throttled", "held", "unfetched")
-    waited, throttled, held, unfetched = (state.counts[name].reshape(-1, steps).sum(axis=0) for name in names)
+    waited = state.counts["waited"].reshape(-1, steps).sum(axis=0)
+    names = ("throttled", "held", "unfetched")
+    throttled, held, unfetched = (state.parts[name].reshape(-1, steps).sum(axis=0) for name in names)
     issued, each = selected(machine, state).sum(axis=0), np.arange(steps)
     accounts[:, _SELECTED] += issued
     accounts[:, _NOT_SELECTED] += waited - throttled - held - unfetched

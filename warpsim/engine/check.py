@@ -175,9 +175,9 @@ def _verify_calendar(state: State) -> None:
 
 def _verify_counts(machine: Machine, state: State) -> None:
     """No counter is negative, and parts do not exceed the whole."""
-    counts = state.counts
+    parts, counts = state.parts, state.counts
     for part, whole in (("seconds", "issued"), ("throttled", "waited"), ("held", "waited"), ("unfetched", "waited")):
-        _require((counts[part] >= 0).all() and (counts[part] <= counts[whole]).all(), f"{part} exceed {whole}")
+        _require((parts[part] >= 0).all() and (parts[part] <= counts[whole]).all(), f"{part} exceed {whole}")
 
 
 def _verify_sums(machine: Machine, state: State, counted_from: int) -> None:
@@ -190,7 +190,7 @@ def _verify_sums(machine: Machine, state: State, counted_from: int) -> None:
     _require(lines.sum() == levels @ tally.occupancy, "warp-cycles do not add up to the integral of occupancy")
     _require(lines.sum() == state.sms.warp_cycles.sum(), "warp-cycles do not add up to those of the SMs")
     _require(tally.occupancy.sum() == chip.sms * cycles, "SM-cycles do not add up")
-    issue_cycles = state.counts.issued.sum() - state.counts.seconds.sum()
+    issue_cycles = state.counts.issued.sum() - state.parts.seconds.sum()
     issued = state.counts.issued.reshape(-1, len(machine.program)).sum(axis=0)
     busy = issued @ machine.program.busy - tally.pair_busy - issue_cycles + tally.carried + tally.held
     _require(0 <= busy <= chip.sms * chip.schedulers * cycles - issue_cycles, f"{busy} busy scheduler-cycles")

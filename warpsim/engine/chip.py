@@ -143,8 +143,9 @@ def begin_counting(machine, state, now):
     tally.histogram[:] = 0
     tally.occupancy[:] = 0
     for counted in state.counts:
-        counted.issued, counted.seconds, counted.waited, counted.throttled, counted.held = 0, 0, 0, 0, 0
-        counted.unfetched = 0
+        counted.issued, counted.waited = 0, 0
+    for part in state.parts:
+        part.seconds, part.throttled, part.held, part.unfetched = 0, 0, 0, 0
     state.stalls[:] = 0
     state.caused[:] = 0
     for sm in state.sms:

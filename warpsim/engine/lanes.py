@@ -384,25 +384,35 @@ def where_equal(vector, number, then, otherwise):
     return np.where(vector == number, then, otherwise)
 
 
-def _compared(comparison, combine):
-    """The rule that compares the lanes of two vectors, and adds or takes off one where that holds."""
-
-    def generate(builder, a, b):
-        return combine(builder, a, builder.zext(builder.icmp_unsigned(comparison, a, b), a.type))
-
-    return _of_two(generate)
+def _less_one_up_to(builder, a, b):
+    return builder.sub(a, builder.zext(builder.icmp_unsigned("<=", a, b), a.type))
 
 
-@_compiled_as(_compared("<", lambda builder, a, one: builder.add(a, one)))
-def one_more_below(vector, limit):
-    """Returns the lanes, those below another vector's increased by one."""
-    return vector + (vector < limit).astype(np.uint16)
-
-
-@_compiled_as(_compared("<=", lambda builder, a, one: builder.sub(a, one)))
+@_compiled_as(_of_two(_less_one_up_to))
 def one_less_up_to(vector, limit):
     """Returns the lanes, those up to another vector's decreased by one."""
     return vector - (vector <= limit).astype(np.uint16)
+
+
+def _first_then_by_age(ages, keys, key):
+    def generate(context, builder, signature, arguments):
+        ages, keys, key = arguments
+        here, zero = builder.icmp_unsigned("==", keys, key), ir.Constant(ages.type, None)
+        behind = _filled(builder, _I16(1), ages.type.count)
+        if ages.type.count > RANKS:  # there is no rank behind the last age, but one is left where the first lane was
+            age = _called(builder, f"llvm.vector.reduce.umax.v{ages.type.count}i16", _I16, builder.select(here, ages, zero))
+            behind = builder.zext(builder.icmp_unsigned("<", ages, _filled(builder, age, ages.type.count)), ages.type)
+        return builder.select(here, zero, builder.add(ages, behind))
+
+    return ages(ages, keys, key), generate
+
+
+@_compiled_as(_first_then_by_age)
+def first_then_by_age(ages, keys, key):
+    """Returns ranks: first the one lane in which `keys` equals `key`, then the others by age."""
+    here = keys == key
+    behind = np.uint16(1) if len(ages) <= RANKS else (ages < ages[here]).astype(np.uint16)
+    return np.where(here, np.uint16(0), ages + behind)
 
 
 @inline

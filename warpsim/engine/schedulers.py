@@ -7,18 +7,18 @@ the warps than their ranks has its state there, too, as `two_level` has.
 
 import numpy as np
 
-from warpsim.engine.bits import at, bit, first, rest, size
+from warpsim.engine.bits import at, first, rest, size
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
     RANKS,
     filled,
+    first_then_by_age,
     lanes_equal,
     load,
     one_less_up_to,
-    one_more_below,
+    rank_of,
     ranks_behind,
     store,
-    where_same,
 )
 from warpsim.engine.registers import waits_for_load
 from warpsim.engine.rng import advance, mix, uniform
@@ -37,37 +37,20 @@ def ranks_alone_decide(policy):
 
 
 @inline
-def greedy_then_oldest(ages, age):
-    """The warp that issued last, which has an age, then the others by age (Rogers, O'Connor & Aamodt 2012).
+def next_ranks(policy, ages, ranks, keys, picked):
+    """Returns the ranks of a scheduler's warps after the one in the lane where `keys` equals `picked` has issued.
 
-    With the policy `gty`, ages count from the youngest (Huerta et al. 2025).
-    """
-    return where_same(ages, age, filled(np.int64(0), ages), one_more_below(ages, age))
-
-
-@inline
-def next_ranks(policy, ages, ranks, greedy, rank):
-    """Returns the ranks of a scheduler's warps after the one with a rank has issued, and the age of the greedy warp.
-
-    All are vectors; `rank` and the greedy warp's age are the same in each lane.
+    All are vectors; `picked` is the same in each lane, and holds the rank of that warp. The policy `gto` has that warp first,
+    then the others by age (Rogers, O'Connor & Aamodt 2012); with `gty`, ages count from the youngest (Huerta et al. 2025).
     """
     if policy == _LRR:
-        return ranks_behind(ranks, rank), greedy
+        return ranks_behind(ranks, rank_of(picked))
     if policy == _GRR:  # the circular order that begins with the rank itself
-        return ranks_behind(ranks, one_less_up_to(rank, rank)), greedy
+        rank = rank_of(picked)
+        return ranks_behind(ranks, one_less_up_to(rank, rank))
     if policy == _GTO or policy == _GTY:
-        # the ranks of warps older than the greedy one are one more than their ages
-        age = where_same(rank, filled(np.int64(0), rank), greedy, one_less_up_to(rank, greedy))
-        return greedy_then_oldest(ages, age), age
-    return ranks, greedy
-
-
-@inline
-def greedy_age(scheduler):
-    """Returns the age of the warp that goes first, in each lane; any age if a circular order begins behind the last lane."""
-    ages, ranks = load(scheduler.ages), load(scheduler.ranks)
-    lanes = lanes_equal(ranks, np.int64(0)) | bit(len(scheduler.ages) - 1)
-    return filled(np.int64(scheduler.ages[at(first(lanes))]), ages)
+        return first_then_by_age(ages, keys, picked)
+    return ranks
 
 
 @inline
@@ -79,7 +62,7 @@ def rank_after_issue(machine, state, sm, s, scheduler, lane, cycle):
         return
     ranks = load(scheduler.ranks)
     rank = filled(np.int64(scheduler.ranks[at(lane)]), ranks)
-    store(scheduler.ranks, next_ranks(policy, load(scheduler.ages), ranks, greedy_age(scheduler), rank)[0])
+    store(scheduler.ranks, next_ranks(policy, load(scheduler.ages), ranks, ranks, rank))
     scheduler.greedy = 1
 
 
@@ -146,6 +129,6 @@ def make_youngest(policy, scheduler, lane):
     scheduler.ages[lane] = first_age
     if (policy == _GTO or (policy == _GTY and scheduler.greedy)) and foremost != lane:
         ages = load(scheduler.ages)
-        store(scheduler.ranks, greedy_then_oldest(ages, filled(np.int64(scheduler.ages[at(foremost)]), ages)))
+        store(scheduler.ranks, first_then_by_age(ages, ages, filled(np.int64(scheduler.ages[at(foremost)]), ages)))
     elif policy == _GTO or policy == _OLDEST or policy == _GTY:
         store(scheduler.ranks, load(scheduler.ages))

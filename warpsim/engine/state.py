@@ -460,9 +460,14 @@ CLOCK = np.dtype(
 COUNT = np.dtype(
     [
         ("issued", "i8"),  # warp instructions
-        ("seconds", "i8"),  # of these, the second ones of pairs
         ("waited", "i8"),  # warp-cycles from eligible to issue, or to now
-        ("throttled", "i8"),  # of these, those in which the unit refused
+    ]
+)
+
+PART = np.dtype(  # of a COUNT
+    [
+        ("seconds", "i8"),  # of the warp instructions, the second ones of pairs
+        ("throttled", "i8"),  # of the warp-cycles, those in which the unit refused
         ("held", "i8"),  # of these, those in which the register ports held the scheduler
         ("unfetched", "i8"),  # of these, those in which the instruction had not been fetched, though the scheduler could issue
     ]
@@ -605,6 +610,7 @@ class State(NamedTuple):
     # Counters
     tally: Records  # TALLY[1]
     counts: Records  # COUNT[K * S]: by scheduler and step
+    parts: Records  # PART[K * S]: of these counts
     stalls: Array  # int64[K * S * STATES]: warp-cycles by scheduler, step and WarpState, without known waits
     caused: Array  # int64[S * STATES]: the same by the step that caused them
     scratch: Records  # SCRATCH[1]: what belongs to the window of the SM that runs
@@ -672,6 +678,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         window=np.zeros(WINDOW_BUCKETS + 1, np.float64),
         tally=records(1, TALLY),
         counts=records(schedulers * steps, COUNT),
+        parts=records(schedulers * steps, PART),
         stalls=np.zeros(schedulers * steps * STATES, np.int64),
         caused=np.zeros(steps * STATES, np.int64),
         scratch=records(1, SCRATCH),

@@ -149,7 +149,7 @@ def reference_counts(result: Result, gpu: Gpu, launch: Launch, sms: int, warmup:
 def scheduler_cycles(machine: Machine, state: State) -> tuple[int, int]:
     """Returns the scheduler-cycles with issues, and those in which the scheduler was busy with earlier issues."""
     tally, issued = state.tally[0], steps_issued(machine, state)
-    issue_cycles = int(issued.sum() - state.counts.seconds.sum())
+    issue_cycles = int(issued.sum() - state.parts.seconds.sum())
     return issue_cycles, int(issued @ machine.program.busy - tally.pair_busy - issue_cycles + tally.carried + tally.held)
 
 
