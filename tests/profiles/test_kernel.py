@@ -1,5 +1,6 @@
 """Launches become kernels: structure from counts, dependences from control fields, costs from counters."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -174,6 +175,20 @@ def test_what_was_measured():
 def test_a_missing_section_is_named_with_its_option(metric, option):
     with pytest.raises(ProfileError, match=f"{metric} is missing; collect it with ncu --section {option}"):
         profile_of(launch(without=[metric]))
+
+
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [("gpc__cycles_elapsed.max", 0), ("gpu__time_duration.sum", -1), ("launch__grid_size", 1e30), ("launch__block_size", 0)],
+)
+def test_a_counter_that_no_launch_has_is_named(metric, value):
+    with pytest.raises(ProfileError, match=re.escape(f"{metric} = {value:g}: must be above 0")):
+        profile_of(launch({metric: value}))
+
+
+def test_clocks_that_no_chip_has_are_refused():
+    with pytest.raises(ProfileError, match="its counters describe no chip"):
+        profile_of(launch({"gpc__cycles_elapsed.avg.per_second": 1.0}))
 
 
 def test_opcodes_from_encodings():

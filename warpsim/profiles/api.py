@@ -6,12 +6,13 @@ import os
 from dataclasses import dataclass
 
 from warpsim.arguments import integer
-from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.gpu import Gpu, GpuFileError
 from warpsim.hardware.residency import Launch, occupancy
 from warpsim.kernels.program import Kernel
 from warpsim.profiles.advice import BUDGET as ADVICE_BUDGET
 from warpsim.profiles.advice import REPLICATES, Advice, advise
 from warpsim.profiles.chip import chip_of
+from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.inputs import inputs_of
 from warpsim.profiles.kernel import to_kernel
 from warpsim.profiles.measured import Measurements, measurements, warps_of_block
@@ -19,6 +20,13 @@ from warpsim.profiles.replay import BUDGET, Replay, replay
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch, Rule, read_launch
 from warpsim.profiles.whatif import changed
 from warpsim.simulation.policies import REPLAYED
+
+_POSITIVE = (
+    "gpc__cycles_elapsed.max", "sm__cycles_elapsed.max", "gpu__time_duration.sum", "gpc__cycles_elapsed.avg.per_second",
+    "device__attribute_multiprocessor_count", "launch__grid_size", "launch__block_size",
+)  # fmt: skip
+_MOST = 1e18
+"""Bounds of what a launch that took place has: a damaged report may state anything."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +172,14 @@ def profile_of(one: ProfiledLaunch) -> Profile:
     Raises:
         ProfileError: the report lacks a section, or the kernel is not supported.
     """
-    gpu, of_chip = chip_of(one)
+    for metric in _POSITIVE:
+        value = one.get(metric)
+        if value is not None and not 0 < value < _MOST:
+            raise ProfileError(f"{one.report}, launch {one.number}: {metric} = {value:g}: must be above 0 and below {_MOST:g}")
+    try:
+        gpu, of_chip = chip_of(one)
+    except GpuFileError as error:
+        raise ProfileError(f"{one.report}, launch {one.number}: its counters describe no chip: {error}") from None
     made = to_kernel(one, gpu)
     measured = measurements(one)
     kernel, launch = _launch(one, gpu, made.kernel)
