@@ -46,8 +46,9 @@ def record(checks: dict[str, Callable[[], None]]) -> Costs:
         try:
             within(LONGEST_CHECK, check)
             found[name] = (time.process_time() - begin, set(REACHED))
-        except* TimeoutError:
-            pass  # perhaps in a group of errors, as hypothesis raises them
+        except BaseException:  # numpy can swallow a TimeoutError, and hypothesis raises a group of errors
+            if time.process_time() - begin < 0.9 * LONGEST_CHECK:
+                raise
     return found
 
 
