@@ -63,8 +63,8 @@ EDGES: dict[str, Case] = {
                 issue={"interval_cycles": interval}, **LONG,
                 ops={"alu": {"interval_cycles": 2 * interval + 1}, "sfu": {"pipe": "math", "interval_cycles": 3 * interval}},
             ),
-            looped(one("alu"), one("sfu"), one("alu"), one("alu", 2), trips=14),
-            blocks=1, size=8, seats=1,
+            looped(one("alu"), one("sfu"), one("alu"), one("alu", 2), trips=36 // interval),
+            blocks=1, size=4, seats=1,
         )
         for interval in (2, 3, 5)
     },
@@ -75,11 +75,22 @@ EDGES: dict[str, Case] = {
                 core={"register_banks": 2, "fetch": FETCH | {"buffer": buffer}}, **LONG,
                 ops={"alu": {"interval_cycles": 2}, "sfu": {"pipe": "math", "interval_cycles": 4}},
             ),
-            looped(*MIXED, trips=2),
-            blocks=2, size=6, seats=1, scheduler=scheduler,
+            looped(*MIXED, trips=1),
+            blocks=1, size=6, seats=1, scheduler=scheduler,
         )
         for buffer, width, scheduler in ((1, 1, "lrr"), (2, 1, "gto"), (3, 2, "gty"), (3, 1, "gty"))
     },
+    **{
+        f"fetch of independent additions, buffer of {buffer}": case(
+            small_gpu(ops={"load": {"issue_slots": 3}}, core={"fetch": FETCH | {"buffer": buffer, "stages": 5}}),
+            looped(*[Instruction("alu")] * 8, one("load"), one("alu"), trips=2), blocks=2, seats=1,
+        )
+        for buffer in (1, 2)
+    },
+    "one class alone is refused": case(
+        small_gpu(ops={"alu": {"issue_slots": 3}, "sfu": {"interval_cycles": 10}}), looped(one("sfu"), one("alu"), trips=4),
+        blocks=1, size=5, seats=1,
+    ),
     "fetch on many schedulers": case(
         small_gpu(sms=3, sm={"schedulers": 4}, core={"fetch": FETCH | {"buffer": 2}}), looped(one("alu"), one("load"), trips=1),
         blocks=3, size=4, seats=1,
@@ -205,10 +216,15 @@ def test_lanes_move_on_by_any_number_of_cycles(distance: int) -> None:
     assert (wakes[len(ahead) :] == NEVER).all()
 
 
-def _allocated() -> tuple[Any, Any]:
+@pytest.mark.parametrize(("warps", "count"), [(2, 16), (16, 16), (17, 32), (32, 32), (33, 64), (64, 64)])
+def test_schedulers_have_as_many_lanes_as_their_warps_need(warps: int, count: int) -> None:
+    assert _allocated(warps)[1].schedulers.wakes.shape == (1, count)
+
+
+def _allocated(warps: int = 4) -> tuple[Any, Any]:
     from warpsim.simulation.encode import encode, with_seed
 
-    launch = Launch(block_warps=2, resident_blocks=2)
+    launch = Launch(block_warps=1, resident_blocks=warps)
     machine = with_seed(encode(small_gpu(), kernel(one("alu")), launch, scheduler="lrr", memory="fixed"), 1)
     return machine, state.allocate(machine)
 
@@ -231,12 +247,28 @@ class Pooled(NamedTuple):
     transitions: Any
 
 
-@pytest.mark.parametrize("step", range(1, 2 * EPOCHS + 1))
-def test_transitions_are_known_by_epoch(step: int) -> None:
-    """Records at several cycles of every `step`-th epoch; what is known of an epoch are the transitions up to its end."""
+def _pooled() -> Pooled:
+    """Returns one empty pool with room for 64 transitions, of which ten can be recorded in an epoch."""
     kinds = ((1, state.CLOCK), (1, state.POOL), (64, state.TRANSITION))
     pooled = Pooled(*(np.zeros(count, kind).view(np.recarray) for count, kind in kinds))
     pooled.clock[0].pool_room = 64
+    return pooled
+
+
+def test_an_epoch_has_room_for_ten_transitions() -> None:
+    pooled = _pooled()
+    pool, totals = pooled.pools[0], []
+    for epoch, number in ((5, 15), (6, 15), (8, 4), (9, 15), (13, 15)):
+        for _ in range(number):
+            echoes.record(pooled, pool, np.int64(epoch * EPOCH + 3), np.int64(1), np.int64(0), False, np.int64(0))
+        totals.append(int(pool.total))
+    assert totals == [10, 20, 24, 34, 44]
+
+
+@pytest.mark.parametrize("step", range(1, 2 * EPOCHS + 1))
+def test_transitions_are_known_by_epoch(step: int) -> None:
+    """Records at several cycles of every `step`-th epoch; what is known of an epoch are the transitions up to its end."""
+    pooled = _pooled()
     pool, seen = pooled.pools[0], []
     for epoch in (2, *range(3, 3 + 5 * step, step)):
         for cycle in (epoch * EPOCH, epoch * EPOCH + 7, (epoch + 1) * EPOCH - 1):
