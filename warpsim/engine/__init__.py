@@ -16,6 +16,7 @@ Read the files in this order:
   timetable.py: when a lane wakes, and what lies too far ahead for a lane.
 * ahead.py: a scheduler runs ahead with plain instructions, which is most of the work. issue.py: any other instruction issues.
   units.py, registers.py, control.py: units, scoreboard, branches and loops.
+* hints.py, fetch.py, ports.py: options of today's cores.
 * blocks.py: launch, barriers, retirement. exchange.py: what happens between windows. memory.py: when a request returns.
   flights.py: limits of accesses in flight.
 * attribution.py: where every warp-cycle goes (section 7). The timing code calls `waits`, `issues` and `refuses`, and knows no
@@ -31,6 +32,9 @@ Some habits that the compiler asks for:
   meet sets are written as np.uint64.
 * A wait is one word: its end, the step that causes it, and its name.
 * Functions marked `inline` are compiled into their callers, since the state is many arrays, too many to pass. Nothing allocates.
+* A chip and program without options of today's cores have None for `reads`, `hints` and `addresses`. What serves an option takes
+  such an array as an argument and returns at once if it is None: numba compiles nothing behind that test then. So there are two
+  engines, each compiled when it is first used.
 * The compiler cannot know that a store leaves other records alone, and reads their fields again. So `run_plain` keeps what it
   needs in each turn in local variables, takes single arrays in place of the machine and the state, and is compiled `apart`, so
   that it has the registers of the processor for itself.
