@@ -13,6 +13,7 @@ import numpy as np
 
 from warpsim.engine.attribution import is_busy_after, issues_plain, mark_busy, own_unit_refuses, plain_after_waiting
 from warpsim.engine.bits import at, end_of, known_wait_from, wait_until
+from warpsim.engine.control import follow
 from warpsim.engine.fetch import fetch_before_pick, retry_from, take_and_fetch, there_from
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import (
@@ -33,7 +34,9 @@ from warpsim.engine.lanes import (
 )
 from warpsim.engine.ports import busy_with_ports, pass_ports
 from warpsim.engine.schedulers import next_ranks
-from warpsim.engine.state import LONGEST_WINDOW, MAX_SCHEDULERS, MAX_WARPS, RANK_BITS
+from warpsim.engine.state import LONGEST_WINDOW, MAX_SCHEDULERS, MAX_WARPS, NEVER, RANK_BITS, RESOLVED
+from warpsim.engine.timetable import alarm
+from warpsim.engine.waiting import wait_for_resolved
 
 
 @inline
@@ -64,31 +67,35 @@ def run_steps(reads, machine, state, sm, scheduler, s, no_more, end):
     if reads is None:
         return run_plain(
             chip, machine.program, state.warps, state.registers, state.counts, state.parts, state.scratch[0], sm, scheduler, s,
-            no_more, some_refuse, None, None, None, None, None, None, None, None,
+            no_more, some_refuse, None, None, None, None, None, None, None, None, None, None, None, None, None,
+            None, None, None, None, None,
         )  # fmt: skip
     if chip.buffer > 0:
         return run_plain(
             chip, machine.program, state.warps, state.registers, state.counts, state.parts, state.scratch[0], sm, scheduler, s,
-            no_more, some_refuse, reads, state.tally[0], end,
+            no_more, some_refuse, end, reads, state.tally[0], machine.details, state.loops, machine.classes, machine.operands,
+            machine.latency_to, machine.hints, state.counted, state.crowded, state.stalls, state.caused,
             machine.addresses, state.seats, state.buffers, state.fetchers, state.lines,
         )  # fmt: skip
     return run_plain(
         chip, machine.program, state.warps, state.registers, state.counts, state.parts, state.scratch[0], sm, scheduler, s,
-        no_more, some_refuse, reads, state.tally[0], end, None, None, None, None, None,
+        no_more, some_refuse, end, reads, state.tally[0], machine.details, state.loops, machine.classes, machine.operands,
+        machine.latency_to, machine.hints, state.counted, state.crowded, state.stalls, state.caused,
+        None, None, None, None, None,
     )  # fmt: skip
 
 
 @apart
 def run_plain(
-    chip, program, warps, registers, counts, parts, scratch, sm, scheduler, s, no_more, some_refuse, reads, tally, end,
-    addresses, seats, buffers, fetchers, lines,
+    chip, program, warps, registers, counts, parts, scratch, sm, scheduler, s, no_more, some_refuse, end, reads, tally, details,
+    loops, classes, operands, latency_to, hints, counted, crowded, stalls, caused, addresses, seats, buffers, fetchers, lines,
 ):  # fmt: skip
     """Has scheduler s issue plain steps until its next pick is not plain, or not before a time. Returns the key of that pick.
 
-    The arguments from `program` to `scratch` are those of the machine and the state. `some_refuse`: some class is refusable.
+    Most arguments are those of the machine and the state. `some_refuse`: some class is refusable. `end`: the end of the window.
     The function is compiled three times. Where instructions have to be fetched, it gets all arguments. The last five are None
-    where they need not be. `reads`, `tally` and `end`, the end of the window, are None, too, if no unit can refuse a plain step
-    and there are no register ports.
+    where they need not be. All from `end` on are None, too, where there are no options of the core: no unit can refuse a plain
+    step then, there are no register ports, and the wait after each plain step is known.
     """
     policy, interval, schedulers, per_warp, begin = chip.policy, chip.interval, chip.schedulers, chip.registers, sm.begin
     first_warp, first_count, free = sm.index * MAX_WARPS + s, s * len(program), scheduler.next_issue
@@ -114,8 +121,10 @@ def run_plain(
             scheduler.lane = lane
             break
         cycle = begin + (key >> RANK_BITS)
-        opens = cycle
+        opens, following = cycle, np.int64(ins.following)
+        next_op, next_delay = np.int64(ins.next_op), np.int64(ins.next_delay)
         if end is not None:
+            gap = np.int64(0)
             unit, taken, now = at(np.int64(ins.unit) * MAX_SCHEDULERS + s), np.int64(0), key >> RANK_BITS
             if ins.limited:
                 taken = sm.free[unit]
@@ -130,7 +139,12 @@ def run_plain(
                 if there > cycle:
                     wakes = replaced(wakes, lane, (min(retry_from(chip, there, cycle), end) - begin) << RANK_BITS)
                     continue
-                there, following = there - begin, np.int64(ins.following)
+                there = there - begin
+            if ins.plain == RESOLVED:
+                warp_in_block = (lane * schedulers + s) % chip.block_warps
+                following, gap = follow(program, details, warps, loops, index, warp_in_block, step)
+                next_op, next_delay = np.int64(program[at(following)].op), np.int64(program[at(following)].own_delay)
+            if buffers is not None:
                 take_and_fetch(chip, addresses, buffers, fetchers, lines, place, index, lane, step, following, cycle)
             eligible = max(end_of(warp.wait) - begin, 0)
             if eligible < now:
@@ -146,7 +160,7 @@ def run_plain(
             is_busy_after(scratch, s, key >> RANK_BITS, interval)
         if ins.known_dst >= 0:
             registers[at(index * per_warp + ins.known_dst)] = wait_until(cycle + ins.latency, step, 0)
-        warp.step = ins.following
+        warp.step = following
         warp.wait = known_wait_from(cycle, ins)
         free = cycle + interval
 
@@ -168,11 +182,19 @@ def run_plain(
         if end is None:
             scheduler.ops[at(lane)] = ins.next_op
         else:
-            ops = where_same(keys, picked, filled(np.int64(ins.next_op), ops), ops)
+            ops = where_same(keys, picked, filled(next_op, ops), ops)
+        if end is not None and ins.plain == RESOLVED:
+            scheduler.next_issue, warp.since = free, cycle
+            warp.wait, slot = wait_until(cycle + gap, step, classes[at(ins.op)].after), lane * schedulers + s
+            known = wait_for_resolved(
+                chip, program, classes, operands, latency_to, hints, registers, counted, crowded, stalls, caused, first_count,
+                sm, slot, warp,
+            )  # fmt: skip
+            wakes = replaced(wakes, lane, alarm(sm, scheduler, slot, warp.wait) if known else np.int64(NEVER))
         if end is not None and opens > cycle + 1:
             wakes = blocked(wakes, ops, ins, min(opens, end) - begin)
         delays = all_delays
-        last, last_keys, last_picked, last_delay = lane, keys, picked, filled(np.int64(ins.next_delay), delays)
+        last, last_keys, last_picked, last_delay = lane, keys, picked, filled(next_delay, delays)
     if last >= 0:
         store(scheduler.wakes, wakes)
         store(scheduler.ranks, ranks)

@@ -37,8 +37,14 @@ def waits(machine, state, s, step, since, wait):
 @inline
 def count(machine, state, s, step, cause, reason, cycles):
     """Counts warp-cycles under a WarpState: to a step at scheduler s, and to the step that caused them."""
-    state.stalls[at((s * len(machine.program) + step) * STATES + reason)] += cycles
-    state.caused[at(cause * STATES + reason)] += cycles
+    count_at(state.stalls, state.caused, s * len(machine.program) + step, cause, reason, cycles)
+
+
+@inline
+def count_at(stalls, caused, place, cause, reason, cycles):
+    """The same, to a step and a scheduler by their place in `State.counts`."""
+    stalls[at(place * STATES + reason)] += cycles
+    caused[at(cause * STATES + reason)] += cycles
 
 
 @inline

@@ -7,7 +7,7 @@ from warpsim.engine.jit import inline
 from warpsim.engine.rng import advance, mix, uniform
 from warpsim.engine.state import Kind
 
-_LOOP_BEGIN, _LOOP_END = int(Kind.LOOP_BEGIN), int(Kind.LOOP_END)
+_BRANCH, _LOOP_BEGIN, _LOOP_END = int(Kind.BRANCH), int(Kind.LOOP_BEGIN), int(Kind.LOOP_END)
 
 
 @inline
@@ -28,22 +28,36 @@ def falls_through(warp, detail, warp_in_block):
 
 
 @inline
-def next_instruction(machine, state, index, step):
+def next_instruction(program, details, warps, loops, index, step):
     """Returns the first instruction at or after a step: follows loops and jumps, which cost nothing."""
-    while machine.program[at(step)].kind >= _LOOP_BEGIN:
-        kind, detail = machine.program[at(step)].kind, machine.details[at(step)]
+    while program[at(step)].kind >= _LOOP_BEGIN:
+        kind, detail = program[at(step)].kind, details[at(step)]
         if kind == _LOOP_END:
-            left = state.loops[at(index), at(detail.loop)] - 1
-            state.loops[at(index), at(detail.loop)] = max(left, -1)
+            left = loops[at(index), at(detail.loop)] - 1
+            loops[at(index), at(detail.loop)] = max(left, -1)
             step = np.int64(step + 1) if left == 0 else detail.target
         elif kind == _LOOP_BEGIN:
             trips = detail.low
             if detail.draws:
-                warp = state.warps[at(index)]
+                warp = warps[at(index)]
                 warp.stream = advance(warp.stream)
                 trips += np.int64(uniform(mix(warp.stream)) * (detail.high - detail.low + 1))
-            state.loops[at(index), at(detail.loop)] = trips
+            loops[at(index), at(detail.loop)] = trips
             step = np.int64(step + 1)
         else:
             step = detail.target
     return step
+
+
+@inline
+def follow(program, details, warps, loops, index, warp_in_block, step):
+    """A warp has issued a step that is not `exit`: returns the step to which it comes next, and the gap of this one.
+
+    The arguments from `program` to `loops` are those of the machine and the state.
+    """
+    following, gap = step + 1, np.int64(program[at(step)].gap)
+    if program[at(step)].kind == _BRANCH:
+        detail = details[at(step)]
+        if not falls_through(warps[at(index)], detail, warp_in_block):
+            following, gap = detail.target, detail.taken_gap
+    return next_instruction(program, details, warps, loops, index, following), gap

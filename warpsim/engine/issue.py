@@ -8,7 +8,7 @@ import numpy as np
 from warpsim.engine.attribution import is_busy
 from warpsim.engine.bits import at, bit, end_of, known_wait_from, wait_until
 from warpsim.engine.blocks import arrive, exit_warp
-from warpsim.engine.control import falls_through, next_instruction
+from warpsim.engine.control import follow
 from warpsim.engine.exchange import access
 from warpsim.engine.fetch import fetch_after, fetched_from
 from warpsim.engine.hints import count_step, has_hints
@@ -23,7 +23,7 @@ from warpsim.engine.units import close_if_full, note_shared_issue, occupy
 from warpsim.engine.waiting import wait_for_step
 
 _LOAD, _STORE = int(Kind.LOAD), int(Kind.STORE)
-_BARRIER, _BRANCH, _EXIT = int(Kind.BARRIER), int(Kind.BRANCH), int(Kind.EXIT)
+_BARRIER, _EXIT = int(Kind.BARRIER), int(Kind.EXIT)
 _WAIT = int(WarpState.WAIT)
 
 
@@ -45,23 +45,20 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
     note_shared_issue(machine, sm, s, op)
     scheduler = state.schedulers[at(sm.index * machine.chip[0].schedulers + s)]
     pass_ports(machine.reads, machine.chip[0], scheduler, ins, slot, step, cycle)
-    following, ready = step + 1, cycle + queued + ins.latency
+    ready = cycle + queued + ins.latency
     if kind == _LOAD or kind == _STORE:
         ready = access(machine, state, sm, index, warp, step, cycle, queued)
         close_if_full(machine, state, sm, kind, cycle, cycle + 1)
-    elif kind == _BRANCH:
-        detail = machine.details[at(step)]
-        if not falls_through(warp, detail, slot % machine.chip[0].block_warps):
-            following, gap = detail.target, detail.taken_gap
-    elif kind == _EXIT:
-        following = step  # there is nothing after it
     write(machine, state, index, np.int64(ins.dst), ready, step)
     if has_hints(machine.hints):
         count_step(
             machine.chip[0], machine.program, machine.hints, state.writers, state.counted, state.crowded,
             index, step, cycle, queued, ready,
         )  # fmt: skip
-    warp.step = next_instruction(machine, state, index, following)
+    if kind != _EXIT:  # there is nothing after it
+        warp_in_block = slot % machine.chip[0].block_warps
+        following, gap = follow(machine.program, machine.details, state.warps, state.loops, index, warp_in_block, step)
+        warp.step = following
     fetch_after(machine.addresses, machine, state, sm, s, slot, step, np.int64(warp.step))
     return gap
 

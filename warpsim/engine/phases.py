@@ -3,12 +3,12 @@
 import numpy as np
 
 from warpsim.engine.bits import at, wait_until
-from warpsim.engine.control import entry_of, falls_through, next_instruction
+from warpsim.engine.control import entry_of, follow, next_instruction
 from warpsim.engine.jit import inline, jit
 from warpsim.engine.rng import advance, mix, stream_of, uniform
 from warpsim.engine.state import MAX_WARPS, Kind, WarpState
 
-_BARRIER, _BRANCH, _EXIT = int(Kind.BARRIER), int(Kind.BRANCH), int(Kind.EXIT)
+_BARRIER, _EXIT = int(Kind.BARRIER), int(Kind.EXIT)
 _WAIT = int(WarpState.WAIT)
 
 
@@ -44,7 +44,7 @@ def spread_block(machine, state, block, first_index):
 @inline
 def pass_alone(machine, state, index, warp, warp_in_block, entry, position, follows, barriers):
     """Has a warp pass what it executes alone in `position` cycles, and just so many barriers if it follows; returns how many."""
-    step = next_instruction(machine, state, index, entry)
+    step = next_instruction(machine.program, machine.details, state.warps, state.loops, index, entry)
     last, passed, met = step, np.int64(0), np.int64(0)
     while machine.program[at(step)].kind != _EXIT:
         is_barrier = machine.program[at(step)].kind == _BARRIER
@@ -54,18 +54,7 @@ def pass_alone(machine, state, index, warp, warp_in_block, entry, position, foll
         last = step
         passed += machine.details[at(step)].alone
         met += is_barrier
-        step = after(machine, state, index, warp, warp_in_block, step)
+        step, _ = follow(machine.program, machine.details, state.warps, state.loops, index, warp_in_block, step)
     warp.step = step
     warp.wait = wait_until(max(passed - position, 0), last, _WAIT)
     return met
-
-
-@inline
-def after(machine, state, index, warp, warp_in_block, step):
-    """Returns the instruction to which a warp comes after a step; it draws what that takes."""
-    following = step + 1
-    if machine.program[at(step)].kind == _BRANCH:
-        detail = machine.details[at(step)]
-        if not falls_through(warp, detail, warp_in_block):
-            following = detail.target
-    return next_instruction(machine, state, index, following)

@@ -40,24 +40,33 @@ def wait_of(machine, state, index, step, wait):
     `index` is the warp's place among all warp slots. The wait ends at UNKNOWN or later if a load has not been served yet; of
     several such loads, it is for the one that is served last.
     """
-    chip, ins = machine.chip[0], machine.program[at(step)]
-    until = end_of(wait)
-    registers = index * chip.registers
-    i = np.int64(ins.operands)
-    while i < ins.operands_end:
-        written = state.registers[at(registers + machine.operands[at(i)])]
-        if end_of(written) + chip.most_extra > until:
-            writer = cause_of(written)
-            op = machine.program[at(writer)].op
-            ready = end_of(written) + machine.latency_to[at(op * len(machine.classes) + ins.op)]
-            if ready > until:
-                until = ready
-                wait = wait_until(ready, writer, machine.classes[at(op)].dependency)
-        i += 1
+    wait = wait_of_registers(
+        machine.chip[0], machine.program, machine.classes, machine.operands, machine.latency_to, state.registers,
+        index, step, wait,
+    )  # fmt: skip
     if has_hints(machine.hints):
         wait = wait_of_counters(
-            chip, machine.program, machine.classes, machine.hints, state.counted, state.crowded, index, step, wait
+            machine.chip[0], machine.program, machine.classes, machine.hints, state.counted, state.crowded, index, step, wait
         )
+    return wait
+
+
+@inline
+def wait_of_registers(chip, program, classes, operands, latency_to, registers, index, step, wait):
+    """The same without dependence counters. All arguments up to `registers` are those of the machine and the state."""
+    ins = program[at(step)]
+    until, first_register = end_of(wait), index * chip.registers
+    i = np.int64(ins.operands)
+    while i < ins.operands_end:
+        written = registers[at(first_register + operands[at(i)])]
+        if end_of(written) + chip.most_extra > until:
+            writer = cause_of(written)
+            op = program[at(writer)].op
+            ready = end_of(written) + latency_to[at(op * len(classes) + ins.op)]
+            if ready > until:
+                until = ready
+                wait = wait_until(ready, writer, classes[at(op)].dependency)
+        i += 1
     return wait
 
 

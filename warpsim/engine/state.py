@@ -115,6 +115,7 @@ CAUSE_BITS, REASON_BITS = 17, 4  # of a wait in one word (bits.py); the other 43
 MOST_STEPS = 1 << CAUSE_BITS  # of a program
 UNKNOWN = 1 << 41  # cycle: not known yet; UNKNOWN + t: known once cycle t has been served (docs/model.md, section 5)
 FOREVER = 1 << 60  # cycle
+RESOLVED = 2  # of `plain`
 NEVER_WRITTEN = -(1 << 40)  # cycle at which a register was ready that the warp has not written
 
 BINS = 4096  # bins of equal probability in a table of quantiles
@@ -247,7 +248,8 @@ STEP = np.dtype(
         ("may_pair", "i1"),  # 1: the next step may issue in the same cycle
         ("awaited", "i1"),  # 1: the next step waits for what this one asks of the memory
         ("ordered", "i1"),  # 1: it uses something that the schedulers of an SM share, a barrier or the block supply
-        ("plain", "i1"),  # 1: its wait is known, it is not ordered, its unit has no queue, and `busy` is the chip's `interval`
+        # 1: its wait is known, it is not ordered, its unit has no queue, and `busy` is the chip's `interval`; RESOLVED: likewise,
+        ("plain", "i1"),  # but its wait is not known before it issues, or it is a branch, and there are options of the core
         ("limited", "i1"),  # 1: it is plain, and its unit, one of each scheduler, can refuse it
         ("ports", "i1"),  # 1: it passes the register ports
         ("unit", "i1"),  # its unit

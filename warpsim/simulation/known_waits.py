@@ -20,6 +20,7 @@ from warpsim.engine.state import (
     LONGEST_WINDOW,
     RANK_BITS,
     REASON_BITS,
+    RESOLVED,
     Kind,
     Machine,
     MemoryModel,
@@ -176,8 +177,22 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     program["plain"], program["own_delay"] = plain, np.where(plain, delay << RANK_BITS, 0)
     program["unit"], program["ports"], program["limited"] = unit, classes["ports"][op], plain & (refusable[op] > 0)
     chip["limits"] = int(chip["banks"] > 0 or program["limited"].any())
+    if chip["limits"] or chip["buffer"] or len(machine.hints):
+        resolved = _resolved(machine, ~ordered & ~of_sm[op])
+        program["plain"][resolved], program["limited"][resolved] = RESOLVED, refusable[op[resolved]] > 0
     program["next_delay"] = program["own_delay"][program["following"]]
     return np.flatnonzero(refusable)
+
+
+def _resolved(machine: Machine, alone: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Returns which steps are plain but for the wait that follows them, or are branches, of those that use nothing shared."""
+    chip, program = machine.chip[0], machine.program
+    steps = alone & ((program["kind"] == Kind.COMPUTE) & (program["delay"] == 0) | (program["kind"] == Kind.BRANCH))
+    if chip["issue_width"] > 1 or chip["loads_per_warp"] > 0:
+        steps[:] = False
+    if len(machine.hints):
+        steps &= ~_counted(machine.hints)
+    return steps & (program["busy"] == chip["interval"]) & (chip["interval"] <= LONGEST_INTERVAL)
 
 
 def _least_latency(machine: Machine, *, drains: bool) -> int:
