@@ -2,8 +2,8 @@
 
 A *plain* step is followed by one that waits for it alone, for a time that is known before the run, and it uses nothing that
 other schedulers could wait for; most arithmetic is plain. It is *limited* if its unit, which belongs to the scheduler, can refuse
-it. Every other step issues by `execute` and `complete` of issue.py, which give the same result for plain ones, too, in several
-times the time.
+it, and *resolved* if the wait after it has to be found from registers, or if it is a branch. Every other step issues by `execute`
+and `complete` of issue.py, which give the same result for plain ones, too, in several times the time.
 
 All that decides which warp issues next stays in vectors: the lanes' times, their ranks, and how long the warp in a lane will wait
 after its next issue. What else an issue changes follows off that path.

@@ -187,12 +187,13 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
 def _resolved(machine: Machine, alone: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Returns which steps are plain but for the wait that follows them, or are branches, of those that use nothing shared."""
     chip, program = machine.chip[0], machine.program
-    steps = alone & ((program["kind"] == Kind.COMPUTE) & (program["delay"] == 0) | (program["kind"] == Kind.BRANCH))
+    steps: NDArray[np.bool_] = alone & (program["busy"] == chip["interval"]) & (chip["interval"] <= LONGEST_INTERVAL)
+    steps &= (program["kind"] == Kind.COMPUTE) & (program["delay"] == 0) | (program["kind"] == Kind.BRANCH)
     if chip["issue_width"] > 1 or chip["loads_per_warp"] > 0:
         steps[:] = False
     if len(machine.hints):
         steps &= ~_counted(machine.hints)
-    return steps & (program["busy"] == chip["interval"]) & (chip["interval"] <= LONGEST_INTERVAL)
+    return steps
 
 
 def _least_latency(machine: Machine, *, drains: bool) -> int:
