@@ -141,6 +141,7 @@ OF_EDGES: dict[str, list[tuple[Any, ...]]] = {
     "test_a_trace_that_is_full_is_left_as_it_is": [(7,)],
     "test_lanes_move_on_by_any_number_of_cycles": [(distance,) for distance in (1021, 1022, 1023, 3066)],
     "test_schedulers_have_as_many_lanes_as_their_warps_need": [(16, 16), (17, 32), (32, 32), (33, 64)],
+    "test_the_sum_of_latencies_is_that_of_the_histogram": [()],
     "test_room_of_a_pool": [(512, 1 << 15), (513, 1 << 14), (1025, 1 << 13), (1 << 17, 256)],
     "test_an_epoch_has_room_for_ten_transitions": [()],
     "test_transitions_are_known_by_epoch": [(step,) for step in range(1, 9)],

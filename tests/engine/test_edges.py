@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from tests.engine.test_against_reference import assert_same, case, kernel, one
+from tests.engine.test_against_reference import assert_same, case, kernel, one, paths
 from tests.support.strategies import Case, small_gpu
 from tests.support.whole_run import whole_run
 from warpsim.arguments import DeadlockError
@@ -18,7 +18,7 @@ from warpsim.engine import echoes, lanes, state, timetable
 from warpsim.engine.state import EPOCH, EPOCHS, NEVER, RANK_BITS
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Conditional, Hints, Instruction, Loop
-from warpsim.simulation.run import TraceLimitError
+from warpsim.simulation.run import TraceLimitError, run_machine
 
 LONG = {"block_launch_cycles": 300, "memory": {"latency_cycles": 300}}
 """Windows as long as they can be."""
@@ -94,6 +94,10 @@ EDGES: dict[str, Case] = {
     "fetch on many schedulers": case(
         small_gpu(sms=3, sm={"schedulers": 4}, core={"fetch": FETCH | {"buffer": 2}}), looped(one("alu"), one("load"), trips=1),
         blocks=3, size=4, seats=1,
+    ),
+    "a line on its way is prefetched by another warp": case(
+        small_gpu(core={"fetch": FETCH | {"line_instructions": 2, "prefetch_lines": 3, "prefetch_cycles": 3}}),
+        paths([Instruction("alu")] * 3, [Instruction("alu")] * 3, of_warp=(0, 1)), blocks=2, seats=1,
     ),
     "an echo begins with the first step": case(
         small_gpu(sms=5, memory=MANY), kernel(one("load", access=HIT), one("alu")), blocks=None, cycles=900, sms=1, memory="queue"
@@ -174,6 +178,12 @@ def last_wait(*body: Instruction, **memory: Any) -> dict[Any, int]:
     return {(line, name): n for _, line, name, n in seen["caused_cycles"] if name in ("long_scoreboard", "drain")}
 
 
+def test_the_sum_of_latencies_is_that_of_the_histogram() -> None:
+    machine, _ = _allocated(program=looped(one("load", access=HIT), one("alu"), trips=None))
+    tally = run_machine(machine, "directed", 0, 900)[0].tally[0]
+    assert tally.latency_sum == np.arange(len(tally.histogram)) @ tally.histogram > 0
+
+
 NEAR = Instruction("load", access=Access(l2_hit=1.0))
 PAUSE = [Instruction("alu")] * 20
 FAR = Instruction("load")
@@ -221,11 +231,11 @@ def test_schedulers_have_as_many_lanes_as_their_warps_need(warps: int, count: in
     assert _allocated(warps)[1].schedulers.wakes.shape == (1, count)
 
 
-def _allocated(warps: int = 4) -> tuple[Any, Any]:
+def _allocated(warps: int = 4, program: Any = None) -> tuple[Any, Any]:
     from warpsim.simulation.encode import encode, with_seed
 
     launch = Launch(block_warps=1, resident_blocks=warps)
-    machine = with_seed(encode(small_gpu(), kernel(one("alu")), launch, scheduler="lrr", memory="fixed"), 1)
+    machine = with_seed(encode(small_gpu(), program or kernel(one("alu")), launch, scheduler="lrr", memory="fixed"), 1)
     return machine, state.allocate(machine)
 
 
