@@ -56,6 +56,16 @@ def test_a_conditional_takes_its_own_gap():
     assert found.alone["body[0]"] == own
 
 
+def test_each_conditional_takes_its_own_gap():
+    """The branch of a conditional is made when it is asked for; the costs of one must not stand for those of another."""
+    gpu = load_gpu("kepler")
+    first, side = gpu.ops["branch"].gap_cycles + gpu.ops["alu"].latency_cycles + 7, Instruction("alu", dst="r2", src=("r2",))
+    gaps = range(first, first + 40)
+    conditionals = [Conditional(then=[side], probability=0.5, cost=Cost(gap_cycles=gap)) for gap in gaps]
+    found = iteration(gpu, kernel(*conditionals, LOAD), "fixed")
+    assert [found.alone[f"body[{number}]"] for number in range(len(gaps))] == list(gaps)
+
+
 def test_what_precedes_an_endless_loop_is_not_part_of_it():
     gpu = load_gpu("kepler")
     endless = kernel(LOAD, ALU, Loop(body=[ALU, ALU], trips=None))

@@ -126,7 +126,8 @@ class _Alone:
         self.issued = self.gap_end = 0  # its cycle, and the end of its gap
         self.written: dict[str, tuple[dict[str, int], int]] = {}  # register -> `latency_to` of its writer, and when it is ready
         self.counted: dict[int, list[int]] = {}  # dependence counter -> until when it counts each instruction
-        self.costs: dict[int, tuple[Costs, int]] = {}  # by the id of an instruction, because kernels repeat few instructions
+        # By the id of an instruction, because kernels repeat few; it is kept, so that no other one gets its id.
+        self.costs: dict[int, tuple[Instruction, Costs, int]] = {}
 
     def restart(self) -> None:
         """Goes to the start of a program, where all registers are ready."""
@@ -189,8 +190,8 @@ class _Alone:
             latency = cost.latency_cycles
             if cost.access is not None and instruction.access is not None:
                 latency = math.floor(self.load_latency(instruction.access, cost.access.extra) + 0.5)
-            self.costs[id(instruction)] = cost, latency
-        return self.costs[id(instruction)]
+            self.costs[id(instruction)] = instruction, cost, latency
+        return self.costs[id(instruction)][1:]
 
     def load_latency(self, access: Access, extra: int) -> float:
         """Returns the mean latency of an access in an idle memory system."""
