@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from tests.engine.test_against_reference import COPY
 from tests.engine.test_against_reference import case as directed
 from tests.support.strategies import Case, cases, examples, small_gpu
+from warpsim.engine.allocation import allocate
 from warpsim.engine.check import InconsistentError, dump, verify
 from warpsim.engine.chip import begin_counting, end_counting, run
-from warpsim.engine.state import Outcome, allocate
+from warpsim.engine.state import Outcome
 from warpsim.simulation.encode import encode, with_seed
 
 NO_ROWS = np.zeros((0, 0))

@@ -14,7 +14,7 @@ from tests.engine.test_against_reference import assert_same, case, kernel, one, 
 from tests.support.strategies import Case, small_gpu
 from tests.support.whole_run import whole_run
 from warpsim.arguments import DeadlockError
-from warpsim.engine import echoes, lanes, state, timetable
+from warpsim.engine import allocation, echoes, lanes, state, timetable
 from warpsim.engine.state import EPOCH, EPOCHS, NEVER, RANK_BITS
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Conditional, Hints, Instruction, Loop
@@ -236,7 +236,7 @@ def _allocated(warps: int = 4, program: Any = None) -> tuple[Any, Any]:
 
     launch = Launch(block_warps=1, resident_blocks=warps)
     machine = with_seed(encode(small_gpu(), program or kernel(one("alu")), launch, scheduler="lrr", memory="fixed"), 1)
-    return machine, state.allocate(machine)
+    return machine, allocation.allocate(machine)
 
 
 @pytest.mark.parametrize(("accesses", "room"), [(1, 1 << 15), (512, 1 << 15), (513, 1 << 14), (1024, 1 << 14), (1025, 1 << 13),
@@ -244,7 +244,7 @@ def _allocated(warps: int = 4, program: Any = None) -> tuple[Any, Any]:
 def test_room_of_a_pool(accesses: int, room: int) -> None:
     machine = Programmed(np.zeros(accesses, state.STEP))
     machine.program["kind"] = state.Kind.LOAD
-    assert state.pool_room(machine) == room
+    assert allocation.pool_room(machine) == room
 
 
 class Programmed(NamedTuple):

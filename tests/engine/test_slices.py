@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.test_against_reference import DIRECTED, assert_same
+from warpsim.engine import allocation
 from warpsim.engine import state as engine_state
 from warpsim.reference import echoes as reference_echoes
 from warpsim.reference import memory as reference_memory
 
 
 def test_echoes_have_the_streams_of_the_reference() -> None:
-    echoes = engine_state.echoes_of(2016, 20)
+    echoes = allocation.echoes_of(2016, 20)
     assert [int(echo.stream) for echo in echoes] == [reference_memory.Stream.of_echo(2016, n).state for n in range(20)]
     assert (echoes.due == engine_state.FOREVER).all()
 
@@ -24,15 +25,15 @@ SLICES = ["echoes of a slice, queue", "echoes of many loads under way", "a slice
 @pytest.mark.parametrize("name", SLICES)
 def test_lists_grow_where_they_are_full(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With hardly any room at first, results stay those of the reference."""
-    monkeypatch.setattr(engine_state, "ECHO_ROOM", 0)
-    monkeypatch.setattr(engine_state, "FEWEST_WAITING", 2)
+    monkeypatch.setattr(allocation, "ECHO_ROOM", 0)
+    monkeypatch.setattr(allocation, "FEWEST_WAITING", 2)
     case = DIRECTED[name]
     assert_same(replace(case, options=case.options | {"cycles": 1_200, "warmup": 100}))
 
 
 def test_many_echoes_begin_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without phases, 63 echoes of each warp make their first access in the same cycle, for which there is no room at first."""
-    monkeypatch.setattr(engine_state, "ECHO_ROOM", 0)
+    monkeypatch.setattr(allocation, "ECHO_ROOM", 0)
     case = DIRECTED["echoes of a slice, queue"]
     options = case.options | {"cycles": 500, "warmup": 0, "sms": 1}
     assert_same(replace(case, gpu=case.gpu.model_copy(update={"sms": 64}), options=options))
@@ -41,7 +42,7 @@ def test_many_echoes_begin_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", SLICES)
 def test_pools_forget(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for 16 transitions, of which 2 can be recorded in an epoch."""
-    for module in (engine_state, reference_echoes):
+    for module in (allocation, reference_echoes):
         monkeypatch.setattr(module, "LEAST_TRANSITIONS", 16)
         monkeypatch.setattr(module, "MOST_TRANSITIONS", 16)
     assert_same(DIRECTED[name])

@@ -7,7 +7,7 @@ from numba.core import event
 
 from tests.support.small_plans import small_plan
 from warpsim.engine import bits, chip
-from warpsim.engine.state import allocate
+from warpsim.engine.allocation import allocate
 from warpsim.simulation import api
 from warpsim.simulation.api import compile_engine
 from warpsim.simulation.compilation import announce_compilation

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.engine import state
+from warpsim.engine import allocation, state
 from warpsim.engine.bits import cause_of, end_of, reason_of, wait_until
 from warpsim.engine.state import MAX_WARPS, MOST_STEPS, REASON_BITS, UNKNOWN
 from warpsim.hardware.fields import MAX_INTERVAL
@@ -108,7 +108,7 @@ def test_counters_of_the_longest_run_on_the_largest_chip_fit_into_64_bits():
             if kind.base != np.float64:  # bytes are rounded, and cannot wrap around
                 assert kind.base == np.int64 and of_record[field] < 2**63, field
     launch = resolve_launch(MAXWELL, ws.kernels.mix(8), warps=8)
-    room = state.allocate(encode(MAXWELL, ws.kernels.mix(8), launch, scheduler="lrr", memory="queue", sms=1))
+    room = allocation.allocate(encode(MAXWELL, ws.kernels.mix(8), launch, scheduler="lrr", memory="queue", sms=1))
     assert {room.stalls.dtype, room.caused.dtype, room.sms.warp_cycles.dtype} == {np.dtype(np.int64)}
 
 

@@ -10,7 +10,8 @@ whose units belong to the SM. So each scheduler runs ahead until it needs someth
 
 Read the files in this order:
 
-* state.py: what is configured (Machine) and what changes (State), one field a line with its unit and range.
+* state.py: what is configured (Machine) and what changes (State), one field a line with its unit and range. allocation.py
+  makes an idle machine.
 * chip.py: `run`, the loop over windows. window.py: an SM in a window; `take_turns` is section 3 of docs/model.md.
 * lanes.py: one number for each warp of a scheduler, in one vector register. schedulers.py: policies, as ranks of these warps.
   timetable.py: when a lane wakes, and what lies too far ahead for a lane.

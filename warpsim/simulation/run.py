@@ -66,8 +66,9 @@ class Bins:
 
     def run(self, machine: Machine, state: State, stop: int) -> tuple[State, int]:
         """Runs the machine to cycle `stop` or to the end of the grid, reads its counters; returns the state and an Outcome."""
+        from warpsim.engine.allocation import enlarged
         from warpsim.engine.chip import run
-        from warpsim.engine.state import Outcome, enlarged
+        from warpsim.engine.state import Outcome
 
         while True:
             if len(self.edges) > self._most:
@@ -103,8 +104,9 @@ def _empty_totals(rows: int, state: State) -> NDArray[np.float64]:
 
 def run_to(machine: Machine, state: State, stop: int) -> tuple[State, int]:
     """Runs the machine to cycle `stop` or to the end of the grid; returns the state and an Outcome."""
+    from warpsim.engine.allocation import enlarged
     from warpsim.engine.chip import run
-    from warpsim.engine.state import Outcome, enlarged
+    from warpsim.engine.state import Outcome
 
     while True:
         _, outcome = run(machine, state, stop, 0, 1, _empty_totals(0, state))
@@ -145,10 +147,11 @@ def run_machine(
         TraceLimitError: more events happened than `capacity` allows.
         ValueError: the grid ends within `warmup`, or not within MAX_CYCLES.
     """
+    from warpsim.engine.allocation import allocate
     from warpsim.engine.check import verify
     from warpsim.engine.chip import begin_counting, end_counting
     from warpsim.engine.phases import spread
-    from warpsim.engine.state import Outcome, allocate
+    from warpsim.engine.state import Outcome
 
     announce_compilation()
     capacity = capacity or Capacity()

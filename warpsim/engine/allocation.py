@@ -1,0 +1,209 @@
+"""The making of a state: an idle machine at cycle 0, and one with more room."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from warpsim.engine.state import (
+    ACCESS,
+    ARRIVAL,
+    CACHE_LINE,
+    CALENDAR,
+    CLOCK,
+    COUNT,
+    ECHO_ROOM,
+    FETCHER,
+    FEWEST_WAITING,
+    FOREVER,
+    LEAST_TRANSITIONS,
+    LONGEST_WINDOW,
+    MAX_SCHEDULERS,
+    MAX_WARPS,
+    MOST_COUNTED,
+    MOST_TRANSITIONS,
+    NEAR_COUNTED,
+    NEVER,
+    NOBODY,
+    PART,
+    POOL,
+    REQUEST,
+    SCRATCH,
+    SEAT,
+    SEQUENCE,
+    SM,
+    STATES,
+    TALLY,
+    TRANSITION,
+    TRANSITIONS,
+    UNITS,
+    WARP,
+    WINDOW_BUCKETS,
+    Array,
+    Kind,
+    Machine,
+    Policy,
+    Records,
+    State,
+    scheduler_record,
+)
+
+
+def records(count: int, dtype: np.dtype[Any]) -> Records:
+    """Returns zeroed records that begin at a line of the cache."""
+    room = np.zeros(count * dtype.itemsize + CACHE_LINE, np.uint8)
+    begin = -room.ctypes.data % CACHE_LINE
+    return room[begin : begin + count * dtype.itemsize].view(dtype).view(np.recarray)
+
+
+def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int = 0) -> State:
+    """An idle machine at cycle 0, with so many rows for issues, retired warps and changes of occupancy."""
+    chip = machine.chip[0]
+    sms, schedulers, steps = int(chip.sms), int(chip.schedulers), len(machine.program)
+    slots, warps = int(chip.seats * chip.block_warps), sms * MAX_WARPS
+    queues = int((machine.classes.queue_row + 1).max(initial=0))
+    lanes = next(lanes for lanes in (16, 32, 64) if lanes * schedulers >= slots)
+
+    echoes = echoes_of(int(chip.seed), (int(chip.of_sms) - sms) * slots)
+    pools, transitions = pools_of(machine) if len(echoes) else (records(0, POOL), records(0, TRANSITION))
+    most_requests = 2 * sms * schedulers * int(chip.window) + ECHO_ROOM * len(echoes)
+
+    state = State(
+        clock=records(1, CLOCK),
+        sms=records(sms, SM),
+        schedulers=records(sms * schedulers, scheduler_record(lanes)),
+        seats=records(sms * int(chip.seats), SEAT),
+        warps=records(warps, WARP),
+        registers=np.zeros(warps * int(chip.registers), np.int64),
+        fetchers=records(sms * schedulers * (chip.buffer > 0), FETCHER),
+        lines=np.zeros((sms * schedulers * (chip.buffer > 0), int(chip.program_lines), 2), np.int64),
+        buffers=np.zeros((warps * (chip.buffer > 0), 3 + int(chip.buffer)), np.int64),
+        writers=np.zeros(warps * int(chip.registers) * (machine.hints is not None and len(machine.hints) > 0), np.int64),
+        counted=np.zeros((warps * int(chip.counters), 2 + 2 * NEAR_COUNTED), np.int64),
+        crowded=np.zeros((warps * int(chip.counters), 2 * (MOST_COUNTED + 1 - NEAR_COUNTED)), np.int64),
+        loops=np.zeros((warps, max(1, machine.loops)), np.int64),
+        returns=np.zeros((warps, max(1, int(chip.loads_per_warp))), np.int64),
+        latest=np.zeros(warps, np.int64),
+        otherwise=np.zeros(warps, np.int64),
+        queues=np.zeros((sms * schedulers * queues, 2 + int(machine.classes.queue.max(initial=0))), np.int64),
+        flights=np.zeros((2 * sms, max(1, int(chip.per_sm.max()))), np.int64),
+        first_seat=np.full(LONGEST_WINDOW, -1),
+        requests=np.empty(most_requests, REQUEST).view(np.recarray),
+        in_cycle=np.zeros(LONGEST_WINDOW, np.int64),
+        order=np.empty(most_requests, np.int64),
+        tracks=records(warps if len(echoes) else 0, SEQUENCE),
+        echoes=echoes,
+        pools=pools,
+        transitions=transitions,
+        accesses=records(FEWEST_WAITING, ACCESS),
+        arrivals=records(CALENDAR + FEWEST_WAITING, ARRIVAL),
+        free_accesses=np.arange(FEWEST_WAITING, dtype=np.int32),
+        free_arrivals=np.arange(CALENDAR, CALENDAR + FEWEST_WAITING, dtype=np.int32),
+        latest_of_day=np.arange(CALENDAR, dtype=np.int32),
+        near=np.empty(FEWEST_WAITING, np.int32),
+        due=np.empty(FEWEST_WAITING, np.int32),
+        unsorted=np.empty(FEWEST_WAITING, np.int32),
+        servers=np.zeros((4, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
+        window=np.zeros(WINDOW_BUCKETS + 1, np.float64),
+        tally=records(1, TALLY),
+        counts=records(schedulers * steps, COUNT),
+        parts=records(schedulers * steps, PART),
+        stalls=np.zeros(schedulers * steps * STATES, np.int64),
+        caused=np.zeros(steps * STATES, np.int64),
+        scratch=records(1, SCRATCH),
+        trace=np.empty((issues, 4), np.int64),
+        lives=np.empty((lives, 5), np.int64),
+        changes=np.empty((changes, 3), np.int64),
+    )
+    state.clock[0].next_arrival, state.clock[0].next_echo = FOREVER, FOREVER
+    state.fetchers["last"] = NOBODY
+    state.clock[0].pool_room = pool_room(machine)
+    seats, records_of_sms, of_schedulers = np.asarray(state.seats), np.asarray(state.sms), np.asarray(state.schedulers)
+    records_of_sms["index"] = np.arange(sms)
+    records_of_sms["last_issue"] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, UNITS)
+    dealt = np.arange(len(seats)).reshape(-1, sms).T  # blocks go to SMs in turn, seat by seat
+    seats["next_block"], seats["barrier"] = dealt.ravel(), -1
+    blocks = len(seats) if chip.blocks < 0 else min(len(seats), int(chip.blocks))
+    starts, state.clock[0].launch_free = _starts_of_deal(chip, blocks)
+    seats["next_start"] = np.append(starts, np.full(len(seats) - blocks, -1))[seats["next_block"]]
+    state.clock[0].next_block = blocks
+    of_schedulers["wakes"] = NEVER
+    if chip.policy == Policy.RANDOM:
+        of_schedulers["stream"] = np.array(streams_of_schedulers(int(chip.seed), sms * schedulers), np.uint64)
+    else:
+        of_schedulers["ages"] = of_schedulers["ranks"] = np.arange(lanes)
+    return state
+
+
+def _starts_of_deal(chip: Any, blocks: int) -> tuple[Array, float]:
+    """Returns the cycles in which the blocks of the deal start, and the time from which a further one can."""
+    first, interval = int(chip.first_start), float(chip.launch_interval)
+    if chip.iteration > 0 or interval == 0.0:
+        return np.full(blocks, first), 0.0 if chip.iteration > 0 else float(first)
+    starts, free = np.empty(blocks, np.int64), 0.0
+    for number in range(blocks):
+        starts[number] = max(first, math.ceil(free))
+        free = max(free, first) + interval
+    return starts, free
+
+
+def enlarged(machine: Machine, state: State) -> State:
+    """Returns a state with room for the requests of the window that ended last; it shares the other arrays with `state`."""
+    clock = state.clock[0]
+    if clock.requests == len(state.requests):
+        requests = np.concatenate([state.requests, np.empty_like(state.requests)]).view(np.recarray)
+        state = state._replace(requests=requests, order=np.empty(len(requests), np.int64))
+    asked = machine.details.requests[state.requests.step[: clock.requests]].sum()
+    before = size = len(state.free_arrivals)
+    while size < clock.waiting + asked:
+        size *= 2
+    more = np.arange(before, size, dtype=np.int32)
+    return state._replace(
+        accesses=np.concatenate([state.accesses, np.zeros(len(more), ACCESS)]).view(np.recarray),
+        arrivals=np.concatenate([state.arrivals, np.zeros(len(more), ARRIVAL)]).view(np.recarray),
+        free_accesses=np.concatenate([state.free_accesses, more]),
+        free_arrivals=np.concatenate([state.free_arrivals, CALENDAR + more]),
+        near=np.concatenate([state.near, more]),
+        due=np.empty(size, np.int32),
+        unsorted=np.empty(size, np.int32),
+    )
+
+
+def echoes_of(seed: int, count: int) -> Records:
+    """Returns the echoes that stand for the warps of SMs that a slice does not simulate (docs/model.md, sections 5 and 6)."""
+    from warpsim.engine import rng
+
+    mix = getattr(rng.mix, "py_func", rng.mix)
+    echoes = records(count, SEQUENCE)
+    with np.errstate(over="ignore"):
+        echoes["stream"] = mix(mix(np.uint64(seed)) + rng.GOLDEN * np.arange(count, dtype=np.uint64))
+    echoes["next_step"], echoes["due"] = NOBODY, FOREVER
+    return echoes
+
+
+def pools_of(machine: Machine) -> tuple[Records, Records]:
+    """Returns the empty pools of the transitions from each step, and room for them (docs/model.md, section 5)."""
+    accesses, room = _accesses(machine), pool_room(machine)
+    pools = records(len(machine.program), POOL)
+    pools["begin"][accesses] = room * np.arange(len(accesses))
+    return pools, np.zeros(room * len(accesses), TRANSITION).view(np.recarray)
+
+
+def pool_room(machine: Machine) -> int:
+    """Returns for how many transitions from a step there is room."""
+    room = 1 << max(TRANSITIONS // max(len(_accesses(machine)), 1), 1).bit_length() - 1
+    return min(max(room, LEAST_TRANSITIONS), MOST_TRANSITIONS)
+
+
+def _accesses(machine: Machine) -> Array:
+    """Returns the steps that are loads or stores."""
+    kind = machine.program["kind"]
+    return np.flatnonzero((kind == Kind.LOAD) | (kind == Kind.STORE))
+
+
+def streams_of_schedulers(seed: int, count: int) -> list[int]:
+    """The streams of the schedulers of a chip, for the policy `random` (docs/model.md, section 6)."""
+    from warpsim.engine.rng import stream_of
+
+    with np.errstate(over="ignore"):
+        return [int(stream_of(np.uint64(seed), np.int64(-2 - number))) for number in range(count)]
