@@ -24,7 +24,7 @@ from warpsim.results import schema
 from warpsim.simulation.api import builder_arguments, simulate
 from warpsim.simulation.point import Point
 
-__all__ = ["SLICE_SMS", "VARIANTS", "Comparison", "compare"]
+__all__ = ["SLICE_SMS", "VARIANTS", "Comparison", "compare", "default_sms"]
 
 SLICE_SMS = 8
 """SMs of the slice that is simulated of a large chip, where the caller does not say how many: it takes a fifth of the time or
@@ -64,6 +64,11 @@ class Comparison:
     notes: dict[str, str]
 
 
+def default_sms(gpu: Gpu) -> int:
+    """Returns how many SMs of a chip a comparison simulates, where the caller does not say."""
+    return SLICE_SMS if gpu.sms > MOST_SMS else gpu.sms
+
+
 def compare(
     gpu: Gpu | str | os.PathLike[str],
     kernel: Kernel | str | os.PathLike[str],
@@ -93,8 +98,8 @@ def compare(
     builder = builder_arguments(simulated)
     gpu, kernel = as_gpu(gpu), as_kernel(kernel, **builder)
     simulated = {name: value for name, value in simulated.items() if name not in builder}
-    if gpu.sms > MOST_SMS:
-        simulated = {"sms": SLICE_SMS, **simulated}
+    if default_sms(gpu) < gpu.sms:
+        simulated = {"sms": default_sms(gpu), **simulated}
     ops = schema.result_ops([gpu])
     op = _default_op(kernel, ops) if op is None else op
     issued = [name for name in ops if name in kernel.ops and name != "exit"]

@@ -60,8 +60,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.analysis.comparison import SLICE_SMS, compare
-    from warpsim.hardware.sections import MOST_SMS
+    from warpsim.analysis.comparison import compare, default_sms
     from warpsim.results.windows import short_windows
 
     with request():
@@ -80,7 +79,7 @@ def _run(options: argparse.Namespace) -> int:
         })  # fmt: skip
         return DONE
     print(f"{gpu.title}: {kernel.title or kernel.name}")
-    simulated = given.get("sms", SLICE_SMS if gpu.sms > MOST_SMS else gpu.sms)
+    simulated = given.get("sms", default_sms(gpu))
     if simulated < gpu.sms:
         print(f"simulated: {counted(simulated, 'SM')} of {gpu.sms}; --sms {gpu.sms} simulates all")
     print(f"{results.attrs['op']} throughput in {results['throughput'].attrs['units']}, errors against the simulation in %\n")

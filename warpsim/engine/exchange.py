@@ -12,6 +12,7 @@ from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, reason_o
 from warpsim.engine.blocks import retire_warp, wait_for_next
 from warpsim.engine.echoes import note_end
 from warpsim.engine.flights import note_flight
+from warpsim.engine.hints import has_hints
 from warpsim.engine.jit import inline
 from warpsim.engine.order import sort_requests
 from warpsim.engine.registers import soonest_return, wait_of, write_later
@@ -245,7 +246,7 @@ def go_on(machine, state, sm, slot, index, warp, load, cycle, served, returns):
     write_later(machine, state, index, load, cycle, returns)
     s, dependency = machine.chip[0].scheduler_of[at(slot)], machine.classes[at(machine.program[at(load)].op)].dependency
     wait = wait_of(machine, state, index, np.int64(warp.step), warp.wait)
-    named_alike = machine.hints is None and cause_of(wait) == load and reason_of(wait) == dependency
+    named_alike = not has_hints(machine.hints) and cause_of(wait) == load and reason_of(wait) == dependency
     if not named_alike and served - 1 > warp.since:
         write_later(machine, state, index, load, cycle, UNKNOWN + served)
         count_open_wait(machine, state, s, index, warp, served)

@@ -1,7 +1,8 @@
 """Hints: dependence counters of warps, where the program states when its instructions may issue. docs/model.md, section 3.
 
 A counter keeps what it counts until that is done, in order of issue: few entries in `State.counted`, which is small enough for
-the processor's caches, and the others in `State.crowded`. Nothing here runs where no instruction has hints.
+the processor's caches, and the others in `State.crowded`. Nothing here runs where no instruction has hints (`has_hints`). What
+others call returns at once if `hints` is None, because numba types a call even where it is never made.
 """
 
 import numpy as np

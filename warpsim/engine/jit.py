@@ -31,7 +31,7 @@ CACHE_FOLDER = cache_folder()
 _OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 
 
-class _ShortlyNamed(types.NamedTuple):  # type: ignore[name-defined]
+class _ShortlyNamed(types.NamedTuple):  # type: ignore[name-defined]  # numba has no annotations
     """The type of a tuple of arrays, with a short name.
 
     Numba's own name lists all fields of all records, and stands in the name of every function that takes the tuple: compiling
@@ -50,7 +50,7 @@ register_model(_ShortlyNamed)(models.TupleModel)
 def shortly_named(named_tuple: Record) -> Record:
     """Gives the compiled functions that take a tuple of arrays short names."""
 
-    @typeof_impl.register(named_tuple)  # type: ignore[untyped-decorator]
+    @typeof_impl.register(named_tuple)  # type: ignore[untyped-decorator]  # as above
     def type_of(value: Any, context: Any) -> types.Type:
         return _ShortlyNamed([typeof_impl(each, context) for each in value], named_tuple)
 

@@ -247,8 +247,9 @@ STEP = np.dtype(
         ("may_pair", "i1"),  # 1: the next step may issue in the same cycle
         ("awaited", "i1"),  # 1: the next step waits for what this one asks of the memory
         ("ordered", "i1"),  # 1: it uses something that the schedulers of an SM share, a barrier or the block supply
-        # 1: its wait is known, it is not ordered, its unit has no queue, and `busy` is the chip's `interval`; RESOLVED: likewise,
-        ("plain", "i1"),  # but its wait is not known before it issues, or it is a branch, and there are options of the core
+        # 1: its wait is known, it is not ordered, its unit has no queue, and `busy` is the chip's `interval`. RESOLVED: the same,
+        # except that its wait is not known before it issues, or that it is a branch; only where there are options of the core.
+        ("plain", "i1"),
         ("limited", "i1"),  # 1: it is plain, and its unit, one of each scheduler, can refuse it
         ("ports", "i1"),  # 1: it passes the register ports
         ("unit", "i1"),  # its unit
@@ -469,8 +470,8 @@ PART = np.dtype(  # of a COUNT
     [
         ("seconds", "i8"),  # of the warp instructions, the second ones of pairs
         ("throttled", "i8"),  # of the warp-cycles, those in which the unit refused
-        ("held", "i8"),  # of these, those in which the register ports held the scheduler
-        ("unfetched", "i8"),  # of these, those in which the instruction had not been fetched, though the scheduler could issue
+        ("held", "i8"),  # of the warp-cycles, those in which the register ports held the scheduler
+        ("unfetched", "i8"),  # of the warp-cycles, those in which the instruction had not been fetched, though it could issue
     ]
 )
 
