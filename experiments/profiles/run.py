@@ -56,7 +56,6 @@ KINDS = {
 OTHER = "other"
 
 INPUTS = {
-    "dot_prod_naive": ("L2's rate of sums at one address",),
     "init_matrix_half": ("the rate at which a T4 starts blocks",),
 }
 """Kernel -> rates of the chip that were read from its own launch, since no source was found."""

@@ -3,12 +3,14 @@
     WARPSIM_PROFILES=reports python experiments/profiles/waits.py
 
 An instruction that is reached in one way only waits for what its predecessor states. Its samples in a state over those in which
-it was selected are cycles. The tables: after each kind of branch, by architecture; and of each kernel, waits over stall counts
-beside the share of the cycles in which its scheduler is held while warps are eligible (`dispatch_stall`).
+it was selected are cycles. The tables: after each kind of branch, by architecture; of each kernel, waits over stall counts
+beside the share of the cycles in which its scheduler is held while warps are eligible (`dispatch_stall`); and of launches where the
+parts of a warp separate, how many meet and how long each waits.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections import defaultdict
@@ -35,6 +37,12 @@ _UNSURE = (*_AFTER, "EXIT", "LDG", "STG", "LDS", "STS", "WARPSYNC", "YIELD")
 
 _FEWEST = 300
 """Samples of a row at least."""
+
+_BEHIND = 8
+"""Instructions behind a `YIELD` of which the cycles are added up."""
+
+_SEPARATED = 1.2
+"""Parts that meet, on average, from which on a launch has a row."""
 
 
 def samples(one: ProfiledInstruction, state: str) -> float:
@@ -67,8 +75,41 @@ def pairs(launch: ProfiledLaunch) -> Iterator[tuple[MachineInstruction, Profiled
             yield code[other.code[-1]], launch.code[block.code[0]], other.following == number
 
 
+def separated(launch: ProfiledLaunch) -> list[float] | None:
+    """Returns of a launch whose parts separate: parts that meet, and cycles beyond the stall counts, by execution.
+
+    The cycles are those after `BSYNC`, after branches that fall through, after `BREAK`, and in the instructions behind a `YIELD`.
+    None: they do not separate, or there are too few samples.
+    """
+    function = machine_function(launch)
+    chosen = sum(samples(one, "selected") for one in launch.code)
+    if chosen < 10 * _FEWEST:
+        return None
+    cycles = sum(one.executed for one in launch.code) / chosen
+    late: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    parts = [0.0, 0.0]
+    for index, (counted, made) in enumerate(zip(launch.code[:-_BEHIND], function.code, strict=False)):
+        behind = launch.code[index + 1 : index + 1 + (_BEHIND if made.base == "YIELD" else 1)]
+        if not counted.executed or not behind[0].executed or made.control is None:
+            continue
+        if made.base == "BSYNC":
+            parts[0] += counted.executed
+            parts[1] += min(counted.executed, behind[0].executed)
+        if made.base in ("BSYNC", "BREAK", "YIELD") or (made.base == "BRA" and made.guard):
+            states = _STATES if made.base in ("BSYNC", "BRA") else _STATES[1:]
+            waited = sum(samples(one, state) for one in behind for state in states) * cycles
+            stated = counted.executed * (made.control.stall - 1) if "wait" in states else 0.0
+            late[made.base][0] += waited - stated
+            late[made.base][1] += counted.executed if made.base == "BSYNC" else behind[0].executed
+    if not parts[1] or parts[0] / parts[1] < _SEPARATED:
+        return None
+    each = [late[base][0] / late[base][1] if late[base][1] else math.nan for base in ("BSYNC", "BRA", "BREAK", "YIELD")]
+    return [parts[0] / parts[1], *each]
+
+
 def main() -> int:
     """Prints the tables."""
+    of_parts: list[tuple[str, list[float]]] = []
     after: dict[tuple[int, str, str, int], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     rows: dict[tuple[str, str], tuple[float, float, float]] = {}
     for launch in launches(Path(os.environ.get("WARPSIM_PROFILES", "reports"))):
@@ -76,8 +117,11 @@ def main() -> int:
         try:
             found = list(pairs(launch))
             stalls = measurements(launch).stalls
+            apart = separated(launch)
         except (FrontEndError, ProfileError):
             continue
+        if apart is not None:
+            of_parts.append((f"{launch.metrics.get('device__attribute_display_name')} | {launch.title.partition('(')[0]}", apart))
         for first, second, falls in found:
             selected = samples(second, "selected")
             if not (first.control and second.executed and selected):
@@ -104,6 +148,10 @@ def main() -> int:
     print("\n| chip | kernel | waits over stall counts | 1 / (1 - share held) |\n| --- | --- | --- | --- |")
     for (chip, kernel), (_, ratio, expected) in sorted(rows.items()):
         print(f"| {chip} | {kernel} | {ratio:.2f} | {expected:.2f} |")
+    print("\n| chip | kernel | parts that meet | after `BSYNC` | after a branch | after `BREAK` | behind `YIELD` |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for name, values in of_parts:
+        print(f"| {name} | {' | '.join(f'{value:.1f}' for value in values)} |")
     return 0
 
 

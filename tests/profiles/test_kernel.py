@@ -320,7 +320,7 @@ def test_updates_of_one_address_keep_one_slice_busy():
     assert updates(one) == Updates(1, 32)
     made = instruction(profile_of(one), "RED")
     assert made.op == "reduction" and made.access.contended_addresses == 1 and updates_of_one_address(made.access) == 32
-    assert profile_of(one).gpu.memory.atomic_interval_cycles == pytest.approx(3.0)  # a sum of floating-point numbers
+    assert profile_of(one).gpu.memory.atomic_interval_cycles == pytest.approx(3.4)  # a sum of floating-point numbers
 
 
 def test_updates_that_are_spread_do_not_meet():
@@ -365,6 +365,30 @@ def test_what_waits_after_branches():
     body = to_kernel(profiled, load_gpu("a40")).kernel.body
     gaps = [one.cost.gap_cycles for one in body if isinstance(one, Instruction)]
     assert gaps[:3] == [1, 4 + 9, 5]
+
+
+def parted(parts, texts):
+    """The body of the launch with a meeting that so many parts of a warp execute, and the texts."""
+    profiled = launch(texts={1: "BSYNC B0", **texts})
+    code = list(profiled.code)
+    code[1] = replace(code[1], executed=round(parts * code[1].executed))
+    return to_kernel(replace(profiled, code=tuple(code)), load_gpu("a40")).kernel.body
+
+
+def test_each_part_of_a_warp_executes_the_meeting():
+    """All but the last part come by a jump, 4 cycles, and give way to another one, which resumes 9 cycles later."""
+    meeting = next(one for one in parted(3, {}) if isinstance(one, Loop))
+    (each,) = meeting.body
+    assert meeting.trips == 3 and each.cost.gap_cycles == round((3 * (4 + 9) + 2 * (4 + 9)) / 3)
+    more = next(one for one in parted(1.25, {}) if "BSYNC" in getattr(one, "comment", ""))  # once, with the time of a quarter more
+    assert more.cost.gap_cycles == round(1.25 * (4 + 9) + 0.25 * (4 + 9))
+    assert sum(isinstance(one, Loop) for one in parted(1, {})) == 1
+
+
+@pytest.mark.parametrize(("text", "longer"), [("YIELD", 30), ("BREAK B0", 4)])
+def test_what_waits_where_parts_of_a_warp_separate(text, longer):
+    whole, apart = (parted(parts, {0: text})[0] for parts in (1, 2))
+    assert text in whole.comment and apart.cost.gap_cycles == whole.cost.gap_cycles + longer
 
 
 def test_lines_miss_as_often_as_l1_asked_l2():

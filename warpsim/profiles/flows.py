@@ -32,10 +32,33 @@ class Flows:
         for number, block in enumerate(flow.blocks):
             for target in block.successors:
                 self.before[target].append(number)
-        sums = [float(median(executed[index] for index in block.code)) for block in flow.blocks]
-        self.counts = self._split(sums)
+        self.executed = executed
+        self.sums = [self._sum(block.code) for block in flow.blocks]
+        self.counts = self._split(self.sums)
         self.edges, self.sure = self._find_edges()
         self.entries = {number: self._entries(number) for number in range(len(flow.loops))}
+
+    def _sum(self, code: range) -> float:
+        """Returns the executions of a block; where the parts of a warp meet, each of them executes an instruction."""
+        others = [index for index in code if self.flow.function.code[index].base != "BSYNC"]
+        return float(median(self.executed[index] for index in others or code))
+
+    def repeats(self, number: int, index: int) -> float:
+        """Returns how often an instruction of a block was executed each time that a warp came to the block."""
+        return self.executed[index] / self.sums[number] if self.sums[number] else 1.0
+
+    def most_repeats(self, base: str) -> float:
+        """Returns the largest number of times that an instruction of one opcode was executed where a warp came to it."""
+        code = self.flow.function.code
+        return max(
+            (
+                self.repeats(number, index)
+                for number, block in enumerate(self.flow.blocks)
+                for index in block.code
+                if code[index].base == base
+            ),
+            default=1.0,
+        )
 
     def _split(self, sums: list[float]) -> dict[int, float]:
         """Divides the counts of called functions among their copies."""

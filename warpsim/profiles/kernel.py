@@ -18,14 +18,14 @@ from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.structure import Structure
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import OPS_WITHOUT_RESULT, Access, Cost, Instruction, Statement
+from warpsim.kernels.statements import OPS_WITHOUT_RESULT, Access, Cost, Instruction, Loop, Statement
 from warpsim.profiles.code import machine_function
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.flows import Flows
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
 from warpsim.profiles.traffic import traffic
 from warpsim.profiles.updates import updates
-from warpsim.units import ACCESS_KINDS, ATOMIC_OPS, MEMORY_OPS
+from warpsim.units import ACCESS_KINDS, ATOMIC_OPS, MEMORY_OPS, WARP_LANES
 
 L1_BYTES_PER_CYCLE = 128
 """Bytes that L1 or shared memory gives an SM in a cycle (CUDA C Programming Guide: 32 banks of 4 bytes)."""
@@ -47,6 +47,16 @@ falls through for its stall count (A100, RTX 4060: experiments/profiles/waits.py
 _AFTER = {"BSYNC": 9}
 """Opcode -> cycles from the end of its stall count to the next issue of the warp. Where the parts of a warp have met again, it
 waits for 9.6, 8.6, 11.6 and 8.2 cycles of `branch_resolving` on average (V100, T4, A100, A40: experiments/profiles/waits.py)."""
+
+_MEETS, _GIVES_WAY = "BSYNC", 13
+"""Where the parts of a warp meet, each executes the instruction, and one that is not the last gives way to another, which resumes where
+it was. The one has come by a jump, 4 cycles, and the other is as late as after the meeting, 9 cycles: in launches whose parts separate,
+an instruction that a branch falls through to comes 4 to 13 cycles late (A100, A40: experiments/profiles/waits.py)."""
+
+_OF_PARTS, _SEPARATES = {"BREAK": 4, "YIELD": 30}, 1.2
+"""Opcode -> cycles from the end of its stall count to the next issue, in kernels of which a meeting is executed so many times as often as
+warps come to it, or more. `BREAK` costs 4 cycles, and behind `YIELD`, within eight instructions, warps wait for 30 to 90 (A100:
+experiments/profiles/waits.py)."""
 
 _TWO_PASSES = ("IMAD.WIDE", "IMAD.HI")
 """Beginnings of opcodes that need two passes of their unit. Multiplications into 64 bits have half the rate of others (notes of
@@ -85,7 +95,7 @@ def to_kernel(launch: ProfiledLaunch, gpu: Gpu) -> Replayed:
     flows = Flows(flow, [one.executed for one in launch.code], [_share(one) for one in launch.code])
     if not flows.counts.get(0):
         raise ProfileError(f"{launch.report}, launch {launch.number}: the first instruction was never executed")
-    emitter = _Emitter(launch, flow, waits, gpu)
+    emitter = _Emitter(launch, flow, waits, gpu, flows)
     one = np.ones(1)
     shape = Structure(
         flow,
@@ -119,13 +129,16 @@ def _share(one: ProfiledInstruction) -> float:
 class _Emitter:
     """Makes the instructions of blocks."""
 
-    def __init__(self, launch: ProfiledLaunch, flow: Flow, waits: dict[tuple[int, int], tuple[int, ...]], gpu: Gpu) -> None:
-        self.launch, self.flow, self.waits, self.gpu = launch, flow, waits, gpu
+    def __init__(
+        self, launch: ProfiledLaunch, flow: Flow, waits: dict[tuple[int, int], tuple[int, ...]], gpu: Gpu, flows: Flows
+    ) -> None:
+        self.launch, self.flow, self.waits, self.gpu, self.flows = launch, flow, waits, gpu, flows
         self.table, self.traffic, self.updates = opcodes(launch.arch), traffic(launch, gpu), updates(launch)
         self.available = frozenset(gpu.ops)
         self.registers = [f"v{index}" for index in sorted({writer for writers in waits.values() for writer in writers})]
         self.known = frozenset(self.registers)
         self.unlisted: Counter[tuple[str, str]] = Counter()
+        self.separates = flows.most_repeats(_MEETS) >= _SEPARATES
 
     def notes(self) -> list[str]:
         """Returns what was assumed of opcodes."""
@@ -145,7 +158,8 @@ class _Emitter:
             sources = tuple(dict.fromkeys((*left, *(f"v{writer}" for writer in self.waits.get((number, index), ())))))
             made = self._instruction(index, one, sources)
             left = sources if made.op == "barrier" else ()
-            found.append(made)
+            parts = self.flows.repeats(number, index) if one.base == _MEETS else 1.0
+            found.append(_by_parts(made, min(parts, float(WARP_LANES))))
         return found
 
     def _instruction(self, index: int, one: MachineInstruction, sources: tuple[str, ...]) -> Instruction:
@@ -159,7 +173,8 @@ class _Emitter:
         cost: dict[str, object] = {}
         if one.control is not None:
             least = _TAKEN if one.base in _JUMPS and not one.guard else 1
-            cost["gap_cycles"] = max(least, one.control.stall) + _AFTER.get(one.base, 0)
+            after = _AFTER | _OF_PARTS if self.separates else _AFTER
+            cost["gap_cycles"] = max(least, one.control.stall) + after.get(one.base, 0)
         interval = self.table.interval(one)
         if interval is not None:
             cost["interval_cycles"] = interval
@@ -223,6 +238,16 @@ class _Emitter:
         cost["issue_slots"] = 1
         cost["interval_cycles"] = self._passes(wavefronts)
         cost["latency_cycles"] = self.gpu.ops[op].latency_cycles + max(0, round((wavefronts - 1) * self.gpu.core.pass_cycles))
+
+
+def _by_parts(meeting: Instruction, parts: float) -> Statement:
+    """Returns the meeting of so many parts of a warp on average; each takes the same time."""
+    if parts <= 1.0 or meeting.cost is None or meeting.cost.gap_cycles is None:
+        return meeting
+    times = round(parts)
+    gap = round((parts * meeting.cost.gap_cycles + (parts - 1.0) * _GIVES_WAY) / times)
+    one = meeting.model_copy(update={"cost": meeting.cost.model_copy(update={"gap_cycles": gap})})
+    return Loop(body=(one,), trips=times) if times > 1 else one
 
 
 def _reads(one: MachineInstruction) -> tuple[str, ...]:

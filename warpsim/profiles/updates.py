@@ -12,9 +12,11 @@ from warpsim.units import WARP_LANES
 _KINDS = ("red", "atom_dot_alu", "atom_dot_cas")
 _OPCODES = ("RED", "ATOM.", "ATOMG")
 
-_FLOAT_CYCLES = 3
-"""Cycles of a slice of L2 for a sum of floating-point numbers at one address: 1,048,576 of them keep a slice of a GTX 1660 SUPER
-active for 3,146,718 of its cycles (counters of dot_prod_naive, experiments/profiles/sources.csv)."""
+_FLOAT_CYCLES = 3.4
+"""Cycles of a slice of L2 for a sum of floating-point numbers at one address. 1,048,576 of them take 2.73 ms on a V100 PCIe and
+2.60 ms on an A100 SXM (ptheywood/atomicAddBench, readme.md), which are 3.6 and 3.5 cycles of their highest clocks of 1.38 and 1.41
+GHz, and 3.4 cycles of L2, whose clock is 0.944 and 0.957 of that of the SMs on these chips. No source has a Turing. Sums of integers at
+one address pass one a cycle, where the threads of a warp make them together (Matthiaas/cudaDatastructures, results/atomicadd.txt)."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,10 @@ def updates(launch: ProfiledLaunch) -> Updates:
     return Updates(int(addresses) if addresses <= slices / 2 else None, threads)
 
 
-def cycles_of_update(launch: ProfiledLaunch) -> int:
+def cycles_of_update(launch: ProfiledLaunch) -> float:
     """Returns the cycles of L2 for an update of one address: of an integer one, of a sum of floating-point numbers more."""
     texts = [one.text for one in launch.code if one.executed and _is_update(one.text)]
-    return _FLOAT_CYCLES if any(f".F{bits}" in text for text in texts for bits in (16, 32, 64)) else 1
+    return _FLOAT_CYCLES if any(f".F{bits}" in text for text in texts for bits in (16, 32, 64)) else 1.0
 
 
 def _is_update(text: str) -> bool:
