@@ -148,6 +148,27 @@ def test_a_chip_without_a_file_is_like_one_of_its_generation_and_says_so(arch, t
     assert profile_of(one).replay(replicates=1).cycles.mean > 0
 
 
+@pytest.mark.parametrize(
+    ("minor", "title", "khz", "like", "memory"),
+    [
+        (9, "NVIDIA L4", 6.251e6, "l40", "l40"),
+        (9, "NVIDIA GeForce RTX 4080", 11.201e6, "rtx4090", "rtx4090"),
+        (6, "NVIDIA GeForce RTX 3060", 7.501e6, "a40", "a40"),
+        (6, "NVIDIA GeForce RTX 3090", 9.751e6, "a40", "rtx4090"),
+    ],
+)
+def test_a_chip_without_a_file_has_the_rates_of_its_kind_of_memory(minor, title, khz, like, memory):
+    gpu, _ = chip_of(launch({
+        "device__attribute_compute_capability_minor": minor,
+        "device__attribute_display_name": title,
+        "device__attribute_max_mem_frequency_khz": khz,
+        "dram__cycles_elapsed.avg.per_second": khz * 1e3,
+    }))  # fmt: skip
+    kind = load_gpu(memory).memory
+    assert gpu.name == like and gpu.memory.writes == kind.writes
+    assert gpu.memory.bandwidth_gbs / gpu.memory.pin_bandwidth_gbs == pytest.approx(kind.bandwidth_gbs / kind.pin_bandwidth_gbs)
+
+
 @pytest.mark.parametrize("title", ["NVIDIA GeForce GTX 1080", "NVIDIA TITAN X (Pascal)"])
 def test_chips_before_volta_are_refused(title):
     pascal = {"device__attribute_compute_capability_major": 6, "device__attribute_compute_capability_minor": 1}

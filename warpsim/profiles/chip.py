@@ -9,6 +9,8 @@ measured too long, all clocks seem too slow, and that of the memory says by how 
 
 from __future__ import annotations
 
+import math
+
 from warpsim.frontends.sass import VOLTA
 from warpsim.hardware.architectures import contention
 from warpsim.hardware.gpu import Gpu, list_gpus, load_gpu
@@ -24,6 +26,15 @@ _NAMES = (
 
 _LIKE = {70: "v100", 75: "t4", 80: "a100", 86: "a40", 89: "rtx4090", 90: "h100", 120: "rtx5090"}
 """Compute capability times ten -> chip whose latencies a chip without a file has; others take the one below theirs."""
+
+_GDDR6 = {89: (10.25e6, "l40")}
+"""Compute capability times ten -> clock of the memory in kHz below which it is GDDR6 rather than GDDR6X, and the chip with GDDR6 whose
+latencies one without a file has then. Vendor's data sheets: up to 20 Gbit/s a pin, and from 21 on."""
+
+_GDDR6X = {86: (9.4e6, "rtx4090")}
+"""Compute capability times ten -> clock of the memory in kHz from which on it is GDDR6X rather than GDDR6, and the chip with GDDR6X whose
+share of the pins' bandwidth, and cost of stores, one without a file has then. Vendor's data sheets: up to 16 Gbit/s a pin, and from 19
+on. Additions of arrays on RTX 3080 and 3070 Ti, from which the cost of stores is taken, pass 0.92 and 0.91 of the pins."""
 
 _OTHER_SIZE = 0.1
 """Relative difference in SMs from which on a chip is another one than the file that its name suggests: a laptop's, or a slice."""
@@ -63,14 +74,15 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     memory = data["memory"]
     lead = max(1.0, (l2_clock(launch) or measured) / measured)
     at_l2, of_l2 = _latencies_of_l2(base, lead)
-    share = base.memory.bandwidth_gbs / base.memory.pin_bandwidth_gbs
+    kind = _memory_like(launch, base) if notes else base
+    share = kind.memory.bandwidth_gbs / kind.memory.pin_bandwidth_gbs
     ratio = pins / base.memory.pin_bandwidth_gbs
     latency = round(of_l2 + (base.memory.latency_cycles - at_l2) * clock / base.clock_ghz)
     sms = _sms(launch) or base.sms
     queue = memory["queue"]
     l2 = queue["crossbar_gbs"] * lead * clock / base.clock_ghz * (sms / base.sms if notes else 1.0)
     memory |= {"latency_cycles": latency, "pin_bandwidth_gbs": pins, "bandwidth_gbs": share * pins, "measured": False}
-    memory["measured_latency_cycles"] = None
+    memory["measured_latency_cycles"], memory["writes"] = None, kind.to_dict()["memory"].get("writes")
     for key in ("l2_latency_cycles", "l2_far_latency_cycles", "store_drain_cycles"):
         if memory.get(key):
             memory[key] = max(1, round(memory[key] * of_l2 / at_l2))
@@ -104,7 +116,20 @@ def _nearest(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     if arch != launch.arch:
         what += f", and neither has another chip of sm_{launch.arch}"
     rest = "latencies" if arch == launch.arch else "latencies and rates of units"
-    return load_gpu(_LIKE[arch]), (f"{what}: {rest} are those of {_LIKE[arch]}",)
+    fastest, with_gddr6 = _GDDR6.get(arch, (0.0, ""))
+    like = with_gddr6 if _memory_khz(launch, math.inf) < fastest else _LIKE[arch]
+    return load_gpu(like), (f"{what}: {rest} are those of {like}",)
+
+
+def _memory_like(launch: ProfiledLaunch, like: Gpu) -> Gpu:
+    """Returns the chip whose memory a chip without a file has: the one that it is like, or another one with the same kind of memory."""
+    slowest, with_gddr6x = _GDDR6X.get(launch.arch, (math.inf, like.name))
+    return load_gpu(with_gddr6x) if _memory_khz(launch, 0.0) >= slowest else like
+
+
+def _memory_khz(launch: ProfiledLaunch, unknown: float) -> float:
+    """Returns the highest clock of the memory, or what stands for an unknown one."""
+    return launch.get("device__attribute_max_mem_frequency_khz") or unknown
 
 
 def _title(launch: ProfiledLaunch) -> str:
