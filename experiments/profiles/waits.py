@@ -4,8 +4,8 @@
 
 An instruction that is reached in one way only waits for what its predecessor states. Its samples in a state over those in which
 it was selected are cycles. The tables: after each kind of branch, by architecture; of each kernel, waits over stall counts
-beside the share of the cycles in which its scheduler is held while warps are eligible (`dispatch_stall`); and of launches where the
-parts of a warp separate, how many meet and how long each waits.
+beside the share of the cycles in which its scheduler is held while warps are eligible (`dispatch_stall`); and of launches where
+the parts of a warp separate, how many meet and how long each waits.
 """
 
 from __future__ import annotations

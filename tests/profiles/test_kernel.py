@@ -401,7 +401,7 @@ def test_each_part_of_a_warp_executes_the_meeting():
     meeting = next(one for one in parted(3, {}) if isinstance(one, Loop))
     (each,) = meeting.body
     assert meeting.trips == 3 and each.cost.gap_cycles == round((3 * (4 + 9) + 2 * (4 + 9)) / 3)
-    more = next(one for one in parted(1.25, {}) if "BSYNC" in getattr(one, "comment", ""))  # once, with the time of a quarter more
+    more = next(one for one in parted(1.25, {}) if "BSYNC" in getattr(one, "comment", ""))  # once, and longer
     assert more.cost.gap_cycles == round(1.25 * (4 + 9) + 0.25 * (4 + 9))
     assert sum(isinstance(one, Loop) for one in parted(1, {})) == 1
 

@@ -28,13 +28,14 @@ _LIKE = {70: "v100", 75: "t4", 80: "a100", 86: "a40", 89: "rtx4090", 90: "h100",
 """Compute capability times ten -> chip whose latencies a chip without a file has; others take the one below theirs."""
 
 _GDDR6 = {89: (10.25e6, "l40")}
-"""Compute capability times ten -> clock of the memory in kHz below which it is GDDR6 rather than GDDR6X, and the chip with GDDR6 whose
-latencies one without a file has then. Vendor's data sheets: up to 20 Gbit/s a pin, and from 21 on."""
+"""Compute capability times ten -> clock of the memory in kHz below which it is GDDR6 rather than GDDR6X, and the chip with GDDR6
+whose latencies one without a file has then. Vendor's data sheets: up to 20 Gbit/s a pin, and from 21 on."""
 
 _GDDR6X = {86: (9.4e6, "rtx4090")}
-"""Compute capability times ten -> clock of the memory in kHz from which on it is GDDR6X rather than GDDR6, and the chip with GDDR6X whose
-share of the pins' bandwidth, and cost of stores, one without a file has then. Vendor's data sheets: up to 16 Gbit/s a pin, and from 19
-on. Additions of arrays on RTX 3080 and 3070 Ti, from which the cost of stores is taken, pass 0.92 and 0.91 of the pins."""
+"""Compute capability times ten -> clock of the memory in kHz from which on it is GDDR6X rather than GDDR6, and the chip with
+GDDR6X whose share of the pins' bandwidth, and cost of stores, one without a file has then. Vendor's data sheets: up to 16 Gbit/s
+a pin, and from 19 on. Additions of arrays on RTX 3080 and 3070 Ti, from which the cost of stores is taken, pass 0.92 and 0.91 of
+the pins."""
 
 _OTHER_SIZE = 0.1
 """Relative difference in SMs from which on a chip is another one than the file that its name suggests: a laptop's, or a slice."""
@@ -122,7 +123,7 @@ def _nearest(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
 
 
 def _memory_like(launch: ProfiledLaunch, like: Gpu) -> Gpu:
-    """Returns the chip whose memory a chip without a file has: the one that it is like, or another one with the same kind of memory."""
+    """Returns the chip whose memory one without a file has: that which it is like, or one with the same kind of memory."""
     slowest, with_gddr6x = _GDDR6X.get(launch.arch, (math.inf, like.name))
     return load_gpu(with_gddr6x) if _memory_khz(launch, 0.0) >= slowest else like
 

@@ -49,14 +49,15 @@ _AFTER = {"BSYNC": 9}
 waits for 9.6, 8.6, 11.6 and 8.2 cycles of `branch_resolving` on average (V100, T4, A100, A40: experiments/profiles/waits.py)."""
 
 _MEETS, _GIVES_WAY = "BSYNC", 13
-"""Where the parts of a warp meet, each executes the instruction, and one that is not the last gives way to another, which resumes where
-it was. The one has come by a jump, 4 cycles, and the other is as late as after the meeting, 9 cycles: in launches whose parts separate,
-an instruction that a branch falls through to comes 4 to 13 cycles late (A100, A40: experiments/profiles/waits.py)."""
+"""Where the parts of a warp meet, each executes the instruction, and one that is not the last gives way to another, which resumes
+where it was. The one has come by a jump, 4 cycles, and the other is as late as after the meeting, 9 cycles: in launches whose
+parts separate, an instruction that a branch falls through to comes 4 to 13 cycles late (A100, A40:
+experiments/profiles/waits.py)."""
 
 _OF_PARTS, _SEPARATES = {"BREAK": 4, "YIELD": 30}, 1.2
-"""Opcode -> cycles from the end of its stall count to the next issue, in kernels of which a meeting is executed so many times as often as
-warps come to it, or more. `BREAK` costs 4 cycles, and behind `YIELD`, within eight instructions, warps wait for 30 to 90 (A100:
-experiments/profiles/waits.py)."""
+"""Opcode -> cycles from the end of its stall count to the next issue, in kernels of which a meeting is executed so many times as
+often as warps come to it, or more. `BREAK` costs 4 cycles, and behind `YIELD`, within eight instructions, warps mostly wait
+for 30 to 90 (A100: experiments/profiles/waits.py)."""
 
 _TWO_PASSES = ("IMAD.WIDE", "IMAD.HI")
 """Beginnings of opcodes that need two passes of their unit. Multiplications into 64 bits have half the rate of others (notes of

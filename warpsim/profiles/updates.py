@@ -14,9 +14,10 @@ _OPCODES = ("RED", "ATOM.", "ATOMG")
 
 _FLOAT_CYCLES = 3.4
 """Cycles of a slice of L2 for a sum of floating-point numbers at one address. 1,048,576 of them take 2.73 ms on a V100 PCIe and
-2.60 ms on an A100 SXM (ptheywood/atomicAddBench, readme.md), which are 3.6 and 3.5 cycles of their highest clocks of 1.38 and 1.41
-GHz, and 3.4 cycles of L2, whose clock is 0.944 and 0.957 of that of the SMs on these chips. No source has a Turing. Sums of integers at
-one address pass one a cycle, where the threads of a warp make them together (Matthiaas/cudaDatastructures, results/atomicadd.txt)."""
+2.60 ms on an A100 SXM (ptheywood/atomicAddBench, readme.md), which are 3.6 and 3.5 cycles of their highest clocks, 1.38 and
+1.41 GHz, and 3.4 cycles of L2, whose clock is 0.944 and 0.957 of that of the SMs on these chips. No source has a Turing. Sums
+of integers at one address pass one a cycle, where the threads of a warp make them together (Matthiaas/cudaDatastructures,
+results/atomicadd.txt)."""
 
 
 @dataclass(frozen=True)
