@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import re
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from numba.core import config
 
 from warpsim.engine import jit as compiling
+from warpsim.engine.handles import handed_on_as_pointer
+
+pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
 
 
-@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
+@handed_on_as_pointer
+class Arrays(NamedTuple):
+    few: Any
+    many: Any
+    count: int
+    option: Any
+
+
 def test_parts_belong_to_their_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of two entry points can have one name, so that the linker must not find those of another one."""
     monkeypatch.setattr(compiling, "CACHE_FOLDER", None)
@@ -36,3 +47,44 @@ def test_parts_belong_to_their_entry_point(monkeypatch: pytest.MonkeyPatch) -> N
         parts = [line for line in defined if "long_part" in line]
         assert len(parts) == 1 and re.match(r"define internal ", parts[0])
         assert not any("linkonce" in line for line in defined)
+
+
+def test_tuples_of_arrays_are_handed_on_as_one_pointer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a tuple reaches a part, by one number; what serves an option that is None is not compiled at all."""
+    monkeypatch.setattr(compiling, "CACHE_FOLDER", None)
+
+    @compiling.apart
+    def tuple_part(arrays, option):
+        arrays.few[0] += arrays.count
+        if option is not None:
+            option[0] += arrays.many[1, 2]
+        return arrays.many[1, 2] + len(arrays.many)
+
+    @compiling.jit
+    def entry_point(arrays):
+        return tuple_part(arrays, arrays.option)
+
+    for option in (None, np.zeros(1)):
+        arrays = Arrays(np.array([3]), np.arange(6.0).reshape(2, 3), 4, option)
+        assert entry_point(arrays) == 5 + 2 and arrays.few[0] == 7
+        assert option is None or option[0] == 5
+    without, with_option = (each.library.get_llvm_str() for each in entry_point.overloads.values())
+    for code, more in (without, 0), (with_option, len(("meminfo", "parent", "items", "size", "data", "shape", "stride"))):
+        (header,) = [line for line in code.splitlines() if line.startswith("define") and "tuple_part" in line]
+        # those of the result, the error, and the tuple, or fewer; the option is an array, which numba hands on number by number
+        assert header.count("%") <= 3 + max(1, more)
+
+
+def test_parts_are_compiled_once_for_all_constants(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "CACHE_FOLDER", None)
+
+    @compiling.inline
+    def times(number, factor):
+        return number * factor
+
+    @compiling.jit
+    def entry_point(number):
+        return times(number, 2) + times(number, 3) + times(number, number)
+
+    assert entry_point(5) == 10 + 15 + 25
+    assert len(times.overloads) == 1

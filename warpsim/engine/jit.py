@@ -5,24 +5,40 @@ one function to the next costs two atomic operations, and the whole engine ran f
 
 Numba makes machine code, and two wrappers, of every function that another one calls, although all of them end up inside the
 entry points. A part stays intermediate code here, and LLVM optimizes it only where it ends up: that takes a third of the time.
+Of numba's passes, only those run that do something to code as plain as the engine's.
 """
 
-import hashlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
 from llvmlite.binding import Linkage
+from llvmlite.binding.newpassmanagers import create_new_function_pass_manager
 from numba.core import config, types
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import CompilerBase, Flags
+from numba.core.compiler_machinery import CompilerPass, PassManager
 from numba.core.registry import CPUDispatcher
-from numba.extending import models, register_model, typeof_impl
+from numba.core.typed_passes import (
+    AnnotateTypes,
+    IRLegalization,
+    NativeLowering,
+    NoPythonBackend,
+    NopythonTypeInference,
+    PreLowerStripPhis,
+)
+from numba.core.untyped_passes import (
+    DeadBranchPrune,
+    FixupArgs,
+    GenericRewrites,
+    IRProcessing,
+    ReconstructSSA,
+    TranslateByteCode,
+)
 
 from warpsim.engine.code_cache import cache_folder, keep_code
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Record = TypeVar("Record", bound=type[tuple[Any, ...]])
 
 CACHE_FOLDER = cache_folder()
 """The folder of this engine's machine code; None: it is compiled in every process."""
@@ -31,34 +47,19 @@ CACHE_FOLDER = cache_folder()
 _OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 
 
-class _ShortlyNamed(types.NamedTuple):  # type: ignore[name-defined]  # numba has no annotations
-    """The type of a tuple of arrays, with a short name.
-
-    Numba's own name lists all fields of all records, and stands in the name of every function that takes the tuple: compiling
-    took an eighth longer, and the compiled code ten times the room.
-    """
-
-    def __init__(self, fields: Any, named_tuple: type) -> None:
-        super().__init__(fields, named_tuple)
-        long = str(self).encode()
-        self.name = f"{named_tuple.__name__}_{hashlib.blake2b(long, digest_size=8).hexdigest()}"
-
-
-register_model(_ShortlyNamed)(models.TupleModel)
-
-
-def shortly_named(named_tuple: Record) -> Record:
-    """Gives the compiled functions that take a tuple of arrays short names."""
-
-    @typeof_impl.register(named_tuple)  # type: ignore[untyped-decorator]  # as above
-    def type_of(value: Any, context: Any) -> types.Type:
-        return _ShortlyNamed([typeof_impl(each, context) for each in value], named_tuple)
-
-    return named_tuple
-
-
 class _PartLibrary(JITCodeLibrary):
     """The intermediate code of a part: machine code is made of the entry points only, which hold all parts that they call."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Makes code small, with variables in registers. Numba would have everything done here, and again where it ends up."""
+        ll_module.data_layout = self._codegen._data_layout
+        passes = create_new_function_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                passes.run(function, self._codegen._pass_builder())
 
     def _optimize_final_module(self) -> None:
         pass
@@ -83,10 +84,15 @@ class _ApartLibrary(_PartLibrary):
     """A part that LLVM does not inline either."""
 
     def add_ir_module(self, ir_module: Any) -> None:
-        for function in ir_module.functions:
-            if not function.is_declaration and "alwaysinline" not in function.attributes:
-                function.attributes.add("noinline")
-        super().add_ir_module(ir_module)
+        super().add_ir_module(_kept_apart(ir_module))
+
+
+def _kept_apart(ir_module: Any) -> Any:
+    """Has LLVM not inline the functions of a module."""
+    for function in ir_module.functions:
+        if not function.is_declaration and "alwaysinline" not in function.attributes:
+            function.attributes.add("noinline")
+    return ir_module
 
 
 class _EntryLibrary(JITCodeLibrary):
@@ -100,6 +106,10 @@ class _EntryLibrary(JITCodeLibrary):
         super().__init__(*arguments)
         self.enable_object_caching()
 
+    def add_ir_module(self, ir_module: Any) -> None:
+        """Adds the entry point, or its wrapper, which writes the tuples that the entry point takes for constants."""
+        super().add_ir_module(_kept_apart(ir_module))
+
     def _optimize_final_module(self) -> None:
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
@@ -107,14 +117,66 @@ class _EntryLibrary(JITCodeLibrary):
         super()._optimize_final_module()
 
 
-class _EntryCompiler(Compiler):
+class _Passes(PassManager):
+    """Passes that run one after the other. Numba writes a report before each of them, and analyses the code anew behind it."""
+
+    def __init__(self, *passes: type[CompilerPass]) -> None:
+        super().__init__("engine")
+        for each in passes:
+            self.add_pass(each, each.__name__)
+        self.finalize()
+        self.made = [each() for each in passes]
+        for made in self.made:
+            made.analysis = self.dependency_analysis()
+
+    def run(self, state: Any) -> None:
+        for each in self.made:
+            each.run_pass(state)
+
+
+_PASSES = _Passes(
+    TranslateByteCode,
+    FixupArgs,
+    IRProcessing,
+    DeadBranchPrune,  # leaves out what serves options that are None
+    GenericRewrites,
+    ReconstructSSA,
+    NopythonTypeInference,
+    PreLowerStripPhis,
+    IRLegalization,
+    AnnotateTypes,
+    NativeLowering,
+    NoPythonBackend,
+)
+
+
+class _Flags(Flags):
+    """Flags that nobody changes any more. Numba looks them up with every operator that it types, and compares one by one."""
+
+    __slots__ = ("known",)
+
+    def __init__(self, flags: Flags) -> None:
+        super().__init__(flags)
+        self.known = self.values()
+
+    def __hash__(self) -> int:
+        return hash(_Flags)  # there are but a few
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Flags) and self.known == other.known
+
+
+class _EntryCompiler(CompilerBase):
     """Compiles an entry point."""
 
     library: type[JITCodeLibrary] = _EntryLibrary
 
-    def define_pipelines(self) -> Any:
+    def __init__(self, typing: Any, target: Any, library: Any, args: Any, return_type: Any, flags: Flags, types_: Any) -> None:
+        super().__init__(typing, target, library, args, return_type, _Flags(flags), types_)
+
+    def define_pipelines(self) -> list[PassManager]:
         self.state.library = self.library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
-        return super().define_pipelines()
+        return [_PASSES]
 
 
 class _PartCompiler(_EntryCompiler):
@@ -130,13 +192,17 @@ class _ApartCompiler(_EntryCompiler):
 class _Part(CPUDispatcher):
     """A function that others call in compiled code. A call from Python compiles it for itself, which only tests need."""
 
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Compiles the function for an int64 where it gets a constant, and not for each constant."""
+        return super().get_call_template(tuple(map(types.unliteral, args)), kws)  # type: ignore[attr-defined]  # numba has no annotations
+
     def __call__(self, *arguments: Any) -> Any:
         if not hasattr(self, "alone"):
             self.alone = numba.njit(self.py_func, **_OPTIONS)
         return self.alone(*arguments)
 
 
-def _part(function: Function, compiler: type[Compiler], **options: Any) -> Function:
+def _part(function: Function, compiler: type[CompilerBase], **options: Any) -> Function:
     if config.DISABLE_JIT:
         return function
     options = {"nopython": True, "no_cpython_wrapper": True, **_OPTIONS, **options}

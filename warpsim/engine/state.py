@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from warpsim.engine.jit import shortly_named
+from warpsim.engine.handles import handed_on_as_pointer
 
 
 class Policy(IntEnum):
@@ -542,7 +542,7 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
     return np.dtype([*fields, ("unused", "u1", -used % CACHE_LINE)])
 
 
-@shortly_named
+@handed_on_as_pointer
 class Machine(NamedTuple):
     """One chip with one program loaded. Shapes: S steps, C classes, R rows of quantiles.
 
@@ -566,7 +566,7 @@ class Machine(NamedTuple):
     loops: int
 
 
-@shortly_named
+@handed_on_as_pointer
 class State(NamedTuple):
     """All that changes. Shapes: M SMs, K schedulers of each, S steps, B = M * seats, W = M * MAX_WARPS warp slots."""
 
