@@ -11,7 +11,7 @@ after its next issue. What else an issue changes follows off that path.
 
 import numpy as np
 
-from warpsim.engine.attribution import is_busy_after, issues_plain, mark_busy, own_unit_refuses, plain_after_waiting
+from warpsim.engine.attribution import enter_few_cycles, is_busy_after, issues_plain, own_unit_refuses, plain_after_waiting
 from warpsim.engine.bits import at, end_of, known_wait_from, wait_until
 from warpsim.engine.control import follow
 from warpsim.engine.fetch import fetch_before_pick, retry_from, take_and_fetch, there_from
@@ -28,13 +28,12 @@ from warpsim.engine.lanes import (
     plus,
     replaced,
     store,
-    time_of,
     time_part,
     where_same,
 )
-from warpsim.engine.ports import busy_with_ports, pass_ports
+from warpsim.engine.ports import backlog_after, needs_of, ports_from
 from warpsim.engine.schedulers import next_ranks
-from warpsim.engine.state import LONGEST_WINDOW, MAX_SCHEDULERS, MAX_WARPS, NEVER, RANK_BITS, RESOLVED
+from warpsim.engine.state import MAX_SCHEDULERS, MAX_WARPS, NEVER, RANK_BITS, RESOLVED
 from warpsim.engine.timetable import alarm
 from warpsim.engine.waiting import wait_for_resolved
 
@@ -106,6 +105,9 @@ def run_plain(
     occupied = filled(interval << RANK_BITS, wakes)
     # The delay of the warp that issued last is not in `delays` yet, so that the next pick need not wait for it.
     last, last_keys, last_picked, last_delay = np.int64(-1), wakes, filled(np.int64(1), wakes), occupied
+    if end is not None:
+        backlog, port_last, held_until = load(scheduler.backlog), scheduler.port_last, scheduler.held_until
+        held_from, held_sum = scheduler.held_from, np.int64(0)
     while True:
         keys = either(wakes, ranks)
         least = foremost(keys)
@@ -132,29 +134,28 @@ def run_plain(
                 if opens > cycle:
                     wakes = blocked(wakes, ops, ins, min(opens, end) - begin)
                     continue
-            there = np.int64(0)  # from when on the instruction can issue, in cycles of the window
+            eligible = max(end_of(warp.wait) - begin, 0)
+            there = eligible  # from when on the instruction can issue
             if buffers is not None:
                 fetch_before_pick(chip, warps, seats, buffers, fetchers, lines, sm.index, s, cycle)
                 there = there_from(buffers, index)
                 if there > cycle:
                     wakes = replaced(wakes, lane, (min(retry_from(chip, there, cycle), end) - begin) << RANK_BITS)
                     continue
-                there = there - begin
+                there = max(there - begin, eligible)
             if ins.plain == RESOLVED:
                 warp_in_block = (lane * schedulers + s) % chip.block_warps
                 following, gap = follow(program, details, warps, loops, index, warp_in_block, step)
                 next_op, next_delay = np.int64(program[at(following)].op), np.int64(program[at(following)].own_delay)
             if buffers is not None:
                 take_and_fetch(chip, addresses, buffers, fetchers, lines, place, index, lane, step, following, cycle)
-            eligible = max(end_of(warp.wait) - begin, 0)
-            if eligible < now:
-                plain_after_waiting(scratch, parts[at(first_count + step)], s, ins, eligible, there, now)
+            plain_after_waiting(scratch, parts[at(first_count + step)], s, ins, has_ports, eligible, there, now)
             if ins.limited:
                 taken = max(taken, cycle * tick) + ins.unit_ticks
                 sm.free[unit] = taken
                 opens = taken if tick == 1 else taken // tick
                 if opens > cycle + 1:
-                    own_unit_refuses(scratch, s, np.int64(ins.unit), now + 1, min(opens - begin, LONGEST_WINDOW))
+                    own_unit_refuses(scratch, s, np.int64(ins.unit), now + 1, opens - cycle - 1)
         issues_plain(counts[at(first_count + step)], warp, cycle)
         if notes_busy and interval > 1:
             is_busy_after(scratch, s, key >> RANK_BITS, interval)
@@ -170,13 +171,16 @@ def run_plain(
         issued = time_part(picked)
         next_pick = plus(issued, occupied)
         if end is not None and has_ports:
-            pass_ports(reads, chip, scheduler, ins, lane * schedulers + s, step, cycle)
-            busy = busy_with_ports(reads, chip, scratch, tally, sm, s, scheduler, cycle, interval)
-            if busy > interval:
-                free = cycle + busy
-                next_pick = filled(time_of(sm, free), issued)
-                if notes_busy:
-                    mark_busy(scratch, s, (key >> RANK_BITS) + 1, min(free - begin, LONGEST_WINDOW))
+            if ins.ports:
+                needs, before = needs_of(reads, scheduler, ins, lane * schedulers + s, step), port_last
+                port_last, held_until = ports_from(backlog, needs, before, cycle), max(held_until, before)
+                backlog = backlog_after(backlog, needs, port_last - before)
+            held_from, held = free, max(held_until - free, 0)
+            enter_few_cycles(scratch.held[at(s)], free - begin, held)
+            if notes_busy:
+                enter_few_cycles(scratch.busy[at(s)], free - begin, held)
+            free, held_sum = free + held, held_sum + held
+            next_pick = later(next_pick, filled(free - begin << RANK_BITS, issued))
         wakes = later(where_same(keys, picked, plus(issued, delay), wakes), next_pick)
         ranks = next_ranks(policy, ages, ranks, keys, picked)
         if end is None:
@@ -201,6 +205,12 @@ def run_plain(
         store(scheduler.delays, where_same(last_keys, last_picked, last_delay, delays))
         if end is not None:
             store(scheduler.ops, ops)
+            if has_ports:
+                store(scheduler.backlog, backlog)
+                scheduler.port_last, scheduler.held_until = port_last, held_until
+                scheduler.held_from = held_from
+                if held_sum > 0:
+                    tally.held, scratch.some_held, scratch.some_busy = tally.held + held_sum, 1, 1
         scheduler.next_issue, scheduler.greedy = free, 1
     return key
 

@@ -116,7 +116,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         changes=np.empty((changes, 3), np.int64),
     )
     state.clock[0].next_arrival, state.clock[0].next_echo = FOREVER, FOREVER
-    state.fetchers["last"] = NOBODY
+    state.fetchers["last"], state.fetchers["there"] = NOBODY, FOREVER
     state.clock[0].pool_room = pool_room(machine)
     seats, records_of_sms, of_schedulers = np.asarray(state.seats), np.asarray(state.sms), np.asarray(state.schedulers)
     records_of_sms["index"] = np.arange(sms)

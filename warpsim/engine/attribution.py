@@ -14,7 +14,7 @@ import numpy as np
 
 from warpsim.engine.bits import NONE, ONE, at, below, bit, cause_of, end_of, first, reason_of, rest, size, wait_until
 from warpsim.engine.fetch import fetch_before, fetched_from
-from warpsim.engine.jit import apart, inline
+from warpsim.engine.jit import apart, inline, seldom
 from warpsim.engine.lanes import lanes_at_most, load, time_of
 from warpsim.engine.registers import open_wait
 from warpsim.engine.state import LONGEST_WINDOW, MAX_SCHEDULERS, MAX_WARPS, STATES, UNITS, Life, WarpState
@@ -84,23 +84,31 @@ def issues_after_refusals(machine, state, sm, s, index, warp, step, cycle):
 
 
 @inline
-def plain_after_waiting(scratch, part, s, ins, begin, there, end):
+def plain_after_waiting(scratch, part, s, ins, has_ports, begin, there, end):
     """The same for a plain step, which waited from a cycle of the window on and before another one; its PART is given.
 
-    `there` is the cycle of the window from which its instruction could issue for all that fetch had to do, 0 without fetch.
+    `there` is the cycle from which its instruction could issue for all that fetch had to do, between the others. Mostly all three
+    lie in one word. Whether it waited at all depends on chance, so that no branch does.
     """
-    if scratch.some_held:
-        part.held += held_cycles(scratch, s, begin, end)
-    if there > begin:
-        part.unfetched += free_cycles(scratch, s, begin, there)
-        begin = there
-    if scratch.gates != NONE and ins.limited and begin < end:
-        unit, word = np.int64(ins.unit), begin >> 6
-        if word == end - 1 >> 6:
-            refused = scratch.refused_one[at(s), at(unit), at(word)] & ~scratch.busy[at(s), at(word)]
-            part.throttled += size(refused & _cycles_of_word(word, begin, end))
-        else:
-            part.throttled += refused_cycles(scratch, s, (unit, unit), begin, end)
+    word, unit = begin >> 6, np.int64(ins.unit)
+    if end - 64 * word > 64:
+        plain_after_waiting_long(scratch, part, s, unit, begin, there, end)
+        return
+    waited, to_fetch = below(end - 64 * word) & ~below(begin - 64 * word), below(there - 64 * word)
+    free = waited & ~scratch.busy[at(s), at(word)]
+    if has_ports:
+        part.held += size(waited & scratch.held[at(s), at(word)])
+    part.unfetched += size(free & to_fetch & ~below(begin - 64 * word))
+    if ins.limited:
+        part.throttled += size(free & ~to_fetch & scratch.refused_one[at(s), at(unit), at(word)])
+
+
+@seldom
+def plain_after_waiting_long(scratch, part, s, unit, begin, there, end):
+    """The same where the cycles lie in several words."""
+    part.held += size_of_cycles(scratch.held[at(s)], begin, end)
+    part.unfetched += free_cycles(scratch, s, begin, there)
+    part.throttled += refused_cycles(scratch, s, (unit, unit), there, end)
 
 
 @inline
@@ -114,7 +122,7 @@ def issues_second(machine, state, sm, s, index, step, cycle, busy):
         trace(state.tally[0], state.trace, index, step, cycle)
 
 
-@apart
+@seldom
 def trace(tally, rows, index, step, cycle):
     """Keeps one issue, while there is room; counts it."""
     if tally.traced < len(rows):
@@ -156,13 +164,10 @@ def is_busy(machine, state, sm, s, begin, end):
 def is_busy_after(scratch, s, relative, interval):
     """Scheduler s cannot issue again in less than so many cycles, 2..64, after a cycle of the window."""
     scratch.some_busy = 1
-    cycles, begin = below(interval - 1), np.uint64(relative + 1)
-    word, within = at(begin >> np.uint64(6)), begin & np.uint64(63)
-    scratch.busy[at(s), word] |= cycles << within
-    scratch.busy[at(s), at(word + at(1))] |= cycles >> ONE >> (np.uint64(63) - within)
+    enter_few_cycles(scratch.busy[at(s)], relative + 1, interval - 1)
 
 
-@apart
+@seldom
 def mark_refused(scratch, s, gate, begin, end):
     """Enters cycles in which a gate refuses; they count from the begin of the window."""
     for word in range(begin >> 6, (end + 63) >> 6):
@@ -174,14 +179,13 @@ def mark_refused(scratch, s, gate, begin, end):
 
 
 @inline
-def own_unit_refuses(scratch, s, unit, begin, end):
-    """A unit of scheduler s refuses from one cycle of the window on and before another one, which is mostly the next one."""
-    word = begin >> 6
-    if word == end - 1 >> 6:
-        scratch.refused_one[at(s), at(unit), at(word)] |= _cycles_of_word(word, begin, end)
+def own_unit_refuses(scratch, s, unit, begin, cycles):
+    """A unit of scheduler s refuses for so many cycles, mostly one, from one of the window on."""
+    if cycles < 64:
+        enter_few_cycles(scratch.refused_one[at(s), at(unit)], begin, cycles)
         scratch.gates |= bit(unit)
     else:
-        mark_refused(scratch, s, unit, begin, end)
+        mark_refused(scratch, s, unit, begin, min(begin + cycles, LONGEST_WINDOW))
 
 
 @inline
@@ -206,7 +210,7 @@ def held_cycles(scratch, s, begin, end):
     return size_of_cycles(scratch.held[at(s)], begin, end)
 
 
-@apart
+@seldom
 def size_of_cycles(cycles, begin, end):
     """Returns how many of the cycles in begin..end-1 a set has."""
     found = 0
@@ -215,7 +219,7 @@ def size_of_cycles(cycles, begin, end):
     return found
 
 
-@apart
+@seldom
 def free_cycles(scratch, s, begin, end):
     """Returns the number of cycles in begin..end-1 in which scheduler s could issue."""
     cycles = 0
@@ -241,7 +245,16 @@ def enter_cycles(cycles, begin, end):
         enter_many_cycles(cycles, begin, end)
 
 
-@apart
+@inline
+def enter_few_cycles(cycles, begin, count):
+    """Enters so many cycles, 0..63, from one of the window on into a set, which has room for some after the window."""
+    some, first_one = bit(count) - ONE, np.uint64(begin)
+    word, within = at(first_one >> np.uint64(6)), first_one & np.uint64(63)
+    cycles[word] |= some << within
+    cycles[at(word + at(1))] |= some >> ONE >> (np.uint64(63) - within)
+
+
+@seldom
 def enter_many_cycles(cycles, begin, end):
     """Enters the cycles begin..end-1 into a set."""
     for word in range(begin >> 6, (end + 63) >> 6):
@@ -254,7 +267,7 @@ def _cycles_of_word(word, begin, end):
     return below(min(end - 64 * word, 64)) & ~below(max(begin - 64 * word, 0))
 
 
-@apart
+@seldom
 def refused_cycles(scratch, s, gates, begin, end):
     """Returns the number of cycles in begin..end-1 in which scheduler s could issue, but one of two gates refused."""
     cycles, unit, limit = 0, at(gates[0]), at(gates[1])

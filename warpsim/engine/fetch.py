@@ -7,7 +7,7 @@ other schedulers; so its fetches follow when it wants to issue again.
 import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit, first, rest
-from warpsim.engine.jit import apart, inline
+from warpsim.engine.jit import inline, seldom
 from warpsim.engine.lanes import lanes_at_most, load, time_of
 from warpsim.engine.state import FOREVER, LINE_BITS, MAX_WARPS, Kind, Policy
 
@@ -117,13 +117,10 @@ def fetch_before(addresses, machine, state, sm, s, cycle):
 
 @inline
 def fetch_before_pick(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle):
-    """The same, with the arguments from `warps` to `lines` of the state, and mostly nothing to do."""
+    """The same before a call of `take_and_fetch`, with the arguments from `warps` to `lines` of the state."""
     fetcher = fetchers[at(sm * chip.schedulers + s)]
-    if fetcher.next < cycle:
-        if fetcher.hungry == NONE:
-            fetcher.next = cycle
-        else:
-            fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle)
+    if fetcher.hungry != NONE and fetcher.next < cycle:
+        fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle)
 
 
 @inline
@@ -132,29 +129,29 @@ def take_and_fetch(chip, addresses, buffers, fetchers, lines, number, index, lan
 
     It has made all fetches before the cycle of the issue.
     """
-    buffer, fetcher = buffers[at(index)], fetchers[at(number)]
+    buffer, fetcher, room = buffers[at(index)], fetchers[at(number)], chip.buffer
     address, oldest, entries = buffer[at(_ADDRESS)], buffer[at(_OLDEST)] + 1, buffer[at(_ENTRIES)] - 1
-    if oldest == chip.buffer:
-        oldest = np.int64(0)
+    oldest = oldest if oldest < room else np.int64(0)
     if following != step + 1 and addresses[at(following)] != addresses[at(step)] + 1:
         address, entries = np.int64(addresses[at(following)]), np.int64(0)
-    buffer[at(_OLDEST)], fetcher.last = oldest, lane
-    hungry = address < chip.program_end
-    if hungry:
+    fetches = address < chip.program_end
+    if fetches and fetcher.there > cycle:
         line = lines[at(number), at(address * chip.line_share >> LINE_BITS)]
-        if line[at(_USE)] > 0 and line[at(_SINCE)] <= cycle:
+        fetches = line[at(_USE)] > 0 and line[at(_SINCE)] <= cycle
+        if fetches:
             fetcher.uses += 1
             line[at(_USE)] = fetcher.uses
-            newest = oldest + entries
-            buffer[at(_FIRST + (newest if newest < chip.buffer else newest - chip.buffer))] = cycle + chip.stages
-            fetcher.next = cycle + 1
-            address, entries = address + 1, entries + 1
-            hungry = entries < chip.buffer and address < chip.program_end
-    buffer[at(_ADDRESS)], buffer[at(_ENTRIES)] = address, entries
-    fetcher.hungry = fetcher.hungry | bit(lane) if hungry else fetcher.hungry & ~bit(lane)
+    if fetches:
+        newest = oldest + entries
+        buffer[at(_FIRST + (newest if newest < room else newest - room))] = cycle + chip.stages
+        address, entries = address + 1, entries + 1
+    buffer[at(_ADDRESS)], buffer[at(_OLDEST)], buffer[at(_ENTRIES)] = address, oldest, entries
+    hungry = np.uint64((entries < room) & (address < chip.program_end))
+    fetcher.hungry = fetcher.hungry & ~bit(lane) | hungry << np.uint64(lane)
+    fetcher.last, fetcher.next = lane, cycle + np.int64(fetches)
 
 
-@apart
+@seldom
 def fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle):
     """Makes the fetches of scheduler s of an SM before a cycle. The arguments are those of the machine and of the state."""
     number = sm * chip.schedulers + s
@@ -184,7 +181,7 @@ def fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle):
     fetcher.next = max(fetcher.next, cycle)
 
 
-@apart
+@seldom
 def youngest(chip, seats, sm, s, lanes):
     """Returns the lane of the warp that was launched last, of a set of lanes that is not empty."""
     latest, chosen = np.int64(_NOBODY), np.int64(0)
@@ -220,9 +217,27 @@ def line_of(chip, fetcher, lines, number, line, now):
     return since
 
 
-@apart
+@seldom
 def request_line(chip, fetcher, lines, number, line, now):
     """Requests a line and those behind it, as far as there is room. Returns the cycle from which the line may be there."""
+    since = request_lines(chip, fetcher, lines, number, line, now)
+    if chip.program_lines <= chip.lines:
+        fetcher.there = all_lines_from(chip, lines, number)
+    return since
+
+
+@inline
+def all_lines_from(chip, lines, number):
+    """Returns the cycle from which all lines of the program are in an L0 that has room for all; FOREVER: it is not known."""
+    since = np.int64(0)
+    for line in range(chip.program_lines - chip.prefetch_lines):
+        since = max(since, lines[at(number), at(line), at(_SINCE)] if lines[at(number), at(line), at(_USE)] > 0 else FOREVER)
+    return since
+
+
+@inline
+def request_lines(chip, fetcher, lines, number, line, now):
+    """Requests a line and those behind it as above."""
     for ahead in range(chip.prefetch_lines + 1):
         if lines[at(number), at(line + ahead), at(_USE)] > 0:
             continue
@@ -235,7 +250,7 @@ def request_line(chip, fetcher, lines, number, line, now):
     return now + chip.miss
 
 
-@apart
+@seldom
 def replace_line(fetcher, lines, number, now):
     """Drops the line that was used longest ago, of those that are in L0. False: all are on their way."""
     chosen, oldest = np.int64(_NOBODY), np.int64(FOREVER)

@@ -83,15 +83,23 @@ class _PartLibrary(JITCodeLibrary):
 class _ApartLibrary(_PartLibrary):
     """A part that LLVM does not inline either."""
 
+    seldom = False
+
     def add_ir_module(self, ir_module: Any) -> None:
-        super().add_ir_module(_kept_apart(ir_module))
+        super().add_ir_module(_kept_apart(ir_module, seldom=self.seldom))
 
 
-def _kept_apart(ir_module: Any) -> Any:
-    """Has LLVM not inline the functions of a module."""
+class _SeldomLibrary(_ApartLibrary):
+    seldom = True
+
+
+def _kept_apart(ir_module: Any, *, seldom: bool = False) -> Any:
+    """Has LLVM not inline the functions of a module, and perhaps take them for ones that are seldom called."""
     for function in ir_module.functions:
         if not function.is_declaration and "alwaysinline" not in function.attributes:
             function.attributes.add("noinline")
+            if seldom:
+                function.attributes.add("cold")
     return ir_module
 
 
@@ -189,6 +197,10 @@ class _ApartCompiler(_EntryCompiler):
     library = _ApartLibrary
 
 
+class _SeldomCompiler(_EntryCompiler):
+    library = _SeldomLibrary
+
+
 class _Part(CPUDispatcher):
     """A function that others call in compiled code. A call from Python compiles it for itself, which only tests need."""
 
@@ -227,5 +239,10 @@ def inline(function: Function) -> Function:
 
 
 def apart(function: Function) -> Function:
-    """Compiles a part on its own, which runs seldom, or long at a time: so that the other parts, or it, keep the registers."""
+    """Compiles a part on its own, which runs long at a time, so that it keeps the registers."""
     return _part(function, _ApartCompiler, forceinline=False)  # what a part does not set it inherits from its caller
+
+
+def seldom(function: Function) -> Function:
+    """Compiles a part on its own that runs seldom: LLVM has its callers keep their registers wherever they do not call it."""
+    return _part(function, _SeldomCompiler, forceinline=False)

@@ -300,6 +300,33 @@ def foremost(vector):
     return np.array([vector.min()])
 
 
+def _largest(vector):
+    def generate(context, builder, signature, arguments):
+        largest = _called(builder, f"llvm.vector.reduce.umax.v{vector.count}i16", _I16, arguments[0])
+        return builder.zext(largest, _I64)
+
+    return types.int64(vector), generate
+
+
+@_compiled_as(_largest)
+def largest(vector):
+    """Returns the largest lane of a vector."""
+    return np.int64(vector.max())
+
+
+def _spread(number):
+    def generate(context, builder, signature, arguments):
+        return builder.zext(builder.bitcast(arguments[0], ir.VectorType(ir.IntType(8), 8)), ir.VectorType(_I16, 8))
+
+    return Lanes(8)(types.int64), generate
+
+
+@_compiled_as(_spread)
+def spread(number):
+    """Returns a vector of the 8 bytes of a number that is not negative, the lowest one first."""
+    return np.array([number >> 8 * i & 0xFF for i in range(8)], np.uint16)
+
+
 def _number(vector):
     def generate(context, builder, signature, arguments):
         return builder.zext(builder.extract_element(arguments[0], _I32(0)), _I64)

@@ -1,10 +1,15 @@
-"""Register ports: banks with one read port each, and the reuse cache. docs/model.md, section 3."""
+"""Register ports: banks with one read port each, and the reuse cache. docs/model.md, section 3.
+
+Of a bank only its *backlog* is kept: for how many cycles its port is not free after the one in which the latest instruction has its
+ports. No instruction has them sooner, so that a smaller one is as good as none, and none exceeds the operands of an instruction.
+"""
 
 import numpy as np
 
 from warpsim.engine.attribution import holds
 from warpsim.engine.bits import at
 from warpsim.engine.jit import apart, inline
+from warpsim.engine.lanes import earlier_by, largest, load, plus, spread, store
 from warpsim.engine.state import BANK_BITS, MOST_BANKS, OPERAND_SLOTS
 
 _STAGES = 2  # cycles from an issue to the ports, at least
@@ -18,19 +23,29 @@ def pass_ports(reads, chip, scheduler, ins, slot, step, cycle):
         return
     if chip.banks == 0 or not ins.ports:
         return
-    free, needs, before = scheduler.port_free, np.int64(ins.needs), scheduler.port_last
-    if ins.cached:
-        needs = reads_of_banks(reads, scheduler, slot, step)
-    has = max(cycle + _STAGES, before + 1)
-    for bank in range(MOST_BANKS):
-        reads_of_bank, freed = needs >> 8 * bank & 0xFF, free[at(bank)]
-        if reads_of_bank > 0:
-            has = max(has, freed + reads_of_bank - _READS)
-    for bank in range(MOST_BANKS):
-        reads_of_bank, freed = needs >> 8 * bank & 0xFF, free[at(bank)]
-        free[at(bank)] = max(freed, has) + reads_of_bank if reads_of_bank > 0 else freed
+    needs, backlog, before = needs_of(reads, scheduler, ins, slot, step), load(scheduler.backlog), scheduler.port_last
+    has = ports_from(backlog, needs, before, cycle)
+    store(scheduler.backlog, backlog_after(backlog, needs, has - before))
     scheduler.port_last = has
     scheduler.held_until = max(scheduler.held_until, before)
+
+
+@inline
+def needs_of(reads, scheduler, ins, slot, step):
+    """Returns the reads of a step that need a port, by bank."""
+    return spread(reads_of_banks(reads, scheduler, slot, step) if ins.cached else np.int64(ins.needs))
+
+
+@inline
+def ports_from(backlog, needs, before, cycle):
+    """Returns the cycle in which a step has the ports that issues in a cycle; its predecessor had them in cycle `before`."""
+    return max(cycle + _STAGES, before + max(largest(plus(backlog, needs)) - _READS, 1))
+
+
+@inline
+def backlog_after(backlog, needs, cycles):
+    """Returns the backlogs after a step that has the ports so many cycles after its predecessor."""
+    return plus(earlier_by(backlog, min(cycles, OPERAND_SLOTS)), needs)
 
 
 @apart

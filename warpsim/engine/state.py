@@ -304,6 +304,7 @@ FETCHER = np.dtype(  # of a scheduler
         ("starting", "u8"),  # of these, lanes of warps that may start after `next`
         ("held", "i8"),  # lines in L0, or on their way
         ("uses", "i8"),  # fetches and requests so far, by which the lines are ordered
+        ("there", "i8"),  # cycle from which all lines of the program are in L0 for good; FOREVER: not known, or never
     ]
 )
 
@@ -497,11 +498,11 @@ BITMAP = LONGEST_WINDOW // 64  # words of a set of cycles of a window
 SCRATCH = np.dtype(
     [
         ("refused", "u8", (GATES, BITMAP)),  # by gate: cycles in which it refuses every scheduler
-        ("refused_one", "u8", (MAX_SCHEDULERS, GATES, BITMAP)),  # by scheduler and gate: the same for one of them
+        ("refused_one", "u8", (MAX_SCHEDULERS, GATES, BITMAP + 2)),  # by scheduler and gate: the same for one of them
         ("gates", "u8"),  # set of the gates for which one of these sets is not empty
         ("busy", "u8", (MAX_SCHEDULERS, BITMAP + 2)),  # by scheduler: cycles in which it cannot issue, also after the window
         ("some_busy", "i8"),  # 1: one of these is not empty
-        ("held", "u8", (MAX_SCHEDULERS, BITMAP)),  # by scheduler: cycles in which the register ports hold it
+        ("held", "u8", (MAX_SCHEDULERS, BITMAP + 2)),  # by scheduler: cycles in which the register ports hold it
         ("some_held", "i8"),  # 1: one of these is not empty
     ]
 )
@@ -528,7 +529,7 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
         ("held_from", "i8"),  # first cycle after its last issue in which only the ports hold it
         ("held_until", "i8"),  # first cycle in which they do not
         ("port_last", "i8"),  # cycle in which the last instruction has its ports
-        ("port_free", "i8", MOST_BANKS),  # cycle from which the port of a bank is free
+        ("backlog", "u2", 8),  # by bank: cycles after that one until its port is free, at most OPERAND_SLOTS
         ("reused", "i8", MOST_BANKS * OPERAND_SLOTS),  # the reuse cache: warp slot and register + 1; 0: empty
         # Of the warp that is picked
         ("lane", "i8"),
