@@ -176,11 +176,12 @@ def run_plain(
                 port_last, held_until = ports_from(backlog, needs, before, cycle), max(held_until, before)
                 backlog = backlog_after(backlog, needs, port_last - before)
             held_from, held = free, max(held_until - free, 0)
-            enter_few_cycles(scratch.held[at(s)], free - begin, held)
-            if notes_busy:
-                enter_few_cycles(scratch.busy[at(s)], free - begin, held)
-            free, held_sum = free + held, held_sum + held
-            next_pick = later(next_pick, filled(free - begin << RANK_BITS, issued))
+            if held > 0:  # a branch, so that the next pick waits for nothing if it is foreseen
+                enter_few_cycles(scratch.held[at(s)], free - begin, held)
+                if notes_busy:
+                    enter_few_cycles(scratch.busy[at(s)], free - begin, held)
+                free, held_sum = free + held, held_sum + held
+                next_pick = filled(free - begin << RANK_BITS, issued)
         wakes = later(where_same(keys, picked, plus(issued, delay), wakes), next_pick)
         ranks = next_ranks(policy, ages, ranks, keys, picked)
         if end is None:
