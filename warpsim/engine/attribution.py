@@ -14,7 +14,7 @@ import numpy as np
 
 from warpsim.engine.bits import NONE, ONE, at, below, bit, cause_of, end_of, first, reason_of, rest, size, wait_until
 from warpsim.engine.fetch import fetch_before, fetched_from
-from warpsim.engine.jit import apart, inline, seldom
+from warpsim.engine.jit import inline, seldom
 from warpsim.engine.lanes import lanes_at_most, load, time_of
 from warpsim.engine.registers import open_wait
 from warpsim.engine.state import LONGEST_WINDOW, MAX_SCHEDULERS, MAX_WARPS, STATES, UNITS, Life, WarpState

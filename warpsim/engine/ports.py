@@ -1,7 +1,7 @@
 """Register ports: banks with one read port each, and the reuse cache. docs/model.md, section 3.
 
-Of a bank only its *backlog* is kept: for how many cycles its port is not free after the one in which the latest instruction has its
-ports. No instruction has them sooner, so that a smaller one is as good as none, and none exceeds the operands of an instruction.
+Of a bank only its *backlog* is kept: for how many cycles its port is not free after the one in which the latest instruction has
+its ports. No later one has them sooner, so that a negative backlog is as good as none. None exceeds the operands of a step.
 """
 
 import numpy as np
