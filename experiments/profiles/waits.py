@@ -5,7 +5,8 @@
 An instruction that is reached in one way only waits for what its predecessor states. Its samples in a state over those in which
 it was selected are cycles. The tables: after each kind of branch, by architecture; of each kernel, waits over stall counts
 beside the share of the cycles in which its scheduler is held while warps are eligible (`dispatch_stall`); and of launches where
-the parts of a warp separate, how many meet and how long each waits.
+the parts of a warp separate, how many meet and how long each waits; and, by architecture, how long a warp that could issue is not
+selected after instructions that ask to yield, and after others.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ _UNSURE = (*_AFTER, "EXIT", "LDG", "STG", "LDS", "STS", "WARPSYNC", "YIELD")
 
 _FEWEST = 300
 """Samples of a row at least."""
+
+_LONG = 4
+"""Stall count from which on all count alike, where it is asked how long warps are not selected."""
 
 _BEHIND = 8
 """Instructions behind a `YIELD` of which the cycles are added up."""
@@ -110,6 +114,7 @@ def separated(launch: ProfiledLaunch) -> list[float] | None:
 def main() -> int:
     """Prints the tables."""
     of_parts: list[tuple[str, list[float]]] = []
+    turns: dict[tuple[int, int, bool], list[float]] = defaultdict(lambda: [0.0, 0.0])
     after: dict[tuple[int, str, str, int], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     rows: dict[tuple[str, str], tuple[float, float, float]] = {}
     for launch in launches(Path(os.environ.get("WARPSIM_PROFILES", "reports"))):
@@ -126,6 +131,10 @@ def main() -> int:
             selected = samples(second, "selected")
             if not (first.control and second.executed and selected):
                 continue
+            if falls and first.base not in _UNSURE:
+                turn = turns[launch.arch, min(first.control.stall, _LONG), first.control.yields]
+                turn[0] += selected
+                turn[1] += samples(second, "not_selected")
             if first.base in _AFTER:
                 row = after[launch.arch, first.base, "falls through" if falls else "jumps", first.control.stall]
                 row["selected"] += selected
@@ -148,6 +157,11 @@ def main() -> int:
     print("\n| chip | kernel | waits over stall counts | 1 / (1 - share held) |\n| --- | --- | --- | --- |")
     for (chip, kernel), (_, ratio, expected) in sorted(rows.items()):
         print(f"| {chip} | {kernel} | {ratio:.2f} | {expected:.2f} |")
+    print("\n| architecture | stall count | asks to yield | not_selected |\n| --- | --- | --- | --- |")
+    for (arch, stall, yields), (selected, waited) in sorted(turns.items()):
+        if selected >= _FEWEST and stall > 1:
+            name = f"{stall} and more" if stall == _LONG else f"{stall}"
+            print(f"| sm_{arch} | {name} | {'yes' if yields else 'no'} | {waited / selected:.1f} |")
     print("\n| chip | kernel | parts that meet | after `BSYNC` | after a branch | after `BREAK` | behind `YIELD` |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for name, values in of_parts:
