@@ -74,19 +74,19 @@ def _operate(field: Any, at: int, value: int) -> None:
     lanes.store(record.out1, lanes.either(a, b))
     lanes.store(record.out2, lanes.not_before(a, value))
     lanes.store(record.out3, lanes.earlier_by(a, value))
-    lanes.store(record.out4, lanes.ranks_behind(a, b))
+    lanes.store(record.out4, lanes.ranks_after(a, b, lanes.filled(np.int64(1), a)))
     lanes.store(record.out5, lanes.replaced(a, at, value))
     lanes.store(record.out6, lanes.where_equal(a, value, b, a))
     ages = lanes.load(record.ages)
-    lanes.store(record.out7, lanes.first_then_by_age(ages, ages, lanes.filled(np.int64(record.ages[at]), ages)))
-    lanes.store(record.out8, lanes.one_less_up_to(a, b))
-    lanes.store(record.out9, lanes.where_same(a, lanes.filled(value, a), b, a))
-    lanes.store(record.out10, lanes.plus(lanes.time_part(a), lanes.rank_of(b)))
+    lanes.store(record.out7, lanes.first_then_by_age(lanes.same(ages, lanes.filled(np.int64(record.ages[at]), ages)), ages))
+    lanes.store(record.out8, lanes.ranks_after(a, b, lanes.filled(np.int64(0), a)))
+    lanes.store(record.out9, lanes.where(lanes.same(a, lanes.filled(value, a)), b, a))
+    lanes.store(record.out10, lanes.plus(lanes.time_part(a), lanes.earlier_by(b, 3)))
     least = lanes.foremost(a)
     lanes.store(record.out11, lanes.everywhere(least, a))
     lanes.store(record.out12, lanes.filled(value, a))
     record.said[0] = lanes.number(least)
-    record.said[1] = lanes.lane_of(a, least)
+    record.said[1] = lanes.lane_of(lanes.same(a, lanes.everywhere(least, a)))
     record.said[2] = np.int64(lanes.lanes_equal(a, value))
     record.said[3] = np.int64(lanes.lanes_at_most(a, value))
 
@@ -114,9 +114,9 @@ def test_lanes(count: int) -> None:
             [value if i == at else x for i, x in enumerate(first)],
             [y if x == value else x for x, y in zip(first, second, strict=True)],
             [0 if i == at else age + 1 if count < 64 else age + (age < ages[at]) for i, age in enumerate(ages)],
-            [(x - (x <= y)) % 65536 for x, y in zip(first, second, strict=True)],
+            [(x - y) % 64 for x, y in zip(first, second, strict=True)],
             [y if x == value else x for x, y in zip(first, second, strict=True)],
-            [x // 64 * 64 + y % 64 for x, y in zip(first, second, strict=True)],
+            [(x // 64 * 64 + max(y - 3, 0)) % 65536 for x, y in zip(first, second, strict=True)],
             [min(first)] * count,
             [value] * count,
         ]

@@ -27,12 +27,13 @@ from warpsim.engine.lanes import (
     number,
     plus,
     replaced,
+    same,
     store,
     time_part,
-    where_same,
+    where,
 )
 from warpsim.engine.ports import backlog_after, needs_of, ports_from
-from warpsim.engine.schedulers import next_ranks
+from warpsim.engine.schedulers import first_behind, next_ranks
 from warpsim.engine.state import MAX_SCHEDULERS, MAX_WARPS, NEVER, RANK_BITS, RESOLVED
 from warpsim.engine.timetable import alarm
 from warpsim.engine.waiting import wait_for_resolved
@@ -51,7 +52,7 @@ def run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run):
     key = number(least)
     if key >= no_more:
         return key
-    lane = lane_of(keys, least)
+    lane = lane_of(same(keys, everywhere(least, keys)))
     step = state.warps[at(sm.index * MAX_WARPS + lane * chip.schedulers + s)].step
     if not (may_run and machine.program[at(step)].plain):
         scheduler.lane = lane
@@ -96,15 +97,15 @@ def run_plain(
     where they need not be. All from `end` on are None, too, where there are no options of the core: no unit can refuse a plain
     step then, there are no register ports, and the wait after each plain step is known.
     """
-    policy, interval, schedulers, per_warp, begin = chip.policy, chip.interval, chip.schedulers, chip.registers, sm.begin
+    interval, schedulers, per_warp, begin = chip.interval, chip.schedulers, chip.registers, sm.begin
     first_warp, first_count, free = sm.index * MAX_WARPS + s, s * len(program), scheduler.next_issue
     notes_busy, tick, has_ports = some_refuse or chip.buffer > 0, chip.tick, chip.banks > 0
     place = sm.index * schedulers + s
     wakes, ranks, ages = load(scheduler.wakes), load(scheduler.ranks), load(scheduler.ages)
     delays, ops = load(scheduler.delays), load(scheduler.ops)
-    occupied = filled(interval << RANK_BITS, wakes)
+    occupied, back = filled(interval << RANK_BITS, wakes), first_behind(chip.policy, wakes)
     # The delay of the warp that issued last is not in `delays` yet, so that the next pick need not wait for it.
-    last, last_keys, last_picked, last_delay = np.int64(-1), wakes, filled(np.int64(1), wakes), occupied
+    last, last_here, last_delay = np.int64(-1), same(occupied, filled(np.int64(0), occupied)), occupied
     if end is not None:
         backlog, port_last, held_until = load(scheduler.backlog), scheduler.port_last, scheduler.held_until
         held_from, held_sum = scheduler.held_from, np.int64(0)
@@ -114,7 +115,9 @@ def run_plain(
         key = number(least)
         if key >= no_more:
             break
-        lane = lane_of(keys, least)
+        picked = everywhere(least, keys)
+        here = same(keys, picked)
+        lane = lane_of(here)
         index = first_warp + lane * schedulers
         warp = warps[at(index)]
         step = np.int64(warp.step)
@@ -165,9 +168,8 @@ def run_plain(
         warp.wait = known_wait_from(cycle, ins)
         free = cycle + interval
 
-        all_delays = where_same(last_keys, last_picked, last_delay, delays)
+        all_delays = where(last_here, last_delay, delays)
         delay = all_delays if lane == last else delays
-        picked = everywhere(least, keys)
         issued = time_part(picked)
         next_pick = plus(issued, occupied)
         if end is not None and has_ports:
@@ -182,12 +184,12 @@ def run_plain(
                     enter_few_cycles(scratch.busy[at(s)], free - begin, held)
                 free, held_sum = free + held, held_sum + held
                 next_pick = filled(free - begin << RANK_BITS, issued)
-        wakes = later(where_same(keys, picked, plus(issued, delay), wakes), next_pick)
-        ranks = next_ranks(policy, ages, ranks, keys, picked)
+        wakes = later(where(here, plus(issued, delay), wakes), next_pick)
+        ranks = next_ranks(chip, back, ages, ranks, here, picked)
         if end is None:
             scheduler.ops[at(lane)] = ins.next_op
         else:
-            ops = where_same(keys, picked, filled(next_op, ops), ops)
+            ops = where(here, filled(next_op, ops), ops)
         if end is not None and ins.plain == RESOLVED:
             scheduler.next_issue, warp.since = free, cycle
             warp.wait, slot = wait_until(cycle + gap, step, classes[at(ins.op)].after), lane * schedulers + s
@@ -199,11 +201,11 @@ def run_plain(
         if end is not None and opens > cycle + 1:
             wakes = blocked(wakes, ops, ins, min(opens, end) - begin)
         delays = all_delays
-        last, last_keys, last_picked, last_delay = lane, keys, picked, filled(next_delay, delays)
+        last, last_here, last_delay = lane, here, filled(next_delay, delays)
     if last >= 0:
         store(scheduler.wakes, wakes)
         store(scheduler.ranks, ranks)
-        store(scheduler.delays, where_same(last_keys, last_picked, last_delay, delays))
+        store(scheduler.delays, where(last_here, last_delay, delays))
         if end is not None:
             store(scheduler.ops, ops)
             if has_ports:
@@ -219,4 +221,4 @@ def run_plain(
 @inline
 def blocked(wakes, ops, ins, relative):
     """Returns the times of lanes if warps do not issue steps of the class of a step before a cycle of the window."""
-    return where_same(ops, filled(np.int64(ins.op), ops), later(wakes, filled(relative << RANK_BITS, wakes)), wakes)
+    return where(same(ops, filled(np.int64(ins.op), ops)), later(wakes, filled(relative << RANK_BITS, wakes)), wakes)

@@ -176,19 +176,19 @@ def serve_dram(machine, state, arrival):
     """Serves a request in stage 2; with the last one of an access it is known when the access returns."""
     place = np.int64(arrival.access)
     access = state.accesses[at(place)]
-    step = np.int64(access.step)
+    index, step = np.int64(access.warp), np.int64(access.step)
     detail = machine.details[at(step)]
     is_write = np.int64(machine.program[at(step)].kind) == _STORE
     begins = memory.pass_dram(machine.chip[0], state, arrival.time, np.int64(arrival.server), detail, is_write)
-    access.wait = max(access.wait, begins - access.cycle - (_ECHO_LATE if access.warp < 0 else 0.0))
+    access.wait = max(access.wait, begins - access.cycle - (_ECHO_LATE if index < 0 else 0.0))
     access.unserved -= 1
     if access.unserved == 0:
         close_access(state, place)
         returns = access.cycle + access.queued + memory.whole(access.unloaded + access.wait)
-        note_end(state, access.warp, access.number, returns)
-        if access.warp < 0:
+        note_end(state, index, access.number, returns)
+        if index < 0:
             return
-        note_served(machine, state, access.warp, step, access.cycle, access.served, returns)
+        note_served(machine, state, index, step, access.cycle, access.served, returns)
 
 
 @inline

@@ -42,6 +42,20 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(manager, lanes, ir.VectorType(_I16, lanes.count))
 
 
+class Mask(types.Type):
+    """The Numba type of a set of the lanes of a vector, as a vector of truth values."""
+
+    def __init__(self, count):
+        self.count = count
+        super().__init__(name=f"Mask({count})")
+
+
+@register_model(Mask)
+class _MaskModel(models.PrimitiveModel):
+    def __init__(self, manager, mask):
+        super().__init__(manager, mask, ir.VectorType(ir.IntType(1), mask.count))
+
+
 def _compiled_as(rule):
     """Replaces a plain function by an intrinsic, unless nothing is compiled.
 
@@ -204,14 +218,18 @@ def rank_of(keys):
     return keys & np.uint16(RANKS)
 
 
-def _behind_mask(builder, a, b):
-    return builder.and_(builder.add(a, builder.not_(b)), _filled(builder, _I16(RANKS), a.type.count))
+def _after(ranks, rank, back):
+    def generate(context, builder, signature, arguments):
+        ranks, rank, back = arguments
+        return builder.and_(builder.sub(builder.sub(ranks, rank), back), _filled(builder, _I16(RANKS), ranks.type.count))
+
+    return ranks(ranks, rank, back), generate
 
 
-@_compiled_as(_of_two(_behind_mask))
-def ranks_behind(ranks, rank):
-    """Returns the ranks of the circular order that begins after a rank."""
-    return (ranks - rank - np.uint16(1)) & np.uint16(RANKS)
+@_compiled_as(_after)
+def ranks_after(ranks, rank, back):
+    """Returns the ranks of the circular order that begins with a rank, or with the next one if `back` is 1."""
+    return (ranks - rank - back) & np.uint16(RANKS)
 
 
 def _filled_like(number, vector):
@@ -256,17 +274,30 @@ def everywhere(least, vector):
     return np.full(len(vector), least[0])
 
 
-def _where_same(a, b, then, otherwise):
+def _same(a, b):
     def generate(context, builder, signature, arguments):
-        return builder.select(builder.icmp_unsigned("==", arguments[0], arguments[1]), arguments[2], arguments[3])
+        return builder.icmp_unsigned("==", *arguments)
 
-    return a(a, b, then, otherwise), generate
+    return Mask(a.count)(a, b), generate
 
 
-@_compiled_as(_where_same)
-def where_same(a, b, then, otherwise):
-    """Returns `then` in the lanes in which two vectors are equal, and `otherwise` in the others."""
-    return np.where(a == b, then, otherwise)
+@_compiled_as(_same)
+def same(a, b):
+    """Returns the mask of the lanes in which two vectors are equal."""
+    return a == b
+
+
+def _where(mask, then, otherwise):
+    def generate(context, builder, signature, arguments):
+        return builder.select(*arguments)
+
+    return then(mask, then, otherwise), generate
+
+
+@_compiled_as(_where)
+def where(mask, then, otherwise):
+    """Returns `then` in the lanes of a mask, and `otherwise` in the others."""
+    return np.where(mask, then, otherwise)
 
 
 def _foremost(vector):
@@ -340,20 +371,17 @@ def number(vector):
     return np.int64(vector[0])
 
 
-def _lane_of(vector, least):
+def _lane_of(mask):
     def generate(context, builder, signature, arguments):
-        zeros = ir.Constant(ir.VectorType(_I32, vector.count), [0] * vector.count)
-        everywhere = builder.shuffle_vector(arguments[1], ir.Constant(arguments[1].type, ir.Undefined), zeros)
-        lanes = _as_set(builder, builder.icmp_unsigned("==", arguments[0], everywhere))
-        return builder.cttz(lanes, ir.Constant(ir.IntType(1), 1))
+        return builder.cttz(_as_set(builder, arguments[0]), ir.Constant(ir.IntType(1), 1))
 
-    return types.int64(vector, least), generate
+    return types.int64(mask), generate
 
 
 @_compiled_as(_lane_of)
-def lane_of(vector, least):
-    """Returns the first lane of a vector that is equal to its foremost one."""
-    return np.int64(np.flatnonzero(vector == least[0])[0])
+def lane_of(mask):
+    """Returns the first lane of a mask, which has one."""
+    return np.int64(np.flatnonzero(mask)[0])
 
 
 def _set_where(comparison):
@@ -411,33 +439,22 @@ def where_equal(vector, number, then, otherwise):
     return np.where(vector == number, then, otherwise)
 
 
-def _less_one_up_to(builder, a, b):
-    return builder.sub(a, builder.zext(builder.icmp_unsigned("<=", a, b), a.type))
-
-
-@_compiled_as(_of_two(_less_one_up_to))
-def one_less_up_to(vector, limit):
-    """Returns the lanes, those up to another vector's decreased by one."""
-    return vector - (vector <= limit).astype(np.uint16)
-
-
-def _first_then_by_age(ages, keys, key):
+def _first_then_by_age(here, ages):
     def generate(context, builder, signature, arguments):
-        ages, keys, key = arguments
-        here, zero = builder.icmp_unsigned("==", keys, key), ir.Constant(ages.type, None)
+        here, ages = arguments
+        zero = ir.Constant(ages.type, None)
         behind = _filled(builder, _I16(1), ages.type.count)
         if ages.type.count > RANKS:  # there is no rank behind the last age, but one is left where the first lane was
             age = _called(builder, f"llvm.vector.reduce.umax.v{ages.type.count}i16", _I16, builder.select(here, ages, zero))
             behind = builder.zext(builder.icmp_unsigned("<", ages, _filled(builder, age, ages.type.count)), ages.type)
         return builder.select(here, zero, builder.add(ages, behind))
 
-    return ages(ages, keys, key), generate
+    return ages(here, ages), generate
 
 
 @_compiled_as(_first_then_by_age)
-def first_then_by_age(ages, keys, key):
-    """Returns ranks: first the one lane in which `keys` equals `key`, then the others by age."""
-    here = keys == key
+def first_then_by_age(here, ages):
+    """Returns ranks: first the one lane of a mask, then the others by age."""
     behind = np.uint16(1) if len(ages) <= RANKS else (ages < ages[here]).astype(np.uint16)
     return np.where(here, np.uint16(0), ages + behind)
 

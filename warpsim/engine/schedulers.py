@@ -15,17 +15,15 @@ from warpsim.engine.lanes import (
     first_then_by_age,
     lanes_equal,
     load,
-    one_less_up_to,
-    rank_of,
-    ranks_behind,
+    ranks_after,
+    same,
     store,
 )
 from warpsim.engine.registers import waits_for_load
 from warpsim.engine.rng import advance, mix, uniform
 from warpsim.engine.state import MAX_WARPS, Life, Policy
 
-_LRR, _GTO, _OLDEST = int(Policy.LRR), int(Policy.GTO), int(Policy.OLDEST)
-_GTY, _GRR = int(Policy.GTY), int(Policy.GRR)
+_LRR, _GTO, _OLDEST, _GTY = int(Policy.LRR), int(Policy.GTO), int(Policy.OLDEST), int(Policy.GTY)
 _RANDOM, _TWO_LEVEL = int(Policy.RANDOM), int(Policy.TWO_LEVEL)
 _RUNNING, _AT_BARRIER = int(Life.RUNNING), int(Life.AT_BARRIER)
 
@@ -37,32 +35,37 @@ def ranks_alone_decide(policy):
 
 
 @inline
-def next_ranks(policy, ages, ranks, keys, picked):
-    """Returns the ranks of a scheduler's warps after the one in the lane where `keys` equals `picked` has issued.
+def first_behind(policy, ranks):
+    """Returns by how many ranks a circular order begins behind the warp that issued last, as a vector like the ranks."""
+    return filled(np.int64(policy == _LRR), ranks)
 
-    All are vectors; `picked` is the same in each lane, and holds the rank of that warp. The policy `gto` has that warp first,
-    then the others by age (Rogers, O'Connor & Aamodt 2012); with `gty`, ages count from the youngest (Huerta et al. 2025).
+
+@inline
+def next_ranks(chip, back, ages, ranks, here, rank):
+    """Returns the ranks of a scheduler's warps after the one in the lane of a mask has issued, which has a rank.
+
+    A policy takes turns, or it is greedy: the same warp first, then the others by age (Rogers, O'Connor & Aamodt 2012); with
+    `gty`, ages count from the youngest (Huerta et al. 2025). Or it leaves the ranks as they are. `back` is from `first_behind`;
+    `rank` is the same in each lane, and may have a time as well.
     """
-    if policy == _LRR:
-        return ranks_behind(ranks, rank_of(picked))
-    if policy == _GRR:  # the circular order that begins with the rank itself
-        rank = rank_of(picked)
-        return ranks_behind(ranks, one_less_up_to(rank, rank))
-    if policy == _GTO or policy == _GTY:
-        return first_then_by_age(ages, keys, picked)
+    if chip.circular:
+        return ranks_after(ranks, rank, back)
+    if chip.greedy:
+        return first_then_by_age(here, ages)
     return ranks
 
 
 @inline
 def rank_after_issue(machine, state, sm, s, scheduler, lane, cycle):
     """The warp in a lane of scheduler s has issued at a cycle."""
-    policy = machine.chip[0].policy
-    if policy == _TWO_LEVEL:
+    chip = machine.chip[0]
+    if chip.policy == _TWO_LEVEL:
         rank_groups(machine, state, sm, s, scheduler, lane, cycle)
         return
     ranks = load(scheduler.ranks)
     rank = filled(np.int64(scheduler.ranks[at(lane)]), ranks)
-    store(scheduler.ranks, next_ranks(policy, load(scheduler.ages), ranks, ranks, rank))
+    here, back = same(ranks, rank), first_behind(chip.policy, ranks)
+    store(scheduler.ranks, next_ranks(chip, back, load(scheduler.ages), ranks, here, rank))
     scheduler.greedy = 1
 
 
@@ -129,6 +132,7 @@ def make_youngest(policy, scheduler, lane):
     scheduler.ages[lane] = first_age
     if (policy == _GTO or (policy == _GTY and scheduler.greedy)) and foremost != lane:
         ages = load(scheduler.ages)
-        store(scheduler.ranks, first_then_by_age(ages, ages, filled(np.int64(scheduler.ages[at(foremost)]), ages)))
+        here = same(ages, filled(np.int64(scheduler.ages[at(foremost)]), ages))
+        store(scheduler.ranks, first_then_by_age(here, ages))
     elif policy == _GTO or policy == _OLDEST or policy == _GTY:
         store(scheduler.ranks, load(scheduler.ages))

@@ -153,6 +153,8 @@ CHIP = np.dtype(
         ("counters", "i8"),  # dependence counters of a warp that the program names, from the first one on
         ("tick", "i8"),  # ticks per cycle, such that every interval is a whole number of them
         ("policy", "i8"),  # Policy
+        ("circular", "i8"),  # 1: of its warps, those behind the one that issued last go first
+        ("greedy", "i8"),  # 1: the one that issued last goes first, then the others by age
         ("group", "i8"),  # warps of a fetch group of the policy `two_level`, a power of 2 up to MAX_WARPS
         # Fetch
         ("buffer", "i8"),  # instructions that the buffer of a warp holds; 0: every instruction is there in time
@@ -417,13 +419,14 @@ ACCESS = np.dtype(
     [
         ("cycle", "i8"),  # of its issue
         ("served", "i8"),  # cycle in which the last of its requests arrives at stage 2
-        ("queued", "i8"),  # cycles that it waited in the queue of its unit
         ("unloaded", "f8"),  # cycles: its latency in an idle memory
         ("wait", "f8"),  # cycles: the longest wait, or delay, of its requests that is known
-        ("warp", "i8"),  # its place among the warp slots of the chip; of echo e: -1 - e
+        ("queued", "i8"),  # cycles that it waited in the queue of its unit
         ("number", "i8"),  # among the accesses of its warp slot, or of the echo, of a slice
+        ("warp", "i4"),  # its place among the warp slots of the chip; of echo e: -1 - e
         ("step", "i4"),
         ("unserved", "i4"),  # requests
+        ("unused", "i4"),  # a record fills a line of the cache
     ]
 )
 

@@ -80,49 +80,41 @@ def run_alone(machine, state, sm, begin, end):
 def take_turns(machine, state, sm, until, end):
     """Has the schedulers of an SM issue all that they can before cycle `until`; the window ends at `end`. False: a deadlock.
 
-    There are these sets of schedulers. Those that are `resting` have nothing to do before `until`. Those that are `asking` have
-    picked a warp, `scheduler.lane`, to issue at `scheduler.cycle` what is not plain, and go on when it has issued. Of these,
-    those that are `contending` use something shared, those that have `agreed` chose their pick knowing all that issued before
-    this cycle, and those in `second` have issued, and ask for the second instruction of a pair.
+    There are these sets of schedulers. Those that are `active` look for what to issue next. Those that are `contending` have
+    picked a warp, `scheduler.lane`, to issue at `scheduler.cycle` what uses something shared, and go on when it has issued. Of
+    these, those that have `agreed` chose their pick knowing all that issued before this cycle. Those in `second` have issued in
+    this cycle, and may issue the second instruction of a pair. All others have nothing to do before `until`.
 
-    `turns` holds for each scheduler the time at which it asks, with its number as the rank.
+    `turns` holds for each scheduler that is contending the time of its pick, with its number as the rank.
     """
     chip = machine.chip[0]
     schedulers, at_random, begin = chip.schedulers, chip.policy == _RANDOM, sm.begin
     first_warp = sm.index * MAX_WARPS
-    everybody = below(schedulers)
     no_more = time_of(sm, until)
     may_run = ranks_alone_decide(chip.policy) and not state.tally[0].tracing
     turns = for_schedulers(np.int64(NEVER))
-    resting, asking, contending, agreed, second = NONE, NONE, NONE, NONE, NONE
+    active, contending, agreed, second = below(schedulers), NONE, NONE, NONE
     while True:
-        # Schedulers run ahead with plain instructions, until each of them asks or rests.
-        active = everybody & ~(resting | asking)
-        while active != NONE:
+        s = np.int64(0)
+        if active != NONE:
             s = first(active)
-            active = rest(active)
             scheduler = scheduler_of(machine, state, sm, s)
-            key = run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run)
-            if key >= no_more:
-                resting |= bit(s)
-                turns = replaced(turns, s, np.int64(NEVER))
+            if (second & bit(s)) == NONE:
+                key = run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run)
+                if key >= no_more:
+                    active &= ~bit(s)
+                    turns = replaced(turns, s, np.int64(NEVER))
+                    continue
+                if awaits_instruction(machine.addresses, machine, state, sm, s, scheduler, begin + (key >> RANK_BITS), end):
+                    continue
+                scheduler.cycle = begin + (key >> RANK_BITS)
+            if at_random or machine.program[at(warp_in(machine, state, sm, s, scheduler.lane).step)].ordered:
+                turns = replaced(turns, s, time_of(sm, scheduler.cycle) | s)
+                active, contending = active & ~bit(s), contending | bit(s)
                 continue
-            if awaits_instruction(machine.addresses, machine, state, sm, s, scheduler, begin + (key >> RANK_BITS), end):
-                active |= bit(s)
-                continue
-            scheduler.cycle = begin + (key >> RANK_BITS)
-            turns = replaced(turns, s, (key & ~RANKS) | s)
-            asking |= bit(s)
-            step = warp_in(machine, state, sm, s, scheduler.lane).step
-            if at_random or machine.program[at(step)].ordered:
-                contending |= bit(s)
-
-        # Then one of them issues: one that uses nothing shared, or of those in the earliest cycle the one whose turn it is.
-        if asking == NONE:
+        elif contending == NONE:
             return True
-        if (asking & ~contending) != NONE:
-            s = first(asking & ~contending)
-        else:
+        else:  # of those in the earliest cycle, the one whose turn it is
             earliest = number(foremost(turns))
             s = earliest & RANKS
             here = lanes_at_most(turns, earliest | RANKS)
@@ -134,8 +126,8 @@ def take_turns(machine, state, sm, until, end):
                     if agrees(machine, state, sm, s, scheduler_of(machine, state, sm, s).cycle, end):
                         agreed |= bit(s)
                     else:
-                        asking, contending = asking & ~bit(s), contending & ~bit(s)
-                if (here & ~asking) != NONE:
+                        active, contending = active | bit(s), contending & ~bit(s)
+                if active != NONE:
                     continue
                 s = next_in_turn(machine, state, sm, here & ~second if (here & ~second) != NONE else here)
 
@@ -156,10 +148,7 @@ def take_turns(machine, state, sm, until, end):
             gap, busy = execute(machine, state, sm, s, slot, warp, step, cycle), ins.busy
             if not pair and may_pair(machine, state, sm, slot, warp, step, cycle):
                 scheduler.gap, scheduler.busy, scheduler.first = gap, busy, step
-                second |= bit(s)
-                contending &= ~bit(s)
-                if machine.program[at(warp.step)].ordered:
-                    contending |= bit(s)
+                active, contending, second = active | bit(s), contending & ~bit(s), second | bit(s)
                 continue
             if pair:
                 gap, busy = max(gap, scheduler.gap), max(busy, scheduler.busy)
@@ -170,9 +159,9 @@ def take_turns(machine, state, sm, until, end):
             if (agreed & bit(s)) != NONE:
                 note_refusals(machine, state, sm, s, cycle)
             postpone(machine, state, sm, s, np.int64(ins.op), cycle, end)
-            asking, contending, agreed = asking & ~bit(s), contending & ~bit(s), agreed & ~bit(s)
+            active, contending, agreed = active | bit(s), contending & ~bit(s), agreed & ~bit(s)
             continue
-        asking, contending, agreed, second = asking & ~bit(s), contending & ~bit(s), agreed & ~bit(s), second & ~bit(s)
+        active, contending, agreed, second = active | bit(s), contending & ~bit(s), agreed & ~bit(s), second & ~bit(s)
         if not complete(machine, state, sm, s, scheduler, lane, slot, warp, last, gap, busy, pair, cycle, end):
             return False
         facts = machine.classes[at(ins.op)]

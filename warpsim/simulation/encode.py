@@ -179,6 +179,7 @@ def _launched(chip: Records, gpu: Gpu, launch: Launch, scheduler: str) -> Record
     record["first_start"] = 0 if supply is None else gpu.launch_cost_cycles
     policy, record["group"] = group_of(scheduler)
     record["policy"] = _POLICIES[policy]
+    record["circular"], record["greedy"] = policy in ("lrr", "grr"), policy in ("gto", "gty")
     return chip
 
 
