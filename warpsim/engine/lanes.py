@@ -212,12 +212,6 @@ def time_part(keys):
     return keys & np.uint16(NEVER)
 
 
-@_compiled_as(_masked(RANKS))
-def rank_of(keys):
-    """Returns the ranks of keys, without their times."""
-    return keys & np.uint16(RANKS)
-
-
 def _after(ranks, rank, back):
     def generate(context, builder, signature, arguments):
         ranks, rank, back = arguments
