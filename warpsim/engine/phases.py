@@ -51,10 +51,12 @@ def pass_alone(machine, state, index, warp, warp_in_block, entry, position, foll
         may_stop = passed >= position or (follows and is_barrier)
         if may_stop and (met >= barriers or not follows):
             break
-        last = step
-        passed += machine.details[at(step)].alone
+        detail = machine.details[at(step)]
+        whole_line = passed + detail.line_alone < position
+        last = np.int64(detail.line_end) if whole_line else step
+        passed += detail.line_alone if whole_line else detail.alone
         met += is_barrier
-        step, _ = follow(machine.program, machine.details, state.warps, state.loops, index, warp_in_block, step)
+        step, _ = follow(machine.program, machine.details, state.warps, state.loops, index, warp_in_block, last)
     warp.step = step
     warp.wait = wait_until(max(passed - position, 0), last, _WAIT)
     return met

@@ -114,7 +114,7 @@ def _unlaunched(
         steps.append((kind, op, step.dst, first, len(operands), *timing, 0, 0, -1, 0, 0, 0, 0, step.dst, *[0] * 9))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
-        details.append((0, *access, *branch, step.loop, *step.trips))
+        details.append((0, 0, 0, 0, *access, *branch, step.loop, *step.trips))
     reads, hints = _encode_reads(program, gpu), _encode_hints(program, gpu)
     # The fields of a plain array of records are read several times as fast; the engine names them as attributes.
     records: dict[str, Any] = {
@@ -158,6 +158,17 @@ def _spread(machine: Machine, repeated: Iteration, kernel: Kernel) -> None:
     chip.by_block, chip.barriers = repeated.by_block, repeated.barriers
     alone = [repeated.alone[place] for place in places(kernel)]
     machine.details.alone[machine.program.kind < Kind.LOOP_BEGIN] = alone
+    _join_straight_lines(machine)
+
+
+def _join_straight_lines(machine: Machine) -> None:
+    """Fills in how long a warp alone takes to the end of each straight line of steps, and where that is."""
+    lasts, cycles = np.arange(len(machine.program)), machine.details.alone.tolist()
+    straight = (machine.program.kind <= Kind.STORE).tolist()
+    for step in range(len(straight) - 2, -1, -1):
+        if straight[step] and straight[step + 1]:
+            lasts[step], cycles[step] = lasts[step + 1], cycles[step] + cycles[step + 1]
+    machine.details.line_end, machine.details.line_alone = lasts, cycles
 
 
 def with_seed(machine: Machine, seed: int) -> Machine:
