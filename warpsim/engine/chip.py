@@ -43,7 +43,7 @@ def run(machine, state, stop, edge, width, totals):
             clock.cycle = clock.last_retire + 1
             return rows, _FINISHED
         if len(totals) > 0 and now == edge:
-            read(machine, state, now, totals[rows])
+            write_totals(machine, state, now, totals[rows])
             rows += 1
             edge += width
             if rows == len(totals):
@@ -117,6 +117,12 @@ def is_finished(machine, state):
 
 @jit
 def read(machine, state, now, totals):
+    """Reads the counters between two runs, as `run` does at the edges."""
+    write_totals(machine, state, now, totals)
+
+
+@inline
+def write_totals(machine, state, now, totals):
     """Writes what was counted up to cycle `now`: warp-cycles by WarpState, instructions, bytes, warp-cycles by SM."""
     settle_at(machine, state, now, np.int64(_TAKE_OFF))
     totals[STATES], totals[STATES + 1] = total(machine, state, totals)
