@@ -62,5 +62,11 @@ def test_it_compiles_for_the_occupancies_of_the_points(monkeypatch):
     assert len(ran) == len(compiled) == 2  # g80 has one scheduler, so 24 warps of its own
 
 
+def test_it_builds_no_points_that_differ_in_what_does_not_matter():
+    points = [*small_plan(alpha=1, warps=[4, 8], seed=[*range(50)], sms=[1, 2]).some_points()]
+    assert len(points) == 4
+    assert {point.launch.resident_blocks * point.launch.block_warps for point in points} == {4, 8}
+
+
 def encoded(point):
     return encode(point.gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, sms=1)

@@ -52,6 +52,7 @@ _CACHE_SIZE = 64
 """Chips and kernels in a BuildCache, at most."""
 
 _SOME = 300  # points that `some_points` examines
+_OF_RUNS = frozenset({"scheduler", "memory", "sms", "warmup", "seed", "replicates"})  # no matter for the occupancy
 _KERNELS = 256
 """Combinations of kernel arguments in `kernel_positions`, at most."""
 
@@ -199,11 +200,12 @@ class Space:
         return [self.position(number) for number in evenly_spaced(self.points, most)]
 
     def some_points(self) -> Iterator[Point]:
-        """Yields the points of `sample` that exist, many enough to meet every chip and occupancy of most plans."""
-        cache = BuildCache()
-        for position in self.sample(_SOME):
+        """Yields points, many enough to meet every chip and occupancy of most plans: the first value along other axes."""
+        cache, axes = BuildCache(), self.axes.values()
+        shape = tuple(1 if _OF_RUNS.issuperset(axis.columns) else len(axis) for axis in axes)
+        for number in evenly_spaced(math.prod(shape), _SOME):
             with suppress(ValueError):
-                yield self.point(position, cache)
+                yield self.point(tuple(map(int, np.unravel_index(number, shape))) if shape else (), cache)
 
     def kernel_positions(self) -> Iterator[tuple[int, ...]]:
         """Yields positions that cover the combinations of kernels, arguments and fields, or an evenly spaced sample."""
