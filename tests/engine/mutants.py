@@ -15,7 +15,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 ENGINE = Path(__file__).parents[2] / "warpsim" / "engine"
-LEFT_OUT = {"__init__.py", "jit.py", "handles.py", "code_cache.py", "check.py"}  # not the machine: its compiler, and its check of itself
+LEFT_OUT = {"__init__.py", "jit.py", "handles.py", "code_cache.py", "check.py"}  # the compiler, and the check
 OTHER_COMPARISON = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
 }  # fmt: skip

@@ -74,6 +74,8 @@ def killer(mutant: Mutant, prepared: Any, costs: Costs, kills: Counter[str], sec
     place = f"{mutant.file}:{mutant.statement}"
     names = [name for name, (_, reached) in costs.items() if mutant.statement is None or place in reached]
     names.sort(key=lambda name: costs[name][0] / (1 + kills[name]) ** 2)
+    if mutant.statement is None:  # those that use its file much come first
+        names.sort(key=lambda name: -sum(each.startswith(mutant.file) for each in costs[name][1]))
     if not names:
         return None
     read, write = os.pipe()
