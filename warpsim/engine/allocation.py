@@ -52,7 +52,7 @@ from warpsim.engine.state import (
 def records(count: int, dtype: np.dtype[Any]) -> Records:
     """Returns zeroed records that begin at a line of the cache."""
     room = np.zeros(count * dtype.itemsize + CACHE_LINE, np.uint8)
-    return np.recarray(count, dtype, buf=room, offset=-room.ctypes.data % CACHE_LINE)
+    return np.recarray(count, dtype, buf=room.data, offset=-room.ctypes.data % CACHE_LINE)
 
 
 def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int = 0) -> State:
