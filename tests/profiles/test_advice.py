@@ -11,6 +11,7 @@ from warpsim.profiles.advice import _coalesced, _limit, _without_conflicts, advi
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.report import Rule
+from warpsim.profiles.roofline import roofline
 from warpsim.profiles.whatif import dram_bytes
 
 FAST = {"replicates": 1, "budget": 20_000}
@@ -75,6 +76,8 @@ def test_advice_has_bounds_claims_and_gains(profile):
     assert speedups == sorted(speedups, reverse=True)
     assert all(one.speedup == pytest.approx(found.base.cycles.mean / one.cycles.mean) for one in found.gains)
     assert next(iter(found.bounds)) in found.limit and "long_scoreboard" in found.limit
+    whole = max(roofline(profile).values())  # with the constant cost of a launch, for which nothing is busy
+    assert max(found.bounds.values()) * profile.measured.cycles == pytest.approx(whole - profile.gpu.launch_cost_cycles)
     assert sum(found.states.values()) == pytest.approx(1)
 
 

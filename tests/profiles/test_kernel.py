@@ -48,6 +48,11 @@ def test_clocks_of_a_launch_whose_time_was_measured_too_long():
     assert found.clock_ghz == pytest.approx(true.clock_ghz) and seeming.clock_ghz == 0.91
     assert found.memory.pin_bandwidth_gbs == pytest.approx(true.memory.pin_bandwidth_gbs)
     assert found.memory.latency_cycles == true.memory.latency_cycles > seeming.memory.latency_cycles
+    assert chip_of(launch(fixed | slow))[1] == (
+        "the clock of the SMs seems 0.91 GHz and is taken as 1.30: "
+        "by the fixed clock of the memory, the measured time is 1.43 times the true one",
+    )
+    assert chip_of(launch(fixed))[1] == ()
     near = fixed | {"dram__cycles_elapsed.avg.per_second": 7.0e9}
     assert chip_of(launch(near))[0].clock_ghz == 1.3
 
@@ -180,9 +185,22 @@ def test_what_was_measured():
     measured = measurements(launch({"smsp__average_warps_issue_stalled_gmma_per_issue_active.ratio": 2.0}))
     assert measured.stalls == {"long_scoreboard": 9.0, "selected": 1.0, OTHER: 2.0}
     assert measured.ipc == pytest.approx(sum(one.executed for one in launch().code) / 84 / 9000)
-    assert measured.missing == ()
+    assert measured.missing == ("samples by instruction: ncu --section SourceCounters (or --set full)",)
+    sampled = launch({"smsp__pcsamp_interval": 5})
+    assert measurements(sampled).missing == ()
+    without_lines = replace(sampled, code=tuple(replace(one, line=None) for one in sampled.code))
+    assert measurements(without_lines).missing == ("source lines: nvcc -lineinfo",)
     less = measurements(launch(without=["sm__warps_active.avg.per_cycle_active"]))
     assert less.warps is None and "--section Occupancy" in less.missing[0]
+
+
+def test_samples_of_an_instruction():
+    """Some versions of the profiler count them by reason only."""
+    reasons = {"smsp__pcsamp_warps_issue_stalled_wait": 3.0, "smsp__pcsamp_warps_issue_stalled_selected": 1.0}
+    one = replace(launch().code[0], counts=reasons | {"inst_executed": 9.0})
+    assert one.samples == 4.0
+    assert replace(one, counts=reasons | {"smsp__pcsamp_sample_count": 5.0}).samples == 5.0
+    assert replace(one, counts={}).samples == 0.0
 
 
 @pytest.mark.parametrize(

@@ -37,3 +37,14 @@ def test_outer_loops_are_shortened_and_nothing_else():
     assert condition.then[0].trips == 10 and condition.then[0].body[0].trips == 10 and first == kernel.body[0]
     assert sum(count for _, count in expected_ops(shortened(kernel, 0.1).body)) == pytest.approx(1 + 1 + 50)
     assert shortened(kernel, 0.02) is None  # two trips tell nothing of those between the first and the last
+
+
+def test_the_warp_cycles_of_all_instructions_are_one():
+    """Stores drain behind the EXIT, where the samples of the profiler are."""
+    profile = profile_of(launch())
+    replay = profile.replay(replicates=1, lines=True)
+    leave, behind = 7 * 16, 8 * 16
+    assert profile.code[7].text == "EXIT" and profile.code[7].executed and not profile.code[8].executed
+    assert sum(replay.lines.values()) == pytest.approx(1.0)
+    assert replay.lines[behind] == pytest.approx(replay.shares["drain"]) and replay.lines[behind] > 0.0
+    assert 0.0 < replay.lines[leave] < 0.1

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warpsim.cli.common import DONE, Commands, RequestError, counted, new_command, whole_number
+from warpsim.cli.common import DONE, Commands, RequestError, check_output, counted, new_command, whole_number
 from warpsim.cli.output import add_json, print_json
 
 if TYPE_CHECKING:
+    from warpsim.hardware.gpu import Gpu
     from warpsim.profiles.advice import Advice
     from warpsim.profiles.api import Profile
     from warpsim.profiles.replay import Estimate, Replay
+    from warpsim.views.profile_page import Table
 
 _SHOWN = 10
 
@@ -45,21 +49,21 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory", default="queue", help=f"memory model: {', '.join(MEMORY_MODELS)} (default: queue)")
     parser.add_argument("--replicates", type=whole_number, default=3, metavar="N", help="number of replicates (default: 3)")
     parser.add_argument("--seed", type=whole_number, default=2016, metavar="N", help="root seed of all random numbers")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the comparison as a page of HTML too")
+    parser.add_argument("-o", "--output", type=Path, metavar="PAGE.html", help="write the comparison as a page of HTML too")
     levers = parser.add_argument_group("what if", "the launch on a changed machine, in a column beside the profiled one")
     levers.add_argument("--resident-blocks", type=whole_number, metavar="N", help="blocks of an SM")
     levers.add_argument("--block-threads", type=whole_number, metavar="N", help="threads of a block: the same warps, cut anew")
     levers.add_argument("--l1-hit", type=float, metavar="P", help="probability with which loads hit L1")
     levers.add_argument("--l2-hit", type=float, metavar="P", help="probability with which loads that missed L1 hit L2")
     levers.add_argument("--l1-size", type=float, metavar="F", help="factor of the size of L1; misses follow its square root")
-    levers.add_argument("--latency", type=float, metavar="F", help="factor of the latency of DRAM")
+    levers.add_argument("--latency", type=float, metavar="F", help="factor of the latency of loads from DRAM; that of L2 stays")
     levers.add_argument("--bandwidth", type=float, metavar="F", help="factor of the bandwidth of DRAM")
     levers.add_argument("--gpu", help="another chip for the same machine code, at its own clocks")
     levers.add_argument("--if-scheduler", metavar="POLICY", help="another scheduling policy")
     parser.add_argument(
         "--advise", action="store_true", help="say what limits the launch, and simulate what each of several changes would gain"
     )
-    add_json(parser, "measurements and results")
+    add_json(parser, "measurements and results, or the launches of --list,")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -67,63 +71,98 @@ def _run(options: argparse.Namespace) -> int:
     from warpsim.profiles.errors import MissingReaderError
     from warpsim.profiles.report import list_launches
 
+    if options.output is not None:
+        check_output(options.output, ["html"])
     try:
         if options.list:
-            _print_launches(list_launches(options.report))
+            launches = [_listed(*one) for one in list_launches(options.report)]
+            print_json(launches) if options.json else _print_launches(launches)
             return DONE
         profile = from_profile(options.report, options.launch)
         settings = {"memory": options.memory, "replicates": options.replicates, "seed": options.seed}
-        changes = {
-            name: value
-            for name in _LEVERS
-            if (value := getattr(options, name)) is not None
-        }
+        changes = {name: value for name in _LEVERS if (value := getattr(options, name)) is not None}
         other = profile.what_if(**changes) if changes or options.if_scheduler else None
+        changes |= {"scheduler": options.if_scheduler} if options.if_scheduler else {}
         replay = profile.replay(scheduler=options.scheduler, lines=True, **settings)
         advice = profile.advise(scheduler=options.scheduler, **settings) if options.advise else None
         second = None if other is None else other.replay(scheduler=options.if_scheduler or options.scheduler, **settings)
     except (ValueError, MissingReaderError) as error:
         raise RequestError(str(error)) from None
+    shown = _Shown(profile, replay, other, second, changes, advice)
     if options.json:
-        print_json(_as_json(profile, replay, second, advice))
-        return DONE
-    _show(profile, replay, second, advice, options.output, (other or profile).dram_bytes)
+        print_json(_as_json(shown))
+    title, lines, tables = _page_of(shown)
+    if not options.json:
+        from warpsim.views.text_table import text_table
+
+        print("\n".join((title, *lines)))
+        for table in tables:
+            print(f"\n{text_table(table.rows, table.header)}")
+    if options.output is not None:
+        from warpsim.views.profile_page import write_profile_page
+
+        write_profile_page(options.output, title, lines, tables, profile.measured.shares, replay.shares)
     return DONE
 
 
-def _print_launches(launches: list[tuple[int, str, Any]]) -> None:
+@dataclass(frozen=True)
+class _Shown:
+    """What is shown: the launch and its replay; the changed launch, its replay and what was changed; advice."""
+
+    profile: Profile
+    replay: Replay
+    other: Profile | None
+    second: Replay | None
+    changes: Mapping[str, Any]
+    advice: Advice | None
+
+
+def _listed(number: int, name: str, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    time = metrics.get("gpu__time_duration.sum")
+    return {
+        "launch": number, "kernel": name.partition("(")[0], "gpu": str(metrics.get("device__attribute_display_name", "")),
+        "blocks": metrics.get("launch__grid_size", 0), "threads": metrics.get("launch__block_size", 0),
+        "microseconds": None if time is None else time / 1000,
+    }  # fmt: skip
+
+
+def _print_launches(launches: list[dict[str, Any]]) -> None:
     from warpsim.views.text_table import text_table
 
-    rows = []
-    for number, name, metrics in launches:
-        time = metrics.get("gpu__time_duration.sum")
-        rows.append(
-            [
-                str(number), name.partition("(")[0], str(metrics.get("device__attribute_display_name", "")),
-                f"{metrics.get('launch__grid_size', 0):.0f} x {metrics.get('launch__block_size', 0):.0f}",
-                "" if time is None else f"{time / 1000:.1f}",
-            ]
-        )  # fmt: skip
+    rows = [
+        [
+            str(one["launch"]), one["kernel"], one["gpu"], f"{one['blocks']:.0f} x {one['threads']:.0f}",
+            "" if one["microseconds"] is None else f"{one['microseconds']:.1f}",
+        ]
+        for one in launches
+    ]  # fmt: skip
     print(text_table(rows, ("launch", "kernel", "chip", "blocks x threads", "us")))
 
 
-def _show(
-    profile: Profile, replay: Replay, second: Replay | None, advice: Advice | None, page: str | None, moved: float
-) -> None:
-    """Prints the comparison, and writes it as a page where that is asked for."""
-    from warpsim.views.profile_page import Table, write_profile_page
-    from warpsim.views.text_table import text_table
+def _chip(gpu: Gpu) -> str:
+    return f"{gpu.title}, {gpu.clock_ghz:.2f} GHz, {gpu.memory.pin_bandwidth_gbs:.0f} GB/s"
 
-    measured, launch, gpu = profile.measured, profile.launch, profile.gpu
-    title = f"{gpu.title}, {gpu.clock_ghz:.2f} GHz, {gpu.memory.pin_bandwidth_gbs:.0f} GB/s: {profile.kernel.name}"
+
+def _page_of(shown: _Shown) -> tuple[str, list[str], list[Table]]:
+    """Returns headline, sentences and tables of the comparison."""
+    from warpsim.views.profile_page import Table
+
+    profile, replay, other, second, advice = shown.profile, shown.replay, shown.other, shown.second, shown.advice
+    measured, launch = profile.measured, profile.launch
+    title = f"{_chip(profile.gpu)}: {profile.kernel.name}"
     warps = counted(launch.block_warps, "warp")
     lines = [f"{counted(launch.blocks or 1, 'block')} of {warps}, {launch.resident_blocks} resident per SM"]
-    sampled = f" ({replay.sampling}; such samples are within {100 * replay.sampled_within:.1f} % of whole launches)"
+    most = f"such samples differed from whole launches by at most {100 * replay.sampled_within:.1f} % where both were simulated"
+    sampled = f" ({replay.sampling}; {most})"
     lines.append(f"simulated: {replay.share:.3g} of the instructions" + (sampled if replay.sampling else ""))
     lines.append(f"inputs: {', '.join(profile.inputs)}")
+    if other is not None:
+        held = f"{counted(other.launch.blocks or 1, 'block')} of {counted(other.launch.block_warps, 'warp')}"
+        what = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.changes.items())
+        lines.append(f"what if: {what} ({_chip(other.gpu)}; {held}, {other.launch.resident_blocks} resident per SM)")
     lines += [f"note: {note}" for note in (*profile.notes, *(f"missing: {what}" for what in measured.missing))]
     columns = ["measured", "simulated", *(["what if"] if second else [])]
-    tables = [Table("Results", ["", *columns], list(_rows(profile, replay, second, moved)))]
+    tables = [Table("Results", ["", *columns], list(_rows(shown)))]
     states = sorted({*measured.stalls, *replay.stalls}, key=lambda s: -measured.stalls.get(s, 0.0))
     rows = [
         [
@@ -138,17 +177,17 @@ def _show(
         lines.append(advice.limit)
         tables += [Table(title, header, rows) for title, header, rows in _of_advice(advice)]
     tables += [Table(title, header, rows) for title, header, rows in _places(profile, replay)]
-    print("\n".join((title, *lines)))
-    for table in tables:
-        print(f"\n{text_table(table.rows, table.header)}")
-    if page is not None:
-        write_profile_page(page, title, lines, tables, measured.shares, replay.shares)
+    return title, lines, tables
 
 
-def _rows(profile: Profile, replay: Replay, second: Replay | None, moved: float) -> Iterator[list[str]]:
-    measured = profile.measured
-    runs = [replay, *([second] if second else [])]
+def _rows(shown: _Shown) -> Iterator[list[str]]:
+    measured, second = shown.profile.measured, shown.second
+    runs = [shown.replay, *([second] if second else [])]
+    clocks = [one.gpu.clock_ghz for one in (shown.profile, shown.other) if one]
+    moved = (shown.other or shown.profile).dram_bytes
     yield ["cycles", _number(measured.cycles), *(_estimate(one.cycles) for one in runs)]
+    times = (_estimate(one.cycles, 1000 * clock) for one, clock in zip(runs, clocks, strict=True))
+    yield ["microseconds", _number(measured.microseconds), *times]
     yield ["IPC of an SM", _number(measured.ipc), *(_estimate(one.ipc) for one in runs)]
     yield ["achieved warps of an SM", _number(measured.warps), *(_estimate(one.warps) for one in runs)]
     bytes_of = ("the same", "the same" if moved == measured.dram_bytes else _number(moved / 1e6))
@@ -159,7 +198,7 @@ def _rows(profile: Profile, replay: Replay, second: Replay | None, moved: float)
 
 def _places(profile: Profile, replay: Replay) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     """Yields tables of the instructions and the source lines in which warps spend most time."""
-    samples = {one.address: one.counts.get("smsp__pcsamp_sample_count", 0.0) for one in profile.code}
+    samples = {one.address: one.samples for one in profile.code}
     total = sum(samples.values())
     measured = {address: count / total for address, count in samples.items() if count} if total else {}
     texts = {one.address: one.text for one in profile.code}
@@ -195,15 +234,16 @@ def _of_advice(advice: Advice) -> Iterator[tuple[str, list[str], list[list[str]]
     yield "Rules of the profiler", ["rule", "time it would save", ""], claims
 
 
-def _as_json(profile: Profile, replay: Replay, second: Replay | None, advice: Advice | None) -> dict[str, Any]:
-    from dataclasses import asdict
-
+def _as_json(shown: _Shown) -> dict[str, Any]:
+    profile, replay, other, second, advice = shown.profile, shown.replay, shown.other, shown.second, shown.advice
     found = {
         "report": profile.report, "launch": profile.number, "kernel": profile.kernel.name, "gpu": profile.gpu.title,
         "measured": asdict(profile.measured), "simulated": asdict(replay), "notes": list(profile.notes),
         "inputs": list(profile.inputs),
     }  # fmt: skip
-    return found | ({"what_if": asdict(second)} if second else {}) | ({"advice": asdict(advice)} if advice else {})
+    if other is not None and second is not None:
+        found["what_if"] = {"changes": dict(shown.changes), "dram_bytes": other.dram_bytes, **asdict(second)}
+    return found | ({"advice": asdict(advice)} if advice else {})
 
 
 def _number(value: float | None) -> str:
@@ -212,8 +252,8 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def _estimate(value: Estimate | None) -> str:
-    return "0" if value is None else f"{_number(value.mean)} ± {_number(value.half_width)}"
+def _estimate(value: Estimate | None, unit: float = 1.0) -> str:
+    return "0" if value is None else f"{_number(value.mean / unit)} ± {_number(value.half_width / unit)}"
 
 
 def _percent(share: float | None, known: float) -> str:

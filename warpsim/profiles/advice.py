@@ -59,7 +59,8 @@ class Advice:
     """Advice on a launch.
 
     Attributes:
-        bounds: resource -> its share of the measured cycles, the busiest first; 1: nothing else can matter.
+        bounds: resource -> its share of the measured cycles, the busiest first; 1: nothing else can matter. The constant cost
+            of a launch belongs to none.
         states: state -> share of the measured warp cycles, the largest first.
         limit: what limits the launch, in a sentence.
         rules: what the profiler's rules claim, the largest estimate first.
@@ -99,7 +100,8 @@ def advise(
         gains.append(Gain(words, who, one.cycles, ratio, ratio * spread))
     gains.sort(key=lambda one: -one.speedup)
     cycles = profile.measured.cycles
-    bounds = {name: value / cycles for name, value in sorted(roofline(profile).items(), key=lambda one: -one[1])}
+    needed = {name: value - profile.gpu.launch_cost_cycles for name, value in roofline(profile).items()}
+    bounds = {name: value / cycles for name, value in sorted(needed.items(), key=lambda one: -one[1])}
     states = dict(sorted((profile.measured.shares or base.shares).items(), key=lambda one: -one[1]))
     rules = tuple(sorted(profile.rules, key=lambda one: -(one.speedup or 0.0)))
     return Advice(bounds, states, _limit(bounds, states, gains), rules, base, tuple(gains))

@@ -102,7 +102,7 @@ class Profile:
             resident_blocks: blocks of an SM.
             block_threads: threads of a block; the same warps are cut into other blocks, of which as many are resident as fit.
                 Shared memory is divided in proportion, and the program stays.
-            latency: factor of the latency of DRAM.
+            latency: factor of the latency of loads that DRAM serves; no load is faster than those that L2 serves.
             bandwidth: factor of the bandwidth of DRAM.
             l1_hit: probability with which loads hit L1, in place of what was measured.
             l2_hit: probability with which loads that missed L1 hit L2.
@@ -125,7 +125,6 @@ class Profile:
             l1_size=l1_size,
             gpu=gpu,
         )
-
 
     def advise(
         self,

@@ -95,6 +95,9 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
         queue |= {key: max(1, round(queue[key] * ratio)) for key in ("dram_servers", "crossbar_servers")}
     memory["contention"] = contention(memory, clock)
     data |= {"title": _title(launch), "sms": sms, "clock_ghz": clock, "memory": memory}
+    if stretch != 1.0:
+        longer = f"by the fixed clock of the memory, the measured time is {stretch:.2f} times the true one"
+        notes = (*notes, f"the clock of the SMs seems {measured:.2f} GHz and is taken as {clock:.2f}: {longer}")
     return Gpu.from_dict(data, source=f"{launch.report}, launch {launch.number}"), notes
 
 

@@ -16,7 +16,7 @@ from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch, how_to_collect
 from warpsim.profiles.sections import address_of, calls_of
 
-_WORD_BYTES = 16
+WORD_BYTES = 16
 _TEXT = re.compile(r"(?:(@!?U?P(?:\d|T))\s+)?([A-Z][A-Za-z0-9_.]*)\s*(.*)")
 _JUMPS = ("BRA", "JMP", "CALL", "BRX", "JMX")
 _OFFSET_BITS = 50
@@ -74,7 +74,7 @@ def _instruction(one: ProfiledInstruction, launch: ProfiledLaunch, where: str) -
     if not one.executed:  # the flow ends where no warp went
         return MachineInstruction(one.address, "EXIT", "", control=_NOTHING), None
     words = launch.words or b""
-    if not 0 <= one.address <= len(words) - _WORD_BYTES:
+    if not 0 <= one.address <= len(words) - WORD_BYTES:
         raise ProfileError(f"{where}: address {one.address:#x}: is in a function that is called, and is not in the report")
     low, high = struct.unpack_from("<QQ", words, one.address)
     text = one.text.rstrip(" ;") or decoded(low)
@@ -91,7 +91,7 @@ def _instruction(one: ProfiledInstruction, launch: ProfiledLaunch, where: str) -
     if stated:
         return made, address_of(launch.sections, int(stated[1], 16)) if launch.sections else int(stated[1], 16) - launch.base
     offset = low >> 32 | (high & (1 << _OFFSET_BITS - 32) - 1) << 32  # bits 32 to 81, from the next instruction on
-    return made, one.address + _WORD_BYTES + (offset - (1 << _OFFSET_BITS) if offset >> _OFFSET_BITS - 1 else offset)
+    return made, one.address + WORD_BYTES + (offset - (1 << _OFFSET_BITS) if offset >> _OFFSET_BITS - 1 else offset)
 
 
 def decoded(low: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from warpsim.profiles.errors import ProfileError
-from warpsim.profiles.report import ProfiledLaunch, how_to_collect
+from warpsim.profiles.report import REASONS, ProfiledLaunch, how_to_collect
 from warpsim.results.schema import STATES
 from warpsim.units import WARP_LANES
 
@@ -16,7 +16,6 @@ OTHER = "other"
 _REASONS = {"lg": "lg_throttle", "no_instructions": "no_instruction"}
 _STALL = ("smsp__average_warps_issue_stalled_", "_per_issue_active.ratio")
 _OLD_STALL = ("smsp__average_warp_latency_issue_stalled_", ".ratio")
-_SAMPLES = "smsp__pcsamp_warps_issue_stalled_"
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Measurements:
         dram_gbs: bytes per second, in GB/s.
         stalls: state -> warp cycles per issued instruction; empty: not collected.
         samples: whether `stalls` are shares of samples rather than counters.
-        missing: what was not collected, each with the option that collects it.
+        missing: what was not collected, each with the option of the profiler (source lines: of the compiler) that collects it.
     """
 
     cycles: float
@@ -80,6 +79,10 @@ def measurements(launch: ProfiledLaunch) -> Measurements:
         missing.append(f"achieved warps: {how_to_collect('sm__warps_active.avg.per_cycle_active')}")
     if not stalls or samples:
         missing.append(f"stall reasons: {how_to_collect('smsp__average_warps_issue_stalled')}")
+    if not any(name.startswith("smsp__pcsamp") for name in launch.metrics):
+        missing.append(f"samples by instruction: {how_to_collect('smsp__pcsamp')}")
+    if not any(one.line for one in launch.code):
+        missing.append("source lines: nvcc -lineinfo")
     return Measurements(
         cycles=cycles,
         active_cycles=launch.get("sm__cycles_active.avg"),
@@ -108,8 +111,8 @@ def _stalls(launch: ProfiledLaunch) -> tuple[dict[str, float], bool]:
     counted: dict[str, float] = {}
     for one in launch.code:
         for name, value in one.counts.items():
-            if name.startswith(_SAMPLES):
-                reason = name.removeprefix(_SAMPLES)
+            if name.startswith(REASONS):
+                reason = name.removeprefix(REASONS)
                 counted[reason] = counted.get(reason, 0.0) + value
     return _named(counted), bool(counted)
 

@@ -22,6 +22,7 @@ from warpsim.hardware.residency import Launch
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import expected_ops
 from warpsim.kernels.steps import flatten
+from warpsim.profiles.code import WORD_BYTES
 from warpsim.profiles.endless import endless, shortened, without_exits
 from warpsim.profiles.guards import blocks_with_work
 from warpsim.results.schema import STATES
@@ -40,7 +41,8 @@ _FEWEST_SMS = 6
 _REPEATS = 3
 """Repetitions of an endless kernel in a window, at least roughly."""
 
-_BARRIER = STATES.index("barrier")
+_LATER = {"barrier": STATES.index("barrier"), "exit": STATES.index("drain")}
+"""Class -> the state in which samples have the address of the next instruction."""
 
 _SHORTEST_WINDOW, _WINDOW_IPC = 20_000, 2
 """Cycles of a window at least, and the instructions per cycle and SM for which the budget is divided."""
@@ -79,6 +81,7 @@ class Replay:
         dram_gbs: DRAM bytes per second, in GB/s; the bytes are those of `Profile.dram_bytes`.
         stalls: state -> warp cycles per issued instruction.
         lines: address of an instruction -> share of the warp cycles that belong to it; empty where they were not asked for.
+            Cycles in which the stores of a warp that ends drain belong to the instruction behind its EXIT, as samples do.
         instructions: simulated over measured instructions of the whole launch.
         share: share of the launch's instructions that were simulated; 1: all.
         sampling: what was left out, in words; empty: nothing.
@@ -133,7 +136,7 @@ def replay(
     for part in plan.parts:
         of_part = _extended([_run(gpu, launch, sample, settings) for sample in part.samples], part)
         totals = {name: totals.get(name, 0.0) + values for name, values in of_part.items()}
-    shares = _lines(gpu, launch, plan.parts[0].samples[-1], settings | {"replicates": 1}) if lines else {}
+    shares = _lines(profile, gpu, plan.parts[0].samples[-1], settings | {"replicates": 1}) if lines else {}
     whole = (launch.blocks or 1) * launch.block_warps * _per_warp(profile.kernel)
     simulated = sum(sample.work * (sample.sms or gpu.sms) for part in plan.parts for sample in part.samples)
     return replace(_result(profile, totals, ", ".join(plan.words), simulated / whole), lines=shares)
@@ -252,7 +255,7 @@ def _from_windows(profile: Profile, budget: int, settings: Mapping[str, Any], *,
     shares = {}
     if lines:
         part = launch.model_copy(update={"blocks": None, "resident_blocks": parts[0][0]})
-        shares = _of_lines(make_point(gpu, program, launch=part, **(window | {"replicates": 1})))
+        shares = _of_lines(make_point(gpu, program, launch=part, **(window | {"replicates": 1})), _end(profile))
     words = f"{sms} of {gpu.sms} SMs, " * (sms < gpu.sms) + f"windows of {cycles} cycles"
     whole = blocks * per_block
     return replace(_result(profile, totals, words, simulated / whole), lines=shares)
@@ -289,27 +292,39 @@ def _run(gpu: Gpu, launch: Launch, sample: _Sample, settings: Mapping[str, Any])
     }
 
 
-def _lines(gpu: Gpu, launch: Launch, sample: _Sample, settings: Mapping[str, Any]) -> dict[int, float]:
+def _lines(profile: Profile, gpu: Gpu, sample: _Sample, settings: Mapping[str, Any]) -> dict[int, float]:
     """Returns the shares of the instructions in the warp cycles of a sample, by address."""
-    part = launch.model_copy(update={"blocks": sample.blocks})
-    return _of_lines(make_point(gpu, sample.kernel, launch=part, sms=sample.sms, **settings))
+    part = profile.launch.model_copy(update={"blocks": sample.blocks})
+    return _of_lines(make_point(gpu, sample.kernel, launch=part, sms=sample.sms, **settings), _end(profile))
 
 
-def _of_lines(point: Point) -> dict[int, float]:
+def _end(profile: Profile) -> int:
+    """Returns the address of the EXIT by which most warps leave, behind which nothing was executed."""
+    executed = [one for one in profile.code if one.executed]
+    followed = {one.address - WORD_BYTES for one in executed}
+    ends = [one for one in executed if "EXIT" in one.text and one.address not in followed]
+    return (max(ends, key=lambda one: one.executed) if ends else executed[-1]).address
+
+
+def _of_lines(point: Point, end: int) -> dict[int, float]:
     """Returns the shares of the instructions in the warp cycles of a point, by address.
 
-    What warps wait at a barrier belongs to the instruction after it, as the profiler's samples do.
+    What warps wait at a barrier, or for their stores to drain behind an EXIT, belongs to the instruction after it, as the
+    profiler's samples do. The last step of a kernel is the EXIT at `end`.
     """
     arrays, _ = trace_point(point, Trace(states=True))
     of_lines = arrays["line_warp_cycles"].sum(axis=0)
     found: dict[int, float] = {}
     held = 0.0
     for step, states in zip(flatten(point.kernel).steps, of_lines, strict=True):
-        if step.instruction is not None and step.instruction.comment.startswith("0x"):
-            address = int(step.instruction.comment.partition(" ")[0], 16)
-            at_barrier = float(states[_BARRIER]) if step.instruction.op == "barrier" else 0.0
-            found[address] = found.get(address, 0.0) + float(states.sum()) - at_barrier + held
-            held = at_barrier
+        one = step.instruction
+        if one is not None and states.any() and (one.comment.startswith("0x") or one.op == "exit"):
+            address = int(one.comment.partition(" ")[0], 16) if one.comment else end
+            later = float(states[_LATER[one.op]]) if one.op in _LATER else 0.0
+            found[address] = found.get(address, 0.0) + float(states.sum()) - later + held
+            held = later
+            if one.op == "exit":
+                found[address + WORD_BYTES], held = found.get(address + WORD_BYTES, 0.0) + later, 0.0
     total = float(of_lines.sum())
     return {address: cycles / total for address, cycles in found.items()}
 

@@ -26,6 +26,9 @@ _MAGIC = b"NVR\0"
 _ELF = b"\x7fELF\x02\x01\x01"
 _PAYLOAD_SIZE = 5
 
+_SAMPLES, REASONS = "smsp__pcsamp_sample_count", "smsp__pcsamp_warps_issue_stalled_"
+"""Samples of warps by instruction, and the beginning of those of one reason."""
+
 _ERROR, _LOCAL = 4, 1
 """Types of a rule's message and of its estimate (NVIDIA, Python Report Interface)."""
 
@@ -75,6 +78,12 @@ class ProfiledInstruction:
     line: tuple[str, int] | None
     executed: int
     counts: Mapping[str, float]
+
+    @property
+    def samples(self) -> float:
+        """Samples of warps at the instruction; some versions of the profiler count them by reason only."""
+        counted = self.counts.get(_SAMPLES)
+        return sum(count for name, count in self.counts.items() if name.startswith(REASONS)) if counted is None else counted
 
 
 @dataclass(frozen=True)
@@ -162,7 +171,7 @@ PER_INSTRUCTION = (
     "memory_access_size_type",
     "memory_access_type",
     "memory_type",
-    "smsp__pcsamp_sample_count",
+    _SAMPLES,
 )
 """Counters that are read for each instruction."""
 
@@ -189,7 +198,9 @@ def read_launch(path: str | os.PathLike[str], launch: int = 0) -> ProfiledLaunch
         count = number + 1
         if number == launch:
             return _launch(where, number, action, cubins)
-    raise ProfileError(f"launch = {launch}: must be a number from 0 to {count - 1}; {os.fspath(path)} holds {count} launches")
+    allowed = f"a number from 0 to {count - 1}" if count > 1 else "0"
+    holds = f"{count} launches" if count > 1 else "one launch"
+    raise ProfileError(f"launch = {launch}: must be {allowed}; {os.fspath(path)} holds {holds}")
 
 
 def list_launches(path: str | os.PathLike[str]) -> list[tuple[int, str, Mapping[str, Any]]]:
@@ -341,7 +352,7 @@ def _read(where: str, number: int, action: Any, cubins: list[Cubin]) -> Profiled
     counters |= {
         metric: _by_pc(action, metric)
         for metric in metrics
-        if metric.startswith("smsp__pcsamp_warps_issue_stalled_") and not metric.endswith("_not_issued")
+        if metric.startswith(REASONS) and not metric.endswith("_not_issued")
     }
     places = set(executed)
     for section in sections:

@@ -1,0 +1,53 @@
+"""warpsim profile, with launches in the place of those of a report."""
+
+import json
+
+import pytest
+
+from tests.profiles.launches import METRICS, launch
+from warpsim import cli
+from warpsim.profiles import api, report
+
+FAST = ["r.ncu-rep", "--replicates", "1"]
+
+
+@pytest.fixture(autouse=True)
+def launches(monkeypatch):
+    monkeypatch.setattr(api, "read_launch", lambda path, number: launch())
+    monkeypatch.setattr(report, "list_launches", lambda path: [(0, "kernel(float*)", METRICS)])
+
+
+def run(capsys, *arguments):
+    assert cli.main(["profile", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_launches(capsys):
+    assert run(capsys, "r.ncu-rep", "--list").splitlines()[1].split() == "0 kernel NVIDIA A40 200 x 256 6.9".split()
+    (one,) = json.loads(run(capsys, "r.ncu-rep", "--list", "--json"))
+    assert one == {"launch": 0, "kernel": "kernel", "gpu": "NVIDIA A40", "blocks": 200, "threads": 256, "microseconds": 6.9}
+
+
+def test_the_comparison_says_what_was_changed(capsys):
+    shown = run(capsys, *FAST, "--bandwidth", "0.5", "--block-threads", "128", "--if-scheduler", "lrr")
+    assert "what if: block threads 128, bandwidth 0.5, scheduler lrr (NVIDIA A40" in shown
+    assert "400 blocks of 4 warps, 12 resident per SM)" in shown
+    assert "note: missing: samples by instruction: ncu --section SourceCounters" in shown
+    (row,) = [line.split() for line in shown.splitlines() if line.startswith("microseconds")]
+    (cycles,) = [line.replace(",", "").split() for line in shown.splitlines() if line.startswith("cycles")]
+    assert row[1] == "6.9" and float(row[2]) == pytest.approx(float(cycles[2]) / 1300, rel=1e-3)
+
+
+def test_json_and_a_page(capsys, tmp_path):
+    page = tmp_path / "page.html"
+    found = json.loads(run(capsys, *FAST, "--bandwidth", "0.5", "--json", "-o", str(page)))
+    assert found["what_if"]["changes"] == {"bandwidth": 0.5}
+    assert found["what_if"]["dram_bytes"] == found["measured"]["dram_bytes"]
+    assert "what if: bandwidth 0.5" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("name", "text"), [("none/page.html", "must be a file in a folder"), ("page.txt", "must end in")])
+def test_a_page_that_cannot_be_written_is_refused_before_the_work(capsys, tmp_path, monkeypatch, name, text):
+    monkeypatch.setattr(api, "read_launch", None)
+    assert cli.main(["profile", *FAST, "-o", str(tmp_path / name)]) == 2
+    assert text in capsys.readouterr().err
