@@ -119,10 +119,13 @@ class _EntryLibrary(JITCodeLibrary):
         super().add_ir_module(_kept_apart(ir_module))
 
     def _optimize_final_module(self) -> None:
+        """Optimizes the module once. Numba would do so twice, for its reference counts, and vectorize loops; here are few."""
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
                 function.linkage = Linkage.internal
-        super()._optimize_final_module()
+        codegen: Any = self._codegen
+        manager, builder = codegen._module_pass_manager(loop_vectorize=False, slp_vectorize=False)
+        manager.run(self._final_module, builder)
 
 
 class _Passes(PassManager):
