@@ -6,7 +6,9 @@ import pytest
 
 from tests.profiles.launches import METRICS, launch
 from warpsim import cli
+from warpsim.cli.profile import _estimate
 from warpsim.profiles import api, report
+from warpsim.profiles.replay import Estimate
 
 FAST = ["r.ncu-rep", "--replicates", "1"]
 
@@ -35,6 +37,8 @@ def test_the_comparison_says_what_was_changed(capsys):
     assert "note: missing: samples by instruction: ncu --section SourceCounters" in shown
     (row,) = [line.split() for line in shown.splitlines() if line.startswith("microseconds")]
     (cycles,) = [line.replace(",", "").split() for line in shown.splitlines() if line.startswith("cycles")]
+    (moved,) = [line.split()[3:] for line in shown.splitlines() if line.startswith("DRAM MB")]
+    assert moved == ["input", "input"]  # the simulation moves what was measured
     assert row[1] == "6.9" and float(row[2]) == pytest.approx(float(cycles[2]) / 1300, rel=1e-3)
 
 
@@ -43,7 +47,9 @@ def test_json_and_a_page(capsys, tmp_path):
     found = json.loads(run(capsys, *FAST, "--bandwidth", "0.5", "--json", "-o", str(page)))
     assert found["what_if"]["changes"] == {"bandwidth": 0.5}
     assert found["what_if"]["dram_bytes"] == found["measured"]["dram_bytes"]
-    assert "what if: bandwidth 0.5" in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert "what if: bandwidth 0.5" in text
+    assert '<td class="text">LDG.E R6, [R4.64]</td>' in text and '<td class="text">input' not in text
 
 
 @pytest.mark.parametrize(("name", "text"), [("none/page.html", "must be a file in a folder"), ("page.txt", "must end in")])
@@ -51,3 +57,9 @@ def test_a_page_that_cannot_be_written_is_refused_before_the_work(capsys, tmp_pa
     monkeypatch.setattr(api, "read_launch", None)
     assert cli.main(["profile", *FAST, "-o", str(tmp_path / name)]) == 2
     assert text in capsys.readouterr().err
+
+
+def test_rounding_is_no_interval():
+    assert _estimate(Estimate(0.25, 1e-17)) == "0.25 ± 0"
+    assert _estimate(Estimate(2000.0, 1.5)) == "2,000 ± 1.5"
+    assert _estimate(None) == "0"

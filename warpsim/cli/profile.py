@@ -24,6 +24,9 @@ _SHOWN = 10
 _MESSAGE = 160
 """Letters of a rule's message that are shown."""
 
+_ROUNDING = 1e-12
+"""Largest relative half width that follows from rounding alone."""
+
 _LEVERS = ("resident_blocks", "block_threads", "latency", "bandwidth", "l1_hit", "l2_hit", "l1_size", "gpu")
 
 
@@ -190,7 +193,7 @@ def _rows(shown: _Shown) -> Iterator[list[str]]:
     yield ["microseconds", _number(measured.microseconds), *times]
     yield ["IPC of an SM", _number(measured.ipc), *(_estimate(one.ipc) for one in runs)]
     yield ["achieved warps of an SM", _number(measured.warps), *(_estimate(one.warps) for one in runs)]
-    bytes_of = ("the same", "the same" if moved == measured.dram_bytes else _number(moved / 1e6))
+    bytes_of = ("input", "input" if moved == measured.dram_bytes else _number(moved / 1e6))
     yield ["DRAM MB", _number(measured.dram_bytes / 1e6), *bytes_of[: len(runs)]]
     yield ["DRAM GB/s", _number(measured.dram_gbs), *(_estimate(one.dram_gbs) for one in runs)]
     yield ["simulated / measured cycles", "", *(f"{one.cycles.mean / measured.cycles:.3f}" for one in runs)]
@@ -253,7 +256,10 @@ def _number(value: float | None) -> str:
 
 
 def _estimate(value: Estimate | None, unit: float = 1.0) -> str:
-    return "0" if value is None else f"{_number(value.mean / unit)} ± {_number(value.half_width / unit)}"
+    if value is None:
+        return "0"
+    spread = value.half_width if value.half_width > _ROUNDING * abs(value.mean) else 0.0
+    return f"{_number(value.mean / unit)} ± {_number(spread / unit)}"
 
 
 def _percent(share: float | None, known: float) -> str:

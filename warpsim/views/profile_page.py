@@ -15,7 +15,8 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: 0.5rem 0 1.5rem; }
 th, td { padding: 0.15rem 0.9rem 0.15rem 0; text-align: right; border-bottom: 1px solid #8884; white-space: nowrap; }
-th:first-child, td:first-child, td.left { text-align: left; }
+th:first-child, td:first-child, .left { text-align: left; }
+td.text { text-align: left; white-space: normal; min-width: 24rem; }
 .bar { display: inline-block; height: 0.7rem; vertical-align: middle; }
 .measured { background: #4c78a8; } .simulated { background: #f58518; }
 """
@@ -24,7 +25,7 @@ _BAR_REM = 14
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a page: its title, the titles of its columns, and its cells."""
+    """A table of a page: its title, the titles of its columns, and its cells. A last column without a title holds text."""
 
     title: str
     header: Sequence[str]
@@ -70,13 +71,15 @@ def _bars(measured: Mapping[str, float], simulated: Mapping[str, float]) -> str:
             for kind, shares in (("measured", measured), ("simulated", simulated))
         )
         rows.append(f"<tr><td>{escape(state)}</td>{cells}</tr>")
-    header = "<tr><th>share of the warp cycles</th><th>measured</th><th>simulated</th></tr>"
+    header = '<tr><th>share of the warp cycles</th><th class="left">measured</th><th class="left">simulated</th></tr>'
     return f'<div class="wide"><table>{header}{"".join(rows)}</table></div>'
 
 
 def _table(table: Table) -> str:
     def row(cells: Sequence[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+        last = f'<{tag} class="text">' if not table.header[-1] else f"<{tag}>"
+        begins = [f"<{tag}>"] * (len(cells) - 1) + [last]
+        return "<tr>" + "".join(f"{begin}{escape(cell)}</{tag}>" for begin, cell in zip(begins, cells, strict=True)) + "</tr>"
 
     body = "".join(row(cells, "td") for cells in table.rows)
     return f'<h2>{escape(table.title)}</h2><div class="wide"><table>{row(table.header, "th")}{body}</table></div>'
