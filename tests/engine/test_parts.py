@@ -64,7 +64,7 @@ class Field(NamedTuple):
 
 def _record(count: int) -> Any:
     names = ("a", "b", "ages", *(f"out{i}" for i in range(13)))
-    return np.zeros(1, np.dtype([*((name, "u2", count) for name in names), ("said", "i8", 4)])).view(np.recarray)
+    return np.zeros(1, np.dtype([*((name, "u2", count) for name in names), ("said", "i8", 5)])).view(np.recarray)
 
 
 def _operate(field: Any, at: int, value: int) -> None:
@@ -89,6 +89,7 @@ def _operate(field: Any, at: int, value: int) -> None:
     record.said[1] = lanes.lane_of(lanes.same(a, lanes.everywhere(least, a)))
     record.said[2] = np.int64(lanes.lanes_equal(a, value))
     record.said[3] = np.int64(lanes.lanes_at_most(a, value))
+    record.said[4] = lanes.largest(a)
 
 
 _operate_compiled = _operate if config.DISABLE_JIT else numba.njit(_operate)
@@ -126,10 +127,25 @@ def test_lanes(count: int) -> None:
             first.index(min(first)),
             sum(1 << i for i, x in enumerate(first) if x == value),
             sum(1 << i for i, x in enumerate(first) if x <= value),
+            max(first),
         ]
         assert [n % 2**64 for n in field.records[0].said[: len(said)].tolist()] == said
 
     check()
+
+
+def _spread(field: Any, number: int) -> None:
+    lanes.store(field.records[0].a, lanes.spread(number))
+
+
+_spread_compiled = _spread if config.DISABLE_JIT else numba.njit(_spread)
+
+
+@pytest.mark.parametrize("number", [0, 1, 0x04010203, 2**63 - 1])
+def test_bytes_as_lanes(number: int) -> None:
+    field = Field(_record(8))
+    _spread_compiled(field, number)
+    assert field.records[0].a.tolist() == list(number.to_bytes(8, "little"))
 
 
 def test_times_of_lanes() -> None:
