@@ -8,6 +8,7 @@ entry points. A part stays intermediate code here, and LLVM optimizes it only wh
 Of numba's passes, only those run that do something to code as plain as the engine's.
 """
 
+import gc
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -188,6 +189,16 @@ class _EntryCompiler(CompilerBase):
     def define_pipelines(self) -> list[PassManager]:
         self.state.library = self.library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         return [_PASSES]
+
+    def compile_extra(self, function: Any) -> Any:
+        """Compiles a function while Python does not look for garbage, of which there is little, in what grows all the time."""
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile_extra(function)
+        finally:
+            if collects:
+                gc.enable()
 
 
 class _PartCompiler(_EntryCompiler):
