@@ -16,13 +16,15 @@ Read the files in this order:
 * lanes.py: one number for each warp of a scheduler, in one vector register. schedulers.py: policies, as ranks of these warps.
   timetable.py: when a lane wakes, and what lies too far ahead for a lane.
 * ahead.py: a scheduler runs ahead with plain instructions, which is most of the work. issue.py: any other instruction issues.
-  units.py, registers.py, control.py: units, scoreboard, branches and loops.
+  units.py, registers.py, waiting.py, control.py: units, scoreboard, waits, branches and loops.
 * hints.py, fetch.py, ports.py: options of today's cores.
-* blocks.py: launch, barriers, retirement. exchange.py: what happens between windows. memory.py: when a request returns.
-  flights.py: limits of accesses in flight.
+* blocks.py: launch, barriers, retirement. phases.py: where the first warps of an endless run are in their programs.
+* exchange.py: what happens between windows. order.py, tandem.py: requests in order, and those between two stages of memory.
+  memory.py: when a request returns. flights.py: limits of accesses in flight. echoes.py: what stands for SMs not simulated.
 * attribution.py: where every warp-cycle goes (section 7). The timing code calls `waits`, `issues` and `refuses`, and knows no
   more.
-* check.py: `verify` asserts that a state is consistent, `dump` prints an SM. bits.py, rng.py, jit.py: sets, chance, the compiler.
+* check.py: `verify` asserts that a state is consistent, `dump` prints an SM. bits.py, rng.py: sets, chance.
+* jit.py, handles.py, code_cache.py: how all of it is compiled, and where the machine code is kept. None of them says anything about a GPU.
 
 Some habits that the compiler asks for:
 
