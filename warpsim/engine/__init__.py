@@ -24,7 +24,7 @@ Read the files in this order:
 * attribution.py: where every warp-cycle goes (section 7). The timing code calls `waits`, `issues` and `refuses`, and knows no
   more.
 * check.py: `verify` asserts that a state is consistent, `dump` prints an SM. bits.py, rng.py: sets, chance.
-* jit.py, handles.py, code_cache.py: how all of it is compiled, and where the machine code is kept. None of them says anything about a GPU.
+* jit.py, handles.py, code_cache.py: how all of it is compiled, and where the machine code is kept.
 
 Some habits that the compiler asks for:
 
