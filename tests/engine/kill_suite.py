@@ -121,6 +121,7 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
 
 PARTS: dict[str, list[tuple[Any, ...]]] = {
     "test_sets": [()],
+    "test_sets_up_to_a_member": [(31,), (63,)],
     "test_below": [(0,), (1,), (31,), (63,), (64,)],
     "test_waits_as_words": [()],
     "test_times_of_lanes": [()],

@@ -34,6 +34,7 @@ MIXED = (one("load", 3), *CHAIN, REUSE, reads("R2.reuse", "R4", register=3), *CH
 FETCH = {"lines": 8, "line_instructions": 16, "miss_cycles": 4, "stages": 2}
 MANY = {"queue": {"crossbar_servers": 2, "dram_servers": 3, "crossbar_gbs": 60.0, "dram_gbs": 50.0}}
 FEW = {"queue": {"crossbar_servers": 1, "dram_servers": 2, "crossbar_gbs": 20.0, "dram_gbs": 37.0}}
+QUEUED = {"scope": "sm", "queue": 5, "lead_cycles": 11, "address_cycles": 4}
 HIT = Access(l1_hit=0.1, l2_hit=0.5)
 
 
@@ -146,6 +147,19 @@ EDGES: dict[str, Case] = {
         )
         for at_most in (0, 1)
     },
+    "counter 0 counts what is read": case(
+        small_gpu(ops={"store": {"operand_cycles": 14}}), kernel(counted("store", read=0), counted("alu", waits=(0,))),
+        blocks=1, size=1, seats=1,
+    ),
+    "loads that wait in a queue and hit L1": case(
+        small_gpu(units={"lsu": QUEUED}, ops={"load": {"unit": "lsu", "interval_cycles": 7}}, sm={"schedulers": 2}),
+        kernel(*[one("load", register, access=Access(l1_hit=0.9)) for register in (1, 2, 3)], one("alu", 3)),
+        blocks=1, size=4, seats=1,
+    ),
+    "a unit that refuses for more cycles than a word has": case(
+        small_gpu(ops={"sfu": {"interval_cycles": 70}}, **LONG), looped(one("sfu"), *[one("alu")] * 9, trips=2),
+        blocks=1, size=6, seats=1,
+    ),
     "groups that wait for loads": case(
         small_gpu(memory=FEW), looped(one("load"), one("alu", 2), one("sfu", 2), one("alu"), one("alu", 2), trips=2),
         size=4, seats=4, blocks=5, scheduler="two_level:2", memory="queue",

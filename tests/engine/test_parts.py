@@ -46,6 +46,13 @@ def test_sets(members: int) -> None:
             assert int(bits.rest(np.uint64(members))) == members - (1 << listed[0])
 
 
+@pytest.mark.parametrize("member", [0, 31, 62, 63])
+def test_sets_up_to_a_member(member: int) -> None:
+    everybody = np.uint64(2 ** (member + 1) - 1)
+    assert bits.size(everybody) == member + 1
+    assert bits.size(np.uint64(2**member)) == 1 and bits.first(np.uint64(2**member)) == member
+
+
 @pytest.mark.parametrize("count", [0, 1, 31, 63, 64])
 def test_below(count: int) -> None:
     assert int(bits.below(count)) == 2**count - 1
