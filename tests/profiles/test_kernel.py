@@ -1,5 +1,6 @@
 """Launches become kernels: structure from counts, dependences from control fields, costs from counters."""
 
+import math
 import re
 from dataclasses import replace
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests.profiles.launches import TRIPS, WARPS, launch
 from warpsim.hardware.gpu import load_gpu
+from warpsim.hardware.residency import occupancy
 from warpsim.kernels.access import updates_of_one_address
 from warpsim.kernels.statements import Conditional, Instruction, Loop, expected_ops, walk
 from warpsim.profiles import report
@@ -301,12 +303,27 @@ def test_what_if(profile):
     slower = profile.what_if(latency=2.0, bandwidth=0.5)
     assert slower.gpu.memory.bandwidth_gbs == profile.gpu.memory.bandwidth_gbs / 2
     assert slower.replay(replicates=1).cycles.mean > profile.replay(replicates=1).cycles.mean
-    with pytest.raises(ProfileError, match="must be a chip of sm_86"):
-        profile.what_if(gpu="h100")
+    for name in ("h100", "a100"):
+        with pytest.raises(ProfileError, match="must be a chip of sm_86 to sm_89"):
+            profile.what_if(gpu=name)
     with pytest.raises(ProfileError, match="latency = 0"):
         profile.what_if(latency=0)
     with pytest.raises(ValueError, match="resident_blocks = 99"):
         profile.what_if(resident_blocks=99)
+
+
+def test_another_chip_that_executes_the_machine_code(profile):
+    """It has its own rates of units, and as many resident blocks as it holds, unless the profiler knew of less room."""
+    other = profile.what_if(gpu="rtx4090")
+    assert (other.gpu.name, profile.gpu.architecture, other.gpu.architecture) == ("rtx4090", "sm_86", "sm_89")
+    assert other.launch.resident_blocks == occupancy(other.gpu, other.kernel, other.launch.block_warps).blocks
+    assert other.dram_bytes == profile.dram_bytes
+    assert 0 < other.replay(replicates=1).cycles.mean < math.inf
+    assert profile.what_if(gpu="rtx4090", l1_hit=0.5).dram_bytes == profile.what_if(l1_hit=0.5).dram_bytes
+    with pytest.raises(ProfileError, match="must be the first of several changes"):
+        profile.what_if(l1_hit=0.5).what_if(gpu="rtx4090")
+    held_back = replace(profile, launch=profile.launch.model_copy(update={"resident_blocks": 1}))
+    assert held_back.what_if(gpu="rtx4090").launch.resident_blocks == 1
 
 
 def test_files_that_are_no_reports(tmp_path):

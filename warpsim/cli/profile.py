@@ -61,7 +61,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     levers.add_argument("--l1-size", type=float, metavar="F", help="factor of the size of L1; misses follow its square root")
     levers.add_argument("--latency", type=float, metavar="F", help="factor of the latency of loads from DRAM; that of L2 stays")
     levers.add_argument("--bandwidth", type=float, metavar="F", help="factor of the bandwidth of DRAM")
-    levers.add_argument("--gpu", help="another chip for the same machine code, at its own clocks")
+    levers.add_argument("--gpu", help="another chip that executes the same machine code, at its own clocks")
     levers.add_argument("--if-scheduler", metavar="POLICY", help="another scheduling policy")
     parser.add_argument(
         "--advise", action="store_true", help="say what limits the launch, and simulate what each of several changes would gain"

@@ -45,6 +45,7 @@ class Profile:
         rules: what the profiler's own rules say.
         notes: what had to be assumed.
         inputs: counters of the report that the replay takes, in words; all else is predicted.
+        profiled: what was read, of which the kernel is made; None: the kernel has been changed since.
     """
 
     report: str
@@ -58,6 +59,7 @@ class Profile:
     rules: tuple[Rule, ...]
     notes: tuple[str, ...]
     inputs: tuple[str, ...] = ()
+    profiled: ProfiledLaunch | None = None
 
     def replay(
         self,
@@ -108,10 +110,11 @@ class Profile:
             l2_hit: probability with which loads that missed L1 hit L2.
             l1_size: factor of the size of L1. Its misses change by the square root, a rule of thumb for average programs
                 (Hartstein et al. 2006), since a profile holds no addresses.
-            gpu: another chip for the same machine code, at its own clocks; hit rates stay those of the profiled one.
+            gpu: another chip that executes the same machine code, at its own clocks: of the same major compute capability, and
+                no lower minor one. Hit rates stay those of the profiled chip.
 
         Raises:
-            ProfileError: the chip has another machine code, or a value is not allowed.
+            ProfileError: the chip does not execute the machine code, or a value is not allowed.
             ValueError: the chip cannot hold as many blocks.
         """
         return changed(
@@ -182,9 +185,9 @@ def profile_of(one: ProfiledLaunch) -> Profile:
     made = to_kernel(one, gpu)
     measured = measurements(one)
     kernel, launch = _launch(one, gpu, made.kernel)
-    notes = (*of_chip, *made.notes)
+    notes, inputs = (*of_chip, *made.notes), inputs_of(one)
     return Profile(
-        one.report, one.number, kernel, launch, gpu, measured, one.code, measured.dram_bytes, one.rules, notes, inputs_of(one)
+        one.report, one.number, kernel, launch, gpu, measured, one.code, measured.dram_bytes, one.rules, notes, inputs, one
     )
 
 

@@ -81,8 +81,13 @@ class Replayed:
     notes: tuple[str, ...]
 
 
-def to_kernel(launch: ProfiledLaunch, gpu: Gpu) -> Replayed:
-    """Returns the kernel of a launch for a chip, which must be of the launch's architecture.
+def to_kernel(launch: ProfiledLaunch, gpu: Gpu, arch: int | None = None) -> Replayed:
+    """Returns the kernel of a launch for a chip that can execute its machine code.
+
+    Args:
+        launch: the launch.
+        gpu: the chip.
+        arch: compute capability times ten by which units have rates; None: that of the launch.
 
     Raises:
         ProfileError: the report lacks what is needed, or the kernel's flow is not supported.
@@ -96,7 +101,7 @@ def to_kernel(launch: ProfiledLaunch, gpu: Gpu) -> Replayed:
     flows = Flows(flow, [one.executed for one in launch.code], [_share(one) for one in launch.code])
     if not flows.counts.get(0):
         raise ProfileError(f"{launch.report}, launch {launch.number}: the first instruction was never executed")
-    emitter = _Emitter(launch, flow, waits, gpu, flows)
+    emitter = _Emitter(launch, flow, waits, gpu, flows, launch.arch if arch is None else arch)
     one = np.ones(1)
     shape = Structure(
         flow,
@@ -131,10 +136,16 @@ class _Emitter:
     """Makes the instructions of blocks."""
 
     def __init__(
-        self, launch: ProfiledLaunch, flow: Flow, waits: dict[tuple[int, int], tuple[int, ...]], gpu: Gpu, flows: Flows
+        self,
+        launch: ProfiledLaunch,
+        flow: Flow,
+        waits: dict[tuple[int, int], tuple[int, ...]],
+        gpu: Gpu,
+        flows: Flows,
+        arch: int,
     ) -> None:
-        self.launch, self.flow, self.waits, self.gpu, self.flows = launch, flow, waits, gpu, flows
-        self.table, self.traffic, self.updates = opcodes(launch.arch), traffic(launch, gpu), updates(launch)
+        self.launch, self.flow, self.waits, self.gpu, self.flows, self.arch = launch, flow, waits, gpu, flows, arch
+        self.table, self.traffic, self.updates = opcodes(arch), traffic(launch, gpu), updates(launch)
         self.available = frozenset(gpu.ops)
         self.registers = [f"v{index}" for index in sorted({writer for writers in waits.values() for writer in writers})]
         self.known = frozenset(self.registers)
@@ -181,7 +192,7 @@ class _Emitter:
             cost["interval_cycles"] = interval
         if one.opcode.startswith(_TWO_PASSES):
             cost["interval_cycles"] = _cycles(2 * float(self.gpu.ops[op].interval_cycles))
-        if one.opcode.startswith(_HOLDS) and self.launch.arch >= _HOLDS_SINCE:
+        if one.opcode.startswith(_HOLDS) and self.arch >= _HOLDS_SINCE:
             cost["issue_slots"] = 2
         fields: dict[str, object] = {"src": () if op == "barrier" else sources, "comment": self._comment(one, counted)}
         if f"v{index}" in self.known and op not in OPS_WITHOUT_RESULT:

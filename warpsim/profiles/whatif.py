@@ -15,6 +15,7 @@ from warpsim.kernels.statements import Instruction, Loop, Statement
 from warpsim.profiles.chip import scaled
 from warpsim.profiles.endless import executions, without_exits
 from warpsim.profiles.errors import ProfileError
+from warpsim.profiles.kernel import to_kernel
 from warpsim.units import WARP_LANES
 
 if TYPE_CHECKING:
@@ -38,38 +39,52 @@ def changed(
     """Returns a launch with changes; `Profile.what_if` describes them.
 
     Raises:
-        ProfileError: the chip has another machine code, or a value is not allowed.
+        ProfileError: the chip does not execute the machine code, or a value is not allowed.
         ValueError: the chip cannot hold as many blocks.
     """
-    chip = _other_chip(profile, gpu)
+    other = profile if gpu is None else _on_another_chip(profile, as_gpu(gpu))
+    chip = other.gpu
     for name, factor in (("latency", latency), ("bandwidth", bandwidth), ("l1_size", l1_size)):
         if not 0 < factor < _MOST_FACTOR:
             raise ProfileError(f"{name} = {factor}: must be a number above 0 and below {_MOST_FACTOR}")
     for name, share in (("l1_hit", l1_hit), ("l2_hit", l2_hit)):
         if share is not None and not 0 <= share <= 1:
             raise ProfileError(f"{name} = {share}: must be a probability from 0 to 1")
-    kernel = _with_caches(profile.kernel, l1_hit, l2_hit, l1_size)
-    launch = profile.launch
+    kernel, launch = _with_caches(other.kernel, l1_hit, l2_hit, l1_size), other.launch
     if block_threads is not None:
         kernel, launch = _in_blocks(chip, kernel, launch, block_threads)
     if resident_blocks is not None:
         most = occupancy(chip, kernel, launch.block_warps).blocks
         launch = _with(launch, resident_blocks=integer("resident_blocks", resident_blocks, 1, most, of=chip.name))
-    before, after = (dram_bytes(one) for one in (profile.kernel, kernel))
-    moved = profile.dram_bytes * (after / before if before else 1.0)
-    return replace(profile, gpu=scaled(chip, latency, bandwidth), kernel=kernel, launch=launch, dram_bytes=moved)
+    before, after = (dram_bytes(one) for one in (other.kernel, kernel))
+    moved = other.dram_bytes * (after / before if before else 1.0)
+    profiled = other.profiled if kernel is other.kernel else None
+    chip = scaled(chip, latency, bandwidth)
+    return replace(other, gpu=chip, kernel=kernel, launch=launch, dram_bytes=moved, profiled=profiled)
 
 
-def _other_chip(profile: Profile, gpu: Gpu | str | None) -> Gpu:
-    if gpu is None:
-        return profile.gpu
-    chip = as_gpu(gpu)
-    if chip.architecture != profile.gpu.architecture:
+def _on_another_chip(profile: Profile, chip: Gpu) -> Profile:
+    """Returns a launch on another chip: as many blocks are resident as fit, but for what the kernel does not show."""
+    if chip.architecture == profile.gpu.architecture:
+        return replace(profile, gpu=chip)
+    if profile.profiled is None:
+        raise ProfileError(f"gpu = {chip.name!r}: a chip of another architecture must be the first of several changes")
+    own, arch = profile.profiled.arch, int((chip.architecture or "sm_0").removeprefix("sm_"))
+    if arch // 10 != own // 10 or arch < own:
         raise ProfileError(
-            f"gpu = {chip.name!r}: must be a chip of {profile.gpu.architecture}, whose machine code the profile holds; "
-            f"{chip.name} is of {chip.architecture}"
+            f"gpu = {chip.name!r}: must be a chip of sm_{own} to sm_{own // 10}9, which execute the machine code of the "
+            f"profile; {chip.name} is of {chip.architecture or 'an older architecture'}"
         )
-    return chip
+    made = to_kernel(profile.profiled, chip, arch)
+    warps, before = profile.launch.block_warps, occupancy(profile.gpu, profile.kernel, profile.launch.block_warps).blocks
+    held = occupancy(chip, made.kernel, warps).blocks
+    if not held:
+        raise ProfileError(f"gpu = {chip.name!r}: must be a chip that holds a block of the launch")
+    if profile.launch.resident_blocks and before > profile.launch.resident_blocks:
+        held = min(held, profile.launch.resident_blocks)
+    launch = _with(profile.launch, resident_blocks=held)
+    notes = tuple(dict.fromkeys((*profile.notes, *made.notes)))
+    return replace(profile, gpu=chip, kernel=made.kernel, launch=launch, notes=notes)
 
 
 def _with(launch: Launch, **fields: int) -> Launch:
