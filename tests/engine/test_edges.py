@@ -151,6 +151,16 @@ EDGES: dict[str, Case] = {
         small_gpu(ops={"store": {"operand_cycles": 14}}), kernel(counted("store", read=0), counted("alu", waits=(0,))),
         blocks=1, size=1, seats=1,
     ),
+    "a load from cycle 0 returns before one that hits L1, of which a warp may have two": case(
+        small_gpu(
+            block_launch_cycles=300, memory={"latency_cycles": 300, "loads_per_warp": 2, "l1_latency_cycles": 100},
+            ops={"sfu": {"latency_cycles": 240}},
+        ),
+        kernel(
+            Instruction("load", dst="r1"), one("sfu", 2), one("load", 2, access=Access(l1_hit=1.0)), Instruction("load", dst="r3")
+        ),
+        blocks=1, size=1, seats=1,
+    ),
     "loads that wait in a queue and hit L1": case(
         small_gpu(units={"lsu": QUEUED}, ops={"load": {"unit": "lsu", "interval_cycles": 7}}, sm={"schedulers": 2}),
         kernel(*[one("load", register, access=Access(l1_hit=0.9)) for register in (1, 2, 3)], one("alu", 3)),
