@@ -8,6 +8,7 @@ from tests.profiles.launches import launch
 from warpsim.kernels.statements import Conditional, Instruction, Loop, expected_ops
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.endless import shortened
+from warpsim.profiles.replay import Line
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,27 @@ def test_the_warp_cycles_of_all_instructions_are_one():
     replay = profile.replay(replicates=1, lines=True)
     leave, behind = 7 * 16, 8 * 16
     assert profile.code[7].text == "EXIT" and profile.code[7].executed and not profile.code[8].executed
-    assert sum(replay.lines.values()) == pytest.approx(1.0)
-    assert replay.lines[behind] == pytest.approx(replay.shares["drain"]) and replay.lines[behind] > 0.0
-    assert 0.0 < replay.lines[leave] < 0.1
+    assert sum(line.share.mean for line in replay.lines.values()) == pytest.approx(1.0)
+    assert replay.lines[behind].share.mean == pytest.approx(replay.shares["drain"])
+    assert set(replay.lines[behind].shares) == {"drain"}
+    assert 0.0 < replay.lines[leave].share.mean < 0.1
+
+
+def test_instructions_have_states_and_intervals():
+    """The states of all instructions are those of the launch; with the lines, the launch takes the same cycles."""
+    profile = profile_of(launch())
+    replay, plain = profile.replay(replicates=3, lines=True), profile.replay(replicates=3)
+    assert replay.cycles == plain.cycles and replay.stalls == plain.stalls and not plain.lines
+    states = {}
+    for line in replay.lines.values():
+        assert sum(line.states.values()) == pytest.approx(line.share.mean)
+        for state, share in line.states.items():
+            states[state] = states.get(state, 0.0) + share
+    assert states == pytest.approx(replay.shares, abs=0.01)
+    assert any(line.share.half_width > 0.0 for line in replay.lines.values())
+
+
+def test_lines_add_up():
+    both = Line({"wait": (0.1, 0.2), "selected": (0.3, 0.3)}) + Line({"wait": (0.2, 0.2), "barrier": (0.0, 0.1)})
+    assert both.states == pytest.approx({"wait": 0.35, "selected": 0.3, "barrier": 0.05})
+    assert both.share.mean == pytest.approx(0.7) and both.share.half_width > 0.0

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from warpsim.hardware.gpu import Gpu
     from warpsim.profiles.advice import Advice
     from warpsim.profiles.api import Profile
-    from warpsim.profiles.replay import Estimate, Replay
+    from warpsim.profiles.replay import Estimate, Line, Replay
     from warpsim.views.profile_page import Table
 
 _SHOWN = 10
@@ -200,24 +200,57 @@ def _rows(shown: _Shown) -> Iterator[list[str]]:
 
 
 def _places(profile: Profile, replay: Replay) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """Yields tables of the instructions and the source lines in which warps spend most time."""
-    samples = {one.address: one.samples for one in profile.code}
-    total = sum(samples.values())
-    measured = {address: count / total for address, count in samples.items() if count} if total else {}
+    """Yields tables of the instructions and the source lines in which warps spend most time, and why."""
+    from warpsim.profiles.measured import reasons_of
+
+    total = sum(one.samples for one in profile.code)
+    header = ["samples", "simulated", "mostly, of the samples", "mostly, simulated"]
     texts = {one.address: one.text for one in profile.code}
-    top = sorted({*measured, *replay.lines}, key=lambda a: -max(measured.get(a, 0.0), replay.lines.get(a, 0.0)))[:_SHOWN]
-    rows = [[f"{a:#06x}", _percent(measured.get(a), total), _percent(replay.lines.get(a, 0.0), 1), texts.get(a, "")] for a in top]
-    yield "Instructions", ["instruction", "samples", "simulated", ""], rows
+    sampled = {one.address: (one.samples, reasons_of(one)) for one in profile.code if one.samples}
+    rows = [[f"{a:#06x}", *cells, texts.get(a, "")] for a, cells in _longest(sampled, replay.lines, total)]
+    yield "Instructions", ["instruction", *header, ""], rows
     places = {one.address: f"{one.line[0].rpartition('/')[2]}:{one.line[1]}" for one in profile.code if one.line}
     if not places:
         return
-    lines: dict[str, list[float]] = {}
-    for number, shares in enumerate((measured, replay.lines)):
-        for address, share in shares.items():
-            lines.setdefault(places.get(address, "?"), [0.0, 0.0])[number] += share
-    longest = sorted(lines.items(), key=lambda one: -max(one[1]))[:_SHOWN]
-    rows = [[place, _percent(a, total), _percent(b, 1)] for place, (a, b) in longest]
-    yield "Source lines", ["source line", "samples", "simulated"], rows
+    of_lines: dict[str, tuple[float, dict[str, float]]] = {}
+    for address, (count, reasons) in sampled.items():
+        before, states = of_lines.get(places.get(address, "?"), (0.0, {}))
+        of_lines[places.get(address, "?")] = before + count, _added(states, reasons)
+    simulated: dict[str, Line] = {}
+    for address, line in replay.lines.items():
+        place = places.get(address, "?")
+        simulated[place] = simulated[place] + line if place in simulated else line
+    rows = [[place, *cells] for place, cells in _longest(of_lines, simulated, total)]
+    yield "Source lines", ["source line", *header], rows
+
+
+def _longest(
+    sampled: Mapping[Any, tuple[float, dict[str, float]]], simulated: Mapping[Any, Line], total: float
+) -> Iterator[tuple[Any, list[str]]]:
+    """Yields the places in which warps spend most time, with samples, simulation, and the largest states of both."""
+    most = {place: count / total for place, (count, _) in sampled.items()}
+    for place, line in simulated.items():
+        most[place] = max(most.get(place, 0.0), line.share.mean)
+    for place in sorted(most, key=lambda one: -most[one])[:_SHOWN]:
+        count, reasons = sampled.get(place, (None, {}))
+        found = simulated.get(place)
+        share = "0.0 %" if found is None else f"{100 * found.share.mean:.1f} ± {100 * found.share.half_width:.1f} %"
+        states = found.states if found else {}
+        yield place, ["" if count is None else _percent(count / total, total), share, _mostly(reasons), _mostly(states)]
+
+
+def _added(states: dict[str, float], more: Mapping[str, float]) -> dict[str, float]:
+    return states | {state: states.get(state, 0.0) + value for state, value in more.items()}
+
+
+def _mostly(states: Mapping[str, float]) -> str:
+    """Returns the largest states, which are half of all together, with their shares."""
+    whole, words, passed = sum(states.values()), [], 0.0
+    for state, value in sorted(states.items(), key=lambda one: -one[1]):
+        if whole and passed < whole / 2:
+            words.append(f"{state} {100 * value / whole:.0f} %")
+            passed += value
+    return ", ".join(words)
 
 
 def _of_advice(advice: Advice) -> Iterator[tuple[str, list[str], list[list[str]]]]:

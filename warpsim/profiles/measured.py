@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from warpsim.profiles.errors import ProfileError
-from warpsim.profiles.report import REASONS, ProfiledLaunch, how_to_collect
+from warpsim.profiles.report import REASONS, ProfiledInstruction, ProfiledLaunch, how_to_collect
 from warpsim.results.schema import STATES
 from warpsim.units import WARP_LANES
 
@@ -110,11 +110,14 @@ def _stalls(launch: ProfiledLaunch) -> tuple[dict[str, float], bool]:
             return _named(found), False
     counted: dict[str, float] = {}
     for one in launch.code:
-        for name, value in one.counts.items():
-            if name.startswith(REASONS):
-                reason = name.removeprefix(REASONS)
-                counted[reason] = counted.get(reason, 0.0) + value
-    return _named(counted), bool(counted)
+        for state, count in reasons_of(one).items():
+            counted[state] = counted.get(state, 0.0) + count
+    return counted, bool(counted)
+
+
+def reasons_of(one: ProfiledInstruction) -> dict[str, float]:
+    """Returns the samples of an instruction by state; empty: not collected."""
+    return _named({name.removeprefix(REASONS): count for name, count in one.counts.items() if name.startswith(REASONS)})
 
 
 def _named(reasons: Mapping[str, float]) -> dict[str, float]:

@@ -71,6 +71,34 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Line:
+    """The warp cycles of an instruction, or of a source line, as shares of those of the launch.
+
+    Attributes:
+        shares: state -> the share in each replicate.
+    """
+
+    shares: Mapping[str, tuple[float, ...]]
+
+    @property
+    def share(self) -> Estimate:
+        """The share of all states together."""
+        return _estimate(np.sum(list(self.shares.values()), axis=0))
+
+    @property
+    def states(self) -> dict[str, float]:
+        """State -> its share, the mean over replicates."""
+        return {state: float(np.mean(values)) for state, values in self.shares.items()}
+
+    def __add__(self, other: Line) -> Line:
+        sums = {
+            state: tuple(a + b for a, b in zip(self.shares[state], values, strict=True)) if state in self.shares else values
+            for state, values in other.shares.items()
+        }
+        return Line({**self.shares, **sums})
+
+
+@dataclass(frozen=True)
 class Replay:
     """What the simulation says of a launch.
 
@@ -80,8 +108,8 @@ class Replay:
         warps: mean resident warps of an SM that has blocks.
         dram_gbs: DRAM bytes per second, in GB/s; the bytes are those of `Profile.dram_bytes`.
         stalls: state -> warp cycles per issued instruction.
-        lines: address of an instruction -> share of the warp cycles that belong to it; empty where they were not asked for.
-            Cycles in which the stores of a warp that ends drain belong to the instruction behind its EXIT, as samples do.
+        lines: address of an instruction -> the warp cycles that belong to it; empty where they were not asked for. Cycles in
+            which the stores of a warp that ends drain belong to the instruction behind its EXIT, as samples do.
         instructions: simulated over measured instructions of the whole launch.
         share: share of the launch's instructions that were simulated; 1: all.
         sampling: what was left out, in words; empty: nothing.
@@ -97,7 +125,7 @@ class Replay:
     instructions: float
     share: float
     sampling: str
-    lines: Mapping[int, float] = field(default_factory=dict)
+    lines: Mapping[int, Line] = field(default_factory=dict)
     sampled_within: float = 0.0
 
     @property
@@ -133,13 +161,20 @@ def replay(
     if plan is None:
         return _from_windows(profile, budget, settings, lines=lines)
     totals: dict[str, NDArray[np.float64]] = {}
+    found: dict[int, Line] = {}
     for part in plan.parts:
-        of_part = _extended([_run(gpu, launch, sample, settings) for sample in part.samples], part)
+        runs = []
+        for sample in part.samples:
+            point = _point(gpu, launch, sample, settings)
+            with_lines = lines and sample is plan.parts[0].samples[-1]
+            arrays = trace_point(point, Trace(states=True))[0] if with_lines else simulate_point(point)
+            runs.append(_totals(arrays, sample.sms or gpu.sms))
+            found = _of_lines(point.kernel, arrays["line_warp_cycles"], _end(profile)) if with_lines else found
+        of_part = _extended(runs, part)
         totals = {name: totals.get(name, 0.0) + values for name, values in of_part.items()}
-    shares = _lines(profile, gpu, plan.parts[0].samples[-1], settings | {"replicates": 1}) if lines else {}
     whole = (launch.blocks or 1) * launch.block_warps * _per_warp(profile.kernel)
     simulated = sum(sample.work * (sample.sms or gpu.sms) for part in plan.parts for sample in part.samples)
-    return replace(_result(profile, totals, ", ".join(plan.words), simulated / whole), lines=shares)
+    return replace(_result(profile, totals, ", ".join(plan.words), simulated / whole), lines=found)
 
 
 @dataclass(frozen=True)
@@ -239,10 +274,14 @@ def _from_windows(profile: Profile, budget: int, settings: Mapping[str, Any], *,
     if rest:
         parts.append((-(-rest // gpu.sms), 1, rest / gpu.sms * per_block))
     totals: dict[str, NDArray[np.float64]] = {}
+    found: dict[int, Line] = {}
     simulated = 0.0
-    for held, times, work in parts:
+    for number, (held, times, work) in enumerate(parts):
         part = launch.model_copy(update={"blocks": None, "resident_blocks": held})
-        arrays = simulate_point(make_point(gpu, program, launch=part, **window))
+        point = make_point(gpu, program, launch=part, **window)
+        with_lines = lines and number == 0
+        arrays = trace_point(point, Trace(states=True))[0] if with_lines else simulate_point(point)
+        found = _of_lines(program, arrays["line_warp_cycles"], _end(profile)) if with_lines else found
         issued = arrays["instructions"].sum(axis=1) / sms
         simulated += float(issued.mean()) * sms
         passes = work / issued
@@ -252,13 +291,9 @@ def _from_windows(profile: Profile, budget: int, settings: Mapping[str, Any], *,
             "warp_cycles": arrays["warp_cycles"] / sms * passes[:, None],
         }
         totals = {name: totals.get(name, 0.0) + values for name, values in of_part.items()}
-    shares = {}
-    if lines:
-        part = launch.model_copy(update={"blocks": None, "resident_blocks": parts[0][0]})
-        shares = _of_lines(make_point(gpu, program, launch=part, **(window | {"replicates": 1})), _end(profile))
     words = f"{sms} of {gpu.sms} SMs, " * (sms < gpu.sms) + f"windows of {cycles} cycles"
     whole = blocks * per_block
-    return replace(_result(profile, totals, words, simulated / whole), lines=shares)
+    return replace(_result(profile, totals, words, simulated / whole), lines=found)
 
 
 def _some_sms(gpu: Gpu, blocks: int, work: float, budget: int) -> tuple[int, int]:
@@ -280,22 +315,19 @@ def _per_warp(kernel: Kernel) -> float:
     return sum(count for _, count in expected_ops(without_exits(kernel.body))) + 1
 
 
-def _run(gpu: Gpu, launch: Launch, sample: _Sample, settings: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
-    """Returns totals per SM: cycles, instructions, warp cycles by state; replicate first."""
+def _point(gpu: Gpu, launch: Launch, sample: _Sample, settings: Mapping[str, Any]) -> Point:
+    """Returns what to simulate of a sample."""
     part = launch.model_copy(update={"blocks": sample.blocks})
-    arrays = simulate_point(make_point(gpu, sample.kernel, launch=part, sms=sample.sms, **settings))
-    sms = sample.sms or gpu.sms
+    return make_point(gpu, sample.kernel, launch=part, sms=sample.sms, **settings)
+
+
+def _totals(arrays: Mapping[str, NDArray[Any]], sms: int) -> dict[str, NDArray[np.float64]]:
+    """Returns totals per SM: cycles, instructions, warp cycles by state; replicate first."""
     return {
         "cycles": arrays["cycles"],
         "instructions": arrays["instructions"].sum(axis=1) / sms,
         "warp_cycles": arrays["warp_cycles"] / sms,
     }
-
-
-def _lines(profile: Profile, gpu: Gpu, sample: _Sample, settings: Mapping[str, Any]) -> dict[int, float]:
-    """Returns the shares of the instructions in the warp cycles of a sample, by address."""
-    part = profile.launch.model_copy(update={"blocks": sample.blocks})
-    return _of_lines(make_point(gpu, sample.kernel, launch=part, sms=sample.sms, **settings), _end(profile))
 
 
 def _end(profile: Profile) -> int:
@@ -306,27 +338,33 @@ def _end(profile: Profile) -> int:
     return (max(ends, key=lambda one: one.executed) if ends else executed[-1]).address
 
 
-def _of_lines(point: Point, end: int) -> dict[int, float]:
-    """Returns the shares of the instructions in the warp cycles of a point, by address.
+def _of_lines(kernel: Kernel, of_lines: NDArray[Any], end: int) -> dict[int, Line]:
+    """Returns the warp cycles of the instructions of a kernel, by address, from int64[replicates, steps, states].
 
     What warps wait at a barrier, or for their stores to drain behind an EXIT, belongs to the instruction after it, as the
     profiler's samples do. The last step of a kernel is the EXIT at `end`.
     """
-    arrays, _ = trace_point(point, Trace(states=True))
-    of_lines = arrays["line_warp_cycles"].sum(axis=0)
-    found: dict[int, float] = {}
-    held = 0.0
-    for step, states in zip(flatten(point.kernel).steps, of_lines, strict=True):
-        one = step.instruction
-        if one is not None and states.any() and (one.comment.startswith("0x") or one.op == "exit"):
+    cycles: dict[int, NDArray[np.float64]] = {}
+    replicates, _, states = of_lines.shape
+    none = np.zeros((replicates, states))
+    held = none
+    for number, step in enumerate(flatten(kernel).steps):
+        one, spent = step.instruction, of_lines[:, number].astype(float)
+        if one is not None and spent.any() and (one.comment.startswith("0x") or one.op == "exit"):
             address = int(one.comment.partition(" ")[0], 16) if one.comment else end
-            later = float(states[_LATER[one.op]]) if one.op in _LATER else 0.0
-            found[address] = found.get(address, 0.0) + float(states.sum()) - later + held
+            later = none.copy()
+            if one.op in _LATER:
+                later[:, _LATER[one.op]] = spent[:, _LATER[one.op]]
+            cycles[address] = cycles.get(address, none) + spent - later + held
             held = later
             if one.op == "exit":
-                found[address + WORD_BYTES], held = found.get(address + WORD_BYTES, 0.0) + later, 0.0
-    total = float(of_lines.sum())
-    return {address: cycles / total for address, cycles in found.items()}
+                cycles[address + WORD_BYTES], held = cycles.get(address + WORD_BYTES, none) + later, none
+    total = of_lines.sum(axis=(1, 2))
+    return {
+        address: Line({state: tuple((spent[:, i] / total).tolist()) for i, state in enumerate(STATES) if spent[:, i].any()})
+        for address, spent in cycles.items()
+        if spent.any()
+    }
 
 
 def _result(profile: Profile, totals: Mapping[str, NDArray[np.float64]], words: str, share: float) -> Replay:
