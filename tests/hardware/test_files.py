@@ -91,6 +91,8 @@ def test_names_and_paths(tmp_path: Path) -> None:
     file.write_bytes(b"\xff")
     with pytest.raises(ParamsFileError, match="not a TOML file"):
         read_toml(file)
+    with pytest.raises(ValueError, match=r"there is no file cuda/softmx, did you mean 'cuda/softmax'\?"):
+        resolve("kernels", "cuda/softmx")
 
 
 def test_a_file_of_another_kind_is_no_unknown_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,7 @@ def resolve(kind: str, name_or_path: str | os.PathLike[str]) -> Path:
             return path
         if path.is_dir():
             raise ValueError(f"{kind}: {text} is a folder; must be a name or a {_SUFFIX[kind]} file")
-        raise ValueError(f"{kind}: there is no file {text}")
+        raise ValueError(f"{kind}: there is no file {text}{did_you_mean(text, list_names(kind))}")
     file = params_dir() / kind / (text.lower() + _SUFFIX[kind])
     if is_file(file):
         return file
