@@ -161,6 +161,25 @@ EDGES: dict[str, Case] = {
         ),
         blocks=1, size=1, seats=1,
     ),
+    "a load from cycle 0 is counted with one that hits L1 and returns later": case(
+        small_gpu(
+            block_launch_cycles=300, memory={"latency_cycles": 300, "l1_latency_cycles": 100}, ops={"sfu": {"latency_cycles": 240}}
+        ),
+        kernel(
+            counted("load", write=0), counted("sfu", write=1),
+            Instruction("load", access=Access(l1_hit=1.0), hints=Hints(waits=(1,), write=0)),
+            counted("alu", waits=(0,), at_most=1),
+        ),
+        blocks=1, size=1, seats=1,
+    ),
+    "results that one class sees later than another, some instructions on": case(
+        small_gpu(ops={"smem": {"latency_to": {"alu": 40}}, "sfu": {"latency_to": {"alu": 33}}}),
+        looped(one("smem"), one("sfu", 2), one("store", 3), one("alu", 2), one("alu"), one("store"), trips=2),
+        blocks=2, size=1, seats=1,
+    ),
+    "all blocks start at once, later than the launch": case(
+        small_gpu(launch_microseconds=0.1), kernel(one("alu"), one("load")), blocks=2, seats=2
+    ),
     "loads that wait in a queue and hit L1": case(
         small_gpu(units={"lsu": QUEUED}, ops={"load": {"unit": "lsu", "interval_cycles": 7}}, sm={"schedulers": 2}),
         kernel(*[one("load", register, access=Access(l1_hit=0.9)) for register in (1, 2, 3)], one("alu", 3)),
