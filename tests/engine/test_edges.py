@@ -163,7 +163,8 @@ EDGES: dict[str, Case] = {
     ),
     "a load from cycle 0 is counted with one that hits L1 and returns later": case(
         small_gpu(
-            block_launch_cycles=300, memory={"latency_cycles": 300, "l1_latency_cycles": 100}, ops={"sfu": {"latency_cycles": 240}}
+            block_launch_cycles=300, memory={"latency_cycles": 300, "l1_latency_cycles": 100},
+            ops={"sfu": {"latency_cycles": 240}},
         ),
         kernel(
             counted("load", write=0), counted("sfu", write=1),
