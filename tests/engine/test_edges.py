@@ -186,6 +186,10 @@ EDGES: dict[str, Case] = {
         kernel(*[one("load", register, access=Access(l1_hit=0.9)) for register in (1, 2, 3)], one("alu", 3)),
         blocks=1, size=4, seats=1,
     ),
+    "loads that wait in a queue and miss L1": case(
+        small_gpu(units={"lsu": QUEUED}, ops={"load": {"unit": "lsu", "interval_cycles": 7}}, sm={"schedulers": 2}),
+        kernel(*[one("load", register) for register in (1, 2, 3)], one("alu", 3)), blocks=1, size=4, seats=1,
+    ),
     "a unit that refuses for more cycles than a word has": case(
         small_gpu(ops={"sfu": {"interval_cycles": 70}}, **LONG), looped(one("sfu"), *[one("alu")] * 9, trips=2),
         blocks=1, size=6, seats=1,
