@@ -178,7 +178,7 @@ def run_plain(
                 port_last, held_until = ports_from(backlog, needs, before, cycle), max(held_until, before)
                 backlog = backlog_after(backlog, needs, port_last - before)
             held_from, held = free, max(held_until - free, 0)
-            if held > 0:  # a branch, so that the next pick waits for nothing if it is foreseen
+            if held > 0:  # a branch: where it is predicted, the next pick does not wait for the ports
                 enter_few_cycles(scratch.held[at(s)], free - begin, held)
                 if notes_busy:
                     enter_few_cycles(scratch.busy[at(s)], free - begin, held)

@@ -120,7 +120,7 @@ class _EntryLibrary(JITCodeLibrary):
         super().add_ir_module(_kept_apart(ir_module))
 
     def _optimize_final_module(self) -> None:
-        """Optimizes the module once. Numba would do so twice, for its reference counts, and vectorize loops; here are few."""
+        """Optimizes the module once. Numba does so twice, to remove reference counts, and vectorizes loops; neither helps."""
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
                 function.linkage = Linkage.internal
@@ -191,7 +191,7 @@ class _EntryCompiler(CompilerBase):
         return [_PASSES]
 
     def compile_extra(self, function: Any) -> Any:
-        """Compiles a function while Python does not look for garbage, of which there is little, in what grows all the time."""
+        """Compiles a function with Python's garbage collection off: it would search ever more objects, and find little."""
         collects = gc.isenabled()
         gc.disable()
         try:

@@ -52,9 +52,9 @@ def pass_alone(machine, state, index, warp, warp_in_block, entry, position, foll
         if may_stop and (met >= barriers or not follows):
             break
         detail = machine.details[at(step)]
-        whole_line = passed + detail.line_alone < position
-        last = np.int64(detail.line_end) if whole_line else step
-        passed += detail.line_alone if whole_line else detail.alone
+        all_of_it = passed + detail.straight_alone < position
+        last = np.int64(detail.straight_end) if all_of_it else step
+        passed += detail.straight_alone if all_of_it else detail.alone
         met += is_barrier
         step, _ = follow(machine.program, machine.details, state.warps, state.loops, index, warp_in_block, last)
     warp.step = step

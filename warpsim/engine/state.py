@@ -263,8 +263,8 @@ STEP = np.dtype(
 DETAIL = np.dtype(
     [
         ("alone", "i8"),  # cycles from its issue to the next issue of a warp that runs alone
-        ("line_alone", "i8"),  # the same from its issue to the end of the straight line of steps that it belongs to
-        ("line_end", "i4"),  # the last step of that line; a barrier or a branch is a line by itself
+        ("straight_alone", "i8"),  # the same from its issue to the end of the straight code that it belongs to
+        ("straight_end", "i4"),  # the last step of that code, which has no barrier and no branch; of these, the step itself
         ("unused", "i4"),
         # Of a load or a store
         ("requests", "i8"),

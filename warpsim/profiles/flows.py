@@ -12,6 +12,9 @@ from warpsim.frontends.flow import Flow
 
 Edge = tuple[int, int]
 
+MEETS = "BSYNC"
+"""Where the parts of a warp meet; each of them executes it."""
+
 
 class Flows:
     """Executions of a flow.
@@ -40,7 +43,7 @@ class Flows:
 
     def _sum(self, code: range) -> float:
         """Returns the executions of a block; where the parts of a warp meet, each of them executes an instruction."""
-        others = [index for index in code if self.flow.function.code[index].base != "BSYNC"]
+        others = [index for index in code if self.flow.function.code[index].base != MEETS]
         return float(median(self.executed[index] for index in others or code))
 
     def repeats(self, number: int, index: int) -> float:

@@ -21,7 +21,7 @@ from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import OPS_WITHOUT_RESULT, Access, Cost, Instruction, Loop, Statement
 from warpsim.profiles.code import machine_function
 from warpsim.profiles.errors import ProfileError
-from warpsim.profiles.flows import Flows
+from warpsim.profiles.flows import MEETS, Flows
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
 from warpsim.profiles.traffic import traffic
 from warpsim.profiles.updates import updates
@@ -44,11 +44,11 @@ _JUMPS, _TAKEN = ("BRA", "CALL", "RET", "BRX", "JMP", "JMX"), 5
 """Jumps, and the least gap after one that is always taken: it waits for 4.1 to 4.7 cycles whatever its stall count, and one that
 falls through for its stall count (A100, RTX 4060: experiments/profiles/waits.py)."""
 
-_AFTER = {"BSYNC": 9}
+_AFTER = {MEETS: 9}
 """Opcode -> cycles from the end of its stall count to the next issue of the warp. Where the parts of a warp have met again, it
 waits for 9.6, 8.6, 11.6 and 8.2 cycles of `branch_resolving` on average (V100, T4, A100, A40: experiments/profiles/waits.py)."""
 
-_MEETS, _GIVES_WAY = "BSYNC", 13
+_GIVES_WAY = 13
 """Where the parts of a warp meet, each executes the instruction, and one that is not the last gives way to another, which resumes
 where it was. The one has come by a jump, 4 cycles, and the other is as late as after the meeting, 9 cycles: in launches whose
 parts separate, an instruction that a branch falls through to comes 4 to 13 cycles late (A100, A40:
@@ -150,7 +150,7 @@ class _Emitter:
         self.registers = [f"v{index}" for index in sorted({writer for writers in waits.values() for writer in writers})]
         self.known = frozenset(self.registers)
         self.unlisted: Counter[tuple[str, str]] = Counter()
-        self.separates = flows.most_repeats(_MEETS) >= _SEPARATES
+        self.separates = flows.most_repeats(MEETS) >= _SEPARATES
 
     def notes(self) -> list[str]:
         """Returns what was assumed of opcodes."""
@@ -170,7 +170,7 @@ class _Emitter:
             sources = tuple(dict.fromkeys((*left, *(f"v{writer}" for writer in self.waits.get((number, index), ())))))
             made = self._instruction(index, one, sources)
             left = sources if made.op == "barrier" else ()
-            parts = self.flows.repeats(number, index) if one.base == _MEETS else 1.0
+            parts = self.flows.repeats(number, index) if one.base == MEETS else 1.0
             found.append(_by_parts(made, min(parts, float(WARP_LANES))))
         return found
 

@@ -76,15 +76,24 @@ def _on_another_chip(profile: Profile, chip: Gpu) -> Profile:
             f"profile; {chip.name} is of {chip.architecture or 'an older architecture'}"
         )
     made = to_kernel(profile.profiled, chip, arch)
-    warps, before = profile.launch.block_warps, occupancy(profile.gpu, profile.kernel, profile.launch.block_warps).blocks
-    held = occupancy(chip, made.kernel, warps).blocks
-    if not held:
+    launch, warps = profile.launch, profile.launch.block_warps
+    fits = occupancy(chip, made.kernel, warps).blocks
+    if not fits:
         raise ProfileError(f"gpu = {chip.name!r}: must be a chip that holds a block of the launch")
-    if profile.launch.resident_blocks and before > profile.launch.resident_blocks:
-        held = min(held, profile.launch.resident_blocks)
-    launch = _with(profile.launch, resident_blocks=held)
+    held = _held_back(launch, occupancy(profile.gpu, profile.kernel, warps).blocks, fits, warps)
+    launch = _with(launch, resident_blocks=held)
     notes = tuple(dict.fromkeys((*profile.notes, *made.notes)))
     return replace(profile, gpu=chip, kernel=made.kernel, launch=launch, notes=notes)
+
+
+def _held_back(launch: Launch, before: int, fits: int, warps: int) -> int:
+    """Returns how many blocks of so many warps are resident, of those that fit.
+
+    Where fewer were resident than fitted `before`, the profiler knows of a limit that the kernel does not show; it stays.
+    """
+    if not launch.resident_blocks or before <= launch.resident_blocks:
+        return fits
+    return max(1, min(fits, launch.resident_blocks * launch.block_warps // warps))
 
 
 def _with(launch: Launch, **fields: int) -> Launch:
@@ -97,12 +106,10 @@ def _in_blocks(gpu: Gpu, kernel: Kernel, launch: Launch, threads: int) -> tuple[
     warps = math.ceil(integer("block_threads", threads, 1, most, of=gpu.name) / WARP_LANES)
     shared = math.ceil(kernel.shared_bytes_per_block * warps / launch.block_warps)
     kernel = kernel.model_copy(update={"shared_bytes_per_block": shared})
-    held = occupancy(gpu, kernel, warps).blocks
-    if not held:
+    fits = occupancy(gpu, kernel, warps).blocks
+    if not fits:
         raise ProfileError(f"block_threads = {threads}: must be fewer: no such block fits on {gpu.name}")
-    before = occupancy(gpu, kernel, launch.block_warps).blocks
-    if launch.resident_blocks and before > launch.resident_blocks:  # held back by what the profiler knows and the kernel does not
-        held = max(1, min(held, launch.resident_blocks * launch.block_warps // warps))
+    held = _held_back(launch, occupancy(gpu, kernel, launch.block_warps).blocks, fits, warps)
     blocks = math.ceil((launch.blocks or 1) * launch.block_warps / warps)
     return kernel, _with(launch, blocks=blocks, block_warps=warps, resident_blocks=held)
 

@@ -158,17 +158,17 @@ def _spread(machine: Machine, repeated: Iteration, kernel: Kernel) -> None:
     chip.by_block, chip.barriers = repeated.by_block, repeated.barriers
     alone = [repeated.alone[place] for place in places(kernel)]
     machine.details.alone[machine.program.kind < Kind.LOOP_BEGIN] = alone
-    _join_straight_lines(machine)
+    _measure_straight_code(machine)
 
 
-def _join_straight_lines(machine: Machine) -> None:
-    """Fills in how long a warp alone takes to the end of each straight line of steps, and where that is."""
+def _measure_straight_code(machine: Machine) -> None:
+    """Fills in how long a warp alone takes from each step to the end of its straight code, and where that is."""
     lasts, cycles = np.arange(len(machine.program)), machine.details.alone.tolist()
     straight = (machine.program.kind <= Kind.STORE).tolist()
     for step in range(len(straight) - 2, -1, -1):
         if straight[step] and straight[step + 1]:
             lasts[step], cycles[step] = lasts[step + 1], cycles[step] + cycles[step + 1]
-    machine.details.line_end, machine.details.line_alone = lasts, cycles
+    machine.details.straight_end, machine.details.straight_alone = lasts, cycles
 
 
 def with_seed(machine: Machine, seed: int) -> Machine:
