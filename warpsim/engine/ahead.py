@@ -17,6 +17,8 @@ from warpsim.engine.control import follow
 from warpsim.engine.fetch import fetch_before_pick, retry_from, take_and_fetch, there_from
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import (
+    as_times,
+    beyond,
     either,
     everywhere,
     filled,
@@ -32,7 +34,8 @@ from warpsim.engine.lanes import (
     time_part,
     where,
 )
-from warpsim.engine.ports import backlog_after, needs_of, ports_from
+from warpsim.engine.ports import keep_times_of_ports, needs_of, ports_at, times_of_ports
+from warpsim.engine.prediction import predicted
 from warpsim.engine.schedulers import first_behind, next_ranks
 from warpsim.engine.state import MAX_SCHEDULERS, MAX_WARPS, NEVER, RANK_BITS, RESOLVED
 from warpsim.engine.timetable import alarm
@@ -107,61 +110,46 @@ def run_plain(
     # The delay of the warp that issued last is not in `delays` yet, so that the next pick need not wait for it.
     last, last_here, last_delay = np.int64(-1), same(occupied, filled(np.int64(0), occupied)), occupied
     if end is not None:
-        backlog, port_last, held_until = load(scheduler.backlog), scheduler.port_last, scheduler.held_until
+        ports_free, has_ports_at, held_until = times_of_ports(scheduler, begin)
         held_from, held_sum = scheduler.held_from, np.int64(0)
-    while True:
-        keys = either(wakes, ranks)
-        least = foremost(keys)
-        key = number(least)
-        if key >= no_more:
-            break
-        picked = everywhere(least, keys)
-        here = same(keys, picked)
-        lane = lane_of(here)
+        # For how long a unit refused after the latest issue to one that did, and instructions of which class
+        closed, closed_op = np.int64(0), np.int64(0)
+    key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
+    while key < no_more:
         index = first_warp + lane * schedulers
-        warp = warps[at(index)]
-        step = np.int64(warp.step)
-        ins = program[at(step)]
+        warp, ins = warps[at(index)], program[at(step)]
         if not ins.plain:
             scheduler.lane = lane
             break
         cycle = begin + (key >> RANK_BITS)
-        opens, following = cycle, np.int64(ins.following)
-        next_op, next_delay = np.int64(ins.next_op), np.int64(ins.next_delay)
+        eligible, following = end_of(warp.wait), np.int64(ins.following)
+        next_op, next_delay, plain = np.int64(ins.next_op), np.int64(ins.next_delay), ins.plain
+        opens = cycle
         if end is not None:
-            gap = np.int64(0)
-            unit, taken, now = at(np.int64(ins.unit) * MAX_SCHEDULERS + s), np.int64(0), key >> RANK_BITS
+            gap, taken, unit = np.int64(0), np.int64(0), at(np.int64(ins.unit) * MAX_SCHEDULERS + s)
             if ins.limited:
                 taken = sm.free[unit]
                 opens = taken if tick == 1 else taken // tick
                 if opens > cycle:
                     wakes = blocked(wakes, ops, ins, min(opens, end) - begin)
+                    key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
                     continue
-            eligible = max(end_of(warp.wait) - begin, 0)
             there = eligible  # from when on the instruction can issue
             if buffers is not None:
-                fetch_before_pick(chip, warps, seats, buffers, fetchers, lines, sm.index, s, cycle)
+                fetch_before_pick(chip, warps, seats, buffers, fetchers, lines, place, sm.index, s, cycle)
                 there = there_from(buffers, index)
                 if there > cycle:
                     wakes = replaced(wakes, lane, (min(retry_from(chip, there, cycle), end) - begin) << RANK_BITS)
+                    key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
                     continue
-                there = max(there - begin, eligible)
-            if ins.plain == RESOLVED:
+            if plain == RESOLVED:
                 warp_in_block = (lane * schedulers + s) % chip.block_warps
                 following, gap = follow(program, details, warps, loops, index, warp_in_block, step)
                 next_op, next_delay = np.int64(program[at(following)].op), np.int64(program[at(following)].own_delay)
-            if buffers is not None:
-                take_and_fetch(chip, addresses, buffers, fetchers, lines, place, index, lane, step, following, cycle)
-            plain_after_waiting(scratch, parts[at(first_count + step)], s, ins, has_ports, eligible, there, now)
             if ins.limited:
                 taken = max(taken, cycle * tick) + ins.unit_ticks
                 sm.free[unit] = taken
                 opens = taken if tick == 1 else taken // tick
-                if opens > cycle + 1:
-                    own_unit_refuses(scratch, s, np.int64(ins.unit), now + 1, opens - cycle - 1)
-        issues_plain(counts[at(first_count + step)], warp, cycle)
-        if notes_busy and interval > 1:
-            is_busy_after(scratch, s, key >> RANK_BITS, interval)
         if ins.known_dst >= 0:
             registers[at(index * per_warp + ins.known_dst)] = wait_until(cycle + ins.latency, step, 0)
         warp.step = following
@@ -171,37 +159,59 @@ def run_plain(
         all_delays = where(last_here, last_delay, delays)
         delay = all_delays if lane == last else delays
         issued = time_part(picked)
-        next_pick = plus(issued, occupied)
+        next_issue = plus(issued, occupied)
         if end is not None and has_ports:
+            held_from = free
             if ins.ports:
-                needs, before = needs_of(reads, scheduler, ins, lane * schedulers + s, step), port_last
-                port_last, held_until = ports_from(backlog, needs, before, cycle), max(held_until, before)
-                backlog = backlog_after(backlog, needs, port_last - before)
-            held_from, held = free, max(held_until - free, 0)
-            if held > 0:  # a branch: where it is predicted, the next pick does not wait for the ports
+                needs = as_times(needs_of(reads, scheduler, ins, lane * schedulers + s, step))
+                held_until = later(held_until, has_ports_at)
+                has_ports_at = ports_at(ports_free, needs, has_ports_at, issued)
+                ports_free = plus(later(ports_free, has_ports_at), needs)
+            held = number(beyond(held_until, everywhere(next_issue, held_until)))
+            held = predicted(predicted(held, np.int64(0)), np.int64(1 << RANK_BITS))
+            next_issue, held = plus(next_issue, filled(held, next_issue)), held >> RANK_BITS
+            if held > 0:
                 enter_few_cycles(scratch.held[at(s)], free - begin, held)
                 if notes_busy:
                     enter_few_cycles(scratch.busy[at(s)], free - begin, held)
                 free, held_sum = free + held, held_sum + held
-                next_pick = filled(free - begin << RANK_BITS, issued)
-        wakes = later(where(here, plus(issued, delay), wakes), next_pick)
+        wakes = later(where(here, plus(issued, delay), wakes), next_issue)
         ranks = next_ranks(chip, back, ages, ranks, here, picked)
         if end is None:
             scheduler.ops[at(lane)] = ins.next_op
         else:
             ops = where(here, filled(next_op, ops), ops)
-        if end is not None and ins.plain == RESOLVED:
-            scheduler.next_issue, warp.since = free, cycle
-            warp.wait, slot = wait_until(cycle + gap, step, classes[at(ins.op)].after), lane * schedulers + s
-            known = wait_for_resolved(
-                chip, program, classes, operands, latency_to, hints, registers, counted, crowded, stalls, caused, first_count,
-                sm, slot, warp,
-            )  # fmt: skip
-            wakes = replaced(wakes, lane, alarm(sm, scheduler, slot, warp.wait) if known else np.int64(NEVER))
-        if end is not None and opens > cycle + 1:
-            wakes = blocked(wakes, ops, ins, min(opens, end) - begin)
+            if plain == RESOLVED:
+                scheduler.next_issue, warp.since = free, cycle
+                warp.wait, slot = wait_until(cycle + gap, step, classes[at(ins.op)].after), lane * schedulers + s
+                known = wait_for_resolved(
+                    chip, program, classes, operands, latency_to, hints, registers, counted, crowded, stalls, caused,
+                    first_count, sm, slot, warp,
+                )  # fmt: skip
+                wakes = replaced(wakes, lane, alarm(sm, scheduler, slot, warp.wait) if known else np.int64(NEVER))
+            if opens > cycle + 1:
+                closed, closed_op = predicted(min(opens, end) - cycle, closed), predicted(np.int64(ins.op), closed_op)
+                until = plus(issued, filled(closed << RANK_BITS, issued))
+                wakes = where(same(ops, filled(closed_op, ops)), later(wakes, until), wakes)
         delays = all_delays
         last, last_here, last_delay = lane, here, filled(next_delay, delays)
+
+        # The next pick does not wait for what else this issue changes.
+        now, issued_step, issued_lane = key >> RANK_BITS, step, lane
+        key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
+        issues_plain(counts[at(first_count + issued_step)], eligible, cycle)
+        if notes_busy and interval > 1:
+            is_busy_after(scratch, s, now, interval)
+        if end is not None:
+            if buffers is not None:
+                take_and_fetch(
+                    chip, addresses, buffers, fetchers, lines, place, index, issued_lane, issued_step, following, cycle
+                )
+            waited_from = max(eligible - begin, 0)
+            there = max(there - begin, waited_from)
+            plain_after_waiting(scratch, parts[at(first_count + issued_step)], s, ins, has_ports, waited_from, there, now)
+            if opens > cycle + 1:
+                own_unit_refuses(scratch, s, np.int64(ins.unit), now + 1, opens - cycle - 1)
     if last >= 0:
         store(scheduler.wakes, wakes)
         store(scheduler.ranks, ranks)
@@ -209,13 +219,29 @@ def run_plain(
         if end is not None:
             store(scheduler.ops, ops)
             if has_ports:
-                store(scheduler.backlog, backlog)
-                scheduler.port_last, scheduler.held_until = port_last, held_until
+                keep_times_of_ports(scheduler, begin, ports_free, has_ports_at, held_until)
                 scheduler.held_from = held_from
                 if held_sum > 0:
                     tally.held, scratch.some_held, scratch.some_busy = tally.held + held_sum, 1, 1
         scheduler.next_issue, scheduler.greedy = free, 1
     return key
+
+
+@inline
+def pick(warps, wakes, ranks, first_warp, schedulers, no_more):
+    """Returns the pick of a scheduler: its key, the same in each lane, its mask, its lane, and the step of its warp.
+
+    If the key is `no_more` or later, the last two mean nothing.
+    """
+    keys = either(wakes, ranks)
+    least = foremost(keys)
+    key, picked = number(least), everywhere(least, keys)
+    here = same(keys, picked)
+    lane = lane_of(here)
+    step = np.int64(0)
+    if key < no_more:
+        step = np.int64(warps[at(first_warp + lane * schedulers)].step)
+    return key, picked, here, lane, step
 
 
 @inline

@@ -58,10 +58,10 @@ def issues(machine, state, sm, s, index, warp, step, cycle):
 
 
 @inline
-def issues_plain(counted, warp, cycle):
-    """A warp issues a plain step, of which the COUNT is given, while issues are not kept."""
+def issues_plain(counted, eligible, cycle):
+    """A warp issues a plain step, of which the COUNT is given, while issues are not kept; it was eligible from a cycle on."""
     counted.issued += 1
-    counted.waited += cycle - end_of(warp.wait)
+    counted.waited += cycle - eligible
 
 
 @inline
@@ -87,20 +87,30 @@ def issues_after_refusals(machine, state, sm, s, index, warp, step, cycle):
 def plain_after_waiting(scratch, part, s, ins, has_ports, begin, there, end):
     """The same for a plain step, which waited from a cycle of the window on and before another one; its PART is given.
 
-    `there` is the cycle from which its instruction could issue for all that fetch had to do, between the others. Mostly all three
-    lie in one word. Whether it waited at all depends on chance, so that no branch does.
+    `there` is the cycle from which its instruction could issue for all that fetch had to do, between the others. Nearly always
+    that is the first one. Whether the step waited at all, and in which words of a set, depends on chance, so that no branch does.
     """
-    word, unit = begin >> 6, np.int64(ins.unit)
-    if end - 64 * word > 64:
-        plain_after_waiting_long(scratch, part, s, unit, begin, there, end)
+    cycles = end - begin
+    if cycles > 63 or there > begin:
+        plain_after_waiting_long(scratch, part, s, np.int64(ins.unit), begin, there, end)
         return
-    waited, to_fetch = below(end - 64 * word) & ~below(begin - 64 * word), below(there - 64 * word)
-    free = waited & ~scratch.busy[at(s), at(word)]
+    word = at(begin >> 6)
     if has_ports:
-        part.held += size(waited & scratch.held[at(s), at(word)])
-    part.unfetched += size(free & to_fetch & ~below(begin - 64 * word))
+        part.held += size(few_cycles(scratch.held[at(s), word], scratch.held[at(s), word + at(1)], begin, cycles))
     if ins.limited:
-        part.throttled += size(free & ~to_fetch & scratch.refused_one[at(s), at(unit), at(word)])
+        busy, refused = scratch.busy[at(s)], scratch.refused_one[at(s), at(np.int64(ins.unit))]
+        throttled = few_cycles(refused[word] & ~busy[word], refused[word + at(1)] & ~busy[word + at(1)], begin, cycles)
+        part.throttled += size(throttled)
+
+
+@inline
+def few_cycles(word, next_word, begin, count):
+    """Returns the set of those of so many cycles, 0..63, from one of the window on, that a set has, of which two words are given.
+
+    The members count from `begin`.
+    """
+    within = np.uint64(begin) & np.uint64(63)
+    return (word >> within | next_word << ONE << (np.uint64(63) - within)) & (bit(count) - ONE)
 
 
 @seldom

@@ -116,9 +116,9 @@ def fetch_before(addresses, machine, state, sm, s, cycle):
 
 
 @inline
-def fetch_before_pick(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle):
-    """The same before a call of `take_and_fetch`, with the arguments from `warps` to `lines` of the state."""
-    fetcher = fetchers[at(sm * chip.schedulers + s)]
+def fetch_before_pick(chip, warps, seats, buffers, fetchers, lines, number, sm, s, cycle):
+    """The same before a call of `take_and_fetch`, with the arguments from `warps` to `lines` of the state, and its number."""
+    fetcher = fetchers[at(number)]
     if fetcher.hungry != NONE and fetcher.next < cycle:
         fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle)
 
@@ -131,6 +131,13 @@ def take_and_fetch(chip, addresses, buffers, fetchers, lines, number, index, lan
     """
     buffer, fetcher, room = buffers[at(index)], fetchers[at(number)], chip.buffer
     address, oldest, entries = buffer[at(_ADDRESS)], buffer[at(_OLDEST)] + 1, buffer[at(_ENTRIES)] - 1
+    fetcher.last = lane
+    if following == step + 1 and entries == room - 1 and address < chip.program_end and fetcher.there <= cycle:
+        # Straight code from L0, a full buffer: it is full again, with the new instruction where the old one was
+        buffer[at(_FIRST + oldest - 1)] = cycle + chip.stages
+        buffer[at(_ADDRESS)], buffer[at(_OLDEST)] = address + 1, oldest if oldest < room else np.int64(0)
+        fetcher.next = cycle + 1
+        return
     oldest = oldest if oldest < room else np.int64(0)
     if following != step + 1 and addresses[at(following)] != addresses[at(step)] + 1:
         address, entries = np.int64(addresses[at(following)]), np.int64(0)
@@ -148,7 +155,7 @@ def take_and_fetch(chip, addresses, buffers, fetchers, lines, number, index, lan
     buffer[at(_ADDRESS)], buffer[at(_OLDEST)], buffer[at(_ENTRIES)] = address, oldest, entries
     hungry = np.uint64((entries < room) & (address < chip.program_end))
     fetcher.hungry = fetcher.hungry & ~bit(lane) | hungry << np.uint64(lane)
-    fetcher.last, fetcher.next = lane, cycle + np.int64(fetches)
+    fetcher.next = cycle + np.int64(fetches)
 
 
 @seldom
@@ -184,6 +191,8 @@ def fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle):
 @seldom
 def youngest(chip, seats, sm, s, lanes):
     """Returns the lane of the warp that was launched last, of a set of lanes that is not empty."""
+    if rest(lanes) == NONE:
+        return first(lanes)
     latest, chosen = np.int64(_NOBODY), np.int64(0)
     while lanes != NONE:
         slot = first(lanes) * chip.schedulers + s

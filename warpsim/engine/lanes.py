@@ -182,6 +182,12 @@ def plus(a, b):
     return a + b
 
 
+@_compiled_as(_of_two(_vector_call("usub.sat")))
+def beyond(a, b):
+    """Returns by how much each lane of `a` is larger than that of `b`; 0 where it is not."""
+    return a - np.minimum(a, b)
+
+
 @_compiled_as(_with_number(_vector_call("umax")))
 def not_before(vector, time):
     """Returns the lanes, but at least `time`."""
@@ -210,6 +216,30 @@ def _masked(mask):
 def time_part(keys):
     """Returns the times of keys, without their ranks."""
     return keys & np.uint16(NEVER)
+
+
+def _shifted(shift):
+    """The rule of a vector with all lanes shifted by RANK_BITS."""
+
+    def rule(vector):
+        def generate(context, builder, signature, arguments):
+            return shift(builder, arguments[0], _filled(builder, _I16(RANK_BITS), vector.count))
+
+        return vector(vector), generate
+
+    return rule
+
+
+@_compiled_as(_shifted(lambda builder, vector, by: builder.shl(vector, by)))
+def as_times(cycles):
+    """Returns cycles of the window as times."""
+    return cycles << RANK_BITS
+
+
+@_compiled_as(_shifted(lambda builder, vector, by: builder.lshr(vector, by)))
+def as_cycles(times):
+    """Returns times as cycles of the window."""
+    return times >> RANK_BITS
 
 
 def _after(ranks, rank, back):
@@ -337,6 +367,24 @@ def _largest(vector):
 def largest(vector):
     """Returns the largest lane of a vector."""
     return np.int64(vector.max())
+
+
+def _largest_everywhere(vector):
+    def generate(context, builder, signature, arguments):
+        if not _HAS_PHMINPOSUW or vector.count != 8:
+            largest = _called(builder, f"llvm.vector.reduce.umax.v{vector.count}i16", _I16, arguments[0])
+            return _filled(builder, largest, vector.count)
+        least = _called(builder, "llvm.x86.sse41.phminposuw", arguments[0].type, builder.not_(arguments[0]))
+        undefined = ir.Constant(least.type, ir.Undefined)
+        return builder.not_(builder.shuffle_vector(least, undefined, ir.Constant(ir.VectorType(_I32, 8), [0] * 8)))
+
+    return vector(vector), generate
+
+
+@_compiled_as(_largest_everywhere)
+def largest_everywhere(vector):
+    """Returns the largest lane of a vector, in each lane."""
+    return np.full(len(vector), vector.max())
 
 
 def _spread(number):

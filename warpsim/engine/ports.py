@@ -9,8 +9,23 @@ import numpy as np
 from warpsim.engine.attribution import holds
 from warpsim.engine.bits import at
 from warpsim.engine.jit import apart, inline
-from warpsim.engine.lanes import earlier_by, largest, load, plus, spread, store
-from warpsim.engine.state import BANK_BITS, MOST_BANKS, OPERAND_SLOTS
+from warpsim.engine.lanes import (
+    as_cycles,
+    as_times,
+    beyond,
+    earlier_by,
+    everywhere,
+    filled,
+    largest,
+    largest_everywhere,
+    later,
+    load,
+    number,
+    plus,
+    spread,
+    store,
+)
+from warpsim.engine.state import BANK_BITS, MOST_BANKS, OPERAND_SLOTS, RANK_BITS
 
 _STAGES = 2  # cycles from an issue to the ports, at least
 _READS = 3  # cycles in which an instruction reads its operands
@@ -46,6 +61,33 @@ def ports_from(backlog, needs, before, cycle):
 def backlog_after(backlog, needs, cycles):
     """Returns the backlogs after a step that has the ports so many cycles after its predecessor."""
     return plus(earlier_by(backlog, min(cycles, OPERAND_SLOTS)), needs)
+
+
+# The same for a scheduler that runs ahead, in times of lanes (lanes.py): the next pick waits for nothing else then
+
+
+@inline
+def times_of_ports(scheduler, begin):
+    """Returns from when on the port of each bank is free, when the latest instruction has its ports, and `held_until`."""
+    backlog = load(scheduler.backlog)
+    has = filled(max(scheduler.port_last - begin, 0) << RANK_BITS, backlog)
+    behind = filled(max(begin - scheduler.port_last, 0), backlog)
+    free = plus(has, as_times(beyond(backlog, behind)))
+    return free, has, filled(max(scheduler.held_until - begin, 0) << RANK_BITS, backlog)
+
+
+@inline
+def keep_times_of_ports(scheduler, begin, free, has, held_until):
+    """Keeps them in the scheduler."""
+    store(scheduler.backlog, as_cycles(beyond(free, has)))
+    scheduler.port_last, scheduler.held_until = begin + (number(has) >> RANK_BITS), begin + (number(held_until) >> RANK_BITS)
+
+
+@inline
+def ports_at(free, needs, has, issued):
+    """Returns when a step has its ports that issues at a time; its predecessor `has` them."""
+    soonest = later(plus(everywhere(issued, has), filled(_STAGES << RANK_BITS, has)), plus(has, filled(1 << RANK_BITS, has)))
+    return later(soonest, earlier_by(largest_everywhere(plus(free, needs)), _READS << RANK_BITS))
 
 
 @apart
