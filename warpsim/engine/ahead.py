@@ -107,8 +107,7 @@ def run_plain(
     wakes, ranks, ages = load(scheduler.wakes), load(scheduler.ranks), load(scheduler.ages)
     delays, ops = load(scheduler.delays), load(scheduler.ops)
     occupied, back = filled(interval << RANK_BITS, wakes), first_behind(chip.policy, wakes)
-    # The delay of the warp that issued last is not in `delays` yet, so that the next pick need not wait for it.
-    last, last_here, last_delay = np.int64(-1), same(occupied, filled(np.int64(0), occupied)), occupied
+    issued_any, usual_delay = False, np.int64(0)
     if end is not None:
         ports_free, has_ports_at, held_until = times_of_ports(scheduler, begin)
         held_from, held_sum = scheduler.held_from, np.int64(0)
@@ -156,8 +155,6 @@ def run_plain(
         warp.wait = known_wait_from(cycle, ins)
         free = cycle + interval
 
-        all_delays = where(last_here, last_delay, delays)
-        delay = all_delays if lane == last else delays
         issued = time_part(picked)
         next_issue = plus(issued, occupied)
         if end is not None and has_ports:
@@ -175,7 +172,7 @@ def run_plain(
                 if notes_busy:
                     enter_few_cycles(scratch.busy[at(s)], free - begin, held)
                 free, held_sum = free + held, held_sum + held
-        wakes = later(where(here, plus(issued, delay), wakes), next_issue)
+        wakes = later(where(here, plus(issued, delays), wakes), next_issue)
         ranks = next_ranks(chip, back, ages, ranks, here, picked)
         if end is None:
             scheduler.ops[at(lane)] = ins.next_op
@@ -193,8 +190,8 @@ def run_plain(
                 closed, closed_op = predicted(min(opens, end) - cycle, closed), predicted(np.int64(ins.op), closed_op)
                 until = plus(issued, filled(closed << RANK_BITS, issued))
                 wakes = where(same(ops, filled(closed_op, ops)), later(wakes, until), wakes)
-        delays = all_delays
-        last, last_here, last_delay = lane, here, filled(next_delay, delays)
+        usual_delay = predicted(next_delay, usual_delay)
+        delays, issued_any = where(here, filled(usual_delay, delays), delays), True
 
         # The next pick does not wait for what else this issue changes.
         now, issued_step, issued_lane = key >> RANK_BITS, step, lane
@@ -212,10 +209,10 @@ def run_plain(
             plain_after_waiting(scratch, parts[at(first_count + issued_step)], s, ins, has_ports, waited_from, there, now)
             if opens > cycle + 1:
                 own_unit_refuses(scratch, s, np.int64(ins.unit), now + 1, opens - cycle - 1)
-    if last >= 0:
+    if issued_any:
         store(scheduler.wakes, wakes)
         store(scheduler.ranks, ranks)
-        store(scheduler.delays, where(last_here, last_delay, delays))
+        store(scheduler.delays, delays)
         if end is not None:
             store(scheduler.ops, ops)
             if has_ports:

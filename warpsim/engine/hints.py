@@ -107,12 +107,26 @@ def learn_return(chip, program, hints, registers, writers, counted, crowded, ind
     return hint.partial != 0 or counted[at(row), at(_LENGTH)] >= MOST_COUNTED
 
 
-@apart
+@inline
+def is_full(counted, first_row, counter):
+    """Returns whether a counter of a warp, of which the first row is given, counts as many as it can; a negative one does not."""
+    return counter >= 0 and counted[at(first_row + counter), at(_LENGTH)] >= MOST_COUNTED
+
+
+@inline
 def wait_of_counters(chip, program, classes, hints, counted, crowded, index, step, wait):
     """Returns the wait of a warp for the counters of a step: `wait`, or the first of those that end later."""
     if hints is None:
         return wait
     hint, first_row = hints[at(step)], index * chip.counters
+    if hint.waits == 0 and not is_full(counted, first_row, hint.write) and not is_full(counted, first_row, hint.read):
+        return wait
+    return wait_of_these_counters(program, classes, hint, counted, crowded, first_row, wait)
+
+
+@apart
+def wait_of_these_counters(program, classes, hint, counted, crowded, first_row, wait):
+    """The same for a step that waits for some, or would be one too many for one; its HINT and the warp's first row are given."""
     waits = np.uint64(hint.waits)
     while waits != NONE:
         wait = wait_of_counter(program, classes, counted, crowded, first_row + first(waits), np.int64(hint.at_most), wait)
@@ -146,7 +160,7 @@ def longer(counted, crowded, row, i):
     return count
 
 
-@apart
+@inline
 def is_final(chip, hints, counted, crowded, index, step, end):
     """Returns whether the wait of a warp for the counters of a step, which ends at a cycle that is known, cannot end sooner.
 
@@ -155,9 +169,17 @@ def is_final(chip, hints, counted, crowded, index, step, end):
     """
     if hints is None:
         return True
-    hint = hints[at(step)]
+    hint, first_row = hints[at(step)], index * chip.counters
+    if hint.at_most == 0 and not is_full(counted, first_row, hint.write) and not is_full(counted, first_row, hint.read):
+        return True
+    return is_final_of_counters(chip, hint, counted, crowded, first_row, end)
+
+
+@apart
+def is_final_of_counters(chip, hint, counted, crowded, first_row, end):
+    """The same for a step whose counters may count some, or are full; its HINT and the warp's first row are given."""
     for counter in range(chip.counters):
-        row, most = index * chip.counters + counter, np.int64(MOST_COUNTED - 1)
+        row, most = first_row + counter, np.int64(MOST_COUNTED - 1)
         waits = (np.uint64(hint.waits) & bit(counter)) != NONE
         if waits and may_end_sooner(counted, crowded, row, np.int64(hint.at_most), end, chip.window):
             return False
