@@ -163,11 +163,14 @@ def fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle):
     """Makes the fetches of scheduler s of an SM before a cycle. The arguments are those of the machine and of the state."""
     number = sm * chip.schedulers + s
     fetcher, first_warp = fetchers[at(number)], sm * MAX_WARPS + s
+    if fetcher.starting == NONE and fetcher.there <= fetcher.next:  # nothing but the buffers is in the way
+        while fetcher.next < cycle and fetcher.hungry != NONE:
+            lane = whose_turn(chip, seats, sm, s, fetcher, fetcher.hungry)
+            fetch(chip, fetcher, buffers[at(first_warp + lane * chip.schedulers)], lane, fetcher.next)
+            fetcher.next += 1
     while fetcher.next < cycle and fetcher.hungry != NONE:
         now, asked, wakes, fetched = fetcher.next, fetcher.hungry, np.int64(cycle), False
-        lane = fetcher.last
-        if lane < 0 or (asked & bit(lane)) == NONE:
-            lane = youngest(chip, seats, sm, s, asked)
+        lane = whose_turn(chip, seats, sm, s, fetcher, asked)
         while True:
             asked &= ~bit(lane)
             buffer, since = buffers[at(first_warp + lane * chip.schedulers)], np.int64(0)
@@ -188,11 +191,17 @@ def fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle):
     fetcher.next = max(fetcher.next, cycle)
 
 
+@inline
+def whose_turn(chip, seats, sm, s, fetcher, lanes):
+    """Returns the lane for which a scheduler fetches first: that of the warp that it issued last, or of the youngest one."""
+    if fetcher.last >= 0 and (lanes & bit(fetcher.last)) != NONE:
+        return fetcher.last
+    return first(lanes) if rest(lanes) == NONE else youngest(chip, seats, sm, s, lanes)
+
+
 @seldom
 def youngest(chip, seats, sm, s, lanes):
     """Returns the lane of the warp that was launched last, of a set of lanes that is not empty."""
-    if rest(lanes) == NONE:
-        return first(lanes)
     latest, chosen = np.int64(_NOBODY), np.int64(0)
     while lanes != NONE:
         slot = first(lanes) * chip.schedulers + s
