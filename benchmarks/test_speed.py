@@ -77,19 +77,25 @@ FETCH = {"lines": 32, "line_instructions": 8, "miss_cycles": 39, "prefetch_lines
 OPTIONS = [(), ("ports",), ("hints",), ("fetch",), ("ports", "hints", "fetch")]
 
 
+@pytest.mark.parametrize("part", ["eight", "slice", "whole"])
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options) or "plain")
 @pytest.mark.parametrize("chip", ["v100", "a100", "h100"])
-def test_options_of_the_core(benchmark, chip, options):
-    """All options on: at least half the rate of the plain chip, and 30 million instructions/s. 8 SMs and their memory."""
-    facts, kernel = load_gpu(chip).to_dict(), mix(alpha=32)
-    facts["memory"]["bandwidth_gbs"] *= 8 / facts["sms"]
-    facts["sms"] = 8
+def test_options_of_the_core(benchmark, chip, options, part):
+    """All options on: at least half the rate of the plain chip, and 30 million instructions/s.
+
+    `part`: a chip of 8 SMs with their share of the memory; a slice of 8 SMs, whose echoes cost time as well; the whole chip.
+    """
+    facts, kernel, slice_of = load_gpu(chip).to_dict(), mix(alpha=32), {"sms": 8} if part == "slice" else {}
+    if part == "eight":
+        facts["memory"]["bandwidth_gbs"] *= 8 / facts["sms"]
+        facts["sms"] = 8
+    cycles = 400_000 if part != "whole" else 400_000 * 8 // facts["sms"]
     if "fetch" in options:
         facts["core"]["fetch"] = FETCH
     gpu = Gpu.model_validate(facts)
     kernel = with_hints(kernel, gpu.ops["alu"].latency_cycles) if "hints" in options else kernel
     kernel = with_reads(kernel) if "ports" in options else kernel
-    simulated(benchmark, make_point(gpu, kernel, warps=32, replicates=1, warmup=1_000, cycles=40_000))
+    simulated(benchmark, make_point(gpu, kernel, warps=32, replicates=1, warmup=1_000, cycles=cycles, **slice_of))
 
 
 IMPORTED = ["copy", "vector_add", "stencil", "matmul_16", "matmul_outputs", "softmax", "layer_norm", "histogram"]

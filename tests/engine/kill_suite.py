@@ -124,6 +124,7 @@ PARTS: dict[str, list[tuple[Any, ...]]] = {
     "test_sets_up_to_a_member": [(31,), (63,)],
     "test_below": [(0,), (1,), (31,), (63,), (64,)],
     "test_waits_as_words": [()],
+    "test_register_ports_as_times_of_lanes": [()],
     "test_times_of_lanes": [()],
     "test_heaps_of_return_times": [()],
     "test_the_calendar_sorts_by_arrival_then_by_entry": [()],

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from numba.core import config
 
 from tests.support.strategies import examples
-from warpsim.engine import bits, flights, jit, lanes, memory, tandem
+from warpsim.engine import bits, flights, jit, lanes, memory, prediction, tandem
+from warpsim.engine import ports as ports_of
 from warpsim.engine.state import (
     ACCESS,
     ARRIVAL,
@@ -70,7 +71,7 @@ class Field(NamedTuple):
 
 
 def _record(count: int) -> Any:
-    names = ("a", "b", "ages", *(f"out{i}" for i in range(13)))
+    names = ("a", "b", "ages", *(f"out{i}" for i in range(17)))
     return np.zeros(1, np.dtype([*((name, "u2", count) for name in names), ("said", "i8", 5)])).view(np.recarray)
 
 
@@ -92,6 +93,10 @@ def _operate(field: Any, at: int, value: int) -> None:
     least = lanes.foremost(a)
     lanes.store(record.out11, lanes.everywhere(least, a))
     lanes.store(record.out12, lanes.filled(value, a))
+    lanes.store(record.out13, lanes.beyond(a, b))
+    lanes.store(record.out14, lanes.as_times(a))
+    lanes.store(record.out15, lanes.as_cycles(a))
+    lanes.store(record.out16, lanes.largest_everywhere(a))
     record.said[0] = lanes.number(least)
     record.said[1] = lanes.lane_of(lanes.same(a, lanes.everywhere(least, a)))
     record.said[2] = np.int64(lanes.lanes_equal(a, value))
@@ -103,7 +108,7 @@ _operate_compiled = _operate if config.DISABLE_JIT else numba.njit(_operate)
 VALUES = st.one_of(st.integers(0, 70), st.integers(0, 65534))
 
 
-@pytest.mark.parametrize("count", [16, 32, 64])
+@pytest.mark.parametrize("count", [8, 16, 32, 64])
 def test_lanes(count: int) -> None:
     @examples(60)
     @given(st.lists(VALUES, min_size=count, max_size=count), st.lists(VALUES, min_size=count, max_size=count), st.data())
@@ -127,8 +132,12 @@ def test_lanes(count: int) -> None:
             [(x // 64 * 64 + max(y - 3, 0)) % 65536 for x, y in zip(first, second, strict=True)],
             [min(first)] * count,
             [value] * count,
+            [max(x - y, 0) for x, y in zip(first, second, strict=True)],
+            [64 * x % 65536 for x in first],
+            [x // 64 for x in first],
+            [max(first)] * count,
         ]
-        assert [field.records[0][f"out{i}"].tolist() for i in range(13)] == expected
+        assert [field.records[0][f"out{i}"].tolist() for i in range(17)] == expected
         said = [
             min(first),
             first.index(min(first)),
@@ -153,6 +162,64 @@ def test_bytes_as_lanes(number: int) -> None:
     field = Field(_record(8))
     _spread_compiled(field, number)
     assert field.records[0].a.tolist() == list(number.to_bytes(8, "little"))
+
+
+class Ports(NamedTuple):
+    records: Any
+
+
+PORTS = np.dtype([("backlog", "u2", 8), ("port_last", "i8"), ("held_until", "i8")])
+
+
+def _pass_ports_twice(ports: Any, needs: int, cycle: int, begin: int) -> None:
+    """Has a step pass the ports, once as a scheduler does that runs ahead, and once as any other one does."""
+    ahead, other = ports.records[0], ports.records[1]
+    asked = lanes.spread(needs)
+    free, has, held_until = ports_of.times_of_ports(ahead, begin)
+    issued = lanes.filled((cycle - begin) << 6, has)
+    held_until = lanes.later(held_until, has)
+    has = ports_of.ports_at(free, lanes.as_times(asked), has, issued)
+    ports_of.keep_times_of_ports(ahead, begin, lanes.plus(lanes.later(free, has), lanes.as_times(asked)), has, held_until)
+    before, backlog = other.port_last, lanes.load(other.backlog)
+    other.port_last = ports_of.ports_from(backlog, asked, before, cycle)
+    lanes.store(other.backlog, ports_of.backlog_after(backlog, asked, other.port_last - before))
+    other.held_until = max(other.held_until, before)
+
+
+_pass_ports_twice_compiled = _pass_ports_twice if config.DISABLE_JIT else numba.njit(_pass_ports_twice)
+
+
+@examples(200)
+@given(
+    st.lists(st.tuples(st.lists(st.integers(0, 4), min_size=4, max_size=4), st.integers(1, 9)), min_size=1, max_size=12),
+    st.integers(0, 12),
+)
+def test_register_ports_as_times_of_lanes(steps: list[tuple[list[int], int]], late: int) -> None:
+    """Both ways keep the same backlogs, but for what is over when the window begins."""
+    ports = Ports(np.zeros(2, PORTS).view(np.recarray))
+    cycle, begin = 1000, 1000
+    for number, (needs, gap) in enumerate(steps):
+        if number == 6:
+            begin = cycle + late  # another window
+            cycle = begin
+        _pass_ports_twice_compiled(ports, int.from_bytes(bytes(needs), "little"), cycle, begin)
+        ahead, other = ports.records
+        assert ahead.port_last == other.port_last
+        assert ahead.backlog.tolist() == other.backlog.tolist()
+        assert max(ahead.held_until, cycle) == max(other.held_until, cycle)
+        cycle = max(cycle + gap, int(other.held_until))
+
+
+def _guess(values: Any, guesses: Any, out: Any) -> None:
+    for i in range(len(values)):
+        out[i] = prediction.predicted(values[i], guesses[i])
+
+
+def test_a_wrong_guess_changes_nothing() -> None:
+    values, guesses = np.array([0, 5, 5, -1, 2**62]), np.array([0, 5, 4, 1, 7])
+    out = np.full(5, 99)
+    (_guess if config.DISABLE_JIT else numba.njit(_guess))(values, guesses, out)
+    assert out.tolist() == values.tolist()
 
 
 def test_times_of_lanes() -> None:
