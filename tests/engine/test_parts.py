@@ -192,7 +192,7 @@ _pass_ports_twice_compiled = _pass_ports_twice if config.DISABLE_JIT else numba.
 @examples(200)
 @given(
     st.lists(st.tuples(st.lists(st.integers(0, 4), min_size=4, max_size=4), st.integers(1, 9)), min_size=1, max_size=12),
-    st.integers(0, 12),
+    st.one_of(st.integers(0, 12), st.sampled_from([65535, 65536, 65537, 1 << 17])),
 )
 def test_register_ports_as_times_of_lanes(steps: list[tuple[list[int], int]], late: int) -> None:
     """Both ways keep the same backlogs, but for what is over when the window begins."""

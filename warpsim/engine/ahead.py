@@ -163,7 +163,7 @@ def run_plain(
                 has_ports_at = ports_at(ports_free, needs, has_ports_at, issued)
                 ports_free = plus(later(ports_free, has_ports_at), needs)
             held = number(beyond(held_until, everywhere(next_issue, held_until)))
-            held = predicted(predicted(held, np.int64(0)), np.int64(1 << RANK_BITS))
+            held = predicted(predicted(held, np.int64(0)), np.int64(1 << RANK_BITS))  # mostly none, or one cycle
             next_issue, held = plus(next_issue, filled(held, next_issue)), held >> RANK_BITS
             if held > 0:
                 enter_few_cycles(scratch.held[at(s)], free - begin, held)
@@ -188,7 +188,7 @@ def run_plain(
                 closed, closed_op = predicted(min(opens, end) - cycle, closed), predicted(np.int64(ins.op), closed_op)
                 until = plus(issued, filled(closed << RANK_BITS, issued))
                 wakes = where(same(ops, filled(closed_op, ops)), later(wakes, until), wakes)
-        usual_delay = predicted(next_delay, usual_delay)
+        usual_delay = predicted(next_delay, usual_delay)  # most results of a program take equally long
         delays, issued_any = where(here, filled(usual_delay, delays), delays), True
 
         # The next pick does not wait for what else this issue changes.

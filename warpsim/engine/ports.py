@@ -71,7 +71,7 @@ def times_of_ports(scheduler, begin):
     """Returns from when on the port of each bank is free, when the latest instruction has its ports, and `held_until`."""
     backlog = load(scheduler.backlog)
     has = filled(max(scheduler.port_last - begin, 0) << RANK_BITS, backlog)
-    behind = filled(max(begin - scheduler.port_last, 0), backlog)
+    behind = filled(min(max(begin - scheduler.port_last, 0), OPERAND_SLOTS), backlog)
     free = plus(has, as_times(beyond(backlog, behind)))
     return free, has, filled(max(scheduler.held_until - begin, 0) << RANK_BITS, backlog)
 
