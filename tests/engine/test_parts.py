@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numba.core import config
 
 from tests.support.strategies import examples
-from warpsim.engine import bits, flights, jit, lanes, memory, prediction, tandem
+from warpsim.engine import bits, flights, jit, lanes, memory, speculation, tandem
 from warpsim.engine import ports as ports_of
 from warpsim.engine.state import (
     ACCESS,
@@ -101,7 +101,7 @@ def _operate(field: Any, at: int, value: int) -> None:
     record.said[1] = lanes.lane_of(lanes.same(a, lanes.everywhere(least, a)))
     record.said[2] = np.int64(lanes.lanes_equal(a, value))
     record.said[3] = np.int64(lanes.lanes_at_most(a, value))
-    record.said[4] = lanes.largest(a)
+    record.said[4] = lanes.number(lanes.largest_everywhere(a))
 
 
 _operate_compiled = _operate if config.DISABLE_JIT else numba.njit(_operate)
@@ -171,22 +171,24 @@ class Ports(NamedTuple):
 PORTS = np.dtype([("backlog", "u2", 8), ("port_last", "i8"), ("held_until", "i8")])
 
 
-def _pass_ports_twice(ports: Any, needs: int, cycle: int, begin: int) -> None:
-    """Has a step pass the ports, once as a scheduler does that runs ahead, and once as any other one does."""
-    ahead, other = ports.records[0], ports.records[1]
-    asked = lanes.spread(needs)
-    free, has, held_until = ports_of.times_of_ports(ahead, begin)
+def _pass_ports(ports: Any, needs: int, cycle: int, begin: int) -> None:
+    record = ports.records[0]
+    free, has, held_until = ports_of.times_of_ports(record, begin)
     issued = lanes.filled((cycle - begin) << 6, has)
-    held_until = lanes.later(held_until, has)
-    has = ports_of.ports_at(free, lanes.as_times(asked), has, issued)
-    ports_of.keep_times_of_ports(ahead, begin, lanes.plus(lanes.later(free, has), lanes.as_times(asked)), has, held_until)
-    before, backlog = other.port_last, lanes.load(other.backlog)
-    other.port_last = ports_of.ports_from(backlog, asked, before, cycle)
-    lanes.store(other.backlog, ports_of.backlog_after(backlog, asked, other.port_last - before))
-    other.held_until = max(other.held_until, before)
+    free, has, held_until = ports_of.times_after(free, has, held_until, lanes.spread(needs), issued)
+    ports_of.keep_times_of_ports(record, begin, free, has, held_until)
 
 
-_pass_ports_twice_compiled = _pass_ports_twice if config.DISABLE_JIT else numba.njit(_pass_ports_twice)
+_pass_ports_compiled = _pass_ports if config.DISABLE_JIT else numba.njit(_pass_ports)
+
+
+def _pass_ports_in_numbers(record: Any, needs: list[int], cycle: int) -> None:
+    """The rule of docs/model.md, in whole numbers."""
+    before, backlog = int(record.port_last), record.backlog.tolist()
+    asked = [old + new for old, new in zip(backlog, [*needs, 0, 0, 0, 0], strict=True)]
+    has = max(cycle + 2, before + max(max(asked) - 3, 1))
+    record.backlog = [max(old - (has - before), 0) + new for old, new in zip(backlog, [*needs, 0, 0, 0, 0], strict=True)]
+    record.port_last, record.held_until = has, max(int(record.held_until), before)
 
 
 @examples(200)
@@ -195,15 +197,16 @@ _pass_ports_twice_compiled = _pass_ports_twice if config.DISABLE_JIT else numba.
     st.one_of(st.integers(0, 12), st.sampled_from([65535, 65536, 65537, 1 << 17])),
 )
 def test_register_ports_as_times_of_lanes(steps: list[tuple[list[int], int]], late: int) -> None:
-    """Both ways keep the same backlogs, but for what is over when the window begins."""
+    """The backlogs are those of the rule, but for what is over when the window begins."""
     ports = Ports(np.zeros(2, PORTS).view(np.recarray))
     cycle, begin = 1000, 1000
     for number, (needs, gap) in enumerate(steps):
         if number == 6:
             begin = cycle + late  # another window
             cycle = begin
-        _pass_ports_twice_compiled(ports, int.from_bytes(bytes(needs), "little"), cycle, begin)
         ahead, other = ports.records
+        _pass_ports_compiled(ports, int.from_bytes(bytes(needs), "little"), cycle, begin)
+        _pass_ports_in_numbers(other, needs, cycle)
         assert ahead.port_last == other.port_last
         assert ahead.backlog.tolist() == other.backlog.tolist()
         assert max(ahead.held_until, cycle) == max(other.held_until, cycle)
@@ -212,7 +215,7 @@ def test_register_ports_as_times_of_lanes(steps: list[tuple[list[int], int]], la
 
 def _guess(values: Any, guesses: Any, out: Any) -> None:
     for i in range(len(values)):
-        out[i] = prediction.predicted(values[i], guesses[i])
+        out[i] = speculation.speculated(values[i], guesses[i])
 
 
 def test_a_wrong_guess_changes_nothing() -> None:

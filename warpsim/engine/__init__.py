@@ -15,7 +15,7 @@ Read the files in this order:
 * chip.py: `run`, the loop over windows. window.py: an SM in a window; `take_turns` is section 3 of docs/model.md.
 * lanes.py: one number for each warp of a scheduler, in one vector register. schedulers.py: policies, as ranks of these warps.
   timetable.py: when a lane wakes, and what lies too far ahead for a lane.
-* ahead.py: a scheduler runs ahead with plain instructions, which is most of the work. prediction.py: what lets the processor
+* ahead.py: a scheduler runs ahead with plain instructions, which is most of the work. speculation.py: what lets the processor
   overlap its turns. issue.py: any other instruction issues.
   units.py, registers.py, waiting.py, control.py: units, scoreboard, waits, branches and loops.
 * hints.py, fetch.py, ports.py: options of today's cores.

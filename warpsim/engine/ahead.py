@@ -8,7 +8,7 @@ and `complete` of issue.py, which give the same result for plain ones, too, in s
 All that decides which warp issues next stays in vectors: the lanes' times, their ranks, how long the warp in a lane will wait
 after its next issue, and when the register ports are free. A turn of the loop is in the order that suits the processor, which
 works on some hundred instructions at a time: the next pick comes before what else an issue changes, and it does not wait for
-numbers that are nearly always the same (`predicted`).
+numbers that are nearly always the same (`speculated`).
 """
 
 import numpy as np
@@ -19,7 +19,6 @@ from warpsim.engine.control import follow
 from warpsim.engine.fetch import fetch_before_pick, retry_from, take_and_fetch, there_from
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import (
-    as_times,
     beyond,
     either,
     everywhere,
@@ -36,9 +35,9 @@ from warpsim.engine.lanes import (
     time_part,
     where,
 )
-from warpsim.engine.ports import keep_times_of_ports, needs_of, ports_at, times_of_ports
-from warpsim.engine.prediction import predicted
+from warpsim.engine.ports import keep_times_of_ports, needs_of, times_after, times_of_ports
 from warpsim.engine.schedulers import first_behind, next_ranks
+from warpsim.engine.speculation import speculated
 from warpsim.engine.state import MAX_SCHEDULERS, MAX_WARPS, NEVER, RANK_BITS, RESOLVED
 from warpsim.engine.timetable import alarm
 from warpsim.engine.waiting import wait_for_resolved
@@ -158,12 +157,10 @@ def run_plain(
         if end is not None and has_ports:
             held_from = free
             if ins.ports:
-                needs = as_times(needs_of(reads, scheduler, ins, lane * schedulers + s, step))
-                held_until = later(held_until, has_ports_at)
-                has_ports_at = ports_at(ports_free, needs, has_ports_at, issued)
-                ports_free = plus(later(ports_free, has_ports_at), needs)
+                needs = needs_of(reads, scheduler, ins, lane * schedulers + s, step)
+                ports_free, has_ports_at, held_until = times_after(ports_free, has_ports_at, held_until, needs, issued)
             held = number(beyond(held_until, everywhere(next_issue, held_until)))
-            held = predicted(predicted(held, np.int64(0)), np.int64(1 << RANK_BITS))  # mostly none, or one cycle
+            held = speculated(speculated(held, np.int64(0)), np.int64(1 << RANK_BITS))  # mostly none, or one cycle
             next_issue, held = plus(next_issue, filled(held, next_issue)), held >> RANK_BITS
             if held > 0:
                 enter_few_cycles(scratch.held[at(s)], free - begin, held)
@@ -185,10 +182,10 @@ def run_plain(
                 )  # fmt: skip
                 wakes = replaced(wakes, lane, alarm(sm, scheduler, slot, warp.wait) if known else np.int64(NEVER))
             if opens > cycle + 1:
-                closed, closed_op = predicted(min(opens, end) - cycle, closed), predicted(np.int64(ins.op), closed_op)
+                closed, closed_op = speculated(min(opens, end) - cycle, closed), speculated(np.int64(ins.op), closed_op)
                 until = plus(issued, filled(closed << RANK_BITS, issued))
                 wakes = where(same(ops, filled(closed_op, ops)), later(wakes, until), wakes)
-        usual_delay = predicted(next_delay, usual_delay)  # most results of a program take equally long
+        usual_delay = speculated(next_delay, usual_delay)  # most results of a program take equally long
         delays, issued_any = where(here, filled(usual_delay, delays), delays), True
 
         # The next pick does not wait for what else this issue changes.

@@ -114,12 +114,18 @@ def is_full(counted, first_row, counter):
 
 
 @inline
+def finds_a_full_one(counted, first_row, hint):
+    """Returns whether a counter is full that is to count a step, of which the HINT is given."""
+    return is_full(counted, first_row, hint.write) or is_full(counted, first_row, hint.read)
+
+
+@inline
 def wait_of_counters(chip, program, classes, hints, counted, crowded, index, step, wait):
     """Returns the wait of a warp for the counters of a step: `wait`, or the first of those that end later."""
     if hints is None:
         return wait
     hint, first_row = hints[at(step)], index * chip.counters
-    if hint.waits == 0 and not is_full(counted, first_row, hint.write) and not is_full(counted, first_row, hint.read):
+    if hint.waits == 0 and not finds_a_full_one(counted, first_row, hint):
         return wait
     return wait_of_these_counters(program, classes, hint, counted, crowded, first_row, wait)
 
@@ -170,7 +176,7 @@ def is_final(chip, hints, counted, crowded, index, step, end):
     if hints is None:
         return True
     hint, first_row = hints[at(step)], index * chip.counters
-    if hint.at_most == 0 and not is_full(counted, first_row, hint.write) and not is_full(counted, first_row, hint.read):
+    if hint.at_most == 0 and not finds_a_full_one(counted, first_row, hint):
         return True
     return is_final_of_counters(chip, hint, counted, crowded, first_row, end)
 

@@ -355,20 +355,6 @@ def foremost(vector):
     return np.array([vector.min()])
 
 
-def _largest(vector):
-    def generate(context, builder, signature, arguments):
-        largest = _called(builder, f"llvm.vector.reduce.umax.v{vector.count}i16", _I16, arguments[0])
-        return builder.zext(largest, _I64)
-
-    return types.int64(vector), generate
-
-
-@_compiled_as(_largest)
-def largest(vector):
-    """Returns the largest lane of a vector."""
-    return np.int64(vector.max())
-
-
 def _largest_everywhere(vector):
     def generate(context, builder, signature, arguments):
         if not _HAS_PHMINPOSUW or vector.count != 8:

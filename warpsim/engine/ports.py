@@ -16,7 +16,6 @@ from warpsim.engine.lanes import (
     earlier_by,
     everywhere,
     filled,
-    largest,
     largest_everywhere,
     later,
     load,
@@ -38,11 +37,10 @@ def pass_ports(reads, chip, scheduler, ins, slot, step, cycle):
         return
     if chip.banks == 0 or not ins.ports:
         return
-    needs, backlog, before = needs_of(reads, scheduler, ins, slot, step), load(scheduler.backlog), scheduler.port_last
-    has = ports_from(backlog, needs, before, cycle)
-    store(scheduler.backlog, backlog_after(backlog, needs, has - before))
-    scheduler.port_last = has
-    scheduler.held_until = max(scheduler.held_until, before)
+    free, has, held_until = times_of_ports(scheduler, cycle)
+    needs = needs_of(reads, scheduler, ins, slot, step)
+    free, has, held_until = times_after(free, has, held_until, needs, filled(np.int64(0), has))
+    keep_times_of_ports(scheduler, cycle, free, has, held_until)
 
 
 @inline
@@ -52,23 +50,12 @@ def needs_of(reads, scheduler, ins, slot, step):
 
 
 @inline
-def ports_from(backlog, needs, before, cycle):
-    """Returns the cycle in which a step has the ports that issues in a cycle; its predecessor had them in cycle `before`."""
-    return max(cycle + _STAGES, before + max(largest(plus(backlog, needs)) - _READS, 1))
-
-
-@inline
-def backlog_after(backlog, needs, cycles):
-    """Returns the backlogs after a step that has the ports so many cycles after its predecessor."""
-    return plus(earlier_by(backlog, min(cycles, OPERAND_SLOTS)), needs)
-
-
-# The same for a scheduler that runs ahead, in times of lanes (lanes.py): the next pick waits for nothing else then
-
-
-@inline
 def times_of_ports(scheduler, begin):
-    """Returns from when on the port of each bank is free, when the latest instruction has its ports, and `held_until`."""
+    """Returns from when on the port of each bank is free, when the latest instruction has its ports, and `held_until`.
+
+    They are times of lanes (lanes.py), counted from a cycle, and at least 0: nothing that issues from that cycle on waits for
+    what was before. They stay in vectors, so that a scheduler that runs ahead waits for nothing else.
+    """
     backlog = load(scheduler.backlog)
     has = filled(max(scheduler.port_last - begin, 0) << RANK_BITS, backlog)
     behind = filled(min(max(begin - scheduler.port_last, 0), OPERAND_SLOTS), backlog)
@@ -78,16 +65,18 @@ def times_of_ports(scheduler, begin):
 
 @inline
 def keep_times_of_ports(scheduler, begin, free, has, held_until):
-    """Keeps them in the scheduler."""
+    """Keeps these times in the scheduler."""
     store(scheduler.backlog, as_cycles(beyond(free, has)))
     scheduler.port_last, scheduler.held_until = begin + (number(has) >> RANK_BITS), begin + (number(held_until) >> RANK_BITS)
 
 
 @inline
-def ports_at(free, needs, has, issued):
-    """Returns when a step has its ports that issues at a time; its predecessor `has` them."""
+def times_after(free, has, held_until, needs, issued):
+    """Returns the same three after a step that needs the ports, by bank, and issues at a time."""
     soonest = later(plus(everywhere(issued, has), filled(_STAGES << RANK_BITS, has)), plus(has, filled(1 << RANK_BITS, has)))
-    return later(soonest, earlier_by(largest_everywhere(plus(free, needs)), _READS << RANK_BITS))
+    needs = as_times(needs)
+    has_next = later(soonest, earlier_by(largest_everywhere(plus(free, needs)), _READS << RANK_BITS))
+    return plus(later(free, has_next), needs), has_next, later(held_until, has)
 
 
 @apart

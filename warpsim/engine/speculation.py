@@ -1,7 +1,7 @@
 """Values that the processor guesses, so that what follows need not wait for them.
 
-A processor does not wait for a comparison: it predicts how a branch goes, and works on. So a number that is nearly always the
-same one is known at once to what comes after `predicted`, although it may be at the end of a long chain of loads. A wrong guess
+A processor does not wait for a comparison: it guesses how a branch goes, and works on. So a number that is nearly always the
+same one is known at once to what comes after `speculated`, although it may be at the end of a long chain of loads. A wrong guess
 costs some twenty cycles of the processor, and nothing else.
 """
 
@@ -10,7 +10,7 @@ from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 
 
-def _predicted(context, value, guess):
+def _speculated(context, value, guess):
     """Emits the branch, which LLVM must not take out: in it the guess passes an instruction of which LLVM knows nothing."""
 
     def generate(context, builder, signature, arguments):
@@ -32,4 +32,4 @@ def _as_it_is(value, guess):
     return value
 
 
-predicted = _as_it_is if config.DISABLE_JIT else intrinsic(_predicted)
+speculated = _as_it_is if config.DISABLE_JIT else intrinsic(_speculated)
