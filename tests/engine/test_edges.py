@@ -36,6 +36,7 @@ MANY = {"queue": {"crossbar_servers": 2, "dram_servers": 3, "crossbar_gbs": 60.0
 FEW = {"queue": {"crossbar_servers": 1, "dram_servers": 2, "crossbar_gbs": 20.0, "dram_gbs": 37.0}}
 QUEUED = {"scope": "sm", "queue": 5, "lead_cycles": 11, "address_cycles": 4}
 HIT = Access(l1_hit=0.1, l2_hit=0.5)
+STORES = [one("store", register) for register in (1, 2, 4)]
 
 
 def counted(op: str = "load", **hints: Any) -> Instruction:
@@ -211,6 +212,21 @@ EDGES: dict[str, Case] = {
         ),
         seats=4, blocks=7, memory="queue",
     ),
+    **{
+        f"stores that drain behind a bus that is {'taken' if gbs < 100 else 'free'}, {of} of {limit}, {memory}": case(
+            small_gpu(
+                sms=3, sm={"schedulers": 2}, issue={"width": 2}, block_launch_cycles=300, units={"lsu": unit},
+                ops={name: {"unit": "lsu", "scope": unit["scope"], "interval_cycles": 2} for name in ("load", "store")},
+                memory={"latency_cycles": 300, "store_drain_cycles": 5, "stores_per_sm": limit, "bandwidth_gbs": gbs},
+            ),
+            looped(one("load", 3), *STORES, one("alu"), one("alu", 4), *STORES, trips=None),
+            size=4, seats=3, blocks=None, cycles=4_000, memory=memory, **({"sms": 1} if of == "a slice" else {}),
+        )
+        for gbs in (35.0, 140.0)
+        for limit, unit in ((6, {"scope": "sm"}), (7, {"scope": "scheduler"}), (40, {"scope": "sm"}), (41, QUEUED))
+        for of in ("the chip", "a slice")
+        for memory in ("queue", "fixed")
+    },
 }  # fmt: skip
 
 

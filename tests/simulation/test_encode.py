@@ -138,20 +138,29 @@ def test_the_window_is_at_most_the_smallest_latency() -> None:
         assert window == min(latency, LONGEST_WINDOW)
 
 
-def test_a_store_that_drains_shortens_the_window_only_of_a_slice() -> None:
+def test_the_return_of_a_store_that_drains_is_noticed_at_once_only_in_a_slice() -> None:
     gpu = small_gpu(sms=4, memory={"latency_cycles": 300, "store_drain_cycles": 25}, block_launch_cycles=200)
     add = kernels.load_kernel("vector_add")
-    whole, piece = (encode(gpu, add, LAUNCH, scheduler="lrr", memory="fixed", sms=sms) for sms in (4, 2))
-    assert (whole.chip[0].window, piece.chip[0].window) == (200, 25 - 1)
+    whole, piece = (encode(gpu, add, LAUNCH, scheduler="lrr", memory="fixed", sms=sms).chip[0] for sms in (4, 2))
+    assert (whole.window, whole.store_window, whole.stores_noticed) == (200, 200, 0)
+    assert (piece.window, piece.store_window, piece.stores_noticed) == (200, 25 - 1, 1)
 
 
-def test_stores_of_one_queue_leave_it_at_its_pace_and_those_of_two_in_turn() -> None:
+def test_an_sm_issues_as_many_stores_as_its_units_serve_and_their_queues_hold() -> None:
     machine = encode(load_gpu("a100"), kernels.load_kernel("vector_add"), LAUNCH, scheduler="lrr", memory="queue")
-    stores = machine.classes["access"] == Kind.STORE
-    assert machine.chip[0].store_interval == machine.classes["address"][stores].min() > 1
-    machine.classes["unit"][np.flatnonzero(stores)[-1]] += 1
+    chip, stores = machine.chip[0], np.flatnonzero(machine.classes["access"] == Kind.STORE)
+    assert (chip.store_burst, chip.store_rate) == (1 + 4 * 5, 1 / 2)
+    machine.classes["own_unit"][stores] = -1
     precompute_lookahead(machine)
-    assert machine.chip[0].store_interval == 1
+    assert (chip.store_burst, chip.store_rate) == (4 + 4 * 5, 4 / 2)
+
+
+def test_stores_that_may_hit_l2_do_not_wait_for_the_bus() -> None:
+    for hit, waits in ((0.0, 1), (0.5, 0)):
+        store = kernels.Instruction("store", access=kernels.Access(l2_hit=hit))
+        program = kernels.Kernel(name="store", body=(store,))
+        gpu = small_gpu(memory={"store_drain_cycles": 25})
+        assert encode(gpu, program, LAUNCH, scheduler="lrr", memory="queue").chip[0].stores_pass_bus == waits
 
 
 def test_plain_steps_are_limited_where_the_unit_of_the_scheduler_can_refuse() -> None:

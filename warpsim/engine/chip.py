@@ -9,6 +9,7 @@ from warpsim.engine.echoes import make_accesses
 from warpsim.engine.exchange import assign_blocks, has_room, serve
 from warpsim.engine.flights import room_for_stores
 from warpsim.engine.jit import inline, jit
+from warpsim.engine.memory import bus_free_from
 from warpsim.engine.state import FOREVER, STATES, Outcome
 from warpsim.engine.tandem import find_next_arrival
 from warpsim.engine.window import run_alone
@@ -61,15 +62,26 @@ def run(machine, state, stop, edge, width, totals):
 def lookahead(machine, state, now):
     """Returns for how many cycles from `now` on no SM can affect another one.
 
-    Where stores that drain return sooner, no SM can come to its limit of stores in flight in that time, either.
+    Stores that drain may return sooner. That does not matter while no SM can come to its limit of stores in flight, in most
+    machines. And those that have not been served pass the data bus after all that have been: they do not return before that.
     """
     chip, cycles = machine.chip[0], machine.chip[0].window
     if chip.store_window < cycles:
-        for sm in state.sms:
-            of_each = room_for_stores(machine, state, sm, now) // (chip.schedulers * chip.issue_width)
-            cycles = min(cycles, (of_each - chip.store_burst - 1) * chip.store_interval)
-        cycles = max(cycles, chip.store_window)
+        until_return = chip.store_window
+        if chip.stores_pass_bus:
+            until_return += max(bus_free_from(state) - now, 0)
+        until_limit = np.int64(0) if chip.stores_noticed else cycles_to_limit(machine, state, now)
+        cycles = min(cycles, max(until_return, until_limit))
     return cycles
+
+
+@inline
+def cycles_to_limit(machine, state, now):
+    """Returns for how many cycles from `now` on no SM can come to its limit of stores in flight, even if none returns."""
+    chip, least = machine.chip[0], np.int64(FOREVER)
+    for sm in state.sms:
+        least = min(least, room_for_stores(machine, state, sm, now))
+    return np.int64(np.floor((least - chip.store_burst - 1) / chip.store_rate))
 
 
 @inline

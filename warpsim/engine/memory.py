@@ -54,6 +54,12 @@ def pass_bus(chip, state, arrival, request_bytes, is_write):
 
 
 @inline
+def bus_free_from(state):
+    """Returns the first cycle in which the data bus can begin to serve another request, or the one before."""
+    return np.int64(state.servers[_BUS, 0])
+
+
+@inline
 def collected(chip, state, server):
     """A server of stage 2 gets a store; returns how many stores it writes for that, the whole batch or none."""
     stores = state.servers[_COLLECTED, at(server)] + 1.0

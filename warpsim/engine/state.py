@@ -179,9 +179,11 @@ CHIP = np.dtype(
         ("barriers", "i8"),  # 1: the program has barriers
         # Lookahead, from `known_waits`
         ("window", "i8"),  # cycles for which no SM can affect another, 1..LONGEST_WINDOW
-        ("store_window", "i8"),  # the same while an SM can come to its limit of stores in flight, 1..window
-        ("store_burst", "i8"),  # stores that the warps of a scheduler can issue one after another,
-        ("store_interval", "i8"),  # and then one in so many cycles
+        ("store_window", "i8"),  # the same where it matters when a store returns that drains, 1..window
+        ("stores_noticed", "i8"),  # 1: that always matters; 0: only while an SM can come to its limit of stores in flight
+        ("stores_pass_bus", "i8"),  # 1: they return so many cycles after the data bus is free, at least
+        ("store_burst", "i8"),  # an SM issues at most so many stores in any time,
+        ("store_rate", "f8"),  # and so many more in each of its cycles
         ("span", "i8"),  # cycles for which schedulers of an SM affect each other through shared classes only, 1..window
         # Memory
         ("memory", "i8"),  # MemoryModel
@@ -595,7 +597,8 @@ class State(NamedTuple):
     returns: Array  # int64[W, loads_per_warp]: cycles at which the warp's latest loads return, or UNKNOWN + when they are served
     latest: Array  # int64[W]: of the warp's accesses that waited for stage 2, when the last one is served, and its step
     otherwise: Array  # int64[W]: the wait of a warp before that for its limit of loads in flight, where it waits for this, too
-    queues: Array  # int64[K of all SMs * queues, 2 + most entries]: the oldest entry, next address, when entries leave (units.py)
+    queues: Array  # int64[queues * M * K, 3 + most entries]: from when on there is room for one more, the oldest entry, next
+    # address, when entries leave (units.py)
     flights: Array  # int64[2 * M, most of per_sm]: for each SM a heap of return times of loads, and one of stores
     first_seat: Array  # int64[LONGEST_WINDOW]: by cycle of the window, a seat in which a block starts; negative: none
     # The memory system

@@ -108,6 +108,10 @@ def take_turns(machine, state, sm, until, end):
                 if awaits_instruction(machine.addresses, machine, state, sm, s, scheduler, begin + (key >> RANK_BITS), end):
                     continue
                 scheduler.cycle = begin + (key >> RANK_BITS)
+                if own_queue_is_full(machine, state, sm, s, scheduler):
+                    op = np.int64(machine.program[at(warp_in(machine, state, sm, s, scheduler.lane).step)].op)
+                    postpone(machine, state, sm, s, op, scheduler.cycle, end)
+                    continue
             if at_random or machine.program[at(warp_in(machine, state, sm, s, scheduler.lane).step)].ordered:
                 turns = replaced(turns, s, time_of(sm, scheduler.cycle) | s)
                 active, contending = active & ~bit(s), contending | bit(s)
@@ -167,6 +171,13 @@ def take_turns(machine, state, sm, until, end):
         facts = machine.classes[at(ins.op)]
         if facts.queue > 0 and not unit_accepts(machine, state, sm, s, facts, cycle + 1):
             postpone(machine, state, sm, s, np.int64(ins.op), cycle + 1, end)
+
+
+@inline
+def own_queue_is_full(machine, state, sm, s, scheduler):
+    """Returns whether the pick of a scheduler is for a queue of its own that is full then: others cannot change that."""
+    facts = machine.classes[at(machine.program[at(warp_in(machine, state, sm, s, scheduler.lane).step)].op)]
+    return facts.queue > 0 and not unit_accepts(machine, state, sm, s, facts, scheduler.cycle)
 
 
 @inline

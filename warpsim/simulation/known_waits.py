@@ -141,16 +141,14 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     launch = max(int(chip["block_launch"]), 1)
     echoes = int(chip["sms"] < chip["of_sms"])  # their requests arrive half a cycle later, and return as if they had not
     counted = bool(len(machine.hints) and (machine.hints["write"][machine.details["drain"] >= 0] >= 0).any())
-    short, window = (
-        max(1, min(LONGEST_WINDOW, launch, _least_latency(machine, drains=drains) - echoes))
-        for drains in (True, counted or echoes > 0)
-    )
+    least = (_least_latency(machine, drains=drains) - echoes for drains in (True, False))
+    short, window = (max(1, min(LONGEST_WINDOW, launch, cycles)) for cycles in least)
     barriers = program["latency"][kind == Kind.BARRIER]
     limited = chip["per_sm"][Kind.STORE - Kind.LOAD] > 0
-    chip["store_window"], stores = short if limited else window, machine.classes["access"] == Kind.STORE
-    chip["store_burst"] = machine.classes["queue"][stores].max(initial=0) + 1
-    one_queue = len(np.unique(machine.classes["unit"][stores])) == 1  # from two of them, a scheduler can issue stores in turn
-    chip["store_interval"] = max(1, machine.classes["address"][stores].min(initial=LONGEST_WINDOW)) if one_queue else 1
+    chip["stores_noticed"], stores = counted or echoes, machine.details["drain"] >= 0
+    chip["store_window"] = short if limited or chip["stores_noticed"] else window
+    chip["stores_pass_bus"] = not (machine.details["l2_hit"][stores] > machine.details["l1_hit"][stores]).any()
+    chip["store_burst"], chip["store_rate"] = _most_stores(machine)
     chip["most_extra"] = machine.latency_to.max(initial=0)
     chip["window"], chip["most_requests"] = window, machine.details["requests"].max()
     chip["span"] = min(window, max(int(barriers.min()), 1)) if len(barriers) else window
@@ -209,6 +207,23 @@ def _least_latency(machine: Machine, *, drains: bool) -> int:
     if drains and (details["drain"] >= 0).any():
         least = min(least, float(details["drain"].max()))
     return math.floor(least + 0.5)
+
+
+def _most_stores(machine: Machine) -> tuple[int, float]:
+    """Returns how many stores an SM can issue in c cycles, at most, as a and b of a + b * c, where its stores are limited.
+
+    Those that begin in these cycles at a unit follow each other by its time; the others still wait in its queues at the end.
+    """
+    chip, program = machine.chip[0], machine.program
+    burst, rate, schedulers = 0, 0.0, int(chip["schedulers"])
+    stores = program[program["kind"] == Kind.STORE]
+    for unit in np.unique(machine.classes["unit"][stores["op"]]):
+        steps = stores[machine.classes["unit"][stores["op"]] == unit]
+        facts = machine.classes[steps["op"]]
+        units = schedulers if facts["own_unit"].any() else 1
+        burst += units + schedulers * int(facts["queue"].max())
+        rate += units * float(chip["tick"]) / max(int(steps["unit_ticks"].min()), 1)
+    return burst, max(rate, 1e-9)
 
 
 def _may_pair_in_unit(machine: Machine, steps: NDArray[np.bool_]) -> bool:
