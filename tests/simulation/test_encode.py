@@ -138,12 +138,12 @@ def test_the_window_is_at_most_the_smallest_latency() -> None:
         assert window == min(latency, LONGEST_WINDOW)
 
 
-def test_the_return_of_a_store_that_drains_is_noticed_at_once_only_in_a_slice() -> None:
+def test_a_store_that_drains_returns_before_the_window_ends() -> None:
     gpu = small_gpu(sms=4, memory={"latency_cycles": 300, "store_drain_cycles": 25}, block_launch_cycles=200)
     add = kernels.load_kernel("vector_add")
     whole, piece = (encode(gpu, add, LAUNCH, scheduler="lrr", memory="fixed", sms=sms).chip[0] for sms in (4, 2))
-    assert (whole.window, whole.store_window, whole.stores_noticed) == (200, 200, 0)
-    assert (piece.window, piece.store_window, piece.stores_noticed) == (200, 25 - 1, 1)
+    assert (whole.window, whole.store_latency, whole.stores_counted) == (200, 25, 0)
+    assert (piece.window, piece.store_latency, piece.stores_counted) == (200, 25 - 1, 0)
 
 
 def test_an_sm_issues_as_many_stores_as_its_units_serve_and_their_queues_hold() -> None:

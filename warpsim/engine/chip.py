@@ -5,17 +5,16 @@ import numpy as np
 from warpsim.engine.attribution import settle, total
 from warpsim.engine.bits import at
 from warpsim.engine.blocks import count_population, count_residents, note_change
-from warpsim.engine.echoes import make_accesses
-from warpsim.engine.exchange import assign_blocks, has_room, serve
+from warpsim.engine.exchange import assign_blocks, cycles_to_return, exchange
 from warpsim.engine.flights import room_for_stores
 from warpsim.engine.jit import inline, jit
-from warpsim.engine.memory import bus_free_from
-from warpsim.engine.state import FOREVER, STATES, Outcome
+from warpsim.engine.state import FOREVER, STATES, Kind, Outcome
 from warpsim.engine.tandem import find_next_arrival
 from warpsim.engine.window import run_alone
 
 _STOPPED, _FINISHED, _DEADLOCK = int(Outcome.STOPPED), int(Outcome.FINISHED), int(Outcome.DEADLOCK)
 _FULL = int(Outcome.FULL)
+_LOAD, _STORE = int(Kind.LOAD), int(Kind.STORE)
 _ADD, _TAKE_OFF = 1, -1
 OTHERS = 2  # columns of `totals` behind the states: instructions, bytes asked for; one column for each SM follows
 
@@ -32,10 +31,9 @@ def run(machine, state, stop, edge, width, totals):
     now, rows = clock.cycle, 0
     while True:
         if clock.requests > 0 or clock.next_arrival < now or clock.next_echo < now:
-            if not (make_accesses(machine, state, clock.begin, now) and has_room(machine, state)):
+            if not exchange(machine, state, now):
                 clock.cycle = now
                 return rows, _FULL
-            serve(machine, state, clock.begin, now)
         for sm in state.sms:
             count_population(state, sm)
         now = min(max(now, soonest_event(state, now)), stop if len(totals) == 0 else min(stop, edge))
@@ -62,16 +60,13 @@ def run(machine, state, stop, edge, width, totals):
 def lookahead(machine, state, now):
     """Returns for how many cycles from `now` on no SM can affect another one.
 
-    Stores that drain may return sooner. That does not matter while no SM can come to its limit of stores in flight, in most
-    machines. And those that have not been served pass the data bus after all that have been: they do not return before that.
+    Stores that drain may return sooner. That does not matter to an SM that cannot come to its limit of stores in flight, unless
+    dependence counters count them.
     """
     chip, cycles = machine.chip[0], machine.chip[0].window
-    if chip.store_window < cycles:
-        until_return = chip.store_window
-        if chip.stores_pass_bus:
-            until_return += max(bus_free_from(state) - now, 0)
-        until_limit = np.int64(0) if chip.stores_noticed else cycles_to_limit(machine, state, now)
-        cycles = min(cycles, max(until_return, until_limit))
+    if chip.store_latency < cycles and (chip.stores_counted or chip.per_sm[at(_STORE - _LOAD)] > 0):
+        until_limit = np.int64(0) if chip.stores_counted else cycles_to_limit(machine, state, now)
+        cycles = min(cycles, max(cycles_to_return(chip, state, now), until_limit))
     return cycles
 
 
@@ -89,7 +84,7 @@ def run_window(machine, state, begin, end):
     """Runs all SMs from cycle `begin` up to cycle `end`, exclusive. False: a deadlock; `clock` says where the earliest one is."""
     assign_blocks(machine, state, begin, end)
     clock = state.clock[0]
-    clock.begin = begin
+    clock.begin, clock.served = begin, begin
     stuck, stuck_sm, stuck_seat = np.int64(FOREVER), np.int64(0), np.int64(0)
     for sm in state.sms:
         if sm.next_event < end and not run_alone(machine, state, sm, begin, end) and clock.stuck_cycle < stuck:

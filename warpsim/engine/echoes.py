@@ -18,7 +18,7 @@ _LATEST, _OF_EPOCH = 2, (5, 32)  # of the room of a pool: a half is drawn from, 
 
 @inline
 def make_accesses(machine, state, begin, end):
-    """Has the echoes make their accesses of a window. False: there is no room for all of them."""
+    """Has the echoes make their accesses in begin..end-1. False: there is no room for all of them."""
     if len(state.echoes) == 0:
         return True
     clock = state.clock[0]
@@ -36,7 +36,7 @@ def make_accesses(machine, state, begin, end):
             elif clock.requests == len(state.requests):
                 return False
             else:
-                make_access(machine, state, echo, np.int64(number), begin)
+                make_access(machine, state, echo, np.int64(number))
         soonest = min(soonest, echo.due)
     clock.next_echo = soonest
     return True
@@ -44,14 +44,9 @@ def make_accesses(machine, state, begin, end):
 
 @inline
 def note_accesses(machine, state, begin, end):
-    """Notes the accesses of the slice in a window, in order of issue."""
-    clock = state.clock[0]
-    if clock.requests > 0:
-        sort_requests(state, begin, end)
-    for place in range(clock.requests):
-        request = state.requests[at(state.order[at(place)])]
-        note_access(machine, state, request)
-        state.in_cycle[at(request.cycle - begin)] += 1
+    """Notes the accesses of the slice in begin..end-1, in order of issue."""
+    for place in range(sort_requests(state, begin, end)):
+        note_access(machine, state, state.requests[at(state.order[at(place)])])
 
 
 @inline
@@ -167,14 +162,13 @@ def find_due(echo):
 
 
 @inline
-def make_access(machine, state, echo, number, begin):
+def make_access(machine, state, echo, number):
     """Appends the next access of an echo to the requests of the window."""
     clock = state.clock[0]
     request = state.requests[at(clock.requests)]
     clock.requests += 1
     request.cycle, request.stream, request.warp, request.queued = echo.due, echo.stream, -1 - number, 0
     request.number, request.step, request.in_l2 = echo.count, echo.next_step, echo.in_l2
-    state.in_cycle[at(echo.due - begin)] += 1
     echo.stream = skip(echo.stream, 1 + machine.details[at(echo.next_step)].requests)
     cycle = echo.due
     pass_back(echo, cycle)

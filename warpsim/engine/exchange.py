@@ -10,11 +10,11 @@ import numpy as np
 from warpsim.engine import memory
 from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, reason_of, rest, wait_until
 from warpsim.engine.blocks import retire_warp, wait_for_next
-from warpsim.engine.echoes import note_end
+from warpsim.engine.echoes import make_accesses, note_end
 from warpsim.engine.flights import note_flight
 from warpsim.engine.hints import has_hints
 from warpsim.engine.jit import inline
-from warpsim.engine.order import sort_requests
+from warpsim.engine.order import forget_requests, sort_requests
 from warpsim.engine.registers import soonest_return, wait_of, write_later
 from warpsim.engine.rng import advance, choose_low, mix
 from warpsim.engine.state import MAX_WARPS, UNKNOWN, Kind, Life, MemoryModel
@@ -65,7 +65,6 @@ def leave_request(state, sm, index, stream, step, cycle, queued):
     request = state.requests[at(clock.requests)]
     clock.requests += 1
     request.cycle, request.stream, request.warp, request.step, request.queued = cycle, stream, index, step, queued
-    state.in_cycle[at(cycle - sm.begin)] += 1
 
 
 @inline
@@ -96,14 +95,42 @@ def has_room(machine, state):
 
 
 @inline
-def serve(machine, state, begin, end):
-    """Serves the requests that arrive in a window at the last of their servers."""
+def exchange(machine, state, end):
+    """Serves the requests of the window that ends at cycle `end`, those of echoes included. False: there is no room for them.
+
+    Echoes notice at once when a store returns, so that a slice does it in steps.
+    """
+    chip, clock = machine.chip[0], state.clock[0]
+    while clock.served < end:
+        until = end
+        if len(state.echoes) > 0:
+            until = min(end, clock.served + cycles_to_return(chip, state, clock.served))
+        if not (make_accesses(machine, state, clock.served, until) and has_room(machine, state)):
+            return False
+        serve(machine, state, clock.served, until, end)
+        clock.served = until
+    return True
+
+
+@inline
+def cycles_to_return(chip, state, now):
+    """Returns for how many cycles from `now` on no store returns that issues in them, or that has not been served by then.
+
+    Those that pass the data bus do so after all that have been served.
+    """
+    return chip.store_latency + (max(memory.bus_free_from(state) - now, 0) if chip.stores_pass_bus else 0)
+
+
+@inline
+def serve(machine, state, begin, end, now):
+    """Serves the requests that arrive in begin..end-1 at the last of their servers, after a window that ends at cycle `now`."""
     clock = state.clock[0]
     if clock.requests > 0:
-        sort_requests(state, begin, end)
-    for place in range(clock.requests):
-        accept(machine, state, state.requests[at(state.order[at(place)])])
-    clock.requests, clock.noted = 0, 0
+        count = sort_requests(state, begin, end)
+        for place in range(count):
+            accept(machine, state, state.requests[at(state.order[at(place)])])
+        forget_requests(state, end, count)
+    clock.noted = 0
     if clock.next_arrival < end:
         for i in range(take_due(state, begin, end)):
             serve_dram(machine, state, state.arrivals[at(state.due[at(i)])])
@@ -113,7 +140,7 @@ def serve(machine, state, begin, end):
             sm.answered = rest(sm.answered)
             if (sm.pending & bit(slot)) != NONE:
                 sm.pending &= ~bit(slot)
-                resolve(machine, state, sm, slot, end)
+                resolve(machine, state, sm, slot, now)
 
 
 @inline

@@ -1,20 +1,43 @@
 """The order of the requests of a window."""
 
+import numpy as np
+
 from warpsim.engine.bits import at
 from warpsim.engine.jit import inline
 
 
 @inline
 def sort_requests(state, begin, end):
-    """Writes the numbers of the requests to `state.order`, by cycle; those of one cycle stay in the order of SM and issue."""
-    place = 0
+    """Writes the numbers of the requests that issue in begin..end-1, and none before, to `state.order`; returns how many.
+
+    They are sorted by cycle; those of one cycle stay in the order of SM and issue.
+    """
+    for number in range(state.clock[0].requests):
+        relative = state.requests[at(number)].cycle - begin
+        if relative < end - begin:
+            state.in_cycle[at(relative)] += 1
+    place = np.int64(0)
     for relative in range(end - begin):
         here = state.in_cycle[at(relative)]
         state.in_cycle[at(relative)] = place
         place += here
     for number in range(state.clock[0].requests):
-        relative = at(state.requests[at(number)].cycle - begin)
-        state.order[at(state.in_cycle[relative])] = number
-        state.in_cycle[relative] += 1
+        relative = state.requests[at(number)].cycle - begin
+        if relative < end - begin:
+            state.order[at(state.in_cycle[at(relative)])] = number
+            state.in_cycle[at(relative)] += 1
     for relative in range(end - begin):
         state.in_cycle[at(relative)] = 0
+    return place
+
+
+@inline
+def forget_requests(state, end, count):
+    """Forgets the requests that issue before cycle `end`, of which there are so many; the others keep their order."""
+    clock = state.clock[0]
+    kept = 0
+    for number in range(clock.requests if count < clock.requests else 0):
+        if state.requests[at(number)].cycle >= end:
+            state.requests[at(kept)] = state.requests[at(number)]
+            kept += 1
+    clock.requests = kept

@@ -179,8 +179,8 @@ CHIP = np.dtype(
         ("barriers", "i8"),  # 1: the program has barriers
         # Lookahead, from `known_waits`
         ("window", "i8"),  # cycles for which no SM can affect another, 1..LONGEST_WINDOW
-        ("store_window", "i8"),  # the same where it matters when a store returns that drains, 1..window
-        ("stores_noticed", "i8"),  # 1: that always matters; 0: only while an SM can come to its limit of stores in flight
+        ("store_latency", "i8"),  # cycles in which no store that issues in them can return, 1..window
+        ("stores_counted", "i8"),  # 1: dependence counters of the program count stores that drain
         ("stores_pass_bus", "i8"),  # 1: they return so many cycles after the data bus is free, at least
         ("store_burst", "i8"),  # an SM issues at most so many stores in any time,
         ("store_rate", "f8"),  # and so many more in each of its cycles
@@ -455,6 +455,7 @@ CLOCK = np.dtype(
         ("stuck_cycle", "i8"),
         ("requests", "i8"),  # accesses of this window that have not been looked at
         ("begin", "i8"),  # cycle: of the window that ended last
+        ("served", "i8"),  # cycle before which all requests of that window have been served
         ("accesses", "i8"),  # between the stages of memory
         ("waiting", "i8"),  # requests between the stages
         ("near", "i8"),  # of these, those that are in no list of the calendar
@@ -603,8 +604,8 @@ class State(NamedTuple):
     first_seat: Array  # int64[LONGEST_WINDOW]: by cycle of the window, a seat in which a block starts; negative: none
     # The memory system
     requests: Records  # REQUEST[n]: of this window
-    in_cycle: Array  # int64[LONGEST_WINDOW]: requests by cycle of the window
-    order: Array  # int64[n]: the order in which they issued
+    in_cycle: Array  # int64[LONGEST_WINDOW]: requests by cycle, while they are sorted
+    order: Array  # int64[n]: those of these that are served next, in the order in which they issued
     accesses: Records  # ACCESS[q]: those between the stages
     arrivals: Records  # ARRIVAL[CALENDAR + q]: one for each list of the calendar, from which it begins; then their requests
     free_accesses: Array  # int32[q]: places in `accesses`; from `clock.accesses` on those that are free

@@ -140,13 +140,12 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     instructions = kind < Kind.LOOP_BEGIN
     launch = max(int(chip["block_launch"]), 1)
     echoes = int(chip["sms"] < chip["of_sms"])  # their requests arrive half a cycle later, and return as if they had not
-    counted = bool(len(machine.hints) and (machine.hints["write"][machine.details["drain"] >= 0] >= 0).any())
     least = (_least_latency(machine, drains=drains) - echoes for drains in (True, False))
     short, window = (max(1, min(LONGEST_WINDOW, launch, cycles)) for cycles in least)
     barriers = program["latency"][kind == Kind.BARRIER]
-    limited = chip["per_sm"][Kind.STORE - Kind.LOAD] > 0
-    chip["stores_noticed"], stores = counted or echoes, machine.details["drain"] >= 0
-    chip["store_window"] = short if limited or chip["stores_noticed"] else window
+    stores = machine.details["drain"] >= 0
+    chip["store_latency"] = short
+    chip["stores_counted"] = len(machine.hints) and (machine.hints["write"][stores] >= 0).any()
     chip["stores_pass_bus"] = not (machine.details["l2_hit"][stores] > machine.details["l1_hit"][stores]).any()
     chip["store_burst"], chip["store_rate"] = _most_stores(machine)
     chip["most_extra"] = machine.latency_to.max(initial=0)
