@@ -8,7 +8,7 @@ from warpsim.engine.jit import inline
 
 @inline
 def sort_requests(state, begin, end):
-    """Writes the numbers of the requests that issue in begin..end-1, and none before, to `state.order`; returns how many.
+    """Writes the numbers of the requests that issue before cycle `end`, none before `begin`, to `state.order`; returns how many.
 
     They are sorted by cycle; those of one cycle stay in the order of SM and issue.
     """
@@ -33,7 +33,7 @@ def sort_requests(state, begin, end):
 
 @inline
 def forget_requests(state, end, count):
-    """Forgets the requests that issue before cycle `end`, of which there are so many; the others keep their order."""
+    """Forgets the requests that issue before cycle `end`, a number that is given; the others keep their order."""
     clock = state.clock[0]
     kept = 0
     for number in range(clock.requests if count < clock.requests else 0):

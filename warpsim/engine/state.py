@@ -181,7 +181,7 @@ CHIP = np.dtype(
         ("window", "i8"),  # cycles for which no SM can affect another, 1..LONGEST_WINDOW
         ("store_latency", "i8"),  # cycles in which no store that issues in them can return, 1..window
         ("stores_counted", "i8"),  # 1: dependence counters of the program count stores that drain
-        ("stores_pass_bus", "i8"),  # 1: they return so many cycles after the data bus is free, at least
+        ("stores_pass_bus", "i8"),  # 1: all of these pass the data bus, and return so many cycles later, at least
         ("store_burst", "i8"),  # an SM issues at most so many stores in any time,
         ("store_rate", "f8"),  # and so many more in each of its cycles
         ("span", "i8"),  # cycles for which schedulers of an SM affect each other through shared classes only, 1..window
