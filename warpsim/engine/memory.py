@@ -55,7 +55,7 @@ def pass_bus(chip, state, arrival, request_bytes, is_write):
 
 @inline
 def bus_free_from(state):
-    """Returns the first cycle in which the data bus can begin to serve another request, or the one before."""
+    """Returns the cycle in which the time lies from which the data bus can serve another request."""
     return np.int64(state.servers[_BUS, 0])
 
 

@@ -33,11 +33,12 @@ def sort_requests(state, begin, end):
 
 @inline
 def forget_requests(state, end, count):
-    """Forgets the requests that issue before cycle `end`, a number that is given; the others keep their order."""
+    """Forgets the requests that issue before cycle `end`, of which the number is given; the others keep their order."""
     clock = state.clock[0]
     kept = 0
-    for number in range(clock.requests if count < clock.requests else 0):
-        if state.requests[at(number)].cycle >= end:
-            state.requests[at(kept)] = state.requests[at(number)]
-            kept += 1
+    if count < clock.requests:
+        for number in range(clock.requests):
+            if state.requests[at(number)].cycle >= end:
+                state.requests[at(kept)] = state.requests[at(number)]
+                kept += 1
     clock.requests = kept

@@ -18,14 +18,14 @@ def unit_of(facts, s):
 
 @inline
 def queue_of(machine, state, sm, s, facts):
-    """Returns the place in `State.queues` of the queue of scheduler s in front of a unit, of which the facts are given."""
+    """Returns the row of `state.queues` for scheduler s and a unit: oldest entry, next address, when its entries leave."""
     return at(facts.queue_row * len(state.schedulers) + sm.index * machine.chip[0].schedulers + s)
 
 
 @inline
 def room_from(state, queue):
-    """Returns the first cycle from which a queue takes one more instruction."""
-    return state.queues[queue, 0]
+    """Returns the first cycle from which a queue takes one more instruction: its entries leave in order, first the oldest one."""
+    return state.queues[queue, at(2 + state.queues[queue, 0])]
 
 
 @inline
@@ -86,15 +86,13 @@ def occupy(machine, state, sm, s, ins, cycle):
 def enter(state, sm, s, queue, facts, cycle, begin):
     """An instruction enters the queue of a unit, which can serve it at cycle `begin`. Returns how long it waits there."""
     arrival = cycle + facts.lead
-    entries = state.queues[queue]
-    oldest, address = entries[1], max(entries[2], arrival)
+    address, oldest = max(state.queues[queue, 1], arrival), state.queues[queue, 0]
     leaves = max(address, begin)
-    next_oldest = oldest + 1 if oldest + 1 < facts.queue else np.int64(0)
-    entries[at(3 + oldest)], entries[1], entries[2] = leaves, next_oldest, address + facts.address
-    room = entries[at(3 + next_oldest)]
-    entries[0] = room
-    if room > cycle + 1:
-        refuses(state, sm, s, facts.unit, cycle + 1, room)
+    state.queues[queue, 1] = address + facts.address
+    state.queues[queue, at(2 + oldest)] = leaves
+    state.queues[queue, 0] = oldest + 1 if oldest + 1 < facts.queue else np.int64(0)
+    if room_from(state, queue) > cycle + 1:
+        refuses(state, sm, s, facts.unit, cycle + 1, room_from(state, queue))
     return leaves - arrival
 
 

@@ -99,7 +99,8 @@ def take_turns(machine, state, sm, until, end):
         if active != NONE:
             s = first(active)
             scheduler = scheduler_of(machine, state, sm, s)
-            if (second & bit(s)) == NONE:
+            pair = (second & bit(s)) != NONE
+            if not pair:
                 key = run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run)
                 if key >= no_more:
                     active &= ~bit(s)
@@ -108,11 +109,10 @@ def take_turns(machine, state, sm, until, end):
                 if awaits_instruction(machine.addresses, machine, state, sm, s, scheduler, begin + (key >> RANK_BITS), end):
                     continue
                 scheduler.cycle = begin + (key >> RANK_BITS)
-                if own_queue_is_full(machine, state, sm, s, scheduler):
-                    op = np.int64(machine.program[at(warp_in(machine, state, sm, s, scheduler.lane).step)].op)
-                    postpone(machine, state, sm, s, op, scheduler.cycle, end)
-                    continue
-            if at_random or machine.program[at(warp_in(machine, state, sm, s, scheduler.lane).step)].ordered:
+            picked = machine.program[at(warp_in(machine, state, sm, s, scheduler.lane).step)]
+            if not pair and awaits_own_queue(machine, state, sm, s, np.int64(picked.op), scheduler.cycle, end):
+                continue
+            if at_random or picked.ordered:
                 turns = replaced(turns, s, time_of(sm, scheduler.cycle) | s)
                 active, contending = active & ~bit(s), contending | bit(s)
                 continue
@@ -168,16 +168,20 @@ def take_turns(machine, state, sm, until, end):
         active, contending, agreed, second = active | bit(s), contending & ~bit(s), agreed & ~bit(s), second & ~bit(s)
         if not complete(machine, state, sm, s, scheduler, lane, slot, warp, last, gap, busy, pair, cycle, end):
             return False
-        facts = machine.classes[at(ins.op)]
-        if facts.queue > 0 and not unit_accepts(machine, state, sm, s, facts, cycle + 1):
-            postpone(machine, state, sm, s, np.int64(ins.op), cycle + 1, end)
+        awaits_own_queue(machine, state, sm, s, np.int64(ins.op), cycle + 1, end)
 
 
 @inline
-def own_queue_is_full(machine, state, sm, s, scheduler):
-    """Returns whether the pick of a scheduler is for a queue of its own that is full then: others cannot change that."""
-    facts = machine.classes[at(machine.program[at(warp_in(machine, state, sm, s, scheduler.lane).step)].op)]
-    return facts.queue > 0 and not unit_accepts(machine, state, sm, s, facts, scheduler.cycle)
+def awaits_own_queue(machine, state, sm, s, op, cycle, end):
+    """Returns whether a class has a queue of scheduler s that is full at a cycle, which no other scheduler can change.
+
+    Then scheduler s does not pick warps of that class before there is room, or the window ends.
+    """
+    facts = machine.classes[at(op)]
+    if facts.queue == 0 or unit_accepts(machine, state, sm, s, facts, cycle):
+        return False
+    postpone(machine, state, sm, s, op, cycle, end)
+    return True
 
 
 @inline

@@ -222,7 +222,7 @@ def _most_stores(machine: Machine) -> tuple[int, float]:
         units = schedulers if facts["own_unit"].any() else 1
         burst += units + schedulers * int(facts["queue"].max())
         rate += units * float(chip["tick"]) / max(int(steps["unit_ticks"].min()), 1)
-    return burst, max(rate, 1e-9)
+    return burst, rate
 
 
 def _may_pair_in_unit(machine: Machine, steps: NDArray[np.bool_]) -> bool:
