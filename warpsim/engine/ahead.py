@@ -16,7 +16,7 @@ import numpy as np
 from warpsim.engine.attribution import enter_few_cycles, is_busy_after, issues_plain, own_unit_refuses, plain_after_waiting
 from warpsim.engine.bits import at, end_of, known_wait_from, wait_until
 from warpsim.engine.control import follow
-from warpsim.engine.fetch import fetch_before_pick, retry_from, take_and_fetch, there_from
+from warpsim.engine.fetch import fetch_before_pick, is_streaming, retry_from, take_and_fetch, there_from
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import (
     beyond,
@@ -133,7 +133,8 @@ def run_plain(
             there = eligible  # from when on the instruction can issue
             if buffers is not None:
                 fetch_before_pick(chip, warps, seats, buffers, fetchers, lines, place, sm.index, s, cycle)
-                there = there_from(buffers, index)
+                if not is_streaming(fetchers[at(place)], lane):
+                    there = there_from(buffers, index)
                 if there > cycle:
                     wakes = replaced(wakes, lane, (min(retry_from(chip, there, cycle), end) - begin) << RANK_BITS)
                     key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)

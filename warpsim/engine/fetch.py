@@ -28,7 +28,7 @@ def begin_fetch(addresses, machine, state, sm, slot, step):
     buffer[at(_ADDRESS)], buffer[at(_OLDEST)], buffer[at(_ENTRIES)] = addresses[at(step)], 0, 0
     fetcher = state.fetchers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
     lane = bit(chip.lane_of[at(slot)])
-    fetcher.hungry, fetcher.starting = fetcher.hungry | lane, fetcher.starting | lane
+    fetcher.hungry, fetcher.starting, fetcher.streaming = fetcher.hungry | lane, fetcher.starting | lane, fetcher.streaming & ~lane
 
 
 @inline
@@ -55,6 +55,7 @@ def retry_from(chip, there, cycle):
 @inline
 def take_instruction(chip, addresses, buffers, fetcher, index, lane, step, following):
     """The warp in a lane has issued a step, and another one follows, perhaps by a jump, which empties its buffer."""
+    end_stream(chip, addresses, buffers, fetcher, index, lane, step)
     buffer, address, oldest = buffers[at(index)], np.int64(addresses[at(following)]), buffers[at(index), at(_OLDEST)] + 1
     buffer[at(_OLDEST)] = oldest if oldest < chip.buffer else np.int64(0)
     buffer[at(_ENTRIES)] -= 1
@@ -130,14 +131,12 @@ def take_and_fetch(chip, addresses, buffers, fetchers, lines, number, index, lan
     It has made all fetches before the cycle of the issue.
     """
     buffer, fetcher, room = buffers[at(index)], fetchers[at(number)], chip.buffer
-    address, oldest, entries = buffer[at(_ADDRESS)], buffer[at(_OLDEST)] + 1, buffer[at(_ENTRIES)] - 1
     fetcher.last = lane
-    if following == step + 1 and entries == room - 1 and address < chip.program_end and fetcher.there <= cycle:
-        # Straight code from L0, a full buffer: it is full again, with the new instruction where the old one was
-        buffer[at(_FIRST + oldest - 1)] = cycle + chip.stages
-        buffer[at(_ADDRESS)], buffer[at(_OLDEST)] = address + 1, oldest if oldest < room else np.int64(0)
+    if following == step + 1 and is_streaming(fetcher, lane) and addresses[at(step)] + room < chip.program_end:
         fetcher.next = cycle + 1
         return
+    end_stream(chip, addresses, buffers, fetcher, index, lane, step)
+    address, oldest, entries = buffer[at(_ADDRESS)], buffer[at(_OLDEST)] + 1, buffer[at(_ENTRIES)] - 1
     oldest = oldest if oldest < room else np.int64(0)
     if following != step + 1 and addresses[at(following)] != addresses[at(step)] + 1:
         address, entries = np.int64(addresses[at(following)]), np.int64(0)
@@ -156,6 +155,40 @@ def take_and_fetch(chip, addresses, buffers, fetchers, lines, number, index, lan
     hungry = np.uint64((entries < room) & (address < chip.program_end))
     fetcher.hungry = fetcher.hungry & ~bit(lane) | hungry << np.uint64(lane)
     fetcher.next = cycle + np.int64(fetches)
+    if fetches and entries == room and fetcher.there <= cycle:
+        begin_stream(chip, buffer, fetcher, lane, cycle)
+
+
+@inline
+def is_streaming(fetcher, lane):
+    """Returns whether the warp in a lane *streams*: its buffer is full again with each instruction that it issues.
+
+    It executes straight code from an L0 that holds the whole program, so that each instruction is there in time. Its buffer is
+    not kept then.
+    """
+    return (fetcher.streaming & bit(lane)) != NONE
+
+
+@inline
+def begin_stream(chip, buffer, fetcher, lane, cycle):
+    """A warp has issued at a cycle, and its buffer is full again: it streams if all other entries are there in the next cycle.
+
+    The new entry is the oldest one after as many issues as the buffer has entries, which have to be enough for its stages.
+    """
+    newest = buffer[at(_OLDEST)] + chip.buffer - 2
+    others = buffer[at(_FIRST + (newest if newest < chip.buffer else newest - chip.buffer))] if chip.buffer > 1 else np.int64(0)
+    if chip.stages <= chip.buffer and others <= cycle + 1:
+        fetcher.streaming |= bit(lane)
+        for i in range(chip.buffer):
+            buffer[at(_FIRST + i)] = 0
+
+
+@inline
+def end_stream(chip, addresses, buffers, fetcher, index, lane, step):
+    """A warp that has issued a step does not stream from here on: its buffer is kept again, as it was before the step."""
+    if is_streaming(fetcher, lane):
+        fetcher.streaming &= ~bit(lane)
+        buffers[at(index), at(_ADDRESS)] = addresses[at(step)] + chip.buffer
 
 
 @seldom

@@ -309,6 +309,7 @@ FETCHER = np.dtype(  # of a scheduler
         ("last", "i8"),  # lane of the warp that it issued last; negative: it has left, or there is none
         ("hungry", "u8"),  # lanes of the warps that have room for another instruction
         ("starting", "u8"),  # of these, lanes of warps that may start after `next`
+        ("streaming", "u8"),  # lanes of the warps whose buffers are full again with each instruction that they issue
         ("held", "i8"),  # lines in L0, or on their way
         ("uses", "i8"),  # fetches and requests so far, by which the lines are ordered
         ("there", "i8"),  # cycle from which all lines of the program are in L0 for good; FOREVER: not known, or never
