@@ -28,7 +28,8 @@ def begin_fetch(addresses, machine, state, sm, slot, step):
     buffer[at(_ADDRESS)], buffer[at(_OLDEST)], buffer[at(_ENTRIES)] = addresses[at(step)], 0, 0
     fetcher = state.fetchers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
     lane = bit(chip.lane_of[at(slot)])
-    fetcher.hungry, fetcher.starting, fetcher.streaming = fetcher.hungry | lane, fetcher.starting | lane, fetcher.streaming & ~lane
+    fetcher.hungry, fetcher.starting = fetcher.hungry | lane, fetcher.starting | lane
+    fetcher.streaming &= ~lane
 
 
 @inline

@@ -38,8 +38,8 @@ from warpsim.kernels.costs import costs_on
 from warpsim.kernels.iteration import Iteration, iteration, places
 from warpsim.kernels.program import Instruction, Kernel
 from warpsim.kernels.statements import MEMORY_OPS
-from warpsim.kernels.steps import FlatProgram, flatten
-from warpsim.simulation.known_waits import precompute_lookahead, precompute_waits
+from warpsim.kernels.steps import FlatProgram, Step, flatten
+from warpsim.simulation.known_waits import NOTHING, precompute_lookahead, precompute_waits
 from warpsim.simulation.limits import ticks_per_cycle
 from warpsim.simulation.policies import group_of
 
@@ -101,6 +101,7 @@ def _unlaunched(
     costs: dict[int, _Costs] = {}  # by the id of an instruction, because kernels repeat few instructions
     steps, details = [], []
     operands: list[int] = []
+    registers = _registers_to_keep(program)
     for step in program.steps:
         cost: _Costs = (_CONTROL.get(step.kind, Kind.JUMP), 0, 0, 0, 0, 0), (*_NO_ACCESS, 0)
         if step.instruction is not None:
@@ -109,16 +110,17 @@ def _unlaunched(
             cost = costs[id(step.instruction)]
         (kind, op, *timing), access = cost
         first = len(operands)
-        if step.instruction is None or step.instruction.hints is None:
-            operands += [r for r in dict.fromkeys((*step.src, step.dst)) if r in program.written]
-        steps.append((kind, op, step.dst, first, len(operands), *timing, 0, 0, -1, 0, 0, 0, 0, step.dst, *[0] * 9))
+        dst = registers.get(step.dst, NOTHING)
+        if not _has_hints(step):
+            operands += dict.fromkeys(registers[r] for r in (*step.src, step.dst) if r in registers)
+        steps.append((kind, op, dst, first, len(operands), *timing, 0, 0, NOTHING, 0, 0, 0, 0, dst, *[0] * 9))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((0, 0, 0, 0, *access, *branch, step.loop, *step.trips))
     reads, hints = _encode_reads(program, gpu), _encode_hints(program, gpu)
     # The fields of a plain array of records are read several times as fast; the engine names them as attributes.
     records: dict[str, Any] = {
-        "chip": _encode_chip(gpu, memory, sms, tick, len(program.registers), len(reads) > 0),
+        "chip": _encode_chip(gpu, memory, sms, tick, len(registers), len(reads) > 0),
         "program": np.array(steps, STEP),
         "details": np.array(details, DETAIL),
         "classes": classes,
@@ -308,6 +310,16 @@ def _encode_addresses(program: FlatProgram, gpu: Gpu, chip: Array) -> Array:
     record["program_lines"] = -(-record["program_end"] // fetch.line_instructions) + fetch.prefetch_lines
     addresses: Array = (np.cumsum(issues) - issues).astype(np.int32)
     return addresses
+
+
+def _has_hints(step: Step) -> bool:
+    return step.instruction is not None and step.instruction.hints is not None
+
+
+def _registers_to_keep(program: FlatProgram) -> dict[int, int]:
+    """Returns the place of each register that the engine keeps: one that is written, and for which a step without hints waits."""
+    awaited = {r for step in program.steps if not _has_hints(step) for r in (*step.src, step.dst)}
+    return {r: place for place, r in enumerate(sorted(awaited & program.written))}
 
 
 def _encode_hints(program: FlatProgram, gpu: Gpu) -> Records:
