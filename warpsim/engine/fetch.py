@@ -170,7 +170,7 @@ def is_streaming(fetcher, lane):
     return (fetcher.streaming & bit(lane)) != NONE
 
 
-@inline
+@seldom
 def begin_stream(chip, buffer, fetcher, lane, cycle):
     """A warp has issued at a cycle, and its buffer is full again: it streams if all other entries are there in the next cycle.
 

@@ -8,7 +8,7 @@ others call returns at once if `hints` is None, because numba types a call even 
 import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, reason_of, rest, wait_until
-from warpsim.engine.jit import apart, inline
+from warpsim.engine.jit import apart, inline, seldom
 from warpsim.engine.state import MOST_COUNTED, NEAR_COUNTED, UNKNOWN, Kind
 
 _LOAD = int(Kind.LOAD)
@@ -130,7 +130,7 @@ def wait_of_counters(chip, program, classes, hints, counted, crowded, index, ste
     return wait_of_these_counters(program, classes, hint, counted, crowded, first_row, wait)
 
 
-@apart
+@seldom
 def wait_of_these_counters(program, classes, hint, counted, crowded, first_row, wait):
     """The same for a step that waits for some, or would be one too many for one; its HINT and the warp's first row are given."""
     waits = np.uint64(hint.waits)
@@ -181,7 +181,7 @@ def is_final(chip, hints, counted, crowded, index, step, end):
     return is_final_of_counters(chip, hint, counted, crowded, first_row, end)
 
 
-@apart
+@seldom
 def is_final_of_counters(chip, hint, counted, crowded, first_row, end):
     """The same for a step whose counters may count some, or are full; its HINT and the warp's first row are given."""
     for counter in range(chip.counters):

@@ -8,7 +8,7 @@ import numpy as np
 
 from warpsim.engine.attribution import holds
 from warpsim.engine.bits import at
-from warpsim.engine.jit import apart, inline
+from warpsim.engine.jit import inline, seldom
 from warpsim.engine.lanes import (
     as_cycles,
     as_times,
@@ -79,7 +79,7 @@ def times_after(free, has, held_until, needs, issued):
     return plus(later(free, has_next), needs), has_next, later(held_until, has)
 
 
-@apart
+@seldom
 def reads_of_banks(reads, scheduler, slot, step):
     """Returns the reads of a step that need a port, by bank, a byte each, and has the reuse cache hold what it marks."""
     needs = np.int64(0)
