@@ -108,8 +108,6 @@ def run_plain(
     if end is not None:
         ports_free, has_ports_at, held_until = times_of_ports(scheduler, begin)
         held_from, held_sum = scheduler.held_from, np.int64(0)
-        # After the latest issue after which its unit refused: for how many cycles, and instructions of which class
-        closed, closed_op = np.int64(0), np.int64(0)
     key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
     while key < no_more:
         index = first_warp + lane * schedulers
@@ -161,8 +159,7 @@ def run_plain(
                 needs = needs_of(reads, scheduler, ins, lane * schedulers + s, step)
                 ports_free, has_ports_at, held_until = times_after(ports_free, has_ports_at, held_until, needs, issued)
             held = number(beyond(held_until, everywhere(next_issue, held_until)))
-            held = speculated(speculated(held, np.int64(0)), np.int64(1 << RANK_BITS))  # mostly none, or one cycle
-            next_issue, held = plus(next_issue, filled(held, next_issue)), held >> RANK_BITS
+            next_issue, held = later(next_issue, everywhere(held_until, next_issue)), held >> RANK_BITS
             if held > 0:
                 enter_few_cycles(scratch.held[at(s)], free - begin, held)
                 if notes_busy:
@@ -183,9 +180,7 @@ def run_plain(
                 )  # fmt: skip
                 wakes = replaced(wakes, lane, alarm(sm, scheduler, slot, warp.wait) if known else np.int64(NEVER))
             if opens > cycle + 1:
-                closed, closed_op = speculated(min(opens, end) - cycle, closed), speculated(np.int64(ins.op), closed_op)
-                until = plus(issued, filled(closed << RANK_BITS, issued))
-                wakes = where(same(ops, filled(closed_op, ops)), later(wakes, until), wakes)
+                wakes = blocked(wakes, ops, ins, min(opens, end) - begin)
         usual_delay = speculated(next_delay, usual_delay)  # most results of a program take equally long
         delays, issued_any = where(here, filled(usual_delay, delays), delays), True
 
