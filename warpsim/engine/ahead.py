@@ -109,6 +109,7 @@ def run_plain(
         ports_free, has_ports_at, held_until = times_of_ports(scheduler, begin)
         held_from, held_sum = scheduler.held_from, np.int64(0)
     key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
+    after, ranks_after = once_issued(chip, wakes, ranks, delays, ages, back, picked, here)
     while key < no_more:
         index = first_warp + lane * schedulers
         warp, ins = warps[at(index)], program[at(step)]
@@ -127,6 +128,7 @@ def run_plain(
                 if opens > cycle:
                     wakes = blocked(wakes, ops, ins, min(opens, end) - begin)
                     key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
+                    after, ranks_after = once_issued(chip, wakes, ranks, delays, ages, back, picked, here)
                     continue
             there = eligible  # from when on the instruction can issue
             if buffers is not None:
@@ -136,6 +138,7 @@ def run_plain(
                 if there > cycle:
                     wakes = replaced(wakes, lane, (min(retry_from(chip, there, cycle), end) - begin) << RANK_BITS)
                     key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
+                    after, ranks_after = once_issued(chip, wakes, ranks, delays, ages, back, picked, here)
                     continue
             if plain == RESOLVED:
                 warp_in_block = (lane * schedulers + s) % chip.block_warps
@@ -165,8 +168,7 @@ def run_plain(
                 if notes_busy:
                     enter_few_cycles(scratch.busy[at(s)], free - begin, held)
                 free, held_sum = free + held, held_sum + held
-        wakes = later(where(here, plus(issued, delays), wakes), next_issue)
-        ranks = next_ranks(chip, back, ages, ranks, here, picked)
+        wakes, ranks = later(after, next_issue), ranks_after
         if end is None:
             scheduler.ops[at(lane)] = ins.next_op
         else:
@@ -187,6 +189,7 @@ def run_plain(
         # The next pick does not wait for what else this issue changes.
         now, issued_step, issued_lane = key >> RANK_BITS, step, lane
         key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
+        after, ranks_after = once_issued(chip, wakes, ranks, delays, ages, back, picked, here)
         issues_plain(counts[at(first_count + issued_step)], eligible, cycle)
         if notes_busy and interval > 1:
             is_busy_after(scratch, s, now, interval)
@@ -230,6 +233,12 @@ def pick(warps, wakes, ranks, first_warp, schedulers, no_more):
     if key < no_more:
         step = np.int64(warps[at(first_warp + lane * schedulers)].step)
     return key, picked, here, lane, step
+
+
+@inline
+def once_issued(chip, wakes, ranks, delays, ages, back, picked, here):
+    """Returns the times of lanes, while their scheduler is not busy, and their ranks, once the pick in a lane has issued."""
+    return where(here, plus(time_part(picked), delays), wakes), next_ranks(chip, back, ages, ranks, here, picked)
 
 
 @inline
