@@ -157,11 +157,11 @@ def _spread(field: Any, number: int) -> None:
 _spread_compiled = _spread if config.DISABLE_JIT else numba.njit(_spread)
 
 
-@pytest.mark.parametrize("number", [0, 1, 0x04010203, 2**63 - 1])
-def test_bytes_as_lanes(number: int) -> None:
+@pytest.mark.parametrize("number", [0, 1, 0x0400_0100_0002_0003, 2**63 - 1])
+def test_numbers_as_lanes(number: int) -> None:
     field = Field(_record(8))
     _spread_compiled(field, number)
-    assert field.records[0].a.tolist() == list(number.to_bytes(8, "little"))
+    assert field.records[0].a.tolist() == [number >> 16 * i & 0xFFFF for i in range(4)] + [0] * 4
 
 
 class Ports(NamedTuple):
@@ -205,7 +205,7 @@ def test_register_ports_as_times_of_lanes(steps: list[tuple[list[int], int]], la
             begin = cycle + late  # another window
             cycle = begin
         ahead, other = ports.records
-        _pass_ports_compiled(ports, int.from_bytes(bytes(needs), "little"), cycle, begin)
+        _pass_ports_compiled(ports, sum(reads << 16 * bank + 6 for bank, reads in enumerate(needs)), cycle, begin)
         _pass_ports_in_numbers(other, needs, cycle)
         assert ahead.port_last == other.port_last
         assert ahead.backlog.tolist() == other.backlog.tolist()

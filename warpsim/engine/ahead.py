@@ -38,7 +38,7 @@ from warpsim.engine.lanes import (
 from warpsim.engine.ports import keep_times_of_ports, needs_of, times_after, times_of_ports
 from warpsim.engine.schedulers import first_behind, next_ranks
 from warpsim.engine.speculation import speculated
-from warpsim.engine.state import MAX_SCHEDULERS, MAX_WARPS, NEVER, RANK_BITS, RESOLVED
+from warpsim.engine.state import LIMITED, MAX_SCHEDULERS, MAX_WARPS, NEVER, RANK_BITS, RESOLVED
 from warpsim.engine.timetable import alarm
 from warpsim.engine.waiting import wait_for_resolved
 
@@ -121,16 +121,7 @@ def run_plain(
         next_op, next_delay, plain = np.int64(ins.next_op), np.int64(ins.next_delay), ins.plain
         opens = cycle
         if end is not None:
-            gap, taken, unit = np.int64(0), np.int64(0), at(np.int64(ins.unit) * MAX_SCHEDULERS + s)
-            if ins.limited:
-                taken = sm.free[unit]
-                opens = taken if tick == 1 else taken // tick
-                if opens > cycle:
-                    wakes = blocked(wakes, ops, ins, min(opens, end) - begin)
-                    key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
-                    after, ranks_after = once_issued(chip, wakes, ranks, delays, ages, back, picked, here)
-                    continue
-            there = eligible  # from when on the instruction can issue
+            gap, there = np.int64(0), eligible  # `there`: from when on the instruction can issue
             if buffers is not None:
                 fetch_before_pick(chip, warps, seats, buffers, fetchers, lines, place, sm.index, s, cycle)
                 if not is_streaming(fetchers[at(place)], lane):
@@ -140,14 +131,22 @@ def run_plain(
                     key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
                     after, ranks_after = once_issued(chip, wakes, ranks, delays, ages, back, picked, here)
                     continue
-            if plain == RESOLVED:
-                warp_in_block = (lane * schedulers + s) % chip.block_warps
-                following, gap = follow(program, details, warps, loops, index, warp_in_block, step)
-                next_op, next_delay = np.int64(program[at(following)].op), np.int64(program[at(following)].own_delay)
-            if ins.limited:
+            if plain & LIMITED:
+                unit = at(np.int64(ins.unit) * MAX_SCHEDULERS + s)
+                taken = sm.free[unit]
+                opens = taken if tick == 1 else taken // tick
+                if opens > cycle:
+                    wakes = blocked(wakes, ops, ins, min(opens, end) - begin)
+                    key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
+                    after, ranks_after = once_issued(chip, wakes, ranks, delays, ages, back, picked, here)
+                    continue
                 taken = max(taken, cycle * tick) + ins.unit_ticks
                 sm.free[unit] = taken
                 opens = taken if tick == 1 else taken // tick
+            if plain & RESOLVED:
+                warp_in_block = (lane * schedulers + s) % chip.block_warps
+                following, gap = follow(program, details, warps, loops, index, warp_in_block, step)
+                next_op, next_delay = np.int64(program[at(following)].op), np.int64(program[at(following)].own_delay)
         if ins.known_dst >= 0:
             registers[at(index * per_warp + ins.known_dst)] = wait_until(cycle + ins.latency, step, 0)
         warp.step = following
@@ -173,7 +172,7 @@ def run_plain(
             scheduler.ops[at(lane)] = ins.next_op
         else:
             ops = where(here, filled(next_op, ops), ops)
-            if plain == RESOLVED:
+            if plain & RESOLVED:
                 scheduler.next_issue, warp.since = free, cycle
                 warp.wait, slot = wait_until(cycle + gap, step, classes[at(ins.op)].after), lane * schedulers + s
                 known = wait_for_resolved(
@@ -181,7 +180,7 @@ def run_plain(
                     first_count, sm, slot, warp,
                 )  # fmt: skip
                 wakes = replaced(wakes, lane, alarm(sm, scheduler, slot, warp.wait) if known else np.int64(NEVER))
-            if opens > cycle + 1:
+            if plain & LIMITED and opens > cycle + 1:
                 wakes = blocked(wakes, ops, ins, min(opens, end) - begin)
         usual_delay = speculated(next_delay, usual_delay)  # most results of a program take equally long
         delays, issued_any = where(here, filled(usual_delay, delays), delays), True
@@ -201,7 +200,7 @@ def run_plain(
             waited_from = max(eligible - begin, 0)
             there = max(there - begin, waited_from)
             plain_after_waiting(scratch, parts[at(first_count + issued_step)], s, ins, has_ports, waited_from, there, now)
-            if opens > cycle + 1:
+            if plain & LIMITED and opens > cycle + 1:
                 own_unit_refuses(scratch, s, np.int64(ins.unit), now + 1, opens - cycle - 1)
     if issued_any:
         store(scheduler.wakes, wakes)

@@ -17,7 +17,7 @@ from warpsim.engine.fetch import fetch_before, fetched_from
 from warpsim.engine.jit import inline, seldom
 from warpsim.engine.lanes import lanes_at_most, load, time_of
 from warpsim.engine.registers import open_wait
-from warpsim.engine.state import LONGEST_WINDOW, MAX_SCHEDULERS, MAX_WARPS, STATES, UNITS, Life, WarpState
+from warpsim.engine.state import LIMITED, LONGEST_WINDOW, MAX_SCHEDULERS, MAX_WARPS, STATES, UNITS, Life, WarpState
 
 _RUNNING, _AT_BARRIER, _DRAINING = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
 _SELECTED, _NOT_SELECTED = int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
@@ -97,7 +97,7 @@ def plain_after_waiting(scratch, part, s, ins, has_ports, begin, there, end):
     word = at(begin >> 6)
     if has_ports:
         part.held += size(few_cycles(scratch.held[at(s), word], scratch.held[at(s), word + at(1)], begin, cycles))
-    if ins.limited:
+    if ins.plain & LIMITED:
         busy, refused = scratch.busy[at(s)], scratch.refused_one[at(s), at(np.int64(ins.unit))]
         throttled = few_cycles(refused[word] & ~busy[word], refused[word + at(1)] & ~busy[word + at(1)], begin, cycles)
         part.throttled += size(throttled)

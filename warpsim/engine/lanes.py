@@ -17,7 +17,7 @@ from numba.core import cgutils, config, types
 from numba.extending import intrinsic, models, register_model
 
 from warpsim.engine.jit import inline
-from warpsim.engine.state import MAX_SCHEDULERS, NEVER, RANK_BITS
+from warpsim.engine.state import LANE_BITS, MAX_SCHEDULERS, NEVER, RANK_BITS
 
 RANKS = (1 << RANK_BITS) - 1  # a mask, and the largest rank
 FARTHEST = (NEVER >> RANK_BITS) - 1  # the largest cycle that a time can say
@@ -375,15 +375,17 @@ def largest_everywhere(vector):
 
 def _spread(number):
     def generate(context, builder, signature, arguments):
-        return builder.zext(builder.bitcast(arguments[0], ir.VectorType(ir.IntType(8), 8)), ir.VectorType(_I16, 8))
+        four = builder.bitcast(arguments[0], ir.VectorType(_I16, 4))
+        order = ir.Constant(ir.VectorType(_I32, 8), [0, 1, 2, 3, 4, 4, 4, 4])
+        return builder.shuffle_vector(four, ir.Constant(four.type, [0] * 4), order)
 
     return Lanes(8)(types.int64), generate
 
 
 @_compiled_as(_spread)
 def spread(number):
-    """Returns a vector of the 8 bytes of a number that is not negative, the lowest one first."""
-    return np.array([number >> 8 * i & 0xFF for i in range(8)], np.uint16)
+    """Returns a vector of 8 lanes: the 4 of a number, the lowest one first, and 4 that are 0."""
+    return np.array([number >> LANE_BITS * i & 0xFFFF for i in range(4)] + [0] * 4, np.uint16)
 
 
 def _number(vector):

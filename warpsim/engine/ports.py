@@ -24,7 +24,7 @@ from warpsim.engine.lanes import (
     spread,
     store,
 )
-from warpsim.engine.state import BANK_BITS, MOST_BANKS, OPERAND_SLOTS, RANK_BITS
+from warpsim.engine.state import BANK_BITS, LANE_BITS, MOST_BANKS, OPERAND_SLOTS, RANK_BITS
 
 _STAGES = 2  # cycles from an issue to the ports, at least
 _READS = 3  # cycles in which an instruction reads its operands
@@ -45,7 +45,7 @@ def pass_ports(reads, chip, scheduler, ins, slot, step, cycle):
 
 @inline
 def needs_of(reads, scheduler, ins, slot, step):
-    """Returns the reads of a step that need a port, by bank."""
+    """Returns the reads of a step that need a port, by bank, as times of lanes."""
     return spread(reads_of_banks(reads, scheduler, slot, step) if ins.cached else np.int64(ins.needs))
 
 
@@ -74,21 +74,21 @@ def keep_times_of_ports(scheduler, begin, free, has, held_until):
 def times_after(free, has, held_until, needs, issued):
     """Returns the same three after a step that needs the ports, by bank, and issues at a time."""
     soonest = later(plus(everywhere(issued, has), filled(_STAGES << RANK_BITS, has)), plus(has, filled(1 << RANK_BITS, has)))
-    needs = as_times(needs)
-    has_next = later(soonest, earlier_by(largest_everywhere(plus(free, needs)), _READS << RANK_BITS))
-    return plus(later(free, has_next), needs), has_next, later(held_until, has)
+    done = plus(free, needs)  # without a wait for anything else
+    has_next = later(soonest, earlier_by(largest_everywhere(done), _READS << RANK_BITS))
+    return later(done, plus(has_next, needs)), has_next, later(held_until, has)
 
 
 @seldom
 def reads_of_banks(reads, scheduler, slot, step):
-    """Returns the reads of a step that need a port, by bank, a byte each, and has the reuse cache hold what it marks."""
+    """Returns the reads of a step that need a port, as `needs` of STEP, and has the reuse cache hold what it marks."""
     needs = np.int64(0)
     for operand in range(OPERAND_SLOTS):
         read = np.int64(reads[at(step), at(operand)])
         if read > 0:
             bank, again = read & (MOST_BANKS - 1), read >> BANK_BITS & 1
             entry, key = at(bank * OPERAND_SLOTS + operand), slot << 32 | read >> BANK_BITS + 1
-            needs += np.int64(scheduler.reused[entry] != key) << 8 * bank
+            needs += np.int64(scheduler.reused[entry] != key) << LANE_BITS * bank + RANK_BITS
             scheduler.reused[entry] = again * key
     return needs
 

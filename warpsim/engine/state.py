@@ -103,7 +103,7 @@ MOST_COUNTED, NEAR_COUNTED = 63, 7  # instructions that a dependence counter cou
 GATES = UNITS + 2  # what can refuse an instruction: a unit, the limit of loads in flight, that of stores
 STATES = len(WarpState)
 
-RANK_BITS = 6  # of a lane: a rank takes the lowest bits, a time the others (lanes.py)
+LANE_BITS, RANK_BITS = 16, 6  # of a lane: a rank takes the lowest bits, a time the others (lanes.py)
 NEVER = 0xFFFF >> RANK_BITS << RANK_BITS  # the time of a lane that is not known, or later than a lane can say
 
 LONGEST_WINDOW = 512  # cycles that an SM runs alone, at most
@@ -114,7 +114,7 @@ CAUSE_BITS, REASON_BITS = 17, 4  # of a wait in one word (bits.py); the other 43
 MOST_STEPS = 1 << CAUSE_BITS  # of a program
 UNKNOWN = 1 << 41  # cycle: not known yet; UNKNOWN + t: known once cycle t has been served (docs/model.md, section 5)
 FOREVER = 1 << 60  # cycle
-RESOLVED = 2  # of `plain`
+LIMITED, RESOLVED = 2, 4  # bits of `plain`
 NEVER_WRITTEN = -(1 << 40)  # cycle at which a register was ready that the warp has not written
 
 BINS = 4096  # bins of equal probability in a table of quantiles
@@ -241,24 +241,24 @@ STEP = np.dtype(
         # Known waits: where the next instruction is certain and waits for this one alone
         ("delay", "i8"),  # cycles from this issue until the next step is eligible; 0: not known
         ("known_wait", "i8"),  # what turns the cycle of an issue, shifted, into that wait (bits.py)
-        ("reason", "i4"),  # WarpState of that wait
         ("following", "i4"),  # the next step that issues, if it is certain; else negative
         ("next_op", "i4"),  # operation class of the next step
+        ("known_dst", "i4"),  # as dst; negative, too, if the next step overwrites the register before anyone else reads it
         ("own_delay", "u2"),  # `delay`, as a time of a lane, of a plain step; else 0
         ("next_delay", "u2"),  # the same of the next step
-        ("known_dst", "i4"),  # as dst; negative, too, if the next step overwrites the register before anyone else reads it
+        ("reason", "i1"),  # WarpState of that wait
         # What the step needs
         ("may_pair", "i1"),  # 1: the next step may issue in the same cycle
         ("awaited", "i1"),  # 1: the next step waits for what this one asks of the memory
         ("ordered", "i1"),  # 1: it uses something that the schedulers of an SM share, a barrier or the block supply
-        # 1: its wait is known, it is not ordered, its unit has no queue, and `busy` is the chip's `interval`. RESOLVED: the same,
-        # except that its wait is not known before it issues, or that it is a branch; only where there are options of the core.
+        # Not 0: its wait is known, it is not ordered, its unit has no queue, and `busy` is the chip's `interval`. LIMITED: its
+        # unit, one of each scheduler, can refuse it. RESOLVED: its wait is not known before it issues, or it is a branch; only
+        # where there are options of the core.
         ("plain", "i1"),
-        ("limited", "i1"),  # 1: it is plain, and its unit, one of each scheduler, can refuse it
         ("ports", "i1"),  # 1: it passes the register ports
         ("unit", "i1"),  # its unit
         ("cached", "i1"),  # 1: the reuse cache can hold, or is to hold, what it reads
-        ("needs", "i4"),  # its reads by bank, a byte each, if it passes the ports and `cached` is 0
+        ("needs", "u8"),  # its reads by bank, as times of lanes, if it passes the ports and `cached` is 0
     ]
 )
 

@@ -15,10 +15,12 @@ from warpsim.engine.state import (
     CLASS,
     DETAIL,
     HINT,
+    LANE_BITS,
     LINE_BITS,
     MAX_WARPS,
     MOST_STEPS,
     OPERAND_SLOTS,
+    RANK_BITS,
     STEP,
     UNITS,
     Array,
@@ -113,7 +115,7 @@ def _unlaunched(
         dst = registers.get(step.dst, NOTHING)
         if not _has_hints(step):
             operands += dict.fromkeys(registers[r] for r in (*step.src, step.dst) if r in registers)
-        steps.append((kind, op, dst, first, len(operands), *timing, 0, 0, NOTHING, 0, 0, 0, 0, dst, *[0] * 9))
+        steps.append((kind, op, dst, first, len(operands), *timing, 0, 0, NOTHING, 0, dst, *[0] * 11))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((0, 0, 0, 0, *access, *branch, step.loop, *step.trips))
@@ -294,7 +296,7 @@ def _needs_of_ports(reads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     named, bank, slots = reads > 0, reads & (1 << BANK_BITS) - 1, np.arange(OPERAND_SLOTS)
     held = np.zeros((1 << BANK_BITS, OPERAND_SLOTS), bool)
     np.logical_or.at(held, (bank, slots), reads >> BANK_BITS & 1 > 0)
-    return (named & held[bank, slots]).any(axis=1), (named << 8 * bank).sum(axis=1)
+    return (named & held[bank, slots]).any(axis=1), (named << LANE_BITS * bank + RANK_BITS).sum(axis=1)
 
 
 def _encode_addresses(program: FlatProgram, gpu: Gpu, chip: Array) -> Array:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from warpsim.engine.state import (
     CAUSE_BITS,
+    LIMITED,
     LONGEST_INTERVAL,
     LONGEST_KNOWN_WAIT,
     LONGEST_WINDOW,
@@ -157,11 +158,11 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     unit = classes["unit"][op]
     for number in set(op[instructions].tolist()):
         access = classes["access"][number]
-        limited = access > 0 and chip["per_sm"][access - 1] > 0
+        at_limit = access > 0 and chip["per_sm"][access - 1] > 0
         contended = classes["own_unit"][number] == 0 and chip["schedulers"] > 1
         alike = instructions & (unit == classes["unit"][number])
         waiting = classes["queue"][number] > 0
-        refusable[number] = limited or contended or waiting or late[alike].any() or _may_pair_in_unit(machine, alike)
+        refusable[number] = at_limit or contended or waiting or late[alike].any() or _may_pair_in_unit(machine, alike)
 
     ordered = (kind == Kind.BARRIER) | (kind == Kind.EXIT) | (instructions & (classes["shared"][op] > 0))
     program["ordered"] = ordered
@@ -171,12 +172,13 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
         plain &= ~_counted(machine.hints)
     chip["interval"] = program["busy"][plain].min() if plain.any() else 1
     plain &= (program["busy"] == chip["interval"]) & (chip["interval"] <= LONGEST_INTERVAL)
-    program["plain"], program["own_delay"] = plain, np.where(plain, delay << RANK_BITS, 0)
-    program["unit"], program["ports"], program["limited"] = unit, classes["ports"][op], plain & (refusable[op] > 0)
-    chip["limits"] = int(chip["banks"] > 0 or program["limited"].any())
+    limited = np.where(refusable[op] > 0, LIMITED, 0)
+    program["plain"], program["own_delay"] = plain * (1 | limited), np.where(plain, delay << RANK_BITS, 0)
+    program["unit"], program["ports"] = unit, classes["ports"][op]
+    chip["limits"] = int(chip["banks"] > 0 or (program["plain"] & LIMITED).any())
     if chip["limits"] or chip["buffer"] or len(machine.hints):
         resolved = _resolved(machine, ~ordered & ~of_sm[op])
-        program["plain"][resolved], program["limited"][resolved] = RESOLVED, refusable[op[resolved]] > 0
+        program["plain"][resolved] = RESOLVED | limited[resolved]
     program["next_delay"] = program["own_delay"][program["following"]]
     return np.flatnonzero(refusable)
 
