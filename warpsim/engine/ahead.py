@@ -108,6 +108,8 @@ def run_plain(
     if end is not None:
         ports_free, has_ports_at, held_until = times_of_ports(scheduler, begin)
         held_from, held_sum = scheduler.held_from, np.int64(0)
+        # After the latest issue after which its unit refused: for how many cycles, and instructions of which class
+        closed, closed_op = np.int64(0), np.int64(0)
     key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
     after, ranks_after = once_issued(chip, wakes, ranks, delays, ages, back, picked, here)
     while key < no_more:
@@ -171,6 +173,13 @@ def run_plain(
         if end is None:
             scheduler.ops[at(lane)] = ins.next_op
         else:
+            if plain & LIMITED and opens > cycle + 1:
+                closed, op = speculated(min(opens, end) - cycle, closed), np.int64(ins.op)
+                until, closed_op = plus(issued, filled(closed << RANK_BITS, issued)), speculated(op, closed_op)
+                # The class of the next step is not waited for: this one is of the class itself, and mostly takes longer
+                wakes = where(same(ops, filled(closed_op, ops)), later(wakes, until), wakes)
+                if next_op != op and np.int64(ins.own_delay) < closed << RANK_BITS:
+                    wakes = where(here, later(after, next_issue), wakes)
             ops = where(here, filled(next_op, ops), ops)
             if plain & RESOLVED:
                 scheduler.next_issue, warp.since = free, cycle
@@ -179,9 +188,10 @@ def run_plain(
                     chip, program, classes, operands, latency_to, hints, registers, counted, crowded, stalls, caused,
                     first_count, sm, slot, warp,
                 )  # fmt: skip
-                wakes = replaced(wakes, lane, alarm(sm, scheduler, slot, warp.wait) if known else np.int64(NEVER))
-            if plain & LIMITED and opens > cycle + 1:
-                wakes = blocked(wakes, ops, ins, min(opens, end) - begin)
+                time = alarm(sm, scheduler, slot, warp.wait) if known else np.int64(NEVER)
+                if plain & LIMITED and next_op == ins.op:
+                    time = max(time, min(opens, end) - begin << RANK_BITS)
+                wakes = replaced(wakes, lane, time)
         usual_delay = speculated(next_delay, usual_delay)  # most results of a program take equally long
         delays, issued_any = where(here, filled(usual_delay, delays), delays), True
 
