@@ -15,12 +15,12 @@ from tests.support.strategies import Case, small_gpu
 from tests.support.whole_run import whole_run
 from warpsim.arguments import DeadlockError
 from warpsim.engine import allocation, echoes, lanes, state, timetable
-from warpsim.engine.state import EPOCH, EPOCHS, NEVER, RANK_BITS
+from warpsim.engine.state import EPOCH, EPOCHS, LONGEST_KNOWN_WAIT, NEVER, RANK_BITS
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Conditional, Hints, Instruction, Loop
 from warpsim.simulation.run import TraceLimitError, run_machine
 
-LONG = {"block_launch_cycles": 300, "memory": {"latency_cycles": 300}}
+LONG = {"block_launch_cycles": 600, "memory": {"latency_cycles": 600}}
 """Windows as long as they can be."""
 
 
@@ -88,6 +88,33 @@ EDGES: dict[str, Case] = {
             looped(*[Instruction("alu")] * 8, one("load"), one("alu"), trips=2), blocks=2, seats=1,
         )
         for buffer in (1, 2)
+    },
+    **{
+        f"streams of instructions, buffer of {buffer}, {stages} stages, {scheduler}": case(
+            small_gpu(
+                sm={"schedulers": 2}, core={"fetch": FETCH | {"buffer": buffer, "stages": stages, "lines": 9}}, **LONG,
+                ops={"alu": {"latency_cycles": latency}, "sfu": {"pipe": "math", "interval_cycles": 4}},
+            ),
+            kernel(
+                *[Instruction("alu")] * 7, Loop(body=[*[one("alu")] * 5, one("sfu"), one("load", 2)], trips=4),
+                Conditional(then=(Instruction("alu"),) * 4, probability=0.5), Instruction("barrier"), *[Instruction("alu")] * 9,
+            ),
+            blocks=5, size=4, seats=2, scheduler=scheduler,
+        )
+        for buffer, stages, latency in ((1, 1, 1), (2, 1, 4), (2, 3, 4), (3, 2, 1), (3, 3, 2), (3, 4, 2), (5, 2, 6))
+        for scheduler in ("lrr", "gto")
+    },
+    **{
+        f"windows of {cycles} cycles, {of}": case(
+            small_gpu(
+                sms=sms, block_launch_cycles=cycles, memory={"latency_cycles": cycles} | MANY,
+                ops={"alu": {"latency_cycles": LONGEST_KNOWN_WAIT}, "sfu": {"latency_cycles": LONGEST_KNOWN_WAIT + 1}},
+            ),
+            looped(one("load"), one("alu"), one("sfu", 2), one("alu", 2), one("store", 2)),
+            blocks=None, cycles=4000, size=4, memory="queue", **{"sms": 1} if of == "a slice" else {},
+        )
+        for cycles in (255, 256, 257, 511, 512, 513, 700)
+        for sms, of in ((2, "the chip"), (3, "a slice"))
     },
     "one class alone is refused": case(
         small_gpu(ops={"alu": {"issue_slots": 3}, "sfu": {"interval_cycles": 10}}), looped(one("sfu"), one("alu"), trips=4),

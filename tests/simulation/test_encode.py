@@ -145,7 +145,7 @@ def test_a_table_of_the_same_name_with_other_numbers_is_another_one(tmp_path: Pa
 
 def test_the_window_is_at_most_the_smallest_latency() -> None:
     for latency in (1, 40, 100, 1000):
-        gpu = small_gpu(memory={"latency_cycles": latency}, block_launch_cycles=500)
+        gpu = small_gpu(memory={"latency_cycles": latency}, block_launch_cycles=1000)
         window = encode(gpu, kernels.chain("load"), LAUNCH, scheduler="lrr", memory="fixed").chip[0].window
         assert window == min(latency, LONGEST_WINDOW)
 
@@ -173,6 +173,21 @@ def test_stores_that_may_hit_l2_do_not_wait_for_the_bus() -> None:
         program = kernels.Kernel(name="store", body=(store,))
         gpu = small_gpu(memory={"store_drain_cycles": 25})
         assert encode(gpu, program, LAUNCH, scheduler="lrr", memory="queue").chip[0].stores_pass_bus == waits
+
+
+def test_registers_are_kept_where_a_step_without_hints_waits_for_them() -> None:
+    hints = {"write": 0}
+    body = [
+        Instruction("load", dst="r0", hints=hints),
+        Instruction("load", dst="r1", hints=hints),
+        Instruction("alu", dst="r2", src=("r1", "r9")),
+        Instruction("alu", dst="r3", src=("r0", "r2"), hints={"waits": [0]}),
+    ]
+    machine = encode(small_gpu(), Kernel(name="some", body=body, inputs=["r9"]), LAUNCH, scheduler="lrr", memory="fixed")
+    assert machine.chip[0].registers == 2
+    assert machine.program.dst[:4].tolist() == [-1, 0, 1, -1]
+    assert machine.operands[machine.program.operands[2] : machine.program.operands_end[2]].tolist() == [0, 1]
+    assert machine.program.operands[3] == machine.program.operands_end[3]
 
 
 def test_plain_steps_are_limited_where_the_unit_of_the_scheduler_can_refuse() -> None:

@@ -258,8 +258,8 @@ def stores_among_loads(draw: st.DrawFn, gpu: Gpu) -> Gpu:
 
 @st.composite
 def fetching(draw: st.DrawFn, gpu: Gpu) -> Gpu:
-    """Generates chips that fetch instructions, with caches of few lines."""
-    lines = draw(st.sampled_from([1, 2, 3, 8]))
+    """Generates chips that fetch instructions, with caches of few lines, or of enough for a program."""
+    lines = draw(st.sampled_from([1, 2, 3, 8, 32]))
     fetch = {
         "buffer": draw(st.sampled_from([1, 2, 3, 3])),
         "stages": draw(st.sampled_from([1, 2, 2, 5])),

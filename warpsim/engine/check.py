@@ -47,6 +47,7 @@ def verify(machine: Machine, state: State, *, counted_from: int | None = None) -
         _verify_warps(machine, state, sm)
         _verify_seats(machine, state, sm)
         _verify_flights(machine, state, sm)
+        _verify_fetch(machine, state, sm)
     _require(state.clock[0].requests == 0, "requests are left over")
     _require(not state.in_cycle.any(), "requests are still counted")
     _verify_calendar(state)
@@ -104,6 +105,22 @@ def _verify_warps(machine: Machine, state: State, sm: np.record) -> None:
         for scheduler in state.schedulers[sm.index * chip.schedulers : (sm.index + 1) * chip.schedulers]:
             _require(len(set(scheduler.ranks.tolist())) == len(scheduler.ranks), f"SM {sm.index}: warps of the same rank")
             _require(sorted(scheduler.ages.tolist()) == list(range(len(scheduler.ages))), f"SM {sm.index}: ages are no order")
+
+
+def _verify_fetch(machine: Machine, state: State, sm: np.record) -> None:
+    """Checks that the warps which stream run, and have a full buffer of which every instruction is there."""
+    chip = machine.chip[0]
+    if chip.buffer == 0:
+        return
+    for slot, warp in _slots(machine, state, sm):
+        fetcher = state.fetchers[sm.index * chip.schedulers + slot % chip.schedulers]
+        streams, hungry = (int(lanes) >> slot // chip.schedulers & 1 for lanes in (fetcher.streaming, fetcher.hungry))
+        if streams:
+            _, _, entries, *there_from = state.buffers[sm.index * MAX_WARPS + slot].tolist()
+            name = f"SM {sm.index}, slot {slot}"
+            _require(warp.life in (Life.RUNNING, Life.AT_BARRIER), f"{name}: streams, but {Life(warp.life).name}")
+            _require(not hungry and entries == chip.buffer, f"{name}: streams, but its buffer has {entries} instructions")
+            _require(not any(there_from), f"{name}: streams, but its instructions are there from {there_from}")
 
 
 def _verify_seats(machine: Machine, state: State, sm: np.record) -> None:
