@@ -105,6 +105,18 @@ EDGES: dict[str, Case] = {
         for scheduler in ("lrr", "gto")
     },
     **{
+        f"streams of {length} instructions that end while other warps start, {len(behind)} behind, {scheduler}": case(
+            small_gpu(
+                sm={"schedulers": 2}, core={"fetch": FETCH | {"buffer": 3}}, warp_launch_cycles=3, **LONG,
+                ops={"alu": {"latency_cycles": 3}},
+            ),
+            kernel(*[one("alu")] * length, *behind), blocks=12, size=2, seats=4, scheduler=scheduler,
+        )
+        for length in (5, 9, 14)
+        for behind in ((), (one("load", 2), one("alu"), one("alu")))
+        for scheduler in ("lrr", "gto")
+    },
+    **{
         f"windows of {cycles} cycles, {of}": case(
             small_gpu(
                 sms=sms, block_launch_cycles=cycles, memory={"latency_cycles": cycles} | MANY,

@@ -156,32 +156,26 @@ def take_and_fetch(chip, addresses, buffers, fetchers, lines, number, index, lan
     hungry = np.uint64((entries < room) & (address < chip.program_end))
     fetcher.hungry = fetcher.hungry & ~bit(lane) | hungry << np.uint64(lane)
     fetcher.next = cycle + np.int64(fetches)
-    if fetches and entries == room and fetcher.there <= cycle:
-        begin_stream(chip, buffer, fetcher, lane, cycle)
+    if fetches and entries == room and fetcher.there <= cycle and chip.stages <= room:
+        begin_stream(chip, buffer, fetcher, lane)
 
 
 @inline
 def is_streaming(fetcher, lane):
     """Returns whether the warp in a lane *streams*: its buffer is full again with each instruction that it issues.
 
-    It executes straight code from an L0 that holds the whole program, so that each instruction is there in time. Its buffer is
-    not kept then.
+    It executes straight code from an L0 that holds the whole program, and its buffer has an entry for each stage. One instruction
+    is fetched, and one is issued, in a cycle, so that each is there in time. The buffer is not kept meanwhile.
     """
     return (fetcher.streaming & bit(lane)) != NONE
 
 
 @seldom
-def begin_stream(chip, buffer, fetcher, lane, cycle):
-    """A warp has issued at a cycle, and its buffer is full again: it streams if all other entries are there in the next cycle.
-
-    The new entry is the oldest one after as many issues as the buffer has entries, which have to be enough for its stages.
-    """
-    newest = buffer[at(_OLDEST)] + chip.buffer - 2
-    others = buffer[at(_FIRST + (newest if newest < chip.buffer else newest - chip.buffer))] if chip.buffer > 1 else np.int64(0)
-    if chip.stages <= chip.buffer and others <= cycle + 1:
-        fetcher.streaming |= bit(lane)
-        for i in range(chip.buffer):
-            buffer[at(_FIRST + i)] = 0
+def begin_stream(chip, buffer, fetcher, lane):
+    """A warp streams from here on: all that its buffer says is that every instruction is there."""
+    fetcher.streaming |= bit(lane)
+    for i in range(chip.buffer):
+        buffer[at(_FIRST + i)] = 0
 
 
 @inline
