@@ -110,8 +110,9 @@ def run_plain(
         held_from, held_sum = scheduler.held_from, np.int64(0)
         # After the latest issue after which its unit refused: for how many cycles, and instructions of which class
         closed, closed_op = np.int64(0), np.int64(0)
-    key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
-    after, ranks_after = once_issued(chip, wakes, ranks, delays, ages, back, picked, here)
+    key, picked, here, lane, step, after, ranks_after = pick_ahead(
+        chip, warps, wakes, ranks, delays, ages, back, first_warp, schedulers, no_more
+    )
     while key < no_more:
         index = first_warp + lane * schedulers
         warp, ins = warps[at(index)], program[at(step)]
@@ -130,8 +131,9 @@ def run_plain(
                     there = there_from(buffers, index)
                 if there > cycle:
                     wakes = replaced(wakes, lane, (min(retry_from(chip, there, cycle), end) - begin) << RANK_BITS)
-                    key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
-                    after, ranks_after = once_issued(chip, wakes, ranks, delays, ages, back, picked, here)
+                    key, picked, here, lane, step, after, ranks_after = pick_ahead(
+                        chip, warps, wakes, ranks, delays, ages, back, first_warp, schedulers, no_more
+                    )
                     continue
             if plain & LIMITED:
                 unit = at(np.int64(ins.unit) * MAX_SCHEDULERS + s)
@@ -139,8 +141,9 @@ def run_plain(
                 opens = taken if tick == 1 else taken // tick
                 if opens > cycle:
                     wakes = blocked(wakes, ops, ins, min(opens, end) - begin)
-                    key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
-                    after, ranks_after = once_issued(chip, wakes, ranks, delays, ages, back, picked, here)
+                    key, picked, here, lane, step, after, ranks_after = pick_ahead(
+                        chip, warps, wakes, ranks, delays, ages, back, first_warp, schedulers, no_more
+                    )
                     continue
                 taken = max(taken, cycle * tick) + ins.unit_ticks
                 sm.free[unit] = taken
@@ -176,7 +179,7 @@ def run_plain(
             if plain & LIMITED and opens > cycle + 1:
                 closed, op = speculated(min(opens, end) - cycle, closed), np.int64(ins.op)
                 until, closed_op = plus(issued, filled(closed << RANK_BITS, issued)), speculated(op, closed_op)
-                # The class of the next step is not waited for: this one is of the class itself, and mostly takes longer
+                # The lane of the warp holds the class of this step still: that of the next one is known late, and seldom matters
                 wakes = where(same(ops, filled(closed_op, ops)), later(wakes, until), wakes)
                 if next_op != op and np.int64(ins.own_delay) < closed << RANK_BITS:
                     wakes = where(here, later(after, next_issue), wakes)
@@ -188,17 +191,15 @@ def run_plain(
                     chip, program, classes, operands, latency_to, hints, registers, counted, crowded, stalls, caused,
                     first_count, sm, slot, warp,
                 )  # fmt: skip
-                time = alarm(sm, scheduler, slot, warp.wait) if known else np.int64(NEVER)
-                if plain & LIMITED and next_op == ins.op:
-                    time = max(time, min(opens, end) - begin << RANK_BITS)
-                wakes = replaced(wakes, lane, time)
+                wakes = replaced(wakes, lane, alarm(sm, scheduler, slot, warp.wait) if known else np.int64(NEVER))
         usual_delay = speculated(next_delay, usual_delay)  # most results of a program take equally long
         delays, issued_any = where(here, filled(usual_delay, delays), delays), True
 
         # The next pick does not wait for what else this issue changes.
         now, issued_step, issued_lane = key >> RANK_BITS, step, lane
-        key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
-        after, ranks_after = once_issued(chip, wakes, ranks, delays, ages, back, picked, here)
+        key, picked, here, lane, step, after, ranks_after = pick_ahead(
+            chip, warps, wakes, ranks, delays, ages, back, first_warp, schedulers, no_more
+        )
         issues_plain(counts[at(first_count + issued_step)], eligible, cycle)
         if notes_busy and interval > 1:
             is_busy_after(scratch, s, now, interval)
@@ -245,9 +246,11 @@ def pick(warps, wakes, ranks, first_warp, schedulers, no_more):
 
 
 @inline
-def once_issued(chip, wakes, ranks, delays, ages, back, picked, here):
-    """Returns the times of lanes, while their scheduler is not busy, and their ranks, once the pick in a lane has issued."""
-    return where(here, plus(time_part(picked), delays), wakes), next_ranks(chip, back, ages, ranks, here, picked)
+def pick_ahead(chip, warps, wakes, ranks, delays, ages, back, first_warp, schedulers, no_more):
+    """As `pick`; also returns what follows from it once it has issued: the times of lanes, if nobody is busy, and the ranks."""
+    key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
+    after = where(here, plus(time_part(picked), delays), wakes)
+    return key, picked, here, lane, step, after, next_ranks(chip, back, ages, ranks, here, picked)
 
 
 @inline
