@@ -258,5 +258,8 @@ def apart(function: Function) -> Function:
 
 
 def seldom(function: Function) -> Function:
-    """Compiles a part on its own that runs seldom: LLVM has its callers keep their registers wherever they do not call it."""
+    """Compiles a part on its own that runs seldom, or in a loop that needs its registers more.
+
+    LLVM has its callers keep their registers wherever they do not call it.
+    """
     return _part(function, _SeldomCompiler, forceinline=False)
