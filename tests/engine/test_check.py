@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.test_against_reference import COPY
+from tests.engine.test_against_reference import COPY, kernel, one
 from tests.engine.test_against_reference import case as directed
-from tests.support.strategies import Case, cases, examples, small_gpu
+from tests.support.strategies import Case, cases, examples, small_gpu, with_all_options_of_a_core
 from warpsim.engine.allocation import allocate
+from warpsim.engine.bits import ALL
 from warpsim.engine.check import InconsistentError, dump, verify
 from warpsim.engine.chip import begin_counting, end_counting, run
 from warpsim.engine.state import Outcome
@@ -32,7 +33,7 @@ def started(case: Case) -> tuple[Any, Any]:
 
 
 @examples(150)
-@given(cases(), st.lists(st.integers(1, 90), min_size=1, max_size=6))
+@given(cases() | with_all_options_of_a_core(), st.lists(st.integers(1, 90), min_size=1, max_size=6))
 def test_every_program_is_consistent_at_every_cycle(case: Case, steps: list[int]) -> None:
     """Stops at random cycles, counts from the first of them on, and verifies at each."""
     machine, state = started(case)
@@ -77,6 +78,25 @@ BREAKS: dict[str, Any] = {
 def test_what_is_broken_is_noticed(what: str) -> None:
     machine, state = half_way()
     BREAKS[what](state)
+    with pytest.raises(InconsistentError, match=what):
+        verify(machine, state)
+
+
+STREAM_BREAKS: dict[str, Any] = {
+    "there is room in its buffer": lambda state: state.fetchers.hungry.fill(ALL),
+    "its buffer has 1 instructions": lambda state: state.buffers[:, 2].fill(1),
+    "its instructions are there from": lambda state: state.buffers[:, 3:].fill(40),
+}
+
+
+@pytest.mark.parametrize("what", STREAM_BREAKS)
+def test_a_broken_stream_is_noticed(what: str) -> None:
+    gpu = small_gpu(core={"fetch": {"lines": 1, "line_instructions": 128, "miss_cycles": 4}})
+    machine, state = started(directed(gpu, kernel(*[one("alu")] * 90)))
+    run(machine, state, 60, 0, 1, NO_ROWS)
+    verify(machine, state)
+    assert state.fetchers.streaming.any()
+    STREAM_BREAKS[what](state)
     with pytest.raises(InconsistentError, match=what):
         verify(machine, state)
 

@@ -114,12 +114,14 @@ def _verify_fetch(machine: Machine, state: State, sm: np.record) -> None:
         return
     for slot, warp in _slots(machine, state, sm):
         fetcher = state.fetchers[sm.index * chip.schedulers + slot % chip.schedulers]
-        streams, hungry = (int(lanes) >> slot // chip.schedulers & 1 for lanes in (fetcher.streaming, fetcher.hungry))
+        lane = int(slot // chip.schedulers)
+        streams, hungry = (int(lanes) >> lane & 1 for lanes in (fetcher.streaming, fetcher.hungry))
         if streams:
             _, _, entries, *there_from = state.buffers[sm.index * MAX_WARPS + slot].tolist()
             name = f"SM {sm.index}, slot {slot}"
             _require(warp.life in (Life.RUNNING, Life.AT_BARRIER), f"{name}: streams, but {Life(warp.life).name}")
-            _require(not hungry and entries == chip.buffer, f"{name}: streams, but its buffer has {entries} instructions")
+            _require(not hungry, f"{name}: streams, but there is room in its buffer")
+            _require(entries == chip.buffer, f"{name}: streams, but its buffer has {entries} instructions")
             _require(not any(there_from), f"{name}: streams, but its instructions are there from {there_from}")
 
 
