@@ -147,6 +147,7 @@ OF_EDGES: dict[str, list[tuple[Any, ...]]] = {
     "test_room_of_a_pool": [(512, 1 << 15), (513, 1 << 14), (1025, 1 << 13), (1 << 17, 256)],
     "test_an_epoch_has_room_for_ten_transitions": [()],
     "test_transitions_are_known_by_epoch": [(step,) for step in range(1, 9)],
+    "test_a_stream_begins_when_all_lines_are_there": [(6,)],
 }
 
 

@@ -274,6 +274,17 @@ def test_edges(name: str) -> None:
     assert_same(EDGES[name])
 
 
+@pytest.mark.parametrize("miss", range(3, 9))
+def test_a_stream_begins_when_all_lines_are_there(miss: int) -> None:
+    """The first instructions take their time, so that the buffer is full whenever the last line comes."""
+    ahead = {"lines": 16, "line_instructions": 4, "prefetch_lines": 4, "prefetch_cycles": 9, "buffer": 3, "stages": 3}
+    for slow in range(1, 9):
+        for latency in (4, 5, 6, 7):
+            gpu = small_gpu(core={"fetch": ahead | {"miss_cycles": miss}}, ops={"alu": {"latency_cycles": latency}}, **LONG)
+            body = [*[one("alu")] * slow, *[Instruction("alu")] * (18 - slow)]
+            assert_same(case(gpu, kernel(*body), blocks=1, size=1, seats=1))
+
+
 def last_wait(*body: Instruction, **memory: Any) -> dict[Any, int]:
     """Returns the warp-cycles of one warp after `exit`, by the step that caused them and their state."""
     gpu = small_gpu(memory={"l2_latency_cycles": 19, "store_drain_cycles": 40} | memory)
