@@ -114,6 +114,7 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
         found[f"fetch, {policy}"] = partial(test_fetch.test_blocks_windows_and_ports, policy, width)
     for name in ("a_line_on_its_way_is_not_replaced", "a_loop_that_fits_misses_once_and_jumps_refill_the_buffer"):
         found[name] = getattr(test_fetch, f"test_{name}")
+    found["full buffers"] = partial(test_fetch.test_a_buffer_stays_full_once_all_lines_are_there, 6)
     found["ports that hold"] = test_register_ports.test_the_stall_is_a_dispatch_stall
     found["streams of echoes"] = test_slices.test_echoes_have_the_streams_of_the_reference
     return {name: partial(quietly, check) for name, check in found.items()}
@@ -147,7 +148,6 @@ OF_EDGES: dict[str, list[tuple[Any, ...]]] = {
     "test_room_of_a_pool": [(512, 1 << 15), (513, 1 << 14), (1025, 1 << 13), (1 << 17, 256)],
     "test_an_epoch_has_room_for_ten_transitions": [()],
     "test_transitions_are_known_by_epoch": [(step,) for step in range(1, 9)],
-    "test_a_stream_begins_when_all_lines_are_there": [(6,)],
 }
 
 

@@ -82,21 +82,21 @@ def test_what_is_broken_is_noticed(what: str) -> None:
         verify(machine, state)
 
 
-STREAM_BREAKS: dict[str, Any] = {
-    "there is room in its buffer": lambda state: state.fetchers.hungry.fill(ALL),
-    "its buffer has 1 instructions": lambda state: state.buffers[:, 2].fill(1),
+BUFFER_BREAKS: dict[str, Any] = {
+    "there is room in it": lambda state: state.fetchers.hungry.fill(ALL),
+    "it has 1 instructions": lambda state: state.buffers[:, 2].fill(1),
     "its instructions are there from": lambda state: state.buffers[:, 3:].fill(40),
 }
 
 
-@pytest.mark.parametrize("what", STREAM_BREAKS)
-def test_a_broken_stream_is_noticed(what: str) -> None:
+@pytest.mark.parametrize("what", BUFFER_BREAKS)
+def test_a_broken_buffer_is_noticed(what: str) -> None:
     gpu = small_gpu(core={"fetch": {"lines": 1, "line_instructions": 128, "miss_cycles": 4}})
     machine, state = started(directed(gpu, kernel(*[one("alu")] * 90)))
     run(machine, state, 60, 0, 1, NO_ROWS)
     verify(machine, state)
-    assert state.fetchers.streaming.any()
-    STREAM_BREAKS[what](state)
+    assert state.fetchers.full.any()
+    BUFFER_BREAKS[what](state)
     with pytest.raises(InconsistentError, match=what):
         verify(machine, state)
 

@@ -90,7 +90,7 @@ EDGES: dict[str, Case] = {
         for buffer in (1, 2)
     },
     **{
-        f"streams of instructions, buffer of {buffer}, {stages} stages, {scheduler}": case(
+        f"buffers that stay full, {buffer} entries, {stages} stages, {scheduler}": case(
             small_gpu(
                 sm={"schedulers": 2}, core={"fetch": FETCH | {"buffer": buffer, "stages": stages, "lines": 9}}, **LONG,
                 ops={"alu": {"latency_cycles": latency}, "sfu": {"pipe": "math", "interval_cycles": 4}},
@@ -105,7 +105,7 @@ EDGES: dict[str, Case] = {
         for scheduler in ("lrr", "gto")
     },
     **{
-        f"streams of {length} instructions that end while other warps start, {len(behind)} behind, {scheduler}": case(
+        f"full buffers at the end of {length} instructions and {len(behind)} more, {scheduler}": case(
             small_gpu(
                 sm={"schedulers": 2}, core={"fetch": FETCH | {"buffer": 3}}, warp_launch_cycles=3, **LONG,
                 ops={"alu": {"latency_cycles": 3}},
@@ -272,17 +272,6 @@ EDGES: dict[str, Case] = {
 @pytest.mark.parametrize("name", EDGES)
 def test_edges(name: str) -> None:
     assert_same(EDGES[name])
-
-
-@pytest.mark.parametrize("miss", range(3, 9))
-def test_a_stream_begins_when_all_lines_are_there(miss: int) -> None:
-    """The first instructions take their time, so that the buffer is full whenever the last line comes."""
-    ahead = {"lines": 16, "line_instructions": 4, "prefetch_lines": 4, "prefetch_cycles": 9, "buffer": 3, "stages": 3}
-    for slow in range(1, 9):
-        for latency in (4, 5, 6, 7):
-            gpu = small_gpu(core={"fetch": ahead | {"miss_cycles": miss}}, ops={"alu": {"latency_cycles": latency}}, **LONG)
-            body = [*[one("alu")] * slow, *[Instruction("alu")] * (18 - slow)]
-            assert_same(case(gpu, kernel(*body), blocks=1, size=1, seats=1))
 
 
 def last_wait(*body: Instruction, **memory: Any) -> dict[Any, int]:

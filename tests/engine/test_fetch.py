@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import warpsim as ws
-from tests.engine.test_against_reference import assert_same
+from tests.engine.test_against_reference import assert_same, case, kernel, one
 from tests.support.strategies import Case, small_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Conditional, Cost, Instruction, Kernel, Loop
@@ -111,6 +111,18 @@ def test_blocks_windows_and_ports(policy: str, width: int) -> None:
     endless = Kernel(name="directed", inputs=("r1", "r2", "r3"), body=[*body, Loop(body=[*body, add], trips=None)])
     steady = {**options, "warmup": 70, "cycles": 400}
     assert_same(Case(gpu, endless, Launch(block_warps=3, resident_blocks=2), steady))
+
+
+@pytest.mark.parametrize("miss", range(3, 9))
+def test_a_buffer_stays_full_once_all_lines_are_there(miss: int) -> None:
+    """The first instructions take their time, so that the buffer is full whenever the last line comes."""
+    fetch = {"lines": 16, "line_instructions": 4, "prefetch_lines": 4, "prefetch_cycles": 9, "stages": 3, "miss_cycles": miss}
+    for slow in range(1, 9):
+        for latency in (4, 5, 6, 7):
+            ops, memory = {"alu": {"latency_cycles": latency}}, {"latency_cycles": 600}
+            gpu = small_gpu(core={"fetch": fetch | {"buffer": 3}}, ops=ops, block_launch_cycles=600, memory=memory)
+            body = [*[one("alu")] * slow, *[Instruction("alu")] * (18 - slow)]
+            assert_same(case(gpu, kernel(*body), blocks=1, size=1, seats=1))
 
 
 def test_the_api_simulates_fetch() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from warpsim.engine.attribution import enter_few_cycles, is_busy_after, issues_plain, own_unit_refuses, plain_after_waiting
 from warpsim.engine.bits import at, end_of, known_wait_from, wait_until
 from warpsim.engine.control import follow
-from warpsim.engine.fetch import fetch_before_pick, is_streaming, retry_from, take_and_fetch, there_from
+from warpsim.engine.fetch import fetch_before_pick, retry_from, stays_full, take_and_fetch, there_from
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import (
     beyond,
@@ -127,7 +127,7 @@ def run_plain(
             gap, there = np.int64(0), eligible  # `there`: from when on the instruction can issue
             if buffers is not None:
                 fetch_before_pick(chip, warps, seats, buffers, fetchers, lines, place, sm.index, s, cycle)
-                if not is_streaming(fetchers[at(place)], lane):
+                if not stays_full(fetchers[at(place)], lane):
                     there = there_from(buffers, index)
                 if there > cycle:
                     wakes = replaced(wakes, lane, (min(retry_from(chip, there, cycle), end) - begin) << RANK_BITS)
@@ -179,10 +179,10 @@ def run_plain(
             if plain & LIMITED and opens > cycle + 1:
                 closed, op = speculated(min(opens, end) - cycle, closed), np.int64(ins.op)
                 until, closed_op = plus(issued, filled(closed << RANK_BITS, issued)), speculated(op, closed_op)
-                # The lane of the warp holds the class of this step still: that of the next one is known late, and seldom matters
+                # For this warp, `ops` has the class of this step still, since that of the next one is known late
                 wakes = where(same(ops, filled(closed_op, ops)), later(wakes, until), wakes)
                 if next_op != op and np.int64(ins.own_delay) < closed << RANK_BITS:
-                    wakes = where(here, later(after, next_issue), wakes)
+                    wakes = where(here, later(after, next_issue), wakes)  # the next step is of another class, and may be sooner
             ops = where(here, filled(next_op, ops), ops)
             if plain & RESOLVED:
                 scheduler.next_issue, warp.since = free, cycle

@@ -108,21 +108,21 @@ def _verify_warps(machine: Machine, state: State, sm: np.record) -> None:
 
 
 def _verify_fetch(machine: Machine, state: State, sm: np.record) -> None:
-    """Checks that the warps which stream run, and have a full buffer of which every instruction is there."""
+    """Checks that the buffers which stay full belong to warps that run, and are full of instructions that are there."""
     chip = machine.chip[0]
     if chip.buffer == 0:
         return
     for slot, warp in _slots(machine, state, sm):
         fetcher = state.fetchers[sm.index * chip.schedulers + slot % chip.schedulers]
         lane = int(slot // chip.schedulers)
-        streams, hungry = (int(lanes) >> lane & 1 for lanes in (fetcher.streaming, fetcher.hungry))
-        if streams:
+        full, hungry = (int(lanes) >> lane & 1 for lanes in (fetcher.full, fetcher.hungry))
+        if full:
             _, _, entries, *there_from = state.buffers[sm.index * MAX_WARPS + slot].tolist()
-            name = f"SM {sm.index}, slot {slot}"
-            _require(warp.life in (Life.RUNNING, Life.AT_BARRIER), f"{name}: streams, but {Life(warp.life).name}")
-            _require(not hungry, f"{name}: streams, but there is room in its buffer")
-            _require(entries == chip.buffer, f"{name}: streams, but its buffer has {entries} instructions")
-            _require(not any(there_from), f"{name}: streams, but its instructions are there from {there_from}")
+            name = f"SM {sm.index}, slot {slot}: its buffer stays full, but"
+            _require(warp.life in (Life.RUNNING, Life.AT_BARRIER), f"{name} the warp is {Life(warp.life).name}")
+            _require(not hungry, f"{name} there is room in it")
+            _require(entries == chip.buffer, f"{name} it has {entries} instructions")
+            _require(not any(there_from), f"{name} its instructions are there from {there_from}")
 
 
 def _verify_seats(machine: Machine, state: State, sm: np.record) -> None:

@@ -29,7 +29,7 @@ def begin_fetch(addresses, machine, state, sm, slot, step):
     fetcher = state.fetchers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
     lane = bit(chip.lane_of[at(slot)])
     fetcher.hungry, fetcher.starting = fetcher.hungry | lane, fetcher.starting | lane
-    fetcher.streaming &= ~lane
+    fetcher.full &= ~lane
 
 
 @inline
@@ -56,7 +56,7 @@ def retry_from(chip, there, cycle):
 @inline
 def take_instruction(chip, addresses, buffers, fetcher, index, lane, step, following):
     """The warp in a lane has issued a step, and another one follows, perhaps by a jump, which empties its buffer."""
-    end_stream(chip, addresses, buffers, fetcher, index, lane, step)
+    end_full(chip, addresses, buffers, fetcher, index, lane, step)
     buffer, address, oldest = buffers[at(index)], np.int64(addresses[at(following)]), buffers[at(index), at(_OLDEST)] + 1
     buffer[at(_OLDEST)] = oldest if oldest < chip.buffer else np.int64(0)
     buffer[at(_ENTRIES)] -= 1
@@ -133,10 +133,10 @@ def take_and_fetch(chip, addresses, buffers, fetchers, lines, number, index, lan
     """
     buffer, fetcher, room = buffers[at(index)], fetchers[at(number)], chip.buffer
     fetcher.last = lane
-    if following == step + 1 and is_streaming(fetcher, lane) and addresses[at(step)] + room < chip.program_end:
+    if following == step + 1 and stays_full(fetcher, lane) and addresses[at(step)] + room < chip.program_end:
         fetcher.next = cycle + 1
         return
-    end_stream(chip, addresses, buffers, fetcher, index, lane, step)
+    end_full(chip, addresses, buffers, fetcher, index, lane, step)
     address, oldest, entries = buffer[at(_ADDRESS)], buffer[at(_OLDEST)] + 1, buffer[at(_ENTRIES)] - 1
     oldest = oldest if oldest < room else np.int64(0)
     if following != step + 1 and addresses[at(following)] != addresses[at(step)] + 1:
@@ -157,32 +157,32 @@ def take_and_fetch(chip, addresses, buffers, fetchers, lines, number, index, lan
     fetcher.hungry = fetcher.hungry & ~bit(lane) | hungry << np.uint64(lane)
     fetcher.next = cycle + np.int64(fetches)
     if fetches and entries == room and fetcher.there <= cycle and chip.stages <= room:
-        begin_stream(chip, buffer, fetcher, lane)
+        begin_full(chip, buffer, fetcher, lane)
 
 
 @inline
-def is_streaming(fetcher, lane):
-    """Returns whether the warp in a lane *streams*: its buffer is full again with each instruction that it issues.
+def stays_full(fetcher, lane):
+    """Returns whether the buffer of the warp in a lane *stays full*: it is full again with each instruction that the warp issues.
 
-    It executes straight code from an L0 that holds the whole program, and its buffer has an entry for each stage. One instruction
-    is fetched, and one is issued, in a cycle, so that each is there in time. The buffer is not kept meanwhile.
+    The warp executes straight code from an L0 that holds the whole program, and its buffer has an entry for each stage. One
+    instruction is fetched, and one is issued, in a cycle, so that each is there in time. The buffer is not updated meanwhile.
     """
-    return (fetcher.streaming & bit(lane)) != NONE
+    return (fetcher.full & bit(lane)) != NONE
 
 
 @seldom
-def begin_stream(chip, buffer, fetcher, lane):
-    """A warp streams from here on: all that its buffer says is that every instruction is there."""
-    fetcher.streaming |= bit(lane)
+def begin_full(chip, buffer, fetcher, lane):
+    """The buffer of a warp stays full from here on: all that it says is that every instruction is there."""
+    fetcher.full |= bit(lane)
     for i in range(chip.buffer):
         buffer[at(_FIRST + i)] = 0
 
 
 @inline
-def end_stream(chip, addresses, buffers, fetcher, index, lane, step):
-    """A warp that has issued a step does not stream from here on: its buffer is kept again, as it was before the step."""
-    if is_streaming(fetcher, lane):
-        fetcher.streaming &= ~bit(lane)
+def end_full(chip, addresses, buffers, fetcher, index, lane, step):
+    """The buffer of a warp that has issued a step does not stay full; it is updated again, from before that step on."""
+    if stays_full(fetcher, lane):
+        fetcher.full &= ~bit(lane)
         buffers[at(index), at(_ADDRESS)] = addresses[at(step)] + chip.buffer
 
 

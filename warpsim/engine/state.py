@@ -120,13 +120,13 @@ NEVER_WRITTEN = -(1 << 40)  # cycle at which a register was ready that the warp 
 BINS = 4096  # bins of equal probability in a table of quantiles
 FINE_BINS, COARSE_BINS, COARSE_WIDTH = 4096, 4096, 64  # of the latency histogram, in cycles
 CALENDAR = 1024  # lists of requests between the stages of memory, a power of 2; a list holds days that are so far apart
-DAY_BITS = 9  # a day has 2 ** DAY_BITS cycles, as many as the longest window
+DAY_BITS = LONGEST_WINDOW.bit_length() - 1  # a day has 2 ** DAY_BITS cycles, as many as the longest window
 FEWEST_WAITING = 1024  # requests between the stages for which there is room at first
 NOBODY = -1  # no step
 AWAITED = 16  # latest accesses of a warp slot or an echo for which the next one can have waited, a power of 2
 ECHO_ROOM = 1  # accesses of an echo in a window for which there is room at first
 EPOCH = 256  # cycles; a transition is known to the echoes from the second epoch after its own on
-EPOCHS = 8  # for which a pool holds how many transitions it had, a power of 2; enough for the longest window and two more
+EPOCHS = 8  # for which a pool holds how many transitions it had, a power of 2; a window touches three, and echoes look two back
 MOST_TRANSITIONS, LEAST_TRANSITIONS, TRANSITIONS = 1 << 15, 1 << 8, 1 << 24  # room of a pool; of all pools
 LATEST = 1024  # requests of the data bus over which the share of stores is taken
 WINDOW_BUCKETS, BUCKET_CYCLES = 8, 512  # of the sliding window in which the present load is measured
@@ -251,9 +251,9 @@ STEP = np.dtype(
         ("may_pair", "i1"),  # 1: the next step may issue in the same cycle
         ("awaited", "i1"),  # 1: the next step waits for what this one asks of the memory
         ("ordered", "i1"),  # 1: it uses something that the schedulers of an SM share, a barrier or the block supply
-        # Not 0: its wait is known, it is not ordered, its unit has no queue, and `busy` is the chip's `interval`. LIMITED: its
-        # unit, one of each scheduler, can refuse it. RESOLVED: its wait is not known before it issues, or it is a branch; only
-        # where there are options of the core.
+        # 1: its wait is known, it is not ordered, its unit has no queue, and `busy` is the chip's `interval`. RESOLVED: the same,
+        # except that its wait is not known before it issues, or that it is a branch; only where there are options of the core.
+        # With either, LIMITED: its unit, one of each scheduler, can refuse it.
         ("plain", "i1"),
         ("ports", "i1"),  # 1: it passes the register ports
         ("unit", "i1"),  # its unit
@@ -309,7 +309,7 @@ FETCHER = np.dtype(  # of a scheduler
         ("last", "i8"),  # lane of the warp that it issued last; negative: it has left, or there is none
         ("hungry", "u8"),  # lanes of the warps that have room for another instruction
         ("starting", "u8"),  # of these, lanes of warps that may start after `next`
-        ("streaming", "u8"),  # lanes of the warps whose buffers are full again with each instruction that they issue
+        ("full", "u8"),  # lanes of the warps whose buffers stay full (fetch.py)
         ("held", "i8"),  # lines in L0, or on their way
         ("uses", "i8"),  # fetches and requests so far, by which the lines are ordered
         ("there", "i8"),  # cycle from which all lines of the program are in L0 for good; FOREVER: not known, or never

@@ -1,4 +1,4 @@
-"""Encodes a chip, a kernel and a launch for the engine; the only module that imports both sides."""
+"""Encodes a chip, a kernel and a launch for the engine. Only this module and core_options.py import both sides."""
 
 from __future__ import annotations
 
@@ -10,17 +10,11 @@ import numpy as np
 from warpsim import units
 from warpsim.arguments import InvalidPoint
 from warpsim.engine.state import (
-    BANK_BITS,
     CHIP,
     CLASS,
     DETAIL,
-    HINT,
-    LANE_BITS,
-    LINE_BITS,
     MAX_WARPS,
     MOST_STEPS,
-    OPERAND_SLOTS,
-    RANK_BITS,
     STEP,
     UNITS,
     Array,
@@ -40,7 +34,15 @@ from warpsim.kernels.costs import costs_on
 from warpsim.kernels.iteration import Iteration, iteration, places
 from warpsim.kernels.program import Instruction, Kernel
 from warpsim.kernels.statements import MEMORY_OPS
-from warpsim.kernels.steps import FlatProgram, Step, flatten
+from warpsim.kernels.steps import flatten
+from warpsim.simulation.core_options import (
+    encode_addresses,
+    encode_hints,
+    encode_reads,
+    hints_of,
+    needs_of_ports,
+    registers_to_keep,
+)
 from warpsim.simulation.known_waits import NOTHING, precompute_lookahead, precompute_waits
 from warpsim.simulation.limits import ticks_per_cycle
 from warpsim.simulation.policies import group_of
@@ -103,7 +105,7 @@ def _unlaunched(
     costs: dict[int, _Costs] = {}  # by the id of an instruction, because kernels repeat few instructions
     steps, details = [], []
     operands: list[int] = []
-    registers = _registers_to_keep(program)
+    registers = registers_to_keep(program)
     for step in program.steps:
         cost: _Costs = (_CONTROL.get(step.kind, Kind.JUMP), 0, 0, 0, 0, 0), (*_NO_ACCESS, 0)
         if step.instruction is not None:
@@ -113,13 +115,13 @@ def _unlaunched(
         (kind, op, *timing), access = cost
         first = len(operands)
         dst = registers.get(step.dst, NOTHING)
-        if not _has_hints(step):
+        if hints_of(step) is None:
             operands += dict.fromkeys(registers[r] for r in (*step.src, step.dst) if r in registers)
         steps.append((kind, op, dst, first, len(operands), *timing, 0, 0, NOTHING, 0, dst, *[0] * 11))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((0, 0, 0, 0, *access, *branch, step.loop, *step.trips))
-    reads, hints = _encode_reads(program, gpu), _encode_hints(program, gpu)
+    reads, hints = encode_reads(program, gpu), encode_hints(program, gpu)
     # The fields of a plain array of records are read several times as fast; the engine names them as attributes.
     records: dict[str, Any] = {
         "chip": _encode_chip(gpu, memory, sms, tick, len(registers), len(reads) > 0),
@@ -128,7 +130,7 @@ def _unlaunched(
         "classes": classes,
     }
     if len(reads):
-        records["program"]["cached"], records["program"]["needs"] = _needs_of_ports(reads)
+        records["program"]["cached"], records["program"]["needs"] = needs_of_ports(reads)
     if len(hints):
         waits = int(np.bitwise_or.reduce(hints["waits"])).bit_length()
         records["chip"][0]["counters"] = max(waits, hints["write"].max() + 1, hints["read"].max() + 1)
@@ -139,7 +141,7 @@ def _unlaunched(
         refusing=np.zeros(0, np.int64),
         reads=reads,
         hints=hints,
-        addresses=_encode_addresses(program, gpu, records["chip"]),
+        addresses=encode_addresses(program, gpu, records["chip"]),
         quantiles=quantiles,
         loads=loads,
         entries=np.array([program.entries[entry] for entry in kernel.entry_of_warp or (0,)], np.int32),
@@ -266,77 +268,6 @@ def _encode_classes(gpu: Gpu) -> tuple[Array, Array]:
         for consumer, cycles in op.latency_to.items():
             latency_to[0, number, :, names.index(consumer)] = cycles - op.latency_cycles
     return classes, latency_to.ravel()
-
-
-def _encode_reads(program: FlatProgram, gpu: Gpu) -> np.ndarray:
-    """Returns the machine registers that each step reads; no row where the register ports hold nobody.
-
-    They hold nobody where no instruction names a register, or where a scheduler issues one instruction a cycle, of which none
-    reads a bank twice: each bank is then free again when the next instruction comes to the ports.
-    """
-    reads = np.zeros((len(program.steps), OPERAND_SLOTS), np.int32)
-    banks = np.tile(np.arange(-OPERAND_SLOTS, 0), (len(reads), 1))  # all different
-    if gpu.core.register_banks is None:
-        return reads[:0]
-    for number, step in enumerate(program.steps):
-        for slot, read in enumerate(step.instruction.reads if step.instruction is not None else ()):
-            if read:
-                name, _, reuse = read.partition(".")
-                bank = banks[number, slot] = int(name[1:]) % gpu.core.register_banks
-                reads[number, slot] = (2 * (int(name[1:]) + 1) + bool(reuse)) << BANK_BITS | bank
-    twice = (np.diff(np.sort(banks, axis=1), axis=1) == 0).any()
-    return reads if twice or (gpu.issue.width > 1 and reads.any()) else reads[:0]
-
-
-def _needs_of_ports(reads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns for each step whether the reuse cache matters to it, and the ports that it needs if not: `needs` of STEP.
-
-    It does not matter where no step has it hold a read of the same banks and operand slots.
-    """
-    named, bank, slots = reads > 0, reads & (1 << BANK_BITS) - 1, np.arange(OPERAND_SLOTS)
-    held = np.zeros((1 << BANK_BITS, OPERAND_SLOTS), bool)
-    np.logical_or.at(held, (bank, slots), reads >> BANK_BITS & 1 > 0)
-    return (named & held[bank, slots]).any(axis=1), (named << LANE_BITS * bank + RANK_BITS).sum(axis=1)
-
-
-def _encode_addresses(program: FlatProgram, gpu: Gpu, chip: Array) -> Array:
-    """Returns the address of each step that issues, and fills in the fields of CHIP about fetch; none without fetch."""
-    fetch, issues = gpu.core.fetch, np.array([step.instruction is not None for step in program.steps])
-    if fetch is None:
-        return np.zeros(0, np.int32)
-    record = chip[0]
-    record["buffer"], record["stages"], record["lines"] = fetch.buffer, fetch.stages, fetch.lines
-    record["line_share"], record["miss"] = -(-(1 << LINE_BITS) // fetch.line_instructions), fetch.miss_cycles
-    record["prefetch_lines"], record["prefetch_cycles"] = fetch.prefetch_lines, fetch.prefetch_cycles
-    record["program_end"] = np.count_nonzero(issues)
-    record["program_lines"] = -(-record["program_end"] // fetch.line_instructions) + fetch.prefetch_lines
-    addresses: Array = (np.cumsum(issues) - issues).astype(np.int32)
-    return addresses
-
-
-def _has_hints(step: Step) -> bool:
-    return step.instruction is not None and step.instruction.hints is not None
-
-
-def _registers_to_keep(program: FlatProgram) -> dict[int, int]:
-    """Returns the place of each register that the engine keeps: one that is written, and for which a step without hints waits."""
-    awaited = {r for step in program.steps if not _has_hints(step) for r in (*step.src, step.dst)}
-    return {r: place for place, r in enumerate(sorted(awaited & program.written))}
-
-
-def _encode_hints(program: FlatProgram, gpu: Gpu) -> Records:
-    """Returns the HINT record of each step; none where no instruction has hints."""
-    given = [None if step.instruction is None else step.instruction.hints for step in program.steps]
-    records = np.zeros(len(given) if any(hints is not None for hints in given) else 0, HINT).view(np.recarray)
-    for record, step, hints in zip(records, program.steps, given, strict=False):
-        record["write"] = record["read"] = -1
-        if hints is not None and step.instruction is not None:
-            record["waits"], record["at_most"] = sum(1 << counter for counter in set(hints.waits)), hints.at_most
-            record["write"], record["read"] = (-1 if counter is None else counter for counter in (hints.write, hints.read))
-            record["operands"] = gpu.ops[step.instruction.op].operand_cycles
-    for counter in {counter for hints in given if hints is not None and hints.at_most for counter in hints.waits}:
-        records["partial"][records["write"] == counter] = 1
-    return records
 
 
 _Costs = tuple[tuple[int, ...], tuple[float, ...]]

@@ -1,0 +1,91 @@
+"""Encodes what a program says to the options of a core: register ports, fetch and hints."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpsim.engine.state import (
+    BANK_BITS,
+    HINT,
+    LANE_BITS,
+    LINE_BITS,
+    OPERAND_SLOTS,
+    RANK_BITS,
+    Array,
+    Records,
+)
+from warpsim.hardware.gpu import Gpu
+from warpsim.kernels.statements import Hints
+from warpsim.kernels.steps import FlatProgram, Step
+
+
+def encode_reads(program: FlatProgram, gpu: Gpu) -> np.ndarray:
+    """Returns the machine registers that each step reads; no row where the register ports hold nobody.
+
+    They hold nobody where no instruction names a register, or where a scheduler issues one instruction a cycle, of which none
+    reads a bank twice: each bank is then free again when the next instruction comes to the ports.
+    """
+    reads = np.zeros((len(program.steps), OPERAND_SLOTS), np.int32)
+    banks = np.tile(np.arange(-OPERAND_SLOTS, 0), (len(reads), 1))  # all different
+    if gpu.core.register_banks is None:
+        return reads[:0]
+    for number, step in enumerate(program.steps):
+        for slot, read in enumerate(step.instruction.reads if step.instruction is not None else ()):
+            if read:
+                name, _, reuse = read.partition(".")
+                bank = banks[number, slot] = int(name[1:]) % gpu.core.register_banks
+                reads[number, slot] = (2 * (int(name[1:]) + 1) + bool(reuse)) << BANK_BITS | bank
+    twice = (np.diff(np.sort(banks, axis=1), axis=1) == 0).any()
+    return reads if twice or (gpu.issue.width > 1 and reads.any()) else reads[:0]
+
+
+def needs_of_ports(reads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns for each step whether the reuse cache matters to it, and the ports that it needs if not: `needs` of STEP.
+
+    It does not matter where no step has it hold a read of the same banks and operand slots.
+    """
+    named, bank, slots = reads > 0, reads & (1 << BANK_BITS) - 1, np.arange(OPERAND_SLOTS)
+    held = np.zeros((1 << BANK_BITS, OPERAND_SLOTS), bool)
+    np.logical_or.at(held, (bank, slots), reads >> BANK_BITS & 1 > 0)
+    return (named & held[bank, slots]).any(axis=1), (named << LANE_BITS * bank + RANK_BITS).sum(axis=1)
+
+
+def encode_addresses(program: FlatProgram, gpu: Gpu, chip: Array) -> Array:
+    """Returns the address of each step that issues, and fills in the fields of CHIP about fetch; none without fetch."""
+    fetch, issues = gpu.core.fetch, np.array([step.instruction is not None for step in program.steps])
+    if fetch is None:
+        return np.zeros(0, np.int32)
+    record = chip[0]
+    record["buffer"], record["stages"], record["lines"] = fetch.buffer, fetch.stages, fetch.lines
+    record["line_share"], record["miss"] = -(-(1 << LINE_BITS) // fetch.line_instructions), fetch.miss_cycles
+    record["prefetch_lines"], record["prefetch_cycles"] = fetch.prefetch_lines, fetch.prefetch_cycles
+    record["program_end"] = np.count_nonzero(issues)
+    record["program_lines"] = -(-record["program_end"] // fetch.line_instructions) + fetch.prefetch_lines
+    addresses: Array = (np.cumsum(issues) - issues).astype(np.int32)
+    return addresses
+
+
+def hints_of(step: Step) -> Hints | None:
+    """Returns the hints of a step, if it has any."""
+    return None if step.instruction is None else step.instruction.hints
+
+
+def registers_to_keep(program: FlatProgram) -> dict[int, int]:
+    """Returns the place of each register that the engine keeps: one that is written, and for which a step without hints waits."""
+    awaited = {r for step in program.steps if hints_of(step) is None for r in (*step.src, step.dst)}
+    return {r: place for place, r in enumerate(sorted(awaited & program.written))}
+
+
+def encode_hints(program: FlatProgram, gpu: Gpu) -> Records:
+    """Returns the HINT record of each step; none where no instruction has hints."""
+    given = [hints_of(step) for step in program.steps]
+    records = np.zeros(len(given) if any(hints is not None for hints in given) else 0, HINT).view(np.recarray)
+    for record, step, hints in zip(records, program.steps, given, strict=False):
+        record["write"] = record["read"] = -1
+        if hints is not None and step.instruction is not None:
+            record["waits"], record["at_most"] = sum(1 << counter for counter in set(hints.waits)), hints.at_most
+            record["write"], record["read"] = (-1 if counter is None else counter for counter in (hints.write, hints.read))
+            record["operands"] = gpu.ops[step.instruction.op].operand_cycles
+    for counter in {counter for hints in given if hints is not None and hints.at_most for counter in hints.waits}:
+        records["partial"][records["write"] == counter] = 1
+    return records
