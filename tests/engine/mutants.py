@@ -15,7 +15,8 @@ from types import CodeType, ModuleType
 from typing import Any
 
 ENGINE = Path(__file__).parents[2] / "warpsim" / "engine"
-LEFT_OUT = {"__init__.py", "jit.py", "handles.py", "code_cache.py", "check.py"}  # the compiler, and the check
+LEFT_OUT = {"__init__.py", "jit.py", "handles.py", "code_cache.py", "lane_rules.py", "speculation.py"}  # compiler
+LEFT_OUT |= {"constants.py", "machine.py", "state.py", "check.py"}  # declarations, and the check of a state
 OTHER_COMPARISON = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
 }  # fmt: skip
@@ -63,10 +64,7 @@ def all_mutants() -> list[Mutant]:
 
 
 def mutants_of(file: str) -> Iterator[Mutant]:
-    """Yields every mutant of a file, without what plain Python does not run.
-
-    That are decorators, and the LLVM types and rules of lanes.py; declarations of state.py are left out as well.
-    """
+    """Yields every mutant of a file, without its decorators and classes, which plain Python does not run."""
     source, tree, nodes = parsed(file)
     text, skipped, statements = source.splitlines(), _skipped(file, tree), _statements(tree)
     for number, node in enumerate(nodes):
@@ -82,15 +80,8 @@ def _skipped(file: str, tree: ast.Module) -> set[int]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             skipped |= {id(inner) for decorator in node.decorator_list for inner in ast.walk(decorator)}
-            runs = any(name in ast.unparse(by) for by in node.decorator_list for name in ("_compiled_as", "inline"))
-            if file == "lanes.py" and not runs:
-                skipped |= {id(inner) for inner in ast.walk(node)}
-        elif isinstance(node, ast.ClassDef) or (isinstance(node, ast.Assign) and "ir.IntType" in ast.unparse(node)):
+        elif isinstance(node, ast.ClassDef):
             skipped |= {id(inner) for inner in ast.walk(node)}
-    if file == "state.py":
-        for statement in tree.body:
-            if not isinstance(statement, ast.FunctionDef) or statement.name == "scheduler_record":
-                skipped |= {id(inner) for inner in ast.walk(statement)}
     return skipped
 
 

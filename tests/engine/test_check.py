@@ -16,7 +16,7 @@ from warpsim.engine.allocation import allocate
 from warpsim.engine.bits import ALL
 from warpsim.engine.check import InconsistentError, dump, verify
 from warpsim.engine.chip import begin_counting, end_counting, run
-from warpsim.engine.state import Outcome
+from warpsim.engine.constants import Outcome
 from warpsim.simulation.encode import encode, with_seed
 
 NO_ROWS = np.zeros((0, 0))

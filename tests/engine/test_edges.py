@@ -15,7 +15,8 @@ from tests.support.strategies import Case, small_gpu
 from tests.support.whole_run import whole_run
 from warpsim.arguments import DeadlockError
 from warpsim.engine import allocation, echoes, lanes, state, timetable
-from warpsim.engine.state import EPOCH, EPOCHS, LONGEST_KNOWN_WAIT, NEVER, RANK_BITS
+from warpsim.engine.constants import EPOCH, EPOCHS, LONGEST_KNOWN_WAIT, NEVER, RANK_BITS, Kind
+from warpsim.engine.machine import STEP
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Conditional, Hints, Instruction, Loop
 from warpsim.simulation.run import TraceLimitError, run_machine
@@ -345,8 +346,8 @@ def _allocated(warps: int = 4, program: Any = None) -> tuple[Any, Any]:
 @pytest.mark.parametrize(("accesses", "room"), [(1, 1 << 15), (512, 1 << 15), (513, 1 << 14), (1024, 1 << 14), (1025, 1 << 13),
                                                 (1 << 16, 256), (1 << 17, 256)])  # fmt: skip
 def test_room_of_a_pool(accesses: int, room: int) -> None:
-    machine = Programmed(np.zeros(accesses, state.STEP))
-    machine.program["kind"] = state.Kind.LOAD
+    machine = Programmed(np.zeros(accesses, STEP))
+    machine.program["kind"] = Kind.LOAD
     assert allocation.pool_room(machine) == room
 
 

@@ -7,8 +7,7 @@ import pytest
 from tests.engine.test_against_reference import assert_same
 from tests.support.strategies import Case, small_gpu
 from warpsim import kernels
-from warpsim.engine.lanes import FARTHEST
-from warpsim.engine.state import LONGEST_KNOWN_WAIT
+from warpsim.engine.constants import FARTHEST, LONGEST_KNOWN_WAIT
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Conditional, Instruction, Kernel

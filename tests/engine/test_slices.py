@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.test_against_reference import DIRECTED, assert_same
-from warpsim.engine import allocation
-from warpsim.engine import state as engine_state
+from warpsim.engine import allocation, constants
 from warpsim.reference import echoes as reference_echoes
 from warpsim.reference import memory as reference_memory
 
@@ -16,7 +15,7 @@ from warpsim.reference import memory as reference_memory
 def test_echoes_have_the_streams_of_the_reference() -> None:
     echoes = allocation.echoes_of(2016, 20)
     assert [int(echo.stream) for echo in echoes] == [reference_memory.Stream.of_echo(2016, n).state for n in range(20)]
-    assert (echoes.due == engine_state.FOREVER).all()
+    assert (echoes.due == constants.FOREVER).all()
 
 
 SLICES = ["echoes of a slice, queue", "echoes of many loads under way", "a slice of scattered accesses"]
@@ -50,4 +49,4 @@ def test_pools_forget(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_constants_are_those_of_the_reference() -> None:
     names = ("AWAITED", "EPOCH", "MOST_TRANSITIONS", "LEAST_TRANSITIONS", "TRANSITIONS")
-    assert [getattr(engine_state, name) for name in names] == [getattr(reference_echoes, name) for name in names]
+    assert [getattr(constants, name) for name in names] == [getattr(reference_echoes, name) for name in names]

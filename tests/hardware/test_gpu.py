@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from warpsim.engine import state
+from warpsim.engine import constants
 from warpsim.hardware import files as params
 from warpsim.hardware.chip_file import write_queue_parameters
 from warpsim.hardware.gpu import Gpu, GpuFileError, list_gpus, load_gpu
@@ -272,7 +272,7 @@ def test_inconsistent_chips_cannot_be_made(kepler: dict[str, Any]) -> None:
 
 
 def test_the_limits_of_a_chip_are_those_of_the_engine() -> None:
-    assert (MAX_SCHEDULERS, MAX_WARPS) == (state.MAX_SCHEDULERS, state.MAX_WARPS)
+    assert (MAX_SCHEDULERS, MAX_WARPS) == (constants.MAX_SCHEDULERS, constants.MAX_WARPS)
 
 
 def test_chips_are_frozen() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warpsim.engine import state
+from warpsim.engine import constants
 from warpsim.hardware import files as params
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.latency import (
@@ -95,7 +95,7 @@ def test_scaled(kepler: LatencyDistribution) -> None:
 
 
 def test_tables_have_the_bins_of_the_engine_and_of_the_reference() -> None:
-    assert BINS == state.BINS == memory.BINS
+    assert BINS == constants.BINS == memory.BINS
 
 
 @pytest.mark.parametrize("u", [-0.1, 1.1, float("nan")])

@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.small_plans import SHORT
 from warpsim.arguments import InvalidPoint
-from warpsim.engine.state import Kind
+from warpsim.engine.constants import Kind
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.whatif import changed_gpu, check_fields_act
 from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop, mix

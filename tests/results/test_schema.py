@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from warpsim.engine.state import WarpState
+from warpsim.engine.constants import WarpState
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import mix
 from warpsim.results import schema

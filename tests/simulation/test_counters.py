@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warpsim.engine.state import COARSE_BINS, COARSE_WIDTH, FINE_BINS
+from warpsim.engine.constants import COARSE_BINS, COARSE_WIDTH, FINE_BINS
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import mix
 from warpsim.results import schema

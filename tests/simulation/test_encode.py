@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.strategies import small_gpu
 from warpsim import kernels
-from warpsim.engine.state import (
+from warpsim.engine.constants import (
     BINS,
     LIMITED,
     LONGEST_WINDOW,
@@ -18,11 +18,11 @@ from warpsim.engine.state import (
     STATES,
     UNITS,
     Kind,
-    Machine,
     MemoryModel,
     Policy,
     WarpState,
 )
+from warpsim.engine.machine import Machine
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.hardware.whatif import changed_gpu

@@ -9,7 +9,7 @@ import pytest
 import warpsim as ws
 from warpsim.engine import allocation, state
 from warpsim.engine.bits import cause_of, end_of, reason_of, wait_until
-from warpsim.engine.state import MAX_WARPS, MOST_STEPS, REASON_BITS, UNKNOWN
+from warpsim.engine.constants import MAX_WARPS, MOST_STEPS, REASON_BITS, UNKNOWN
 from warpsim.hardware.fields import MAX_INTERVAL
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.latency import load_distribution

@@ -13,9 +13,10 @@ from hypothesis import given
 import warpsim as ws
 from tests.support.strategies import Case, cases, examples, small_gpu
 from tests.support.whole_run import spreads
+from warpsim.engine.accounts import caused_accounts, line_accounts, steps_issued
 from warpsim.reference import simulator as reference_simulator
 from warpsim.results import schema
-from warpsim.simulation.counters import caused_accounts, line_accounts, occupancy_changes, steps_issued
+from warpsim.simulation.counters import occupancy_changes
 from warpsim.simulation.encode import encode, with_seed
 from warpsim.simulation.run import Capacity, run_machine
 from warpsim.simulation.trace import RunSize

@@ -10,11 +10,11 @@ whose units belong to the SM. So each scheduler runs ahead until it needs someth
 
 Read the files in this order:
 
-* state.py: what is configured (Machine) and what changes (State), one field a line with its unit and range. allocation.py
-  makes an idle machine.
+* machine.py and state.py: what is configured (Machine) and what changes (State), one field a line with its unit and range.
+  constants.py: enumerations, sizes, and the formats of numbers. allocation.py makes an idle machine.
 * chip.py: `run`, the loop over windows. window.py: an SM in a window; `take_turns` is section 3 of docs/model.md.
-* lanes.py: one number for each warp of a scheduler, in one vector register. schedulers.py: policies, as ranks of these warps.
-  timetable.py: when a lane wakes, and what lies too far ahead for a lane.
+* lanes.py: one number for each warp of a scheduler, in one vector register; lane_rules.py is for LLVM. schedulers.py: policies,
+  as ranks of these warps. timetable.py: when a lane wakes, and what lies too far ahead for a lane.
 * ahead.py: a scheduler runs ahead with plain instructions, which is most of the work. speculation.py: what lets the processor
   overlap its turns. issue.py: any other instruction issues.
   units.py, registers.py, waiting.py, control.py: units, scoreboard, waits, branches and loops.
@@ -23,7 +23,7 @@ Read the files in this order:
 * exchange.py: what happens between windows. order.py, tandem.py: requests in order, and those between two stages of memory.
   memory.py: when a request returns. flights.py: limits of accesses in flight. echoes.py: what stands for SMs not simulated.
 * attribution.py: where every warp-cycle goes (section 7). The timing code calls `waits`, `issues` and `refuses`, and knows no
-  more.
+  more. cycle_sets.py: in which cycles of a window something refuses. accounts.py: what has been counted, for those outside.
 * check.py: `verify` asserts that a state is consistent, `dump` prints an SM. bits.py, rng.py: sets, chance.
 * jit.py, handles.py, code_cache.py: how all of it is compiled, and where the machine code is kept.
 

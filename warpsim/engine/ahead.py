@@ -13,9 +13,11 @@ numbers that are nearly always the same (`speculated`).
 
 import numpy as np
 
-from warpsim.engine.attribution import enter_few_cycles, is_busy_after, issues_plain, own_unit_refuses, plain_after_waiting
+from warpsim.engine.attribution import is_busy_after, issues_plain, own_unit_refuses, plain_after_waiting
 from warpsim.engine.bits import at, end_of, known_wait_from, wait_until
+from warpsim.engine.constants import LIMITED, MAX_SCHEDULERS, MAX_WARPS, NEVER, RANK_BITS, RESOLVED
 from warpsim.engine.control import follow
+from warpsim.engine.cycle_sets import enter_few_cycles
 from warpsim.engine.fetch import fetch_before_pick, retry_from, stays_full, take_and_fetch, there_from
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import (
@@ -38,7 +40,6 @@ from warpsim.engine.lanes import (
 from warpsim.engine.ports import keep_times_of_ports, needs_of, times_after, times_of_ports
 from warpsim.engine.schedulers import first_behind, next_ranks
 from warpsim.engine.speculation import speculated
-from warpsim.engine.state import LIMITED, MAX_SCHEDULERS, MAX_WARPS, NEVER, RANK_BITS, RESOLVED
 from warpsim.engine.timetable import alarm
 from warpsim.engine.waiting import wait_for_resolved
 

@@ -5,15 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from warpsim.engine.state import (
-    ACCESS,
-    ARRIVAL,
+from warpsim.engine.constants import (
     CACHE_LINE,
     CALENDAR,
-    CLOCK,
-    COUNT,
     ECHO_ROOM,
-    FETCHER,
     FEWEST_WAITING,
     FOREVER,
     LEAST_TRANSITIONS,
@@ -25,6 +20,22 @@ from warpsim.engine.state import (
     NEAR_COUNTED,
     NEVER,
     NOBODY,
+    STATES,
+    TRANSITIONS,
+    UNITS,
+    WINDOW_BUCKETS,
+    Array,
+    Kind,
+    Policy,
+    Records,
+)
+from warpsim.engine.machine import Machine
+from warpsim.engine.state import (
+    ACCESS,
+    ARRIVAL,
+    CLOCK,
+    COUNT,
+    FETCHER,
     PART,
     POOL,
     REQUEST,
@@ -32,18 +43,9 @@ from warpsim.engine.state import (
     SEAT,
     SEQUENCE,
     SM,
-    STATES,
     TALLY,
     TRANSITION,
-    TRANSITIONS,
-    UNITS,
     WARP,
-    WINDOW_BUCKETS,
-    Array,
-    Kind,
-    Machine,
-    Policy,
-    Records,
     State,
     scheduler_record,
 )

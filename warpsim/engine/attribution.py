@@ -12,12 +12,28 @@ is counted up to the end of each window (`close_window`), for classes that can b
 
 import numpy as np
 
-from warpsim.engine.bits import NONE, ONE, at, below, bit, cause_of, end_of, first, reason_of, rest, size, wait_until
+from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, reason_of, rest, size, wait_until
+from warpsim.engine.constants import (
+    LIMITED,
+    LONGEST_WINDOW,
+    MAX_SCHEDULERS,
+    MAX_WARPS,
+    STATES,
+    UNITS,
+    Life,
+    WarpState,
+)
+from warpsim.engine.cycle_sets import (
+    cycles_of_word,
+    enter_cycles,
+    enter_few_cycles,
+    few_cycles,
+    size_of_cycles,
+)
 from warpsim.engine.fetch import fetch_before, fetched_from
 from warpsim.engine.jit import inline, seldom
 from warpsim.engine.lanes import lanes_at_most, load, time_of
 from warpsim.engine.registers import open_wait
-from warpsim.engine.state import LIMITED, LONGEST_WINDOW, MAX_SCHEDULERS, MAX_WARPS, STATES, UNITS, Life, WarpState
 
 _RUNNING, _AT_BARRIER, _DRAINING = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
 _SELECTED, _NOT_SELECTED = int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
@@ -103,16 +119,6 @@ def plain_after_waiting(scratch, part, s, ins, has_ports, begin, there, end):
         part.throttled += size(throttled)
 
 
-@inline
-def few_cycles(word, next_word, begin, count):
-    """Returns the set of those of so many cycles, 0..63, from one of the window on, that a set has, of which two words are given.
-
-    The members count from `begin`.
-    """
-    within = np.uint64(begin) & np.uint64(63)
-    return (word >> within | next_word << ONE << (np.uint64(63) - within)) & (bit(count) - ONE)
-
-
 @seldom
 def plain_after_waiting_long(scratch, part, s, unit, begin, there, end):
     """The same where the cycles lie in several words."""
@@ -182,9 +188,9 @@ def mark_refused(scratch, s, gate, begin, end):
     """Enters cycles in which a gate refuses; they count from the begin of the window."""
     for word in range(begin >> 6, (end + 63) >> 6):
         if s < 0:
-            scratch.refused[at(gate), at(word)] |= _cycles_of_word(word, begin, end)
+            scratch.refused[at(gate), at(word)] |= cycles_of_word(word, begin, end)
         else:
-            scratch.refused_one[at(s), at(gate), at(word)] |= _cycles_of_word(word, begin, end)
+            scratch.refused_one[at(s), at(gate), at(word)] |= cycles_of_word(word, begin, end)
     scratch.gates |= bit(gate)
 
 
@@ -216,17 +222,8 @@ def held_cycles(scratch, s, begin, end):
     """Returns the number of cycles in begin..end-1, which has some, in which the register ports held scheduler s."""
     word = begin >> 6
     if word == end - 1 >> 6:
-        return size(scratch.held[at(s), at(word)] & _cycles_of_word(word, begin, end))
+        return size(scratch.held[at(s), at(word)] & cycles_of_word(word, begin, end))
     return size_of_cycles(scratch.held[at(s)], begin, end)
-
-
-@seldom
-def size_of_cycles(cycles, begin, end):
-    """Returns how many of the cycles in begin..end-1 a set has."""
-    found = 0
-    for word in range(begin >> 6, (end + 63) >> 6):
-        found += size(cycles[at(word)] & _cycles_of_word(word, begin, end))
-    return found
 
 
 @seldom
@@ -234,7 +231,7 @@ def free_cycles(scratch, s, begin, end):
     """Returns the number of cycles in begin..end-1 in which scheduler s could issue."""
     cycles = 0
     for word in range(begin >> 6, (end + 63) >> 6):
-        cycles += size(~scratch.busy[at(s), at(word)] & _cycles_of_word(word, begin, end))
+        cycles += size(~scratch.busy[at(s), at(word)] & cycles_of_word(word, begin, end))
     return cycles
 
 
@@ -245,38 +242,6 @@ def mark_busy(scratch, s, begin, end):
     scratch.some_busy = 1
 
 
-@inline
-def enter_cycles(cycles, begin, end):
-    """Enters the cycles begin..end-1 into a set; mostly they lie in one word."""
-    word = begin >> 6
-    if word == end - 1 >> 6:
-        cycles[at(word)] |= _cycles_of_word(word, begin, end)
-    else:
-        enter_many_cycles(cycles, begin, end)
-
-
-@inline
-def enter_few_cycles(cycles, begin, count):
-    """Enters so many cycles, 0..63, from one of the window on into a set, which has room for some after the window."""
-    some, first_one = bit(count) - ONE, np.uint64(begin)
-    word, within = at(first_one >> np.uint64(6)), first_one & np.uint64(63)
-    cycles[word] |= some << within
-    cycles[at(word + at(1))] |= some >> ONE >> (np.uint64(63) - within)
-
-
-@seldom
-def enter_many_cycles(cycles, begin, end):
-    """Enters the cycles begin..end-1 into a set."""
-    for word in range(begin >> 6, (end + 63) >> 6):
-        cycles[at(word)] |= _cycles_of_word(word, begin, end)
-
-
-@inline
-def _cycles_of_word(word, begin, end):
-    """Returns the set of those of the 64 cycles of a word that lie in begin..end-1, which has some."""
-    return below(min(end - 64 * word, 64)) & ~below(max(begin - 64 * word, 0))
-
-
 @seldom
 def refused_cycles(scratch, s, gates, begin, end):
     """Returns the number of cycles in begin..end-1 in which scheduler s could issue, but one of two gates refused."""
@@ -284,7 +249,7 @@ def refused_cycles(scratch, s, gates, begin, end):
     for word in range(begin >> 6, (end + 63) >> 6):
         refused = scratch.refused[unit, at(word)] | scratch.refused_one[at(s), unit, at(word)]
         refused |= scratch.refused[limit, at(word)] | scratch.refused_one[at(s), limit, at(word)]
-        cycles += size(refused & ~scratch.busy[at(s), at(word)] & _cycles_of_word(word, begin, end))
+        cycles += size(refused & ~scratch.busy[at(s), at(word)] & cycles_of_word(word, begin, end))
     return cycles
 
 
@@ -404,49 +369,3 @@ def total(machine, state, states):
         for state_number in range(STATES):
             states[state_number] += state.stalls[at(place * STATES + state_number)]
     return issued, asked
-
-
-def instructions(machine, state):
-    """Returns the warp instructions by step; int64[steps]."""
-    return state.counts.issued.reshape(-1, len(machine.program)).sum(axis=0)
-
-
-def selected(machine, state):
-    """Returns the warp-cycles in which warps issued, by scheduler and step; int64[schedulers, steps]."""
-    return (state.counts.issued - state.parts.seconds).reshape(-1, len(machine.program))
-
-
-def line_accounts(machine, state):
-    """Returns the warp-cycles by scheduler, step and WarpState; int64[schedulers, steps, states]."""
-    steps, program = len(machine.program), machine.program
-    accounts = state.stalls.reshape(-1, steps, STATES).copy()
-    waited = state.counts["waited"].reshape(-1, steps)
-    throttled, held, unfetched = (state.parts[name].reshape(-1, steps) for name in ("throttled", "held", "unfetched"))
-    issued, each = selected(machine, state), np.arange(steps)
-    accounts[:, :, _SELECTED] += issued
-    accounts[:, :, _NOT_SELECTED] += waited - throttled - held - unfetched
-    accounts[:, :, _DISPATCH] += held
-    accounts[:, :, _NO_INSTRUCTION] += unfetched
-    accounts[:, each, machine.classes.throttle[program.op]] += throttled
-    known = np.flatnonzero(program.delay)
-    known_waits = (issued * (program.delay - 1))[:, known]
-    np.add.at(accounts, (slice(None), program.following[known], program.reason[known]), known_waits)
-    return accounts
-
-
-def caused_accounts(machine, state):
-    """Returns the warp-cycles by the step that caused them and by WarpState; int64[steps, states]."""
-    steps, program = len(machine.program), machine.program
-    accounts = state.caused.reshape(steps, STATES).copy()
-    waited = state.counts["waited"].reshape(-1, steps).sum(axis=0)
-    names = ("throttled", "held", "unfetched")
-    throttled, held, unfetched = (state.parts[name].reshape(-1, steps).sum(axis=0) for name in names)
-    issued, each = selected(machine, state).sum(axis=0), np.arange(steps)
-    accounts[:, _SELECTED] += issued
-    accounts[:, _NOT_SELECTED] += waited - throttled - held - unfetched
-    accounts[:, _DISPATCH] += held
-    accounts[:, _NO_INSTRUCTION] += unfetched
-    accounts[each, machine.classes.throttle[program.op]] += throttled
-    known = np.flatnonzero(program.delay)
-    accounts[known, program.reason[known]] += (issued * (program.delay - 1))[known]
-    return accounts

@@ -5,8 +5,8 @@ LLVM turns each of these functions into a few machine instructions.
 
 import numpy as np
 
+from warpsim.engine.constants import CAUSE_BITS, REASON_BITS
 from warpsim.engine.jit import inline
-from warpsim.engine.state import CAUSE_BITS, REASON_BITS
 
 ONE = np.uint64(1)
 NONE = np.uint64(0)

@@ -4,13 +4,13 @@ import numpy as np
 
 from warpsim.engine.attribution import count_barrier, waits
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest, wait_until
+from warpsim.engine.constants import MAX_WARPS, NEVER_WRITTEN, Kind, Life, WarpState
 from warpsim.engine.control import entry_of, next_instruction
 from warpsim.engine.fetch import begin_fetch
 from warpsim.engine.hints import forget_counted, has_hints
 from warpsim.engine.jit import inline
 from warpsim.engine.rng import stream_of
 from warpsim.engine.schedulers import make_youngest
-from warpsim.engine.state import MAX_WARPS, NEVER_WRITTEN, Kind, Life, WarpState
 from warpsim.engine.timetable import set_alarm
 from warpsim.engine.waiting import wait_for_step
 

@@ -6,23 +6,23 @@ Both take a state between two calls of `run`, where all windows have ended.
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.engine.attribution import caused_accounts, line_accounts
+from warpsim.engine.accounts import caused_accounts, line_accounts
 from warpsim.engine.bits import cause_of, end_of, reason_of
-from warpsim.engine.lanes import FARTHEST
-from warpsim.engine.state import (
+from warpsim.engine.constants import (
     CALENDAR,
     DAY_BITS,
+    FARTHEST,
     MAX_WARPS,
     NEVER,
     RANK_BITS,
     UNKNOWN,
     Kind,
     Life,
-    Machine,
     Policy,
-    State,
     WarpState,
 )
+from warpsim.engine.machine import Machine
+from warpsim.engine.state import State
 
 _plain = [getattr(function, "py_func", function) for function in (end_of, cause_of, reason_of)]
 _end_of, _cause_of, _reason_of = _plain

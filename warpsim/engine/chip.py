@@ -5,10 +5,10 @@ import numpy as np
 from warpsim.engine.attribution import settle, total
 from warpsim.engine.bits import at
 from warpsim.engine.blocks import count_population, count_residents, note_change
+from warpsim.engine.constants import FOREVER, STATES, Kind, Outcome
 from warpsim.engine.exchange import assign_blocks, cycles_to_return, exchange
 from warpsim.engine.flights import room_for_stores
 from warpsim.engine.jit import inline, jit
-from warpsim.engine.state import FOREVER, STATES, Kind, Outcome
 from warpsim.engine.tandem import find_next_arrival
 from warpsim.engine.window import run_alone
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit
+from warpsim.engine.constants import Kind
 from warpsim.engine.jit import inline
 from warpsim.engine.rng import advance, mix, uniform
-from warpsim.engine.state import Kind
 
 _BRANCH, _LOOP_BEGIN, _LOOP_END = int(Kind.BRANCH), int(Kind.LOOP_BEGIN), int(Kind.LOOP_END)
 

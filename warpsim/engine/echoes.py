@@ -7,11 +7,11 @@ of the warp slots of the slice, which are noted here.
 import numpy as np
 
 from warpsim.engine.bits import at, size
+from warpsim.engine.constants import AWAITED, EPOCH, EPOCHS, FOREVER, MAX_WARPS, UNKNOWN
 from warpsim.engine.jit import inline
 from warpsim.engine.memory import level_of
 from warpsim.engine.order import sort_requests
 from warpsim.engine.rng import advance, mix, skip, uniform
-from warpsim.engine.state import AWAITED, EPOCH, EPOCHS, FOREVER, MAX_WARPS, UNKNOWN
 
 _LATEST, _OF_EPOCH = 2, (5, 32)  # of the room of a pool: a half is drawn from, and so many 32nds can be filled in an epoch
 

@@ -10,6 +10,7 @@ import numpy as np
 from warpsim.engine import memory
 from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, reason_of, rest, wait_until
 from warpsim.engine.blocks import retire_warp, wait_for_next
+from warpsim.engine.constants import MAX_WARPS, UNKNOWN, Kind, Life, MemoryModel
 from warpsim.engine.echoes import make_accesses, note_end
 from warpsim.engine.flights import note_flight
 from warpsim.engine.hints import has_hints
@@ -17,7 +18,6 @@ from warpsim.engine.jit import inline
 from warpsim.engine.order import forget_requests, sort_requests
 from warpsim.engine.registers import soonest_return, wait_of, write_later
 from warpsim.engine.rng import advance, choose_low, mix
-from warpsim.engine.state import MAX_WARPS, UNKNOWN, Kind, Life, MemoryModel
 from warpsim.engine.tandem import close_access, open_access, send, take_due, takes
 from warpsim.engine.timetable import set_alarm
 from warpsim.engine.waiting import count_open_wait, count_wait

@@ -7,9 +7,9 @@ other schedulers; so its fetches follow when it wants to issue again.
 import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit, first, rest
+from warpsim.engine.constants import FOREVER, LINE_BITS, MAX_WARPS, Kind, Policy
 from warpsim.engine.jit import inline, seldom
 from warpsim.engine.lanes import lanes_at_most, load, time_of
-from warpsim.engine.state import FOREVER, LINE_BITS, MAX_WARPS, Kind, Policy
 
 _RANDOM, _EXIT = int(Policy.RANDOM), int(Kind.EXIT)
 _ADDRESS, _OLDEST, _ENTRIES, _FIRST = 0, 1, 2, 3  # columns of `State.buffers`

@@ -6,8 +6,8 @@ An access that has not been served yet counts as in flight; it returns in a late
 import numpy as np
 
 from warpsim.engine.bits import at
+from warpsim.engine.constants import UNKNOWN, Kind
 from warpsim.engine.jit import inline
-from warpsim.engine.state import UNKNOWN, Kind
 
 _LOAD, _STORE = int(Kind.LOAD), int(Kind.STORE)
 

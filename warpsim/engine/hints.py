@@ -8,8 +8,8 @@ others call returns at once if `hints` is None, because numba types a call even 
 import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, reason_of, rest, wait_until
+from warpsim.engine.constants import MOST_COUNTED, NEAR_COUNTED, UNKNOWN, Kind
 from warpsim.engine.jit import apart, inline, seldom
-from warpsim.engine.state import MOST_COUNTED, NEAR_COUNTED, UNKNOWN, Kind
 
 _LOAD = int(Kind.LOAD)
 _RESULT, _READ = 0, 1  # what a counter waits for

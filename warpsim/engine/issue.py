@@ -8,6 +8,7 @@ import numpy as np
 from warpsim.engine.attribution import is_busy
 from warpsim.engine.bits import at, bit, end_of, known_wait_from, wait_until
 from warpsim.engine.blocks import arrive, exit_warp
+from warpsim.engine.constants import MAX_WARPS, NEVER, Kind, WarpState
 from warpsim.engine.control import follow
 from warpsim.engine.exchange import access
 from warpsim.engine.fetch import fetch_after, fetched_from
@@ -17,7 +18,6 @@ from warpsim.engine.lanes import load, not_before, replaced, store, time_of
 from warpsim.engine.ports import busy_with_ports, pass_ports
 from warpsim.engine.registers import room_for_load, wait_of, write
 from warpsim.engine.schedulers import end_greed, rank_after_issue
-from warpsim.engine.state import MAX_WARPS, NEVER, Kind, WarpState
 from warpsim.engine.timetable import alarm
 from warpsim.engine.units import close_if_full, note_shared_issue, occupy
 from warpsim.engine.waiting import wait_for_step

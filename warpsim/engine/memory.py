@@ -3,9 +3,7 @@
 import numpy as np
 
 from warpsim.engine.bits import at
-from warpsim.engine.jit import inline
-from warpsim.engine.rng import advance, choose, mix, skip, uniform
-from warpsim.engine.state import (
+from warpsim.engine.constants import (
     BINS,
     BUCKET_CYCLES,
     COARSE_BINS,
@@ -15,6 +13,8 @@ from warpsim.engine.state import (
     WINDOW_BUCKETS,
     MemoryModel,
 )
+from warpsim.engine.jit import inline
+from warpsim.engine.rng import advance, choose, mix, skip, uniform
 
 _CROSSBAR, _DRAM, _BUS, _COLLECTED = 0, 1, 2, 3  # rows of `State.servers`
 _FIXED, _MEASURED, _QUEUE = int(MemoryModel.FIXED), int(MemoryModel.MEASURED), int(MemoryModel.QUEUE)

@@ -3,10 +3,10 @@
 import numpy as np
 
 from warpsim.engine.bits import at, wait_until
+from warpsim.engine.constants import MAX_WARPS, Kind, WarpState
 from warpsim.engine.control import entry_of, follow, next_instruction
 from warpsim.engine.jit import inline, jit
 from warpsim.engine.rng import advance, mix, stream_of, uniform
-from warpsim.engine.state import MAX_WARPS, Kind, WarpState
 
 _BARRIER, _EXIT = int(Kind.BARRIER), int(Kind.EXIT)
 _WAIT = int(WarpState.WAIT)

@@ -8,6 +8,7 @@ import numpy as np
 
 from warpsim.engine.attribution import holds
 from warpsim.engine.bits import at
+from warpsim.engine.constants import BANK_BITS, LANE_BITS, MOST_BANKS, OPERAND_SLOTS, RANK_BITS
 from warpsim.engine.jit import inline, seldom
 from warpsim.engine.lanes import (
     as_cycles,
@@ -24,7 +25,6 @@ from warpsim.engine.lanes import (
     spread,
     store,
 )
-from warpsim.engine.state import BANK_BITS, LANE_BITS, MOST_BANKS, OPERAND_SLOTS, RANK_BITS
 
 _STAGES = 2  # cycles from an issue to the ports, at least
 _READS = 3  # cycles in which an instruction reads its operands

@@ -8,9 +8,9 @@ the warps than their ranks has its state there, too, as `two_level` has.
 import numpy as np
 
 from warpsim.engine.bits import at, first, rest, size
+from warpsim.engine.constants import MAX_WARPS, RANKS, Life, Policy
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
-    RANKS,
     filled,
     first_then_by_age,
     lanes_equal,
@@ -21,7 +21,6 @@ from warpsim.engine.lanes import (
 )
 from warpsim.engine.registers import waits_for_load
 from warpsim.engine.rng import advance, mix, uniform
-from warpsim.engine.state import MAX_WARPS, Life, Policy
 
 _LRR, _GTO, _OLDEST, _GTY = int(Policy.LRR), int(Policy.GTO), int(Policy.OLDEST), int(Policy.GTY)
 _RANDOM, _TWO_LEVEL = int(Policy.RANDOM), int(Policy.TWO_LEVEL)

@@ -1,307 +1,30 @@
-"""The data of the engine: what is configured (Machine) and what changes (State), as a few arrays of records.
+"""What changes: the SMs, the memory system and the counters of a run (State), as a few arrays of records.
 
-`warpsim.simulation.encode` fills a Machine; allocation.py makes the State that belongs to it. A record has one field a line, with
-its unit and range. An array inside a record has a fixed place in it, so that an access is one machine instruction.
+allocation.py makes it. A record has one field a line, with its unit and range, as in machine.py.
 """
 
-from enum import IntEnum
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from warpsim.engine.constants import (
+    AWAITED,
+    CACHE_LINE,
+    COARSE_BINS,
+    EPOCHS,
+    FINE_BINS,
+    GATES,
+    LONGEST_WINDOW,
+    MAX_SCHEDULERS,
+    MAX_WARPS,
+    MOST_BANKS,
+    OPERAND_SLOTS,
+    UNITS,
+    Array,
+    Records,
+)
 from warpsim.engine.handles import handed_on_as_pointer
-
-
-class Policy(IntEnum):
-    """Which issuable warp a scheduler picks."""
-
-    LRR = 0
-    GTO = 1
-    OLDEST = 2
-    RANDOM = 3
-    GTY = 4
-    GRR = 5
-    TWO_LEVEL = 6
-
-
-class MemoryModel(IntEnum):
-    """Where the latency of a load comes from."""
-
-    FIXED = 0
-    MEASURED = 1
-    QUEUE = 2
-
-
-class Kind(IntEnum):
-    """What a step of a program does. The last three only steer, and cost nothing."""
-
-    COMPUTE = 0
-    LOAD = 1
-    STORE = 2
-    BARRIER = 3
-    BRANCH = 4
-    EXIT = 5
-    LOOP_BEGIN = 6
-    LOOP_END = 7
-    JUMP = 8
-
-
-class WarpState(IntEnum):
-    """Names of warp-cycles, in the words of the vendor's profiler (docs/model.md, section 7)."""
-
-    SELECTED = 0
-    NOT_SELECTED = 1
-    WAIT = 2
-    SHORT_SCOREBOARD = 3
-    LONG_SCOREBOARD = 4
-    BARRIER = 5
-    MATH_PIPE_THROTTLE = 6
-    MIO_THROTTLE = 7
-    LG_THROTTLE = 8
-    DISPATCH_STALL = 9
-    DRAIN = 10
-    BRANCH_RESOLVING = 11
-    NO_INSTRUCTION = 12
-    IMC_MISS = 13
-    MEMBAR = 14
-    SLEEPING = 15
-    TEX_THROTTLE = 16  # never the reason of a wait, which has REASON_BITS
-
-
-class Life(IntEnum):
-    """What the warp in a slot does."""
-
-    EMPTY = 0  # there is none
-    RUNNING = 1
-    AT_BARRIER = 2
-    DRAINING = 3  # `exit` has issued, loads are not back yet
-
-
-class Outcome(IntEnum):
-    """Why a run returned."""
-
-    STOPPED = 0  # the cycle asked for is reached, or there is no row left for counters
-    FINISHED = 1  # every block of the grid has retired
-    DEADLOCK = 2
-    FULL = 3  # `enlarged` has to make room for requests between the stages of memory
-
-
-Records = np.recarray[Any, Any]
-Array = np.ndarray[Any, Any]
-
-CACHE_LINE = 64  # bytes
-
-MAX_WARPS = 64  # warp slots of an SM, at most: a set of warps is one uint64
-MAX_SCHEDULERS = 8  # of an SM, at most
-UNITS = 32  # kinds of execution units of a chip, at most
-BANK_BITS = 2  # of a read of a register
-MOST_BANKS = 1 << BANK_BITS  # register banks of a scheduler, at most
-OPERAND_SLOTS = 4  # of a machine instruction, at most
-LINE_BITS = 40  # behind the binary point of the lines of addresses, so that they are exact up to MOST_STEPS
-MOST_COUNTED, NEAR_COUNTED = 63, 7  # instructions that a dependence counter counts, at most; of these, in `State.counted`
-GATES = UNITS + 2  # what can refuse an instruction: a unit, the limit of loads in flight, that of stores
-STATES = len(WarpState)
-
-LANE_BITS, RANK_BITS = 16, 6  # of a lane: a rank takes the lowest bits, a time the others (lanes.py)
-NEVER = 0xFFFF >> RANK_BITS << RANK_BITS  # the time of a lane that is not known, or later than a lane can say
-
-LONGEST_WINDOW = 512  # cycles that an SM runs alone, at most
-LONGEST_INTERVAL = 64  # cycles between two plain issues of a scheduler, at most
-LONGEST_KNOWN_WAIT = 448  # cycles: a longer delay is not encoded as known; added to the longest window, it fits a lane
-
-CAUSE_BITS, REASON_BITS = 17, 4  # of a wait in one word (bits.py); the other 43 hold the cycle
-MOST_STEPS = 1 << CAUSE_BITS  # of a program
-UNKNOWN = 1 << 41  # cycle: not known yet; UNKNOWN + t: known once cycle t has been served (docs/model.md, section 5)
-FOREVER = 1 << 60  # cycle
-LIMITED, RESOLVED = 2, 4  # bits of `plain`
-NEVER_WRITTEN = -(1 << 40)  # cycle at which a register was ready that the warp has not written
-
-BINS = 4096  # bins of equal probability in a table of quantiles
-FINE_BINS, COARSE_BINS, COARSE_WIDTH = 4096, 4096, 64  # of the latency histogram, in cycles
-CALENDAR = 1024  # lists of requests between the stages of memory, a power of 2; a list holds days that are so far apart
-DAY_BITS = LONGEST_WINDOW.bit_length() - 1  # a day has 2 ** DAY_BITS cycles, as many as the longest window
-FEWEST_WAITING = 1024  # requests between the stages for which there is room at first
-NOBODY = -1  # no step
-AWAITED = 16  # latest accesses of a warp slot or an echo for which the next one can have waited, a power of 2
-ECHO_ROOM = 1  # accesses of an echo in a window for which there is room at first
-EPOCH = 256  # cycles; a transition is known to the echoes from the second epoch after its own on
-EPOCHS = 8  # for which a pool holds how many transitions it had, a power of 2; a window touches three, and echoes look two back
-MOST_TRANSITIONS, LEAST_TRANSITIONS, TRANSITIONS = 1 << 15, 1 << 8, 1 << 24  # room of a pool; of all pools
-LATEST = 1024  # requests of the data bus over which the share of stores is taken
-WINDOW_BUCKETS, BUCKET_CYCLES = 8, 512  # of the sliding window in which the present load is measured
-
-CHIP = np.dtype(
-    [
-        # Size
-        ("sms", "i8"),  # SMs that are simulated
-        ("of_sms", "i8"),  # SMs of the chip
-        ("schedulers", "i8"),  # of an SM, 1..MAX_SCHEDULERS
-        ("seats", "i8"),  # resident blocks of an SM
-        ("block_warps", "i8"),  # warps of a block
-        ("registers", "i8"),  # registers that the program names
-        ("most_extra", "i8"),  # the largest entry of `Machine.latency_to`
-        # Places of a warp slot
-        ("scheduler_of", "i8", MAX_WARPS),  # its scheduler
-        ("lane_of", "i8", MAX_WARPS),  # its lane at that scheduler
-        ("seat_of", "i8", MAX_WARPS),  # its seat
-        # Issue
-        ("issue_width", "i8"),  # instructions that a warp can issue in one cycle, 1 or 2
-        ("interval", "i8"),  # cycles for which a plain step occupies its scheduler
-        ("limits", "i8"),  # 1: some plain steps are limited, or there are register ports
-        ("banks", "i8"),  # register banks with a read port each, 1..MOST_BANKS; 0: reads never wait
-        ("counters", "i8"),  # dependence counters of a warp that the program names, from the first one on
-        ("tick", "i8"),  # ticks per cycle, such that every interval is a whole number of them
-        ("policy", "i8"),  # Policy
-        ("circular", "i8"),  # 1: of its warps, those behind the one that issued last go first
-        ("greedy", "i8"),  # 1: the one that issued last goes first, then the others by age
-        ("group", "i8"),  # warps of a fetch group of the policy `two_level`, a power of 2 up to MAX_WARPS
-        # Fetch
-        ("buffer", "i8"),  # instructions that the buffer of a warp holds; 0: every instruction is there in time
-        ("stages", "i8"),  # cycles from the fetch of an instruction until it can issue
-        ("lines", "i8"),  # of the L0 instruction cache of a scheduler
-        ("line_share", "i8"),  # line of an instruction over its address, in units of 2 ** -LINE_BITS, rounded up
-        ("miss", "i8"),  # cycles from the request of a line until it is there
-        ("prefetch_lines", "i8"),  # lines requested with it
-        ("program_lines", "i8"),  # lines of the program, and as many behind it as can be requested
-        ("prefetch_cycles", "i8"),  # between two of them
-        ("program_end", "i8"),  # the address after the program
-        # Blocks
-        ("block_launch", "i8"),  # cycles from the retirement of a block to the start of the next one
-        ("warp_launch", "i8"),  # cycles by which the warps of a block can issue one after another
-        ("blocks", "i8"),  # blocks of the grid; negative: an endless supply
-        ("launch_interval", "f8"),  # cycles between the starts of two blocks of the slice
-        ("first_start", "i8"),  # cycle at which the blocks of the deal are due
-        # Phases of the warps of the deal
-        ("iteration", "i8"),  # cycles of one iteration of a warp alone; 0: all warps begin at the start of their programs
-        ("before_iteration", "i8"),  # cycles that a warp alone takes to its first iteration
-        ("by_block", "i8"),  # 1: all warps of a block have the same phase
-        ("barriers", "i8"),  # 1: the program has barriers
-        # Lookahead, from `known_waits`
-        ("window", "i8"),  # cycles for which no SM can affect another, 1..LONGEST_WINDOW
-        ("store_latency", "i8"),  # cycles in which no store that issues in them can return, 1..window
-        ("stores_counted", "i8"),  # 1: dependence counters of the program count stores that drain
-        ("stores_pass_bus", "i8"),  # 1: all of these pass the data bus, and return so many cycles later, at least
-        ("store_burst", "i8"),  # an SM issues at most so many stores in any time,
-        ("store_rate", "f8"),  # and so many more in each of its cycles
-        ("span", "i8"),  # cycles for which schedulers of an SM affect each other through shared classes only, 1..window
-        # Memory
-        ("memory", "i8"),  # MemoryModel
-        ("most_requests", "i8"),  # of an access of the program
-        ("loads_per_warp", "i8"),  # loads of a warp in flight, at most; 0: any number
-        ("per_sm", "i8", 2),  # loads, and stores, of an SM in flight, at most; 0: any number
-        ("latency", "f8"),  # cycles, of the model `fixed`
-        ("l1_latency", "f8"),  # cycles
-        ("l2_latency", "f8"),  # cycles
-        ("l2_far_latency", "f8"),  # cycles, of the far half
-        ("transaction_latency", "f8"),  # cycles by which each extra transaction of an access delays it
-        ("crossbar_servers", "i8"),
-        ("dram_servers", "i8"),
-        ("dram_rate", "f8"),  # bytes per cycle of one server
-        ("peak_rate", "f8"),  # bytes per cycle of the chip, the sustained rate
-        ("write_cost", "f8"),  # service of a store on the data bus over that of a load
-        ("write_batch", "i8"),  # stores that a server of stage 2 collects, and writes together
-        ("turnaround", "f8"),  # further service with as many stores as loads, over that of a load
-        ("read_delay", "f8"),  # cycles by which a load waits longer with as many stores as loads
-        # Chance
-        ("seed", "u8"),  # of the replicate
-    ]
-)
-
-CLASS = np.dtype(
-    [
-        ("unit", "i8"),  # its unit, 0..UNITS-1
-        ("own_unit", "i8"),  # -1 (a mask): each scheduler has such a unit; 0: the SM has one
-        ("shared", "i8"),  # 1: the unit belongs to the SM, or one of its classes accesses memory
-        ("access", "i8"),  # Kind.LOAD or Kind.STORE; else 0
-        ("refusable", "i8"),  # 1: the unit, or a limit of the SM, can refuse an instruction of the program
-        ("dependency", "i8"),  # WarpState of a wait for a result
-        ("throttle", "i8"),  # WarpState of a wait for the unit
-        ("after", "i8"),  # WarpState of the gap after an instruction
-        ("ports", "i8"),  # 1: its instructions pass the register ports
-        # The queue of each scheduler in front of the unit
-        ("queue", "i8"),  # its entries; 0: there is none
-        ("lead", "i8"),  # cycles from issue until an instruction can leave it
-        ("address", "i8"),  # cycles between two instructions that leave it
-        ("queue_row", "i8"),  # its number among the queues of a scheduler
-    ]
-)
-
-STEP = np.dtype(
-    [
-        ("kind", "i4"),  # Kind
-        ("op", "i4"),  # operation class
-        ("dst", "i4"),  # register that is written; negative: none
-        ("operands", "i4"),  # where the step's registers begin in `Machine.operands`
-        ("operands_end", "i4"),  # and where they end
-        ("gap", "i4"),  # cycles to the warp's next issue, at least
-        ("latency", "i8"),  # cycles from issue to result
-        ("unit_ticks", "i8"),  # ticks for which the unit is occupied
-        ("busy", "i8"),  # cycles for which the scheduler is occupied, at least 1
-        # Known waits: where the next instruction is certain and waits for this one alone
-        ("delay", "i8"),  # cycles from this issue until the next step is eligible; 0: not known
-        ("known_wait", "i8"),  # what turns the cycle of an issue, shifted, into that wait (bits.py)
-        ("following", "i4"),  # the next step that issues, if it is certain; else negative
-        ("next_op", "i4"),  # operation class of the next step
-        ("known_dst", "i4"),  # as dst; negative, too, if the next step overwrites the register before anyone else reads it
-        ("own_delay", "u2"),  # `delay`, as a time of a lane, of a plain step; else 0
-        ("next_delay", "u2"),  # the same of the next step
-        ("reason", "i1"),  # WarpState of that wait
-        # What the step needs
-        ("may_pair", "i1"),  # 1: the next step may issue in the same cycle
-        ("awaited", "i1"),  # 1: the next step waits for what this one asks of the memory
-        ("ordered", "i1"),  # 1: it uses something that the schedulers of an SM share, a barrier or the block supply
-        # 1: its wait is known, it is not ordered, its unit has no queue, and `busy` is the chip's `interval`. RESOLVED: the same,
-        # except that its wait is not known before it issues, or that it is a branch; only where there are options of the core.
-        # With either, LIMITED: its unit, one of each scheduler, can refuse it.
-        ("plain", "i1"),
-        ("ports", "i1"),  # 1: it passes the register ports
-        ("unit", "i1"),  # its unit
-        ("cached", "i1"),  # 1: the reuse cache can hold, or is to hold, what it reads
-        ("needs", "u8"),  # its reads by bank, as times of lanes, if it passes the ports and `cached` is 0
-    ]
-)
-
-DETAIL = np.dtype(
-    [
-        ("alone", "i8"),  # cycles from its issue to the next issue of a warp that runs alone
-        ("straight_alone", "i8"),  # the same from its issue to the end of the straight code that it belongs to
-        ("straight_end", "i4"),  # the last step of that code, which has no barrier and no branch; of these, the step itself
-        ("unused", "i4"),
-        # Of a load or a store
-        ("requests", "i8"),
-        ("extra", "i8"),  # transactions beyond those of a coalesced access
-        ("request_bytes", "f8"),
-        ("asked_bytes", "f8"),  # bytes that the threads asked for
-        ("slices", "i8"),  # servers of stage 1 among which a request chooses
-        ("slice_cycles", "f8"),  # cycles for which a request occupies its server of stage 1
-        ("l1_hit", "f8"),  # probability of a hit in L1
-        ("l2_hit", "f8"),  # probability of a hit in L1 or L2
-        ("drain", "f8"),  # cycles: unloaded latency of a store for which its warp waits; negative: none
-        # Of a branch, of a loop's end, of a jump
-        ("taken_gap", "i8"),  # cycles
-        ("target", "i8"),  # step
-        ("probability", "f8"),  # of falling through
-        ("draws", "i8"),  # 1: chance decides
-        ("by_index", "i8"),  # 1: the warp's number in its block decides
-        ("takers", "u8"),  # set of the warps in a block that fall through
-        # Of a loop
-        ("loop", "i8"),  # its number
-        ("low", "i8"),  # trips, at least; negative: endless
-        ("high", "i8"),  # trips, at most
-    ]
-)
-
-HINT = np.dtype(  # of a step: when it may issue
-    [
-        ("waits", "i4"),  # set of the counters that must be at most `at_most`
-        ("at_most", "i4"),
-        ("write", "i4"),  # the counter that counts it until its result can be used; negative: none
-        ("read", "i4"),  # the counter that counts it until its operands have been read; negative: none
-        ("operands", "i4"),  # cycles until then
-        ("partial", "i4"),  # 1: some step waits until the counter `write` counts no more than one or several
-    ]
-)
 
 FETCHER = np.dtype(  # of a scheduler
     [
@@ -518,6 +241,7 @@ SCRATCH = np.dtype(
 )
 
 
+
 @cache
 def scheduler_record(lanes: int) -> np.dtype[Any]:
     """The record of a scheduler of up to so many warps: 16, 32 or 64.
@@ -551,30 +275,6 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
     ]
     used = np.dtype(fields).itemsize
     return np.dtype([*fields, ("unused", "u1", -used % CACHE_LINE)])
-
-
-@handed_on_as_pointer
-class Machine(NamedTuple):
-    """One chip with one program loaded. Shapes: S steps, C classes, R rows of quantiles.
-
-    `reads`, `hints` and `addresses` are None, all three, where nothing of what they serve is needed: register ports, hints,
-    fetch, and units of a scheduler that refuse. Numba leaves all of that out then.
-    """
-
-    chip: Records  # CHIP[1]
-    program: Records  # STEP[S]: what every issue needs
-    details: Records  # DETAIL[S]: what accesses, branches and loops need
-    operands: Array  # int32[n]: for each step the registers that it reads, then the one it writes
-    classes: Records  # CLASS[C]: operation classes
-    latency_to: Array  # int64[C * C]: by writer and consumer, the cycles that the consumer sees more than the writer's latency
-    refusing: Array  # int64[n]: the classes that are refusable
-    reads: Any  # int32[S or 0, OPERAND_SLOTS]: from the lowest bit on bank, whether to reuse it, machine register + 1; 0: none
-    hints: Any  # HINT[S or 0]
-    addresses: Any  # int32[S, or 0 without fetch]: of a step that issues
-    quantiles: Array  # float64[R, BINS + 1], cycles
-    loads: Array  # float64[R], bytes per cycle at which the rows were measured
-    entries: Array  # int32[n]: the step at which a launched warp starts, by launch number modulo n
-    loops: int
 
 
 @handed_on_as_pointer

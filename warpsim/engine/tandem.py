@@ -9,8 +9,8 @@ served. docs/model.md, section 5.
 import numpy as np
 
 from warpsim.engine.bits import at
+from warpsim.engine.constants import CALENDAR, DAY_BITS, FOREVER
 from warpsim.engine.jit import inline
-from warpsim.engine.state import CALENDAR, DAY_BITS, FOREVER
 
 
 @inline

@@ -3,9 +3,9 @@
 import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest
+from warpsim.engine.constants import FARTHEST, FOREVER, MAX_WARPS, NEVER, RANK_BITS
 from warpsim.engine.jit import inline
-from warpsim.engine.lanes import FARTHEST, earlier_by, foremost, load, not_before, number, store, time_of, where_equal
-from warpsim.engine.state import FOREVER, MAX_WARPS, NEVER, RANK_BITS
+from warpsim.engine.lanes import earlier_by, filled, foremost, load, not_before, number, same, store, time_of, where
 
 
 @inline
@@ -37,7 +37,7 @@ def move_on(machine, state, sm, begin):
         scheduler = state.schedulers[at(sm.index * chip.schedulers + s)]
         wakes = load(scheduler.wakes)
         moved = not_before(earlier_by(wakes, distance), time_of(sm, scheduler.next_issue))
-        store(scheduler.wakes, where_equal(wakes, np.int64(NEVER), wakes, moved))
+        store(scheduler.wakes, where(same(wakes, filled(np.int64(NEVER), wakes)), wakes, moved))
     far = sm.far
     sm.far = NONE
     while far != NONE:

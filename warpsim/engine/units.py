@@ -4,10 +4,10 @@ import numpy as np
 
 from warpsim.engine.attribution import is_busy, limit_gate, refuses
 from warpsim.engine.bits import at
+from warpsim.engine.constants import MAX_SCHEDULERS
 from warpsim.engine.flights import admits, soonest_landing
 from warpsim.engine.jit import inline
 from warpsim.engine.ports import hold_on
-from warpsim.engine.state import MAX_SCHEDULERS
 
 
 @inline

@@ -7,10 +7,10 @@ import numpy as np
 
 from warpsim.engine.attribution import count, count_at
 from warpsim.engine.bits import at, bit, cause_of, end_of, reason_of, wait_until
+from warpsim.engine.constants import MAX_WARPS, Kind, WarpState
 from warpsim.engine.hints import has_hints, is_final, wait_of_counters
 from warpsim.engine.jit import inline
 from warpsim.engine.registers import is_known, open_wait, room_for_load, wait_of, wait_of_registers
-from warpsim.engine.state import MAX_WARPS, Kind, WarpState
 
 _LOAD, _LG_THROTTLE = int(Kind.LOAD), int(WarpState.LG_THROTTLE)
 

@@ -18,11 +18,12 @@ from warpsim.engine.attribution import (
 )
 from warpsim.engine.bits import NONE, at, below, bit, first, rest
 from warpsim.engine.blocks import start_blocks, vacate_drained
+from warpsim.engine.constants import MAX_WARPS, NEVER, RANK_BITS, RANKS, Policy
 from warpsim.engine.fetch import awaits_instruction
 from warpsim.engine.issue import complete, execute, may_pair
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
-    RANKS,
+    filled,
     for_schedulers,
     foremost,
     lanes_at_most,
@@ -31,12 +32,12 @@ from warpsim.engine.lanes import (
     not_before,
     number,
     replaced,
+    same,
     store,
     time_of,
-    where_equal,
+    where,
 )
 from warpsim.engine.schedulers import drawn, ranks_alone_decide
-from warpsim.engine.state import MAX_WARPS, NEVER, RANK_BITS, Policy
 from warpsim.engine.timetable import move_on, next_event
 from warpsim.engine.units import accepts, carry_over, precedence, refused_now, retry_cycle, unit_accepts
 
@@ -239,8 +240,8 @@ def draw_pick(machine, state, sm, s, scheduler, cycle, end):
 def postpone(machine, state, sm, s, op, cycle, end):
     """The unit of a class refuses: scheduler s does not pick warps of that class before it may accept, or the window ends."""
     scheduler = scheduler_of(machine, state, sm, s)
-    wakes, retry = load(scheduler.wakes), min(retry_cycle(machine, state, sm, s, op, cycle), end)
-    store(scheduler.wakes, where_equal(load(scheduler.ops), op, not_before(wakes, time_of(sm, retry)), wakes))
+    wakes, ops, retry = load(scheduler.wakes), load(scheduler.ops), min(retry_cycle(machine, state, sm, s, op, cycle), end)
+    store(scheduler.wakes, where(same(ops, filled(op, ops)), not_before(wakes, time_of(sm, retry)), wakes))
 
 
 @inline

@@ -20,7 +20,7 @@ from warpsim.reference.echoes import Echoes, Made
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
-BINS = 4096  # a copy of `engine.state.BINS`, with which the reference machine shares nothing; a test asserts equality
+BINS = 4096  # a copy of `engine.constants.BINS`, with which the reference machine shares nothing; a test asserts equality
 BUCKET_CYCLES = 512
 WINDOW_BUCKETS = 8
 LATEST = 1024  # requests of the data bus over which the share of stores is taken

@@ -31,7 +31,8 @@ from warpsim.simulation.trace import RunSize, Trace
 if TYPE_CHECKING:
     import xarray as xr
 
-    from warpsim.engine.state import Machine, State
+    from warpsim.engine.machine import Machine
+    from warpsim.engine.state import State
 
 _LOGGER = logging.getLogger("warpsim")
 

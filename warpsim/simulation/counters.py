@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim import units
+from warpsim.engine.accounts import line_accounts, steps_issued
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.iteration import iteration_instructions
@@ -16,7 +17,8 @@ from warpsim.reference.result import Result
 from warpsim.results import schema
 
 if TYPE_CHECKING:
-    from warpsim.engine.state import Machine, State
+    from warpsim.engine.machine import Machine
+    from warpsim.engine.state import State
     from warpsim.simulation.point import Point
 
 _NAN = float("nan")
@@ -120,7 +122,7 @@ def engine_counts(machine: Machine, state: State, gpu: Gpu, warmup: int) -> Coun
 
 def reference_counts(result: Result, gpu: Gpu, launch: Launch, sms: int, warmup: int) -> Counts:
     """Reads the counters of the reference machine."""
-    from warpsim.engine.state import COARSE_BINS, COARSE_WIDTH, FINE_BINS
+    from warpsim.engine.constants import COARSE_BINS, COARSE_WIDTH, FINE_BINS
 
     cycles = result.end - warmup
     assert launch.resident_blocks is not None
@@ -153,14 +155,6 @@ def scheduler_cycles(machine: Machine, state: State) -> tuple[int, int]:
     return issue_cycles, int(issued @ machine.program.busy - tally.pair_busy - issue_cycles + tally.carried + tally.held)
 
 
-def steps_issued(machine: Machine, state: State) -> NDArray[np.int64]:
-    """Returns the warp instructions issued by program line; int64[lines]."""
-    from warpsim.engine.attribution import instructions
-
-    issued: NDArray[np.int64] = instructions(machine, state)
-    return issued
-
-
 def issues(machine: Machine, state: State) -> NDArray[np.int64]:
     """Returns the recorded issues as rows (cycle, SM, slot, line), sorted by cycle, SM and scheduler; int64[n, 4]."""
     recorded: NDArray[np.int64] = state.trace[: state.tally[0].traced]
@@ -189,7 +183,7 @@ def _first_classes(gpu: Gpu) -> list[str]:
 
 def _histogram_quantiles(histogram: NDArray[np.int64], levels: tuple[float, ...]) -> NDArray[np.float64]:
     """Returns quantiles: the smallest latency with at least this fraction of the loads at or below it; NaN without loads."""
-    from warpsim.engine.state import COARSE_WIDTH, FINE_BINS
+    from warpsim.engine.constants import COARSE_WIDTH, FINE_BINS
 
     total = histogram.sum()
     if total == 0:
@@ -228,7 +222,7 @@ def warps_seen(machine: Machine, state: State) -> NDArray[np.int64]:
 
     The last cycle is -1 for a warp that is still resident.
     """
-    from warpsim.engine.state import MAX_WARPS, Life
+    from warpsim.engine.constants import MAX_WARPS, Life
 
     chip = machine.chip[0]
     left = state.lives[: state.tally[0].retired, [0, 1, 4, 2, 3]]
@@ -237,19 +231,3 @@ def warps_seen(machine: Machine, state: State) -> NDArray[np.int64]:
     numbers, starts = blocks * chip.block_warps + slots % chip.block_warps, state.warps.start[sms * MAX_WARPS + slots]
     rows = np.concatenate([left, np.stack([numbers, sms, slots, starts, np.full(len(sms), -1)], axis=1)])
     return rows[np.argsort(rows[:, 0])]
-
-
-def line_accounts(machine: Machine, state: State) -> NDArray[np.int64]:
-    """Returns the warp-cycles of all SMs; int64[schedulers, lines, states], with the states of `schema.STATES`."""
-    from warpsim.engine import attribution
-
-    accounts: NDArray[np.int64] = attribution.line_accounts(machine, state)
-    return accounts
-
-
-def caused_accounts(machine: Machine, state: State) -> NDArray[np.int64]:
-    """Returns the warp-cycles of all SMs and schedulers by the program line that caused them; int64[lines, states]."""
-    from warpsim.engine import attribution
-
-    caused: NDArray[np.int64] = attribution.caused_accounts(machine, state)
-    return caused

@@ -9,22 +9,18 @@ import numpy as np
 
 from warpsim import units
 from warpsim.arguments import InvalidPoint
-from warpsim.engine.state import (
-    CHIP,
-    CLASS,
-    DETAIL,
+from warpsim.engine.constants import (
     MAX_WARPS,
     MOST_STEPS,
-    STEP,
     UNITS,
     Array,
     Kind,
-    Machine,
     MemoryModel,
     Policy,
     Records,
     WarpState,
 )
+from warpsim.engine.machine import CHIP, CLASS, DETAIL, STEP, Machine
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.latency import LatencyDistribution, load_distribution
 from warpsim.hardware.memo import kept_by_object

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.engine.state import (
+from warpsim.engine.constants import (
     CAUSE_BITS,
     LIMITED,
     LONGEST_INTERVAL,
@@ -23,9 +23,9 @@ from warpsim.engine.state import (
     REASON_BITS,
     RESOLVED,
     Kind,
-    Machine,
     MemoryModel,
 )
+from warpsim.engine.machine import Machine
 
 NOTHING = -1
 

@@ -1,7 +1,7 @@
 """Limits that keep a run within the numbers of the engine; what would exceed them is refused before the run.
 
 The engine holds the cycle in which a wait ends, together with the cause of the wait, in 64 bits, and takes cycles from 2**41 on
-as unknown (`engine.state`). Warm-up and counted cycles are at most `MAX_CYCLES` each, which leaves `MAX_WAIT` for a wait
+as unknown (`engine.constants`). Warm-up and counted cycles are at most `MAX_CYCLES` each, which leaves `MAX_WAIT` for a wait
 that begins at the end of a run. The limits of the numbers of a chip and of a kernel (`hardware.fields`,
 `kernels.statements`) hold every wait but one below 2e10 cycles. The exception is the wait for the memory, which adds up
 over the accesses in flight; `check_limits` bounds it, and the time of a finite grid.

@@ -15,7 +15,8 @@ from warpsim.simulation.compilation import announce_compilation
 from warpsim.simulation.limits import MAX_CYCLES
 
 if TYPE_CHECKING:
-    from warpsim.engine.state import Machine, State
+    from warpsim.engine.machine import Machine
+    from warpsim.engine.state import State
 
 NO_END = 1 << 60
 _CAPACITY_INTERVAL = 1 << 16  # cycles between checks that the recorded events still fit
@@ -68,7 +69,7 @@ class Bins:
         """Runs the machine to cycle `stop` or to the end of the grid, reads its counters; returns the state and an Outcome."""
         from warpsim.engine.allocation import enlarged
         from warpsim.engine.chip import run
-        from warpsim.engine.state import Outcome
+        from warpsim.engine.constants import Outcome
 
         while True:
             if len(self.edges) > self._most:
@@ -97,7 +98,7 @@ class Bins:
 def _empty_totals(rows: int, state: State) -> NDArray[np.float64]:
     """Returns a zeroed array for the counters at `rows` edges."""
     from warpsim.engine.chip import OTHERS
-    from warpsim.engine.state import STATES
+    from warpsim.engine.constants import STATES
 
     return np.zeros((rows, STATES + OTHERS + len(state.sms)))
 
@@ -106,7 +107,7 @@ def run_to(machine: Machine, state: State, stop: int) -> tuple[State, int]:
     """Runs the machine to cycle `stop` or to the end of the grid; returns the state and an Outcome."""
     from warpsim.engine.allocation import enlarged
     from warpsim.engine.chip import run
-    from warpsim.engine.state import Outcome
+    from warpsim.engine.constants import Outcome
 
     while True:
         _, outcome = run(machine, state, stop, 0, 1, _empty_totals(0, state))
@@ -150,8 +151,8 @@ def run_machine(
     from warpsim.engine.allocation import allocate
     from warpsim.engine.check import verify
     from warpsim.engine.chip import begin_counting, end_counting
+    from warpsim.engine.constants import Outcome
     from warpsim.engine.phases import spread
-    from warpsim.engine.state import Outcome
 
     announce_compilation()
     capacity = capacity or Capacity()
@@ -225,7 +226,7 @@ def _check_capacity(state: State, capacity: Capacity, now: int, warmup: int) -> 
 
 def _deadlock(machine: Machine, state: State) -> str:
     """Describes a deadlock: its cycle, its block, and the barrier of each waiting warp."""
-    from warpsim.engine.state import MAX_WARPS, Life
+    from warpsim.engine.constants import MAX_WARPS, Life
 
     chip, clock = machine.chip[0], state.clock[0]
     first = clock.stuck_sm * MAX_WARPS + clock.stuck_seat * chip.block_warps

@@ -10,17 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim import units
+from warpsim.engine.accounts import caused_accounts, line_accounts, steps_issued
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
 from warpsim.kernels.listing import listing
 from warpsim.kernels.steps import flatten
 from warpsim.results import schema
-from warpsim.simulation.counters import caused_accounts, issues, line_accounts, occupancy_changes, steps_issued, warps_seen
+from warpsim.simulation.counters import issues, occupancy_changes, warps_seen
 from warpsim.simulation.run import Bins
 from warpsim.simulation.trace import Trace
 
 if TYPE_CHECKING:
-    from warpsim.engine.state import Machine, State
+    from warpsim.engine.machine import Machine
+    from warpsim.engine.state import State
 
 Arrays = dict[str, NDArray[np.float64]]
 _NAN = float("nan")

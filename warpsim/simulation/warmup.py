@@ -29,7 +29,7 @@ from warpsim.simulation.pilot import MARGIN, PILOT, batch_cycles, longest_spread
 from warpsim.simulation.run import Capacity, run_machine
 
 if TYPE_CHECKING:
-    from warpsim.engine.state import Machine
+    from warpsim.engine.machine import Machine
     from warpsim.simulation.point import Point
 
 LEAST_SHARE = 1e-3

@@ -1,0 +1,69 @@
+"""What has been counted, by step: read between two runs. docs/model.md, section 7.
+
+Shapes: K schedulers of an SM, S steps; states are those of WarpState.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsim.engine.constants import STATES, WarpState
+
+if TYPE_CHECKING:
+    from warpsim.engine.machine import Machine
+    from warpsim.engine.state import State
+
+_SELECTED, _NOT_SELECTED = int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
+_DISPATCH, _NO_INSTRUCTION = int(WarpState.DISPATCH_STALL), int(WarpState.NO_INSTRUCTION)
+
+
+def steps_issued(machine: Machine, state: State) -> NDArray[np.int64]:
+    """Returns the warp instructions by step; int64[S]."""
+    issued: NDArray[np.int64] = state.counts.issued.reshape(-1, len(machine.program)).sum(axis=0)
+    return issued
+
+
+def selected(machine: Machine, state: State) -> NDArray[np.int64]:
+    """Returns the warp-cycles in which warps issued, by scheduler and step; int64[K, S]."""
+    cycles: NDArray[np.int64] = (state.counts.issued - state.parts.seconds).reshape(-1, len(machine.program))
+    return cycles
+
+
+def line_accounts(machine: Machine, state: State) -> NDArray[np.int64]:
+    """Returns the warp-cycles by scheduler, step and WarpState; int64[K, S, states]."""
+    program, known = machine.program, np.flatnonzero(machine.program.delay)
+    accounts: NDArray[np.int64] = _issues_and_eligible(machine, state) + state.stalls.reshape(-1, len(program), STATES)
+    following: Any = (slice(None), program.following[known], program.reason[known])
+    np.add.at(accounts, following, _known_waits(machine, state)[:, known])
+    return accounts
+
+
+def caused_accounts(machine: Machine, state: State) -> NDArray[np.int64]:
+    """Returns the warp-cycles by the step that caused them and by WarpState; int64[S, states]."""
+    program, known = machine.program, np.flatnonzero(machine.program.delay)
+    accounts: NDArray[np.int64] = _issues_and_eligible(machine, state).sum(axis=0) + state.caused.reshape(len(program), STATES)
+    accounts[known, program.reason[known]] += _known_waits(machine, state).sum(axis=0)[known]
+    return accounts
+
+
+def _issues_and_eligible(machine: Machine, state: State) -> NDArray[np.int64]:
+    """Returns the warp-cycles of warps that issue, or are eligible, which belong to the step itself; int64[K, S, states]."""
+    program = machine.program
+    waited = state.counts["waited"].reshape(-1, len(program))
+    throttled, held, unfetched = (state.parts[name].reshape(-1, len(program)) for name in ("throttled", "held", "unfetched"))
+    accounts = np.zeros((*waited.shape, STATES), np.int64)
+    accounts[:, :, _SELECTED] = selected(machine, state)
+    accounts[:, :, _NOT_SELECTED] = waited - throttled - held - unfetched
+    accounts[:, :, _DISPATCH] += held
+    accounts[:, :, _NO_INSTRUCTION] += unfetched
+    accounts[:, np.arange(len(program)), machine.classes.throttle[program.op]] += throttled
+    return accounts
+
+
+def _known_waits(machine: Machine, state: State) -> NDArray[np.int64]:
+    """Returns the warp-cycles of the waits after each step that are known before the run; int64[K, S]."""
+    cycles: NDArray[np.int64] = selected(machine, state) * (machine.program.delay - 1)
+    return cycles

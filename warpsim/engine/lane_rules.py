@@ -1,0 +1,351 @@
+"""How the functions of lanes.py are compiled: vectors of lanes, and sets of lanes, as Numba types, and a rule for each function.
+
+A rule takes the Numba types of the arguments. It returns the signature of the function, and what writes its instructions.
+"""
+
+import platform
+
+from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
+from numba.core import cgutils, config, types
+from numba.extending import intrinsic, models, register_model
+
+from warpsim.engine.constants import MAX_SCHEDULERS, RANK_BITS, RANKS
+
+# One instruction of x86 finds the minimum of 8 lanes.
+_HAS_PHMINPOSUW = platform.machine() in ("x86_64", "AMD64") and get_host_cpu_features().get("sse4.1", False)
+
+_I16, _I32, _I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
+
+
+class Lanes(types.Type):
+    """The Numba type of a vector of `count` lanes."""
+
+    def __init__(self, count):
+        self.count = count
+        super().__init__(name=f"Lanes({count})")
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager, lanes):
+        super().__init__(manager, lanes, ir.VectorType(_I16, lanes.count))
+
+
+class Mask(types.Type):
+    """The Numba type of a set of the lanes of a vector, as a vector of truth values."""
+
+    def __init__(self, count):
+        self.count = count
+        super().__init__(name=f"Mask({count})")
+
+
+@register_model(Mask)
+class _MaskModel(models.PrimitiveModel):
+    def __init__(self, manager, mask):
+        super().__init__(manager, mask, ir.VectorType(ir.IntType(1), mask.count))
+
+
+def compiled_as(rule):
+    """Replaces a plain function by an intrinsic that a rule describes, unless nothing is compiled."""
+
+    def replace(plain):
+        if config.DISABLE_JIT:
+            return plain
+
+        # numba reads the names of the parameters
+        names = ", ".join(plain.__code__.co_varnames[: plain.__code__.co_argcount])
+        scope = {"rule": rule}
+        exec(f"def {plain.__name__}(context, {names}): return rule({names})", scope)
+        return intrinsic(scope[plain.__name__])
+
+    return replace
+
+
+def _filled(builder, value, count):
+    vector = ir.VectorType(_I16, count)
+    narrow = builder.trunc(value, _I16) if value.type != _I16 else value
+    one = builder.insert_element(ir.Constant(vector, ir.Undefined), narrow, _I32(0))
+    return builder.shuffle_vector(
+        one, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(_I32, count), [0] * count)
+    )
+
+
+def _called(builder, name, result, *arguments):
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(result, [argument.type for argument in arguments]), name
+    )
+    return builder.call(function, arguments)
+
+
+def _as_set(builder, mask):
+    """A mask with one bit a lane as an integer."""
+    count = mask.type.count
+    return builder.zext(builder.bitcast(mask, ir.IntType(count)), _I64) if count < 64 else builder.bitcast(mask, _I64)
+
+
+def _lane_numbers(count):
+    return ir.Constant(ir.VectorType(_I16, count), list(range(count)))
+
+
+def _pointer(context, builder, array_type, array):
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(data, ir.VectorType(_I16, array_type.shape[-1]).as_pointer())
+
+
+def load(array):
+    """The rule of `load`."""
+
+    def generate(context, builder, signature, arguments):
+        value = builder.load(_pointer(context, builder, signature.args[0], arguments[0]))
+        value.align = 2
+        return value
+
+    return Lanes(array.shape[-1])(array), generate
+
+
+def store(array, vector):
+    """The rule of `store`."""
+
+    def generate(context, builder, signature, arguments):
+        store = builder.store(arguments[1], _pointer(context, builder, signature.args[0], arguments[0]))
+        store.align = 2
+        return context.get_dummy_value()
+
+    return types.void(array, vector), generate
+
+
+def bitwise_or(builder, a, b):
+    """The bits of both."""
+    return builder.or_(a, b)
+
+
+def sum_of(builder, a, b):
+    """The sum of each lane."""
+    return builder.add(a, b)
+
+
+def left(builder, vector, by):
+    """Lanes shifted to the left."""
+    return builder.shl(vector, by)
+
+
+def right(builder, vector, by):
+    """Lanes shifted to the right."""
+    return builder.lshr(vector, by)
+
+
+def of_two(operation):
+    """The rule of an operation on two vectors."""
+
+    def rule(a, b):
+        def generate(context, builder, signature, arguments):
+            return operation(builder, *arguments)
+
+        return a(a, b), generate
+
+    return rule
+
+
+def with_number(operation):
+    """The rule of an operation on a vector and one number for all lanes."""
+
+    def rule(vector, number):
+        def generate(context, builder, signature, arguments):
+            return operation(builder, arguments[0], _filled(builder, arguments[1], vector.count))
+
+        return vector(vector, types.int64), generate
+
+    return rule
+
+
+def of_llvm(name):
+    """An operation on two vectors for which LLVM has a function."""
+    return lambda builder, a, b: _called(builder, f"llvm.{name}.v{a.type.count}i16", a.type, a, b)
+
+
+def masked(mask):
+    """The rule of a vector of which some bits remain in each lane."""
+
+    def rule(vector):
+        def generate(context, builder, signature, arguments):
+            return builder.and_(arguments[0], _filled(builder, _I16(mask), vector.count))
+
+        return vector(vector), generate
+
+    return rule
+
+
+def shifted(shift):
+    """The rule of a vector with all lanes shifted by RANK_BITS."""
+
+    def rule(vector):
+        def generate(context, builder, signature, arguments):
+            return shift(builder, arguments[0], _filled(builder, _I16(RANK_BITS), vector.count))
+
+        return vector(vector), generate
+
+    return rule
+
+
+def ranks_after(ranks, rank, back):
+    """The rule of `ranks_after`."""
+
+    def generate(context, builder, signature, arguments):
+        ranks, rank, back = arguments
+        return builder.and_(builder.sub(builder.sub(ranks, rank), back), _filled(builder, _I16(RANKS), ranks.type.count))
+
+    return ranks(ranks, rank, back), generate
+
+
+def filled(number, vector):
+    """The rule of `filled`."""
+
+    def generate(context, builder, signature, arguments):
+        return _filled(builder, arguments[0], vector.count)
+
+    return vector(types.int64, vector), generate
+
+
+def for_schedulers(number):
+    """The rule of `for_schedulers`."""
+
+    def generate(context, builder, signature, arguments):
+        return _filled(builder, arguments[0], MAX_SCHEDULERS)
+
+    return Lanes(MAX_SCHEDULERS)(types.int64), generate
+
+
+def everywhere(least, vector):
+    """The rule of `everywhere`."""
+
+    def generate(context, builder, signature, arguments):
+        undefined = ir.Constant(arguments[0].type, ir.Undefined)
+        return builder.shuffle_vector(
+            arguments[0], undefined, ir.Constant(ir.VectorType(_I32, vector.count), [0] * vector.count)
+        )
+
+    return vector(least, vector), generate
+
+
+def same(a, b):
+    """The rule of `same`."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.icmp_unsigned("==", *arguments)
+
+    return Mask(a.count)(a, b), generate
+
+
+def where(mask, then, otherwise):
+    """The rule of `where`."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.select(*arguments)
+
+    return then(mask, then, otherwise), generate
+
+
+def foremost(vector):
+    """The rule of `foremost`."""
+
+    def generate(context, builder, signature, arguments):
+        best, undefined = arguments[0], ir.Undefined
+        if not _HAS_PHMINPOSUW:
+            best = _filled(builder, _called(builder, f"llvm.vector.reduce.umin.v{vector.count}i16", _I16, best), 8)
+            return best
+        while best.type.count > 8:
+            half = best.type.count // 2
+            halves = [
+                builder.shuffle_vector(
+                    best,
+                    ir.Constant(best.type, undefined),
+                    ir.Constant(ir.VectorType(_I32, half), list(range(begin, begin + half))),
+                )
+                for begin in (0, half)
+            ]
+            best = of_llvm("umin")(builder, *halves)
+        return _called(builder, "llvm.x86.sse41.phminposuw", best.type, best)
+
+    return Lanes(8)(vector), generate
+
+
+def largest_everywhere(vector):
+    """The rule of `largest_everywhere`."""
+
+    def generate(context, builder, signature, arguments):
+        if not _HAS_PHMINPOSUW or vector.count != 8:
+            largest = _called(builder, f"llvm.vector.reduce.umax.v{vector.count}i16", _I16, arguments[0])
+            return _filled(builder, largest, vector.count)
+        least = _called(builder, "llvm.x86.sse41.phminposuw", arguments[0].type, builder.not_(arguments[0]))
+        undefined = ir.Constant(least.type, ir.Undefined)
+        return builder.not_(builder.shuffle_vector(least, undefined, ir.Constant(ir.VectorType(_I32, 8), [0] * 8)))
+
+    return vector(vector), generate
+
+
+def spread(number):
+    """The rule of `spread`."""
+
+    def generate(context, builder, signature, arguments):
+        four = builder.bitcast(arguments[0], ir.VectorType(_I16, 4))
+        order = ir.Constant(ir.VectorType(_I32, 8), [0, 1, 2, 3, 4, 4, 4, 4])
+        return builder.shuffle_vector(four, ir.Constant(four.type, [0] * 4), order)
+
+    return Lanes(8)(types.int64), generate
+
+
+def number(vector):
+    """The rule of `number`."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.zext(builder.extract_element(arguments[0], _I32(0)), _I64)
+
+    return types.int64(vector), generate
+
+
+def lane_of(mask):
+    """The rule of `lane_of`."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(_as_set(builder, arguments[0]), ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(mask), generate
+
+
+def set_where(comparison):
+    """The rule that compares each lane with a number, and returns a set of lanes."""
+
+    def rule(vector, number):
+        def generate(context, builder, signature, arguments):
+            number = _filled(builder, arguments[1], vector.count)
+            return _as_set(builder, builder.icmp_unsigned(comparison, arguments[0], number))
+
+        return types.uint64(vector, types.int64), generate
+
+    return rule
+
+
+def replaced(vector, lane, number):
+    """The rule of `replaced`."""
+
+    def generate(context, builder, signature, arguments):
+        here = builder.icmp_unsigned("==", _lane_numbers(vector.count), _filled(builder, arguments[1], vector.count))
+        return builder.select(here, _filled(builder, arguments[2], vector.count), arguments[0])
+
+    return vector(vector, types.int64, types.int64), generate
+
+
+def first_then_by_age(here, ages):
+    """The rule of `first_then_by_age`."""
+
+    def generate(context, builder, signature, arguments):
+        here, ages = arguments
+        zero = ir.Constant(ages.type, None)
+        behind = _filled(builder, _I16(1), ages.type.count)
+        if ages.type.count > RANKS:  # there is no rank behind the last age, but one is left where the first lane was
+            age = _called(builder, f"llvm.vector.reduce.umax.v{ages.type.count}i16", _I16, builder.select(here, ages, zero))
+            behind = builder.zext(builder.icmp_unsigned("<", ages, _filled(builder, age, ages.type.count)), ages.type)
+        return builder.select(here, zero, builder.add(ages, behind))
+
+    return ages(here, ages), generate
