@@ -63,6 +63,7 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
         test_check,
         test_edges,
         test_fetch,
+        test_hints,
         test_launch,
         test_parts,
         test_reach,
@@ -112,13 +113,19 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
     found["a queue of one entry"] = test_unit_queues.test_a_queue_of_one_entry_refuses_its_own_scheduler_alone
     for width, policy in ((1, "gty"), (2, "random")):
         found[f"fetch, {policy}"] = partial(test_fetch.test_blocks_windows_and_ports, policy, width)
-    for name in ("a_line_on_its_way_is_not_replaced", "a_loop_that_fits_misses_once_and_jumps_refill_the_buffer"):
+    for name in ("a_line_on_its_way_is_not_replaced", "a_jump_ends_a_full_buffer", "a_taken_branch_jumps"):
         found[name] = getattr(test_fetch, f"test_{name}")
+    found["a full counter"] = test_hints.test_a_counter_counts_63_at_most
+    found["a group that waits for a counter"] = test_hints.test_a_group_that_waits_for_a_counter_of_results_is_not_stalled
+    for policy in ("gty", "two_level:2"):
+        found[f"a register of two loads, {policy}"] = partial(test_hints.test_both_machines, SEVERAL_LOADS, policy)
     found["full buffers"] = partial(test_fetch.test_a_buffer_stays_full_once_all_lines_are_there, 6)
     found["ports that hold"] = test_register_ports.test_the_stall_is_a_dispatch_stall
     found["streams of echoes"] = test_slices.test_echoes_have_the_streams_of_the_reference
     return {name: partial(quietly, check) for name, check in found.items()}
 
+
+SEVERAL_LOADS = "a register that several loads under way write"
 
 PARTS: dict[str, list[tuple[Any, ...]]] = {
     "test_sets": [()],
@@ -126,6 +133,7 @@ PARTS: dict[str, list[tuple[Any, ...]]] = {
     "test_below": [(0,), (1,), (31,), (63,), (64,)],
     "test_waits_as_words": [()],
     "test_register_ports_as_times_of_lanes": [()],
+    "test_a_number_is_spread_over_lanes": [()],
     "test_times_of_lanes": [()],
     "test_heaps_of_return_times": [()],
     "test_the_calendar_sorts_by_arrival_then_by_entry": [()],

@@ -31,7 +31,7 @@ os.environ["NUMBA_DISABLE_JIT"] = "1"
 from tests.engine import kill_suite
 from tests.engine.mutants import REACHED, Mutant, all_mutants, import_mutant, record_statements
 
-LONGEST_CHECK = 2.0  # seconds
+LONGEST_CHECK = 4.0  # seconds
 GIGABYTES = 3
 Costs = dict[str, tuple[float, set[str]]]
 """Check -> its processor time in seconds, and the statements of the engine that it reaches."""
@@ -46,6 +46,8 @@ def record(checks: dict[str, Callable[[], None]]) -> Costs:
         try:
             within(LONGEST_CHECK, check)
             found[name] = (time.process_time() - begin, set(REACHED))
+        except TimeoutError:
+            pass
         except BaseException:  # numpy can swallow a TimeoutError, and hypothesis raises a group of errors
             if time.process_time() - begin < 0.9 * LONGEST_CHECK:
                 raise

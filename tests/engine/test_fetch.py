@@ -81,6 +81,13 @@ def test_a_loop_that_fits_misses_once_and_jumps_refill_the_buffer() -> None:
     assert small.end > large.end + 3 * 3 * 10
 
 
+def test_a_jump_ends_a_full_buffer() -> None:
+    """The first instruction of the loop takes its time, so that the buffer fills; more than it holds are behind the loop."""
+    loop = Loop(body=[Instruction("alu", cost=Cost(gap_cycles=6)), *[Instruction("alu")] * 4], trips=3)
+    result = run(loop, *[Instruction("alu")] * 6, warps=1, fetch=FETCH)
+    assert result.warp_cycles["no_instruction"] == 16 + 2 + 2  # the line, the stages, and a bubble after each jump
+
+
 def test_a_taken_branch_jumps() -> None:
     skip = Conditional(then=[Instruction("alu")] * 4, warps=(0,))
     result = run(skip, Instruction("alu"), warps=2, fetch=FETCH)

@@ -135,6 +135,14 @@ def test_both_machines(name: str, policy: str) -> None:
         assert_same(Case(gpu, kernel, Launch(blocks=9, block_warps=3, resident_blocks=2), options))
 
 
+def test_a_group_that_waits_for_a_counter_of_results_is_not_stalled() -> None:
+    """Only one that waits for a load is passed over. The first group goes on once its results are there."""
+    chip = {"ops": {"sfu": {"latency_cycles": 12}}, "sm": {"schedulers": 1}}
+    body = [one("sfu", write=3), *[one("alu")] * 3, one("alu", waits=(3,)), *[one("alu")] * 8]
+    result = run(*body, warps=4, policy="two_level:2", **chip)
+    assert [slot for cycle, _, slot, _ in result.issues if 8 <= cycle < 16] == [2] * 4 + [0] * 4
+
+
 def test_phases_of_warps_wait_for_counters() -> None:
     body = [one("load", write=0), one("alu", waits=(0,)), one("load", write=1), one("sfu", write=1), one("alu", waits=(1,))]
     kernel = Kernel(name="hinted", body=[Loop(body=body, trips=None)])

@@ -206,6 +206,16 @@ def test_register_ports_as_times_of_lanes(steps: list[tuple[list[int], int]], la
         cycle = max(cycle + gap, int(other.held_until))
 
 
+def _spread(field: Any, number: int) -> None:
+    lanes.store(field.records[0].a, lanes.spread(number))
+
+
+def test_a_number_is_spread_over_lanes() -> None:
+    field = Field(_record(8))
+    (_spread if config.DISABLE_JIT else numba.njit(_spread))(field, 0x0004_0300_8001_FFFF)
+    assert field.records[0].a.tolist() == [0xFFFF, 0x8001, 0x0300, 0x0004, 0, 0, 0, 0]
+
+
 def _guess(values: Any, guesses: Any, out: Any) -> None:
     for i in range(len(values)):
         out[i] = speculation.speculated(values[i], guesses[i])
@@ -259,8 +269,8 @@ class Between(NamedTuple):
 @examples(100)
 @given(st.lists(st.tuples(st.floats(0, 5000) | st.floats(0, 1e6), st.integers(1, LONGEST_WINDOW)), max_size=60))
 def test_the_calendar_sorts_by_arrival_then_by_entry(steps: list[tuple[float, int]]) -> None:
-    """Enters requests at some distance after the present cycle, equal ones too, and serves up to a later cycle each time."""
-    room = len(steps) + 1
+    """Enters requests, of three two at one time, some time after the present cycle, and serves up to a later cycle each time."""
+    room = 3 * len(steps) + 1
     state = Between(
         *(np.zeros(n, dtype).view(np.recarray) for n, dtype in ((1, CLOCK), (room, ACCESS), (CALENDAR + room, ARRIVAL))),
         *(first + np.arange(count, dtype=np.int32) for first, count in ((0, room), (CALENDAR, room), (0, CALENDAR))),
@@ -269,11 +279,12 @@ def test_the_calendar_sorts_by_arrival_then_by_entry(steps: list[tuple[float, in
     state.clock.next_arrival = FOREVER
     now, waiting, entered = 0, [], 0
     for distance, cycles in steps:
-        time = float(now + round(distance, 1 - int(distance) % 2))
-        place = tandem.open_access(state, np.int64(0), np.int64(0), np.int64(now), 0.0, 0.0, np.int64(1))
-        tandem.send(state, place, time, np.int64(entered))
-        heapq.heappush(waiting, (time, entered))
-        entered += 1
+        for later in (0.0, 0.3, 0.0):
+            time = float(now + round(distance, 1 - int(distance) % 2)) + later
+            place = tandem.open_access(state, np.int64(0), np.int64(0), np.int64(now), 0.0, 0.0, np.int64(1))
+            tandem.send(state, place, time, np.int64(entered))
+            heapq.heappush(waiting, (time, entered))
+            entered += 1
         for number in state.due[: tandem.take_due(state, np.int64(now), np.int64(now + cycles))]:
             arrival = state.arrivals[number]
             tandem.close_access(state, np.int64(arrival.access))

@@ -225,7 +225,7 @@ def run_plain(
                 scheduler.held_from = held_from
                 if held_sum > 0:
                     tally.held, scratch.some_held, scratch.some_busy = tally.held + held_sum, 1, 1
-        scheduler.next_issue, scheduler.greedy = free, 1
+        scheduler.next_issue, scheduler.rank_0_issued = free, 1
     return key
 
 

@@ -7,14 +7,14 @@ from warpsim.engine.bits import at
 from warpsim.engine.blocks import count_population, count_residents, note_change
 from warpsim.engine.constants import FOREVER, STATES, Kind, Outcome
 from warpsim.engine.exchange import assign_blocks, cycles_to_return, exchange
-from warpsim.engine.flights import room_for_stores
+from warpsim.engine.flights import limit_of, room_for_stores
 from warpsim.engine.jit import inline, jit
 from warpsim.engine.tandem import find_next_arrival
 from warpsim.engine.window import run_alone
 
 _STOPPED, _FINISHED, _DEADLOCK = int(Outcome.STOPPED), int(Outcome.FINISHED), int(Outcome.DEADLOCK)
 _FULL = int(Outcome.FULL)
-_LOAD, _STORE = int(Kind.LOAD), int(Kind.STORE)
+_STORE = int(Kind.STORE)
 _ADD, _TAKE_OFF = 1, -1
 OTHERS = 2  # columns of `totals` behind the states: instructions, bytes asked for; one column for each SM follows
 
@@ -64,7 +64,7 @@ def lookahead(machine, state, now):
     dependence counters count them.
     """
     chip, cycles = machine.chip[0], machine.chip[0].window
-    if chip.store_latency < cycles and (chip.stores_counted or chip.per_sm[at(_STORE - _LOAD)] > 0):
+    if chip.store_latency < cycles and (chip.stores_counted or limit_of(chip, np.int64(_STORE)) > 0):
         until_limit = np.int64(0) if chip.stores_counted else cycles_to_limit(machine, state, now)
         cycles = min(cycles, max(cycles_to_return(chip, state, now), until_limit))
     return cycles

@@ -19,10 +19,16 @@ def _heap_of(sm, kind):
 
 
 @inline
+def limit_of(chip, kind):
+    """Returns how many loads, or stores, of an SM can be in flight at a time; 0: any number."""
+    return chip.per_sm[at(kind - _LOAD)]
+
+
+@inline
 def admits(machine, state, sm, kind, cycle):
     """Returns whether the SM's limit of loads, or of stores, leaves room for one more; forgets those that are back."""
     which = at(kind - _LOAD)
-    limit = machine.chip[0].per_sm[which]
+    limit = limit_of(machine.chip[0], kind)
     if limit == 0:
         return True
     if sm.in_flight[which] + sm.sent[which] < limit:
@@ -44,7 +50,7 @@ def room_for_stores(machine, state, sm, cycle):
     """Returns how many stores an SM can issue from a cycle on before it is at its limit, even if none returns."""
     which = at(_STORE - _LOAD)
     forget_returned(state, sm, np.int64(_STORE), cycle)
-    return machine.chip[0].per_sm[which] - sm.in_flight[which] - sm.sent[which]
+    return limit_of(machine.chip[0], np.int64(_STORE)) - sm.in_flight[which] - sm.sent[which]
 
 
 @inline
@@ -56,7 +62,7 @@ def soonest_landing(state, sm, kind):
 @inline
 def note_flight(machine, state, sm, kind, returns):
     """Counts a load, or a store, as in flight until it returns."""
-    if machine.chip[0].per_sm[at(kind - _LOAD)] > 0:
+    if limit_of(machine.chip[0], kind) > 0:
         _push(state.flights[_heap_of(sm, kind)], sm.in_flight, at(kind - _LOAD), returns)
 
 

@@ -65,7 +65,7 @@ def rank_after_issue(machine, state, sm, s, scheduler, lane, cycle):
     rank = filled(np.int64(scheduler.ranks[at(lane)]), ranks)
     here, back = same(ranks, rank), first_behind(chip.policy, ranks)
     store(scheduler.ranks, next_ranks(chip, back, load(scheduler.ages), ranks, here, rank))
-    scheduler.greedy = 1
+    scheduler.rank_0_issued = 1
 
 
 @inline
@@ -106,7 +106,7 @@ def end_greed(policy, scheduler):
     """The warp that issued last has left."""
     if policy == _GTO or policy == _GTY:
         store(scheduler.ranks, load(scheduler.ages))
-        scheduler.greedy = 0
+        scheduler.rank_0_issued = 0
 
 
 @inline
@@ -129,7 +129,7 @@ def make_youngest(policy, scheduler, lane):
         elif policy != _GTY and scheduler.ages[other] > age:
             scheduler.ages[other] -= 1
     scheduler.ages[lane] = first_age
-    if (policy == _GTO or (policy == _GTY and scheduler.greedy)) and foremost != lane:
+    if (policy == _GTO or (policy == _GTY and scheduler.rank_0_issued)) and foremost != lane:
         ages = load(scheduler.ages)
         here = same(ages, filled(np.int64(scheduler.ages[at(foremost)]), ages))
         store(scheduler.ranks, first_then_by_age(here, ages))

@@ -258,7 +258,7 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
         ("delays", "u2", lanes),  # `own_delay` of that step
         ("next_issue", "i8"),  # first cycle in which it can issue again
         ("stream", "u8"),  # random stream, for the policy `random`
-        ("greedy", "i8"),  # 1: the warp of rank 0 issued last
+        ("rank_0_issued", "i8"),  # 1: the warp of rank 0 issued last
         # Register ports
         ("held_from", "i8"),  # first cycle after its last issue in which only the ports hold it
         ("held_until", "i8"),  # first cycle in which they do not

@@ -9,6 +9,8 @@ from warpsim.engine.flights import admits, soonest_landing
 from warpsim.engine.jit import inline
 from warpsim.engine.ports import hold_on
 
+_OLDEST, _NEXT_ADDRESS, _FIRST = 0, 1, 2  # columns of `State.queues`
+
 
 @inline
 def unit_of(facts, s):
@@ -18,14 +20,14 @@ def unit_of(facts, s):
 
 @inline
 def queue_of(machine, state, sm, s, facts):
-    """Returns the row of `state.queues` for scheduler s and a unit: oldest entry, next address, when its entries leave."""
+    """Returns the row of `State.queues` for scheduler s and a unit."""
     return at(facts.queue_row * len(state.schedulers) + sm.index * machine.chip[0].schedulers + s)
 
 
 @inline
 def room_from(state, queue):
     """Returns the first cycle from which a queue takes one more instruction: its entries leave in order, first the oldest one."""
-    return state.queues[queue, at(2 + state.queues[queue, 0])]
+    return state.queues[queue, at(_FIRST + state.queues[queue, _OLDEST])]
 
 
 @inline
@@ -86,11 +88,11 @@ def occupy(machine, state, sm, s, ins, cycle):
 def enter(state, sm, s, queue, facts, cycle, begin):
     """An instruction enters the queue of a unit, which can serve it at cycle `begin`. Returns how long it waits there."""
     arrival = cycle + facts.lead
-    address, oldest = max(state.queues[queue, 1], arrival), state.queues[queue, 0]
+    address, oldest = max(state.queues[queue, _NEXT_ADDRESS], arrival), state.queues[queue, _OLDEST]
     leaves = max(address, begin)
-    state.queues[queue, 1] = address + facts.address
-    state.queues[queue, at(2 + oldest)] = leaves
-    state.queues[queue, 0] = oldest + 1 if oldest + 1 < facts.queue else np.int64(0)
+    state.queues[queue, _NEXT_ADDRESS] = address + facts.address
+    state.queues[queue, at(_FIRST + oldest)] = leaves
+    state.queues[queue, _OLDEST] = oldest + 1 if oldest + 1 < facts.queue else np.int64(0)
     if room_from(state, queue) > cycle + 1:
         refuses(state, sm, s, facts.unit, cycle + 1, room_from(state, queue))
     return leaves - arrival

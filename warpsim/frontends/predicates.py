@@ -26,9 +26,9 @@ def compare(suffixes: Suffixes, parts: Parts) -> Effect:
     first, second, a, b, also = name_of(parts[0]), name_of(parts[1]), parts[2], parts[3], parts[4]
     how = suffixes[0]
     is_signed = "U32" not in suffixes
-    combining = next(word for word in suffixes if word in ("AND", "OR", "XOR"))
+    combining = next((word for word in suffixes if word in ("AND", "OR", "XOR")), "")
     lower = parts[5] if "EX" in suffixes else None
-    if how not in integers.COMPARISONS or "64" in suffixes:
+    if how not in integers.COMPARISONS or not combining or "64" in suffixes:
         raise ValueError
 
     def effect(s: State) -> list[tuple[str, Values]]:
