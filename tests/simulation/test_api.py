@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 import warpsim as ws
 from tests.support.whole_run import whole_run
 from warpsim.kernels import Conditional, Instruction, Kernel, Loop
-from warpsim.simulation.point import make_point, replicate_seed
+from warpsim.simulation.point import make_point, point_provenance, replicate_seed
 from warpsim.simulation.policies import POLICIES
 
 KEPLER = ws.load_gpu("kepler")
@@ -38,6 +40,14 @@ def test_provenance_repeats_the_run() -> None:
     first = ws.simulate(KEPLER, ws.kernels.mix(8), warps=24, scheduler="gto", memory="measured", replicates=2, **SHORT)
     again = ws.simulate(**ws.from_provenance(first.attrs["provenance"]))
     assert first.equals(again)
+
+
+@pytest.mark.parametrize("name", ["gpu", "kernel"])
+def test_a_provenance_without_chip_or_kernel_is_none(name: str) -> None:
+    provenance = json.loads(point_provenance(make_point("kepler", "mix", warps=8)))
+    del provenance["call"][name]
+    with pytest.raises(ValueError, match=f"provenance: lacks '{name}'"):
+        ws.from_provenance(json.dumps(provenance))
 
 
 @pytest.mark.parametrize("memory", ["queue", "fixed", "measured"])

@@ -82,6 +82,5 @@ def wait_for_resolved(
     cycles = end_of(wait) - 1 - warp.since
     if cycles > 0:
         count_at(stalls, caused, first_count + step, cause_of(wait), reason_of(wait), cycles)
-        warp.since += cycles
     warp.wait = wait
     return True
