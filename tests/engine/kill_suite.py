@@ -117,15 +117,14 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
         found[name] = getattr(test_fetch, f"test_{name}")
     found["a full counter"] = test_hints.test_a_counter_counts_63_at_most
     found["a group that waits for a counter"] = test_hints.test_a_group_that_waits_for_a_counter_of_results_is_not_stalled
-    for policy in ("gty", "two_level:2"):
-        found[f"a register of two loads, {policy}"] = partial(test_hints.test_both_machines, SEVERAL_LOADS, policy)
+    for at_most in (1, 2, 3):
+        waits = partial(test_hints.test_a_wait_for_all_but_some_of_loads_that_queue, at_most)
+        found[f"a wait for all but {at_most}"] = waits
     found["full buffers"] = partial(test_fetch.test_a_buffer_stays_full_once_all_lines_are_there, 6)
     found["ports that hold"] = test_register_ports.test_the_stall_is_a_dispatch_stall
     found["streams of echoes"] = test_slices.test_echoes_have_the_streams_of_the_reference
     return {name: partial(quietly, check) for name, check in found.items()}
 
-
-SEVERAL_LOADS = "a register that several loads under way write"
 
 PARTS: dict[str, list[tuple[Any, ...]]] = {
     "test_sets": [()],

@@ -18,10 +18,10 @@ LATENCY = 40
 """Of a load of the small chip, with the memory model `fixed`."""
 
 
-def run(*body: Any, warps: int = 1, policy: str = "gto", **chip: Any) -> Result:
+def run(*body: Any, warps: int = 1, policy: str = "gto", memory_model: str = "fixed", **chip: Any) -> Result:
     gpu, kernel = small_gpu(**chip), Kernel(name="hinted", inputs=("r0",), body=body)
     launch = Launch(blocks=1, block_warps=warps, resident_blocks=1)
-    options = {"scheduler": policy, "memory": "fixed", "seed": 1, "cycles": None}
+    options = {"scheduler": policy, "memory": memory_model, "seed": 1, "cycles": None}
     assert_same(Case(gpu, kernel, launch, options))
     return simulator.simulate(gpu, kernel, launch, **options)
 
@@ -56,6 +56,14 @@ def test_a_wait_for_all_but_some(at_most: int, expected: int) -> None:
     assert issues(run(*copies, Instruction("alu", hints=Hints(waits=(0,), at_most=at_most))))[3] == (expected, "alu")
 
 
+@pytest.mark.parametrize("at_most", [1, 2, 3])
+def test_a_wait_for_all_but_some_of_loads_that_queue(at_most: int) -> None:
+    """They return in any order, in several windows: both machines let the wait end alike."""
+    wait = Instruction("alu", hints=Hints(waits=(0,), at_most=at_most))
+    body = [Instruction("load", hints=Hints(write=0)), wait, Instruction("store", hints=Hints(read=0))]
+    run(Loop(body=body, trips=8), warps=3, memory_model="queue", sm={"schedulers": 2}, ops={"store": {"operand_cycles": 9}})
+
+
 def test_a_wait_mask_names_several_counters() -> None:
     slow = {"ops": {"sfu": {"latency_cycles": 90}}}
     counted = [Instruction(op, hints=Hints(write=counter)) for counter, op in enumerate(("load", "sfu"))]
@@ -88,6 +96,7 @@ def test_a_counter_counts_63_at_most() -> None:
     loads = [Instruction("load", hints=Hints(write=2))] * 70
     seen = issues(run(*loads, memory={"latency_cycles": 100}))
     assert [cycle for cycle, _ in seen[:70]] == [*range(63), *range(100, 107)]
+    run(*loads, memory_model="queue")
     both = [Instruction("load", hints=Hints(write=2, read=2))] * 70
     run(*both, memory={"latency_cycles": 100}, ops={"load": {"operand_cycles": 90}})
 
