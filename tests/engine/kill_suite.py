@@ -122,6 +122,7 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
         found[f"a wait for all but {at_most}"] = waits
     found["full buffers"] = partial(test_fetch.test_a_buffer_stays_full_once_all_lines_are_there, 6)
     found["ports that hold"] = test_register_ports.test_the_stall_is_a_dispatch_stall
+    found["ports that hold many warps"] = test_register_ports.test_warps_that_wait_long_while_the_ports_hold_others
     found["streams of echoes"] = test_slices.test_echoes_have_the_streams_of_the_reference
     return {name: partial(quietly, check) for name, check in found.items()}
 
@@ -152,6 +153,7 @@ OF_EDGES: dict[str, list[tuple[Any, ...]]] = {
     "test_lanes_move_on_by_any_number_of_cycles": [(distance,) for distance in (1021, 1022, 1023, 3066)],
     "test_schedulers_have_as_many_lanes_as_their_warps_need": [(16, 16), (17, 32), (32, 32), (33, 64)],
     "test_the_sum_of_latencies_is_that_of_the_histogram": [()],
+    "test_sums_are_those_of_what_they_count": [()],
     "test_room_of_a_pool": [(512, 1 << 15), (513, 1 << 14), (1025, 1 << 13), (1 << 17, 256)],
     "test_an_epoch_has_room_for_ten_transitions": [()],
     "test_transitions_are_known_by_epoch": [(step,) for step in range(1, 9)],

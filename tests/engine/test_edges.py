@@ -19,7 +19,7 @@ from warpsim.engine.constants import EPOCH, EPOCHS, LONGEST_KNOWN_WAIT, NEVER, R
 from warpsim.engine.machine import STEP
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Conditional, Hints, Instruction, Loop
-from warpsim.simulation.run import TraceLimitError, run_machine
+from warpsim.simulation.run import Capacity, TraceLimitError, run_machine
 
 LONG = {"block_launch_cycles": 600, "memory": {"latency_cycles": 600}}
 """Windows as long as they can be."""
@@ -288,6 +288,14 @@ def test_the_sum_of_latencies_is_that_of_the_histogram() -> None:
     for warmup in (0, 300):
         tally = run_machine(machine, "directed", warmup, 900)[0].tally[0]
         assert tally.latency_sum == np.arange(len(tally.histogram)) @ tally.histogram > 0
+
+
+def test_sums_are_those_of_what_they_count() -> None:
+    machine, _ = _allocated(program=kernel(one("load"), one("alu"), one("store")))
+    state = run_machine(machine, "directed", 0, 900, Capacity(lives=1000))[0]
+    tally, accesses = state.tally[0], int(state.counts.issued.reshape(-1, len(machine.program))[:, [0, 2]].sum())
+    assert tally.moved_bytes == accesses * machine.details[0].request_bytes > 0
+    assert tally.lifetime_sum == (state.lives[: tally.retired, 3] - state.lives[: tally.retired, 2] + 1).sum() > 0
 
 
 NEAR = Instruction("load", access=Access(l2_hit=1.0))

@@ -93,7 +93,7 @@ def test_a_counter_for_each_register_changes_nothing() -> None:
 
 def test_a_counter_counts_63_at_most() -> None:
     """The loads leave one a cycle, and return after 100 cycles: the 64th waits for the first one."""
-    loads = [Instruction("load", hints=Hints(write=2))] * 70
+    loads = [Instruction("load", hints=Hints(write=0))] * 70
     seen = issues(run(*loads, memory={"latency_cycles": 100}))
     assert [cycle for cycle, _ in seen[:70]] == [*range(63), *range(100, 107)]
     run(*loads, memory_model="queue")
@@ -150,6 +150,9 @@ def test_a_group_that_waits_for_a_counter_of_results_is_not_stalled() -> None:
     body = [one("sfu", write=3), *[one("alu")] * 3, one("alu", waits=(3,)), *[one("alu")] * 8]
     result = run(*body, warps=4, policy="two_level:2", **chip)
     assert [slot for cycle, _, slot, _ in result.issues if 8 <= cycle < 16] == [2] * 4 + [0] * 4
+    pause = Instruction("alu", cost=Cost(gap_cycles=9), hints=Hints())
+    body = [one("load", write=3), pause, one("alu", waits=(3,), at_most=1), *[one("alu")] * 8]
+    run(*body, warps=4, policy="two_level:2", **chip)  # it need not wait for the load
 
 
 def test_phases_of_warps_wait_for_counters() -> None:

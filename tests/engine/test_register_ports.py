@@ -71,6 +71,13 @@ def test_the_stall_is_a_dispatch_stall() -> None:
     assert "dispatch_stall" not in off["warp_cycles"] and off["end"] == 42
 
 
+def test_warps_that_wait_long_while_the_ports_hold_others() -> None:
+    """One scheduler, and so many warps that each of them waits for more than 63 cycles."""
+    gpu = small_gpu(sm={"schedulers": 1}, core={"register_banks": 2}, memory={"latency_cycles": 500}, block_launch_cycles=500)
+    counted = outcome(Loop(body=[ffma("R10", "R12", "R14")], trips=4), warps=30, gpu=gpu)
+    assert counted["warp_cycles"]["dispatch_stall"] > 20 * counted["warp_cycles"]["selected"]
+
+
 def test_instructions_of_variable_latency_pass_by() -> None:
     body = [Instruction("smem", dst="r1", reads=("R2", "R4", "R6")), Instruction("smem", dst="r2", reads=("R2", "R4", "R6")), NOP]
     assert [t for t, *_ in outcome(*body)["issues"]] == [0, 1, 2, 3]

@@ -148,6 +148,15 @@ def test_all_errors_of_a_program_are_named_at_once(write):
     assert len(found) == 20
 
 
+def test_a_list_of_too_many_statements_is_refused_before_they_are_looked_at():
+    many = [{"op": "alu"}] * 20_000_000
+    for body, place in ((many, "body"), ([{"trips": 2, "body": many}], "body[0].body")):
+        with pytest.raises(ValueError) as caught:
+            kernels.Kernel(name="long", body=body)
+        assert str(caught.value).startswith(f'{place} = [{{"op": "alu"}}, {{"op"')
+        assert str(caught.value).endswith("must have at most 131072 items, not 20000000")
+
+
 def test_errors_of_the_program_as_a_whole(write):
     found = errors(write('name = "x"\nbody = [{op = "alu", src = ["r9"]}, {op = "exit"}]'))
     assert [line.split(":")[0] for line in found] == ['body[1].op = "exit"', "body[0].src = 'r9'"]

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -168,10 +169,21 @@ def lines(problems: Iterable[Problem]) -> list[str]:
 def format_value(value: object) -> str:
     """Returns a value as JSON, cut at 60 characters."""
     try:
-        text = json.dumps(value, default=str, ensure_ascii=False)
+        text = json.dumps(_beginning(value), default=str, ensure_ascii=False)
     except (RecursionError, ValueError):  # nested too deeply, or a number with too many digits
         text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _beginning(value: Any) -> Any:
+    """Returns a value of which each list, table and text is cut to its first 61 entries, more than `format_value` shows."""
+    if isinstance(value, str):
+        return value[:61]
+    if isinstance(value, list | tuple):
+        return [_beginning(each) for each in value[:61]]
+    if isinstance(value, dict):
+        return {key: _beginning(each) for key, each in islice(value.items(), 61)}
+    return value
 
 
 def _message(item: ErrorDetails, kind: Any) -> str:

@@ -44,6 +44,9 @@ _ACCESSING_OPS = (*MEMORY_OPS, "smem")
 _WITHOUT_OPERANDS = ("barrier", "exit")
 _COSTS_OF_ACCESSES = ("requests", "bytes_per_request", "requested_bytes")
 
+MAX_STATEMENTS = 2**17
+"""Largest number of statements in one list; a program has no more lines."""
+
 MAX_REQUESTS = 1024
 """Largest number of requests of one instruction."""
 
@@ -392,6 +395,14 @@ def _statement_tag(value: Any) -> str | None:
     return next((tag for model, tag in _STATEMENT_OF_MODEL.items() if isinstance(value, model)), None)
 
 
+def _not_too_many(statements: Any) -> Any:
+    """Refuses a list that is too long before its statements are validated, which takes memory."""
+    if isinstance(statements, list | tuple) and len(statements) > MAX_STATEMENTS:
+        what = {"most": MAX_STATEMENTS, "count": len(statements)}
+        raise PydanticCustomError("too_many", "must have at most {most} items, not {count}", what)
+    return statements
+
+
 Statement = Annotated[
     Annotated[Instruction, Tag("instruction")]
     | Annotated[Loop, Tag("loop")]
@@ -402,7 +413,7 @@ Statement = Annotated[
         custom_error_message="must be a table with op (an instruction), trips (a loop) or then (a conditional)",
     ),
 ]
-Statements = Annotated[tuple[Statement, ...], FROM_LIST]
+Statements = Annotated[tuple[Statement, ...], FROM_LIST, BeforeValidator(_not_too_many)]
 SomeStatements = Annotated[Statements, Field(min_length=1)]
 
 
