@@ -1,5 +1,6 @@
 """Any flipped bit, and any deleted or truncated file of a store is found by `verify`, named, and restored by `repair`."""
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -165,3 +166,24 @@ def test_an_inventory_names_no_file_outside_the_store(path):
         repair(path, verify(path))
     assert secret.read_text() == "mine"
     assert sorted(file.name for file in Path(path.parent).iterdir()) == ["out.zarr", "secret"]
+
+
+@pytest.mark.parametrize("name", ["ipc", "scheduler_cycles"])
+def test_chunks_without_values_are_refused(path, name):
+    """Somebody else's metadata, with an inventory that agrees."""
+    from warpsim.store.inventory import encoded, read_inventory
+    from warpsim.store.place import place_of
+
+    files = read_inventory(place_of(path))
+    root = json.loads(files["zarr.json"])
+    theirs = root["consolidated_metadata"]["metadata"][name] if root.get("consolidated_metadata") else {}
+    own = json.loads(files[f"{name}/zarr.json"])
+    for metadata in filter(None, (theirs, own)):
+        metadata["chunk_grid"]["configuration"]["chunk_shape"][-1] = 0
+    changed = {"zarr.json": json.dumps(root).encode(), f"{name}/zarr.json": json.dumps(own).encode()}
+    for key, content in changed.items():
+        (path / key).write_bytes(content)
+    (path / INVENTORY).write_bytes(encoded({**files, **changed}))
+    for read in (verify, open_results):
+        with pytest.raises(StoreError):
+            read(path)

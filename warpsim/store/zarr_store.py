@@ -195,10 +195,10 @@ def _opened(place: Folder | Remote, group: zarr.Group) -> Store:
         if _dims(array) != (*grid.axes, *declared.dims) or chunks != grid.shape:
             raise StoreError(f"{place.path}: {declared.name} has chunks {array.chunks}, the tiles {grid.shape}")
         shape = tuple(lengths[dim] for dim in (*grid.axes, *declared.dims))
-        if array.shape != shape or array.dtype != declared.dtype or math.prod(array.chunks) > MAX_CHUNK:
+        if array.shape != shape or array.dtype != declared.dtype or not 1 <= math.prod(array.chunks) <= MAX_CHUNK:
             raise StoreError(
                 f"{place.path}: {declared.name} has shape {array.shape}, chunks {array.chunks} and type {array.dtype}: must have "
-                f"shape {shape}, chunks of at most {MAX_CHUNK} values, and type {declared.dtype}"
+                f"shape {shape}, chunks of 1 to {MAX_CHUNK} values, and type {declared.dtype}"
             )
     coordinates = {name: np.asarray(array[...]) for name, array in labelled.items()}
     attrs = {key: str(group.attrs[key]) for key in ("source", "history", "provenance")}
