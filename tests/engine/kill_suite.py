@@ -113,13 +113,17 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
     found["a queue of one entry"] = test_unit_queues.test_a_queue_of_one_entry_refuses_its_own_scheduler_alone
     for width, policy in ((1, "gty"), (2, "random")):
         found[f"fetch, {policy}"] = partial(test_fetch.test_blocks_windows_and_ports, policy, width)
-    for name in ("a_line_on_its_way_is_not_replaced", "a_jump_ends_a_full_buffer", "a_taken_branch_jumps"):
+    for name in (
+        "a_line_on_its_way_is_not_replaced",
+        "a_loop_that_fits_misses_once_and_jumps_refill_the_buffer",
+        "a_jump_ends_a_full_buffer",
+        "a_taken_branch_jumps",
+    ):
         found[name] = getattr(test_fetch, f"test_{name}")
     found["a full counter"] = test_hints.test_a_counter_counts_63_at_most
     found["a group that waits for a counter"] = test_hints.test_a_group_that_waits_for_a_counter_of_results_is_not_stalled
     for at_most in (1, 2, 3):
-        waits = partial(test_hints.test_a_wait_for_all_but_some_of_loads_that_queue, at_most)
-        found[f"a wait for all but {at_most}"] = waits
+        found[f"a wait for all but {at_most}"] = partial(test_hints.test_a_wait_for_all_but_some_of_loads_that_queue, at_most)
     found["full buffers"] = partial(test_fetch.test_a_buffer_stays_full_once_all_lines_are_there, 6)
     found["ports that hold"] = test_register_ports.test_the_stall_is_a_dispatch_stall
     found["ports that hold many warps"] = test_register_ports.test_warps_that_wait_long_while_the_ports_hold_others

@@ -15,8 +15,10 @@ from types import CodeType, ModuleType
 from typing import Any
 
 ENGINE = Path(__file__).parents[2] / "warpsim" / "engine"
-LEFT_OUT = {"__init__.py", "jit.py", "handles.py", "code_cache.py", "lane_rules.py", "speculation.py"}  # compiler
-LEFT_OUT |= {"constants.py", "machine.py", "state.py", "check.py"}  # declarations, and the check of a state
+LEFT_OUT = {
+    "__init__.py", "jit.py", "handles.py", "code_cache.py", "lane_rules.py", "speculation.py",  # compiler
+    "constants.py", "machine.py", "state.py", "check.py",  # declarations, and the check of a state
+}  # fmt: skip
 OTHER_COMPARISON = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
 }  # fmt: skip

@@ -6,9 +6,22 @@ import math
 from typing import Annotated, Any
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
-from warpsim.hardware.fields import FROM_LIST, Between, Bytes, Count, Cycles, Finite, Name, NotNegative, Positive, StrictModel
+from warpsim.hardware.fields import (
+    FROM_LIST,
+    MAX_ITEMS,
+    Between,
+    Bytes,
+    Count,
+    Cycles,
+    Finite,
+    Name,
+    NotNegative,
+    Positive,
+    StrictModel,
+    from_list,
+)
 
 
 def message(kind: Any, value: object) -> str:
@@ -40,6 +53,15 @@ def test_a_message_names_everything_that_a_type_allows(kind: Any, good: list[Any
 
 def test_a_tuple_can_be_given_as_a_list() -> None:
     assert TypeAdapter(Annotated[tuple[Count, ...], FROM_LIST]).validate_python([1, 2], strict=True) == (1, 2)
+
+
+@pytest.mark.parametrize(("convert", "most"), [(from_list(2), 2), (FROM_LIST, MAX_ITEMS)])
+def test_a_list_of_too_many_items_is_refused_before_they_are_looked_at(convert: BeforeValidator, most: int) -> None:
+    adapter = TypeAdapter(Annotated[tuple[Count, ...], convert])
+    for kind in (list, tuple):
+        with pytest.raises(ValidationError, match=f"must have at most {most} items, not {most + 1}"):
+            adapter.validate_python(kind((0,)) * (most + 1))
+        assert adapter.validate_python(kind((1,)) * 2) == (1, 1)
 
 
 def test_strict_models_reject_unknown_keys_and_are_frozen() -> None:

@@ -5,6 +5,7 @@ import inspect
 import pytest
 
 from warpsim import kernels
+from warpsim.engine.constants import MOST_STEPS
 from warpsim.kernels import (
     KernelFileError,
     Loop,
@@ -17,6 +18,7 @@ from warpsim.kernels import (
     vector_add,
 )
 from warpsim.kernels.machine_code import FRONT_ENDS
+from warpsim.kernels.statements import MAX_STATEMENTS
 
 WORKLOADS = {
     *("mix", "mix_sfu", "mix_smem", "add_chain", "load_chain", "sfu_chain", "smem_chain"),
@@ -155,6 +157,10 @@ def test_a_list_of_too_many_statements_is_refused_before_they_are_looked_at():
             kernels.Kernel(name="long", body=body)
         assert str(caught.value).startswith(f'{place} = [{{"op": "alu"}}, {{"op"')
         assert str(caught.value).endswith("must have at most 131072 items, not 20000000")
+
+
+def test_a_list_has_no_more_statements_than_the_engine_takes_lines():
+    assert MAX_STATEMENTS == MOST_STEPS
 
 
 def test_errors_of_the_program_as_a_whole(write):

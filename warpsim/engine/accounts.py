@@ -26,12 +26,6 @@ def steps_issued(machine: Machine, state: State) -> NDArray[np.int64]:
     return issued
 
 
-def selected(machine: Machine, state: State) -> NDArray[np.int64]:
-    """Returns the warp-cycles in which warps issued, by scheduler and step; int64[K, S]."""
-    cycles: NDArray[np.int64] = (state.counts.issued - state.parts.seconds).reshape(-1, len(machine.program))
-    return cycles
-
-
 def line_accounts(machine: Machine, state: State) -> NDArray[np.int64]:
     """Returns the warp-cycles by scheduler, step and WarpState; int64[K, S, states]."""
     program, known = machine.program, np.flatnonzero(machine.program.delay)
@@ -55,7 +49,7 @@ def _issues_and_eligible(machine: Machine, state: State) -> NDArray[np.int64]:
     waited = state.counts["waited"].reshape(-1, len(program))
     throttled, held, unfetched = (state.parts[name].reshape(-1, len(program)) for name in ("throttled", "held", "unfetched"))
     accounts = np.zeros((*waited.shape, STATES), np.int64)
-    accounts[:, :, _SELECTED] = selected(machine, state)
+    accounts[:, :, _SELECTED] = _selected(machine, state)
     accounts[:, :, _NOT_SELECTED] = waited - throttled - held - unfetched
     accounts[:, :, _DISPATCH] += held
     accounts[:, :, _NO_INSTRUCTION] += unfetched
@@ -63,7 +57,13 @@ def _issues_and_eligible(machine: Machine, state: State) -> NDArray[np.int64]:
     return accounts
 
 
+def _selected(machine: Machine, state: State) -> NDArray[np.int64]:
+    """Returns the warp-cycles in which warps issued, by scheduler and step; int64[K, S]."""
+    cycles: NDArray[np.int64] = (state.counts.issued - state.parts.seconds).reshape(-1, len(machine.program))
+    return cycles
+
+
 def _known_waits(machine: Machine, state: State) -> NDArray[np.int64]:
     """Returns the warp-cycles of the waits after each step that are known before the run; int64[K, S]."""
-    cycles: NDArray[np.int64] = selected(machine, state) * (machine.program.delay - 1)
+    cycles: NDArray[np.int64] = _selected(machine, state) * (machine.program.delay - 1)
     return cycles

@@ -22,6 +22,7 @@ from warpsim.engine.fetch import fetch_before_pick, retry_from, stays_full, take
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import (
     beyond,
+    blocked,
     either,
     everywhere,
     filled,
@@ -141,7 +142,7 @@ def run_plain(
                 taken = sm.free[unit]
                 opens = taken if tick == 1 else taken // tick
                 if opens > cycle:
-                    wakes = blocked(wakes, ops, ins, min(opens, end) - begin)
+                    wakes = blocked(wakes, ops, np.int64(ins.op), (min(opens, end) - begin) << RANK_BITS)
                     key, picked, here, lane, step, after, ranks_after = pick_ahead(
                         chip, warps, wakes, ranks, delays, ages, back, first_warp, schedulers, no_more
                     )
@@ -252,9 +253,3 @@ def pick_ahead(chip, warps, wakes, ranks, delays, ages, back, first_warp, schedu
     key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
     after = where(here, plus(time_part(picked), delays), wakes)
     return key, picked, here, lane, step, after, next_ranks(chip, back, ages, ranks, here, picked)
-
-
-@inline
-def blocked(wakes, ops, ins, relative):
-    """Returns the times of lanes if warps do not issue steps of the class of a step before a cycle of the window."""
-    return where(same(ops, filled(np.int64(ins.op), ops)), later(wakes, filled(relative << RANK_BITS, wakes)), wakes)

@@ -18,32 +18,31 @@ _HAS_PHMINPOSUW = platform.machine() in ("x86_64", "AMD64") and get_host_cpu_fea
 _I16, _I32, _I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
 
 
-class Lanes(types.Type):
-    """The Numba type of a vector of `count` lanes."""
+class _Vector(types.Type):
+    """A Numba type that is a vector of `count` elements, which a subclass names."""
 
     def __init__(self, count):
         self.count = count
-        super().__init__(name=f"Lanes({count})")
+        super().__init__(name=f"{type(self).__name__}({count})")
+
+
+class Lanes(_Vector):
+    """The Numba type of a vector of `count` lanes."""
+
+    element = _I16
+
+
+class Mask(_Vector):
+    """The Numba type of a set of the lanes of a vector, as a vector of truth values."""
+
+    element = ir.IntType(1)
 
 
 @register_model(Lanes)
-class _LanesModel(models.PrimitiveModel):
-    def __init__(self, manager, lanes):
-        super().__init__(manager, lanes, ir.VectorType(_I16, lanes.count))
-
-
-class Mask(types.Type):
-    """The Numba type of a set of the lanes of a vector, as a vector of truth values."""
-
-    def __init__(self, count):
-        self.count = count
-        super().__init__(name=f"Mask({count})")
-
-
 @register_model(Mask)
-class _MaskModel(models.PrimitiveModel):
-    def __init__(self, manager, mask):
-        super().__init__(manager, mask, ir.VectorType(ir.IntType(1), mask.count))
+class _VectorModel(models.PrimitiveModel):
+    def __init__(self, manager, vector):
+        super().__init__(manager, vector, ir.VectorType(vector.element, vector.count))
 
 
 def compiled_as(rule):

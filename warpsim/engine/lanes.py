@@ -205,6 +205,12 @@ def first_then_by_age(here, ages):
 
 
 @inline
+def blocked(wakes, ops, op, time):
+    """Returns the times of lanes, but of those whose next step is of a class, at least `time`."""
+    return where(same(ops, filled(op, ops)), not_before(wakes, time), wakes)
+
+
+@inline
 def time_of(sm, cycle):
     """Returns a cycle as a time of a lane, no later than the farthest that a lane can say."""
     return min(max(cycle - sm.begin, 0), FARTHEST) << RANK_BITS

@@ -23,19 +23,16 @@ from warpsim.engine.fetch import awaits_instruction
 from warpsim.engine.issue import complete, execute, may_pair
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
-    filled,
+    blocked,
     for_schedulers,
     foremost,
     lanes_at_most,
     lanes_equal,
     load,
-    not_before,
     number,
     replaced,
-    same,
     store,
     time_of,
-    where,
 )
 from warpsim.engine.schedulers import drawn, ranks_alone_decide
 from warpsim.engine.timetable import move_on, next_event
@@ -240,8 +237,8 @@ def draw_pick(machine, state, sm, s, scheduler, cycle, end):
 def postpone(machine, state, sm, s, op, cycle, end):
     """The unit of a class refuses: scheduler s does not pick warps of that class before it may accept, or the window ends."""
     scheduler = scheduler_of(machine, state, sm, s)
-    wakes, ops, retry = load(scheduler.wakes), load(scheduler.ops), min(retry_cycle(machine, state, sm, s, op, cycle), end)
-    store(scheduler.wakes, where(same(ops, filled(op, ops)), not_before(wakes, time_of(sm, retry)), wakes))
+    retry = min(retry_cycle(machine, state, sm, s, op, cycle), end)
+    store(scheduler.wakes, blocked(load(scheduler.wakes), load(scheduler.ops), op, time_of(sm, retry)))
 
 
 @inline

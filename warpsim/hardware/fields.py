@@ -22,7 +22,7 @@ from pydantic import (
     PlainValidator,
     ValidationError,
 )
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from warpsim.hardware.files import lines, problems
 
@@ -77,8 +77,25 @@ class Between:
         )
 
 
-FROM_LIST = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
-"""Accepts a list, as TOML and JSON have it, for a tuple."""
+MAX_ITEMS = 2**24
+"""Largest number of items of a list, where nothing says less."""
+
+
+def from_list(most: int = MAX_ITEMS) -> BeforeValidator:
+    """Accepts a list, as TOML and JSON have it, for a tuple, and refuses more items than `most` before it looks at them."""
+
+    def convert(value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            return value
+        if len(value) > most:
+            what = {"most": most, "count": len(value)}
+            raise PydanticCustomError("too_many", "must have at most {most} items, not {count}", what)
+        return tuple(value)
+
+    return BeforeValidator(convert)
+
+
+FROM_LIST = from_list()
 
 # Upper limits leave room for 64-bit integers and exact float64 in runs of 10**12 cycles (tests/simulation/test_overflow.py).
 Count = Annotated[int, Between(1, 10**6)]

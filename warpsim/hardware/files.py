@@ -26,6 +26,9 @@ from warpsim.arguments import did_you_mean
 
 _SUFFIX = dict.fromkeys(("architectures", "gpus", "kernels", "pipelines"), ".toml") | {"latency": ".csv", "kernels/cuda": ".sass"}
 
+MAX_SHOWN = 60
+"""Largest number of characters of a value that an error shows."""
+
 Location = tuple[str | int, ...]
 Problem = tuple[Location, str]
 """A location in a file, and the rest of the line: ` = VALUE: what is allowed`."""
@@ -167,22 +170,23 @@ def lines(problems: Iterable[Problem]) -> list[str]:
 
 
 def format_value(value: object) -> str:
-    """Returns a value as JSON, cut at 60 characters."""
+    """Returns a value as JSON, cut at `MAX_SHOWN` characters."""
     try:
         text = json.dumps(_beginning(value), default=str, ensure_ascii=False)
     except (RecursionError, ValueError):  # nested too deeply, or a number with too many digits
         text = f"a {type(value).__name__}"
-    return text if len(text) <= 60 else text[:57] + "..."
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
 
 
 def _beginning(value: Any) -> Any:
-    """Returns a value of which each list, table and text is cut to its first 61 entries, more than `format_value` shows."""
+    """Returns a value of which each list, table and text is cut to one entry more than `format_value` can show."""
+    most = MAX_SHOWN + 1
     if isinstance(value, str):
-        return value[:61]
+        return value[:most]
     if isinstance(value, list | tuple):
-        return [_beginning(each) for each in value[:61]]
+        return [_beginning(each) for each in value[:most]]
     if isinstance(value, dict):
-        return {key: _beginning(each) for key, each in islice(value.items(), 61)}
+        return {key: _beginning(each) for key, each in islice(value.items(), most)}
     return value
 
 

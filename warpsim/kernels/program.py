@@ -14,6 +14,7 @@ from pydantic import model_validator
 from warpsim.hardware.fields import FROM_LIST, Between, Bytes, Name, StrictModel
 from warpsim.hardware.memo import kept_by_object
 from warpsim.kernels.statements import (
+    MAX_STATEMENTS,
     Access,
     Conditional,
     Cost,
@@ -44,9 +45,6 @@ __all__ = [
     "walk",
 ]
 
-
-MAX_STATEMENTS = 2**20
-"""Largest index of an entry."""
 
 Indices = Annotated[tuple[Annotated[int, Between(0, MAX_STATEMENTS)], ...], FROM_LIST]
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from warpsim.hardware.fields import FROM_LIST, Between, Bytes, Count, Cycles, Interval, MustBe, Positive, StrictModel
+from warpsim.hardware.fields import FROM_LIST, Between, Bytes, Count, Cycles, Interval, MustBe, Positive, StrictModel, from_list
 from warpsim.units import ATOMIC_OPS, MAX_WARPS, MEMORY_OPS, WARP_LANES
 
 __all__ = [
@@ -45,7 +45,7 @@ _WITHOUT_OPERANDS = ("barrier", "exit")
 _COSTS_OF_ACCESSES = ("requests", "bytes_per_request", "requested_bytes")
 
 MAX_STATEMENTS = 2**17
-"""Largest number of statements in one list; a program has no more lines."""
+"""Largest number of statements of one list: a program has no more lines."""
 
 MAX_REQUESTS = 1024
 """Largest number of requests of one instruction."""
@@ -395,14 +395,6 @@ def _statement_tag(value: Any) -> str | None:
     return next((tag for model, tag in _STATEMENT_OF_MODEL.items() if isinstance(value, model)), None)
 
 
-def _not_too_many(statements: Any) -> Any:
-    """Refuses a list that is too long before its statements are validated, which takes memory."""
-    if isinstance(statements, list | tuple) and len(statements) > MAX_STATEMENTS:
-        what = {"most": MAX_STATEMENTS, "count": len(statements)}
-        raise PydanticCustomError("too_many", "must have at most {most} items, not {count}", what)
-    return statements
-
-
 Statement = Annotated[
     Annotated[Instruction, Tag("instruction")]
     | Annotated[Loop, Tag("loop")]
@@ -413,7 +405,7 @@ Statement = Annotated[
         custom_error_message="must be a table with op (an instruction), trips (a loop) or then (a conditional)",
     ),
 ]
-Statements = Annotated[tuple[Statement, ...], FROM_LIST, BeforeValidator(_not_too_many)]
+Statements = Annotated[tuple[Statement, ...], from_list(MAX_STATEMENTS)]
 SomeStatements = Annotated[Statements, Field(min_length=1)]
 
 

@@ -182,8 +182,8 @@ def from_provenance(text: str) -> dict[str, Any]:
     table, own = call.pop("latency_table", None), call.pop("own_table", None)
     types = {"gpu": Gpu, "kernel": Kernel, "launch": Launch, "trace": Trace}
     with refusing_malformed("provenance", any_type=True), names_only():
-        call |= {"gpu": described_with_table(call["gpu"], own), "kernel": call["kernel"]}
-        arguments = {name: load(types[name], value) if name in types else value for name, value in call.items()}
+        required = {"gpu": described_with_table(call["gpu"], own), "kernel": call["kernel"]}
+        arguments = {name: load(types[name], value) if name in types else value for name, value in (call | required).items()}
         gpu = arguments["gpu"]
         if table is not None and gpu.latency_table != table:
             raise ValueError(f"provenance: the table of latencies {gpu.memory.distribution!r} has changed since")
