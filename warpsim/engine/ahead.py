@@ -171,8 +171,6 @@ def run_plain(
             next_issue, held = later(next_issue, everywhere(held_until, next_issue)), held >> RANK_BITS
             if held > 0:
                 enter_few_cycles(scratch.held[at(s)], free - begin, held)
-                if notes_busy:
-                    enter_few_cycles(scratch.busy[at(s)], free - begin, held)
                 free, held_sum = free + held, held_sum + held
         wakes, ranks = later(after, next_issue), ranks_after
         if end is None:
@@ -225,7 +223,7 @@ def run_plain(
                 keep_times_of_ports(scheduler, begin, ports_free, has_ports_at, held_until)
                 scheduler.held_from = held_from
                 if held_sum > 0:
-                    tally.held, scratch.some_held, scratch.some_busy = tally.held + held_sum, 1, 1
+                    tally.held, scratch.some_held = tally.held + held_sum, 1
         scheduler.next_issue, scheduler.rank_0_issued = free, 1
     return key
 

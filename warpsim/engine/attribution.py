@@ -114,9 +114,9 @@ def plain_after_waiting(scratch, part, s, ins, has_ports, begin, there, end):
     if has_ports:
         part.held += size(few_cycles(scratch.held[at(s), word], scratch.held[at(s), word + at(1)], begin, cycles))
     if ins.plain & LIMITED:
-        busy, refused = scratch.busy[at(s)], scratch.refused_one[at(s), at(np.int64(ins.unit))]
-        throttled = few_cycles(refused[word] & ~busy[word], refused[word + at(1)] & ~busy[word + at(1)], begin, cycles)
-        part.throttled += size(throttled)
+        refused, after = scratch.refused_one[at(s), at(np.int64(ins.unit))], word + at(1)
+        throttled = refused[word] & ~cannot_issue(scratch, s, word)
+        part.throttled += size(few_cycles(throttled, refused[after] & ~cannot_issue(scratch, s, after), begin, cycles))
 
 
 @seldom
@@ -171,7 +171,7 @@ def refuses(state, sm, s, gate, begin, end):
 
 @inline
 def is_busy(machine, state, sm, s, begin, end):
-    """Scheduler s cannot issue from `begin` on and before `end`."""
+    """The last issue of scheduler s occupies it from `begin` on and before `end`, apart from cycles of which `holds` says so."""
     if len(machine.refusing) > 0 or machine.chip[0].buffer > 0:
         mark_busy(state.scratch[0], s, begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
 
@@ -231,8 +231,14 @@ def free_cycles(scratch, s, begin, end):
     """Returns the number of cycles in begin..end-1 in which scheduler s could issue."""
     cycles = 0
     for word in range(begin >> 6, (end + 63) >> 6):
-        cycles += size(~scratch.busy[at(s), at(word)] & cycles_of_word(word, begin, end))
+        cycles += size(~cannot_issue(scratch, s, at(word)) & cycles_of_word(word, begin, end))
     return cycles
+
+
+@inline
+def cannot_issue(scratch, s, word):
+    """Returns the set of those of the 64 cycles of a word in which scheduler s cannot issue."""
+    return scratch.busy[at(s), word] | scratch.held[at(s), word]
 
 
 @inline
@@ -249,7 +255,7 @@ def refused_cycles(scratch, s, gates, begin, end):
     for word in range(begin >> 6, (end + 63) >> 6):
         refused = scratch.refused[unit, at(word)] | scratch.refused_one[at(s), unit, at(word)]
         refused |= scratch.refused[limit, at(word)] | scratch.refused_one[at(s), limit, at(word)]
-        cycles += size(refused & ~scratch.busy[at(s), at(word)] & cycles_of_word(word, begin, end))
+        cycles += size(refused & ~cannot_issue(scratch, s, at(word)) & cycles_of_word(word, begin, end))
     return cycles
 
 

@@ -6,7 +6,7 @@ other schedulers; so its fetches follow when it wants to issue again.
 
 import numpy as np
 
-from warpsim.engine.bits import NONE, at, bit, first, rest
+from warpsim.engine.bits import NONE, at, bit, end_of, first, rest
 from warpsim.engine.constants import FOREVER, LINE_BITS, MAX_WARPS, Kind, Policy
 from warpsim.engine.jit import inline, seldom
 from warpsim.engine.lanes import lanes_at_most, load, time_of
@@ -54,8 +54,12 @@ def retry_from(chip, there, cycle):
 
 
 @inline
-def take_instruction(chip, addresses, buffers, fetcher, index, lane, step, following):
-    """The warp in a lane has issued a step, and another one follows, perhaps by a jump, which empties its buffer."""
+def take_instruction(chip, addresses, buffers, fetcher, index, lane, step, following, cycle):
+    """The warp in a lane has issued a step, and another one follows, perhaps by a jump, which empties its buffer.
+
+    The scheduler has made all fetches before the cycle of the issue.
+    """
+    fetcher.next = cycle
     end_full(chip, addresses, buffers, fetcher, index, lane, step)
     buffer, address, oldest = buffers[at(index)], np.int64(addresses[at(following)]), buffers[at(index), at(_OLDEST)] + 1
     buffer[at(_OLDEST)] = oldest if oldest < chip.buffer else np.int64(0)
@@ -68,16 +72,20 @@ def take_instruction(chip, addresses, buffers, fetcher, index, lane, step, follo
 
 
 @inline
-def fetch_after(addresses, machine, state, sm, s, slot, step, following):
+def fetch_after(addresses, machine, state, sm, s, slot, step, following, cycle):
     """The warp in a slot of scheduler s has issued a step, which is `exit` if none follows."""
     if addresses is None:
         return
     chip = machine.chip[0]
     if chip.buffer == 0:
         return
-    lane, fetcher = slot // chip.schedulers, state.fetchers[at(sm.index * chip.schedulers + s)]
-    take_instruction(chip, addresses, state.buffers, fetcher, sm.index * MAX_WARPS + slot, lane, step, following)
-    if machine.program[at(step)].kind == _EXIT:
+    index, lane, number = sm.index * MAX_WARPS + slot, slot // chip.schedulers, sm.index * chip.schedulers + s
+    fetcher, is_exit = state.fetchers[at(number)], machine.program[at(step)].kind == _EXIT
+    if chip.issue_width == 1 and not is_exit:
+        take_and_fetch(chip, addresses, state.buffers, state.fetchers, state.lines, number, index, lane, step, following, cycle)
+        return
+    take_instruction(chip, addresses, state.buffers, fetcher, index, lane, step, following, cycle)
+    if is_exit:
         fetcher.hungry &= ~bit(lane)
         fetcher.last = _NOBODY
 
@@ -112,14 +120,13 @@ def fetch_before(addresses, machine, state, sm, s, cycle):
         return
     if machine.chip[0].buffer == 0:
         return
-    number = sm.index * machine.chip[0].schedulers + s
-    if state.fetchers[at(number)].next < cycle:
-        fetch_all(machine.chip[0], state.warps, state.seats, state.buffers, state.fetchers, state.lines, sm.index, s, cycle)
+    chip, number = machine.chip[0], sm.index * machine.chip[0].schedulers + s
+    fetch_before_pick(chip, state.warps, state.seats, state.buffers, state.fetchers, state.lines, number, sm.index, s, cycle)
 
 
 @inline
 def fetch_before_pick(chip, warps, seats, buffers, fetchers, lines, number, sm, s, cycle):
-    """The same before a call of `take_and_fetch`, with the arguments from `warps` to `lines` of the state, and its number."""
+    """The same with the arguments from `warps` to `lines` of the state, and the number of the scheduler."""
     fetcher = fetchers[at(number)]
     if fetcher.hungry != NONE and fetcher.next < cycle:
         fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle)
@@ -129,12 +136,12 @@ def fetch_before_pick(chip, warps, seats, buffers, fetchers, lines, number, sm, 
 def take_and_fetch(chip, addresses, buffers, fetchers, lines, number, index, lane, step, following, cycle):
     """As `take_instruction`; the scheduler, of which the number is given, also fetches for that warp at once if it can.
 
-    It has made all fetches before the cycle of the issue.
+    It has made all fetches before the cycle of the issue, in which nothing else issues.
     """
     buffer, fetcher, room = buffers[at(index)], fetchers[at(number)], chip.buffer
     fetcher.last = lane
-    if following == step + 1 and stays_full(fetcher, lane) and addresses[at(step)] + room < chip.program_end:
-        fetcher.next = cycle + 1
+    if following == step + 1 and stays_full(fetcher, lane):
+        fetcher.next = cycle + np.int64(addresses[at(step)] + room < chip.program_end)
         return
     end_full(chip, addresses, buffers, fetcher, index, lane, step)
     address, oldest, entries = buffer[at(_ADDRESS)], buffer[at(_OLDEST)] + 1, buffer[at(_ENTRIES)] - 1
@@ -156,26 +163,33 @@ def take_and_fetch(chip, addresses, buffers, fetchers, lines, number, index, lan
     hungry = np.uint64((entries < room) & (address < chip.program_end))
     fetcher.hungry = fetcher.hungry & ~bit(lane) | hungry << np.uint64(lane)
     fetcher.next = cycle + np.int64(fetches)
-    if fetches and entries == room and fetcher.there <= cycle and chip.stages <= room:
-        begin_full(chip, buffer, fetcher, lane)
+    if fetches:
+        begin_full(chip, buffer, fetcher, lane, cycle, cycle + 1)
 
 
 @inline
 def stays_full(fetcher, lane):
     """Returns whether the buffer of the warp in a lane *stays full*: it is full again with each instruction that the warp issues.
 
-    The warp executes straight code from an L0 that holds the whole program, and its buffer has an entry for each stage. One
-    instruction is fetched, and one is issued, in a cycle, so that each is there in time. The buffer is not updated meanwhile.
+    The warp executes straight code from an L0 that holds the whole program, and its buffer has an entry for each stage. When it
+    issues an instruction, one is fetched for it, as long as the program has more. In a cycle one is fetched, and one is issued,
+    so that each is there in time. The buffer is not updated meanwhile.
     """
     return (fetcher.full & bit(lane)) != NONE
 
 
-@seldom
-def begin_full(chip, buffer, fetcher, lane):
-    """The buffer of a warp stays full from here on: all that it says is that every instruction is there."""
-    fetcher.full |= bit(lane)
-    for i in range(chip.buffer):
-        buffer[at(_FIRST + i)] = 0
+@inline
+def begin_full(chip, buffer, fetcher, lane, now, eligible):
+    """An instruction has been fetched at the end of a cycle for the warp in a lane, which is not eligible before another cycle.
+
+    If that filled its buffer, this stays full, unless the warp waits for what has been fetched.
+    """
+    if buffer[at(_ENTRIES)] < chip.buffer or fetcher.there > now or chip.stages > chip.buffer or chip.issue_width > 1:
+        return
+    if buffer[at(_FIRST + buffer[at(_OLDEST)])] <= eligible:
+        fetcher.full |= bit(lane)
+        for i in range(chip.buffer):
+            buffer[at(_FIRST + i)] = 0
 
 
 @inline
@@ -183,7 +197,9 @@ def end_full(chip, addresses, buffers, fetcher, index, lane, step):
     """The buffer of a warp that has issued a step does not stay full; it is updated again, from before that step on."""
     if stays_full(fetcher, lane):
         fetcher.full &= ~bit(lane)
-        buffers[at(index), at(_ADDRESS)] = addresses[at(step)] + chip.buffer
+        more = chip.program_end - addresses[at(step)]  # instructions from that step on
+        buffers[at(index), at(_ENTRIES)] = min(chip.buffer, more)
+        buffers[at(index), at(_ADDRESS)] = addresses[at(step)] + min(chip.buffer, more)
 
 
 @seldom
@@ -194,21 +210,23 @@ def fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle):
     if fetcher.starting == NONE and fetcher.there <= fetcher.next:  # nothing but the buffers is in the way
         while fetcher.next < cycle and fetcher.hungry != NONE:
             lane = whose_turn(chip, seats, sm, s, fetcher, fetcher.hungry)
-            fetch(chip, fetcher, buffers[at(first_warp + lane * chip.schedulers)], lane, fetcher.next)
+            index = first_warp + lane * chip.schedulers
+            fetch(chip, fetcher, buffers[at(index)], lane, fetcher.next, end_of(warps[at(index)].wait))
             fetcher.next += 1
     while fetcher.next < cycle and fetcher.hungry != NONE:
         now, asked, wakes, fetched = fetcher.next, fetcher.hungry, np.int64(cycle), False
         lane = whose_turn(chip, seats, sm, s, fetcher, asked)
         while True:
             asked &= ~bit(lane)
-            buffer, since = buffers[at(first_warp + lane * chip.schedulers)], np.int64(0)
+            index = first_warp + lane * chip.schedulers
+            buffer, warp, since = buffers[at(index)], warps[at(index)], np.int64(0)
             if (fetcher.starting & bit(lane)) != NONE:
-                since = warps[at(first_warp + lane * chip.schedulers)].start
+                since = warp.start
             if since <= now:
                 fetcher.starting &= ~bit(lane)
                 since = line_of(chip, fetcher, lines, number, buffer[at(_ADDRESS)] * chip.line_share >> LINE_BITS, now)
                 if since <= now:
-                    fetch(chip, fetcher, buffer, lane, now)
+                    fetch(chip, fetcher, buffer, lane, now, end_of(warp.wait))
                     fetched = True
                     break
             wakes = min(wakes, since)
@@ -241,14 +259,15 @@ def youngest(chip, seats, sm, s, lanes):
 
 
 @inline
-def fetch(chip, fetcher, buffer, lane, now):
-    """Fetches an instruction for the warp in a lane at the end of a cycle."""
+def fetch(chip, fetcher, buffer, lane, now, eligible):
+    """Fetches an instruction at the end of a cycle for the warp in a lane, which is not eligible before another cycle."""
     place = buffer[at(_OLDEST)] + buffer[at(_ENTRIES)]
     buffer[at(_FIRST + (place if place < chip.buffer else place - chip.buffer))] = now + chip.stages
     buffer[at(_ENTRIES)] += 1
     buffer[at(_ADDRESS)] += 1
     if buffer[at(_ENTRIES)] == chip.buffer or buffer[at(_ADDRESS)] == chip.program_end:
         fetcher.hungry &= ~bit(lane)
+        begin_full(chip, buffer, fetcher, lane, now, eligible)
 
 
 @inline

@@ -59,7 +59,7 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
         warp_in_block = slot % machine.chip[0].block_warps
         following, gap = follow(machine.program, machine.details, state.warps, state.loops, index, warp_in_block, step)
         warp.step = following
-    fetch_after(machine.addresses, machine, state, sm, s, slot, step, np.int64(warp.step))
+    fetch_after(machine.addresses, machine, state, sm, s, slot, step, np.int64(warp.step), cycle)
     return gap
 
 

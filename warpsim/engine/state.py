@@ -233,7 +233,7 @@ SCRATCH = np.dtype(
         ("refused", "u8", (GATES, BITMAP)),  # by gate: cycles in which it refuses every scheduler
         ("refused_one", "u8", (MAX_SCHEDULERS, GATES, BITMAP + 2)),  # by scheduler and gate: the same for one of them
         ("gates", "u8"),  # set of the gates for which one of these sets is not empty
-        ("busy", "u8", (MAX_SCHEDULERS, BITMAP + 2)),  # by scheduler: cycles in which it cannot issue, also after the window
+        ("busy", "u8", (MAX_SCHEDULERS, BITMAP + 2)),  # by scheduler: cycles in which an issue occupies it, also after the window
         ("some_busy", "i8"),  # 1: one of these is not empty
         ("held", "u8", (MAX_SCHEDULERS, BITMAP + 2)),  # by scheduler: cycles in which the register ports hold it
         ("some_held", "i8"),  # 1: one of these is not empty
