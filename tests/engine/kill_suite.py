@@ -124,6 +124,8 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
     found["a group that waits for a counter"] = test_hints.test_a_group_that_waits_for_a_counter_of_results_is_not_stalled
     for at_most in (1, 2, 3):
         found[f"a wait for all but {at_most}"] = partial(test_hints.test_a_wait_for_all_but_some_of_loads_that_queue, at_most)
+    for width in (1, 2):
+        found[f"results that are soon there, {width}"] = partial(test_fetch.test_results_that_are_soon_there, 3, 3, width)
     found["full buffers"] = partial(test_fetch.test_a_buffer_stays_full_once_all_lines_are_there, 6)
     found["ports that hold"] = test_register_ports.test_the_stall_is_a_dispatch_stall
     found["ports that hold many warps"] = test_register_ports.test_warps_that_wait_long_while_the_ports_hold_others

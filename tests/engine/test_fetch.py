@@ -132,6 +132,20 @@ def test_a_buffer_stays_full_once_all_lines_are_there(miss: int) -> None:
             assert_same(case(gpu, kernel(*body), blocks=1, size=1, seats=1))
 
 
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize(("buffer", "stages"), [(1, 1), (2, 1), (2, 2), (3, 2), (3, 3)])
+def test_results_that_are_soon_there(buffer: int, stages: int, width: int) -> None:
+    """Warps issue in successive cycles, alone or in pairs, up to a jump, after it, and up to the end of the program."""
+    fetch = {"buffer": buffer, "stages": stages, "prefetch_lines": 3, "prefetch_cycles": 2, "miss_cycles": 5}
+    core = {"fetch": fetch | {"lines": 16, "line_instructions": 8}}
+    add, other, load = Instruction("alu", dst="r1", src=("r1",)), Instruction("sfu", dst="r2"), Instruction("load", dst="r3")
+    body = [*[add] * 4, other, load, Loop(body=[add, add, other, load, add], trips=3), add, load, other, *[add] * 5]
+    for latency in (1, 2, 3):
+        gpu = small_gpu(issue={"width": width}, core=core, ops={"alu": {"latency_cycles": latency}})
+        for size in (1, 3):
+            assert_same(case(gpu, Kernel(name="directed", body=body, inputs=("r1",)), blocks=3, size=size, seats=2))
+
+
 def test_the_api_simulates_fetch() -> None:
     gpu = small_gpu(core={"fetch": FETCH})
     kernel = Kernel(name="directed", body=program())

@@ -25,7 +25,7 @@ SLICES = ["echoes of a slice, queue", "echoes of many loads under way", "a slice
 def test_lists_grow_where_they_are_full(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With hardly any room at first, results stay those of the reference."""
     monkeypatch.setattr(allocation, "ECHO_ROOM", 0)
-    monkeypatch.setattr(allocation, "FEWEST_WAITING", 2)
+    monkeypatch.setattr(allocation, "WAITING_OF_SM", 1)
     case = DIRECTED[name]
     assert_same(replace(case, options=case.options | {"cycles": 1_200, "warmup": 100}))
 

@@ -9,7 +9,6 @@ from warpsim.engine.constants import (
     CACHE_LINE,
     CALENDAR,
     ECHO_ROOM,
-    FEWEST_WAITING,
     FOREVER,
     LEAST_TRANSITIONS,
     LONGEST_WINDOW,
@@ -23,6 +22,7 @@ from warpsim.engine.constants import (
     STATES,
     TRANSITIONS,
     UNITS,
+    WAITING_OF_SM,
     WINDOW_BUCKETS,
     Array,
     Kind,
@@ -67,6 +67,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
 
     echoes = echoes_of(int(chip.seed), (int(chip.of_sms) - sms) * slots)
     pools, transitions = pools_of(machine) if len(echoes) else (records(0, POOL), records(0, TRANSITION))
+    waiting = WAITING_OF_SM * int(chip.of_sms)
     most_requests = 2 * sms * schedulers * int(chip.window) + ECHO_ROOM * len(echoes)
 
     state = State(
@@ -96,14 +97,14 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         echoes=echoes,
         pools=pools,
         transitions=transitions,
-        accesses=records(FEWEST_WAITING, ACCESS),
-        arrivals=records(CALENDAR + FEWEST_WAITING, ARRIVAL),
-        free_accesses=np.arange(FEWEST_WAITING, dtype=np.int32),
-        free_arrivals=np.arange(CALENDAR, CALENDAR + FEWEST_WAITING, dtype=np.int32),
+        accesses=records(waiting, ACCESS),
+        arrivals=records(CALENDAR + waiting, ARRIVAL),
+        free_accesses=np.arange(waiting, dtype=np.int32),
+        free_arrivals=np.arange(CALENDAR, CALENDAR + waiting, dtype=np.int32),
         latest_of_day=np.arange(CALENDAR, dtype=np.int32),
-        near=np.empty(FEWEST_WAITING, np.int32),
-        due=np.empty(FEWEST_WAITING, np.int32),
-        unsorted=np.empty(FEWEST_WAITING, np.int32),
+        near=np.empty(waiting, np.int32),
+        due=np.empty(waiting, np.int32),
+        unsorted=np.empty(waiting, np.int32),
         servers=np.zeros((4, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
         window=np.zeros(WINDOW_BUCKETS + 1, np.float64),
         tally=records(1, TALLY),

@@ -139,10 +139,11 @@ def take_and_fetch(chip, addresses, buffers, fetchers, lines, number, index, lan
     It has made all fetches before the cycle of the issue, in which nothing else issues.
     """
     buffer, fetcher, room = buffers[at(index)], fetchers[at(number)], chip.buffer
-    fetcher.last = lane
     if following == step + 1 and stays_full(fetcher, lane):
-        fetcher.next = cycle + np.int64(addresses[at(step)] + room < chip.program_end)
+        if fetcher.hungry != NONE:  # another warp may have to wait for its turn
+            fetcher.last, fetcher.next = lane, cycle + np.int64(addresses[at(step)] + room < chip.program_end)
         return
+    fetcher.last = lane
     end_full(chip, addresses, buffers, fetcher, index, lane, step)
     address, oldest, entries = buffer[at(_ADDRESS)], buffer[at(_OLDEST)] + 1, buffer[at(_ENTRIES)] - 1
     oldest = oldest if oldest < room else np.int64(0)
