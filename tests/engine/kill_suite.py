@@ -71,6 +71,7 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
         test_rng,
         test_slices,
         test_unit_queues,
+        test_writes,
     )
     from tests.engine.test_against_reference import assert_same
     from tests.engine.test_arbitration import test_engine_and_twin_agree_where_every_unit_is_contended as contended
@@ -127,6 +128,7 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
     for width in (1, 2):
         found[f"results that are soon there, {width}"] = partial(test_fetch.test_results_that_are_soon_there, 3, 3, width)
     found["full buffers"] = partial(test_fetch.test_a_buffer_stays_full_once_all_lines_are_there, 6)
+    found["loads among stores"] = test_writes.test_stores_delay_the_loads_among_them
     found["ports that hold"] = test_register_ports.test_the_stall_is_a_dispatch_stall
     found["ports that hold many warps"] = test_register_ports.test_warps_that_wait_long_while_the_ports_hold_others
     found["streams of echoes"] = test_slices.test_echoes_have_the_streams_of_the_reference

@@ -27,6 +27,21 @@ def test_stores_alone_pass_at_their_own_rate() -> None:
     assert ends[1] < 0.75 * ends[0]
 
 
+def test_stores_delay_the_loads_among_them() -> None:
+    """A load waits longer by 4 s (1 - s) times the delay; s is the share of stores among the latest 1024 requests."""
+    mixed = kernel(*[Instruction("store"), Instruction("load", dst="r0"), Instruction("alu", src=("r0",))] * 20)
+    ends = []
+    for delay in (0.0, 10_000.0):
+        gpu = small_gpu(memory={"bandwidth_gbs": 500.0, "writes": WRITES | {"read_delay_ns": delay}})
+        ends.append(assert_same(case(gpu, mixed, blocks=1, size=1, seats=1, memory="queue"))["end"])
+    share, delays = 0.0, 0.0
+    for _ in range(20):
+        share += (1 - share) / 1024
+        delays += 4 * share * (1 - share) * 10_000 * gpu.clock_ghz
+        share -= share / 1024
+    assert ends[1] - ends[0] == pytest.approx(delays, abs=20)
+
+
 def test_turning_the_bus_takes_time() -> None:
     described = small_gpu().to_dict()
     described["memory"]["writes"] = WRITES | {"mixed_rate": 1.2}

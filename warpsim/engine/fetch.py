@@ -118,9 +118,10 @@ def fetch_before(addresses, machine, state, sm, s, cycle):
     """Has scheduler s fetch at the ends of all cycles before a cycle for which it has not done so."""
     if addresses is None:
         return
-    if machine.chip[0].buffer == 0:
+    chip = machine.chip[0]
+    if chip.buffer == 0:
         return
-    chip, number = machine.chip[0], sm.index * machine.chip[0].schedulers + s
+    number = sm.index * chip.schedulers + s
     fetch_before_pick(chip, state.warps, state.seats, state.buffers, state.fetchers, state.lines, number, sm.index, s, cycle)
 
 

@@ -28,6 +28,7 @@ from warpsim.engine.handles import handed_on_as_pointer
 
 FETCHER = np.dtype(  # of a scheduler
     [
+        # While some warp is hungry, and out of date while none is:
         ("next", "i8"),  # the first cycle whose fetch has not been made
         ("last", "i8"),  # lane of the warp that it issued last; negative: it has left, or there is none
         ("hungry", "u8"),  # lanes of the warps that have room for another instruction
