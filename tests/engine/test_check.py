@@ -15,11 +15,10 @@ from tests.support.strategies import Case, cases, examples, small_gpu, with_all_
 from warpsim.engine.allocation import allocate
 from warpsim.engine.bits import ALL
 from warpsim.engine.check import InconsistentError, dump, verify
-from warpsim.engine.chip import begin_counting, end_counting, run
+from warpsim.engine.chip import begin_counting, end_counting
 from warpsim.engine.constants import Outcome
 from warpsim.simulation.encode import encode, with_seed
-
-NO_ROWS = np.zeros((0, 0))
+from warpsim.simulation.run import run_to
 
 
 def started(case: Case) -> tuple[Any, Any]:
@@ -41,7 +40,7 @@ def test_every_program_is_consistent_at_every_cycle(case: Case, steps: list[int]
     now, begin = 0, steps[0]
     with np.errstate(over="ignore"):
         for step in steps:
-            _, outcome = run(machine, state, now + step, 0, 1, NO_ROWS)
+            state, outcome = run_to(machine, state, now + step)
             if outcome != Outcome.STOPPED:
                 break
             now += step
@@ -56,7 +55,7 @@ def test_every_program_is_consistent_at_every_cycle(case: Case, steps: list[int]
 def half_way() -> tuple[Any, Any]:
     machine, state = started(directed(small_gpu(sms=2, memory={"loads_per_sm": 3}), COPY, blocks=9))
     with np.errstate(over="ignore"):
-        run(machine, state, 60, 0, 1, NO_ROWS)
+        state, _ = run_to(machine, state, 60)
     verify(machine, state)
     return machine, state
 
@@ -93,7 +92,7 @@ BUFFER_BREAKS: dict[str, Any] = {
 def test_a_broken_buffer_is_noticed(what: str) -> None:
     gpu = small_gpu(core={"fetch": {"lines": 1, "line_instructions": 128, "miss_cycles": 4}})
     machine, state = started(directed(gpu, kernel(*[one("alu")] * 90)))
-    run(machine, state, 60, 0, 1, NO_ROWS)
+    state, _ = run_to(machine, state, 60)
     verify(machine, state)
     assert state.fetchers.full.any()
     BUFFER_BREAKS[what](state)
