@@ -533,6 +533,8 @@ def arithmetic(draw: st.DrawFn) -> Case:
         core=draw(st.sampled_from([{}, {}, {"register_banks": 2}])),
         memory={"latency_cycles": draw(st.sampled_from([10, 80, 300]))},
     )
+    if draw(st.booleans()):
+        gpu = draw(fetching(gpu))
     usual = st.sampled_from(["alu", "alu", "fp64", "sfu"])
 
     def chain() -> list[Instruction]:
