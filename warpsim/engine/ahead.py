@@ -65,40 +65,34 @@ def run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run):
 @inline
 def run_steps(reads, machine, state, sm, scheduler, s, no_more, end):
     """Has scheduler s issue plain steps, by the loop that serves the options of the machine."""
-    chip, some_refuse = machine.chip[0], len(machine.refusing) > 0
+    chip, some_refuse, scratch = machine.chip[0], len(machine.refusing) > 0, state.scratch[0]
+    always = machine.program, state.warps, state.registers, state.counts, state.parts
     if reads is None:
-        return run_plain(
-            chip, machine.program, state.warps, state.registers, state.counts, state.parts, state.scratch[0], sm, scheduler, s,
-            no_more, some_refuse, None, None, None, None, None, None, None, None, None, None, None, None, None,
-            None, None, None, None, None,
-        )  # fmt: skip
-    if chip.buffer > 0:
-        return run_plain(
-            chip, machine.program, state.warps, state.registers, state.counts, state.parts, state.scratch[0], sm, scheduler, s,
-            no_more, some_refuse, end, reads, state.tally[0], machine.details, state.loops, machine.classes, machine.operands,
-            machine.latency_to, machine.hints, state.counted, state.crowded, state.stalls, state.caused,
-            machine.addresses, state.seats, state.buffers, state.fetchers, state.lines,
-        )  # fmt: skip
+        return run_plain(chip, scratch, sm, scheduler, s, no_more, some_refuse, always, None, None, None, None, None, None)
+    options = (
+        end, reads, state.tally[0], machine.details, state.loops, machine.classes, machine.operands, machine.latency_to,
+        machine.hints, state.counted, state.crowded, state.stalls, state.caused,
+    )  # fmt: skip
+    if chip.buffer == 0:
+        return run_plain(chip, scratch, sm, scheduler, s, no_more, some_refuse, always, options, None, None, None, None, None)
     return run_plain(
-        chip, machine.program, state.warps, state.registers, state.counts, state.parts, state.scratch[0], sm, scheduler, s,
-        no_more, some_refuse, end, reads, state.tally[0], machine.details, state.loops, machine.classes, machine.operands,
-        machine.latency_to, machine.hints, state.counted, state.crowded, state.stalls, state.caused,
-        None, None, None, None, None,
+        chip, scratch, sm, scheduler, s, no_more, some_refuse, always, options,
+        machine.addresses, state.seats, state.buffers, state.fetchers, state.lines,
     )  # fmt: skip
 
 
 @apart
 def run_plain(
-    chip, program, warps, registers, counts, parts, scratch, sm, scheduler, s, no_more, some_refuse, end, reads, tally, details,
-    loops, classes, operands, latency_to, hints, counted, crowded, stalls, caused, addresses, seats, buffers, fetchers, lines,
+    chip, scratch, sm, scheduler, s, no_more, some_refuse, always, options, addresses, seats, buffers, fetchers, lines
 ):  # fmt: skip
     """Has scheduler s issue plain steps until its next pick is not plain, or not before a time. Returns the key of that pick.
 
-    Most arguments are those of the machine and the state. `some_refuse`: some class is refusable. `end`: the end of the window.
-    The function is compiled three times. Where instructions have to be fetched, it gets all arguments. The last five are None
-    where they need not be. All from `end` on are None, too, where there are no options of the core: no unit can refuse a plain
-    step then, there are no register ports, and the wait after each plain step is known.
+    `some_refuse`: some class is refusable. The other arguments are parts of the machine and of the state, some of them in tuples.
+    The function is compiled three times. The last five are None where instructions need not be fetched; in a tuple, these would
+    cost a tenth of the speed. `options` is None, too, where there are no options of the core: no unit can refuse a plain step
+    then, there are no register ports, and the wait after each plain step is known.
     """
+    program, warps, registers, counts, parts = always
     interval, schedulers, per_warp, begin = chip.interval, chip.schedulers, chip.registers, sm.begin
     first_warp, first_count, free = sm.index * MAX_WARPS + s, s * len(program), scheduler.next_issue
     notes_busy, tick, has_ports = some_refuse or chip.buffer > 0, chip.tick, chip.banks > 0
@@ -107,7 +101,10 @@ def run_plain(
     delays, ops = load(scheduler.delays), load(scheduler.ops)
     occupied, back = filled(interval << RANK_BITS, wakes), first_behind(chip.policy, wakes)
     issued_any, usual_delay = False, np.int64(0)
-    if end is not None:
+    if options is not None:
+        (
+            end, reads, tally, details, loops, classes, operands, latency_to, hints, counted, crowded, stalls, caused,
+        ) = options  # fmt: skip
         ports_free, has_ports_at, held_until = times_of_ports(scheduler, begin)
         held_from, held_sum = scheduler.held_from, np.int64(0)
         # After the latest issue after which its unit refused: for how many cycles, and instructions of which class
@@ -125,7 +122,7 @@ def run_plain(
         eligible, following = end_of(warp.wait), np.int64(ins.following)
         next_op, next_delay, plain = np.int64(ins.next_op), np.int64(ins.next_delay), ins.plain
         opens = cycle
-        if end is not None:
+        if options is not None:
             gap, there = np.int64(0), eligible  # `there`: from when on the instruction can issue
             if buffers is not None:
                 fetch_before_pick(chip, warps, seats, buffers, fetchers, lines, place, sm.index, s, cycle)
@@ -162,7 +159,7 @@ def run_plain(
 
         issued = time_part(picked)
         next_issue = plus(issued, occupied)
-        if end is not None and has_ports:
+        if options is not None and has_ports:
             held_from = free
             if ins.ports:
                 needs = needs_of(reads, scheduler, ins, lane * schedulers + s, step)
@@ -173,7 +170,7 @@ def run_plain(
                 enter_few_cycles(scratch.held[at(s)], free - begin, held)
                 free, held_sum = free + held, held_sum + held
         wakes, ranks = later(after, next_issue), ranks_after
-        if end is None:
+        if options is None:
             scheduler.ops[at(lane)] = ins.next_op
         else:
             if plain & LIMITED and opens > cycle + 1:
@@ -203,7 +200,7 @@ def run_plain(
         issues_plain(counts[at(first_count + issued_step)], eligible, cycle)
         if notes_busy and interval > 1:
             is_busy_after(scratch, s, now, interval)
-        if end is not None:
+        if options is not None:
             if buffers is not None:
                 take_and_fetch(
                     chip, addresses, buffers, fetchers, lines, place, index, issued_lane, issued_step, following, cycle
@@ -217,7 +214,7 @@ def run_plain(
         store(scheduler.wakes, wakes)
         store(scheduler.ranks, ranks)
         store(scheduler.delays, delays)
-        if end is not None:
+        if options is not None:
             store(scheduler.ops, ops)
             if has_ports:
                 keep_times_of_ports(scheduler, begin, ports_free, has_ports_at, held_until)
