@@ -252,6 +252,15 @@ EDGES: dict[str, Case] = {
         ),
         seats=4, blocks=7, memory="queue",
     ),
+    "a bus that turns": case(
+        small_gpu(
+            memory={
+                "bandwidth_gbs": 8.0,
+                "writes": {"mixed_rate": 0.7, "write_rate": 1.0, "write_batch": 4, "read_delay_ns": 9.0},
+            }
+        ),
+        looped(one("load"), one("store"), trips=20), size=4, blocks=12, memory="queue",
+    ),
     **{
         f"stores that drain behind a bus that is {'taken' if gbs < 100 else 'free'}, {of} of {limit}, {memory}": case(
             small_gpu(
@@ -292,10 +301,14 @@ def test_the_sum_of_latencies_is_that_of_the_histogram() -> None:
 
 def test_sums_are_those_of_what_they_count() -> None:
     machine, _ = _allocated(program=kernel(one("load"), one("alu"), one("store")))
-    state = run_machine(machine, "directed", 0, 900, Capacity(lives=1000))[0]
-    tally, accesses = state.tally[0], int(state.counts.issued.reshape(-1, len(machine.program))[:, [0, 2]].sum())
-    assert tally.moved_bytes == accesses * machine.details[0].request_bytes > 0
-    assert tally.lifetime_sum == (state.lives[: tally.retired, 3] - state.lives[: tally.retired, 2] + 1).sum() > 0
+    for warmup in (0, 300):
+        state = run_machine(machine, "directed", warmup, 900, Capacity(lives=1000))[0]
+        tally, accesses = state.tally[0], int(state.counts.issued.reshape(-1, len(machine.program))[:, [0, 2]].sum())
+        moved = tally.moved_bytes / machine.details[0].request_bytes
+        assert moved == round(moved) and abs(moved - accesses) <= 4 * (warmup > 0), "accesses of 4 warps are under way at an edge"
+        lives = state.lives[: tally.retired]
+        assert tally.lifetime_sum == (lives[:, 3] - lives[:, 2] + 1).sum() > 0
+        assert (lives[:, 3] >= warmup).all() and (np.diff(lives[:, 3]) >= 0).all()
 
 
 NEAR = Instruction("load", access=Access(l2_hit=1.0))

@@ -7,7 +7,7 @@ import pytest
 from tests.engine.test_against_reference import assert_same, case, kernel
 from tests.support.strategies import small_gpu
 from warpsim.hardware.gpu import Gpu, GpuFileError
-from warpsim.kernels import Instruction
+from warpsim.kernels import Instruction, Loop
 
 WRITES = {"mixed_rate": 0.8, "write_rate": 1.25, "write_batch": 4, "read_delay_ns": 50.0}
 
@@ -43,6 +43,16 @@ def test_stores_delay_the_loads_among_them() -> None:
 
 
 def test_turning_the_bus_takes_time() -> None:
+    body = [Instruction("store"), Instruction("load", dst="r0"), Instruction("alu", src=("r0",))]
+    mixed = kernel(Loop(body=body, trips=20))
+    ends = []
+    for rate in (0.7, 0.9):
+        memory = {"bandwidth_gbs": 8.0, "writes": WRITES | {"mixed_rate": rate, "write_rate": 1.0, "read_delay_ns": 0.0}}
+        ends.append(assert_same(case(small_gpu(memory=memory), mixed, blocks=12, size=4, memory="queue"))["end"])
+    assert ends[0] > 1.05 * ends[1]
+
+
+def test_the_rate_of_mixed_requests_is_limited() -> None:
     described = small_gpu().to_dict()
     described["memory"]["writes"] = WRITES | {"mixed_rate": 1.2}
     with pytest.raises(GpuFileError, match=r"mixed_rate = 1\.2: must be at most 1\.11"):
