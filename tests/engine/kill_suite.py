@@ -70,6 +70,7 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
         test_register_ports,
         test_rng,
         test_slices,
+        test_state,
         test_unit_queues,
         test_writes,
     )
@@ -86,12 +87,10 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
         found[f"consistent {number}"] = partial(consistent.hypothesis.inner_test, case, steps)
         for name in ("test_sums_over_lines_schedulers_bins_and_sms", "test_states_over_time_are_those_of_the_reference_machine"):
             found[f"{name} {number}"] = partial(getattr(traces, name).hypothesis.inner_test, traces, case)
-    for name, values in PARTS.items():
-        for value in values:
-            found[f"{name} {value}"] = partial(getattr(test_parts, name), *value)
-    for name, values in OF_EDGES.items():
-        for value in values:
-            found[f"{name} {value}"] = partial(getattr(test_edges, name), *value)
+    for module, tests in ((test_parts, PARTS), (test_edges, OF_EDGES), (test_state, OF_STATE)):
+        for name, values in tests.items():
+            for value in values:
+                found[f"{name} {value}"] = partial(getattr(module, name), *value)
     for name in ("test_a_grid_begins_after_the_cost_of_its_launch", "test_blocks_that_wait_for_their_start_keep_the_grid_alive"):
         found[name] = getattr(test_launch, name)
     for x, y, cycles in (("R19", "R21", 5), ("R18", "R21", 6), ("R18", "R20", 7)):
@@ -158,6 +157,10 @@ OF_EDGES: dict[str, list[tuple[Any, ...]]] = {
     "test_of_a_store_and_a_load_that_return_together_the_load_is_waited_for": [()],
     "test_of_deadlocks_in_one_cycle_that_of_the_first_sm_is_reported": [()],
     "test_a_trace_that_is_full_is_left_as_it_is": [(7,)],
+}
+
+
+OF_STATE: dict[str, list[tuple[Any, ...]]] = {
     "test_lanes_move_on_by_any_number_of_cycles": [(distance,) for distance in (1021, 1022, 1023, 3066)],
     "test_schedulers_have_as_many_lanes_as_their_warps_need": [(16, 16), (17, 32), (32, 32), (33, 64)],
     "test_the_sum_of_latencies_is_that_of_the_histogram": [()],

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.engine.accounts import caused_accounts, line_accounts, steps_issued
+from warpsim.engine.accounts import caused_accounts, line_accounts, scheduler_cycles, steps_issued
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
 from warpsim.results import schema
-from warpsim.simulation.counters import by_class, issues, occupancy_changes, scheduler_cycles, warps_seen
+from warpsim.simulation.counters import by_class, issues, occupancy_changes, warps_seen
 from warpsim.simulation.encode import encode, with_seed
 from warpsim.simulation.run import Capacity, run_machine
 

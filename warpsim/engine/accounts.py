@@ -26,6 +26,13 @@ def steps_issued(machine: Machine, state: State) -> NDArray[np.int64]:
     return issued
 
 
+def scheduler_cycles(machine: Machine, state: State) -> tuple[int, int]:
+    """Returns the scheduler-cycles with issues, and those in which the scheduler was busy with earlier issues."""
+    tally, issued = state.tally[0], steps_issued(machine, state)
+    issue_cycles = int(issued.sum() - state.parts.seconds.sum())
+    return issue_cycles, int(issued @ machine.program.busy - tally.pair_busy - issue_cycles + tally.carried + tally.held)
+
+
 def line_accounts(machine: Machine, state: State) -> NDArray[np.int64]:
     """Returns the warp-cycles by scheduler, step and WarpState; int64[K, S, states]."""
     program, known = machine.program, np.flatnonzero(machine.program.delay)

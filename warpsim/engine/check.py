@@ -6,7 +6,7 @@ Both take a state between two calls of `run`, where all windows have ended.
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.engine.accounts import caused_accounts, line_accounts
+from warpsim.engine.accounts import caused_accounts, line_accounts, scheduler_cycles
 from warpsim.engine.bits import cause_of, end_of, reason_of
 from warpsim.engine.constants import (
     CALENDAR,
@@ -209,9 +209,7 @@ def _verify_sums(machine: Machine, state: State, counted_from: int) -> None:
     _require(lines.sum() == levels @ tally.occupancy, "warp-cycles do not add up to the integral of occupancy")
     _require(lines.sum() == state.sms.warp_cycles.sum(), "warp-cycles do not add up to those of the SMs")
     _require(tally.occupancy.sum() == chip.sms * cycles, "SM-cycles do not add up")
-    issue_cycles = state.counts.issued.sum() - state.parts.seconds.sum()
-    issued = state.counts.issued.reshape(-1, len(machine.program)).sum(axis=0)
-    busy = issued @ machine.program.busy - tally.pair_busy - issue_cycles + tally.carried + tally.held
+    issue_cycles, busy = scheduler_cycles(machine, state)
     _require(0 <= busy <= chip.sms * chip.schedulers * cycles - issue_cycles, f"{busy} busy scheduler-cycles")
 
 

@@ -81,10 +81,10 @@ def fetch_after(addresses, machine, state, sm, s, slot, step, following, cycle):
         return
     index, lane, number = sm.index * MAX_WARPS + slot, slot // chip.schedulers, sm.index * chip.schedulers + s
     fetcher, is_exit = state.fetchers[at(number)], machine.program[at(step)].kind == _EXIT
-    if chip.issue_width == 1 and not is_exit:
+    if chip.issue_width > 1 or is_exit:
+        take_instruction(chip, addresses, state.buffers, fetcher, index, lane, step, following, cycle)
+    else:
         take_and_fetch(chip, addresses, state.buffers, state.fetchers, state.lines, number, index, lane, step, following, cycle)
-        return
-    take_instruction(chip, addresses, state.buffers, fetcher, index, lane, step, following, cycle)
     if is_exit:
         fetcher.hungry &= ~bit(lane)
         fetcher.last = _NOBODY
@@ -137,36 +137,21 @@ def fetch_before_pick(chip, warps, seats, buffers, fetchers, lines, number, sm, 
 def take_and_fetch(chip, addresses, buffers, fetchers, lines, number, index, lane, step, following, cycle):
     """As `take_instruction`; the scheduler, of which the number is given, also fetches for that warp at once if it can.
 
-    It has made all fetches before the cycle of the issue, in which nothing else issues.
+    Nothing else issues in this cycle.
     """
-    buffer, fetcher, room = buffers[at(index)], fetchers[at(number)], chip.buffer
+    fetcher = fetchers[at(number)]
     if following == step + 1 and stays_full(fetcher, lane):
         if fetcher.hungry != NONE:  # another warp may have to wait for its turn
-            fetcher.last, fetcher.next = lane, cycle + np.int64(addresses[at(step)] + room < chip.program_end)
+            fetcher.last, fetcher.next = lane, cycle + np.int64(addresses[at(step)] + chip.buffer < chip.program_end)
         return
-    fetcher.last = lane
-    end_full(chip, addresses, buffers, fetcher, index, lane, step)
-    address, oldest, entries = buffer[at(_ADDRESS)], buffer[at(_OLDEST)] + 1, buffer[at(_ENTRIES)] - 1
-    oldest = oldest if oldest < room else np.int64(0)
-    if following != step + 1 and addresses[at(following)] != addresses[at(step)] + 1:
-        address, entries = np.int64(addresses[at(following)]), np.int64(0)
-    fetches = address < chip.program_end
-    if fetches and fetcher.there > cycle:
-        line = lines[at(number), at(address * chip.line_share >> LINE_BITS)]
-        fetches = line[at(_USE)] > 0 and line[at(_SINCE)] <= cycle
-        if fetches:
-            fetcher.uses += 1
-            line[at(_USE)] = fetcher.uses
-    if fetches:
-        newest = oldest + entries
-        buffer[at(_FIRST + (newest if newest < room else newest - room))] = cycle + chip.stages
-        address, entries = address + 1, entries + 1
-    buffer[at(_ADDRESS)], buffer[at(_OLDEST)], buffer[at(_ENTRIES)] = address, oldest, entries
-    hungry = np.uint64((entries < room) & (address < chip.program_end))
-    fetcher.hungry = fetcher.hungry & ~bit(lane) | hungry << np.uint64(lane)
-    fetcher.next = cycle + np.int64(fetches)
-    if fetches:
-        begin_full(chip, buffer, fetcher, lane, cycle, cycle + 1)
+    take_instruction(chip, addresses, buffers, fetcher, index, lane, step, following, cycle)
+    buffer, since = buffers[at(index)], np.int64(0)
+    if buffer[at(_ADDRESS)] < chip.program_end:
+        if fetcher.there > cycle:
+            since = line_of(chip, fetcher, lines, number, buffer[at(_ADDRESS)], cycle)
+        if since <= cycle:
+            fetch(chip, fetcher, buffer, lane, cycle, cycle + 1)
+            fetcher.next = cycle + 1
 
 
 @inline
@@ -226,7 +211,7 @@ def fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle):
                 since = warp.start
             if since <= now:
                 fetcher.starting &= ~bit(lane)
-                since = line_of(chip, fetcher, lines, number, buffer[at(_ADDRESS)] * chip.line_share >> LINE_BITS, now)
+                since = line_of(chip, fetcher, lines, number, buffer[at(_ADDRESS)], now)
                 if since <= now:
                     fetch(chip, fetcher, buffer, lane, now, end_of(warp.wait))
                     fetched = True
@@ -273,8 +258,9 @@ def fetch(chip, fetcher, buffer, lane, now, eligible):
 
 
 @inline
-def line_of(chip, fetcher, lines, number, line, now):
-    """Returns the cycle from which a line is in L0; requests it if it is not on its way. If it is there, it is used."""
+def line_of(chip, fetcher, lines, number, address, now):
+    """Returns from when on the line of an address is in L0; uses it if it is there, requests it if it is not on its way."""
+    line = address * chip.line_share >> LINE_BITS
     if lines[at(number), at(line), at(_USE)] == 0:
         return request_line(chip, fetcher, lines, number, line, now)
     since = lines[at(number), at(line), at(_SINCE)]

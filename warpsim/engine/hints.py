@@ -104,7 +104,7 @@ def learn_return(chip, program, hints, registers, writers, counted, crowded, ind
         until = entry(counted, crowded, row, i)
         if issued_at(counted, crowded, row, i) == cycle and cause_of(until) == step and reason_of(until) == _RESULT:
             replace(counted, crowded, row, i, wait_until(returns, step, _RESULT), cycle)
-    return hint.partial != 0 or counted[at(row), at(_LENGTH)] >= MOST_COUNTED
+    return hint.partial != 0 or is_full(counted, index * chip.counters, hint.write)
 
 
 @inline

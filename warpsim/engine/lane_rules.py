@@ -61,13 +61,16 @@ def compiled_as(rule):
     return replace
 
 
+def _chosen(builder, vector, numbers):
+    """A vector of the lanes of another one that are given by number."""
+    order = ir.Constant(ir.VectorType(_I32, len(numbers)), list(numbers))
+    return builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), order)
+
+
 def _filled(builder, value, count):
-    vector = ir.VectorType(_I16, count)
     narrow = builder.trunc(value, _I16) if value.type != _I16 else value
-    one = builder.insert_element(ir.Constant(vector, ir.Undefined), narrow, _I32(0))
-    return builder.shuffle_vector(
-        one, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(_I32, count), [0] * count)
-    )
+    one = builder.insert_element(ir.Constant(ir.VectorType(_I16, count), ir.Undefined), narrow, _I32(0))
+    return _chosen(builder, one, [0] * count)
 
 
 def _called(builder, name, result, *arguments):
@@ -219,10 +222,7 @@ def everywhere(least, vector):
     """The rule of `everywhere`."""
 
     def generate(context, builder, signature, arguments):
-        undefined = ir.Constant(arguments[0].type, ir.Undefined)
-        return builder.shuffle_vector(
-            arguments[0], undefined, ir.Constant(ir.VectorType(_I32, vector.count), [0] * vector.count)
-        )
+        return _chosen(builder, arguments[0], [0] * vector.count)
 
     return vector(least, vector), generate
 
@@ -249,20 +249,12 @@ def foremost(vector):
     """The rule of `foremost`."""
 
     def generate(context, builder, signature, arguments):
-        best, undefined = arguments[0], ir.Undefined
+        best = arguments[0]
         if not _HAS_PHMINPOSUW:
-            best = _filled(builder, _called(builder, f"llvm.vector.reduce.umin.v{vector.count}i16", _I16, best), 8)
-            return best
+            return _filled(builder, _called(builder, f"llvm.vector.reduce.umin.v{vector.count}i16", _I16, best), 8)
         while best.type.count > 8:
             half = best.type.count // 2
-            halves = [
-                builder.shuffle_vector(
-                    best,
-                    ir.Constant(best.type, undefined),
-                    ir.Constant(ir.VectorType(_I32, half), list(range(begin, begin + half))),
-                )
-                for begin in (0, half)
-            ]
+            halves = [_chosen(builder, best, range(begin, begin + half)) for begin in (0, half)]
             best = of_llvm("umin")(builder, *halves)
         return _called(builder, "llvm.x86.sse41.phminposuw", best.type, best)
 
@@ -277,8 +269,7 @@ def largest_everywhere(vector):
             largest = _called(builder, f"llvm.vector.reduce.umax.v{vector.count}i16", _I16, arguments[0])
             return _filled(builder, largest, vector.count)
         least = _called(builder, "llvm.x86.sse41.phminposuw", arguments[0].type, builder.not_(arguments[0]))
-        undefined = ir.Constant(least.type, ir.Undefined)
-        return builder.not_(builder.shuffle_vector(least, undefined, ir.Constant(ir.VectorType(_I32, 8), [0] * 8)))
+        return builder.not_(_chosen(builder, least, [0] * 8))
 
     return vector(vector), generate
 

@@ -22,12 +22,10 @@ def load(lanes):
     return np.array(lanes)
 
 
-
 @compiled_as(rule.store)
 def store(lanes, vector):
     """Writes a vector to a field of lanes."""
     lanes[:] = vector
-
 
 
 @compiled_as(rule.of_two(rule.of_llvm("umax")))
@@ -36,12 +34,10 @@ def later(a, b):
     return np.maximum(a, b)
 
 
-
 @compiled_as(rule.of_two(rule.bitwise_or))
 def either(a, b):
     """Returns the bits of both, such as a time with a rank."""
     return a | b
-
 
 
 @compiled_as(rule.of_two(rule.sum_of))
@@ -50,12 +46,10 @@ def plus(a, b):
     return a + b
 
 
-
 @compiled_as(rule.of_two(rule.of_llvm("usub.sat")))
 def beyond(a, b):
     """Returns by how much each lane of `a` is larger than that of `b`; 0 where it is not."""
     return a - np.minimum(a, b)
-
 
 
 @compiled_as(rule.with_number(rule.of_llvm("umax")))
@@ -64,12 +58,10 @@ def not_before(vector, time):
     return np.maximum(vector, np.uint16(time))
 
 
-
 @compiled_as(rule.with_number(rule.of_llvm("usub.sat")))
 def earlier_by(vector, time):
     """Returns the lanes less `time`, but at least 0."""
     return vector - np.minimum(vector, np.uint16(time))
-
 
 
 @compiled_as(rule.masked(NEVER))
@@ -78,12 +70,10 @@ def time_part(keys):
     return keys & np.uint16(NEVER)
 
 
-
 @compiled_as(rule.shifted(rule.left))
 def as_times(cycles):
     """Returns cycles of the window as times."""
     return cycles << RANK_BITS
-
 
 
 @compiled_as(rule.shifted(rule.right))
@@ -92,12 +82,10 @@ def as_cycles(times):
     return times >> RANK_BITS
 
 
-
 @compiled_as(rule.ranks_after)
 def ranks_after(ranks, rank, back):
     """Returns the ranks of the circular order that begins with a rank, or with the next one if `back` is 1."""
     return (ranks - rank - back) & np.uint16(RANKS)
-
 
 
 @compiled_as(rule.filled)
@@ -106,12 +94,10 @@ def filled(number, vector):
     return np.full(len(vector), number & 0xFFFF, np.uint16)
 
 
-
 @compiled_as(rule.for_schedulers)
 def for_schedulers(number):
     """Returns a vector with a number for each scheduler of an SM."""
     return np.full(MAX_SCHEDULERS, number, np.uint16)
-
 
 
 @compiled_as(rule.everywhere)
@@ -120,19 +106,16 @@ def everywhere(least, vector):
     return np.full(len(vector), least[0])
 
 
-
 @compiled_as(rule.same)
 def same(a, b):
     """Returns the mask of the lanes in which two vectors are equal."""
     return a == b
 
 
-
 @compiled_as(rule.where)
 def where(mask, then, otherwise):
     """Returns `then` in the lanes of a mask, and `otherwise` in the others."""
     return np.where(mask, then, otherwise)
-
 
 
 @compiled_as(rule.foremost)
@@ -144,12 +127,10 @@ def foremost(vector):
     return np.array([vector.min()])
 
 
-
 @compiled_as(rule.largest_everywhere)
 def largest_everywhere(vector):
     """Returns the largest lane of a vector, in each lane."""
     return np.full(len(vector), vector.max())
-
 
 
 @compiled_as(rule.spread)
@@ -158,12 +139,10 @@ def spread(number):
     return np.array([number >> LANE_BITS * i & 0xFFFF for i in range(4)] + [0] * 4, np.uint16)
 
 
-
 @compiled_as(rule.number)
 def number(vector):
     """Returns the first lane of a vector as a number."""
     return np.int64(vector[0])
-
 
 
 @compiled_as(rule.lane_of)
@@ -172,19 +151,16 @@ def lane_of(mask):
     return np.int64(np.flatnonzero(mask)[0])
 
 
-
 @compiled_as(rule.set_where("=="))
 def lanes_equal(vector, number):
     """Returns the set of the lanes that are equal to a number."""
     return np.uint64(sum(1 << i for i, lane in enumerate(vector.tolist()) if lane == number))
 
 
-
 @compiled_as(rule.set_where("<="))
 def lanes_at_most(vector, number):
     """Returns the set of the lanes that are not larger than a number."""
     return np.uint64(sum(1 << i for i, lane in enumerate(vector.tolist()) if lane <= number))
-
 
 
 @compiled_as(rule.replaced)
@@ -195,13 +171,11 @@ def replaced(vector, lane, number):
     return vector
 
 
-
 @compiled_as(rule.first_then_by_age)
 def first_then_by_age(here, ages):
     """Returns ranks: first the one lane of a mask, then the others by age."""
     behind = np.uint16(1) if len(ages) <= RANKS else (ages < ages[here]).astype(np.uint16)
     return np.where(here, np.uint16(0), ages + behind)
-
 
 
 @inline

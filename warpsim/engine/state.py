@@ -242,7 +242,6 @@ SCRATCH = np.dtype(
 )
 
 
-
 @cache
 def scheduler_record(lanes: int) -> np.dtype[Any]:
     """The record of a scheduler of up to so many warps: 16, 32 or 64.

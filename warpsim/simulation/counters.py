@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim import units
-from warpsim.engine.accounts import line_accounts, steps_issued
+from warpsim.engine.accounts import line_accounts, scheduler_cycles, steps_issued
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.iteration import iteration_instructions
@@ -146,13 +146,6 @@ def reference_counts(result: Result, gpu: Gpu, launch: Launch, sms: int, warmup:
         retired=len(result.retired),
         lifetime_sum=sum(last - start + 1 for _, _, start, last in result.retired),
     )
-
-
-def scheduler_cycles(machine: Machine, state: State) -> tuple[int, int]:
-    """Returns the scheduler-cycles with issues, and those in which the scheduler was busy with earlier issues."""
-    tally, issued = state.tally[0], steps_issued(machine, state)
-    issue_cycles = int(issued.sum() - state.parts.seconds.sum())
-    return issue_cycles, int(issued @ machine.program.busy - tally.pair_busy - issue_cycles + tally.carried + tally.held)
 
 
 def issues(machine: Machine, state: State) -> NDArray[np.int64]:
