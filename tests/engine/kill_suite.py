@@ -143,7 +143,7 @@ PARTS: dict[str, list[tuple[Any, ...]]] = {
     "test_a_number_is_spread_over_lanes": [()],
     "test_times_of_lanes": [()],
     "test_heaps_of_return_times": [()],
-    "test_the_calendar_sorts_by_arrival_then_by_entry": [()],
+    "test_the_wheel_sorts_by_arrival_then_by_entry": [()],
     "test_the_present_load_after_a_pause": [(pause,) for pause in range(1, 18)],
     "test_extra_transactions_delay_an_access": [()],
     "test_measured_latency_lies_between_the_two_rows_around_the_load": [()],

@@ -18,15 +18,16 @@ from warpsim.engine import ports as ports_of
 from warpsim.engine.constants import (
     BINS,
     BUCKET_CYCLES,
-    CALENDAR,
     FOREVER,
     LONGEST_WINDOW,
     NEVER,
+    NOBODY,
     UNKNOWN,
+    WHEEL,
     WINDOW_BUCKETS,
 )
 from warpsim.engine.machine import CHIP, DETAIL
-from warpsim.engine.state import ACCESS, ARRIVAL, CLOCK, SM, TALLY
+from warpsim.engine.state import ACCESS, ARRIVAL, CLOCK, SM, SPOKE, TALLY
 
 SETS = st.integers(0, 2**64 - 1)
 
@@ -259,23 +260,19 @@ class Between(NamedTuple):
     arrivals: Any
     free_accesses: Any
     free_arrivals: Any
-    latest_of_day: Any
-    near: Any
-    due: Any
-    unsorted: Any
-    in_cycle: Any
+    wheel: Any
 
 
 @examples(100)
 @given(st.lists(st.tuples(st.floats(0, 5000) | st.floats(0, 1e6), st.integers(1, LONGEST_WINDOW)), max_size=60))
-def test_the_calendar_sorts_by_arrival_then_by_entry(steps: list[tuple[float, int]]) -> None:
+def test_the_wheel_sorts_by_arrival_then_by_entry(steps: list[tuple[float, int]]) -> None:
     """Enters requests, of three two at one time, some time after the present cycle, and serves up to a later cycle each time."""
     room = 3 * len(steps) + 1
     state = Between(
-        *(np.zeros(n, dtype).view(np.recarray) for n, dtype in ((1, CLOCK), (room, ACCESS), (CALENDAR + room, ARRIVAL))),
-        *(first + np.arange(count, dtype=np.int32) for first, count in ((0, room), (CALENDAR, room), (0, CALENDAR))),
-        *(np.zeros(room, np.int32) for _ in range(3)), np.zeros(LONGEST_WINDOW, np.int64),
-    )  # fmt: skip
+        *(np.zeros(n, dtype).view(np.recarray) for n, dtype in ((1, CLOCK), (room, ACCESS), (room, ARRIVAL))),
+        *(np.arange(room, dtype=np.int32) for _ in range(2)),
+        np.full(2 * WHEEL, NOBODY, np.int32).view(SPOKE).view(np.recarray),
+    )
     state.clock.next_arrival = FOREVER
     now, waiting, entered = 0, [], 0
     for distance, cycles in steps:
@@ -285,11 +282,13 @@ def test_the_calendar_sorts_by_arrival_then_by_entry(steps: list[tuple[float, in
             tandem.send(state, place, time, np.int64(entered))
             heapq.heappush(waiting, (time, entered))
             entered += 1
-        for number in state.due[: tandem.take_due(state, np.int64(now), np.int64(now + cycles))]:
-            arrival = state.arrivals[number]
-            tandem.close_access(state, np.int64(arrival.access))
-            assert (arrival.time, arrival.server) == heapq.heappop(waiting)
+        for cycle in range(now, now + cycles):
+            while (number := tandem.take_due(state, np.int64(cycle))) != NOBODY:
+                arrival = state.arrivals[number]
+                tandem.close_access(state, np.int64(arrival.access))
+                assert (arrival.time, arrival.server) == heapq.heappop(waiting)
         now += cycles
+        tandem.note_taken(state, np.int64(now))
         assert not waiting or waiting[0][0] >= now
         assert state.clock[0].waiting == state.clock[0].accesses == len(waiting)
         assert now <= state.clock[0].next_arrival <= (waiting[0][0] if waiting else FOREVER)

@@ -7,7 +7,6 @@ import numpy as np
 
 from warpsim.engine.constants import (
     CACHE_LINE,
-    CALENDAR,
     ECHO_ROOM,
     FOREVER,
     LEAST_TRANSITIONS,
@@ -23,6 +22,7 @@ from warpsim.engine.constants import (
     TRANSITIONS,
     UNITS,
     WAITING_OF_SM,
+    WHEEL,
     WINDOW_BUCKETS,
     Array,
     Kind,
@@ -43,6 +43,7 @@ from warpsim.engine.state import (
     SEAT,
     SEQUENCE,
     SM,
+    SPOKE,
     TALLY,
     TRANSITION,
     WARP,
@@ -98,13 +99,10 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         pools=pools,
         transitions=transitions,
         accesses=records(waiting, ACCESS),
-        arrivals=records(CALENDAR + waiting, ARRIVAL),
+        arrivals=records(waiting, ARRIVAL),
         free_accesses=np.arange(waiting, dtype=np.int32),
-        free_arrivals=np.arange(CALENDAR, CALENDAR + waiting, dtype=np.int32),
-        latest_of_day=np.arange(CALENDAR, dtype=np.int32),
-        near=np.empty(waiting, np.int32),
-        due=np.empty(waiting, np.int32),
-        unsorted=np.empty(waiting, np.int32),
+        free_arrivals=np.arange(waiting, dtype=np.int32),
+        wheel=records(WHEEL, SPOKE),
         servers=np.zeros((4, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
         window=np.zeros(WINDOW_BUCKETS + 1, np.float64),
         tally=records(1, TALLY),
@@ -118,10 +116,11 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         changes=np.empty((changes, 3), np.int64),
     )
     state.clock[0].next_arrival, state.clock[0].next_echo = FOREVER, FOREVER
+    state.wheel["first"], state.wheel["last"] = NOBODY, NOBODY
     state.fetchers["last"], state.fetchers["there"] = NOBODY, FOREVER
     state.clock[0].pool_room = pool_room(machine)
     seats, records_of_sms, of_schedulers = np.asarray(state.seats), np.asarray(state.sms), np.asarray(state.schedulers)
-    records_of_sms["index"] = np.arange(sms)
+    records_of_sms["index"], records_of_sms["last_served"] = np.arange(sms), NOBODY
     records_of_sms["last_issue"] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, UNITS)
     dealt = np.arange(len(seats)).reshape(-1, sms).T  # blocks go to SMs in turn, seat by seat
     seats["next_block"], seats["barrier"] = dealt.ravel(), -1
@@ -164,10 +163,7 @@ def enlarged(machine: Machine, state: State) -> State:
         accesses=np.concatenate([state.accesses, np.zeros(len(more), ACCESS)]).view(np.recarray),
         arrivals=np.concatenate([state.arrivals, np.zeros(len(more), ARRIVAL)]).view(np.recarray),
         free_accesses=np.concatenate([state.free_accesses, more]),
-        free_arrivals=np.concatenate([state.free_arrivals, CALENDAR + more]),
-        near=np.concatenate([state.near, more]),
-        due=np.empty(size, np.int32),
-        unsorted=np.empty(size, np.int32),
+        free_arrivals=np.concatenate([state.free_arrivals, more]),
     )
 
 

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from warpsim.engine.accounts import caused_accounts, line_accounts, scheduler_cycles
 from warpsim.engine.bits import cause_of, end_of, reason_of
 from warpsim.engine.constants import (
-    CALENDAR,
-    DAY_BITS,
     FARTHEST,
     MAX_WARPS,
     NEVER,
+    NOBODY,
     RANK_BITS,
     UNKNOWN,
+    WHEEL,
     Kind,
     Life,
     Policy,
@@ -50,7 +50,7 @@ def verify(machine: Machine, state: State, *, counted_from: int | None = None) -
         _verify_fetch(machine, state, sm)
     _require(state.clock[0].requests == 0, "requests are left over")
     _require(not state.in_cycle.any(), "requests are still counted")
-    _verify_calendar(state)
+    _verify_wheel(state)
     _verify_counts(machine, state)
     if counted_from is not None:
         _verify_sums(machine, state, counted_from)
@@ -71,6 +71,7 @@ def _verify_warps(machine: Machine, state: State, sm: np.record) -> None:
     """Checks lanes against waits, sets of warps against their lives, and ranks against the policy."""
     chip, now = machine.chip[0], state.clock[0].cycle
     _require(sm.answered == 0, f"SM {sm.index}: warps have not been told about their requests")
+    _require(sm.last_served == NOBODY, f"SM {sm.index}: accesses have been served, but not noted")
     requested = _under_way(state, (machine.program.kind == Kind.LOAD) | (machine.details.drain >= 0))
     for slot, warp in _slots(machine, state, sm):
         name = f"SM {sm.index}, slot {slot}"
@@ -170,19 +171,19 @@ def _under_way(state: State, steps: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.bincount(warps[steps[accesses["step"]] & (warps >= 0)], minlength=len(state.warps))
 
 
-def _verify_calendar(state: State) -> None:
+def _verify_wheel(state: State) -> None:
     """Checks the lists of requests between the stages of memory, and that none of them should have been served."""
     clock, found = state.clock[0], []
-    for day, last in enumerate(state.latest_of_day):
-        number = day
-        while number != last:
-            number = int(state.arrivals[number].following)
-            found.append(number)
-            cycle = int(state.arrivals[number].time)
-            _require((cycle >> DAY_BITS) % CALENDAR == day, f"the list of day {day} holds cycle {cycle}")
-            _require(cycle >> DAY_BITS >= clock.day, f"day {cycle >> DAY_BITS} has passed, but its list holds cycle {cycle}")
-    found += state.near[: clock.near].tolist()
-    used = np.setdiff1d(np.arange(CALENDAR, len(state.arrivals)), state.free_arrivals[clock.waiting :])
+    for number, spoke in enumerate(state.wheel):
+        entry, last, latest = int(spoke.first), NOBODY, 0.0
+        while entry != NOBODY:
+            found.append(entry)
+            arrival = state.arrivals[entry]
+            _require(int(arrival.time) % WHEEL == number, f"list {number} of the wheel holds time {arrival.time}")
+            _require(arrival.time >= latest, f"list {number} of the wheel is not sorted")
+            entry, last, latest = int(arrival.following), entry, arrival.time
+        _require(spoke.last == last, f"list {number} of the wheel does not end with its last entry")
+    used = np.setdiff1d(np.arange(len(state.arrivals)), state.free_arrivals[clock.waiting :])
     _require(sorted(found) == used.tolist(), "requests between the stages are lost, or in two lists")
     waiting = state.arrivals[found]
     _require((waiting["time"] >= clock.cycle).all(), "a request between the stages should have been served")

@@ -114,10 +114,9 @@ NEVER_WRITTEN = -(1 << 40)  # cycle at which a register was ready that the warp 
 
 BINS = 4096  # bins of equal probability in a table of quantiles
 FINE_BINS, COARSE_BINS, COARSE_WIDTH = 4096, 4096, 64  # of the latency histogram, in cycles
-CALENDAR = 1024  # lists of requests between the stages of memory, a power of 2; a list holds days that are so far apart
-DAY_BITS = LONGEST_WINDOW.bit_length() - 1  # a day has 2 ** DAY_BITS cycles, as many as the longest window
+WHEEL = 2048  # lists of requests between the stages of memory, a power of 2 that is larger than the longest window
 WAITING_OF_SM = 128  # requests between the stages for which there is room at first, for each SM of the chip
-NOBODY = -1  # no step
+NOBODY = -1  # no step, no lane, no request
 AWAITED = 16  # latest accesses of a warp slot or an echo for which the next one can have waited, a power of 2
 ECHO_ROOM = 1  # accesses of an echo in a window for which there is room at first
 EPOCH = 256  # cycles; a transition is known to the echoes from the second epoch after its own on

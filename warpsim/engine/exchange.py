@@ -10,7 +10,7 @@ import numpy as np
 from warpsim.engine import memory
 from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, reason_of, rest, wait_until
 from warpsim.engine.blocks import retire_warp, wait_for_next
-from warpsim.engine.constants import MAX_WARPS, UNKNOWN, Kind, Life, MemoryModel
+from warpsim.engine.constants import MAX_WARPS, NOBODY, UNKNOWN, Kind, Life, MemoryModel
 from warpsim.engine.echoes import make_accesses, note_end
 from warpsim.engine.flights import note_flight
 from warpsim.engine.hints import has_hints
@@ -18,7 +18,7 @@ from warpsim.engine.jit import inline
 from warpsim.engine.order import forget_requests, sort_requests
 from warpsim.engine.registers import soonest_return, wait_of, write_later
 from warpsim.engine.rng import advance, choose_low, mix
-from warpsim.engine.tandem import close_access, open_access, send, take_due, takes
+from warpsim.engine.tandem import close_access, hand_over, note_taken, open_access, send, take_due, takes
 from warpsim.engine.timetable import set_alarm
 from warpsim.engine.waiting import count_open_wait, count_wait
 
@@ -132,9 +132,15 @@ def serve(machine, state, begin, end, now):
         forget_requests(state, end, count)
     clock.noted = 0
     if clock.next_arrival < end:
-        for i in range(take_due(state, begin, end)):
-            serve_dram(machine, state, state.arrivals[at(state.due[at(i)])])
-    for sm in state.sms:
+        for cycle in range(max(begin, clock.next_arrival), end):
+            number = take_due(state, cycle)
+            while number != NOBODY:
+                serve_dram(machine, state, state.arrivals[at(number)])
+                number = take_due(state, cycle)
+        note_taken(state, end)
+    for sm in state.sms:  # one after the other, since the records of all of them may not fit into the processor's caches
+        if sm.last_served != NOBODY:
+            note_all_served(machine, state, sm)
         while sm.answered != NONE:
             slot = first(sm.answered)
             sm.answered = rest(sm.answered)
@@ -209,13 +215,31 @@ def serve_dram(machine, state, arrival):
     begins = memory.pass_dram(machine.chip[0], state, arrival.time, np.int64(arrival.server), detail, is_write)
     access.wait = max(access.wait, begins - access.cycle - (_ECHO_LATE if index < 0 else 0.0))
     access.unserved -= 1
-    if access.unserved == 0:
+    if access.unserved > 0:
+        return
+    note_end(state, index, access.number, return_of(access))
+    if index < 0:
         close_access(state, place)
-        returns = access.cycle + access.queued + memory.whole(access.unloaded + access.wait)
-        note_end(state, index, access.number, returns)
-        if index < 0:
-            return
-        note_served(machine, state, index, step, access.cycle, access.served, returns)
+    else:
+        hand_over(state, state.sms[at(index // MAX_WARPS)], place)
+
+
+@inline
+def return_of(access):
+    """Returns when an access is back, of which all requests have been served."""
+    return access.cycle + access.queued + memory.whole(access.unloaded + access.wait)
+
+
+@inline
+def note_all_served(machine, state, sm):
+    """Notes when the accesses of an SM are back that have been served, in this order."""
+    last, place = np.int64(sm.last_served), np.int64(NOBODY)
+    sm.last_served = NOBODY
+    while place != last:
+        place = np.int64(state.accesses[at(last if place == NOBODY else place)].following)
+        access = state.accesses[at(place)]
+        close_access(state, place)
+        note_served(machine, state, np.int64(access.warp), np.int64(access.step), access.cycle, access.served, return_of(access))
 
 
 @inline

@@ -23,7 +23,7 @@ from warpsim.engine.units import close_if_full, note_shared_issue, occupy
 from warpsim.engine.waiting import wait_for_step
 
 _LOAD, _STORE = int(Kind.LOAD), int(Kind.STORE)
-_BARRIER, _EXIT = int(Kind.BARRIER), int(Kind.EXIT)
+_BARRIER, _BRANCH, _EXIT = int(Kind.BARRIER), int(Kind.BRANCH), int(Kind.EXIT)
 _WAIT = int(WarpState.WAIT)
 
 
@@ -55,7 +55,9 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
             machine.chip[0], machine.program, machine.hints, state.writers, state.counted, state.crowded,
             index, step, cycle, queued, ready,
         )  # fmt: skip
-    if kind != _EXIT:  # there is nothing after it
+    if ins.following >= 0 and kind != _BRANCH:
+        warp.step = ins.following
+    elif kind != _EXIT:  # there is nothing after it
         warp_in_block = slot % machine.chip[0].block_warps
         following, gap = follow(machine.program, machine.details, state.warps, state.loops, index, warp_in_block, step)
         warp.step = following

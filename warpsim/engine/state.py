@@ -78,8 +78,8 @@ SM = np.dtype(
         ("warp_cycles", "i8"),  # resident warps, summed over cycles
         ("population", "i2", LONGEST_WINDOW + 1),  # by cycle of the latest window: warps that start, less those that have left
         ("populated", "i2"),  # 1: some of these are not 0
-        ("unused", "i4"),  # a record fills whole lines of the cache
-    ]
+        ("last_served", "i4"),  # the last one of the ring of accesses that have been served and not been noted; NOBODY: none
+    ]  # so that a record fills whole lines of the cache
 )
 
 SEAT = np.dtype(
@@ -156,7 +156,7 @@ ACCESS = np.dtype(
         ("warp", "i4"),  # its place among the warp slots of the chip; of echo e: -1 - e
         ("step", "i4"),
         ("unserved", "i4"),  # requests
-        ("unused", "i4"),  # a record fills a line of the cache
+        ("following", "i4"),  # the next one of the ring of those of an SM that have been served
     ]
 )
 
@@ -165,8 +165,15 @@ ARRIVAL = np.dtype(
         ("time", "f8"),  # cycles: its arrival at stage 2
         ("access", "i4"),  # its place in `State.accesses`
         ("server", "i4"),  # of stage 2
-        ("following", "i4"),  # the next one of a list of the calendar
+        ("following", "i4"),  # the next one of its list of the wheel; NOBODY: it is the last one
         ("unused", "i4"),
+    ]
+)
+
+SPOKE = np.dtype(  # of the wheel: a list of requests between the stages, by time
+    [
+        ("first", "i4"),  # a place in `State.arrivals`; NOBODY: there is none
+        ("last", "i4"),
     ]
 )
 
@@ -183,8 +190,6 @@ CLOCK = np.dtype(
         ("served", "i8"),  # cycle before which all requests of that window have been served
         ("accesses", "i8"),  # between the stages of memory
         ("waiting", "i8"),  # requests between the stages
-        ("near", "i8"),  # of these, those that are in no list of the calendar
-        ("day", "i8"),  # the first day whose list may have requests
         ("next_arrival", "i8"),  # cycle before which none of them arrives at stage 2
         ("noted", "i8"),  # 1: the accesses of the slice in this window have been noted for its echoes
         ("next_echo", "i8"),  # cycle before which no echo has anything to do
@@ -307,13 +312,10 @@ class State(NamedTuple):
     in_cycle: Array  # int64[LONGEST_WINDOW]: requests by cycle, while they are sorted
     order: Array  # int64[n]: those of these that are served next, in the order in which they issued
     accesses: Records  # ACCESS[q]: those between the stages
-    arrivals: Records  # ARRIVAL[CALENDAR + q]: one for each list of the calendar, from which it begins; then their requests
+    arrivals: Records  # ARRIVAL[q]: their requests
     free_accesses: Array  # int32[q]: places in `accesses`; from `clock.accesses` on those that are free
     free_arrivals: Array  # int32[q]: places in `arrivals`; from `clock.waiting` on those that are free
-    latest_of_day: Array  # int32[CALENDAR]: the last entry of each list of the calendar
-    near: Array  # int32[q]: requests between the stages that are in no list, in order of issue
-    due: Array  # int32[q]: requests that are served in this window, by time
-    unsorted: Array  # int32[q]: the same before they are sorted
+    wheel: Records  # SPOKE[WHEEL]: the lists of these requests, by cycle modulo WHEEL
     tracks: Records  # SEQUENCE[W], or none without echoes: the accesses of the warp slots
     echoes: Records  # SEQUENCE[e]: a multiple of the warp slots that are used
     pools: Records  # POOL[S], or none
