@@ -128,6 +128,13 @@ def test_threads(benchmark, threads):
     simulated(benchmark, make_point(load_gpu("kepler"), mix(alpha=32), warps=64, replicates=8), threads)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("kernel", [mix(alpha=32), load_kernel("cuda/softmax")], ids=lambda kernel: kernel.name)
+def test_threads_on_the_sms_of_one_run(benchmark, kernel, threads):
+    """A run of the 132 SMs of an H100 gains from a second thread."""
+    simulated(benchmark, make_point(load_gpu("h100"), kernel, replicates=1, warmup=1_000, cycles=20_000), threads)
+
+
 @pytest.mark.parametrize("kept", [{"occupancy": True}, {"occupancy": 100}, {"states": True}])
 @pytest.mark.parametrize("kernel", [mix(alpha=32), load_kernel("vector_add")], ids=lambda kernel: kernel.name)
 def test_traces(benchmark, kernel, kept):

@@ -24,6 +24,7 @@ from warpsim.engine.constants import (
     WAITING_OF_SM,
     WHEEL,
     WINDOW_BUCKETS,
+    WORDS_OF_THREAD,
     Array,
     Kind,
     Policy,
@@ -58,8 +59,8 @@ def records(count: int, dtype: np.dtype[Any]) -> Records:
     return np.recarray(count, dtype, buf=room.data, offset=-room.ctypes.data % CACHE_LINE)
 
 
-def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int = 0) -> State:
-    """An idle machine at cycle 0, with so many rows for issues, retired warps and changes of occupancy."""
+def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int = 0, threads: int = 1) -> State:
+    """An idle machine at cycle 0, with so many rows for issues, retired warps and changes of occupancy, for so many threads."""
     chip = machine.chip[0]
     sms, schedulers, steps = int(chip.sms), int(chip.schedulers), len(machine.program)
     slots, warps = int(chip.seats * chip.block_warps), sms * MAX_WARPS
@@ -69,10 +70,12 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     echoes = echoes_of(int(chip.seed), (int(chip.of_sms) - sms) * slots)
     pools, transitions = pools_of(machine) if len(echoes) else (records(0, POOL), records(0, TRANSITION))
     waiting = WAITING_OF_SM * int(chip.of_sms)
-    most_requests = 2 * sms * schedulers * int(chip.window) + ECHO_ROOM * len(echoes)
+    requests_of_sm = 2 * schedulers * int(chip.window)  # in a window, at most
+    most_requests = sms * requests_of_sm + ECHO_ROOM * len(echoes)
 
     state = State(
-        clock=records(1, CLOCK),
+        clock=records(threads, CLOCK),
+        windows=np.zeros(threads * WORDS_OF_THREAD, np.int64),
         sms=records(sms, SM),
         schedulers=records(sms * schedulers, scheduler_record(lanes)),
         seats=records(sms * int(chip.seats), SEAT),
@@ -105,17 +108,20 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         wheel=records(WHEEL, SPOKE),
         servers=np.zeros((4, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
         window=np.zeros(WINDOW_BUCKETS + 1, np.float64),
-        tally=records(1, TALLY),
-        counts=records(schedulers * steps, COUNT),
-        parts=records(schedulers * steps, PART),
-        stalls=np.zeros(schedulers * steps * STATES, np.int64),
-        caused=np.zeros(steps * STATES, np.int64),
-        scratch=records(1, SCRATCH),
+        tally=records(threads, TALLY),
+        counts=records(threads * schedulers * steps, COUNT),
+        parts=records(threads * schedulers * steps, PART),
+        stalls=np.zeros(threads * schedulers * steps * STATES, np.int64),
+        caused=np.zeros(threads * steps * STATES, np.int64),
+        scratch=records(threads, SCRATCH),
         trace=np.empty((issues, 4), np.int64),
         lives=np.empty((lives, 5), np.int64),
         changes=np.empty((changes, 3), np.int64),
     )
     state.clock[0].next_arrival, state.clock[0].next_echo = FOREVER, FOREVER
+    edges = sms * np.arange(threads + 1) // threads
+    state.clock["first_sm"], state.clock["last_sm"] = edges[:-1], edges[1:] - 1
+    state.clock["first_request"] = edges[:-1] * requests_of_sm
     state.wheel["first"], state.wheel["last"] = NOBODY, NOBODY
     state.fetchers["last"], state.fetchers["there"] = NOBODY, FOREVER
     state.clock[0].pool_room = pool_room(machine)

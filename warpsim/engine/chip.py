@@ -6,54 +6,78 @@ from warpsim.engine.attribution import settle, total
 from warpsim.engine.bits import at
 from warpsim.engine.blocks import count_population, count_residents, note_change
 from warpsim.engine.constants import FOREVER, STATES, Kind, Outcome
-from warpsim.engine.exchange import assign_blocks, cycles_to_return, exchange
+from warpsim.engine.exchange import assign_blocks, cycles_to_return, exchange, note_all
 from warpsim.engine.flights import limit_of, room_for_stores
 from warpsim.engine.jit import inline, jit
 from warpsim.engine.tandem import find_next_arrival
+from warpsim.engine.threads import add_up, call_others, gather, is_called, report
 from warpsim.engine.window import run_alone
 
 _STOPPED, _FINISHED, _DEADLOCK = int(Outcome.STOPPED), int(Outcome.FINISHED), int(Outcome.DEADLOCK)
 _FULL = int(Outcome.FULL)
 _STORE = int(Kind.STORE)
 _ADD, _TAKE_OFF = 1, -1
+_WINDOW, _NOTES = 0, 1  # what other threads are called for
 OTHERS = 2  # columns of `totals` behind the states: instructions, bytes asked for; one column for each SM follows
 
 
 @jit
-def run(machine, state, stop, edge, width, totals):
+def run(machine, state, stop, edge, width, totals, thread):
     """Runs the chip from `state.clock.cycle` up to cycle `stop`, exclusive.
 
     Reads the counters at cycle `edge` and every `width` cycles from there, into the rows of `totals`; there may be none. Returns
     when the rows are used up, too, or when the state has to be enlarged; the run then goes on where it was. Returns the number of
     rows written, and an Outcome.
+
+    Several threads can call it at the same time (threads.py). Thread 0 does what is said above; the others, each with its share
+    of the state, run their SMs in each window.
     """
     clock = state.clock[0]
     now, rows = clock.cycle, 0
     while True:
-        if clock.requests > 0 or clock.next_arrival < now or clock.next_echo < now:
-            if not exchange(machine, state, now):
-                clock.cycle = now
-                return rows, _FULL
-        for sm in state.sms:
-            count_population(state, sm)
-        now = min(max(now, soonest_event(state, now)), stop if len(totals) == 0 else min(stop, edge))
-        clock.cycle = now
-        if is_finished(machine, state):
-            clock.cycle = clock.last_retire + 1
-            return rows, _FINISHED
-        if len(totals) > 0 and now == edge:
-            write_totals(machine, state, now, totals[rows])
-            rows += 1
-            edge += width
-            if rows == len(totals):
+        if thread == 0:
+            if clock.requests > 0 or clock.next_arrival < now or clock.next_echo < now:
+                if not exchange(machine, state, now):
+                    clock.cycle = now
+                    return rows, _FULL
+                if len(state.echoes) == 0:
+                    call_others(state, _NOTES)
+                    note_all(machine, state, clock.first_sm, clock.last_sm, now)
+                    gather(state)
+            for sm in state.sms:
+                count_population(state, sm)
+            now = min(max(now, soonest_event(state, now)), stop if len(totals) == 0 else min(stop, edge))
+            clock.cycle = now
+            if is_finished(machine, state):
+                clock.cycle = clock.last_retire + 1
+                return rows, _FINISHED
+            if len(totals) > 0 and now == edge:
+                write_totals(machine, state, now, totals[rows])
+                rows += 1
+                edge += width
+                if rows == len(totals):
+                    return rows, _STOPPED
+            if now == stop:
                 return rows, _STOPPED
-        if now == stop:
+            clock.begin = now
+            clock.end = min(now + lookahead(machine, state, now), stop if len(totals) == 0 else min(stop, edge))
+            assign_blocks(machine, state, now, clock.end)
+            call_others(state, _WINDOW)
+        elif not is_called(state):
             return rows, _STOPPED
-        end = min(now + lookahead(machine, state, now), stop if len(totals) == 0 else min(stop, edge))
-        if not run_window(machine, state, now, end):
+        elif clock.notes:
+            note_all(machine, state, clock.first_sm, clock.last_sm, clock.end)
+            report(state)
+            continue
+        run_window(machine, state)
+        if thread > 0:
+            report(state)
+            continue
+        gather(state)
+        if clock.stuck_cycle < FOREVER:
             clock.cycle = clock.stuck_cycle
             return rows, _DEADLOCK
-        now = end
+        now = clock.end
 
 
 @inline
@@ -80,19 +104,16 @@ def cycles_to_limit(machine, state, now):
 
 
 @inline
-def run_window(machine, state, begin, end):
-    """Runs all SMs from cycle `begin` up to cycle `end`, exclusive. False: a deadlock; `clock` says where the earliest one is."""
-    assign_blocks(machine, state, begin, end)
+def run_window(machine, state):
+    """Runs the SMs of a thread for a window. Where there is a deadlock, `clock` says where the earliest one is."""
     clock = state.clock[0]
-    clock.begin, clock.served = begin, begin
+    clock.served, clock.requests = clock.begin, clock.first_request
     stuck, stuck_sm, stuck_seat = np.int64(FOREVER), np.int64(0), np.int64(0)
-    for sm in state.sms:
-        if sm.next_event < end and not run_alone(machine, state, sm, begin, end) and clock.stuck_cycle < stuck:
+    for number in range(clock.first_sm, clock.last_sm + 1):
+        sm = state.sms[at(number)]
+        if sm.next_event < clock.end and not run_alone(machine, state, sm, clock.begin, clock.end) and clock.stuck_cycle < stuck:
             stuck, stuck_sm, stuck_seat = clock.stuck_cycle, clock.stuck_sm, clock.stuck_seat
-    if stuck < FOREVER:
-        clock.stuck_cycle, clock.stuck_sm, clock.stuck_seat = stuck, stuck_sm, stuck_seat
-        return False
-    return True
+    clock.stuck_cycle, clock.stuck_sm, clock.stuck_seat = stuck, stuck_sm, stuck_seat
 
 
 @inline
@@ -150,11 +171,11 @@ def settle_at(machine, state, now, sign):
 def begin_counting(machine, state, now):
     """Counts from cycle `now` on, and forgets what was before."""
     settle_at(machine, state, now, np.int64(_TAKE_OFF))
-    tally = state.tally[0]
-    tally.pair_busy, tally.carried, tally.held, tally.n_changes = 0, 0, 0, 0
-    tally.latency_sum, tally.moved_bytes, tally.retired, tally.lifetime_sum = 0, 0.0, 0, 0
-    tally.histogram[:] = 0
-    tally.occupancy[:] = 0
+    for tally in state.tally:
+        tally.pair_busy, tally.carried, tally.held, tally.n_changes = 0, 0, 0, 0
+        tally.latency_sum, tally.moved_bytes, tally.retired, tally.lifetime_sum = 0, 0.0, 0, 0
+        tally.histogram[:] = 0
+        tally.occupancy[:] = 0
     for counted in state.counts:
         counted.issued, counted.waited = 0, 0
     for part in state.parts:
@@ -169,5 +190,6 @@ def begin_counting(machine, state, now):
 
 @jit
 def end_counting(machine, state, now):
-    """Has the counters hold what was counted up to cycle `now`, exclusive."""
+    """Has the counters, those of thread 0, hold what was counted up to cycle `now`, exclusive."""
     settle_at(machine, state, now, np.int64(_TAKE_OFF))
+    add_up(state)

@@ -84,6 +84,7 @@ Records = np.recarray[Any, Any]
 Array = np.ndarray[Any, Any]
 
 CACHE_LINE = 64  # bytes
+WORDS_OF_THREAD = 2 * CACHE_LINE // 8  # int64, of which two are used, on different lines
 
 MAX_WARPS = 64  # warp slots of an SM, at most: a set of warps is one uint64
 MAX_SCHEDULERS = 8  # of an SM, at most

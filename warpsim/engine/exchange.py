@@ -14,7 +14,7 @@ from warpsim.engine.constants import MAX_WARPS, NOBODY, UNKNOWN, Kind, Life, Mem
 from warpsim.engine.echoes import make_accesses, note_end
 from warpsim.engine.flights import note_flight
 from warpsim.engine.hints import has_hints
-from warpsim.engine.jit import inline
+from warpsim.engine.jit import apart, inline
 from warpsim.engine.order import forget_requests, sort_requests
 from warpsim.engine.registers import soonest_return, wait_of, write_later
 from warpsim.engine.rng import advance, choose_low, mix
@@ -98,7 +98,8 @@ def has_room(machine, state):
 def exchange(machine, state, end):
     """Serves the requests of the window that ends at cycle `end`, those of echoes included. False: there is no room for them.
 
-    Echoes notice at once when a store returns, so that a slice does it in steps.
+    Echoes notice at once when a store returns, so that a slice does it in steps, each with its notes. Without echoes, `note_all`
+    is still to be called.
     """
     chip, clock = machine.chip[0], state.clock[0]
     while clock.served < end:
@@ -138,15 +139,8 @@ def serve(machine, state, begin, end, now):
                 serve_dram(machine, state, state.arrivals[at(number)])
                 number = take_due(state, cycle)
         note_taken(state, end)
-    for sm in state.sms:  # one after the other, since the records of all of them may not fit into the processor's caches
-        if sm.last_served != NOBODY:
-            note_all_served(machine, state, sm)
-        while sm.answered != NONE:
-            slot = first(sm.answered)
-            sm.answered = rest(sm.answered)
-            if (sm.pending & bit(slot)) != NONE:
-                sm.pending &= ~bit(slot)
-                resolve(machine, state, sm, slot, now)
+    if len(state.echoes) > 0:
+        note_all(machine, state, np.int64(0), len(state.sms) - 1, now)
 
 
 @inline
@@ -217,10 +211,9 @@ def serve_dram(machine, state, arrival):
     access.unserved -= 1
     if access.unserved > 0:
         return
+    close_access(state, place)
     note_end(state, index, access.number, return_of(access))
-    if index < 0:
-        close_access(state, place)
-    else:
+    if index >= 0:
         hand_over(state, state.sms[at(index // MAX_WARPS)], place)
 
 
@@ -228,6 +221,24 @@ def serve_dram(machine, state, arrival):
 def return_of(access):
     """Returns when an access is back, of which all requests have been served."""
     return access.cycle + access.queued + memory.whole(access.unloaded + access.wait)
+
+
+@apart
+def note_all(machine, state, first_sm, last_sm, now):
+    """Notes on some SMs what has become known of their accesses, after a window that ended at cycle `now`.
+
+    It goes SM by SM, since the records of all SMs may not fit into the processor's caches.
+    """
+    for number in range(first_sm, last_sm + 1):
+        sm = state.sms[at(number)]
+        if sm.last_served != NOBODY:
+            note_all_served(machine, state, sm)
+        while sm.answered != NONE:
+            slot = first(sm.answered)
+            sm.answered = rest(sm.answered)
+            if (sm.pending & bit(slot)) != NONE:
+                sm.pending &= ~bit(slot)
+                resolve(machine, state, sm, slot, now)
 
 
 @inline
@@ -238,7 +249,6 @@ def note_all_served(machine, state, sm):
     while place != last:
         place = np.int64(state.accesses[at(last if place == NOBODY else place)].following)
         access = state.accesses[at(place)]
-        close_access(state, place)
         note_served(machine, state, np.int64(access.warp), np.int64(access.step), access.cycle, access.served, return_of(access))
 
 

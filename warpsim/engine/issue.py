@@ -55,11 +55,11 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
             machine.chip[0], machine.program, machine.hints, state.writers, state.counted, state.crowded,
             index, step, cycle, queued, ready,
         )  # fmt: skip
-    if ins.following >= 0 and kind != _BRANCH:
-        warp.step = ins.following
-    elif kind != _EXIT:  # there is nothing after it
-        warp_in_block = slot % machine.chip[0].block_warps
-        following, gap = follow(machine.program, machine.details, state.warps, state.loops, index, warp_in_block, step)
+    if kind != _EXIT:  # there is nothing after it
+        following = np.int64(ins.following)
+        if following < 0 or kind == _BRANCH:
+            warp_in_block = slot % machine.chip[0].block_warps
+            following, gap = follow(machine.program, machine.details, state.warps, state.loops, index, warp_in_block, step)
         warp.step = following
     fetch_after(machine.addresses, machine, state, sm, s, slot, step, np.int64(warp.step), cycle)
     return gap

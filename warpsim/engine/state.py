@@ -182,11 +182,12 @@ CLOCK = np.dtype(
         ("cycle", "i8"),  # the first cycle that has not been simulated
         ("next_block", "i8"),  # of the supply
         ("last_retire", "i8"),  # cycle: latest retirement of all blocks
-        ("stuck_sm", "i8"),  # of a deadlock
+        ("stuck_sm", "i8"),  # of a deadlock in the latest window
         ("stuck_seat", "i8"),
-        ("stuck_cycle", "i8"),
+        ("stuck_cycle", "i8"),  # FOREVER: there is none
         ("requests", "i8"),  # accesses of this window that have not been looked at
-        ("begin", "i8"),  # cycle: of the window that ended last
+        ("begin", "i8"),  # cycle: of the latest window
+        ("end", "i8"),  # cycle: of that window
         ("served", "i8"),  # cycle before which all requests of that window have been served
         ("accesses", "i8"),  # between the stages of memory
         ("waiting", "i8"),  # requests between the stages
@@ -196,6 +197,12 @@ CLOCK = np.dtype(
         ("pool_room", "i8"),  # transitions for which a pool has room, a power of 2
         ("write_share", "f8"),  # share of stores in the latest requests of the data bus
         ("launch_free", "f8"),  # time from which the next block can start
+        # The part of a thread
+        ("first_sm", "i8"),  # the first one of its SMs
+        ("last_sm", "i8"),
+        ("first_request", "i8"),  # where its requests of a window begin
+        ("notes", "i8"),  # 1: it is called to note what has been served; 0: to run the window
+        ("unused", "i8", 2),  # a record fills whole lines of the cache
     ]
 )
 
@@ -284,10 +291,11 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
 
 @handed_on_as_pointer
 class State(NamedTuple):
-    """All that changes. Shapes: M SMs, K schedulers of each, S steps, B = M * seats, W = M * MAX_WARPS warp slots."""
+    """All that changes. Shapes: M SMs, K schedulers of each, S steps, B = M * seats, W = M * MAX_WARPS warp slots, T threads."""
 
     # The machine
-    clock: Records  # CLOCK[1]
+    clock: Records  # CLOCK[T]
+    windows: Array  # int64[T * WORDS_OF_THREAD]: which windows a thread is to run, and which it has run (threads.py)
     sms: Records  # SM[M]
     schedulers: Records  # scheduler_record[M * K]
     seats: Records  # SEAT[B]
@@ -322,13 +330,13 @@ class State(NamedTuple):
     transitions: Records  # TRANSITION[loads and stores of the program * a power of 2], or none
     servers: Array  # float64[4, most servers]: when a server of the crossbar, of DRAM, or the bus is free; stores collected
     window: Array  # float64[WINDOW_BUCKETS + 1]: bytes requested; then the number of the newest bucket
-    # Counters
-    tally: Records  # TALLY[1]
-    counts: Records  # COUNT[K * S]: by scheduler and step
-    parts: Records  # PART[K * S]: of these counts
-    stalls: Array  # int64[K * S * STATES]: warp-cycles by scheduler, step and WarpState, without known waits
-    caused: Array  # int64[S * STATES]: the same by the step that caused them
-    scratch: Records  # SCRATCH[1]: what belongs to the window of the SM that runs
+    # Counters, for each thread
+    tally: Records  # TALLY[T]
+    counts: Records  # COUNT[T * K * S]: by scheduler and step
+    parts: Records  # PART[T * K * S]: of these counts
+    stalls: Array  # int64[T * K * S * STATES]: warp-cycles by scheduler, step and WarpState, without known waits
+    caused: Array  # int64[T * S * STATES]: the same by the step that caused them
+    scratch: Records  # SCRATCH[T]: what belongs to the window of the SM that runs
     # What is kept of a run's course
     trace: Array  # int64[n, 4]: cycle, SM, slot, step of the first n issues that are kept
     lives: Array  # int64[n, 5]: launch number, SM, start, last cycle, slot of the first n warps that retired

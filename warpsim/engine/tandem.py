@@ -2,7 +2,7 @@
 
 A timing wheel (Varghese & Lauck 1987) keeps them in one list for each cycle, modulo its length, by time and then by issue. Most
 requests arrive after all others of their list, so that nothing is searched for. An access keeps its place in `State.accesses`
-until it has been noted when it returns. docs/model.md, section 5.
+until all of its requests have been served. docs/model.md, section 5.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ def open_access(state, index, step, cycle, base, delay, requests):
 
 @inline
 def close_access(state, place):
-    """Forgets an access."""
+    """Forgets an access; its record is left as it is until another one is opened."""
     clock = state.clock[0]
     clock.accesses -= 1
     state.free_accesses[at(clock.accesses)] = place

@@ -89,7 +89,7 @@ def simulate(
         warmup: cycles before counting starts; left out: derived from a pilot run by MSER-5 (docs/validity.md). With 0, all warps
             begin their programs at cycle 0; otherwise they start at random phases (docs/model.md, section 4).
         cycles: cycles that are counted.
-        threads: replicates that run at the same time. No number depends on it.
+        threads: threads that simulate: replicates, and the SMs of each if there are more threads. No number depends on it.
         trace: events to record. Adds the variables of `schema.TRACE_VARIABLES` that are asked for (docs/traces.md).
         engine: "compiled", or "reference": the same machine in plain Python, some 10,000 times slower. It gives the same
             numbers, and a debugger can step through it (`warpsim.reference`). It records no trace.
@@ -152,7 +152,7 @@ def simulate_point(
 
     Args:
         point: what to simulate.
-        threads: replicates that run at the same time.
+        threads: threads that simulate: replicates, and the SMs of each if there are more threads.
         streams: what the seeds are hashes of, together with the replicate's number; left out: the point's identity. Points
             with the same streams have common random numbers.
         first: number of the first replicate.
@@ -168,12 +168,12 @@ def simulate_point(
     """
     base = point.streams() if streams is None else streams
     unseeded = _encode(point)
-    known = Settled(point, base, spread) if point.warmup is not None else _settled(point, unseeded, base, pause)
+    known = Settled(point, base, spread) if point.warmup is not None else _settled(point, unseeded, base, threads, pause)
 
     def one(replicate: int, pause: Pause | None) -> Arrays:
         seed = replicate_seed(base, replicate)
         point = known.replicate(seed)
-        machine, state, _ = _run(point, unseeded, seed, check=check, pause=pause)
+        machine, state, _ = _run(point, unseeded, seed, threads=threads // point.replicates, check=check, pause=pause)
         return _variables(point, machine, state)
 
     return _stacked(_each(range(first, first + point.replicates), one, threads, pause))
@@ -226,7 +226,7 @@ def settled(point: Point, streams: bytes | None = None, *, pause: Pause | None =
         DeadlockError: warps wait at different barriers.
     """
     base = point.streams() if streams is None else streams
-    return Settled(point, base) if point.warmup is not None else _settled(point, _encode(point), base, pause)
+    return Settled(point, base) if point.warmup is not None else _settled(point, _encode(point), base, pause=pause)
 
 
 def simulate_replicate(point: Point, seed: int) -> Arrays:
@@ -255,7 +255,7 @@ def trace_point(point: Point, trace: Trace, threads: int = 1) -> tuple[Arrays, d
     if not isinstance(trace, Trace):
         raise TypeError(f"trace = {trace!r}: must be a Trace, or None")
     base, unseeded = point.streams(), _encode(point)
-    known = Settled(point, base) if point.warmup is not None else _settled(point, unseeded, base)
+    known = Settled(point, base) if point.warmup is not None else _settled(point, unseeded, base, threads)
     chip = unseeded.chip[0]
     size = RunSize(
         replicates=point.replicates, sms=int(chip.sms), schedulers=int(chip.schedulers), issue_width=int(chip.issue_width),
@@ -308,7 +308,7 @@ def _stacked(results: Sequence[Arrays]) -> Arrays:
     return {name: np.stack([result[name] for result in results]) for name in results[0]}
 
 
-def _settled(point: Point, unseeded: Machine, streams: bytes, pause: Pause | None = None) -> Settled:
+def _settled(point: Point, unseeded: Machine, streams: bytes, threads: int = 1, pause: Pause | None = None) -> Settled:
     """Derives the warm-up of a point by a pilot run."""
     from warpsim.simulation.encode import with_seed
     from warpsim.simulation.warmup import derived_warmup
@@ -316,7 +316,7 @@ def _settled(point: Point, unseeded: Machine, streams: bytes, pause: Pause | Non
     def machine_of(replicate: int) -> Machine:
         return with_seed(unseeded, replicate_seed(streams, replicate))
 
-    warmup, spread = derived_warmup(point, machine_of, pause=pause)
+    warmup, spread = derived_warmup(point, machine_of, threads=threads, pause=pause)
     return Settled(replace(point, warmup=warmup), streams, spread)
 
 
@@ -326,6 +326,7 @@ def _run(
     seed: int,
     capacity: Capacity | None = None,
     *,
+    threads: int = 1,
     check: bool = False,
     pause: Pause | None = None,
 ) -> tuple[Machine, State, Bins | None]:
@@ -335,7 +336,8 @@ def _run(
     machine = with_seed(unseeded, seed)
     cycles = None if point.finite else point.cycles
     began = time.perf_counter()
-    state, bins = run_machine(machine, point.kernel.name, point.warmup, cycles, capacity, check=check, pause=pause)
+    options: dict[str, Any] = {"threads": threads, "check": check, "pause": pause}
+    state, bins = run_machine(machine, point.kernel.name, point.warmup, cycles, capacity, **options)
     _LOGGER.debug(
         "%s, %s, %d blocks of %d warps per SM, seed %#018x: %d cycles in %.3g s", point.gpu.name, point.kernel.name,
         point.launch.resident_blocks, point.launch.block_warps, seed, int(state.clock[0].cycle), time.perf_counter() - began,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -65,10 +66,9 @@ class Bins:
         self.edges = [begin]
         self.totals: list[NDArray[np.float64]] = []
 
-    def run(self, machine: Machine, state: State, stop: int) -> tuple[State, int]:
+    def run(self, machine: Machine, state: State, stop: int, pool: Executor | None) -> tuple[State, int]:
         """Runs the machine to cycle `stop` or to the end of the grid, reads its counters; returns the state and an Outcome."""
         from warpsim.engine.allocation import enlarged
-        from warpsim.engine.chip import run
         from warpsim.engine.constants import Outcome
 
         while True:
@@ -77,7 +77,7 @@ class Bins:
                 self.edges, self.totals = self.edges[::2], self.totals[1::2]
             following = self.edges[0] + len(self.edges) * self.width
             totals = _empty_totals(self._most + 1 - len(self.edges), state)
-            rows, outcome = run(machine, state, stop, following, self.width, totals)
+            rows, outcome = _run_engine(machine, state, stop, following, self.width, totals, pool)
             self.edges += [following + i * self.width for i in range(rows)]
             self.totals += list(totals[:rows])
             if outcome == Outcome.FULL:
@@ -103,17 +103,36 @@ def _empty_totals(rows: int, state: State) -> NDArray[np.float64]:
     return np.zeros((rows, STATES + OTHERS + len(state.sms)))
 
 
-def run_to(machine: Machine, state: State, stop: int) -> tuple[State, int]:
+def run_to(machine: Machine, state: State, stop: int, pool: Executor | None = None) -> tuple[State, int]:
     """Runs the machine to cycle `stop` or to the end of the grid; returns the state and an Outcome."""
     from warpsim.engine.allocation import enlarged
-    from warpsim.engine.chip import run
     from warpsim.engine.constants import Outcome
 
     while True:
-        _, outcome = run(machine, state, stop, 0, 1, _empty_totals(0, state))
+        _, outcome = _run_engine(machine, state, stop, 0, 1, _empty_totals(0, state), pool)
         if outcome != Outcome.FULL:
             return state, int(outcome)
         state = enlarged(machine, state)
+
+
+def _run_engine(
+    machine: Machine, state: State, stop: int, edge: int, width: int, totals: NDArray[np.float64], pool: Executor | None
+) -> tuple[int, int]:
+    """Runs `engine.chip.run`: by this thread, and where the state has parts for others, by threads of a pool."""
+    from warpsim.engine.chip import run
+    from warpsim.engine.threads import prepare, release, share
+
+    prepare(state)
+    others = []
+    for thread in range(1, len(state.clock)):
+        assert pool is not None
+        others.append(pool.submit(run, machine, share(state, thread), stop, edge, width, totals, thread))
+    try:
+        found: tuple[int, int] = run(machine, state, stop, edge, width, totals, 0)
+        return found
+    finally:
+        release(state)
+        wait(others)
 
 
 def run_machine(
@@ -123,6 +142,7 @@ def run_machine(
     cycles: int | None,
     capacity: Capacity | None = None,
     *,
+    threads: int = 1,
     check: bool = False,
     pause: Callable[[], None] | None = None,
 ) -> tuple[State, Bins | None]:
@@ -136,6 +156,7 @@ def run_machine(
         warmup: cycles before counting starts.
         cycles: cycles to count; None: to the end of the grid. A grid that ends earlier ends the run.
         capacity: events to record; None: none.
+        threads: threads that run the SMs, at most. Where single events are recorded, or the state is verified, one does.
         check: whether the engine verifies its state every 2,000 cycles, and its counters at the end (`engine.check`). An
             AssertionError then describes the inconsistency.
         pause: called between slices; an exception that it raises ends the run.
@@ -153,15 +174,19 @@ def run_machine(
     from warpsim.engine.chip import begin_counting, end_counting
     from warpsim.engine.constants import Outcome
     from warpsim.engine.phases import spread
+    from warpsim.engine.threads import share, threads_for
 
     announce_compilation()
     capacity = capacity or Capacity()
-    state = allocate(machine, issues=capacity.issues, lives=capacity.lives, changes=capacity.changes)
+    events = check or capacity.issues or capacity.lives or capacity.changes
+    threads = 1 if events else threads_for(int(machine.chip[0].sms), threads)
+    state = allocate(machine, issues=capacity.issues, lives=capacity.lives, changes=capacity.changes, threads=threads)
     bins = Bins(capacity.bins, warmup, cycles) if capacity.bins else None
     end = MAX_CYCLES if cycles is None else warmup + cycles
     marks = {warmup, end, *(capacity.issue_window if capacity.issues else ())}
     now, outcome, cycles_in_slice = 0, int(Outcome.STOPPED), _FIRST_SLICE
-    with np.errstate(over="ignore"):  # 64-bit arithmetic wraps around on purpose, also without compilation
+    # 64-bit arithmetic wraps around on purpose, also without compilation
+    with np.errstate(over="ignore"), ThreadPoolExecutor(threads) as pool:
         if machine.chip[0].iteration > 0:
             spread(machine, state)
         while outcome == Outcome.STOPPED and now < end:
@@ -178,9 +203,9 @@ def run_machine(
                 pause()
             begin = time.perf_counter()
             if bins and now >= warmup:
-                state, outcome = bins.run(machine, state, stop)
+                state, outcome = bins.run(machine, state, stop, pool)
             else:
-                state, outcome = run_to(machine, state, stop)
+                state, outcome = run_to(machine, state, stop, pool)
             if time.perf_counter() - begin > _SLICE_SECONDS:
                 cycles_in_slice = max(1, cycles_in_slice // 2)
             else:
@@ -200,7 +225,7 @@ def run_machine(
         end_counting(machine, state, now)
         if check:
             verify(machine, state, counted_from=warmup)
-    return state, bins
+    return share(state, 0), bins
 
 
 def _check_capacity(state: State, capacity: Capacity, now: int, warmup: int) -> None:

@@ -48,7 +48,7 @@ def mser(batches: NDArray[np.float64]) -> int:
 
 
 def derived_warmup(
-    point: Point, machine_of: Callable[[int], Machine], *, pause: Callable[[], None] | None = None
+    point: Point, machine_of: Callable[[int], Machine], *, threads: int = 1, pause: Callable[[], None] | None = None
 ) -> tuple[int, int]:
     """Returns the warm-up of an endless run, and the time within which the windows of its replicates begin, in cycles.
 
@@ -58,6 +58,7 @@ def derived_warmup(
     Args:
         point: the point.
         machine_of: returns its machine with the seed of a replicate.
+        threads: threads that run the SMs of a pilot.
         pause: called several times per second; an exception that it raises ends the pilot.
 
     Raises:
@@ -67,7 +68,8 @@ def derived_warmup(
     counted = np.zeros((number, len(schema.STATES) + 1))
     for pilot in range(pilots(point)):
         machine = machine_of(PILOT - pilot)
-        _, bins = run_machine(machine, point.kernel.name, 0, number * batch, Capacity(bins=number), pause=pause)
+        bins_only = Capacity(bins=number)
+        _, bins = run_machine(machine, point.kernel.name, 0, number * batch, bins_only, threads=threads, pause=pause)
         assert bins is not None
         totals = np.array([np.zeros_like(bins.totals[0]), *bins.totals])
         counted += np.diff(totals, axis=0)[:, : counted.shape[1]]

@@ -1,0 +1,100 @@
+"""Threads that run one chip together: every counter is that of one thread."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.engine.test_against_reference import DIRECTED, case, kernel
+from tests.support.strategies import Case, cases, examples, small_gpu, with_all_options_of_a_core
+from tests.support.whole_run import spreads
+from warpsim.engine import allocation, threads
+from warpsim.hardware.residency import Launch
+from warpsim.kernels import Conditional, Instruction, Loop, mix
+from warpsim.simulation.api import simulate_point
+from warpsim.simulation.encode import encode, with_seed
+from warpsim.simulation.point import make_point
+from warpsim.simulation.run import Capacity, run_machine
+
+
+@pytest.fixture(autouse=True)
+def _threads_of_one_sm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_LEAST_SMS", 1)
+
+
+def counted(of: Case, number: int, bins: int = 0) -> dict[str, Any]:
+    """Returns everything that a run by so many threads counts, or the reason why it did not end."""
+    options = dict(of.options)
+    seed, warmup, cycles = options.pop("seed"), options.pop("warmup"), options.pop("cycles")
+    machine = with_seed(encode(of.gpu, of.kernel, of.launch, phases=spreads(of.launch, warmup), **options), seed)
+    try:
+        state, kept = run_machine(machine, "test", warmup, cycles, Capacity(bins=bins), threads=number)
+    except ValueError as error:
+        return {"error": str(error)}
+    tallies = {name: state.tally[name].tolist() for name in state.tally.dtype.names}
+    arrays = {name: getattr(state, name).tolist() for name in ("counts", "parts", "stalls", "caused", "registers")}
+    times = {"edges": kept.edges, "totals": np.array(kept.totals).tolist()} if kept else {}
+    return {"end": int(state.clock[0].cycle), "warp_cycles": state.sms.warp_cycles.tolist(), **tallies, **arrays, **times}
+
+
+def assert_alike(of: Case, bins: int = 0) -> None:
+    expected = counted(of, 1, bins)
+    for number in (2, 3):
+        assert counted(of, number, bins) == expected
+
+
+@pytest.mark.parametrize("name", DIRECTED)
+def test_directed_cases(name: str) -> None:
+    directed = DIRECTED[name]
+    assert_alike(replace(directed, gpu=directed.gpu.model_copy(update={"sms": max(3, directed.gpu.sms)})))
+
+
+@examples(60)
+@given(st.one_of(cases(), cases(memory="queue"), with_all_options_of_a_core()), st.integers(3, 5), st.sampled_from([0, 0, 4]))
+def test_random_cases(of: Case, sms: int, bins: int) -> None:
+    assert_alike(replace(of, gpu=of.gpu.model_copy(update={"sms": sms})), bins)
+
+
+def test_room_is_made_for_requests_of_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allocation, "WAITING_OF_SM", 1)
+    gpu = small_gpu(sms=4, memory={"bandwidth_gbs": 4.0})
+    options = {"scheduler": "lrr", "memory": "queue", "seed": 5, "warmup": 50, "cycles": 3_000, "sms": None}
+    assert_alike(Case(gpu, mix(alpha=0), Launch(block_warps=2, resident_blocks=4), options))
+
+
+def test_of_deadlocks_the_earliest_is_reported_and_then_that_of_the_first_sm() -> None:
+    """Of three blocks on three SMs, all stick at the same time; with random times before, each at its own."""
+    stick = Conditional(then=[Instruction("barrier"), Instruction("alu")], orelse=[Instruction("barrier")], warps=(1,))
+    for before in ([], [Loop(body=[Instruction("alu", dst="r1", src=("r1",))], trips=(1, 200))]):
+        stuck = case(small_gpu(sms=3), kernel(*before, stick), blocks=3, seats=1)
+        assert "wait at different barriers" in counted(stuck, 1)["error"]
+        assert_alike(stuck)
+
+
+def test_replicates_come_first() -> None:
+    """Threads run replicates, and SMs if there are more of them. No number depends on it."""
+    point = make_point(small_gpu(sms=6), mix(alpha=3), warps=4, replicates=2, cycles=2_000)
+    one = simulate_point(point)
+    for number in (2, 4, 7):
+        many = simulate_point(point, number)
+        assert all(np.array_equal(one[name], many[name], equal_nan=True) for name in one)
+
+
+@pytest.mark.parametrize(("sms", "number", "expected"), [(132, 2, 2), (132, 200, 132), (1, 8, 1), (6, 0, 1)])
+def test_no_thread_has_fewer_sms_than_are_worth_it(sms: int, number: int, expected: int) -> None:
+    assert threads.threads_for(sms, number) == expected
+
+
+def test_an_interruption_ends_all_threads() -> None:
+    def pause() -> None:
+        raise KeyboardInterrupt
+
+    point = make_point(small_gpu(sms=6), mix(alpha=3), warps=4, replicates=1, warmup=100, cycles=2_000)
+    with pytest.raises(KeyboardInterrupt):
+        simulate_point(point, 3, pause=pause)
+    assert simulate_point(point, 3)["cycles"].tolist() == [2_000]

@@ -1,0 +1,170 @@
+"""Several threads run one chip: each has a part of its SMs, and counters of its own.
+
+Thread 0 leads. It calls the others in each window twice: to run their SMs, and to note when their accesses are back, once it has
+served them. No number depends on the threads: both go SM by SM, and counters are sums of whole numbers.
+"""
+
+import platform
+import time
+
+import numpy as np
+from numba.core import config, types
+from numba.core.typing import signature
+
+from warpsim.engine.bits import at
+from warpsim.engine.constants import WORDS_OF_THREAD
+from warpsim.engine.jit import inline
+from warpsim.engine.lane_rules import compiled_as
+from warpsim.engine.state import State
+
+_CALLED, _DONE = 0, WORDS_OF_THREAD // 2  # of `State.windows`: numbers of the latest call, and of the latest one that is done
+_NO_MORE = -1  # in place of a number: there are no more calls
+_PATIENCE = 1000  # looks at another thread's word before others may use the processor
+_LEAST_SMS = 4  # of a thread: with fewer, threads wait for each other for longer than they save
+_OWN = ("clock", "tally", "counts", "parts", "stalls", "caused", "scratch", "windows")
+
+
+def threads_for(sms: int, threads: int) -> int:
+    """Returns how many of so many threads run a chip. Without compilation it is one, since Python runs one at a time."""
+    return 1 if config.DISABLE_JIT else max(1, min(threads, sms // _LEAST_SMS))
+
+
+def share(state: State, thread: int) -> State:
+    """Returns the state as a thread sees it: the same arrays, but of clock, counters and scratch only its own part."""
+    threads = len(state.clock)
+    sizes = {name: len(getattr(state, name)) // threads for name in _OWN}
+    return state._replace(**{name: getattr(state, name)[thread * n : (thread + 1) * n] for name, n in sizes.items()})
+
+
+def prepare(state: State) -> None:
+    """Prepares a call of `run` by each thread."""
+    state.windows[:] = 0
+
+
+def release(state: State) -> None:
+    """Has all threads but thread 0 return from `run`."""
+    state.windows[_CALLED::WORDS_OF_THREAD] = _NO_MORE
+
+
+def _pointer(context, builder, array_type, array, place):
+    return builder.gep(context.make_array(array_type)(context, builder, array).data, [place])
+
+
+def _observing(words, place):
+    def generate(context, builder, signature, arguments):
+        return builder.load_atomic(_pointer(context, builder, signature.args[0], *arguments), "acquire", 8)
+
+    return types.int64(words, types.int64), generate
+
+
+def _publishing(words, place, number):
+    def generate(context, builder, signature, arguments):
+        words, place, number = arguments
+        builder.store_atomic(number, _pointer(context, builder, signature.args[0], words, place), "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(words, types.int64, types.int64), generate
+
+
+@compiled_as(_observing)
+def _observed(words, place):
+    """Returns a word of another thread; what that one wrote before can be read from then on."""
+    return words[place]
+
+
+@compiled_as(_publishing)
+def _publish(words, place, number):
+    """Writes a word for another thread, and before it all that was written so far."""
+    words[place] = number
+
+
+def _give_way():
+    """Lets other threads use the processor."""
+    time.sleep(0)
+
+
+if not config.DISABLE_JIT:
+    _give_way = types.ExternalFunction(
+        "SwitchToThread" if platform.system() == "Windows" else "sched_yield", signature(types.int32)
+    )
+
+
+@inline
+def _await(words, place, former):
+    """Waits until a word of another thread is not a former number any more; returns it."""
+    looks, found = 0, _observed(words, place)
+    while found == former:
+        looks += 1
+        if looks > _PATIENCE:
+            _give_way()
+        found = _observed(words, place)
+    return found
+
+
+@inline
+def call_others(state, notes):
+    """Thread 0 calls the others, to note what has been served, or to run their SMs in the window of its clock."""
+    clock, number = state.clock[0], state.windows[_CALLED] + 1
+    state.windows[_CALLED] = number
+    for thread in range(1, len(state.clock)):
+        other = state.clock[at(thread)]
+        other.begin, other.end, other.next_block, other.notes = clock.begin, clock.end, clock.next_block, notes
+        _publish(state.windows, thread * WORDS_OF_THREAD + _CALLED, number)
+
+
+@inline
+def is_called(state):
+    """Another thread waits until it is called. False: it is not called any more."""
+    return _await(state.windows, np.int64(_CALLED), state.windows[_DONE]) != _NO_MORE
+
+
+@inline
+def report(state):
+    """Another thread has done what it was called for."""
+    _publish(state.windows, np.int64(_DONE), state.windows[_CALLED])
+
+
+@inline
+def gather(state):
+    """Thread 0 waits for the others, and takes over their requests, in order of SM, and what else it has to know."""
+    clock, number = state.clock[0], state.windows[_CALLED]
+    for thread in range(1, len(state.clock)):
+        _await(state.windows, np.int64(thread * WORDS_OF_THREAD + _DONE), number - 1)
+        other = state.clock[at(thread)]
+        for place in range(other.first_request, other.requests):
+            state.requests[at(clock.requests)] = state.requests[at(place)]
+            clock.requests += 1
+        other.requests = other.first_request
+        clock.last_retire = max(clock.last_retire, other.last_retire)
+        if other.stuck_cycle < clock.stuck_cycle:
+            clock.stuck_cycle, clock.stuck_sm, clock.stuck_seat = other.stuck_cycle, other.stuck_sm, other.stuck_seat
+
+
+@inline
+def add_up(state):
+    """Adds the counters of the other threads to those of thread 0."""
+    threads, whole = len(state.clock), state.tally[0]
+    for thread in range(1, threads):
+        part = state.tally[at(thread)]
+        whole.pair_busy, whole.held = whole.pair_busy + part.pair_busy, whole.held + part.held
+        whole.retired, whole.lifetime_sum = whole.retired + part.retired, whole.lifetime_sum + part.lifetime_sum
+        whole.latency_sum += part.latency_sum
+        for latency in range(len(part.histogram)):
+            whole.histogram[at(latency)] += part.histogram[at(latency)]
+    places = len(state.counts) // threads
+    for place in range(places, len(state.counts)):
+        counted, part = state.counts[at(place % places)], state.parts[at(place % places)]
+        also, of_it = state.counts[at(place)], state.parts[at(place)]
+        counted.issued, counted.waited = counted.issued + also.issued, counted.waited + also.waited
+        part.seconds, part.throttled = part.seconds + of_it.seconds, part.throttled + of_it.throttled
+        part.held, part.unfetched = part.held + of_it.held, part.unfetched + of_it.unfetched
+    add_parts(state.stalls, threads)
+    add_parts(state.caused, threads)
+
+
+@inline
+def add_parts(counters, threads):
+    """Adds the parts of an array, one for each thread, to the first one."""
+    size = len(counters) // threads
+    for place in range(size, len(counters)):
+        counters[at(place % size)] += counters[at(place)]
