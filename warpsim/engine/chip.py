@@ -8,7 +8,7 @@ from warpsim.engine.blocks import count_population, count_residents, note_change
 from warpsim.engine.constants import FOREVER, STATES, Kind, Outcome
 from warpsim.engine.exchange import assign_blocks, cycles_to_return, exchange, note_all
 from warpsim.engine.flights import limit_of, room_for_stores
-from warpsim.engine.jit import inline, jit
+from warpsim.engine.jit import apart, inline, jit
 from warpsim.engine.tandem import find_next_arrival
 from warpsim.engine.threads import add_up, call_others, gather, is_called, report
 from warpsim.engine.window import run_alone
@@ -103,9 +103,12 @@ def cycles_to_limit(machine, state, now):
     return np.int64(np.floor((least - chip.store_burst - 1) / chip.store_rate))
 
 
-@inline
+@apart
 def run_window(machine, state):
-    """Runs the SMs of a thread for a window. Where there is a deadlock, `clock` says where the earliest one is."""
+    """Runs the SMs of a thread for a window. Where there is a deadlock, `clock` says where the earliest one is.
+
+    Inlined into `run`, LLVM would make it twice: for thread 0, and for the others.
+    """
     clock = state.clock[0]
     clock.served, clock.requests = clock.begin, clock.first_request
     stuck, stuck_sm, stuck_seat = np.int64(FOREVER), np.int64(0), np.int64(0)
