@@ -12,7 +12,8 @@ Read the files in this order:
 
 * machine.py and state.py: what is configured (Machine) and what changes (State), one field a line with its unit and range.
   constants.py: enumerations, sizes, and the formats of numbers. allocation.py makes an idle machine.
-* chip.py: `run`, the loop over windows. threads.py: several threads share the SMs. window.py: an SM in a window; `take_turns` is section 3 of docs/model.md.
+* chip.py: `run`, the loop over windows. window.py: an SM in a window; `take_turns` is section 3 of docs/model.md.
+  threads.py: several threads share the SMs of a chip.
 * lanes.py: one number for each warp of a scheduler, in one vector register; lane_rules.py is for LLVM. schedulers.py: policies,
   as ranks of these warps. timetable.py: when a lane wakes, and what lies too far ahead for a lane.
 * ahead.py: a scheduler runs ahead with plain instructions, which is most of the work. speculation.py: what lets the processor

@@ -197,12 +197,13 @@ CLOCK = np.dtype(
         ("pool_room", "i8"),  # transitions for which a pool has room, a power of 2
         ("write_share", "f8"),  # share of stores in the latest requests of the data bus
         ("launch_free", "f8"),  # time from which the next block can start
+        ("threads", "i8"),  # that run the chip, of thread 0 only
         # The part of a thread
         ("first_sm", "i8"),  # the first one of its SMs
         ("last_sm", "i8"),
         ("first_request", "i8"),  # where its requests of a window begin
         ("notes", "i8"),  # 1: it is called to note what has been served; 0: to run the window
-        ("unused", "i8", 2),  # a record fills whole lines of the cache
+        ("unused", "i8"),  # a record fills whole lines of the cache
     ]
 )
 

@@ -20,7 +20,7 @@ from warpsim.engine.state import State
 _CALLED, _DONE = 0, WORDS_OF_THREAD // 2  # of `State.windows`: numbers of the latest call, and of the latest one that is done
 _NO_MORE = -1  # in place of a number: there are no more calls
 _PATIENCE = 1000  # looks at another thread's word before others may use the processor
-_LEAST_SMS = 4  # of a thread: with fewer, threads wait for each other for longer than they save
+_LEAST_SMS = 16  # of a thread: with fewer, threads may wait for each other for longer than they save
 _OWN = ("clock", "tally", "counts", "parts", "stalls", "caused", "scratch", "windows")
 
 
@@ -36,9 +36,11 @@ def share(state: State, thread: int) -> State:
     return state._replace(**{name: getattr(state, name)[thread * n : (thread + 1) * n] for name, n in sizes.items()})
 
 
-def prepare(state: State) -> None:
-    """Prepares a call of `run` by each thread."""
+def prepare(state: State, threads: int) -> None:
+    """Prepares a call of `run` by so many threads: all that the state has parts for, or one, which then runs all SMs."""
     state.windows[:] = 0
+    state.clock[0].threads = threads
+    state.clock[0].last_sm = (state.clock[1].first_sm if threads > 1 else len(state.sms)) - 1
 
 
 def release(state: State) -> None:
@@ -106,7 +108,7 @@ def call_others(state, notes):
     """Thread 0 calls the others, to note what has been served, or to run their SMs in the window of its clock."""
     clock, number = state.clock[0], state.windows[_CALLED] + 1
     state.windows[_CALLED] = number
-    for thread in range(1, len(state.clock)):
+    for thread in range(1, clock.threads):
         other = state.clock[at(thread)]
         other.begin, other.end, other.next_block, other.notes = clock.begin, clock.end, clock.next_block, notes
         _publish(state.windows, thread * WORDS_OF_THREAD + _CALLED, number)
@@ -128,7 +130,7 @@ def report(state):
 def gather(state):
     """Thread 0 waits for the others, and takes over their requests, in order of SM, and what else it has to know."""
     clock, number = state.clock[0], state.windows[_CALLED]
-    for thread in range(1, len(state.clock)):
+    for thread in range(1, clock.threads):
         _await(state.windows, np.int64(thread * WORDS_OF_THREAD + _DONE), number - 1)
         other = state.clock[at(thread)]
         for place in range(other.first_request, other.requests):

@@ -66,7 +66,7 @@ class Bins:
         self.edges = [begin]
         self.totals: list[NDArray[np.float64]] = []
 
-    def run(self, machine: Machine, state: State, stop: int, pool: Executor | None) -> tuple[State, int]:
+    def run(self, machine: Machine, state: State, stop: int, threads: Threads) -> tuple[State, int]:
         """Runs the machine to cycle `stop` or to the end of the grid, reads its counters; returns the state and an Outcome."""
         from warpsim.engine.allocation import enlarged
         from warpsim.engine.constants import Outcome
@@ -77,7 +77,7 @@ class Bins:
                 self.edges, self.totals = self.edges[::2], self.totals[1::2]
             following = self.edges[0] + len(self.edges) * self.width
             totals = _empty_totals(self._most + 1 - len(self.edges), state)
-            rows, outcome = _run_engine(machine, state, stop, following, self.width, totals, pool)
+            rows, outcome = threads.run(machine, state, stop, following, self.width, totals)
             self.edges += [following + i * self.width for i in range(rows)]
             self.totals += list(totals[:rows])
             if outcome == Outcome.FULL:
@@ -103,36 +103,65 @@ def _empty_totals(rows: int, state: State) -> NDArray[np.float64]:
     return np.zeros((rows, STATES + OTHERS + len(state.sms)))
 
 
-def run_to(machine: Machine, state: State, stop: int, pool: Executor | None = None) -> tuple[State, int]:
+def run_to(machine: Machine, state: State, stop: int, threads: Threads | None = None) -> tuple[State, int]:
     """Runs the machine to cycle `stop` or to the end of the grid; returns the state and an Outcome."""
     from warpsim.engine.allocation import enlarged
     from warpsim.engine.constants import Outcome
 
+    threads = threads or Threads()
     while True:
-        _, outcome = _run_engine(machine, state, stop, 0, 1, _empty_totals(0, state), pool)
+        _, outcome = threads.run(machine, state, stop, 0, 1, _empty_totals(0, state))
         if outcome != Outcome.FULL:
             return state, int(outcome)
         state = enlarged(machine, state)
 
 
-def _run_engine(
-    machine: Machine, state: State, stop: int, edge: int, width: int, totals: NDArray[np.float64], pool: Executor | None
-) -> tuple[int, int]:
-    """Runs `engine.chip.run`: by this thread, and where the state has parts for others, by threads of a pool."""
-    from warpsim.engine.chip import run
-    from warpsim.engine.threads import prepare, release, share
+class Threads:
+    """The threads that run the engine: all of them, or one where that turns out to be faster, as on a busy computer.
 
-    prepare(state)
-    others = []
-    for thread in range(1, len(state.clock)):
-        assert pool is not None
-        others.append(pool.submit(run, machine, share(state, thread), stop, edge, width, totals, thread))
-    try:
-        found: tuple[int, int] = run(machine, state, stop, edge, width, totals, 0)
-        return found
-    finally:
-        release(state)
-        wait(others)
+    Attributes:
+        most: their number.
+    """
+
+    def __init__(self, most: int = 1, pool: Executor | None = None) -> None:
+        self.most, self._pool = most, pool
+        self._calls = 0
+        self._pace: dict[int, float] = {}  # threads -> seconds per cycle, when they ran last
+
+    def run(
+        self, machine: Machine, state: State, stop: int, edge: int, width: int, totals: NDArray[np.float64]
+    ) -> tuple[int, int]:
+        """Runs `engine.chip.run`."""
+        number, begin, first = self._number(), time.perf_counter(), state.clock[0].cycle
+        result = self._run(number, machine, state, stop, edge, width, totals)
+        self._calls += 1
+        if self._calls > 1:  # the first call may compile
+            self._pace[number] = (time.perf_counter() - begin) / max(int(state.clock[0].cycle - first), 1)
+        return result
+
+    def _number(self) -> int:
+        """Returns by how many threads the next call runs; the second call is a trial of one, the third one of all."""
+        if self._calls == 1:
+            return 1
+        return min(self._pace, key=self._pace.__getitem__) if self.most in self._pace else self.most
+
+    def _run(
+        self, number: int, machine: Machine, state: State, stop: int, edge: int, width: int, totals: NDArray[np.float64]
+    ) -> tuple[int, int]:
+        from warpsim.engine.chip import run
+        from warpsim.engine.threads import prepare, release, share
+
+        prepare(state, number)
+        others = []
+        try:
+            for thread in range(1, number):
+                assert self._pool is not None
+                others.append(self._pool.submit(run, machine, share(state, thread), stop, edge, width, totals, thread))
+            found: tuple[int, int] = run(machine, state, stop, edge, width, totals, 0)
+            return found
+        finally:
+            release(state)
+            wait(others)
 
 
 def run_machine(
@@ -187,6 +216,7 @@ def run_machine(
     now, outcome, cycles_in_slice = 0, int(Outcome.STOPPED), _FIRST_SLICE
     # 64-bit arithmetic wraps around on purpose, also without compilation
     with np.errstate(over="ignore"), ThreadPoolExecutor(threads) as pool:
+        together = Threads(threads, pool)
         if machine.chip[0].iteration > 0:
             spread(machine, state)
         while outcome == Outcome.STOPPED and now < end:
@@ -203,9 +233,9 @@ def run_machine(
                 pause()
             begin = time.perf_counter()
             if bins and now >= warmup:
-                state, outcome = bins.run(machine, state, stop, pool)
+                state, outcome = bins.run(machine, state, stop, together)
             else:
-                state, outcome = run_to(machine, state, stop, pool)
+                state, outcome = run_to(machine, state, stop, together)
             if time.perf_counter() - begin > _SLICE_SECONDS:
                 cycles_in_slice = max(1, cycles_in_slice // 2)
             else:
