@@ -121,3 +121,9 @@ def test_blocks_with_barriers_keep_their_size():
     _, found = changed("fermi", kernel(LOAD, BARRIER), needed=None)
     launch = found["16 warps per SM, as many as fit"].point.launch
     assert (launch.resident_blocks, launch.block_warps) == (8, 2)
+
+
+@pytest.mark.parametrize("gpu", ["v100", "t4", "a100", "h100"])
+def test_units_that_several_classes_share_are_doubled_for_all_of_them(gpu):
+    _, found = changed(gpu, kernels.chain("smem"))
+    assert "twice the lsu units" in found

@@ -123,3 +123,8 @@ def test_names_of_shared_units_are_labels():
         for gpu in (sharing("a", "alu", "sfu"), sharing("b", "alu", "sfu"), sharing("a", "alu"))
     )
     assert first == second != third
+
+
+def test_a_chip_without_contended_atomics_refuses_their_class_by_name() -> None:
+    with pytest.raises(ValueError, match="operation class"):
+        ws.simulate("kepler", "cuda/histogram", cycles=1000)

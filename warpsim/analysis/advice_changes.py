@@ -151,7 +151,8 @@ def _doubled(point: Point) -> Iterator[Change]:
     elif tightest == ISSUE:
         fields = _twice_the_issue(gpu)
     else:
-        fields = {f"{tightest}.interval_cycles": str(gpu.ops[tightest].interval_cycles / 2)}
+        of_unit = {name: op for name, op in gpu.ops.items() if gpu.unit_of(name) == tightest}
+        fields = {f"ops.{name}.interval_cycles": str(op.interval_cycles / 2) for name, op in of_unit.items()}
     if fields:
         names = {MEMORY: "memory bandwidth", ISSUE: "issue rate", LOADS_IN_FLIGHT: "loads in flight"}
         yield Change(f"twice the {names.get(tightest, f'{tightest} units')}", replace(point, gpu=changed_gpu(gpu, fields)))

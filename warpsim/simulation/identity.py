@@ -150,7 +150,8 @@ def _memory(gpu: Gpu, parts: dict[str, Any], kernel: Kernel, memory: str, costs:
     keys += ["stores_per_sm"] if "store" in kinds else []
     keys += ["store_drain_cycles"] if "store" in kinds and gpu.memory.store_drain_cycles is not None else []
     keys += ["writes"] if "store" in kinds and gpu.memory.writes is not None else []
-    keys += ["atomic_interval_cycles"] if used.intersection(ATOMIC_OPS) and memory == "queue" else []
+    contended = used.intersection(ATOMIC_OPS) and memory == "queue" and gpu.memory.atomic_interval_cycles is not None
+    keys += ["atomic_interval_cycles"] if contended else []
     keys += ["distribution"] if memory in ("queue", "measured") else []
     keys += ["queue"] if memory == "queue" else []
     keys += ["transaction_latency_cycles"] if any(cost[0] in MEMORY_OPS and cost[2] > 0 for cost in costs) else []
