@@ -22,6 +22,7 @@ from warpsim.engine.constants import (
     LONGEST_WINDOW,
     NEVER,
     NOBODY,
+    PARTS,
     UNKNOWN,
     WHEEL,
     WINDOW_BUCKETS,
@@ -282,8 +283,8 @@ def test_the_wheel_sorts_by_arrival_then_by_entry(steps: list[tuple[float, int]]
             tandem.send(state, place, time, np.int64(entered))
             heapq.heappush(waiting, (time, entered))
             entered += 1
-        for cycle in range(now, now + cycles):
-            while (number := tandem.take_due(state, np.int64(cycle))) != NOBODY:
+        for part in range(now * PARTS, (now + cycles) * PARTS):
+            while (number := tandem.take_due(state, np.int64(part))) != NOBODY:
                 arrival = state.arrivals[number]
                 tandem.close_access(state, np.int64(arrival.access))
                 assert (arrival.time, arrival.server) == heapq.heappop(waiting)

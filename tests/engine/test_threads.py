@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -9,13 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba.core import config
 
 from tests.engine.test_against_reference import DIRECTED, case, kernel
 from tests.support.strategies import Case, cases, examples, small_gpu, with_all_options_of_a_core
 from tests.support.whole_run import spreads
-from warpsim.engine import allocation, threads
+from warpsim.engine import allocation, chip, threads
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Conditional, Instruction, Loop, mix
+from warpsim.simulation import run
 from warpsim.simulation.api import simulate_point
 from warpsim.simulation.encode import encode, with_seed
 from warpsim.simulation.point import make_point
@@ -24,9 +27,11 @@ from warpsim.simulation.run import Capacity, Threads, run_machine
 
 @pytest.fixture(autouse=True)
 def _threads_of_one_sm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread may have one SM. All threads run, and one in each third call, whatever their pace."""
+    """A thread may have one SM, and calls are short. All threads run, and one in each third call, whatever their pace."""
+    calls = itertools.count()
     monkeypatch.setattr(threads, "_LEAST_SMS", 1)
-    monkeypatch.setattr(Threads, "_number", lambda self: 1 if self._calls % 3 == 2 else self.most)
+    monkeypatch.setattr(run, "_FIRST_SLICE", 64)
+    monkeypatch.setattr(Threads, "_number", lambda self: 1 if next(calls) % 3 == 2 else self.most)
 
 
 def counted(of: Case, number: int, bins: int = 0) -> dict[str, Any]:
@@ -85,19 +90,44 @@ def test_replicates_come_first() -> None:
         assert all(np.array_equal(one[name], many[name], equal_nan=True) for name in one)
 
 
-def test_one_thread_runs_where_all_are_slower(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first call is not timed, the second one is a trial of one thread, the third one of all; then the faster ones run."""
+@pytest.mark.parametrize(("pace", "faster", "slower"), [({1: 2.0, 4: 1.0}, 4, 1), ({1: 1.0, 4: 2.0}, 1, 4)])
+def test_the_faster_number_of_threads_runs(
+    pace: dict[int, float], faster: int, slower: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Short calls and the first one are not timed; then one thread is tried, and all; later, the slower number now and then."""
     monkeypatch.undo()
-    for paces, expected in (({1: 2.0, 4: 1.0}, 4), ({1: 1.0, 4: 2.0}, 1)):
-        together, numbers = Threads(4), []
-        for _ in range(6):
-            numbers.append(together._number())
-            together._calls += 1
-            if together._calls > 1:
-                together._pace[numbers[-1]] = paces[numbers[-1]]
-        assert numbers == [4, 1, 4, expected, expected, expected]
+    together, numbers = Threads(4), []
+    for cycles in (5_000, 10, 5_000, 10, *[5_000] * 40):
+        numbers.append(together._number())
+        together._note(numbers[-1], cycles, pace[numbers[-1]] * cycles)
+    assert numbers[:5] == [4, 1, 1, 4, 4]
+    assert numbers[5:].count(slower) == 1 and set(numbers[5:]) == {faster, slower}
 
 
+def test_an_error_in_a_thread_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = chip.run
+
+    def failing(*arguments: Any) -> Any:
+        if arguments[-1] > 0:
+            raise MemoryError("no room")
+        return original(*arguments)
+
+    point = make_point(small_gpu(sms=6), mix(alpha=3), warps=4, replicates=1, warmup=100, cycles=2_000)
+    expected = simulate_point(point)
+    monkeypatch.setattr(chip, "run", failing)
+    with pytest.raises(MemoryError, match="no room"):
+        simulate_point(point, 3)
+    monkeypatch.setattr(chip, "run", original)
+    assert simulate_point(point, 3)["instructions"].tolist() == expected["instructions"].tolist()
+
+
+def test_a_slice_has_echoes_for_the_other_sms() -> None:
+    gpu = small_gpu(sms=6)
+    options = {"scheduler": "gto", "memory": "queue", "seed": 7, "warmup": 600, "cycles": 3_000, "sms": 3}
+    assert_alike(Case(gpu, mix(alpha=2), Launch(block_warps=2, resident_blocks=4), options))
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="without compilation, one thread runs")
 @pytest.mark.parametrize(("sms", "number", "expected"), [(132, 2, 2), (132, 200, 132), (1, 8, 1), (6, 0, 1)])
 def test_no_thread_has_fewer_sms_than_are_worth_it(sms: int, number: int, expected: int) -> None:
     assert threads.threads_for(sms, number) == expected

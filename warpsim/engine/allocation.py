@@ -119,6 +119,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         changes=np.empty((changes, 3), np.int64),
     )
     state.clock[0].next_arrival, state.clock[0].next_echo = FOREVER, FOREVER
+    state.clock["stuck_cycle"] = FOREVER
     edges = sms * np.arange(threads + 1) // threads
     state.clock["first_sm"], state.clock["last_sm"] = edges[:-1], edges[1:] - 1
     state.clock["first_request"] = edges[:-1] * requests_of_sm

@@ -13,6 +13,7 @@ from warpsim.engine.constants import (
     MAX_WARPS,
     NEVER,
     NOBODY,
+    PARTS,
     RANK_BITS,
     UNKNOWN,
     WHEEL,
@@ -179,7 +180,7 @@ def _verify_wheel(state: State) -> None:
         while entry != NOBODY:
             found.append(entry)
             arrival = state.arrivals[entry]
-            _require(int(arrival.time) % WHEEL == number, f"list {number} of the wheel holds time {arrival.time}")
+            _require(int(arrival.time * PARTS) % WHEEL == number, f"list {number} of the wheel holds time {arrival.time}")
             _require(arrival.time >= latest, f"list {number} of the wheel is not sorted")
             entry, last, latest = int(arrival.following), entry, arrival.time
         _require(spoke.last == last, f"list {number} of the wheel does not end with its last entry")

@@ -10,7 +10,7 @@ import numpy as np
 from warpsim.engine import memory
 from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, reason_of, rest, wait_until
 from warpsim.engine.blocks import retire_warp, wait_for_next
-from warpsim.engine.constants import MAX_WARPS, NOBODY, UNKNOWN, Kind, Life, MemoryModel
+from warpsim.engine.constants import MAX_WARPS, NOBODY, PARTS, UNKNOWN, Kind, Life, MemoryModel
 from warpsim.engine.echoes import make_accesses, note_end
 from warpsim.engine.flights import note_flight
 from warpsim.engine.hints import has_hints
@@ -133,11 +133,11 @@ def serve(machine, state, begin, end, now):
         forget_requests(state, end, count)
     clock.noted = 0
     if clock.next_arrival < end:
-        for cycle in range(max(begin, clock.next_arrival), end):
-            number = take_due(state, cycle)
+        for part in range(max(begin, clock.next_arrival) * PARTS, end * PARTS):
+            number = take_due(state, part)
             while number != NOBODY:
                 serve_dram(machine, state, state.arrivals[at(number)])
-                number = take_due(state, cycle)
+                number = take_due(state, part)
         note_taken(state, end)
     if len(state.echoes) > 0:
         note_all(machine, state, np.int64(0), len(state.sms) - 1, now)

@@ -1,14 +1,15 @@
 """Between the two stages of the memory model `queue`: requests that wait for the time at which they arrive at stage 2.
 
-A timing wheel (Varghese & Lauck 1987) keeps them in one list for each cycle, modulo its length, by time and then by issue. Most
-requests arrive after all others of their list, so that nothing is searched for. An access keeps its place in `State.accesses`
-until all of its requests have been served. docs/model.md, section 5.
+A timing wheel (Varghese & Lauck 1987) keeps them in one list for each eighth of a cycle, modulo its length, by time and then by
+issue. Requests that found their first server free arrive at the begin of a cycle, and others in between: with one list for all of
+a cycle, each of the former would be searched a place for, before the latter. An access keeps its place in `State.accesses` until
+all of its requests have been served. docs/model.md, section 5.
 """
 
 import numpy as np
 
 from warpsim.engine.bits import at
-from warpsim.engine.constants import FOREVER, NOBODY, WHEEL
+from warpsim.engine.constants import FOREVER, NOBODY, PARTS, WHEEL
 from warpsim.engine.jit import inline
 
 
@@ -49,7 +50,7 @@ def send(state, place, time, server):
     clock.next_arrival = min(clock.next_arrival, cycle)
     arrival = state.arrivals[at(number)]
     arrival.time, arrival.access, arrival.server = time, place, server
-    enter(state, spoke_of(state, cycle), number, time)
+    enter(state, spoke_of(state, np.int64(time * PARTS)), number, time)
 
 
 @inline
@@ -65,9 +66,9 @@ def hand_over(state, sm, place):
 
 
 @inline
-def spoke_of(state, cycle):
-    """Returns the list of the wheel that a cycle belongs to."""
-    return state.wheel[at(cycle & (WHEEL - 1))]
+def spoke_of(state, part):
+    """Returns the list of the wheel that a part of a cycle belongs to, of which the number since cycle 0 is given."""
+    return state.wheel[at(part & (WHEEL - 1))]
 
 
 @inline
@@ -90,14 +91,14 @@ def enter(state, spoke, number, time):
 
 
 @inline
-def take_due(state, cycle):
-    """Takes the next request that arrives in a cycle off the wheel; returns its place, or NOBODY. Those before must be gone.
+def take_due(state, part):
+    """Takes the next request that arrives in a part of a cycle off the wheel; returns its place, or NOBODY.
 
-    Its record is left as it is until another request is sent.
+    All that arrive in earlier parts must have been taken. Its record is left as it is until another request is sent.
     """
-    clock, spoke = state.clock[0], spoke_of(state, cycle)
+    clock, spoke = state.clock[0], spoke_of(state, part)
     number = np.int64(spoke.first)
-    if number == NOBODY or np.int64(state.arrivals[at(number)].time) > cycle:
+    if number == NOBODY or np.int64(state.arrivals[at(number)].time * PARTS) > part:
         return np.int64(NOBODY)
     spoke.first = state.arrivals[at(number)].following
     if spoke.first == NOBODY:
@@ -119,9 +120,9 @@ def find_next_arrival(state):
     """Finds in which cycle the next request arrives at stage 2, where there is one."""
     clock, soonest, cycle = state.clock[0], np.int64(FOREVER), state.clock[0].next_arrival
     for passed in range(WHEEL):
-        if soonest <= cycle + passed:
+        if soonest <= cycle + passed // PARTS:
             break
-        first = np.int64(spoke_of(state, cycle + passed).first)
+        first = np.int64(spoke_of(state, cycle * PARTS + passed).first)
         if first != NOBODY:
             soonest = min(soonest, np.int64(state.arrivals[at(first)].time))
     clock.next_arrival = soonest

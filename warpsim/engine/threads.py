@@ -48,6 +48,11 @@ def release(state: State) -> None:
     state.windows[_CALLED::WORDS_OF_THREAD] = _NO_MORE
 
 
+def give_up(part: State) -> None:
+    """Has thread 0 no longer wait for a thread whose share is given, and which has failed."""
+    part.windows[_DONE] = _NO_MORE
+
+
 def _pointer(context, builder, array_type, array, place):
     return builder.gep(context.make_array(array_type)(context, builder, array).data, [place])
 

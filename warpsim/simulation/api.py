@@ -89,7 +89,7 @@ def simulate(
         warmup: cycles before counting starts; left out: derived from a pilot run by MSER-5 (docs/validity.md). With 0, all warps
             begin their programs at cycle 0; otherwise they start at random phases (docs/model.md, section 4).
         cycles: cycles that are counted.
-        threads: threads that simulate: replicates, and the SMs of each if there are more threads. No number depends on it.
+        threads: threads that simulate: replicates, and the SMs of each with at least twice as many threads. Numbers stay.
         trace: events to record. Adds the variables of `schema.TRACE_VARIABLES` that are asked for (docs/traces.md).
         engine: "compiled", or "reference": the same machine in plain Python, some 10,000 times slower. It gives the same
             numbers, and a debugger can step through it (`warpsim.reference`). It records no trace.
@@ -152,7 +152,7 @@ def simulate_point(
 
     Args:
         point: what to simulate.
-        threads: threads that simulate: replicates, and the SMs of each if there are more threads.
+        threads: threads that simulate: replicates, and the SMs of each with at least twice as many threads.
         streams: what the seeds are hashes of, together with the replicate's number; left out: the point's identity. Points
             with the same streams have common random numbers.
         first: number of the first replicate.
@@ -267,7 +267,7 @@ def trace_point(point: Point, trace: Trace, threads: int = 1) -> tuple[Arrays, d
     def one(replicate: int, pause: Pause | None) -> tuple[Arrays, Recording]:
         seed = replicate_seed(base, replicate)
         point = known.replicate(seed)
-        machine, state, bins = _run(point, unseeded, seed, capacity, pause=pause)
+        machine, state, bins = _run(point, unseeded, seed, capacity, threads=threads // point.replicates, pause=pause)
         return _variables(point, machine, state), recording(machine, state, bins, trace)
 
     results = _each(range(point.replicates), one, threads)

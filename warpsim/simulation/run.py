@@ -24,6 +24,8 @@ _CAPACITY_INTERVAL = 1 << 16  # cycles between checks that the recorded events s
 _VERIFY_INTERVAL = 2_000  # cycles between verifications of the engine's state
 _FIRST_SLICE = 4096  # cycles until the first time that the engine returns
 _SLICE_SECONDS = 0.1  # between two returns of the engine, about
+_TIMED_CYCLES = 2_000  # of a call by which threads are judged, at least
+_CALLS_TO_TRIAL = 32  # between two trials of the number of threads that was slower
 
 
 class TraceLimitError(ValueError):
@@ -125,7 +127,7 @@ class Threads:
 
     def __init__(self, most: int = 1, pool: Executor | None = None) -> None:
         self.most, self._pool = most, pool
-        self._calls = 0
+        self._compiled, self._timed = False, 0
         self._pace: dict[int, float] = {}  # threads -> seconds per cycle, when they ran last
 
     def run(
@@ -134,34 +136,53 @@ class Threads:
         """Runs `engine.chip.run`."""
         number, begin, first = self._number(), time.perf_counter(), state.clock[0].cycle
         result = self._run(number, machine, state, stop, edge, width, totals)
-        self._calls += 1
-        if self._calls > 1:  # the first call may compile
-            self._pace[number] = (time.perf_counter() - begin) / max(int(state.clock[0].cycle - first), 1)
+        self._note(number, int(state.clock[0].cycle - first), time.perf_counter() - begin)
         return result
 
+    def _note(self, threads: int, cycles: int, seconds: float) -> None:
+        """Notes how fast a call was, unless it was short, or the first one, which may compile."""
+        if self._compiled and cycles >= _TIMED_CYCLES:
+            self._pace[threads] = seconds / cycles
+            self._timed += 1
+        self._compiled = True
+
     def _number(self) -> int:
-        """Returns by how many threads the next call runs; the second call is a trial of one, the third one of all."""
-        if self._calls == 1:
-            return 1
-        return min(self._pace, key=self._pace.__getitem__) if self.most in self._pace else self.most
+        """Returns by how many threads the next call runs: by as many as were faster, now and then by the others, as a trial."""
+        if not self._compiled:
+            return self.most
+        for untried in (1, self.most):
+            if untried not in self._pace:
+                return untried
+        slower, faster = sorted((1, self.most), key=self._pace.__getitem__, reverse=True)
+        return slower if self._timed % _CALLS_TO_TRIAL == 0 else faster
 
     def _run(
         self, number: int, machine: Machine, state: State, stop: int, edge: int, width: int, totals: NDArray[np.float64]
     ) -> tuple[int, int]:
         from warpsim.engine.chip import run
-        from warpsim.engine.threads import prepare, release, share
+        from warpsim.engine.threads import give_up, prepare, release, share
+
+        def help_out(thread: int) -> None:
+            part = share(state, thread)
+            try:
+                run(machine, part, stop, edge, width, totals, thread)
+            except BaseException:
+                give_up(part)  # or this thread would wait for ever
+                raise
 
         prepare(state, number)
         others = []
         try:
             for thread in range(1, number):
                 assert self._pool is not None
-                others.append(self._pool.submit(run, machine, share(state, thread), stop, edge, width, totals, thread))
+                others.append(self._pool.submit(help_out, thread))
             found: tuple[int, int] = run(machine, state, stop, edge, width, totals, 0)
-            return found
         finally:
             release(state)
             wait(others)
+        for other in others:
+            other.result()
+        return found
 
 
 def run_machine(
