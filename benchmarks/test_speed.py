@@ -132,7 +132,7 @@ def test_threads(benchmark, threads):
 @pytest.mark.parametrize("kernel", [mix(alpha=32), load_kernel("cuda/softmax")], ids=lambda kernel: kernel.name)
 def test_threads_on_the_sms_of_one_run(benchmark, kernel, threads):
     """A run of the 132 SMs of an H100 gains from a second thread."""
-    simulated(benchmark, make_point(load_gpu("h100"), kernel, replicates=1, warmup=1_000, cycles=20_000), threads)
+    simulated(benchmark, make_point(load_gpu("h100"), kernel, replicates=1, warmup=1_000, cycles=100_000), threads)
 
 
 @pytest.mark.parametrize("kept", [{"occupancy": True}, {"occupancy": 100}, {"states": True}])

@@ -18,7 +18,7 @@ ENGINE = Path(__file__).parents[2] / "warpsim" / "engine"
 LEFT_OUT = {
     "__init__.py", "jit.py", "handles.py", "code_cache.py", "lane_rules.py", "speculation.py",  # compiler
     "constants.py", "machine.py", "state.py", "check.py",  # declarations, and the check of a state
-    "threads.py",  # several threads, which compiled code has alone
+    "threads.py",  # several threads, by which only compiled code runs
 }  # fmt: skip
 OTHER_COMPARISON = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,

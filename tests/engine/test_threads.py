@@ -22,7 +22,7 @@ from warpsim.simulation import run
 from warpsim.simulation.api import simulate_point
 from warpsim.simulation.encode import encode, with_seed
 from warpsim.simulation.point import make_point
-from warpsim.simulation.run import Capacity, Threads, run_machine
+from warpsim.simulation.run import Capacity, Team, run_machine
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def _threads_of_one_sm(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = itertools.count()
     monkeypatch.setattr(threads, "_LEAST_SMS", 1)
     monkeypatch.setattr(run, "_FIRST_SLICE", 64)
-    monkeypatch.setattr(Threads, "_number", lambda self: 1 if next(calls) % 3 == 2 else self.most)
+    monkeypatch.setattr(Team, "_number", lambda self: 1 if next(calls) % 3 == 2 else self.most)
 
 
 def counted(of: Case, number: int, bins: int = 0) -> dict[str, Any]:
@@ -96,14 +96,15 @@ def test_the_faster_number_of_threads_runs(
 ) -> None:
     """Short calls and the first one are not timed; then one thread is tried, and all; later, the slower number now and then."""
     monkeypatch.undo()
-    together, numbers = Threads(4), []
+    team, numbers = Team(4), []
     for cycles in (5_000, 10, 5_000, 10, *[5_000] * 40):
-        numbers.append(together._number())
-        together._note(numbers[-1], cycles, pace[numbers[-1]] * cycles)
+        numbers.append(team._number())
+        team._note(numbers[-1], cycles, pace[numbers[-1]] * cycles)
     assert numbers[:5] == [4, 1, 1, 4, 4]
     assert numbers[5:].count(slower) == 1 and set(numbers[5:]) == {faster, slower}
 
 
+@pytest.mark.skipif(config.DISABLE_JIT, reason="without compilation, one thread runs")
 def test_an_error_in_a_thread_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     original = chip.run
 

@@ -65,7 +65,7 @@ def advise(
         fraction: fraction of the peak that the needed occupancy attains.
         departure_delay: Delta of Sim et al. 2012 in cycles; their model needs it for accesses of several transactions
             (`models.gpuperf.parameters`).
-        threads: number of replicates to run at a time.
+        threads: threads that simulate: replicates, and the SMs of each with at least twice as many threads.
         arguments: further arguments of `simulate`, and of the builder of a named kernel; `replicates` defaults to 4, and
             `sms`, `warmup` and `cycles` to the values of `quick`.
 

@@ -116,7 +116,7 @@ class OccupancySearch:
     Attributes:
         point: the point; its launch is replaced.
         streams: what the seeds of all launches are hashes of, with the number of the replicate.
-        threads: replicates that run at the same time.
+        threads: threads that simulate: replicates, and the SMs of each with at least twice as many threads.
         trials: the launches simulated so far, by warps per block and resident blocks.
     """
 

@@ -70,12 +70,12 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     echoes = echoes_of(int(chip.seed), (int(chip.of_sms) - sms) * slots)
     pools, transitions = pools_of(machine) if len(echoes) else (records(0, POOL), records(0, TRANSITION))
     waiting = WAITING_OF_SM * int(chip.of_sms)
-    requests_of_sm = 2 * schedulers * int(chip.window)  # in a window, at most
+    requests_of_sm = 2 * schedulers * int(chip.window)  # in a window, at most: a scheduler issues at most two in a cycle
     most_requests = sms * requests_of_sm + ECHO_ROOM * len(echoes)
 
     state = State(
         clock=records(threads, CLOCK),
-        windows=np.zeros(threads * WORDS_OF_THREAD, np.int64),
+        calls=np.zeros(threads * WORDS_OF_THREAD, np.int64),
         sms=records(sms, SM),
         schedulers=records(sms * schedulers, scheduler_record(lanes)),
         seats=records(sms * int(chip.seats), SEAT),

@@ -5,19 +5,18 @@ import numpy as np
 from warpsim.engine.attribution import settle, total
 from warpsim.engine.bits import at
 from warpsim.engine.blocks import count_population, count_residents, note_change
-from warpsim.engine.constants import FOREVER, STATES, Kind, Outcome
+from warpsim.engine.constants import FOREVER, NOTE, RUN_WINDOW, STATES, Kind, Outcome
 from warpsim.engine.exchange import assign_blocks, cycles_to_return, exchange, note_all
 from warpsim.engine.flights import limit_of, room_for_stores
 from warpsim.engine.jit import apart, inline, jit
 from warpsim.engine.tandem import find_next_arrival
-from warpsim.engine.threads import add_up, call_others, gather, is_called, report
+from warpsim.engine.threads import add_up, await_call, call_others, gather, report
 from warpsim.engine.window import run_alone
 
 _STOPPED, _FINISHED, _DEADLOCK = int(Outcome.STOPPED), int(Outcome.FINISHED), int(Outcome.DEADLOCK)
 _FULL = int(Outcome.FULL)
 _STORE = int(Kind.STORE)
 _ADD, _TAKE_OFF = 1, -1
-_WINDOW, _NOTES = 0, 1  # what other threads are called for
 OTHERS = 2  # columns of `totals` behind the states: instructions, bytes asked for; one column for each SM follows
 
 
@@ -30,49 +29,47 @@ def run(machine, state, stop, edge, width, totals, thread):
     rows written, and an Outcome.
 
     Several threads can call it at the same time (threads.py). Thread 0 does what is said above; the others, each with its share
-    of the state, run their SMs in each window.
+    of the state, do what it calls them for.
     """
     clock = state.clock[0]
     now, rows = clock.cycle, 0
+    if thread > 0:
+        while await_call(state):
+            if clock.task == NOTE:
+                note_all(machine, state, clock.first_sm, clock.last_sm, clock.end)
+            else:
+                run_window(machine, state)
+            report(state)
+        return rows, _STOPPED
     while True:
-        if thread == 0:
-            if clock.requests > 0 or clock.next_arrival < now or clock.next_echo < now:
-                if not exchange(machine, state, now):
-                    clock.cycle = now
-                    return rows, _FULL
-                if len(state.echoes) == 0:
-                    call_others(state, _NOTES)
-                    note_all(machine, state, clock.first_sm, clock.last_sm, now)
-                    gather(state)
-            for sm in state.sms:
-                count_population(state, sm)
-            now = min(max(now, soonest_event(state, now)), stop if len(totals) == 0 else min(stop, edge))
-            clock.cycle = now
-            if is_finished(machine, state):
-                clock.cycle = clock.last_retire + 1
-                return rows, _FINISHED
-            if len(totals) > 0 and now == edge:
-                write_totals(machine, state, now, totals[rows])
-                rows += 1
-                edge += width
-                if rows == len(totals):
-                    return rows, _STOPPED
-            if now == stop:
+        if clock.requests > 0 or clock.next_arrival < now or clock.next_echo < now:
+            if not exchange(machine, state, now):
+                clock.cycle = now
+                return rows, _FULL
+            if len(state.echoes) == 0:  # with echoes, `exchange` has done so
+                call_others(state, NOTE)
+                note_all(machine, state, clock.first_sm, clock.last_sm, clock.end)
+                gather(state)
+        for sm in state.sms:
+            count_population(state, sm)
+        now = min(max(now, soonest_event(state, now)), stop if len(totals) == 0 else min(stop, edge))
+        clock.cycle = now
+        if is_finished(machine, state):
+            clock.cycle = clock.last_retire + 1
+            return rows, _FINISHED
+        if len(totals) > 0 and now == edge:
+            write_totals(machine, state, now, totals[rows])
+            rows += 1
+            edge += width
+            if rows == len(totals):
                 return rows, _STOPPED
-            clock.begin = now
-            clock.end = min(now + lookahead(machine, state, now), stop if len(totals) == 0 else min(stop, edge))
-            assign_blocks(machine, state, now, clock.end)
-            call_others(state, _WINDOW)
-        elif not is_called(state):
+        if now == stop:
             return rows, _STOPPED
-        elif clock.notes:
-            note_all(machine, state, clock.first_sm, clock.last_sm, clock.end)
-            report(state)
-            continue
+        clock.begin = now
+        clock.end = min(now + lookahead(machine, state, now), stop if len(totals) == 0 else min(stop, edge))
+        assign_blocks(machine, state, now, clock.end)
+        call_others(state, RUN_WINDOW)
         run_window(machine, state)
-        if thread > 0:
-            report(state)
-            continue
         gather(state)
         if clock.stuck_cycle < FOREVER:
             clock.cycle = clock.stuck_cycle
@@ -105,10 +102,7 @@ def cycles_to_limit(machine, state, now):
 
 @apart
 def run_window(machine, state):
-    """Runs the SMs of a thread for a window. Where there is a deadlock, `clock` says where the earliest one is.
-
-    Inlined into `run`, LLVM would make it twice: for thread 0, and for the others.
-    """
+    """Runs the SMs of a thread for a window. Where there is a deadlock, `clock` says where the earliest one is."""
     clock = state.clock[0]
     clock.served, clock.requests = clock.begin, clock.first_request
     stuck, stuck_sm, stuck_seat = np.int64(FOREVER), np.int64(0), np.int64(0)

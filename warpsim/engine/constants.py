@@ -85,6 +85,7 @@ Array = np.ndarray[Any, Any]
 
 CACHE_LINE = 64  # bytes
 WORDS_OF_THREAD = 2 * CACHE_LINE // 8  # int64, of which two are used, on different lines
+RUN_WINDOW, NOTE = 0, 1  # what thread 0 calls the others for
 
 MAX_WARPS = 64  # warp slots of an SM, at most: a set of warps is one uint64
 MAX_SCHEDULERS = 8  # of an SM, at most
@@ -118,7 +119,7 @@ FINE_BINS, COARSE_BINS, COARSE_WIDTH = 4096, 4096, 64  # of the latency histogra
 PARTS = 8  # of a cycle, a power of 2, so that a time in parts is exact
 WHEEL = 2048 * PARTS  # lists of requests between the stages of memory, one for a part of a cycle; a power of 2
 WAITING_OF_SM = 128  # requests between the stages for which there is room at first, for each SM of the chip
-NOBODY = -1  # no step, no lane, no request
+NOBODY = -1  # no step, no lane, no access, no request
 AWAITED = 16  # latest accesses of a warp slot or an echo for which the next one can have waited, a power of 2
 ECHO_ROOM = 1  # accesses of an echo in a window for which there is room at first
 EPOCH = 256  # cycles; a transition is known to the echoes from the second epoch after its own on

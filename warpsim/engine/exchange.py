@@ -98,8 +98,8 @@ def has_room(machine, state):
 def exchange(machine, state, end):
     """Serves the requests of the window that ends at cycle `end`, those of echoes included. False: there is no room for them.
 
-    Echoes notice at once when a store returns, so that a slice does it in steps, each with its notes. Without echoes, `note_all`
-    is still to be called.
+    Echoes notice at once when a store returns, so that a slice does it in steps, each with its notes. Without echoes, the
+    threads call `note_all` afterwards.
     """
     chip, clock = machine.chip[0], state.clock[0]
     while clock.served < end:
@@ -244,12 +244,13 @@ def note_all(machine, state, first_sm, last_sm, now):
 @inline
 def note_all_served(machine, state, sm):
     """Notes when the accesses of an SM are back that have been served, in this order."""
-    last, place = np.int64(sm.last_served), np.int64(NOBODY)
+    last = np.int64(sm.last_served)
     sm.last_served = NOBODY
-    while place != last:
-        place = np.int64(state.accesses[at(last if place == NOBODY else place)].following)
-        access = state.accesses[at(place)]
+    place, left = np.int64(state.accesses[at(last)].following), True
+    while left:
+        access, left = state.accesses[at(place)], place != last
         note_served(machine, state, np.int64(access.warp), np.int64(access.step), access.cycle, access.served, return_of(access))
+        place = np.int64(access.following)
 
 
 @inline

@@ -78,8 +78,10 @@ SM = np.dtype(
         ("warp_cycles", "i8"),  # resident warps, summed over cycles
         ("population", "i2", LONGEST_WINDOW + 1),  # by cycle of the latest window: warps that start, less those that have left
         ("populated", "i2"),  # 1: some of these are not 0
-        ("last_served", "i4"),  # the last one of the ring of accesses that have been served and not been noted; NOBODY: none
-    ]  # so that a record fills whole lines of the cache
+        # The last one of the ring of accesses that have been served and not been noted; NOBODY: none. With it, a record fills
+        # whole lines of the cache
+        ("last_served", "i4"),
+    ]
 )
 
 SEAT = np.dtype(
@@ -185,7 +187,7 @@ CLOCK = np.dtype(
         ("stuck_sm", "i8"),  # of a deadlock in the latest window
         ("stuck_seat", "i8"),
         ("stuck_cycle", "i8"),  # FOREVER: there is none
-        ("requests", "i8"),  # accesses of this window that have not been looked at
+        ("requests", "i8"),  # place of the next one in `State.requests`: with those of thread 0, accesses not looked at yet
         ("begin", "i8"),  # cycle: of the latest window
         ("end", "i8"),  # cycle: of that window
         ("served", "i8"),  # cycle before which all requests of that window have been served
@@ -197,12 +199,13 @@ CLOCK = np.dtype(
         ("pool_room", "i8"),  # transitions for which a pool has room, a power of 2
         ("write_share", "f8"),  # share of stores in the latest requests of the data bus
         ("launch_free", "f8"),  # time from which the next block can start
-        ("threads", "i8"),  # that run the chip, of thread 0 only
-        # The part of a thread
+        ("threads", "i8"),  # that run the chip
+        # The part of a thread. Each thread also has a begin, an end, next_block, last_retire, a deadlock and requests of its own;
+        # the rest belongs to thread 0 alone
         ("first_sm", "i8"),  # the first one of its SMs
         ("last_sm", "i8"),
         ("first_request", "i8"),  # where its requests of a window begin
-        ("notes", "i8"),  # 1: it is called to note what has been served; 0: to run the window
+        ("task", "i8"),  # what it is called for: RUN_WINDOW, or NOTE when accesses are back
         ("unused", "i8"),  # a record fills whole lines of the cache
     ]
 )
@@ -296,7 +299,7 @@ class State(NamedTuple):
 
     # The machine
     clock: Records  # CLOCK[T]
-    windows: Array  # int64[T * WORDS_OF_THREAD]: which windows a thread is to run, and which it has run (threads.py)
+    calls: Array  # int64[T * WORDS_OF_THREAD]: for each thread, the number of its latest call, and of the latest one that is done
     sms: Records  # SM[M]
     schedulers: Records  # scheduler_record[M * K]
     seats: Records  # SEAT[B]
@@ -317,14 +320,14 @@ class State(NamedTuple):
     flights: Array  # int64[2 * M, most of per_sm]: for each SM a heap of return times of loads, and one of stores
     first_seat: Array  # int64[LONGEST_WINDOW]: by cycle of the window, a seat in which a block starts; negative: none
     # The memory system
-    requests: Records  # REQUEST[n]: of this window
+    requests: Records  # REQUEST[n]: of this window; each thread leaves its own from `clock.first_request` on
     in_cycle: Array  # int64[LONGEST_WINDOW]: requests by cycle, while they are sorted
     order: Array  # int64[n]: those of these that are served next, in the order in which they issued
     accesses: Records  # ACCESS[q]: those between the stages
     arrivals: Records  # ARRIVAL[q]: their requests
     free_accesses: Array  # int32[q]: places in `accesses`; from `clock.accesses` on those that are free
     free_arrivals: Array  # int32[q]: places in `arrivals`; from `clock.waiting` on those that are free
-    wheel: Records  # SPOKE[WHEEL]: the lists of these requests, by cycle modulo WHEEL
+    wheel: Records  # SPOKE[WHEEL]: the lists of these requests, by part of a cycle modulo WHEEL
     tracks: Records  # SEQUENCE[W], or none without echoes: the accesses of the warp slots
     echoes: Records  # SEQUENCE[e]: a multiple of the warp slots that are used
     pools: Records  # POOL[S], or none

@@ -55,7 +55,7 @@ def send(state, place, time, server):
 
 @inline
 def hand_over(state, sm, place):
-    """Adds an access that has been served to those of its SM that have not been noted, a ring in this order."""
+    """Adds an access that has been served, as the last one, to the ring of those that its SM has to note."""
     access, last = state.accesses[at(place)], np.int64(sm.last_served)
     if last == NOBODY:
         access.following = place

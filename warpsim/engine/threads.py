@@ -1,15 +1,13 @@
 """Several threads run one chip: each has a part of its SMs, and counters of its own.
 
-Thread 0 leads. It calls the others in each window twice: to run their SMs, and to note when their accesses are back, once it has
-served them. No number depends on the threads: both go SM by SM, and counters are sums of whole numbers.
+Thread 0 leads. In each window it calls the others to run their SMs, and, once it has served the accesses, to note when these are
+back. No number depends on the threads: an SM is run and noted by itself, and counters are sums of whole numbers.
 """
 
 import platform
-import time
 
 import numpy as np
-from numba.core import config, types
-from numba.core.typing import signature
+from numba.core import config, types, typing
 
 from warpsim.engine.bits import at
 from warpsim.engine.constants import WORDS_OF_THREAD
@@ -17,11 +15,11 @@ from warpsim.engine.jit import inline
 from warpsim.engine.lane_rules import compiled_as
 from warpsim.engine.state import State
 
-_CALLED, _DONE = 0, WORDS_OF_THREAD // 2  # of `State.windows`: numbers of the latest call, and of the latest one that is done
+_CALLED, _DONE = 0, WORDS_OF_THREAD // 2  # of `State.calls`: numbers of the latest call, and of the latest one that is done
 _NO_MORE = -1  # in place of a number: there are no more calls
 _PATIENCE = 1000  # looks at another thread's word before others may use the processor
 _LEAST_SMS = 16  # of a thread: with fewer, threads may wait for each other for longer than they save
-_OWN = ("clock", "tally", "counts", "parts", "stalls", "caused", "scratch", "windows")
+_OWN = ("clock", "tally", "counts", "parts", "stalls", "caused", "scratch", "calls")
 
 
 def threads_for(sms: int, threads: int) -> int:
@@ -30,7 +28,10 @@ def threads_for(sms: int, threads: int) -> int:
 
 
 def share(state: State, thread: int) -> State:
-    """Returns the state as a thread sees it: the same arrays, but of clock, counters and scratch only its own part."""
+    """Returns the state as a thread sees it: the same arrays, but of clock, counters and scratch only its own part.
+
+    The SMs in its clock are those that the thread has run, of thread 0 those of the latest call.
+    """
     threads = len(state.clock)
     sizes = {name: len(getattr(state, name)) // threads for name in _OWN}
     return state._replace(**{name: getattr(state, name)[thread * n : (thread + 1) * n] for name, n in sizes.items()})
@@ -38,19 +39,19 @@ def share(state: State, thread: int) -> State:
 
 def prepare(state: State, threads: int) -> None:
     """Prepares a call of `run` by so many threads: all that the state has parts for, or one, which then runs all SMs."""
-    state.windows[:] = 0
+    state.calls[:] = 0
     state.clock[0].threads = threads
     state.clock[0].last_sm = (state.clock[1].first_sm if threads > 1 else len(state.sms)) - 1
 
 
 def release(state: State) -> None:
     """Has all threads but thread 0 return from `run`."""
-    state.windows[_CALLED::WORDS_OF_THREAD] = _NO_MORE
+    state.calls[_CALLED::WORDS_OF_THREAD] = _NO_MORE
 
 
 def give_up(part: State) -> None:
     """Has thread 0 no longer wait for a thread whose share is given, and which has failed."""
-    part.windows[_DONE] = _NO_MORE
+    part.calls[_DONE] = _NO_MORE
 
 
 def _pointer(context, builder, array_type, array, place):
@@ -85,20 +86,15 @@ def _publish(words, place, number):
     words[place] = number
 
 
-def _give_way():
-    """Lets other threads use the processor."""
-    time.sleep(0)
-
-
-if not config.DISABLE_JIT:
-    _give_way = types.ExternalFunction(
-        "SwitchToThread" if platform.system() == "Windows" else "sched_yield", signature(types.int32)
-    )
+# Lets other threads use the processor
+_give_way = types.ExternalFunction(
+    "SwitchToThread" if platform.system() == "Windows" else "sched_yield", typing.signature(types.int32)
+)
 
 
 @inline
 def _await(words, place, former):
-    """Waits until a word of another thread is not a former number any more; returns it."""
+    """Waits until another thread has written a word, which had a former number; returns the new one."""
     looks, found = 0, _observed(words, place)
     while found == former:
         looks += 1
@@ -109,34 +105,34 @@ def _await(words, place, former):
 
 
 @inline
-def call_others(state, notes):
-    """Thread 0 calls the others, to note what has been served, or to run their SMs in the window of its clock."""
-    clock, number = state.clock[0], state.windows[_CALLED] + 1
-    state.windows[_CALLED] = number
+def call_others(state, task):
+    """Thread 0 calls the others for a task, in the window of its clock."""
+    clock, number = state.clock[0], state.calls[_CALLED] + 1
+    state.calls[_CALLED] = number
     for thread in range(1, clock.threads):
         other = state.clock[at(thread)]
-        other.begin, other.end, other.next_block, other.notes = clock.begin, clock.end, clock.next_block, notes
-        _publish(state.windows, thread * WORDS_OF_THREAD + _CALLED, number)
+        other.begin, other.end, other.next_block, other.task = clock.begin, clock.end, clock.next_block, task
+        _publish(state.calls, thread * WORDS_OF_THREAD + _CALLED, number)
 
 
 @inline
-def is_called(state):
+def await_call(state):
     """Another thread waits until it is called. False: it is not called any more."""
-    return _await(state.windows, np.int64(_CALLED), state.windows[_DONE]) != _NO_MORE
+    return _await(state.calls, np.int64(_CALLED), state.calls[_DONE]) != _NO_MORE
 
 
 @inline
 def report(state):
     """Another thread has done what it was called for."""
-    _publish(state.windows, np.int64(_DONE), state.windows[_CALLED])
+    _publish(state.calls, np.int64(_DONE), state.calls[_CALLED])
 
 
 @inline
 def gather(state):
     """Thread 0 waits for the others, and takes over their requests, in order of SM, and what else it has to know."""
-    clock, number = state.clock[0], state.windows[_CALLED]
+    clock, number = state.clock[0], state.calls[_CALLED]
     for thread in range(1, clock.threads):
-        _await(state.windows, np.int64(thread * WORDS_OF_THREAD + _DONE), number - 1)
+        _await(state.calls, np.int64(thread * WORDS_OF_THREAD + _DONE), number - 1)
         other = state.clock[at(thread)]
         for place in range(other.first_request, other.requests):
             state.requests[at(clock.requests)] = state.requests[at(place)]

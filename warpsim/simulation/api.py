@@ -89,7 +89,8 @@ def simulate(
         warmup: cycles before counting starts; left out: derived from a pilot run by MSER-5 (docs/validity.md). With 0, all warps
             begin their programs at cycle 0; otherwise they start at random phases (docs/model.md, section 4).
         cycles: cycles that are counted.
-        threads: threads that simulate: replicates, and the SMs of each with at least twice as many threads. Numbers stay.
+        threads: threads that simulate: replicates, and the SMs of each with at least twice as many threads.
+            No number depends on it.
         trace: events to record. Adds the variables of `schema.TRACE_VARIABLES` that are asked for (docs/traces.md).
         engine: "compiled", or "reference": the same machine in plain Python, some 10,000 times slower. It gives the same
             numbers, and a debugger can step through it (`warpsim.reference`). It records no trace.

@@ -68,7 +68,7 @@ class Bins:
         self.edges = [begin]
         self.totals: list[NDArray[np.float64]] = []
 
-    def run(self, machine: Machine, state: State, stop: int, threads: Threads) -> tuple[State, int]:
+    def run(self, machine: Machine, state: State, stop: int, team: Team) -> tuple[State, int]:
         """Runs the machine to cycle `stop` or to the end of the grid, reads its counters; returns the state and an Outcome."""
         from warpsim.engine.allocation import enlarged
         from warpsim.engine.constants import Outcome
@@ -79,7 +79,7 @@ class Bins:
                 self.edges, self.totals = self.edges[::2], self.totals[1::2]
             following = self.edges[0] + len(self.edges) * self.width
             totals = _empty_totals(self._most + 1 - len(self.edges), state)
-            rows, outcome = threads.run(machine, state, stop, following, self.width, totals)
+            rows, outcome = team.run(machine, state, stop, following, self.width, totals)
             self.edges += [following + i * self.width for i in range(rows)]
             self.totals += list(totals[:rows])
             if outcome == Outcome.FULL:
@@ -105,20 +105,20 @@ def _empty_totals(rows: int, state: State) -> NDArray[np.float64]:
     return np.zeros((rows, STATES + OTHERS + len(state.sms)))
 
 
-def run_to(machine: Machine, state: State, stop: int, threads: Threads | None = None) -> tuple[State, int]:
+def run_to(machine: Machine, state: State, stop: int, team: Team | None = None) -> tuple[State, int]:
     """Runs the machine to cycle `stop` or to the end of the grid; returns the state and an Outcome."""
     from warpsim.engine.allocation import enlarged
     from warpsim.engine.constants import Outcome
 
-    threads = threads or Threads()
+    team = team or Team()
     while True:
-        _, outcome = threads.run(machine, state, stop, 0, 1, _empty_totals(0, state))
+        _, outcome = team.run(machine, state, stop, 0, 1, _empty_totals(0, state))
         if outcome != Outcome.FULL:
             return state, int(outcome)
         state = enlarged(machine, state)
 
 
-class Threads:
+class Team:
     """The threads that run the engine: all of them, or one where that turns out to be faster, as on a busy computer.
 
     Attributes:
@@ -237,7 +237,7 @@ def run_machine(
     now, outcome, cycles_in_slice = 0, int(Outcome.STOPPED), _FIRST_SLICE
     # 64-bit arithmetic wraps around on purpose, also without compilation
     with np.errstate(over="ignore"), ThreadPoolExecutor(threads) as pool:
-        together = Threads(threads, pool)
+        team = Team(threads, pool)
         if machine.chip[0].iteration > 0:
             spread(machine, state)
         while outcome == Outcome.STOPPED and now < end:
@@ -254,9 +254,9 @@ def run_machine(
                 pause()
             begin = time.perf_counter()
             if bins and now >= warmup:
-                state, outcome = bins.run(machine, state, stop, together)
+                state, outcome = bins.run(machine, state, stop, team)
             else:
-                state, outcome = run_to(machine, state, stop, together)
+                state, outcome = run_to(machine, state, stop, team)
             if time.perf_counter() - begin > _SLICE_SECONDS:
                 cycles_in_slice = max(1, cycles_in_slice // 2)
             else:
