@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from numba.core import config
 
 from tests.support.strategies import examples
-from warpsim.engine import bits, flights, jit, lanes, memory, speculation, tandem
+from warpsim.engine import bits, cycle_sets, flights, jit, lanes, memory, speculation, tandem
 from warpsim.engine import ports as ports_of
 from warpsim.engine.constants import (
     BINS,
     BUCKET_CYCLES,
+    FEW_CYCLES,
     FOREVER,
     LONGEST_WINDOW,
     NEVER,
@@ -228,6 +229,33 @@ def test_a_wrong_guess_changes_nothing() -> None:
     out = np.full(5, 99)
     (_guess if config.DISABLE_JIT else numba.njit(_guess))(values, guesses, out)
     assert out.tolist() == values.tolist()
+
+
+def _enter(cycles: Any, begin: int, count: int) -> None:
+    cycle_sets.enter_few_cycles(cycles[0], begin, count)
+
+
+def _few(cycles: Any, begin: int, count: int) -> int:
+    return cycle_sets.few_cycles(cycle_sets.word_near(cycles[0], begin), begin, count)
+
+
+_enter_compiled, _few_compiled = (_enter, _few) if config.DISABLE_JIT else (numba.njit(_enter), numba.njit(_few))
+
+
+@examples(200)
+@given(
+    st.lists(st.tuples(st.integers(0, 200), st.integers(0, FEW_CYCLES)), max_size=5),
+    st.integers(0, 200),
+    st.integers(0, FEW_CYCLES),
+)
+def test_a_few_cycles_of_a_set(entered: list[tuple[int, int]], begin: int, count: int) -> None:
+    """They are entered and found wherever they lie in the words, and no others are."""
+    cycles, members = np.zeros((1, 5), np.uint64), {cycle for first, n in entered for cycle in range(first, first + n)}
+    for first, n in entered:
+        _enter_compiled(cycles, first, n)
+    assert {i for i in range(320) if int(cycles[0, i // 64]) >> i % 64 & 1} == members
+    found = int(_few_compiled(cycles, begin, count))
+    assert {begin + i for i in range(64) if found >> i & 1} == members & set(range(begin, begin + count))
 
 
 def test_times_of_lanes() -> None:

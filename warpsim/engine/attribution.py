@@ -14,6 +14,7 @@ import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, reason_of, rest, size, wait_until
 from warpsim.engine.constants import (
+    FEW_CYCLES,
     LIMITED,
     LONGEST_WINDOW,
     MAX_SCHEDULERS,
@@ -29,6 +30,7 @@ from warpsim.engine.cycle_sets import (
     enter_few_cycles,
     few_cycles,
     size_of_cycles,
+    word_near,
 )
 from warpsim.engine.fetch import fetch_before, fetched_from
 from warpsim.engine.jit import inline, seldom
@@ -107,16 +109,15 @@ def plain_after_waiting(scratch, part, s, ins, has_ports, begin, there, end):
     that is the first one. Whether the step waited at all, and in which words of a set, depends on chance, so that no branch does.
     """
     cycles = end - begin
-    if cycles > 63 or there > begin:
+    if cycles > FEW_CYCLES or there > begin:
         plain_after_waiting_long(scratch, part, s, np.int64(ins.unit), begin, there, end)
         return
-    word = at(begin >> 6)
+    held = word_near(scratch.held[at(s)], begin)
     if has_ports:
-        part.held += size(few_cycles(scratch.held[at(s), word], scratch.held[at(s), word + at(1)], begin, cycles))
+        part.held += size(few_cycles(held, begin, cycles))
     if ins.plain & LIMITED:
-        refused, after = scratch.refused_one[at(s), at(np.int64(ins.unit))], word + at(1)
-        throttled = refused[word] & ~cannot_issue(scratch, s, word)
-        part.throttled += size(few_cycles(throttled, refused[after] & ~cannot_issue(scratch, s, after), begin, cycles))
+        refused = word_near(scratch.refused_one[at(s), at(np.int64(ins.unit))], begin)
+        part.throttled += size(few_cycles(refused & ~(word_near(scratch.busy[at(s)], begin) | held), begin, cycles))
 
 
 @seldom
@@ -178,7 +179,7 @@ def is_busy(machine, state, sm, s, begin, end):
 
 @inline
 def is_busy_after(scratch, s, relative, interval):
-    """Scheduler s cannot issue again in less than so many cycles, 2..64, after a cycle of the window."""
+    """Scheduler s cannot issue again in less than so many cycles, 2..LONGEST_INTERVAL, after a cycle of the window."""
     scratch.some_busy = 1
     enter_few_cycles(scratch.busy[at(s)], relative + 1, interval - 1)
 
@@ -197,7 +198,7 @@ def mark_refused(scratch, s, gate, begin, end):
 @inline
 def own_unit_refuses(scratch, s, unit, begin, cycles):
     """A unit of scheduler s refuses for so many cycles, mostly one, from one of the window on."""
-    if cycles < 64:
+    if cycles <= FEW_CYCLES:
         enter_few_cycles(scratch.refused_one[at(s), at(unit)], begin, cycles)
         scratch.gates |= bit(unit)
     else:

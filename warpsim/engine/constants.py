@@ -104,7 +104,8 @@ NEVER = 0xFFFF >> RANK_BITS << RANK_BITS  # the time of a lane that is not known
 FARTHEST = (NEVER >> RANK_BITS) - 1  # the largest cycle of a window that a time can say
 
 LONGEST_WINDOW = 512  # cycles that an SM runs alone, at most
-LONGEST_INTERVAL = 64  # cycles between two plain issues of a scheduler, at most
+FEW_CYCLES = 49  # of a set, that are read or written at once, at most (cycle_sets.py)
+LONGEST_INTERVAL = FEW_CYCLES + 1  # cycles between two plain issues of a scheduler, at most
 LONGEST_KNOWN_WAIT = 448  # cycles: a longer delay is not encoded as known; added to the longest window, it fits a lane
 
 CAUSE_BITS, REASON_BITS = 17, 4  # of a wait in one word (bits.py); the other 43 hold the cycle

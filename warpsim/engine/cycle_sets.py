@@ -1,9 +1,31 @@
-"""Sets of cycles of a window, as bits of words of 64 cycles."""
+"""Sets of cycles of a window, as bits of words of 64 cycles.
+
+A few cycles may lie in two of these words. So they are read and written in one that begins at any multiple of 16 cycles; the
+number of its first 16 is the *place* of that word. This holds where a processor has the lowest byte of a word first.
+"""
 
 import numpy as np
 
+from warpsim.engine import lane_rules as rule
 from warpsim.engine.bits import ONE, at, below, bit, size
-from warpsim.engine.jit import inline, seldom
+from warpsim.engine.constants import FEW_CYCLES
+from warpsim.engine.jit import compiled_as, inline, seldom
+
+_PLACE_BITS = 4
+_WITHIN = (1 << _PLACE_BITS) - 1
+assert FEW_CYCLES + _WITHIN == 64
+
+
+@compiled_as(rule.word_at)
+def word_at(cycles, place):
+    """Returns the word of a set that has a place."""
+    return cycles.view("<u2")[place : place + 4].copy().view("<u8")[0]
+
+
+@compiled_as(rule.enter_word)
+def enter_word(cycles, place, members):
+    """Enters the members of a word that has a place into a set."""
+    cycles.view("<u2")[place : place + 4] |= np.array([members]).view("<u2")
 
 
 @inline
@@ -18,11 +40,8 @@ def enter_cycles(cycles, begin, end):
 
 @inline
 def enter_few_cycles(cycles, begin, count):
-    """Enters so many cycles, 0..63, from one of the window on into a set, which has room for some after the window."""
-    some, first_one = bit(count) - ONE, np.uint64(begin)
-    word, within = at(first_one >> np.uint64(6)), first_one & np.uint64(63)
-    cycles[word] |= some << within
-    cycles[at(word + at(1))] |= some >> ONE >> (np.uint64(63) - within)
+    """Enters so many cycles, 0..FEW_CYCLES, from one of the window on into a set, which has room for some after the window."""
+    enter_word(cycles, begin >> _PLACE_BITS, (bit(count) - ONE) << np.uint64(begin & _WITHIN))
 
 
 @seldom
@@ -33,13 +52,18 @@ def enter_many_cycles(cycles, begin, end):
 
 
 @inline
-def few_cycles(word, next_word, begin, count):
-    """Returns the set of those of so many cycles, 0..63, from one of the window on, that a set has, of which two words are given.
+def word_near(cycles, begin):
+    """Returns the word of a set in which the FEW_CYCLES from one on lie."""
+    return word_at(cycles, begin >> _PLACE_BITS)
+
+
+@inline
+def few_cycles(word, begin, count):
+    """Returns those of so many cycles, 0..FEW_CYCLES, from one on, that are in a word from `word_near`, as a set.
 
     The members count from `begin`.
     """
-    within = np.uint64(begin) & np.uint64(63)
-    return (word >> within | next_word << ONE << (np.uint64(63) - within)) & (bit(count) - ONE)
+    return word >> np.uint64(begin & _WITHIN) & (bit(count) - ONE)
 
 
 @seldom

@@ -36,6 +36,7 @@ from numba.core.untyped_passes import (
     ReconstructSSA,
     TranslateByteCode,
 )
+from numba.extending import intrinsic
 
 from warpsim.engine.code_cache import cache_folder, keep_code
 
@@ -263,3 +264,21 @@ def seldom(function: Function) -> Function:
     LLVM has its callers keep their registers wherever they do not call it.
     """
     return _part(function, _SeldomCompiler, forceinline=False)
+
+
+def compiled_as(rule: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Replaces a plain function by LLVM's instructions, which a rule writes (lane_rules.py), unless nothing is compiled."""
+
+    def replace(plain: Function) -> Function:
+        if config.DISABLE_JIT:
+            return plain
+
+        # numba reads the names of the parameters
+        name, code = plain.__name__, plain.__code__
+        names = ", ".join(code.co_varnames[: code.co_argcount])
+        scope = {"rule": rule}
+        exec(f"def {name}(context, {names}): return rule({names})", scope)
+        replaced: Function = intrinsic(scope[name])
+        return replaced
+
+    return replace

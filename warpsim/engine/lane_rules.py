@@ -7,8 +7,8 @@ import platform
 
 from llvmlite import ir
 from llvmlite.binding import get_host_cpu_features
-from numba.core import cgutils, config, types
-from numba.extending import intrinsic, models, register_model
+from numba.core import cgutils, types
+from numba.extending import models, register_model
 
 from warpsim.engine.constants import MAX_SCHEDULERS, RANK_BITS, RANKS
 
@@ -43,22 +43,6 @@ class Mask(_Vector):
 class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager, vector):
         super().__init__(manager, vector, ir.VectorType(vector.element, vector.count))
-
-
-def compiled_as(rule):
-    """Replaces a plain function by an intrinsic that a rule describes, unless nothing is compiled."""
-
-    def replace(plain):
-        if config.DISABLE_JIT:
-            return plain
-
-        # numba reads the names of the parameters
-        names = ", ".join(plain.__code__.co_varnames[: plain.__code__.co_argcount])
-        scope = {"rule": rule}
-        exec(f"def {plain.__name__}(context, {names}): return rule({names})", scope)
-        return intrinsic(scope[plain.__name__])
-
-    return replace
 
 
 def _chosen(builder, vector, numbers):
@@ -115,6 +99,32 @@ def store(array, vector):
         return context.get_dummy_value()
 
     return types.void(array, vector), generate
+
+
+def _word(context, builder, array_type, cycles, place):
+    sixteen = builder.bitcast(context.make_array(array_type)(context, builder, cycles).data, _I16.as_pointer())
+    return builder.bitcast(builder.gep(sixteen, [place]), _I64.as_pointer())
+
+
+def word_at(cycles, place):
+    """The rule of `word_at`."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.load(_word(context, builder, signature.args[0], *arguments), align=2)
+
+    return types.uint64(cycles, types.int64), generate
+
+
+def enter_word(cycles, place, members):
+    """The rule of `enter_word`."""
+
+    def generate(context, builder, signature, arguments):
+        cycles, place, members = arguments
+        word = _word(context, builder, signature.args[0], cycles, place)
+        builder.store(builder.or_(builder.load(word, align=2), members), word, align=2)
+        return context.get_dummy_value()
+
+    return types.void(cycles, types.int64, types.uint64), generate
 
 
 def bitwise_or(builder, a, b):

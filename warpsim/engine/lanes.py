@@ -12,8 +12,7 @@ import numpy as np
 
 from warpsim.engine import lane_rules as rule
 from warpsim.engine.constants import FARTHEST, LANE_BITS, MAX_SCHEDULERS, NEVER, RANK_BITS, RANKS
-from warpsim.engine.jit import inline
-from warpsim.engine.lane_rules import compiled_as
+from warpsim.engine.jit import compiled_as, inline
 
 
 @compiled_as(rule.load)

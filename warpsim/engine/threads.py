@@ -11,8 +11,7 @@ from numba.core import config, types, typing
 
 from warpsim.engine.bits import at
 from warpsim.engine.constants import WORDS_OF_THREAD
-from warpsim.engine.jit import inline
-from warpsim.engine.lane_rules import compiled_as
+from warpsim.engine.jit import compiled_as, inline
 from warpsim.engine.state import State
 
 _CALLED, _DONE = 0, WORDS_OF_THREAD // 2  # of `State.calls`: numbers of the latest call, and of the latest one that is done
