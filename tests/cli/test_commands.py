@@ -15,6 +15,7 @@ from warpsim.analysis.advice import REPLICATES
 from warpsim.arguments import DeadlockError
 from warpsim.hardware.gpu import list_gpus, load_gpu
 from warpsim.kernels import Instruction, Kernel, list_kernels, mix
+from warpsim.simulation import api
 from warpsim.simulation.api import simulate
 from warpsim.simulation.point import from_provenance
 from warpsim.views.plots import KINDS
@@ -215,13 +216,33 @@ def test_missing_files(capsys, tmp_path, monkeypatch, arguments, message):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", ["advise --gpu g80 --kernel mix", "sweep p.toml o.zarr", "experiment cusp"])
+@pytest.mark.parametrize(
+    "command",
+    ["simulate --gpu g80 --kernel mix", "advise --gpu g80 --kernel mix", "profile r.ncu-rep", "sweep p.toml o.zarr", "experiment cusp"],
+)
 @pytest.mark.parametrize("workers", ["0", "-1", "two"])
 def test_wrong_numbers_of_workers(capsys, command, workers):
     with pytest.raises(SystemExit) as done:
         cli.main([*command.split(), "--workers", workers])
     assert done.value.code == 2
     assert f"--workers: {workers}: must be an integer, at least 1" in capsys.readouterr().err
+
+
+def test_no_number_depends_on_the_workers_of_simulate(capsys, monkeypatch):
+    given = []
+    real = api.simulate_point
+
+    def simulate_point(point, threads, **options):
+        given.append(threads)
+        return real(point, threads=threads, **options)
+
+    monkeypatch.setattr(api, "simulate_point", simulate_point)
+    found = []
+    for workers in ("1", "2", "7"):
+        assert cli.main([*POINT, "--replicates", "3", "--workers", workers, "--json"]) == 0
+        found.append(capsys.readouterr().out)
+    assert given == [1, 2, 7]
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize(

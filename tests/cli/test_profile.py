@@ -7,7 +7,7 @@ import pytest
 from tests.profiles.launches import METRICS, launch
 from warpsim import cli
 from warpsim.cli.profile import _estimate
-from warpsim.profiles import api, report
+from warpsim.profiles import api, replay, report
 from warpsim.profiles.replay import Estimate
 
 FAST = ["r.ncu-rep", "--replicates", "1"]
@@ -50,6 +50,15 @@ def test_json_and_a_page(capsys, tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "what if: bandwidth 0.5" in text
     assert '<td class="text">LDG.E R6, [R4.64]</td>' in text and '<td class="text">input' not in text
+
+
+def test_no_number_depends_on_the_workers(capsys, monkeypatch):
+    given = []
+    real = replay.simulate_point
+    monkeypatch.setattr(replay, "simulate_point", lambda point, threads: given.append(threads) or real(point, threads))
+    request = ["r.ncu-rep", "--replicates", "2", "--if-scheduler", "lrr", "--json", "--workers"]
+    assert run(capsys, *request, "3") == run(capsys, *request, "1")
+    assert given == [3, 1]
 
 
 @pytest.mark.parametrize(("name", "text"), [("none/page.html", "must be a file in a folder"), ("page.txt", "must end in")])

@@ -66,6 +66,17 @@ def test_instructions_have_states_and_intervals():
     assert any(line.share.half_width > 0.0 for line in replay.lines.values())
 
 
+@pytest.mark.parametrize("budget", [10**7, 30_000, 2000])
+def test_no_number_depends_on_the_threads(long, budget):
+    one, three = (long.replay(replicates=2, budget=budget, lines=True, threads=threads) for threads in (1, 3))
+    assert one == three
+
+
+def test_a_wrong_number_of_threads(long):
+    with pytest.raises(ValueError, match="threads = 0: must be an integer from 1"):
+        long.replay(threads=0)
+
+
 def test_lines_add_up():
     both = Line({"wait": (0.1, 0.2), "selected": (0.3, 0.3)}) + Line({"wait": (0.2, 0.2), "barrier": (0.0, 0.1)})
     assert both.states == pytest.approx({"wait": 0.35, "selected": 0.3, "barrier": 0.05})

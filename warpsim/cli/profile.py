@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warpsim.cli.common import DONE, Commands, RequestError, check_output, counted, new_command, whole_number
+from warpsim.cli.common import DONE, Commands, RequestError, add_workers, check_output, counted, new_command, whole_number
 from warpsim.cli.output import add_json, print_json
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--advise", action="store_true", help="say what limits the launch, and simulate what each of several changes would gain"
     )
     add_json(parser, "measurements and results, or the launches of --list,")
+    add_workers(parser)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -82,7 +83,9 @@ def _run(options: argparse.Namespace) -> int:
             print_json(launches) if options.json else _print_launches(launches)
             return DONE
         profile = from_profile(options.report, options.launch)
-        settings = {"memory": options.memory, "replicates": options.replicates, "seed": options.seed}
+        settings = {
+            "memory": options.memory, "replicates": options.replicates, "seed": options.seed, "threads": options.workers
+        }  # fmt: skip
         changes = {name: value for name in _LEVERS if (value := getattr(options, name)) is not None}
         other = profile.what_if(**changes) if changes or options.if_scheduler else None
         changes |= {"scheduler": options.if_scheduler} if options.if_scheduler else {}

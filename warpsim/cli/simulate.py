@@ -11,6 +11,7 @@ from warpsim.cli.common import (
     Commands,
     RequestError,
     add_point_options,
+    add_workers,
     counted,
     new_command,
     requested_point,
@@ -28,6 +29,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add_point_options(parser)
     parser.add_argument("--check", action="store_true", help="verify the state of the engine while it runs")
     parser.add_argument("--json", action="store_true", help="print every variable and the provenance as JSON")
+    add_workers(parser)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -40,7 +42,7 @@ def _run(options: argparse.Namespace) -> int:
     point = requested_point(options)
     warn_of_long_grids(point)
     try:
-        arrays = simulate_point(point, check=options.check)
+        arrays = simulate_point(point, threads=options.workers, check=options.check)
     except (DeadlockError, InvalidPoint) as error:
         raise RequestError(str(error)) from None
     warn_of_short_windows(arrays["warp_iterations"].mean() < FEW_ITERATIONS)

@@ -84,13 +84,14 @@ def advise(
     replicates: int = REPLICATES,
     seed: int = 2016,
     budget: int = BUDGET,
+    threads: int = 1,
 ) -> Advice:
     """Simulates a launch as it is and with each of several changes.
 
     Raises:
         ValueError: an argument is not allowed, or the chip cannot hold the launch.
     """
-    settings = {"memory": memory, "replicates": replicates, "seed": seed, "budget": budget}
+    settings = {"memory": memory, "replicates": replicates, "seed": seed, "budget": budget, "threads": threads}
     base = profile.replay(scheduler=scheduler, **settings)  # type: ignore[arg-type]
     gains = []
     for words, who, changed, policy in _changes(profile, scheduler):

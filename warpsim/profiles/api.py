@@ -70,6 +70,7 @@ class Profile:
         seed: int = 2016,
         budget: int = BUDGET,
         lines: bool = False,
+        threads: int = 1,
     ) -> Replay:
         """Simulates the launch; a long one is sampled.
 
@@ -80,11 +81,21 @@ class Profile:
             seed: root of all randomness.
             budget: warp instructions that a replicate simulates at most, roughly.
             lines: whether to find the warp cycles of each instruction, with a further run.
+            threads: threads that simulate: replicates, and the SMs of each with at least twice as many threads.
 
         Raises:
             ValueError: the chip cannot hold the launch, or an argument is not allowed.
         """
-        return replay(self, scheduler=scheduler, memory=memory, replicates=replicates, seed=seed, budget=budget, lines=lines)
+        return replay(
+            self,
+            scheduler=scheduler,
+            memory=memory,
+            replicates=replicates,
+            seed=seed,
+            budget=budget,
+            lines=lines,
+            threads=threads,
+        )
 
     def what_if(
         self,
@@ -137,6 +148,7 @@ class Profile:
         replicates: int = REPLICATES,
         seed: int = 2016,
         budget: int = ADVICE_BUDGET,
+        threads: int = 1,
     ) -> Advice:
         """Returns what limits the launch, what the profiler's rules claim, and what the simulation says each change would gain.
 
@@ -146,11 +158,14 @@ class Profile:
             replicates: independent repetitions of each change.
             seed: root of all randomness.
             budget: warp instructions that a replicate simulates at most, roughly.
+            threads: threads that simulate: replicates, and the SMs of each with at least twice as many threads.
 
         Raises:
             ValueError: the chip cannot hold the launch, or an argument is not allowed.
         """
-        return advise(self, scheduler=scheduler, memory=memory, replicates=replicates, seed=seed, budget=budget)
+        return advise(
+            self, scheduler=scheduler, memory=memory, replicates=replicates, seed=seed, budget=budget, threads=threads
+        )
 
 
 def from_profile(path: str | os.PathLike[str], launch: int = 0) -> Profile:

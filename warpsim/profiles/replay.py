@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsim.arguments import integer
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.program import Kernel
@@ -27,7 +28,7 @@ from warpsim.profiles.endless import endless, shortened, without_exits
 from warpsim.profiles.guards import blocks_with_work
 from warpsim.results.schema import STATES
 from warpsim.results.statistics import half_width
-from warpsim.simulation.api import simulate_point, trace_point
+from warpsim.simulation.api import Arrays, simulate_point, trace_point
 from warpsim.simulation.point import Point, make_point
 from warpsim.simulation.trace import Trace
 
@@ -146,20 +147,29 @@ class _Sample:
 
 
 def replay(
-    profile: Profile, *, scheduler: str, memory: str, replicates: int, seed: int, budget: int = BUDGET, lines: bool = False
+    profile: Profile,
+    *,
+    scheduler: str,
+    memory: str,
+    replicates: int,
+    seed: int,
+    budget: int = BUDGET,
+    lines: bool = False,
+    threads: int = 1,
 ) -> Replay:
-    """Simulates a launch; `lines`: with the warp cycles of each instruction.
+    """Simulates a launch, as `Profile.replay` describes.
 
     Raises:
         ValueError: the chip cannot hold the launch, or an argument is not allowed.
     """
+    threads = integer("threads", threads, 1)
     kernel, launch = blocks_with_work(profile.kernel, profile.launch, profile.code)
     profile = replace(profile, kernel=kernel, launch=launch)
     gpu = profile.gpu.model_copy(update={"launch_microseconds": 0.0})  # the cost is added once, to the whole launch
     settings: dict[str, Any] = {"scheduler": scheduler, "memory": memory, "replicates": replicates, "seed": seed}
     plan = _plan(gpu, profile.kernel, launch, budget)
     if plan is None:
-        return _from_windows(profile, budget, settings, lines=lines)
+        return _from_windows(profile, budget, settings, lines=lines, threads=threads)
     totals: dict[str, NDArray[np.float64]] = {}
     found: dict[int, Line] = {}
     for part in plan.parts:
@@ -167,7 +177,7 @@ def replay(
         for sample in part.samples:
             point = _point(gpu, launch, sample, settings)
             with_lines = lines and sample is plan.parts[0].samples[-1]
-            arrays = trace_point(point, Trace(states=True))[0] if with_lines else simulate_point(point)
+            arrays = _simulated(point, lines=with_lines, threads=threads)
             runs.append(_totals(arrays, sample.sms or gpu.sms))
             found = _of_lines(point.kernel, arrays["line_warp_cycles"], _end(profile)) if with_lines else found
         of_part = _extended(runs, part)
@@ -259,7 +269,7 @@ def _fewer_trips(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int, sms: int
     return _Plan(tuple(parts), (*words, "fewer trips of the outer loops"))
 
 
-def _from_windows(profile: Profile, budget: int, settings: Mapping[str, Any], *, lines: bool) -> Replay:
+def _from_windows(profile: Profile, budget: int, settings: Mapping[str, Any], *, lines: bool, threads: int) -> Replay:
     """Simulates steady windows: of full rounds of blocks, and of the last round."""
     gpu, launch, kernel = profile.gpu, profile.launch, profile.kernel
     blocks, resident = launch.blocks or 1, launch.resident_blocks or 1
@@ -280,7 +290,7 @@ def _from_windows(profile: Profile, budget: int, settings: Mapping[str, Any], *,
         part = launch.model_copy(update={"blocks": None, "resident_blocks": held})
         point = make_point(gpu, program, launch=part, **window)
         with_lines = lines and number == 0
-        arrays = trace_point(point, Trace(states=True))[0] if with_lines else simulate_point(point)
+        arrays = _simulated(point, lines=with_lines, threads=threads)
         found = _of_lines(program, arrays["line_warp_cycles"], _end(profile)) if with_lines else found
         issued = arrays["instructions"].sum(axis=1) / sms
         simulated += float(issued.mean()) * sms
@@ -319,6 +329,11 @@ def _point(gpu: Gpu, launch: Launch, sample: _Sample, settings: Mapping[str, Any
     """Returns what to simulate of a sample."""
     part = launch.model_copy(update={"blocks": sample.blocks})
     return make_point(gpu, sample.kernel, launch=part, sms=sample.sms, **settings)
+
+
+def _simulated(point: Point, *, lines: bool, threads: int) -> Arrays:
+    """Returns the variables of all replicates of a point; `lines`: with the warp cycles of each instruction."""
+    return trace_point(point, Trace(states=True), threads)[0] if lines else simulate_point(point, threads)
 
 
 def _totals(arrays: Mapping[str, NDArray[Any]], sms: int) -> dict[str, NDArray[np.float64]]:
