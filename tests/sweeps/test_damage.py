@@ -145,6 +145,28 @@ def test_every_command_names_file_and_store(path, command, capsys, monkeypatch):
     assert cli.main(["verify", str(path)]) == 0
 
 
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("command", [["plot", "--hue", "alpha", "--no-models", "-o", "x.png"], ["report", "-o", "x.html"]])
+def test_a_chunk_that_cannot_be_read_is_named(path, command, damage, capsys, monkeypatch):
+    monkeypatch.chdir(path.parent)
+    (chunk,) = [name for name in files(path) if name.startswith("peak_fraction/c/0")][:1]
+    damage(path / chunk, random.Random(2))
+    assert cli.main([command[0], str(path), *command[1:]]) == 2
+    what = "is missing" if damage is delete else "is damaged"
+    assert capsys.readouterr().err.endswith(
+        f"warpsim: {path}: the file {chunk} {what}; `warpsim verify {path} --repair` restores it\n"
+    )
+    with pytest.raises(StoreError, match=chunk):
+        open_results(path)["peak_fraction"].load()
+
+
+def test_a_missing_chunk_of_a_tile_that_is_not_done_is_no_damage(path):
+    open_store(path).log.remove("done", 1)
+    shutil.rmtree(path / "ipc/c/1")
+    found = open_results(path)["ipc"].load()
+    assert found.isnull().any() and found.notnull().any()
+
+
 def test_what_is_not_done_is_said(path, capsys):
     open_store(path).log.remove("done", 1)
     shutil.rmtree(path / "ipc/c/1")

@@ -56,6 +56,13 @@ class TileGrid:
             region[axis] = slice(position * step, min((position + 1) * step, size))
         return {axis: region[axis] for axis in self.axes}
 
+    def index(self, position: Sequence[int]) -> int:
+        """Returns the tile at a position in the grid of tiles."""
+        index = 0
+        for i, count in zip(position, self.counts, strict=True):
+            index = index * count + i
+        return index
+
     def tile_shape(self, index: int) -> tuple[int, ...]:
         """Returns the number of points of one tile along each axis."""
         return tuple(part.stop - part.start for part in self.region(index).values())

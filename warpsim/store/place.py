@@ -20,6 +20,10 @@ PARTIAL = ".partial"
 """End of the name of a file that is being written, here and in Zarr; it is renamed when it is complete."""
 
 
+class StoreError(ValueError):
+    """The path cannot be used as the store of this sweep, or a file of it is damaged; nothing was changed."""
+
+
 class Place(Protocol):
     """The location of a store, and its keys."""
 

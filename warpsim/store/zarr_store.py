@@ -42,6 +42,8 @@ from warpsim.store.inventory import ROOT, encoded, folder_files, wrong_files
 from warpsim.store.lease import LAYOUT
 from warpsim.store.leftovers import draft_of
 from warpsim.store.place import FULL, Folder, Remote, place_of
+from warpsim.store.place import StoreError as StoreError
+from warpsim.store.reading import CheckedChunks, damage_text
 from warpsim.store.status import DONE, FAILED, INVENTORY, KEPT, TILES, Status, TileLog, create_log, mark_inventory, tile_status
 
 _VERSION = "warpsim_schema"
@@ -54,10 +56,6 @@ COMPRESSORS = (ZstdCodec(level=3), Crc32cCodec())
 
 MAX_POINTS, MAX_CHUNK = 10**8, 10**8
 """Limits on the points of a store, and on the values in a chunk, so that a damaged store does not fill the memory."""
-
-
-class StoreError(ValueError):
-    """The path cannot be used as the store of this sweep; nothing was changed."""
 
 
 @dataclass(frozen=True)
@@ -217,8 +215,7 @@ def _check_files(place: Folder | Remote) -> None:
     if wrong:
         key, what = wrong[0]
         more = f", and so have {len(wrong) - 1} more files" if len(wrong) > 1 else ""
-        remedy = f"`warpsim verify {place.path} --repair` restores it"
-        raise StoreError(f"{place.path}: the file {key} {what}{more}; {remedy}")
+        raise StoreError(damage_text(place.path, key, f"{what}{more}"))
 
 
 def _check_version(path: Path | str, version: Any, source: Any, *, read_only: bool) -> None:
@@ -235,7 +232,8 @@ def _check_version(path: Path | str, version: Any, source: Any, *, read_only: bo
 def open_results(path: str | os.PathLike[str]) -> xr.Dataset:
     """Opens the results of a sweep lazily; values are read when they are needed.
 
-    Points that a chip cannot hold, and points of unfinished tiles, are NaN, and their `valid` is False.
+    Points that a chip cannot hold, and points of unfinished tiles, are NaN, and their `valid` is False. A damaged or missing
+    chunk of a tile that is done is a StoreError when it is read.
 
     Args:
         path: a folder, or a URL that fsspec supports, such as s3://bucket/name.zarr.
@@ -245,7 +243,7 @@ def open_results(path: str | os.PathLike[str]) -> xr.Dataset:
     """
     store = open_store(path, read_only=True)
     try:
-        dataset: xr.Dataset = xr.open_zarr(store.path, chunks=None)
+        dataset: xr.Dataset = xr.open_zarr(CheckedChunks(store.arrays[VALID.name].store, store), chunks=None)
     except Exception as error:  # Zarr and xarray raise exceptions of many types
         reason = f"{type(error).__name__}: {shortened(error)}"
         raise StoreError(f"{store.path}: its metadata or labels cannot be read ({reason})") from None

@@ -1,0 +1,61 @@
+"""Reads the chunks of a store for users: one that is damaged or missing is named, with what restores it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zarr.codecs import Crc32cCodec
+from zarr.storage import WrapperStore
+
+from warpsim.store.place import StoreError
+from warpsim.store.status import DONE
+
+if TYPE_CHECKING:
+    from zarr.abc.store import ByteRequest
+    from zarr.core.buffer import Buffer, BufferPrototype
+
+    from warpsim.store.zarr_store import Store
+
+
+class CheckedChunks(WrapperStore[Any]):
+    """The files of a store, of which Zarr reads no chunk with a wrong checksum, and misses none of a tile that is done."""
+
+    def __init__(self, store: Any, tiles: Store) -> None:
+        super().__init__(store)
+        self._tiles = tiles
+
+    def _with_store(self, store: Any) -> CheckedChunks:
+        return type(self)(store, self._tiles)
+
+    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
+        """Reads a file.
+
+        Raises:
+            StoreError: it is a chunk of a variable, and is damaged, or missing although its tile is done.
+        """
+        content = await super().get(key, prototype, byte_range)
+        name, *numbers = key.split("/")
+        if byte_range is not None or name not in self._tiles.arrays or numbers[:1] != ["c"]:
+            return content
+        position = tuple(map(int, numbers[1:]))
+        if content is None:
+            tile = self._tiles.grid.index(position[: len(self._tiles.grid.axes)])
+            if self._tiles.place.exists(self._tiles.log.key(DONE, tile)):
+                raise self._error(key, "is missing")
+            return None
+        array: Any = self._tiles.arrays[name]
+        if any(isinstance(codec, Crc32cCodec) for codec in array.compressors):
+            spec = array.metadata.get_chunk_spec(position, array.config, prototype)
+            try:
+                await Crc32cCodec().decode([(content, spec)])
+            except ValueError:
+                raise self._error(key, "is damaged") from None
+        return content
+
+    def _error(self, key: str, what: str) -> StoreError:
+        return StoreError(damage_text(self._tiles.path, key, what))
+
+
+def damage_text(path: Any, key: str, what: str) -> str:
+    """Returns a message about a damaged file of a store, with what restores it."""
+    return f"{path}: the file {key} {what}; `warpsim verify {path} --repair` restores it"
