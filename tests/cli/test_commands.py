@@ -193,6 +193,24 @@ def test_a_bug_is_not_reported_as_a_wrong_request(monkeypatch):
         cli.main(POINT)
 
 
+@pytest.mark.parametrize(
+    ("command", "function", "message"),
+    [
+        (POINT, "warpsim.simulation.api.simulate_point", "interrupted"),
+        (["compare", *POINT[1:5]], "warpsim.analysis.comparison.compare", "interrupted"),
+        (["status", "out.zarr"], "warpsim.store.zarr_store.open_store", "interrupted"),
+        (["sweep", "p.toml", "o.zarr"], "warpsim.sweeps.plan.Plan.from_toml", "interrupted; run the same command again to continue"),
+    ],
+)
+def test_only_a_command_that_continues_says_so(capsys, monkeypatch, command, function, message):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(function, stopped)
+    assert cli.main(command) == 1
+    assert capsys.readouterr().err == f"warpsim: {message}\n"
+
+
 def test_unknown_commands_and_options_exit_with_2(capsys):
     for arguments in (["simulat"], ["simulate"], [*POINT, "--warps", "many"]):
         with pytest.raises(SystemExit) as done:
@@ -218,7 +236,10 @@ def test_missing_files(capsys, tmp_path, monkeypatch, arguments, message):
 
 @pytest.mark.parametrize(
     "command",
-    ["simulate --gpu g80 --kernel mix", "advise --gpu g80 --kernel mix", "profile r.ncu-rep", "sweep p.toml o.zarr", "experiment cusp"],
+    [
+        "simulate --gpu g80 --kernel mix", "advise --gpu g80 --kernel mix", "profile r.ncu-rep", "sweep p.toml o.zarr",
+        "experiment cusp",
+    ],
 )
 @pytest.mark.parametrize("workers", ["0", "-1", "two"])
 def test_wrong_numbers_of_workers(capsys, command, workers):

@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (WorkError, OSError) as error:
         return _print_error(str(error), FAILED)
     except KeyboardInterrupt:
-        return _print_error("interrupted; run the same command again to continue", FAILED)
+        return _print_error(options.interrupted, FAILED)
 
 
 def make_parser() -> argparse.ArgumentParser:

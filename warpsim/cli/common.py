@@ -65,6 +65,8 @@ def new_command(
 ) -> argparse.ArgumentParser:
     """Adds a command and returns its parser.
 
+    What is said after Ctrl-C is the default `interrupted` of the parser, which commands that go on later replace.
+
     Args:
         commands: the sub-commands of the program's parser.
         name: name of the command.
@@ -73,7 +75,7 @@ def new_command(
         add_options: adds options when the command is used; for options whose help needs imports.
     """
     parser: CommandParser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, interrupted="interrupted")
     add_verbosity(parser)
     parser.add_options = add_options
     return parser

@@ -18,6 +18,7 @@ from warpsim.cli.output import add_json, print_json
 def add(commands: Commands) -> None:
     """Adds the command."""
     parser = new_command(commands, "experiment", _run, "run an experiment and write its figures and tables")
+    parser.set_defaults(interrupted="interrupted; the same command continues sweeps, and begins all else anew")
     parser.add_argument("name", metavar="NAME", help=f"one of {', '.join(experiment_names())}")
     parser.add_argument("--full", action="store_true", help="run the full parameter grid instead of the quick one")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the results (default: results/NAME)")

@@ -16,6 +16,7 @@ from warpsim.cli.windows import warn_of_short_windows
 def add(commands: Commands) -> None:
     """Adds the command."""
     parser = new_command(commands, "sweep", _run, "simulate all points of a plan into a store, or resume an earlier sweep")
+    parser.set_defaults(interrupted="interrupted; run the same command again to continue")
     add_plan(parser)
     parser.add_argument("out", metavar="OUT.zarr", help="a folder, or a URL such as s3://bucket/OUT.zarr")
     add_workers(parser)
