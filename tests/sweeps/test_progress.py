@@ -29,12 +29,14 @@ def test_progress_is_reported_from_start_to_end(tmp_path):
 
 def test_a_log_gets_plain_lines(capsys, monkeypatch):
     failing(monkeypatch, lambda point: point.gpu.name == "kepler" and point.scheduler == "gto")
-    with pytest.raises(SweepError):
+    with pytest.raises(SweepError) as error:
         sweep(small_plan(), progress=True)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("0 of ")
     assert any("failed: gpu=kepler" in line and "broken on purpose" in line for line in lines)
-    assert "24 of 24 points" in lines[-1]
+    plan = small_plan()
+    done = 24 - sum(map(plan.grid.tile_points, error.value.failures))
+    assert f", {len(error.value.failures)} failed, {done} of 24 points, " in lines[-1] and 0 < done < 24
     assert not any("\x1b" in line for line in lines)
 
 
@@ -48,10 +50,10 @@ def test_a_terminal_gets_a_bar(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     with reporting(True) as report:
         report(Progress(4, 1, 1, 40, 20, 3.0, 3.0, "tile 2 failed: why [not]"))
-        report(Progress(4, 3, 1, 40, 40, 6.0, 0.0))
+        report(Progress(4, 3, 1, 40, 30, 6.0, 0.0, points_failed=10))
     assert "\x1b[" in terminal.getvalue()
     assert "tile 2 failed: why [not]" in terminal.getvalue()
-    assert "3 of 4 tiles, 1 failed, 40 of 40 points" in terminal.getvalue()
+    assert "3 of 4 tiles, 1 failed, 30 of 40 points" in terminal.getvalue()
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(7.2, "7 s"), (600, "10 min"), (12_600, "3.5 h")])

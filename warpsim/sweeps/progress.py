@@ -22,11 +22,12 @@ class Progress:
         done: number of tiles done.
         failed: number of tiles that failed in this run.
         points: number of points in all tiles.
-        points_done: number of points in tiles that are done or have failed.
+        points_done: number of points in tiles that are done.
         seconds: time since this run started.
         seconds_left: estimated remaining time; None before the first tile.
         message: the reason why a tile has just failed, or empty.
         stopped: whether the run was interrupted.
+        points_failed: number of points in tiles that failed in this run.
     """
 
     tiles: int
@@ -38,6 +39,7 @@ class Progress:
     seconds_left: float | None
     message: str = ""
     stopped: bool = False
+    points_failed: int = 0
 
     @property
     def finished(self) -> bool:
@@ -69,7 +71,7 @@ class Meter:
 
     def __init__(self, grid: TileGrid, tiles: Sequence[int], pending: Sequence[int], report: Report) -> None:
         self.grid, self.report, self.chosen = grid, report, tiles
-        self.tiles, self.failed = len(tiles), 0
+        self.tiles, self.failed, self.points_failed = len(tiles), 0, 0
         self.points = sum(map(grid.tile_points, tiles))
         self.before = self.points - sum(map(grid.tile_points, pending))
         self.done, self.points_done = len(tiles) - len(pending), self.before
@@ -78,10 +80,10 @@ class Meter:
     def show(self, message: str = "", *, stopped: bool = False) -> None:
         """Reports the current progress."""
         seconds = time.perf_counter() - self.start
-        new = self.points_done - self.before
-        left = seconds * (self.points - self.points_done) / new if new else None
+        tried = self.points_done + self.points_failed
+        left = seconds * (self.points - tried) / (tried - self.before) if tried > self.before else None
         counts = self.tiles, self.done, self.failed, self.points, self.points_done
-        self.report(Progress(*counts, seconds, left, message, stopped))
+        self.report(Progress(*counts, seconds, left, message, stopped, self.points_failed))
 
     def stop(self, pending: Set[int]) -> None:
         """Reports the progress of an interrupted run.
@@ -95,9 +97,11 @@ class Meter:
 
     def count(self, tile: int, message: str = "") -> None:
         """Counts a tile that is done, or that failed if there is a message, and reports the progress."""
-        self.points_done += self.grid.tile_points(tile)
-        self.failed += bool(message)
-        self.done += not message
+        points = self.grid.tile_points(tile)
+        if message:
+            self.failed, self.points_failed = self.failed + 1, self.points_failed + points
+        else:
+            self.done, self.points_done = self.done + 1, self.points_done + points
         self.show(f"tile {tile} failed: {message}" if message else "")
 
 
@@ -155,6 +159,7 @@ def _bar() -> Iterator[Report]:
         def report(progress: Progress) -> None:
             if progress.message:
                 bar.console.print(progress.message, style="red", markup=False, highlight=False)
-            bar.update(task, total=progress.points, completed=progress.points_done, description=str(progress))
+            tried = progress.points_done + progress.points_failed
+            bar.update(task, total=progress.points, completed=tried, description=str(progress))
 
         yield report
