@@ -38,6 +38,47 @@ def test_points_are_those_of_simulate():
     assert plan.describe(position) == "gpu=kepler, alpha=8, warps=48, scheduler=gto"
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"warps": 65}, "no point of the plan: fits no chip: warps = 65: must be an integer from 1 to 64 on kepler"),
+        ({"gpu": ["g80", "kepler"], "warps": [8, 65]}, "warps = 65: fits no chip: warps = 65: must .* 24 on g80"),
+        ({"warps": [8, 12], "block_warps": [4, 5]}, "block_warps = 5: fits no chip: warps = 8: must be a multiple"),
+        ({"warps": 8, "block_warps": 33}, "no point .* block_warps = 33: must be an integer from 1 to 32 on kepler"),
+        ({"warps_per_scheduler": [4, 17]}, "warps_per_scheduler = 17: fits no chip: warps = 68: must be"),
+        ({"gpu": "h100", "warps": 8, "memory": "measured"}, "no point .* memory = 'measured': latency quantiles .* on h100"),
+        ({"gpu": "h100", "warps": 8, "memory": ["queue", "measured"]}, "memory = measured: fits no chip"),
+        ({"kernel.registers_per_thread": [16, 63], "warps": 64}, "kernel.registers_per_thread = 63"),
+        ({"warps": 4, "zip": {"a": ["block_warps", "alpha"]}, "block_warps": [4, 64], "alpha": [1, 2]}, "block_warps = 64, "),
+    ],
+)  # fmt: skip
+def test_what_fits_no_chip_is_refused_before_the_run(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Plan(**{"gpu": "kepler", "kernel": "mix", **settings})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"warps": [9, 8, 6], "block_warps": [3, 4]},  # neither with the first value of the other axis alone
+        {"warps": "multiples of schedulers up to the chip's limit", "kernel.registers_per_thread": 63},
+        {"gpu": ["g80", "kepler"], "warps": [48]},
+        {"gpu": "gt200", "warps": range(1, 33)},  # no block size gives 17, 19, 23, 29 or 31
+        {"gpu": ["g80", "kepler"], "warps": [8, 48], "memory": ["queue", "measured"]},
+    ],
+)
+def test_what_fits_somewhere_is_allowed(settings):
+    plan = Plan(**{"gpu": "kepler", "kernel": "mix", **settings})
+    assert list(plan.some_points())
+
+
+def test_a_stored_plan_may_hold_what_fits_no_chip(monkeypatch):
+    with monkeypatch.context() as earlier:
+        earlier.setattr("warpsim.sweeps.plan.check_fits", lambda _: None)
+        plan = Plan(gpu="kepler", kernel="mix", warps=[8, 65])
+    assert Plan.from_provenance(plan.attributes()["provenance"]).record() == plan.record()
+
+
 def test_a_point_beyond_the_chip_is_invalid():
     with pytest.raises(InvalidPoint, match="warps = 48: must be an integer from 1 to 24 on g80"):
         small_plan().point((0, 0, 2, 0))

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import product
 
 from warpsim.arguments import InvalidPoint
-from warpsim.sweeps.axes import evenly_spaced
+from warpsim.sweeps.axes import Axis, evenly_spaced
+from warpsim.sweeps.settings import is_program, label
 from warpsim.sweeps.space import BuildCache, Space, build_kernel
 
 _VALUES = 100
 """Values of an axis that are checked, at most."""
+
+_COMBINATIONS = 20_000
+"""Points among which one that fits is looked for, at most. Where a plan has more, one of them may fit."""
+
+_ALWAYS_FIT = frozenset({"scheduler", "sms", "warmup", "cycles", "seed", "replicates"})
+"""Settings that do not matter for whether a chip can hold a point."""
+
+_REASONS = 3
+"""Reasons in a message, at most."""
+
+Change = tuple[int, int] | None
+"""Number of an axis and index of the value on it; None: the first value of all axes."""
 
 
 def check_points(space: Space) -> None:
@@ -22,7 +37,7 @@ def check_points(space: Space) -> None:
     cache = BuildCache()
     for position in space.kernel_positions():
         build_kernel(space.at(position))
-    for positions in _value_by_value(space):
+    for _, positions in _value_by_value(space):
         refusals: list[InvalidPoint] = []
         for position in positions:
             try:
@@ -36,13 +51,87 @@ def check_points(space: Space) -> None:
             raise ValueError(str(refusals[0]))
 
 
-def _value_by_value(space: Space) -> Iterator[list[tuple[int, ...]]]:
+def check_fits(space: Space) -> None:
+    """Looks, for every value of every axis, for a point with it that a chip can hold.
+
+    A value that follows from words need not have one: "all up to the chip's limit" may be more than a large kernel allows.
+    Neither need a chip, nor a number between others that fit, such as 29 among the warps 1 to 32, for which there is no block.
+
+    Raises:
+        ValueError: no chip can hold any point, or any point with some value.
+    """
+    cache, axes = BuildCache(), list(space.axes.values())
+    fitting: list[tuple[int, int]] = []
+    refused: list[tuple[Change, list[str]]] = []
+    for change, positions in _value_by_value(space):
+        axis = axes[change[0]] if change else None
+        if axis is not None and (axis.words or _ALWAYS_FIT.issuperset(axis.columns)):
+            continue
+        reasons: dict[str, None] = {}
+        if not (_some_fit(space, positions, cache, reasons) or _some_fit(space, _elsewhere(space, change), cache, reasons)):
+            refused.append((change, list(reasons)))
+        elif change:
+            fitting.append(change)
+    for change, why in refused:
+        if change and _is_between(axes[change[0]], change[1], [i for number, i in fitting if number == change[0]]):
+            continue
+        what = _described(axes[change[0]], change[1]) if change else "no point of the plan"
+        more = [f"and {len(why) - _REASONS} more reasons"] if len(why) > _REASONS else []
+        raise ValueError(f"{what}: fits no chip: {'; '.join([*why[:_REASONS], *more])}")
+
+
+def _is_between(axis: Axis, index: int, others: Iterable[int]) -> bool:
+    """Whether the number at an index of an axis lies between those at other indices."""
+    (values, *more) = axis.columns.values()
+    if more or not all(isinstance(value, int | float) for value in values):
+        return False
+    return len({values[i] < values[index] for i in others}) == 2
+
+
+def _some_fit(
+    space: Space, positions: Iterable[tuple[int, ...]] | None, cache: BuildCache, reasons: dict[str, None]
+) -> bool:
+    """Whether a chip can hold one of some points, or one may; else adds the reasons. None: they are too many to tell."""
+    if positions is None:
+        return True
+    for position in positions:
+        try:
+            space.point(position, cache)
+        except InvalidPoint as error:
+            reasons[str(error)] = None
+            continue
+        except ValueError:  # whatever is wrong with this point, the sweep will say
+            pass
+        return True
+    return False
+
+
+def _elsewhere(space: Space, change: Change) -> Iterator[tuple[int, ...]] | None:
+    """Returns all positions with a value that may fit differently; None if they are too many."""
+    axes = list(space.axes.values())
+    choices = [[0] if _ALWAYS_FIT.issuperset(axis.columns) else range(len(axis)) for axis in axes]
+    if change:
+        choices[change[0]] = [change[1]]
+    if math.prod(map(len, choices)) > _COMBINATIONS:
+        return None
+    order = sorted(range(len(axes)), key=lambda number: not any(map(is_program, axes[number].columns)))  # kernels once each
+    return (
+        tuple(index for _, index in sorted(zip(order, indices, strict=True)))
+        for indices in product(*(choices[number] for number in order))
+    )
+
+
+def _described(axis: Axis, index: int) -> str:
+    return ", ".join(f"{name} = {label(name, value)}" for name, value in axis.at(index).items())
+
+
+def _value_by_value(space: Space) -> Iterator[tuple[Change, list[tuple[int, ...]]]]:
     """Yields, for every value of every axis, its positions on all chips with the first value of all other axes."""
     axes = list(space.axes.values())
     chips = next((number for number, axis in enumerate(axes) if "gpu" in axis.columns), None)
     rows = [()] if chips is None else [(chips, i) for i in evenly_spaced(len(axes[chips]), _VALUES)]
-    changes = [
-        (),
+    changes: list[Change] = [
+        None,
         *((number, i) for number, axis in enumerate(axes) if number != chips for i in evenly_spaced(len(axis), _VALUES)),
     ]
     for change in changes:
@@ -52,4 +141,4 @@ def _value_by_value(space: Space) -> Iterator[list[tuple[int, ...]]]:
             for number, i in filter(None, (row, change)):
                 position[number] = i
             positions.append(tuple(position))
-        yield positions
+        yield change, positions

@@ -20,7 +20,7 @@ from warpsim.kernels import Kernel, list_kernels
 from warpsim.results.provenance import attributes, dump, load, provenance, read_call, software
 from warpsim.store.grid import Layout, TileGrid, tile_grid
 from warpsim.sweeps.axes import Axis
-from warpsim.sweeps.check import check_points
+from warpsim.sweeps.check import check_fits, check_points
 from warpsim.sweeps.cost import tile_points
 from warpsim.sweeps.settings import StoredKernel, dimension, from_json, is_argument, is_program, label, resolve_paths, to_json
 from warpsim.sweeps.space import Space, build_kernel
@@ -76,6 +76,11 @@ class Plan(Space):
     _tile_shape: tuple[int, ...] | None = None
 
     def __init__(self, **settings: Any) -> None:
+        self._read_settings(settings)
+        with refusing_malformed("plan"):
+            check_fits(self)
+
+    def _read_settings(self, settings: dict[str, Any]) -> None:
         with refusing_malformed("plan"):
             points = settings.pop("tile_points", None)
             self._tile_points = None if points is None else integer("tile_points", points)
@@ -164,7 +169,8 @@ class Plan(Space):
     @classmethod
     def _restored(cls, settings: Mapping[str, Any], words: Mapping[str, str], tile_shape: Sequence[int]) -> Self:
         """Makes the plan of a record, in which derived axes are lists of values beside their words."""
-        plan = cls(**settings)
+        plan = cls.__new__(cls)
+        plan._read_settings(dict(settings))  # values of a sweep that fit no chip were allowed in earlier versions
         axes = {name: replace(axis, words=words.get(name, "")) for name, axis in plan.axes.items()}
         return plan.rearranged(axes, tile_shape)
 
