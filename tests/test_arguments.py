@@ -63,7 +63,7 @@ def test_errors_are_value_errors() -> None:
 
 def test_a_choice_in_any_case():
     assert choice("scheduler", "GTO", ("lrr", "gto")) == "gto"
-    with pytest.raises(ValueError, match="scheduler = 'gt'"):
+    with pytest.raises(ValueError, match=r"scheduler = 'gt': must be one of lrr, gto, did you mean 'gto'\?"):
         choice("scheduler", "gt", ("lrr", "gto"))
 
 

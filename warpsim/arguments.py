@@ -53,7 +53,7 @@ def choice(name: str, value: object, allowed: Collection[str]) -> str:
         raise TypeError(f"{name} = {value!r}: must be one of {words}")
     found = value if value in allowed else next((word for word in allowed if word.lower() == value.lower()), None)
     if found is None:
-        raise ValueError(f"{name} = {value!r}: must be one of {words}")
+        raise ValueError(f"{name} = {value!r}: must be one of {words}{did_you_mean(value, allowed)}")
     return found
 
 

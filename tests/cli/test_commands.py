@@ -199,7 +199,11 @@ def test_a_bug_is_not_reported_as_a_wrong_request(monkeypatch):
         (POINT, "warpsim.simulation.api.simulate_point", "interrupted"),
         (["compare", *POINT[1:5]], "warpsim.analysis.comparison.compare", "interrupted"),
         (["status", "out.zarr"], "warpsim.store.zarr_store.open_store", "interrupted"),
-        (["sweep", "p.toml", "o.zarr"], "warpsim.sweeps.plan.Plan.from_toml", "interrupted; run the same command again to continue"),
+        (
+            ["sweep", "p.toml", "o.zarr"],
+            "warpsim.sweeps.plan.Plan.from_toml",
+            "interrupted; run the same command again to continue",
+        ),
     ],
 )
 def test_only_a_command_that_continues_says_so(capsys, monkeypatch, command, function, message):

@@ -123,6 +123,21 @@ def test_errors_name_the_key(data: dict[str, Any], says: str) -> None:
         Gpu.from_dict(data)
 
 
+@pytest.mark.parametrize("clock", [-1, 0, "fast", True, None])
+def test_a_wrong_clock_is_the_only_error(clock: Any) -> None:
+    data = DATA_SHEET | {"clock_ghz": clock}
+    with pytest.raises(GpuFileError) as error:
+        Gpu.from_dict({key: value for key, value in data.items() if value is not None}, source="mine.toml")
+    assert str(error.value).startswith("mine.toml: clock_ghz ") and len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("bandwidth", [-1, "wide"])
+def test_a_wrong_bandwidth_is_the_only_error(bandwidth: Any) -> None:
+    with pytest.raises(GpuFileError) as error:
+        Gpu.from_dict(changed(DATA_SHEET, bandwidth_gbs=bandwidth), source="mine.toml")
+    assert str(error.value).startswith("mine.toml: memory.bandwidth_gbs = ") and len(str(error.value).splitlines()) == 1
+
+
 def test_architecture_is_a_label() -> None:
     gpu = load_gpu("v100")
     assert gpu.model_copy(update={"architecture": None}).identity() == gpu.identity()

@@ -209,6 +209,20 @@ def test_wrong_arguments_are_named():
         load_kernel("mix", alpha=-1)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"args": 5}, "args = 5: must be a mapping, or text: KEY=VALUE"),
+        ({"trips": True}, "trips = True: must be a mapping, or text: KEY=VALUE"),
+        ({"function": 5, "listing": 7}, "listing = 7: must be a text\nfunction = 5: must be a text"),
+        ({"args": "text"}, "args = 'text': must be KEY=VALUE"),
+    ],
+)
+def test_wrong_types_of_a_listing_are_named(arguments, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        load_kernel("cuda/saxpy", **arguments)
+
+
 def test_unknown_kernels_are_named():
     with pytest.raises(ValueError, match=r"'mox' is unknown, did you mean 'mix'\?"):
         load_kernel("mox")

@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 from warpsim import models
-from warpsim.arguments import InvalidPoint, choice
+from warpsim.arguments import InvalidPoint, choice, integer
 from warpsim.hardware.gpu import Gpu, as_gpu
 from warpsim.hardware.residency import resolve_launch
 from warpsim.hardware.sections import MOST_SMS
@@ -105,6 +105,8 @@ def compare(
     issued = [name for name in ops if name in kernel.ops and name != "exit"]
     op = choice("op", op, issued)
     occupancies = _occupancies(gpu, kernel, block_warps) if warps is None else list(warps)
+    for n in occupancies:
+        integer("warps", n, 1, gpu.sm.max_warps, of=gpu.name)
     if not occupancies or sorted(set(occupancies)) != occupancies:
         raise ValueError(f"warps = {occupancies}: must be at least one number, ascending, each once")
     runs = [simulate(gpu, kernel, warps=n, block_warps=block_warps, **simulated) for n in occupancies]

@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 
+from warpsim.arguments import did_you_mean
 from warpsim.cli.common import DONE, Commands, RequestError, WorkError, add_workers, make_output_folder, new_command
 from warpsim.cli.output import add_json, print_json
 
@@ -29,7 +30,8 @@ def add(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> int:
     names = experiment_names()
     if options.name not in names:
-        raise RequestError(f"experiment {options.name!r}: must be one of {', '.join(names) or '(none found)'}")
+        hint = did_you_mean(options.name, names)
+        raise RequestError(f"experiment {options.name!r}: must be one of {', '.join(names) or '(none found)'}{hint}")
     out = options.out or Path("results") / options.name
     make_output_folder("--out", out)
     with _loaded(experiments_dir() / options.name) as module:

@@ -70,12 +70,14 @@ def make_figure(options: argparse.Namespace) -> Figure:
     """
     from matplotlib.figure import Figure
 
+    from warpsim.arguments import did_you_mean
     from warpsim.views import plots
 
     given = {name: getattr(options, name) for name in _OPTIONS if getattr(options, name) is not None}
     with request():
         if options.kind not in plots.KINDS:
-            raise RequestError(f"--kind {options.kind}: must be one of {', '.join(plots.KINDS)}")
+            kinds = f"{', '.join(plots.KINDS)}{did_you_mean(options.kind, plots.KINDS)}"
+            raise RequestError(f"--kind {options.kind}: must be one of {kinds}")
         results, notes = opened(options.out)
         results = plots.select(results, selection(options.where))
         if "models" in plots.KINDS[options.kind].options and not options.no_models:

@@ -111,7 +111,9 @@ def _derived(memory: Mapping[str, Any], clock_ghz: Any) -> Iterator[tuple[str, A
     if l2_latency is not None:
         yield "store_drain_cycles", max(1, round(STORE_DRAIN * l2_latency)), f"rule: {STORE_DRAIN:g} x l2_latency_cycles"
     if sustained is None:
-        return
+        if "bandwidth_gbs" not in memory:
+            return
+        sustained = pins or 1.0  # the chip is refused for its bandwidth, and not for the lack of what would follow from it
     if "pin_bandwidth_gbs" not in memory:
         yield "pin_bandwidth_gbs", round(sustained / SUSTAINED_SHARE, 1), f"rule: bandwidth_gbs / {SUSTAINED_SHARE:g}"
     channels = max(1, round(sustained / CHANNEL_GBS))
@@ -130,9 +132,10 @@ def _derived(memory: Mapping[str, Any], clock_ghz: Any) -> Iterator[tuple[str, A
         yield f"queue.{key}", value, how
     offset = queue.get("latency_offset_cycles", 0.0)
     servers, rate = (_number(queue.get(key, rule[key][0])) for key in ("dram_servers", "dram_gbs"))
-    clock = _number(clock_ghz)
-    if latency is None or servers is None or rate is None or clock is None or not isinstance(offset, int | float):
-        return
+    if not isinstance(offset, int | float):
+        offset = 0.0
+    # likewise for a clock or a latency that is wrong
+    latency, servers, rate, clock = (value or 1.0 for value in (latency, servers, rate, _number(clock_ghz)))
     found = {"dram_servers": servers, "dram_gbs": rate, "latency_offset_cycles": offset}
     how = "rule: mean wait of the DRAM stage with random arrivals (Pollaczek-Khinchine)"
     for key, value in contention({"latency_cycles": latency, "queue": found}, clock).items():

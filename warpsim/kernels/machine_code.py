@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from warpsim.hardware import files as params
+from warpsim.kernels.arguments import Arguments
 from warpsim.kernels.program import Kernel
 
 __all__ = ["FRONT_ENDS", "front_end", "machine_code"]
@@ -57,6 +58,14 @@ def machine_code(
     Raises:
         ValueError: there is no such listing or function, or the listing needs what is not given.
     """
+    check = Arguments()
+    for name, text in (("listing", listing), ("function", function), ("arch", arch), ("caches", caches), ("title", title)):
+        if not isinstance(text, str) and not (name == "function" and text is None):
+            check.wrong(name, text, "a text")
+    for name, pairs in (("args", args), ("trips", trips), ("probabilities", probabilities), ("patterns", patterns)):
+        if not isinstance(pairs, str | Mapping):
+            check.wrong(name, pairs, "a mapping, or text: KEY=VALUE, or several with commas between")
+    check.done()
     path = params.resolve("kernels/cuda", listing if listing.endswith(".sass") else f"{listing}.{arch}")
     kernel: Kernel = front_end("from_sass")(
         path,

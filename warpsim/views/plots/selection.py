@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from warpsim.arguments import choice, integer
+from warpsim.arguments import choice, did_you_mean, integer
 from warpsim.results.statistics import OCCUPANCY_AXES
 from warpsim.views.plots.style import value_text
 
@@ -66,11 +66,13 @@ def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
             results = results.isel({name: np.argsort(numbers, kind="stable")})
     for name, value in values.items():
         if name not in results.dims:
-            raise ValueError(f"{name}: must be one of the axes {', '.join(map(str, results.dims))}")
+            axes = [str(axis) for axis in results.dims]
+            raise ValueError(f"{name}: must be one of the axes {', '.join(axes)}{did_you_mean(name, axes)}")
         existing = results[name].values.tolist()
         for wanted in value if isinstance(value, list) else [value]:
             if wanted not in existing:
-                raise ValueError(f"{name} = {wanted!r}: must be one of {', '.join(map(str, existing))}")
+                words = [str(value) for value in existing]
+                raise ValueError(f"{name} = {wanted!r}: must be one of {', '.join(words)}{did_you_mean(str(wanted), words)}")
         indices = [existing.index(wanted) for wanted in value] if isinstance(value, list) else existing.index(value)
         results = results.isel({name: indices})
     return _without_empty_occupancies(results, values) if values else results
@@ -165,4 +167,4 @@ def _candidates(data: xr.DataArray | xr.Dataset, requested: str | None, exclude:
 def _check_axis(argument: str, requested: str | None, candidates: Sequence[str]) -> None:
     if requested is not None and requested not in candidates:
         allowed = ", ".join(candidates) or "(none: there is a single point)"
-        raise ValueError(f"{argument} = {requested!r}: must be one of {allowed}")
+        raise ValueError(f"{argument} = {requested!r}: must be one of {allowed}{did_you_mean(requested, candidates)}")
