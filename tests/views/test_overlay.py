@@ -41,6 +41,19 @@ def test_models_that_are_alike_share_a_curve_and_those_far_above_have_none():
     assert sorted({text.get_text() for text in made.texts}) == ["A", "D"]
 
 
+def test_no_curve_is_cut_off_that_comes_near_the_simulation():
+    made = overlay(results(first=[1, 2, 3], steep=[2, 4, 6]), Figure().subplots())
+    assert 6 < made.get_ylim()[1] < 6.5
+    high = overlay(results(first=[1, 2, 3], steep=[2, 4, 100]), Figure().subplots())
+    assert high.get_ylim() == (0, pytest.approx(2.5 * 3.1))
+    assert [text.get_text() for text in high.get_legend().get_texts()][1:] == ["A  first", "B  steep ↑", "↑ goes on above"]
+
+
+def test_the_interval_lies_in_the_figure():
+    made = overlay(results(first=[1, 2, 3]), Figure().subplots())
+    assert made.get_ylim()[1] > 3 + 12.706 * 0.1
+
+
 def test_no_two_curves_have_the_same_style():
     many = {f"m{k}": [1, 1 + k / 20, 1 + k / 10] for k in range(16)}
     made = overlay(results(**many), Figure().subplots())

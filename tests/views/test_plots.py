@@ -107,7 +107,8 @@ def test_the_legend_mentions_gaps_of_needed_warps_once(results, ax):
     half_done = plots.needed_warps_vs_alpha(results.where(results.alpha == 0), Figure().subplots(), fraction=0.3)
     assert len(half_done.get_legend().get_texts()) == 2  # a missing point is no gap
     never = plots.needed_warps_vs_alpha(results.sel(alpha=[8]), Figure().subplots(), fraction=1.0)
-    assert [text.get_text() for text in never.texts] == ["gap: nothing attains 100%"]
+    assert [text.get_text() for text in never.texts] == ["no simulated point attains 100%"]
+    assert never.get_ylim()[0] == 0 and not len(never.get_yticks())
     model = xr.Dataset({"needed_warps": ("alpha", [1.0, math.nan])}, coords={"alpha": [0.5, 16.0]})
     with_model = plots.needed_warps_vs_alpha(results, Figure().subplots(), fraction=0.1, models={"a model": model})
     assert with_model.get_legend().get_texts()[-1].get_text() == "gap: nothing attains 10%"
@@ -313,6 +314,25 @@ def test_errors_list_the_variables_and_dimensions_that_exist(results, ax):
         plots.latency_vs_bandwidth(results[["ipc", "bandwidth"]], ax)
     with pytest.raises(ValueError, match="must have one of the dimensions warps, warps_per_scheduler; got "):
         plots.latency_vs_bandwidth(results.isel(warps=0), ax)
+
+
+def test_an_empty_figure_of_needed_warps_says_so_and_has_no_ticks(results, ax):
+    plots.plot(results.assign(peak_fraction=results["peak_fraction"] * 0.1), ax, y="needed_warps")
+    assert [text.get_text() for text in ax.texts] == ["no simulated point attains 90%"]
+    assert not len(ax.get_yticks())
+    model = xr.Dataset({"needed_warps": ("alpha", [4.0, 8.0])}, coords={"alpha": [0.5, 16.0]})
+    low = results.assign(peak_fraction=results["peak_fraction"] * 0.1)
+    with_model = plots.needed_warps_vs_alpha(low, Figure().subplots(), models={"a model": model})
+    assert [text.get_text() for text in with_model.texts] == ["no simulated point attains 90%"]
+    assert len(with_model.get_yticks())
+
+
+@pytest.mark.parametrize("y", ["peak_fraction", "ipc", "memory_latency", "needed_warps"])
+def test_lines_start_at_0(results, ax, y):
+    chosen = results.sel(scheduler="gto")
+    chosen = chosen.sel(op="load") if y in chosen and "op" in chosen[y].dims else chosen
+    plots.plot(chosen, ax, y=y, hue=None if y == "needed_warps" else "alpha")
+    assert ax.get_ylim()[0] == 0
 
 
 def test_missing_points_are_left_out_and_an_empty_result_has_a_note(results, ax):

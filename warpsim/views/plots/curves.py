@@ -33,7 +33,13 @@ _LOGARITHMIC = ("alpha",)
 
 
 def draw_curves(
-    ax: Axes, data: xr.DataArray | xr.Dataset, x: str, *, models: Mapping[str, xr.DataArray] | None = None, note: str = ""
+    ax: Axes,
+    data: xr.DataArray | xr.Dataset,
+    x: str,
+    *,
+    models: Mapping[str, xr.DataArray] | None = None,
+    note: str = "",
+    empty: str = "",
 ) -> Axes:
     """Draws one curve along `x` per combination of the other dimensions, then the models.
 
@@ -42,13 +48,16 @@ def draw_curves(
         data: values, whose replicates are averaged; or a Dataset with `mean`, `low` and `high`.
         x: a dimension.
         models: name -> values. A model lacks the dimensions that it does not depend on.
-        note: last line of the legend; the only text of the figure if there are no curves.
+        note: last line of the legend.
+        empty: text in place of curves without a value; "": no data. A figure without any line has no ticks on its y axis.
 
     Raises:
         ValueError: `x` is not a dimension, or there are too many curves.
     """
     if x not in data.dims:
         raise ValueError(f"x = {x!r}: must be one of the dimensions {', '.join(map(str, data.dims))}")
+    from matplotlib.ticker import NullLocator
+
     ax.margins(y=0.08)
     positions = AxisPositions(ax, x, [data[x], *(model[x] for model in (models or {}).values())])
     curves = list(combinations(data, x))
@@ -60,7 +69,9 @@ def draw_curves(
     for number, (name, model) in enumerate((models or {}).items()):
         draw_model(ax, number, name, [(positions(line[x]), line.values, line) for _, line in combinations(model, x)], curves)
     if not drawn:
-        centre_text(ax, note or "no data")
+        centre_text(ax, empty or "no data")
+        if not any(bool(model.notnull().any()) for model in (models or {}).values()):
+            ax.yaxis.set_major_locator(NullLocator())
     elif note:
         ax.plot([], [], " ", label=note)
     ax.set_xlabel("" if data[x].values.tolist() == [""] else axis_label(data[x]))

@@ -8,7 +8,7 @@ import xarray as xr
 
 from warpsim.results.statistics import OCCUPANCY_AXES
 from warpsim.views.plots.curves import draw_curves
-from warpsim.views.plots.needed_warps import gap_note, needed_label, needed_with_interval
+from warpsim.views.plots.needed_warps import empty_note, gap_note, needed_label, needed_with_interval
 from warpsim.views.plots.selection import choose_hue_axis, choose_x_axis, keep_axes
 from warpsim.views.plots.style import axis_label, whole_warps, wrap_label
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def plot(
     results: xr.Dataset, ax: Axes, *, x: str | None = None, y: str = "peak_fraction", hue: str | None = None
 ) -> Axes:
-    """Draws any variable against any axis.
+    """Draws any variable against any axis. The y axis starts at 0.
 
     Args:
         results: a result; select one value of every axis but `x` and `hue` first (`results.sel(...)`).
@@ -41,9 +41,11 @@ def plot(
     if x is None:
         raise ValueError("results: must have an axis with several values; `warpsim simulate` prints a single point as text")
     hue = choose_hue_axis(data, hue, x)
-    note = gap_note(results, data, 0.9) if isinstance(data, xr.Dataset) else ""
-    draw_curves(ax, keep_axes(data, x, hue), x, note=note)
-    if y == "needed_warps":
+    note = empty = ""
+    if isinstance(data, xr.Dataset):
         whole_warps(ax.yaxis)
+        note, empty = gap_note(results, data, 0.9), empty_note(results, data, 0.9)
+    draw_curves(ax, keep_axes(data, x, hue), x, note=note, empty=empty)
+    ax.set_ylim(bottom=0)
     ax.set_ylabel(wrap_label(needed_label(0.9) if y == "needed_warps" else axis_label(results[y])))
     return ax

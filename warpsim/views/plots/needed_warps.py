@@ -22,7 +22,7 @@ def needed_warps_vs_alpha(
 
     Any other axis can take the place of alpha, such as that of kernels. The axis of alpha is logarithmic to base 2, with
     alpha = 0 (no arithmetic) and infinity (only arithmetic) at its two ends.
-    Curves have gaps where no occupancy attains the fraction; the legend mentions the gaps.
+    Curves have gaps where no occupancy attains the fraction; the legend mentions gaps, or the figure, where there is no curve.
 
     Args:
         results: `peak_fraction` over an axis of occupancies and other axes; one curve per combination of those except `x`.
@@ -41,9 +41,9 @@ def needed_warps_vs_alpha(
     if x not in simulated.dims:
         simulated = simulated.expand_dims({x: [""]})
     lines = {name: line if x in line.dims else line.expand_dims({x: simulated[x].values}) for name, line in lines.items()}
-    draw_curves(ax, simulated, x, models=lines, note=note)
-    ax.set_ylim(bottom=0)
     whole_warps(ax.yaxis)
+    draw_curves(ax, simulated, x, models=lines, note=note, empty=empty_note(results, simulated, fraction))
+    ax.set_ylim(bottom=0)
     ax.set_ylabel(wrap_label(needed_label(fraction)))
     return ax
 
@@ -65,6 +65,11 @@ def gap_note(results: xr.Dataset, needed: xr.Dataset, fraction: float, *models: 
     if any(bool(gaps.any()) for gaps in (missing, *(model.isnull() for model in models))):
         return f"gap: nothing attains {fraction:.0%}"
     return ""
+
+
+def empty_note(results: xr.Dataset, needed: xr.Dataset, fraction: float) -> str:
+    """Returns the text of a figure in which no simulated point attains the fraction; "" if there are no simulated points."""
+    return f"no simulated point attains {fraction:.0%}" if gap_note(results, needed, fraction) else ""
 
 
 def needed_label(fraction: float) -> str:

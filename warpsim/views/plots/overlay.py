@@ -22,7 +22,9 @@ Named = tuple[str, str]
 LETTERS = string.ascii_uppercase + string.ascii_lowercase
 """Marks of the curves, in the order of the dimension `model`."""
 
-_HEADROOM = 1.35  # top of the figure over the largest simulated throughput
+_HEADROOM = 1.35  # lowest top of the figure over the largest simulated throughput
+_HIGHEST = 2.5  # highest top over it; higher parts of curves are cut off
+_ROOM = 1.05  # top over the highest curve or interval
 _ALIKE = 0.01  # relative difference up to which two curves look the same
 _MARKS = 2  # letters on each curve
 _BOX: dict[str, Any] = {"boxstyle": "round,pad=0.08", "facecolor": "#ffffff", "edgecolor": "none", "alpha": 0.8}
@@ -31,8 +33,9 @@ _BOX: dict[str, Any] = {"boxstyle": "round,pad=0.08", "facecolor": "#ffffff", "e
 def overlay(results: xr.Dataset, ax: Axes) -> Axes:
     """Draws the throughput of the models and of the simulation, with its 95 % interval, against occupancy.
 
-    The curve of each model is marked with a letter. Models that differ by less than 1 % share a curve. The figure ends above the
-    simulation; models that lie entirely above it do not apply to the kernel, and are only listed in the legend.
+    The curve of each model is marked with a letter. Models that differ by less than 1 % share a curve. Models that lie entirely
+    above 1.35 times the largest simulated throughput do not apply to the kernel, and are only listed in the legend. The figure
+    ends above all others; a curve that goes beyond 2.5 times that throughput leaves it, and has an arrow in the legend.
 
     Args:
         results: results of `compare`: `throughput(replicate, warps)` and `model_throughput(model, warps)`.
@@ -46,22 +49,30 @@ def overlay(results: xr.Dataset, ax: Axes) -> Axes:
         raise ValueError(f"results: must have at most {len(LETTERS)} models, but have {results.sizes['model']}")
     x = results["warps"].values
     simulated = results["throughput"]
+    widths = half_widths(simulated)
     ax.errorbar(
-        x, mean(simulated).values, yerr=half_widths(simulated), color="#000000", marker="o", markersize=4,
+        x, mean(simulated).values, yerr=widths, color="#000000", marker="o", markersize=4,
         linewidth=2.2, capsize=3, zorder=4, label="simulation, 95 % interval",
     )  # fmt: skip
-    top = _HEADROOM * float(np.nanmax(simulated.values))
-    groups, above = _alike(results, top)
+    largest = float(np.nanmax(simulated.values))
+    groups, above = _alike(results, _HEADROOM * largest)
+    drawn = results["model_throughput"].sel(model=[group[0][1] for group in groups]).values
+    ends = mean(simulated).values + (0.0 if widths is None else np.nan_to_num(widths))
+    highest = float(np.nanmax([*ends, *drawn[np.isfinite(drawn)]]))
+    top = min(max(_HEADROOM * largest, _ROOM * highest), _HIGHEST * largest)
     for number, group in enumerate(groups):
         letter, name = group[0]
         values = results["model_throughput"].sel(model=name).values
         style: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "linestyle": _line(number)}
-        ax.plot(x, values, **style, linewidth=0.9, label="\n".join(f"{letter}  {name}" for letter, name in group))
+        leaves = " ↑" if np.nanmax(values, initial=0.0) > top else ""
+        ax.plot(x, values, **style, linewidth=0.9, label="\n".join(f"{letter}  {name}{leaves}" for letter, name in group))
         for k in range(_MARKS):  # each curve has its own positions, so that letters do not overlap
             position = x[0] + (x[-1] - x[0]) * ((number + 0.5) / len(groups) + k) / _MARKS
             height = np.interp(position, x, values)
             if 0 <= height <= top:
                 ax.text(position, height, letter, ha="center", va="center", zorder=5, bbox=_BOX)
+    if any(str(label).endswith("↑") for label in ax.get_legend_handles_labels()[1]):
+        ax.plot([], [], " ", label="↑ goes on above")
     if above:
         names = [f"{letter}  {name}" for letter, name in above]
         ax.plot([], [], " ", label="\n".join(["not drawn, since they lie above:", *names]))
