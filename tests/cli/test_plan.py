@@ -1,6 +1,7 @@
 """warpsim plan: the size and the estimated cost of a plan."""
 
 import re
+from unittest.mock import patch
 
 from warpsim import cli
 
@@ -32,7 +33,10 @@ def test_the_command_with_a_rule_and_with_nothing_to_do(tmp_path, capsys):
     text = PLAN + "cycles = 400\nreplicates = {rtol = 0.05, least = 2, most = 4}\n"
     assert re.search(r"replicates  2 to 4, about [234](\.\d+)? in the sample", command(tmp_path, capsys, text)[1].out)
     nothing = PLAN.replace("[4, 8, 48]", "[65, 66]")
-    assert "no sampled point fits its chip" in command(tmp_path, capsys, nothing)[1].out
+    code, printed = command(tmp_path, capsys, nothing)
+    assert code == 2 and "plan.toml: no point of the plan: fits no chip: warps = 65: must be" in printed.err
+    with patch("warpsim.sweeps.plan.check_fits"):  # as where a plan has too many points to find one that fits
+        assert "no sampled point fits its chip" in command(tmp_path, capsys, nothing)[1].out
 
 
 def test_the_command_refuses_what_is_wrong(tmp_path, capsys):

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from warpsim.sweeps.plan import Plan
 
@@ -27,6 +28,12 @@ def small_plan(**changes: Any) -> Plan:
         **SHORT,
     }
     return Plan(**{**settings, **changes})
+
+
+def small_plan_beyond_the_chip(**changes: Any) -> Plan:
+    """Returns such a plan without the check that its values fit a chip, as a store of an earlier version may hold it."""
+    with patch("warpsim.sweeps.plan.check_fits"):
+        return small_plan(**changes)
 
 
 PLAN_TOML = """\

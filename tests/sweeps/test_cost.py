@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.support.small_plans import small_plan
+from tests.support.small_plans import small_plan, small_plan_beyond_the_chip
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import Conditional, Instruction, Kernel, load_kernel, mix
 from warpsim.kernels.iteration import ipc_bound
@@ -70,9 +70,9 @@ def test_results_of_a_point_have_this_size():
 
 def test_points_that_cannot_exist_cost_nothing():
     possible = mean_seconds(small_plan(warps=[4, 8], gpu="g80"))
-    assert mean_seconds(small_plan(warps=[4, 8, 48, 64], gpu="g80")) == pytest.approx(possible / 2, rel=0.2)
-    assert mean_seconds(small_plan(warps=[48], gpu="g80")) == 0.0
-    assert len(small_plan(warps=[48], gpu="g80").grid) >= 1
+    assert mean_seconds(small_plan_beyond_the_chip(warps=[4, 8, 48, 64], gpu="g80")) == pytest.approx(possible / 2, rel=0.2)
+    assert mean_seconds(small_plan_beyond_the_chip(warps=[48], gpu="g80")) == 0.0
+    assert len(small_plan_beyond_the_chip(warps=[48], gpu="g80").grid) >= 1
 
 
 def test_tiles_are_the_same_in_every_process():

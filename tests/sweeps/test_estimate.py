@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.support.small_plans import small_plan
+from tests.support.small_plans import small_plan, small_plan_beyond_the_chip
 from warpsim.sweeps.estimate import estimate
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
@@ -45,7 +45,6 @@ def test_the_number_of_replicates_comes_from_the_sample():
     assert numbers.min() <= estimate(plan, seconds=0.5).replicates <= numbers.max()
 
 
-def test_a_plan_of_impossible_points(monkeypatch):
-    monkeypatch.setattr("warpsim.sweeps.plan.check_fits", lambda _: None)  # as a store of an earlier version may hold
-    found = estimate(small_plan(gpu="g80", warps=[48, 64]))
+def test_a_plan_of_impossible_points():
+    found = estimate(small_plan_beyond_the_chip(gpu="g80", warps=[48, 64]))
     assert (found.possible, found.sampled, found.store_bytes) == (0.0, 0, 0)

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.support.small_plans import small_plan
+from tests.support.small_plans import small_plan, small_plan_beyond_the_chip
 from warpsim import cli
 from warpsim.store.status import tile_counts, tile_records
 from warpsim.store.zarr_store import StoreError, open_store
@@ -74,7 +74,7 @@ def test_tiles_that_are_not_done_are_no_damage_and_are_not_run(path):
 
 def test_an_all_nan_tile_is_stored_and_its_loss_is_found(tmp_path):
     path = tmp_path / "out.zarr"
-    sweep(small_plan(gpu="g80", alpha=[1], warps=[48], scheduler=["lrr"]), path)
+    sweep(small_plan_beyond_the_chip(gpu="g80", alpha=[1], warps=[48], scheduler=["lrr"]), path)
     assert verify(path) == []
     (path / "ipc/c/0/0/0/0/0").unlink()
     assert [damage.reason for damage in verify(path)] == ["is missing"]
