@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.support.small_plans import small_plan, small_plan_beyond_the_chip
+from tests.support.small_plans import small_plan_beyond_the_chip
 from warpsim.sweeps.estimate import estimate
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
