@@ -158,8 +158,77 @@ def test_trips_that_depend_on_data_are_asked_for_and_can_be_given_by_line_or_lab
             assert [loop.trips for loop in only(kernel(*DATA, trips={key: 7}), Loop)] == [7]
     with pytest.raises(FrontEndError, match=r"trips\[6\]: there is no such loop; loops: 5 or '\.L_loop'"):
         kernel(*DATA, trips={6: 7})
-    with pytest.raises(FrontEndError, match=r"trips\[5\] = 0: must be an integer from 1"):
+    with pytest.raises(FrontEndError, match=r"trips\[5\] = -1: must be an integer from 0"):
+        kernel(*DATA, trips={5: -1})
+    with pytest.raises(FrontEndError, match=r"trips of 5 or '\.L_loop' = 0: warps come to this loop"):
         kernel(*DATA, trips={5: 0})
+
+
+UNROLLED = """\
+MOV R3, RZ
+.line 4
+LDG.E R5, [R4.64]
+.line 6
+ISETP.GE.AND P0, PT, R5, 0x1, PT
+@!P0 BRA `(.L_end)
+ISETP.GE.AND P1, PT, R5, 0x4, PT
+@!P1 BRA `(.L_rest)
+.L_four:
+.line 7
+LDG.E R2, [R4.64]
+LDG.E R2, [R4.64]
+LDG.E R2, [R4.64]
+LDG.E R2, [R4.64]
+.line 6
+ISETP.GE.AND P1, PT, R5, R3, PT
+@P1 BRA `(.L_four)
+.L_rest:
+ISETP.NE.AND P0, PT, R5, RZ, PT
+@!P0 BRA `(.L_end)
+.L_one:
+.line 7
+LDG.E R2, [R4.64]
+.line 6
+ISETP.NE.AND P0, PT, R5, RZ, PT
+@P0 BRA `(.L_one)
+.L_end:
+EXIT
+""".splitlines()
+"""A loop on line 6 whose bound is loaded, unrolled by four, with a loop for the rest."""
+
+
+def test_trips_by_the_line_of_an_unrolled_loop_are_refused_and_its_loops_listed():
+    with pytest.raises(FrontEndError, match=r"the loop at line 7 of f\.cu: .* with KEY '\.L_four', or args"):
+        kernel(*UNROLLED)
+    listed = r"'\.L_four' \(6 instructions, 4 of them accesses to memory\); '\.L_one' \(3 instructions, 1 of them"
+    for key in (6, "6", 7):
+        with pytest.raises(FrontEndError, match=rf"trips\[{key!r}\]: the machine code has 2 loops of line {key}.*{listed}"):
+            kernel(*UNROLLED, trips={key: 103})
+
+
+@pytest.mark.parametrize("four, one", [(25, 3), (25, 0), (0, 3)])
+def test_trips_by_label_also_say_whether_a_loop_is_entered(four, one):
+    with pytest.warns(AssumptionWarning, match="line 6 of f.cu: the condition is taken as the trips of the loop say"):
+        found = kernel(*UNROLLED, trips={".L_four": four, ".L_one": one}, patterns={4: "coalesced", 7: "coalesced"})
+    assert counts(found)["load"] == 1 + 4 * four + one and not only(found, Conditional)
+
+
+@pytest.mark.filterwarnings("ignore:.*addresses of LDG")
+def test_a_line_names_the_loops_that_jump_back_there_before_those_that_only_begin_there():
+    outer = (".L_outer:", ".line 6", "LDG.E R5, [R2.64]", ".L_inner:", ".line 7", "MUFU.RCP R6, R6")
+    inner = (".line 6", "ISETP.NE.AND P0, PT, R5, RZ, PT", "@P0 BRA `(.L_inner)")
+    back = ("ISETP.NE.AND P1, PT, R5, RZ, PT", "@P1 BRA `(.L_outer)", "EXIT")
+    assert counts(kernel(*outer, *inner, ".line 5", *back, trips={5: 10, 6: 20}))["sfu"] == 200
+    both = kernel(*outer, *inner, *back, trips={6: 20})
+    assert counts(both)["sfu"] == 400  # nested loops of one line each have the trips
+    assert counts(kernel(*outer, *inner, *back, trips={".L_inner": 3, 6: 20}))["sfu"] == 60
+
+
+@pytest.mark.filterwarnings("ignore:.*addresses of LDG")
+def test_trips_of_a_loop_that_is_tested_first_are_those_of_its_body():
+    rows = (".L_loop:", ".line 5", "LDG.E R5, [R2.64]", "ISETP.NE.AND P0, PT, R5, RZ, PT", "@P0 BRA `(.L_end)")
+    found = kernel(*rows, "MUFU.RCP R6, R6", "BRA `(.L_loop)", ".L_end:", "EXIT", trips={5: 10})
+    assert (counts(found)["sfu"], counts(found)["load"]) == (10, 11)
 
 
 BRANCH = (".line 4", "LDS R2, [RZ]", "ISETP.NE.AND P0, PT, R2, RZ, PT", "@P0 BRA `(.L_end)", "MUFU.RCP R2, R2", ".L_end:", "EXIT")

@@ -21,7 +21,7 @@ from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.evaluation import Counts, Evaluation, Given, Record
 from warpsim.frontends.flow import Flow, place
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array
-from warpsim.frontends.keys import conditions, guard_of, loop_keys, probabilities_by_block, trips_by_loop
+from warpsim.frontends.keys import conditions, entries_by_block, guard_of, loop_keys, probabilities_by_block, trips_by_loop
 from warpsim.frontends.operands import Address, Register, addresses, read, registers_of, written
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.semantics import effect_of
@@ -67,6 +67,7 @@ class Evaluator:
         flow, geometry = given.flow, given.geometry
         self.flow, self.function = flow, flow.function
         self.trips = trips_by_loop(flow, given.trips)
+        self.enters = entries_by_block(flow, self.trips)
         self.probabilities = probabilities_by_block(flow, given.probabilities)
         self.innermost = flow.innermost()
         self.header_of = {loop.header: number for number, loop in enumerate(flow.loops)}
@@ -98,7 +99,7 @@ class Evaluator:
         """
         pending = {0: self.alive}
         if 0 in self.header_of:
-            self._enter(0, _warps(self.alive))
+            self._enter(self.header_of[0], _warps(self.alive))
         self._advance(pending, None)
         warps = np.arange(len(self.weights)) % self.block_warps
         stated = {block: p for block, p in self.stated.items() if block not in self.decided}
@@ -246,14 +247,21 @@ class Evaluator:
         inside = self.flow.loops[loop].blocks if loop is not None else frozenset()
         leaves, stays = target not in inside, following not in inside
         if loop is not None and leaves != stays and probability is None:
-            closes = self.flow.loops[loop].header in (target, following, number)
-            if loop in self.trips or closes:
+            header = self.flow.loops[loop].header
+            if loop in self.trips or header in (target, following, number):
                 if loop not in self.trips:
                     raise self._trips_are_needed(loop, "its number of trips depends on data, or on an argument that is not given")
-                over = self.iterations[loop] >= self.trips[loop] + (self.flow.loops[loop].header == number and not closes)
+                if self.trips[loop] == 0 and header in (target, following):
+                    keys = " or ".join(repr(key) for key in loop_keys(self.flow, loop))
+                    raise FrontEndError(f"trips of {keys} = 0: warps come to this loop; state the branch before it")
+                over = self.iterations[loop] >= self.trips[loop] + (header not in (target, following))
                 return warps & (over if leaves else ~over)
             self.notes[f"{self._where(number)}: no warp leaves the loop early here; state it with probabilities"] = None
             return warps & (not leaves)
+        if probability is None and number in self.enters:
+            how = "the condition is taken as the trips of the loop say: warps"
+            self.notes[f"{self._where(number)}: {how} {'jump' if self.enters[number] else 'do not jump'}"] = None
+            return warps & self.enters[number]
         if probability is None:
             ends = self.flow.last(number).base == "EXIT"
             probability = 1.0 if ends else 0.5

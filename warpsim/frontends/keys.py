@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from warpsim.frontends.accesses import space_of
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow
 from warpsim.frontends.operands import Register
@@ -31,14 +32,44 @@ def conditions(one: MachineInstruction) -> list[Register]:
     return found
 
 
-def loop_keys(flow: Flow, loop: int) -> list[Key]:
-    """Returns what names a loop: the lines of its header and of the jumps back to it, and its label."""
+def _lines(flow: Flow, loop: int) -> tuple[list[int], list[int]]:
+    """Returns the lines of the jumps back to a loop's header, and that of the header."""
     header = flow.loops[loop].header
-    first = flow.function.code[flow.blocks[header].code[0]]
     back = [flow.last(block) for block in sorted(flow.loops[loop].blocks) if header in flow.blocks[block].successors]
-    lines = [one.line for one in (*back, first) if one.line is not None]
+    first = _first(flow, loop).line
+    return [one.line for one in back if one.line is not None], [] if first is None else [first]
+
+
+def _first(flow: Flow, loop: int) -> MachineInstruction:
+    return flow.function.code[flow.blocks[flow.loops[loop].header].code[0]]
+
+
+def _label(flow: Flow, loop: int) -> str:
+    first = _first(flow, loop)
     labels = [label for label in first.labels if label.startswith(".")] or [f"{first.address:#x}"]
-    return [*dict.fromkeys(lines), labels[-1]]
+    return labels[-1]
+
+
+def _loops_named(flow: Flow, key: Key) -> list[int]:
+    """Returns the loops with a label, or those of a line: that jump back there, or else that begin there."""
+    loops = range(len(flow.loops))
+    if not isinstance(key, int):
+        return [loop for loop in loops if key == _label(flow, loop)]
+    lines = [_lines(flow, loop) for loop in loops]
+    return [loop for loop in loops if key in lines[loop][0]] or [loop for loop in loops if key in lines[loop][1]]
+
+
+def _stand_apart(flow: Flow, loops: list[int]) -> bool:
+    """Whether two of the loops are different code, and neither stands in the other."""
+    pairs = [(flow.loops[a], flow.loops[b]) for a in loops for b in loops if _label(flow, a) != _label(flow, b)]
+    return any(a.header not in b.blocks and b.header not in a.blocks for a, b in pairs)
+
+
+def loop_keys(flow: Flow, loop: int) -> list[Key]:
+    """Returns what names a loop: its lines, unless they name other loops or several, and its label."""
+    lines = [line for lines in _lines(flow, loop) for line in lines]
+    named = {line: _loops_named(flow, line) for line in lines}
+    return [*(line for line, loops in named.items() if loop in loops and not _stand_apart(flow, loops)), _label(flow, loop)]
 
 
 def branch_keys(flow: Flow, block: int) -> list[Key]:
@@ -48,21 +79,57 @@ def branch_keys(flow: Flow, block: int) -> list[Key]:
 
 
 def trips_by_loop(flow: Flow, trips: Mapping[Key, int]) -> dict[int, int]:
-    """Returns loop -> trips.
+    """Returns loop -> trips. A label goes before a line.
 
     Raises:
-        FrontEndError: a key names no loop, or a number of trips is below 1.
+        FrontEndError: a key names no loop, a line is that of several, or a number of trips is negative.
     """
-    names = [loop_keys(flow, loop) for loop in range(len(flow.loops))]
     found: dict[int, int] = {}
-    for key, count in trips.items():
-        if type(count) is not int or count < 1:
-            raise FrontEndError(f"trips[{key!r}] = {count!r}: must be an integer from 1")
-        loops = [loop for loop, keys in enumerate(names) if _plain(key) in keys]
+    for key, count in sorted(trips.items(), key=lambda item: isinstance(_plain(item[0]), str)):
+        if type(count) is not int or count < 0:
+            raise FrontEndError(f"trips[{key!r}] = {count!r}: must be an integer from 0")
+        loops = _loops_named(flow, _plain(key))
         if not loops:
-            there = "; ".join(" or ".join(repr(k) for k in keys) for keys in names) or "none"
+            there = "; ".join(" or ".join(repr(k) for k in loop_keys(flow, loop)) for loop in range(len(flow.loops))) or "none"
             raise FrontEndError(f"trips[{key!r}]: there is no such loop; loops: {there}")
+        if _stand_apart(flow, loops):
+            raise FrontEndError(
+                f"trips[{key!r}]: the machine code has {len(loops)} loops of line {key}, such as one that is unrolled and one "
+                f"for the rest; give the trips of each by its label: {'; '.join(_described(flow, loop) for loop in loops)}"
+            )
         found |= dict.fromkeys(loops, count)
+    return found
+
+
+def _described(flow: Flow, loop: int) -> str:
+    """Returns a loop's label, with its size, which tells how many iterations of the source one trip does."""
+    code = [flow.function.code[index] for block in flow.loops[loop].blocks for index in flow.blocks[block].code]
+    accesses = sum(space_of(one) is not None for one in code)
+    return f"{_label(flow, loop)!r} ({len(code)} instructions, {accesses} of them accesses to memory)"
+
+
+def entries_by_block(flow: Flow, trips: Mapping[int, int]) -> dict[int, bool]:
+    """Returns block -> whether it jumps at its end, where that decides whether a loop whose trips are stated is entered.
+
+    Such a branch has the line of the jump back, as the first test of a `for` has, and one of its sides leads to the loop.
+    """
+    found: dict[int, bool] = {}
+    for loop, count in sorted(trips.items(), key=lambda item: item[1] > 0):  # the trips of one loop go before none of another
+        lines, leading = _lines(flow, loop)[0], _leading_to(flow, flow.loops[loop].header)
+        for number in leading - flow.loops[loop].blocks:
+            block = flow.blocks[number]
+            sides = [side in leading for side in (block.following, *block.targets)]
+            if conditions(flow.last(number)) and flow.last(number).line in lines and len(sides) == 2 and sides[0] != sides[1]:
+                found[number] = sides[1] == (count > 0)
+    return found
+
+
+def _leading_to(flow: Flow, header: int) -> set[int]:
+    """Returns the blocks from which the flow can come to a loop without going back, its header included."""
+    found = {header}
+    for number in range(header - 1, -1, -1):
+        if any(number < target and target in found for target in flow.blocks[number].successors):
+            found.add(number)
     return found
 
 

@@ -71,7 +71,9 @@ class Structure:
 
     def body(self) -> list[Statement]:
         """Returns the statements of the whole program."""
-        statements = self._region(None, np.maximum(self.counts.get(0, self.none), self.entries.get(0, self.none) * 0), top=True)
+        loop = next((number for number, loop in enumerate(self.flow.loops) if loop.header == 0), None)
+        here = self.counts.get(0, self.none) if loop is None else self.entries.get(loop, self.none)
+        statements = self._region(None, here, top=True)
         while statements and isinstance(statements[-1], Instruction) and statements[-1].op == "exit":
             statements.pop()
         return statements
