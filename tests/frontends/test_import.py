@@ -7,13 +7,13 @@ import pytest
 
 import warpsim as ws
 from tests.frontends.machine import SCALE as LISTING
-from tests.frontends.machine import unrolled
+from tests.frontends.machine import function, unrolled
 from warpsim import cli
 from warpsim.frontends.cubin import Parameter
 from warpsim.frontends.errors import CompileError, FrontEndError, MissingToolError
 from warpsim.frontends.nvdisasm import find_nvdisasm
 from warpsim.frontends.parameters import declared_in_source, parameters_of
-from warpsim.frontends.sass import parse_listing
+from warpsim.frontends.sass import parse_listing, write_listing
 from warpsim.kernels.files import write_kernel
 
 SOURCE = """
@@ -56,8 +56,8 @@ def test_arguments_go_by_name_by_number_or_in_order():
 
 def test_parameters_are_guessed_where_the_text_does_not_name_them():
     text = "\n".join(row for row in LISTING.splitlines() if not row.startswith(".parameters"))
-    (function,) = parse_listing(text)
-    assert parameters_of(function) == (0x160, (Parameter(0, 8), Parameter(8, 4), Parameter(12, 4)))
+    (parsed,) = parse_listing(text)
+    assert parameters_of(parsed) == (0x160, (Parameter(0, 8), Parameter(8, 4), Parameter(12, 4)))
 
 
 def test_parameters_have_the_names_of_the_source():
@@ -127,10 +127,11 @@ def test_the_command_writes_a_kernel_or_nothing(tmp_path, capsys):
     assert printed["blocks"] == 64 and printed["instructions"] > 0
     output.unlink()
     for change, message in (
-        (["--args", "q=1"], "no such parameter"),
-        (["--function", "skale"], r"functions there: _Z5scalePffi"),
-        (["--trips", "5=3"], "there is no such loop; loops: none"),
-        (["--launch", "many"], "launch = 'many'"),
+        (["--args", "q=1"], "--args q: _Z5scalePffi has no such parameter"),
+        (["--args", "a=1e99"], "--args a=1e+99: must fit in 4 bytes"),
+        (["--function", "skale"], "--function skale: is not in"),
+        (["--trips", "5=3"], "--trips 5: there is no such loop; loops: none"),
+        (["--launch", "many"], "--launch many: must be"),
     ):
         assert cli.main([*command, *change]) == 2
         assert message in capsys.readouterr().err
@@ -139,6 +140,34 @@ def test_the_command_writes_a_kernel_or_nothing(tmp_path, capsys):
     (tmp_path / "torn.cubin").write_bytes(b"\x7fELF\x02\x01\x01")
     assert cli.main(["import", str(tmp_path / "torn.cubin"), "-o", str(output)]) == 2
     assert "truncated or damaged" in capsys.readouterr().err and not output.exists()
+
+
+def test_what_depends_on_data_is_asked_for_by_the_options_of_the_command(tmp_path, capsys):
+    rows = (
+        "LDG.E R5, [R2.64]",
+        "@P0 BRA `(.L_skip)",
+        ".L_skip:",
+        ".L_loop:",
+        "ISETP.NE.AND P1, PT, R5, RZ, PT",
+        "@P1 BRA `(.L_loop)",
+    )
+    listing = tmp_path / "data.sass"
+    listing.write_text(write_listing(function(*rows, "EXIT")), encoding="utf-8")
+    command = ["import", str(listing), "-o", str(tmp_path / "data.toml")]
+    assert cli.main(command) == 2
+    assert "give --trips KEY=number with KEY '.L_loop', or --args" in capsys.readouterr().err
+    assert cli.main([*command, "--trips", ".L_loop=5"]) == 0
+    error = capsys.readouterr().err
+    assert "state it with --args or --probabilities" in error and "taken as coalesced; give --patterns" in error
+
+
+def test_an_unknown_architecture_is_refused_with_those_that_are_known(nvrtc, tmp_path, capsys):
+    path = tmp_path / "scale.cu"
+    path.write_text(SOURCE, encoding="utf-8")
+    for arch, hint in (("sm_91", ", did you mean 'sm_90'?"), ("76", ", did you mean 'sm_75'?"), ("new", "; architectures: sm_")):
+        assert cli.main(["import", str(path), "--arch", arch, "-o", str(tmp_path / "scale.toml")]) == 2
+        error = capsys.readouterr().err
+        assert f"--arch {arch}: NVRTC" in error and hint in error and "sm_90" in error
 
 
 @needs_tools
@@ -156,7 +185,7 @@ def test_a_source_becomes_a_kernel(nvrtc, tmp_path):
         ws.kernels.from_cuda(SOURCE)
     with pytest.raises(CompileError, match=r"source\.cu\(2\): error"):
         ws.kernels.from_cuda("\nint x = y;")
-    with pytest.raises(CompileError, match="sm_1"):
+    with pytest.raises(FrontEndError, match="arch = 'sm_1': NVRTC"):
         ws.kernels.from_cuda(SOURCE, "sm_1")
 
 

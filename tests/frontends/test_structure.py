@@ -160,7 +160,7 @@ def test_trips_that_depend_on_data_are_asked_for_and_can_be_given_by_line_or_lab
         kernel(*DATA, trips={6: 7})
     with pytest.raises(FrontEndError, match=r"trips\[5\] = -1: must be an integer from 0"):
         kernel(*DATA, trips={5: -1})
-    with pytest.raises(FrontEndError, match=r"trips of 5 or '\.L_loop' = 0: warps come to this loop"):
+    with pytest.raises(FrontEndError, match=r"trips\['\.L_loop'\] = 0: warps come to this loop"):
         kernel(*DATA, trips={5: 0})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -81,9 +82,9 @@ def _run(options: argparse.Namespace) -> int:
     except CompileError as error:
         raise WorkError(str(error)) from None
     except (FrontEndError, MissingToolError, ValueError) as error:
-        raise RequestError(str(error)) from None
+        raise RequestError(_with_options(str(error))) from None
     for note in notes:
-        print(f"warpsim: {note.message}", file=sys.stderr)
+        print(f"warpsim: {_with_options(str(note.message))}", file=sys.stderr)
     kernel = imported.kernel
     if options.listing is not None and imported.function is not None:
         with atomic_write(options.listing) as path:
@@ -101,6 +102,18 @@ def _run(options: argparse.Namespace) -> int:
     print(f"{where}, {kernel.registers_per_thread} registers, {kernel.shared_bytes_per_block} bytes of shared memory")
     print(f"wrote {options.output}; to simulate its grid: --kernel {options.output} --blocks {imported.blocks}")
     return DONE
+
+
+def _with_options(message: str) -> str:
+    """Returns a message in which the arguments of the front ends are the options of the command."""
+    mappings = "|".join(_MAPPINGS)
+    message = re.sub(rf"\b({mappings})\['?([^]']*)'?\] = '?([^:']*)'?:", r"--\1 \2=\3:", message)
+    message = re.sub(rf"\b({mappings})\['?([^]']*)'?\]:", r"--\1 \2:", message)
+    message = re.sub(rf"\b({mappings})=\{{(\w+): (\w+)\}}", r"--\1 \2=\3", message)
+    message = re.sub(
+        r"\b(arch|launch|function|kernel) = (?:None|'?([^:']*)'?):", lambda m: f"--{m[1]} {m[2] or ''}".strip() + ":", message
+    )
+    return re.sub(rf"\b(give|with|or) ({mappings})\b", r"\1 --\2", message)
 
 
 @dataclass(frozen=True)

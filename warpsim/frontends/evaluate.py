@@ -252,8 +252,8 @@ class Evaluator:
                 if loop not in self.trips:
                     raise self._trips_are_needed(loop, "its number of trips depends on data, or on an argument that is not given")
                 if self.trips[loop] == 0 and header in (target, following):
-                    keys = " or ".join(repr(key) for key in loop_keys(self.flow, loop))
-                    raise FrontEndError(f"trips of {keys} = 0: warps come to this loop; state the branch before it")
+                    label = loop_keys(self.flow, loop)[-1]
+                    raise FrontEndError(f"trips[{label!r}] = 0: warps come to this loop; state the branch before it")
                 over = self.iterations[loop] >= self.trips[loop] + (header not in (target, following))
                 return warps & (over if leaves else ~over)
             self.notes[f"{self._where(number)}: no warp leaves the loop early here; state it with probabilities"] = None

@@ -95,7 +95,7 @@ def trips_by_loop(flow: Flow, trips: Mapping[Key, int]) -> dict[int, int]:
         if _stand_apart(flow, loops):
             raise FrontEndError(
                 f"trips[{key!r}]: the machine code has {len(loops)} loops of line {key}, such as one that is unrolled and one "
-                f"for the rest; give the trips of each by its label: {'; '.join(_described(flow, loop) for loop in loops)}"
+                f"for the rest; give trips={{LABEL: number}} for each: {'; '.join(_described(flow, loop) for loop in loops)}"
             )
         found |= dict.fromkeys(loops, count)
     return found

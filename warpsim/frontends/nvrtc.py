@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from warpsim.frontends.errors import CompileError, MissingToolError
+from warpsim.frontends.errors import CompileError, FrontEndError, MissingToolError
 
 EXTRA = "pip install 'warpsim[cuda]' (cuda-bindings and nvidia-cuda-nvrtc)"
 
@@ -45,9 +46,11 @@ def compile_cuda(
 
     Raises:
         MissingToolError: NVRTC is not installed.
-        CompileError: NVRTC refuses the source or the architecture; the message holds its log.
+        FrontEndError: NVRTC does not know the architecture.
+        CompileError: NVRTC refuses the source; the message holds its log.
     """
     nvrtc = _nvrtc()
+    _check_arch(nvrtc, arch)
     defines, headers = defines or {}, headers or {}
     names = [header.encode() for header in headers]
     code, program = nvrtc.nvrtcCreateProgram(text.encode(), name.encode(), len(names), list(headers.values()), names)
@@ -75,6 +78,18 @@ def _nvrtc() -> ModuleType:
     except (ImportError, RuntimeError) as error:
         raise MissingToolError(f"NVRTC, the CUDA compiler library, cannot be loaded: {error}; install it with {EXTRA}") from None
     return nvrtc
+
+
+def _check_arch(nvrtc: ModuleType, arch: str) -> None:
+    code, known = nvrtc.nvrtcGetSupportedArchs()
+    _check(code, "nvrtcGetSupportedArchs")
+    named = re.fullmatch(r"sm_(\d+)[af]?", arch)
+    if named and int(named[1]) in known:
+        return
+    number = re.search(r"\d+", arch)
+    hint = f", did you mean 'sm_{min(known, key=lambda one: abs(one - int(number[0])))}'?" if number else ""
+    there = ", ".join(f"sm_{one}" for one in known)
+    raise FrontEndError(f"arch = {arch!r}: NVRTC {nvrtc_version()} does not compile for it{hint}; architectures: {there}")
 
 
 def _check(code: Any, call: str) -> None:
