@@ -94,7 +94,10 @@ def _unlaunched(
         raise ValueError(f"kernel {kernel.name}: {len(program.steps)} lines: must be at most {MOST_STEPS}")
     missing = sorted(kernel.ops - gpu.ops.keys())
     if missing:
-        raise InvalidPoint(f"kernel: operation class {missing[0]!r} of {kernel.name}: {gpu.name} has {', '.join(gpu.ops)}")
+        older = f"; machine code for {gpu.architecture} or before needs no others" if gpu.architecture else ""
+        raise InvalidPoint(
+            f"kernel: operation class {missing[0]!r} of {kernel.name}: {gpu.name} has {', '.join(gpu.ops)}{older}"
+        )
     tick = ticks_per_cycle(gpu, kernel)
     classes, latency_to = (facts.copy() for facts in _encode_classes(gpu))
 
