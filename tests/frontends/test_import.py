@@ -153,8 +153,9 @@ def test_what_depends_on_data_is_asked_for_by_the_options_of_the_command(tmp_pat
     )
     listing = tmp_path / "data.sass"
     listing.write_text(write_listing(function(*rows, "EXIT")), encoding="utf-8")
-    command = ["import", str(listing), "-o", str(tmp_path / "data.toml")]
+    command = ["import", str(listing), "-o", str(tmp_path / "data.toml"), "--listing", str(tmp_path / "again.sass")]
     assert cli.main(command) == 2
+    assert ".L_loop:" in (tmp_path / "again.sass").read_text(encoding="utf-8")
     assert "give --trips KEY=number with KEY '.L_loop', or --args" in capsys.readouterr().err
     assert cli.main([*command, "--trips", ".L_loop=5"]) == 0
     error = capsys.readouterr().err

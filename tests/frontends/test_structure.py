@@ -244,6 +244,15 @@ def test_a_branch_on_data_takes_the_probability_that_is_given_or_one_half_with_a
         kernel(*BRANCH, probabilities={3: 0.5})
 
 
+def test_one_of_several_branches_of_a_line_is_named_by_its_address():
+    rows = (*BRANCH[:4], "@P0 BRA `(.L_end)", *BRANCH[4:])
+    with pytest.warns(AssumptionWarning) as notes:
+        kernel(*rows)
+    assert [str(note.message).partition("state it ")[2] for note in notes] == [
+        f"with args or probabilities of {address}, one of several branches there" for address in ("0x20", "0x30")
+    ]
+
+
 def test_a_barrier_under_a_condition_is_reached_by_all_with_a_warning():
     rows = (*BRANCH[:-3], "BAR.SYNC 0x0", "MUFU.RCP R2, R2", ".L_end:", "EXIT")
     with pytest.warns(AssumptionWarning, match="barrier"):

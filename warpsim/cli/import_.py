@@ -67,7 +67,6 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from warpsim.frontends.errors import CompileError, FrontEndError, MissingToolError
-    from warpsim.frontends.sass import write_listing
     from warpsim.kernels.files import write_kernel
     from warpsim.views.atomic_file import atomic_write
 
@@ -86,9 +85,6 @@ def _run(options: argparse.Namespace) -> int:
     for note in notes:
         print(f"warpsim: {_with_options(str(note.message))}", file=sys.stderr)
     kernel = imported.kernel
-    if options.listing is not None and imported.function is not None:
-        with atomic_write(options.listing) as path:
-            Path(path).write_text(write_listing(imported.function), encoding="utf-8")
     with atomic_write(options.output) as path:
         Path(path).write_text(write_kernel(kernel), encoding="utf-8")
     if options.json:
@@ -118,10 +114,9 @@ def _with_options(message: str) -> str:
 
 @dataclass(frozen=True)
 class _Imported:
-    """A kernel, and what was read: the machine code if there is any, its number of instructions, and the blocks of the grid."""
+    """A kernel, and what was read: the architecture, the number of instructions, and the blocks of the grid."""
 
     kernel: Kernel
-    function: MachineFunction | None
     arch: int
     instructions: int
     blocks: int
@@ -151,19 +146,31 @@ def _from_triton(options: argparse.Namespace, given: dict[str, Any]) -> _Importe
     fn = load_triton_function(Path(path), name)
     types = {key: str(kind) for key, kind in signature.items()}
     function, shared = triton_function(fn, types, constants, arch=options.arch, num_warps=warps, num_stages=stages)
+    _list(options, function)
     launch = f"{options.launch or 1024},{32 * warps},{shared}"
     kernel = api.import_function(function, launch, source=Path(path).name, caches=options.caches, **given)
-    return _Imported(kernel, function, function.arch, len(function.code), api.launch_of(launch).blocks or 0)
+    return _Imported(kernel, function.arch, len(function.code), api.launch_of(launch).blocks or 0)
 
 
 def _from_code(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
     from warpsim.frontends import api
 
     function, source = api.read_function(options.file, options.arch, options.function)
+    _list(options, function)
     launch = options.launch or _LAUNCH
     kernel = api.import_function(function, launch, source=source, caches=options.caches, **given)
     blocks = api.launch_of(launch).blocks or 0
-    return _Imported(kernel, function, function.arch, len(function.code), blocks)
+    return _Imported(kernel, function.arch, len(function.code), blocks)
+
+
+def _list(options: argparse.Namespace, function: MachineFunction) -> None:
+    """Writes the listing, if it is wanted: before the import, which may ask for what is read there, such as labels."""
+    from warpsim.frontends.sass import write_listing
+    from warpsim.views.atomic_file import atomic_write
+
+    if options.listing is not None:
+        with atomic_write(options.listing) as path:
+            Path(path).write_text(write_listing(function), encoding="utf-8")
 
 
 def _from_trace(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
@@ -175,4 +182,4 @@ def _from_trace(options: argparse.Namespace, given: dict[str, Any]) -> _Imported
         raise RequestError(f"--{stated[0]}: must be left out, since a trace says what every warp executed")
     trace = compiled_trace(api.find_trace(options.file, options.kernel))
     kernel = api.kernel_of_trace(trace, options.binary, options.function, options.caches)
-    return _Imported(kernel, None, trace.head.arch, len(trace.instructions), trace.head.geometry.blocks)
+    return _Imported(kernel, trace.head.arch, len(trace.instructions), trace.head.geometry.blocks)

@@ -10,6 +10,7 @@ taken to be monotonic, as comparisons of induction variables with bounds are; te
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,16 @@ from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.evaluation import Counts, Evaluation, Given, Record
 from warpsim.frontends.flow import Flow, place
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array
-from warpsim.frontends.keys import conditions, entries_by_block, guard_of, loop_keys, probabilities_by_block, trips_by_loop
+from warpsim.frontends.keys import (
+    branch_keys,
+    branches_of,
+    conditions,
+    entries_by_block,
+    guard_of,
+    loop_keys,
+    probabilities_by_block,
+    trips_by_loop,
+)
 from warpsim.frontends.operands import Address, Register, addresses, read, registers_of, written
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.semantics import effect_of
@@ -69,6 +79,7 @@ class Evaluator:
         self.trips = trips_by_loop(flow, given.trips)
         self.enters = entries_by_block(flow, self.trips)
         self.probabilities = probabilities_by_block(flow, given.probabilities)
+        self.branches_at = Counter(branch_keys(flow, block)[0] for block in branches_of(flow))
         self.innermost = flow.innermost()
         self.header_of = {loop.header: number for number, loop in enumerate(flow.loops)}
         self.loops_of: list[tuple[int, ...]] = [
@@ -266,7 +277,11 @@ class Evaluator:
             ends = self.flow.last(number).base == "EXIT"
             probability = 1.0 if ends else 0.5
             what = "no warp exits" if ends else "half of the warps jump"
-            self.notes[f"{self._where(number)}: the condition is not known: {what}; state it with args or probabilities"] = None
+            how = "state it with args or probabilities"
+            keys = branch_keys(self.flow, number)
+            if self.branches_at[keys[0]] > 1:
+                how += f" of {keys[-1]}, one of several branches there"
+            self.notes[f"{self._where(number)}: the condition is not known: {what}; {how}"] = None
         self.stated[number] = probability
         order = self.drawn.get(number, 0) + np.cumsum(warps)
         self.drawn[number] = int(order[-1])

@@ -176,7 +176,7 @@ def to_integer(bits: Values, *, is_signed: bool) -> Values:
 
 def reciprocal(bits: Values) -> Values:
     """Returns the bits of 1 / x in single precision (MUFU.RCP)."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         result = np.float32(1.0) / _floats(bits)
     return known(result.astype(np.float32).view(np.uint32).astype(np.int64), bits)
 

@@ -72,6 +72,11 @@ def loop_keys(flow: Flow, loop: int) -> list[Key]:
     return [*(line for line, loops in named.items() if loop in loops and not _stand_apart(flow, loops)), _label(flow, loop)]
 
 
+def branches_of(flow: Flow) -> list[int]:
+    """Returns the blocks that end in a branch with two ways."""
+    return [n for n, block in enumerate(flow.blocks) if block.following is not None and conditions(flow.last(n))]
+
+
 def branch_keys(flow: Flow, block: int) -> list[Key]:
     """Returns what names the branch at the end of a block: its line, and its address."""
     last = flow.last(block)
@@ -139,7 +144,7 @@ def probabilities_by_block(flow: Flow, probabilities: Mapping[Key, float]) -> di
     Raises:
         FrontEndError: a key names no branch, or a probability is none.
     """
-    branches = [n for n, block in enumerate(flow.blocks) if block.following is not None and conditions(flow.last(n))]
+    branches = branches_of(flow)
     found: dict[int, float] = {}
     for key, probability in probabilities.items():
         if isinstance(probability, bool) or not isinstance(probability, int | float) or not 0 <= probability <= 1:
