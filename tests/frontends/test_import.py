@@ -10,7 +10,7 @@ from tests.frontends.machine import SCALE as LISTING
 from tests.frontends.machine import function, unrolled
 from warpsim import cli
 from warpsim.frontends.cubin import Parameter
-from warpsim.frontends.errors import CompileError, FrontEndError, MissingToolError
+from warpsim.frontends.errors import AssumptionWarning, CompileError, FrontEndError, MissingToolError
 from warpsim.frontends.nvdisasm import find_nvdisasm
 from warpsim.frontends.parameters import declared_in_source, parameters_of
 from warpsim.frontends.sass import parse_listing, write_listing
@@ -142,6 +142,17 @@ def test_the_command_writes_a_kernel_or_nothing(tmp_path, capsys):
     assert "truncated or damaged" in capsys.readouterr().err and not output.exists()
 
 
+@pytest.mark.parametrize("arch, base", [(80, 0), (90, 0x400)])
+def test_dynamic_shared_memory_that_the_launch_lacks_is_warned_of(arch, base):
+    rows = ("S2R R1, SR_TID.X", "SHF.L.U32 R1, R1, 0x3, RZ", f"STS.64 [R1+{base:#x}], R2", "EXIT")
+    listing = write_listing(function(*rows, arch=arch))
+    with pytest.warns(
+        AssumptionWarning, match="reach byte 1024 of shared memory, and a block has 1020: give the bytes of dynamic"
+    ):
+        ws.kernels.from_sass(listing, launch=(8, 128, 1020))
+    ws.kernels.from_sass(listing, launch=(8, 128, 1024))
+
+
 def test_what_depends_on_data_is_asked_for_by_the_options_of_the_command(tmp_path, capsys):
     rows = (
         "LDG.E R5, [R2.64]",
@@ -186,6 +197,10 @@ def test_a_source_becomes_a_kernel(nvrtc, tmp_path):
         ws.kernels.from_cuda(SOURCE)
     with pytest.raises(CompileError, match=r"source\.cu\(2\): error"):
         ws.kernels.from_cuda("\nint x = y;")
+    with pytest.raises(CompileError, match=r"(?s)stdio\.h.*NVRTC compiles device code only"):
+        ws.kernels.from_cuda("#include <stdio.h>\nint x;")
+    with pytest.raises(FrontEndError, match=r"source\.cu: holds no kernel; a template needs an instantiation"):
+        ws.kernels.from_cuda("template <class T> __global__ void f(T *x) { x[0] = 1; }\n")
     with pytest.raises(FrontEndError, match="arch = 'sm_1': NVRTC"):
         ws.kernels.from_cuda(SOURCE, "sm_1")
 

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra warpsim[cuda]")
 
-from warpsim.frontends import accesses
+from warpsim.frontends import accesses, integers
 from warpsim.frontends.evaluate import Evaluator
 from warpsim.frontends.evaluation import Given
 from warpsim.frontends.flow import make_flow
@@ -21,6 +21,11 @@ pytestmark = pytest.mark.skipif(find_nvdisasm() is None, reason="needs nvidia-cu
 
 MASK = 0xFFFFFFFF
 ARGUMENTS = {"n": 1000, "m": 77, "k": 0x80000123}
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_reciprocal_of_a_number_near_zero_is_infinite_without_a_warning():
+    assert integers.reciprocal(np.array([1, 0, 0x40000000])).tolist() == [0x7F800000, 0x7F800000, 0x3F000000]
 
 
 def to_signed(x):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.frontends.accesses import Tally, space_of
+from warpsim.frontends.accesses import Tally, bytes_per_thread, space_of
 from warpsim.frontends.effects import Effect
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.evaluation import Counts, Evaluation, Given, Record
@@ -100,6 +100,8 @@ class Evaluator:
         self.stated: dict[int, float] = {}
         self.decided: set[int] = set()
         self.notes: dict[str, None] = {}
+        self.shared_bytes = self.function.shared_bytes + geometry.dynamic_shared
+        self.reached = 0  # bytes of shared memory, up to the end of the accesses with known addresses
         self.executed = 0
 
     def run(self) -> Evaluation:
@@ -112,6 +114,9 @@ class Evaluator:
         if 0 in self.header_of:
             self._enter(self.header_of[0], _warps(self.alive))
         self._advance(pending, None)
+        if self.reached > self.shared_bytes:
+            what = f"accesses reach byte {self.reached} of shared memory, and a block has {self.shared_bytes}"
+            self.notes[f"{what}: give the bytes of dynamic shared memory as the third part of launch"] = None
         warps = np.arange(len(self.weights)) % self.block_warps
         stated = {block: p for block, p in self.stated.items() if block not in self.decided}
         found = self.record
@@ -193,7 +198,11 @@ class Evaluator:
                 continue  # where the copy goes in shared memory; the loads decide its time
             tally = self.record.accesses.setdefault((number, step.index), Tally())
             atomic = step.one.base.startswith(("ATOM", "RED"))
-            tally.record(self.state.address(address), active, self.weights, atomic=atomic)
+            where = self.state.address(address)
+            tally.record(where, active, self.weights, atomic=atomic)
+            if space_of(step.one) == "shared":
+                last = int(np.where(active, where, UNKNOWN).max())
+                self.reached = max(self.reached, last + bytes_per_thread(step.one) - _shared_base(self.function.arch))
             return
 
     def _leave(self, number: int, mask: Mask, pending: dict[int, Mask]) -> None:
@@ -347,6 +356,11 @@ class Evaluator:
         keys = " or ".join(repr(key) for key in loop_keys(self.flow, loop))
         where = place(self.function, self.flow.blocks[self.flow.loops[loop].header].code[0])
         return FrontEndError(f"the loop at {where}: {why}; give trips={{KEY: number}} with KEY {keys}, or args")
+
+
+def _shared_base(arch: int) -> int:
+    """Returns the address of a block's first byte of shared memory."""
+    return 0x400 if arch >= 90 else 0
 
 
 def _warps(mask: Mask) -> Mask:

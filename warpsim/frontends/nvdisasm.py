@@ -36,6 +36,10 @@ def disassemble(cubin: bytes, name: str = "cubin") -> dict[str, MachineFunction]
         FrontEndError: the file is no cubin or is damaged, or nvdisasm does not know its architecture.
     """
     described = read_cubin(cubin, name)
+    if not described.functions:
+        raise FrontEndError(
+            f"{name}: holds no kernel; a template needs an instantiation, such as template __global__ void f<256>(...);"
+        )
     tool = find_nvdisasm()
     if tool is None:
         raise MissingToolError("nvdisasm is missing: pip install 'warpsim[cuda]' (nvidia-cuda-nvdisasm)")

@@ -12,6 +12,11 @@ from warpsim.frontends.errors import CompileError, FrontEndError, MissingToolErr
 
 EXTRA = "pip install 'warpsim[cuda]' (cuda-bindings and nvidia-cuda-nvrtc)"
 
+_HOST = "cannot open source file"
+_DEVICE_ONLY = (
+    "\nNVRTC compiles device code only: leave out what the host needs (#ifndef __CUDACC_RTC__), or import a cubin of nvcc"
+)
+
 
 def nvrtc_version() -> str:
     """Returns the version of NVRTC, such as "13.5".
@@ -60,7 +65,8 @@ def compile_cuda(
         (code,) = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
         if int(code):
             macros = f", {dict(defines)}" if defines else ""
-            raise CompileError(f"{name} for {arch}{macros}: {_log(nvrtc, program) or str(code)}")
+            log = _log(nvrtc, program) or str(code)
+            raise CompileError(f"{name} for {arch}{macros}: {log.rstrip()}{_DEVICE_ONLY if _HOST in log else ''}")
         code, size = nvrtc.nvrtcGetCUBINSize(program)
         _check(code, "nvrtcGetCUBINSize")
         cubin = bytes(size)
