@@ -282,6 +282,15 @@ def test_accesses_are_those_of_the_threads():
     assert (shared.pattern, shared.stride) == ("stride", 32)
 
 
+def test_addresses_that_are_known_in_the_first_trip_only_depend_on_data():
+    rows = ("MOV R4, 0x100", "MOV R5, RZ", ".L_loop:", ".line 5", "LDG.E R4, [R4.64]", "ISETP.NE.AND P0, PT, R4, RZ, PT")
+    chase = (*rows, "@P0 BRA `(.L_loop)", "EXIT")
+    with pytest.warns(AssumptionWarning, match="addresses of LDG.E depend on data"):
+        kernel(*chase, trips={5: 10})
+    (load,) = (s for s in only(kernel(*chase, trips={5: 10}, patterns={5: "random"}), Instruction) if s.op == "load")
+    assert load.access.pattern == "random" and load.access.l1_hit == 0
+
+
 def test_old_architectures_are_refused():
     with pytest.raises(FrontEndError, match="sm_35 is not supported; architectures from sm_50 on are"):
         kernel("EXIT", arch=35)

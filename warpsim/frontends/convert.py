@@ -226,7 +226,7 @@ class Emitter:
         if space_of(one) == "local":  # addresses of threads are interleaved, and stay in L1 while it has room
             fields["access"] = Access(bytes_per_thread=width, l1_hit=1.0)
             return
-        addresses = None if tally is None else tally.pattern()
+        addresses = None if tally is None or 2 * tally.unknown > tally.warps else tally.pattern()
         if addresses is None:
             named = self._named(one, op)
             if isinstance(named, int):
