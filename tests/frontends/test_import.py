@@ -145,7 +145,7 @@ def test_the_command_writes_a_kernel_or_nothing(tmp_path, capsys):
 @pytest.mark.parametrize("arch, base", [(80, 0), (90, 0x400)])
 def test_dynamic_shared_memory_that_the_launch_lacks_is_warned_of(arch, base):
     rows = ("S2R R1, SR_TID.X", "SHF.L.U32 R1, R1, 0x3, RZ", f"STS.64 [R1+{base:#x}], R2", "EXIT")
-    listing = write_listing(function(*rows, arch=arch))
+    listing = write_listing(function(*rows, arch=arch, shared=0))
     with pytest.warns(
         AssumptionWarning, match="reach byte 1024 of shared memory, and a block has 1020: give the bytes of dynamic"
     ):
