@@ -42,6 +42,7 @@ from warpsim.engine.ports import keep_times_of_ports, needs_of, times_after, tim
 from warpsim.engine.schedulers import first_behind, next_ranks
 from warpsim.engine.speculation import speculated
 from warpsim.engine.timetable import alarm
+from warpsim.engine.units import cycle_of
 from warpsim.engine.waiting import wait_for_resolved
 
 
@@ -137,7 +138,7 @@ def run_plain(
             if plain & LIMITED:
                 unit = at(np.int64(ins.unit) * MAX_SCHEDULERS + s)
                 taken = sm.free[unit]
-                opens = taken if tick == 1 else taken // tick
+                opens = cycle_of(taken, tick)
                 if opens > cycle:
                     wakes = blocked(wakes, ops, np.int64(ins.op), (min(opens, end) - begin) << RANK_BITS)
                     key, picked, here, lane, step, after, ranks_after = pick_ahead(
@@ -146,7 +147,7 @@ def run_plain(
                     continue
                 taken = max(taken, cycle * tick) + ins.unit_ticks
                 sm.free[unit] = taken
-                opens = taken if tick == 1 else taken // tick
+                opens = cycle_of(taken, tick)
             if plain & RESOLVED:
                 warp_in_block = (lane * schedulers + s) % chip.block_warps
                 following, gap = follow(program, details, warps, loops, index, warp_in_block, step)

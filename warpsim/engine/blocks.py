@@ -35,8 +35,9 @@ def seat_of(machine, state, sm, slot):
 @inline
 def change_population(state, sm, change, cycle):
     """The number of an SM's resident warps changes at a cycle of the latest window, or at the first one after it."""
-    sm.population[at(cycle - state.clock[0].begin)] += change
-    sm.populated = 1
+    relative = cycle - state.clock[0].begin
+    sm.population[at(relative)] += change
+    sm.changed[at(relative >> 6)] |= bit(relative & 63)
 
 
 @inline
@@ -61,17 +62,17 @@ def note_change(state, sm, cycle):
 @inline
 def count_population(state, sm):
     """Counts the resident warps of an SM up to the last change of the latest window, of which all requests are served."""
-    if sm.populated == 0:
-        return
-    sm.populated = 0
     begin = state.clock[0].begin
-    for relative in range(len(sm.population)):
-        change = np.int64(sm.population[at(relative)])
-        if change != 0:
-            sm.population[at(relative)] = 0
-            count_residents(state, sm, begin + relative)
-            sm.resident += change
-            note_change(state, sm, begin + relative)
+    for word in range(len(sm.changed)):
+        while sm.changed[at(word)] != NONE:
+            relative = 64 * word + first(sm.changed[at(word)])
+            sm.changed[at(word)] = rest(sm.changed[at(word)])
+            change = np.int64(sm.population[at(relative)])
+            if change != 0:
+                sm.population[at(relative)] = 0
+                count_residents(state, sm, begin + relative)
+                sm.resident += change
+                note_change(state, sm, begin + relative)
 
 
 # Launch

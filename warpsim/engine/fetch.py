@@ -79,7 +79,7 @@ def fetch_after(addresses, machine, state, sm, s, slot, step, following, cycle):
     chip = machine.chip[0]
     if chip.buffer == 0:
         return
-    index, lane, number = sm.index * MAX_WARPS + slot, slot // chip.schedulers, sm.index * chip.schedulers + s
+    index, lane, number = sm.index * MAX_WARPS + slot, chip.lane_of[at(slot)], sm.index * chip.schedulers + s
     fetcher, is_exit = state.fetchers[at(number)], machine.program[at(step)].kind == _EXIT
     if chip.issue_width > 1 or is_exit:
         take_instruction(chip, addresses, state.buffers, fetcher, index, lane, step, following, cycle)

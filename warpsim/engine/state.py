@@ -26,6 +26,15 @@ from warpsim.engine.constants import (
 )
 from warpsim.engine.handles import handed_on_as_pointer
 
+BITMAP = LONGEST_WINDOW // 64  # words of a set of cycles of a window
+
+
+def in_whole_lines(fields: list[tuple[Any, ...]]) -> np.dtype[Any]:
+    """A record that fills whole lines of the cache, so that no other one of its array is on them, nor a vector of it on two."""
+    used = np.dtype(fields).itemsize
+    return np.dtype([*fields, ("unused", "u1", -used % CACHE_LINE)])
+
+
 FETCHER = np.dtype(  # of a scheduler
     [
         # While some warp is hungry, and out of date while none is:
@@ -56,7 +65,7 @@ WARP = np.dtype(
     ]
 )
 
-SM = np.dtype(
+SM = in_whole_lines(
     [
         ("index", "i8"),
         ("begin", "i8"),  # cycle from which its lanes count: the begin of its window
@@ -73,14 +82,12 @@ SM = np.dtype(
         ("in_flight", "i8", 2),  # loads, and stores, whose returns are in `State.flights`
         ("sent", "i8", 2),  # loads, and stores, that have not been served
         # Occupancy
+        ("changed", "u8", BITMAP + 1),  # cycles of the latest window with a change of `population`
         ("resident", "i8"),  # resident warps
         ("resident_since", "i8"),  # cycle up to which they have been counted
         ("warp_cycles", "i8"),  # resident warps, summed over cycles
         ("population", "i2", LONGEST_WINDOW + 1),  # by cycle of the latest window: warps that start, less those that have left
-        ("populated", "i2"),  # 1: some of these are not 0
-        # The last one of the ring of accesses that have been served and not been noted; NOBODY: none. With it, a record fills
-        # whole lines of the cache
-        ("last_served", "i4"),
+        ("last_served", "i4"),  # the last one of the ring of accesses that have been served and not been noted; NOBODY: none
     ]
 )
 
@@ -179,7 +186,7 @@ SPOKE = np.dtype(  # of the wheel: a list of requests between the stages, by tim
     ]
 )
 
-CLOCK = np.dtype(
+CLOCK = in_whole_lines(
     [
         ("cycle", "i8"),  # the first cycle that has not been simulated
         ("next_block", "i8"),  # of the supply
@@ -206,7 +213,6 @@ CLOCK = np.dtype(
         ("last_sm", "i8"),
         ("first_request", "i8"),  # where its requests of a window begin
         ("task", "i8"),  # what it is called for: RUN_WINDOW, or NOTE when accesses are back
-        ("unused", "i8"),  # a record fills whole lines of the cache
     ]
 )
 
@@ -226,7 +232,7 @@ PART = np.dtype(  # of a COUNT
     ]
 )
 
-TALLY = np.dtype(
+TALLY = in_whole_lines(
     [
         ("pair_busy", "i8"),  # scheduler-cycles: the smaller `busy` of each pair
         ("held", "i8"),  # scheduler-cycles in which the register ports held a scheduler after its issues
@@ -243,9 +249,7 @@ TALLY = np.dtype(
     ]
 )
 
-BITMAP = LONGEST_WINDOW // 64  # words of a set of cycles of a window
-
-SCRATCH = np.dtype(
+SCRATCH = in_whole_lines(
     [
         ("refused", "u8", (GATES, BITMAP)),  # by gate: cycles in which it refuses every scheduler
         ("refused_one", "u8", (MAX_SCHEDULERS, GATES, BITMAP + 2)),  # by scheduler and gate: the same for one of them
@@ -263,9 +267,8 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
     """The record of a scheduler of up to so many warps: 16, 32 or 64.
 
     Lane i stands for the warp in slot i * schedulers + s. The engine is compiled for each number of lanes that is used.
-    A record fills whole lines of the cache, so that no vector of lanes lies on two of them.
     """
-    fields = [
+    fields: list[tuple[Any, ...]] = [
         # By lane; lanes.py explains the format of times and ranks
         ("wakes", "u2", lanes),  # time before which the warp does not issue, and NEVER where that is not known
         ("ranks", "u2", lanes),  # the lowest one goes first, of warps that can issue in the same cycle
@@ -289,8 +292,7 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
         ("busy", "i8"),  # cycles, of the first instruction
         ("first", "i8"),  # step of the first instruction
     ]
-    used = np.dtype(fields).itemsize
-    return np.dtype([*fields, ("unused", "u1", -used % CACHE_LINE)])
+    return in_whole_lines(fields)
 
 
 @handed_on_as_pointer
@@ -316,7 +318,7 @@ class State(NamedTuple):
     returns: Array  # int64[W, loads_per_warp]: cycles at which the warp's latest loads return, or UNKNOWN + when they are served
     latest: Array  # int64[W]: of the warp's accesses that waited for stage 2, when the last one is served, and its step
     otherwise: Array  # int64[W]: the wait of a warp before that for its limit of loads in flight, where it waits for this, too
-    queues: Array  # int64[queues * M * K, 2 + most entries]: the oldest entry, next address, when entries leave (units.py)
+    queues: Array  # int64[queues * M * K, 3 + most entries]: oldest entry, next address, room, when entries leave (units.py)
     flights: Array  # int64[2 * M, most of per_sm]: for each SM a heap of return times of loads, and one of stores
     first_seat: Array  # int64[LONGEST_WINDOW]: by cycle of the window, a seat in which a block starts; negative: none
     # The memory system

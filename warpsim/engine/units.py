@@ -9,7 +9,13 @@ from warpsim.engine.flights import admits, soonest_landing
 from warpsim.engine.jit import inline
 from warpsim.engine.ports import hold_on
 
-_OLDEST, _NEXT_ADDRESS, _FIRST = 0, 1, 2  # columns of `State.queues`
+_OLDEST, _NEXT_ADDRESS, _ROOM, _FIRST = 0, 1, 2, 3  # columns of `State.queues`
+
+
+@inline
+def cycle_of(ticks, tick):
+    """Returns the cycle in which a time in ticks lies, of which each cycle has so many; mostly it is one."""
+    return ticks if tick == 1 else ticks // tick
 
 
 @inline
@@ -27,7 +33,7 @@ def queue_of(machine, state, sm, s, facts):
 @inline
 def room_from(state, queue):
     """Returns the first cycle from which a queue takes one more instruction: its entries leave in order, first the oldest one."""
-    return state.queues[queue, at(_FIRST + state.queues[queue, _OLDEST])]
+    return state.queues[queue, _ROOM]
 
 
 @inline
@@ -43,7 +49,7 @@ def unit_open_from(machine, state, sm, s, facts):
     """Returns the first cycle from which a unit takes one more instruction of scheduler s."""
     if facts.queue > 0:
         return room_from(state, queue_of(machine, state, sm, s, facts))
-    return sm.free[unit_of(facts, s)] // machine.chip[0].tick
+    return cycle_of(sm.free[unit_of(facts, s)], machine.chip[0].tick)
 
 
 @inline
@@ -78,9 +84,9 @@ def occupy(machine, state, sm, s, ins, cycle):
     free = begin + ins.unit_ticks
     sm.free[unit] = free
     if facts.queue > 0:
-        return enter(state, sm, s, queue_of(machine, state, sm, s, facts), facts, cycle, begin // tick)
+        return enter(state, sm, s, queue_of(machine, state, sm, s, facts), facts, cycle, cycle_of(begin, tick))
     if free >= (cycle + 2) * tick:
-        refuses(state, sm, user_of(facts, s), facts.unit, cycle + 1, free // tick)
+        refuses(state, sm, user_of(facts, s), facts.unit, cycle + 1, cycle_of(free, tick))
     return np.int64(0)
 
 
@@ -92,9 +98,11 @@ def enter(state, sm, s, queue, facts, cycle, begin):
     leaves = max(address, begin)
     state.queues[queue, _NEXT_ADDRESS] = address + facts.address
     state.queues[queue, at(_FIRST + oldest)] = leaves
-    state.queues[queue, _OLDEST] = oldest + 1 if oldest + 1 < facts.queue else np.int64(0)
-    if room_from(state, queue) > cycle + 1:
-        refuses(state, sm, s, facts.unit, cycle + 1, room_from(state, queue))
+    oldest = oldest + 1 if oldest + 1 < facts.queue else np.int64(0)
+    room = state.queues[queue, at(_FIRST + oldest)]
+    state.queues[queue, _OLDEST], state.queues[queue, _ROOM] = oldest, room
+    if room > cycle + 1:
+        refuses(state, sm, s, facts.unit, cycle + 1, room)
     return leaves - arrival
 
 

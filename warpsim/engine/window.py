@@ -243,8 +243,12 @@ def postpone(machine, state, sm, s, op, cycle, end):
 
 @inline
 def note_refusals(machine, state, sm, s, cycle):
-    """Scheduler s has to pick again, since others have taken what it picked: notes what is refused by now."""
+    """Scheduler s has to pick again, since others have taken what it picked: notes what is refused by now.
+
+    Others cannot take its own units and queues. When these refuse is noted when it issues.
+    """
     for i in range(len(machine.refusing)):
         op = machine.refusing[at(i)]
-        if not accepts(machine, state, sm, s, op, cycle):
+        facts = machine.classes[at(op)]
+        if (facts.access or not (facts.own_unit or facts.queue)) and not accepts(machine, state, sm, s, op, cycle):
             refused_now(machine, state, sm, s, op, cycle)
