@@ -61,7 +61,7 @@ def test_fields_are_axes(tmp_path):
     file = tmp_path / "plan.toml"
     file.write_text(
         'gpu.name = "kepler"\ngpu.alu.latency_cycles = [9, 18, 36]\nkernel.name = "mix"\n'
-        "kernel.registers_per_thread = [16, 64]\nalpha = inf\nwarps = 4\ncycles = 9000\nsms = 1\n"
+        "kernel.registers_per_thread = [16, 63]\nalpha = inf\nwarps = 4\ncycles = 9000\nsms = 1\n"
     )
     plan = Plan.from_toml(file)
     assert plan.grid.axes == ("gpu.alu.latency_cycles", "kernel.registers_per_thread")
@@ -70,7 +70,11 @@ def test_fields_are_axes(tmp_path):
     # a warp's chain of adds issues once in a latency: 4 warps, 4 / latency
     ipc = results["ipc"].sel({"op": "alu", "kernel.registers_per_thread": 16})
     assert ipc.values == pytest.approx([4 / 9, 4 / 18, 4 / 36], rel=0.01)
-    assert results["valid"].values.tolist() == [[True, False]] * 3  # at most 63 registers per thread
+    assert results["valid"].values.tolist() == [[True, True]] * 3
+    text = file.read_text()
+    file.write_text(text.replace("[16, 63]", "[16, 64]"))
+    with pytest.raises(ValueError, match=r"kernel.registers_per_thread = 64: fits no chip: .* \(at most 63,"):
+        Plan.from_toml(file)
     again = Plan.from_provenance(plan.attributes()["provenance"])
     assert again.record() == plan.record()
 

@@ -27,7 +27,7 @@ def _run(options: argparse.Namespace) -> int:
     if not output.parent.is_dir():
         raise RequestError(f"-o = {options.output}: there is no folder {output.parent}")
 
-    from warpsim.frontends.errors import CompileError, MissingToolError
+    from warpsim.frontends.errors import FrontEndError, MissingToolError
     from warpsim.measure.benchmarks import run_benchmarks
     from warpsim.measure.chipfile import IncompleteError, check_path, write_chip
     from warpsim.measure.derive import derive, lines
@@ -54,7 +54,7 @@ def _run(options: argparse.Namespace) -> int:
         written = write_chip(output, record, values)
     except (MissingToolError, RecordError, IncompleteError) as error:
         raise RequestError(str(error)) from error
-    except (CompileError, DeviceError) as error:
+    except (FrontEndError, DeviceError) as error:
         raise WorkError(str(error)) from error
     doubtful = list(doubts(record, values))
     for doubt in doubtful:

@@ -37,7 +37,7 @@ def run_benchmarks(
     Raises:
         ValueError: a group is unknown.
         DeviceError: the device refuses.
-        CompileError: NVRTC refuses the device's architecture.
+        FrontEndError: NVRTC does not know the device's architecture.
     """
     unknown = [group for group in groups if group not in GROUPS]
     if unknown or not groups:

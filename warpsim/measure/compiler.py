@@ -50,7 +50,8 @@ def compile_source(source: str, defines: Mapping[str, int], arch: str) -> Binary
 
     Raises:
         MissingToolError: NVRTC is not installed.
-        CompileError: NVRTC refuses the source or the architecture.
+        FrontEndError: NVRTC does not know the architecture.
+        CompileError: NVRTC refuses the source.
     """
     cubin = compile_text((FOLDER / source).read_text(encoding="utf-8"), source, defines, arch)
     return Binary(source, dict(defines), arch, cubin, digest(source))
@@ -61,7 +62,8 @@ def compile_text(text: str, name: str, defines: Mapping[str, int], arch: str) ->
 
     Raises:
         MissingToolError: NVRTC is not installed.
-        CompileError: NVRTC refuses the source or the architecture.
+        FrontEndError: NVRTC does not know the architecture.
+        CompileError: NVRTC refuses the source.
     """
     headers = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in (".cu", ".cuh")}
     return compile_cuda(text, name, arch, defines=defines, headers=headers)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,6 +19,9 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
 PARTIAL = ".partial"
 """End of the name of a file that is being written, here and in Zarr; it is renamed when it is complete."""
+
+
+_CLAIMS = threading.Lock()  # one claim of this process at a time
 
 
 class StoreError(ValueError):
@@ -183,14 +187,16 @@ class Remote:
     def claim(self, key: str, content: bytes) -> bytes:
         """Writes a key unless it exists, and returns its content.
 
-        Simultaneous claims get the same answer if the object store supports conditional writes, as S3 does.
+        Simultaneous claims get the same answer if the object store supports conditional writes, as S3 does, or if they are made
+        by threads of one process, as all are in memory.
         """
         self._fs.invalidate_cache()
-        try:
-            self._fs.pipe_file(self._key(key), content, mode="create")
-        except FileExistsError:
-            pass
-        return self.read([key])[0]
+        with _CLAIMS:
+            try:
+                self._fs.pipe_file(self._key(key), content, mode="create")
+            except FileExistsError:
+                pass
+            return self.read([key])[0]
 
     def upload(self, folder: Path, last: str) -> None:
         """Uploads a folder of files, with the file `last` after all others."""
