@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 import uuid
 
 import numpy as np
@@ -142,7 +143,10 @@ def test_a_creation_that_was_killed_is_made_good_by_the_next(url, monkeypatch):
             sweep(small_plan(), url)
     with pytest.raises(StoreError, match="another plan is being created here"):
         sweep(small_plan(cycles=500), url)
+    (claim,) = place_of(url).read(["tiles/done/claim"])
+    time.sleep(1.1)  # another second would be another history
     _, store = prepare_store(small_plan(), url)
+    assert store.attrs["history"] == claim.decode().split("\n")[1], "all that create the store write the same files"
     assert pending_tiles(store) == list(small_plan().tiles())
 
 

@@ -21,7 +21,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -127,12 +127,16 @@ def _create_remote(place: Remote, layout: Layout) -> None:
     if place.exists() and not place.exists(_CLAIM):
         return  # a store or something else, which opening it will tell
     call = read_call(layout.attrs["provenance"], "sweep")
-    digest = hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest().encode()
-    if place.claim(_CLAIM, digest) != digest:
+    digest = hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()
+    claim = place.claim(_CLAIM, f"{digest}\n{layout.attrs['history']}".encode()).decode()
+    claimed, _, history = claim.partition("\n")
+    if claimed != digest:
         if place.exists(ROOT):
             return
         raise StoreError(f"{place.path}: the store of another plan is being created here; it was not changed")
     if not place.exists(ROOT):
+        # The history, which holds the time, is that of the first job, so that all write the same files
+        layout = replace(layout, attrs={**layout.attrs, "history": history or layout.attrs["history"]})
         with tempfile.TemporaryDirectory() as folder:
             _write_template(Path(folder) / "draft", layout)
             place.upload(Path(folder) / "draft", last=ROOT)
