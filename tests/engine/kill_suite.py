@@ -117,6 +117,7 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
         "a_line_on_its_way_is_not_replaced",
         "a_loop_that_fits_misses_once_and_jumps_refill_the_buffer",
         "a_jump_ends_a_full_buffer",
+        "a_branch_over_one_instruction_ends_a_full_buffer",
         "a_taken_branch_jumps",
     ):
         found[name] = getattr(test_fetch, f"test_{name}")

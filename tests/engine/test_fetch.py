@@ -88,6 +88,14 @@ def test_a_jump_ends_a_full_buffer() -> None:
     assert result.warp_cycles["no_instruction"] == 16 + 2 + 2  # the line, the stages, and a bubble after each jump
 
 
+def test_a_branch_over_one_instruction_ends_a_full_buffer() -> None:
+    """The warp that executes the instruction goes straight on; the other one fetches anew, and has a bubble."""
+    skip = Conditional(then=[Instruction("alu")], warps=(0,))
+    body = [Instruction("alu", cost=Cost(gap_cycles=20)), skip, *[Instruction("alu")] * 6]
+    straight, both = (run(*body, warps=warps, fetch=FETCH | {"buffer": 8, "stages": 8}) for warps in (1, 2))
+    assert both.warp_cycles["no_instruction"] > 2 * straight.warp_cycles["no_instruction"]
+
+
 def test_a_taken_branch_jumps() -> None:
     skip = Conditional(then=[Instruction("alu")] * 4, warps=(0,))
     result = run(skip, Instruction("alu"), warps=2, fetch=FETCH)

@@ -99,6 +99,9 @@ def test_a_counter_counts_63_at_most() -> None:
     run(*loads, memory_model="queue")
     both = [Instruction("load", hints=Hints(write=2, read=2))] * 70
     run(*both, memory={"latency_cycles": 100}, ops={"load": {"operand_cycles": 90}})
+    reads = [Instruction("load", hints=Hints(write=0, read=3))] * 70
+    seen = issues(run(*reads, memory={"latency_cycles": 20}, ops={"load": {"operand_cycles": 90}}))
+    assert [cycle for cycle, _ in seen[:70]] == [*range(63), *range(90, 97)]
 
 
 def test_a_branch_waits_for_its_counters() -> None:
