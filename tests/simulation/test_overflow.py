@@ -105,7 +105,7 @@ def test_counters_of_the_longest_run_on_the_largest_chip_fit_into_64_bits():
     }  # fmt: skip
     for name, of_record in bounds.items():
         for field, (kind, *_) in getattr(state, name).fields.items():
-            if kind.base != np.float64:  # bytes are rounded, and cannot wrap around
+            if field != "unused" and kind.base != np.float64:  # bytes are rounded, and cannot wrap around
                 assert kind.base == np.int64 and of_record[field] < 2**63, field
     launch = resolve_launch(MAXWELL, ws.kernels.mix(8), warps=8)
     room = allocation.allocate(encode(MAXWELL, ws.kernels.mix(8), launch, scheduler="lrr", memory="queue", sms=1))
