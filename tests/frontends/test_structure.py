@@ -231,6 +231,14 @@ def test_trips_of_a_loop_that_is_tested_first_are_those_of_its_body():
     assert (counts(found)["sfu"], counts(found)["load"]) == (10, 11)
 
 
+@pytest.mark.parametrize("inner", [(), ("ISETP.NE.AND P1, PT, R5, 0x3, PT", "@P1 BRA `(.L_skip)", "MUFU.RCP R7, R7", ".L_skip:")])
+def test_trips_of_a_loop_that_is_left_by_a_jump_and_repeated_by_another_are_those_of_its_body(inner):
+    rows = (".L_loop:", ".line 6", "LDG.E R5, [R2.64]", *inner, ".line 5", "ISETP.NE.AND P0, PT, R5, RZ, PT", "@P0 BRA `(.L_end)")
+    probabilities = {6: 1.0} if inner else {}
+    found = kernel(*rows, "BRA `(.L_loop)", ".L_end:", "EXIT", trips={".L_loop": 10}, probabilities=probabilities)
+    assert counts(found)["load"] == 10
+
+
 BRANCH = (".line 4", "LDS R2, [RZ]", "ISETP.NE.AND P0, PT, R2, RZ, PT", "@P0 BRA `(.L_end)", "MUFU.RCP R2, R2", ".L_end:", "EXIT")
 
 

@@ -271,10 +271,11 @@ class Evaluator:
             if loop in self.trips or header in (target, following, number):
                 if loop not in self.trips:
                     raise self._trips_are_needed(loop, "its number of trips depends on data, or on an argument that is not given")
-                if self.trips[loop] == 0 and header in (target, following):
+                closes = header in (self._passed_to(target), self._passed_to(following))
+                if self.trips[loop] == 0 and closes:
                     label = loop_keys(self.flow, loop)[-1]
                     raise FrontEndError(f"trips[{label!r}] = 0: warps come to this loop; state the branch before it")
-                over = self.iterations[loop] >= self.trips[loop] + (header not in (target, following))
+                over = self.iterations[loop] >= self.trips[loop] + (not closes)
                 return warps & (over if leaves else ~over)
             self.notes[f"{self._where(number)}: no warp leaves the loop early here; state it with probabilities"] = None
             return warps & (not leaves)
@@ -296,6 +297,17 @@ class Evaluator:
         self.drawn[number] = int(order[-1])
         falls = np.floor(order * probability) > np.floor((order - 1) * probability)
         return np.asarray(warps & ~falls)
+
+    def _passed_to(self, number: int | None) -> int | None:
+        """Returns the block to which a block leads that holds nothing but a jump, perhaps over further ones; else the block."""
+        for _ in self.flow.blocks:
+            if number is None:
+                break
+            block = self.flow.blocks[number]
+            if len(block.code) != 1 or block.following is not None or len(block.targets) != 1:
+                break
+            (number,) = block.targets
+        return number
 
     def _is_cold(self, number: int | None) -> bool:
         if number is None:

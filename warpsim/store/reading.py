@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from zarr.codecs import Crc32cCodec
@@ -23,6 +24,7 @@ class CheckedChunks(WrapperStore[Any]):
     def __init__(self, store: Any, tiles: Store) -> None:
         super().__init__(store)
         self._tiles = tiles
+        self._done: dict[int, bool] = {}  # tiles that were looked up, since a chunk of theirs is not there
 
     def _with_store(self, store: Any) -> CheckedChunks:
         return type(self)(store, self._tiles)
@@ -38,10 +40,11 @@ class CheckedChunks(WrapperStore[Any]):
         if byte_range is not None or name not in self._tiles.arrays or numbers[:1] != ["c"]:
             return content
         position = tuple(map(int, numbers[1:]))
-        if content is None:
-            tile = self._tiles.grid.index(position[: len(self._tiles.grid.axes)])
-            if self._tiles.place.exists(self._tiles.log.key(DONE, tile)):
+        if content is None and await self._is_done(self._tiles.grid.index(position[: len(self._tiles.grid.axes)])):
+            content = await super().get(key, prototype, byte_range)  # the tile may have been finished in the meantime
+            if content is None:
                 raise self._error(key, "is missing")
+        if content is None:
             return None
         array: Any = self._tiles.arrays[name]
         if any(isinstance(codec, Crc32cCodec) for codec in array.compressors):
@@ -51,6 +54,11 @@ class CheckedChunks(WrapperStore[Any]):
             except ValueError:
                 raise self._error(key, "is damaged") from None
         return content
+
+    async def _is_done(self, tile: int) -> bool:
+        if tile not in self._done:
+            self._done[tile] = await asyncio.to_thread(self._tiles.place.exists, self._tiles.log.key(DONE, tile))
+        return self._done[tile]
 
     def _error(self, key: str, what: str) -> StoreError:
         return StoreError(damage_text(self._tiles.path, key, what))

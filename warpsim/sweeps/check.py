@@ -15,8 +15,8 @@ from warpsim.sweeps.space import BuildCache, Space, build_kernel
 _VALUES = 100
 """Values of an axis that are checked, at most."""
 
-_COMBINATIONS = 20_000
-"""Points among which one that fits is looked for, at most. Where a plan has more, one of them may fit."""
+_COMBINATIONS = 4_000
+"""Further points of a plan among which those that fit are looked for, at most. Where there are more, one of them may fit."""
 
 _ALWAYS_FIT = frozenset({"scheduler", "sms", "warmup", "cycles", "seed", "replicates"})
 """Settings that do not matter for whether a chip can hold a point."""
@@ -62,38 +62,49 @@ def check_fits(space: Space) -> None:
     """
     cache, axes = BuildCache(), list(space.axes.values())
     fitting: list[tuple[int, int]] = []
-    refused: list[tuple[Change, list[str]]] = []
+    unfit: list[tuple[Change, dict[str, None]]] = []
     for change, positions in _value_by_value(space):
         axis = axes[change[0]] if change else None
         if axis is not None and (axis.words or _ALWAYS_FIT.issuperset(axis.columns)):
             continue
         reasons: dict[str, None] = {}
-        if not (_some_fit(space, positions, cache, reasons) or _some_fit(space, _elsewhere(space, change), cache, reasons)):
+        if not _some_fit(space, positions, cache, reasons):
+            unfit.append((change, reasons))
+        elif change:
+            fitting.append(change)
+    refused, left = [], _COMBINATIONS
+    for change, reasons in unfit:
+        if _is_between(axes, change, fitting):
+            continue
+        count, positions_elsewhere = _elsewhere(space, change)
+        if count > left:
+            continue
+        left -= count
+        if not _some_fit(space, positions_elsewhere, cache, reasons):
             refused.append((change, list(reasons)))
         elif change:
             fitting.append(change)
     for change, why in refused:
-        if change and _is_between(axes[change[0]], change[1], [i for number, i in fitting if number == change[0]]):
+        if _is_between(axes, change, fitting):
             continue
         what = _described(axes[change[0]], change[1]) if change else "no point of the plan"
         more = [f"and {len(why) - _REASONS} more reasons"] if len(why) > _REASONS else []
         raise ValueError(f"{what}: fits no chip: {'; '.join([*why[:_REASONS], *more])}")
 
 
-def _is_between(axis: Axis, index: int, others: Iterable[int]) -> bool:
-    """Whether the number at an index of an axis lies between those at other indices."""
-    (values, *more) = axis.columns.values()
+def _is_between(axes: list[Axis], change: Change, fitting: Iterable[tuple[int, int]]) -> bool:
+    """Whether a value is a number that lies between those of its axis that fit."""
+    if change is None:
+        return False
+    number, index = change
+    (values, *more) = axes[number].columns.values()
     if more or not all(isinstance(value, int | float) for value in values):
         return False
-    return len({values[i] < values[index] for i in others}) == 2
+    return len({values[i] < values[index] for other, i in fitting if other == number}) == 2
 
 
-def _some_fit(
-    space: Space, positions: Iterable[tuple[int, ...]] | None, cache: BuildCache, reasons: dict[str, None]
-) -> bool:
-    """Whether a chip can hold one of some points, or one may; else adds the reasons. None: they are too many to tell."""
-    if positions is None:
-        return True
+def _some_fit(space: Space, positions: Iterable[tuple[int, ...]], cache: BuildCache, reasons: dict[str, None]) -> bool:
+    """Whether a chip can hold one of some points; else adds the reasons."""
     for position in positions:
         try:
             space.point(position, cache)
@@ -106,19 +117,18 @@ def _some_fit(
     return False
 
 
-def _elsewhere(space: Space, change: Change) -> Iterator[tuple[int, ...]] | None:
-    """Returns all positions with a value that may fit differently; None if they are too many."""
+def _elsewhere(space: Space, change: Change) -> tuple[int, Iterator[tuple[int, ...]]]:
+    """Returns all positions with a value that may fit differently, and their number."""
     axes = list(space.axes.values())
     choices = [[0] if _ALWAYS_FIT.issuperset(axis.columns) else range(len(axis)) for axis in axes]
     if change:
         choices[change[0]] = [change[1]]
-    if math.prod(map(len, choices)) > _COMBINATIONS:
-        return None
     order = sorted(range(len(axes)), key=lambda number: not any(map(is_program, axes[number].columns)))  # kernels once each
-    return (
+    positions = (
         tuple(index for _, index in sorted(zip(order, indices, strict=True)))
         for indices in product(*(choices[number] for number in order))
     )
+    return math.prod(map(len, choices)), positions
 
 
 def _described(axis: Axis, index: int) -> str:
