@@ -18,13 +18,13 @@ assert FEW_CYCLES + _WITHIN == 64
 
 @compiled_as(rule.word_at)
 def word_at(cycles, place):
-    """Returns the word of a set that has a place."""
+    """Returns the word of a set that begins at a place."""
     return cycles.view("<u2")[place : place + 4].copy().view("<u8")[0]
 
 
 @compiled_as(rule.enter_word)
 def enter_word(cycles, place, members):
-    """Enters the members of a word that has a place into a set."""
+    """Enters the members of a word that begins at a place into a set."""
     cycles.view("<u2")[place : place + 4] |= np.array([members]).view("<u2")
 
 

@@ -1,6 +1,7 @@
-"""How the functions of lanes.py are compiled: vectors of lanes, and sets of lanes, as Numba types, and a rule for each function.
+"""How the functions of lanes.py, and words of cycle_sets.py, are compiled.
 
-A rule takes the Numba types of the arguments. It returns the signature of the function, and what writes its instructions.
+Vectors of lanes, and sets of lanes, are Numba types, and each function has a rule. A rule takes the Numba types of the
+arguments. It returns the signature of the function, and what writes its instructions.
 """
 
 import platform
@@ -74,8 +75,12 @@ def _lane_numbers(count):
     return ir.Constant(ir.VectorType(_I16, count), list(range(count)))
 
 
+def _data(context, builder, array_type, array):
+    return context.make_array(array_type)(context, builder, array).data
+
+
 def _pointer(context, builder, array_type, array):
-    data = context.make_array(array_type)(context, builder, array).data
+    data = _data(context, builder, array_type, array)
     return builder.bitcast(data, ir.VectorType(_I16, array_type.shape[-1]).as_pointer())
 
 
@@ -102,8 +107,8 @@ def store(array, vector):
 
 
 def _word(context, builder, array_type, cycles, place):
-    sixteen = builder.bitcast(context.make_array(array_type)(context, builder, cycles).data, _I16.as_pointer())
-    return builder.bitcast(builder.gep(sixteen, [place]), _I64.as_pointer())
+    data = builder.bitcast(_data(context, builder, array_type, cycles), _I16.as_pointer())
+    return builder.bitcast(builder.gep(data, [place]), _I64.as_pointer())
 
 
 def word_at(cycles, place):

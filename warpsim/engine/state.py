@@ -30,7 +30,7 @@ BITMAP = LONGEST_WINDOW // 64  # words of a set of cycles of a window
 
 
 def in_whole_lines(fields: list[tuple[Any, ...]]) -> np.dtype[Any]:
-    """A record that fills whole lines of the cache, so that no other one of its array is on them, nor a vector of it on two."""
+    """A record whose size is a multiple of a cache line: two of them share no line, and a vector at its begin is on one."""
     used = np.dtype(fields).itemsize
     return np.dtype([*fields, ("unused", "u1", -used % CACHE_LINE)])
 

@@ -14,7 +14,7 @@ _OLDEST, _NEXT_ADDRESS, _ROOM, _FIRST = 0, 1, 2, 3  # columns of `State.queues`
 
 @inline
 def cycle_of(ticks, tick):
-    """Returns the cycle in which a time in ticks lies, of which each cycle has so many; mostly it is one."""
+    """Returns the cycle in which a time in ticks lies; a cycle has `tick` of them, mostly one."""
     return ticks if tick == 1 else ticks // tick
 
 

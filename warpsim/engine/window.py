@@ -36,7 +36,7 @@ from warpsim.engine.lanes import (
 )
 from warpsim.engine.schedulers import drawn, ranks_alone_decide
 from warpsim.engine.timetable import move_on, next_event
-from warpsim.engine.units import accepts, carry_over, precedence, refused_now, retry_cycle, unit_accepts
+from warpsim.engine.units import accepts, carry_over, precedence, refused_now, retry_cycle, unit_accepts, user_of
 
 _RANDOM = int(Policy.RANDOM)
 
@@ -250,5 +250,5 @@ def note_refusals(machine, state, sm, s, cycle):
     for i in range(len(machine.refusing)):
         op = machine.refusing[at(i)]
         facts = machine.classes[at(op)]
-        if (facts.access or not (facts.own_unit or facts.queue)) and not accepts(machine, state, sm, s, op, cycle):
+        if (facts.access > 0 or user_of(facts, s) < 0) and not accepts(machine, state, sm, s, op, cycle):
             refused_now(machine, state, sm, s, op, cycle)

@@ -81,7 +81,7 @@ class Evaluator:
         self.probabilities = probabilities_by_block(flow, given.probabilities)
         self.branches_at = Counter(branch_keys(flow, block)[0] for block in branches_of(flow))
         self.innermost = flow.innermost()
-        self.header_of = {loop.header: number for number, loop in enumerate(flow.loops)}
+        self.loop_at = flow.loop_at()
         self.loops_of: list[tuple[int, ...]] = [
             tuple(number for number, loop in enumerate(flow.loops) if block in loop.blocks) for block in range(len(flow.blocks))
         ]
@@ -111,8 +111,8 @@ class Evaluator:
             FrontEndError: how often a loop runs depends on what is not known; the message names it.
         """
         pending = {0: self.alive}
-        if 0 in self.header_of:
-            self._enter(self.header_of[0], _warps(self.alive))
+        if 0 in self.loop_at:
+            self._enter(self.loop_at[0], _warps(self.alive))
         self._advance(pending, None)
         if self.reached > self.shared_bytes:
             what = f"accesses reach byte {self.reached} of shared memory, and a block has {self.shared_bytes}"
@@ -130,8 +130,8 @@ class Evaluator:
             block = min(pending)
             if loop is not None and not first and (block == loop.header or block not in loop.blocks):
                 return
-            if block in self.header_of and not first:
-                self._skip_trips(self.header_of[block], block, pending)
+            if block in self.loop_at and not first:
+                self._skip_trips(self.loop_at[block], block, pending)
             first = False
             self._execute(block, pending.pop(block), pending)
 
@@ -139,8 +139,8 @@ class Evaluator:
         block = self.flow.blocks[number]
         warps = _warps(mask)
         _count(self.record.counts, number, warps)
-        if number in self.header_of:
-            self.iterations[self.header_of[number]][warps] += 1
+        if number in self.loop_at:
+            self.iterations[self.loop_at[number]][warps] += 1
         self.executed += len(block.code)
         if self.executed > MAX_STEPS:
             loop = self.innermost[number]
@@ -271,7 +271,7 @@ class Evaluator:
             if loop in self.trips or header in (target, following, number):
                 if loop not in self.trips:
                     raise self._trips_are_needed(loop, "its number of trips depends on data, or on an argument that is not given")
-                closes = header in (self._passed_to(target), self._passed_to(following))
+                closes = header in (self.flow.passed_to(target), self.flow.passed_to(following))
                 if self.trips[loop] == 0 and closes:
                     label = loop_keys(self.flow, loop)[-1]
                     raise FrontEndError(f"trips[{label!r}] = 0: warps come to this loop; state the branch before it")
@@ -297,17 +297,6 @@ class Evaluator:
         self.drawn[number] = int(order[-1])
         falls = np.floor(order * probability) > np.floor((order - 1) * probability)
         return np.asarray(warps & ~falls)
-
-    def _passed_to(self, number: int | None) -> int | None:
-        """Returns the block to which a block leads that holds nothing but a jump, perhaps over further ones; else the block."""
-        for _ in self.flow.blocks:
-            if number is None:
-                break
-            block = self.flow.blocks[number]
-            if len(block.code) != 1 or block.following is not None or len(block.targets) != 1:
-                break
-            (number,) = block.targets
-        return number
 
     def _is_cold(self, number: int | None) -> bool:
         if number is None:

@@ -74,6 +74,20 @@ class Flow:
                 found[block] = number
         return found
 
+    def loop_at(self) -> dict[int, int]:
+        """Returns header -> number of its loop."""
+        return {loop.header: number for number, loop in enumerate(self.loops)}
+
+    def passed_to(self, block: int | None) -> int | None:
+        """Returns the block to which one leads that holds nothing but a jump, perhaps by way of further ones; else the block."""
+        passed: set[int] = set()
+        while block is not None and block not in passed:
+            passed.add(block)
+            here = self.blocks[block]
+            if len(here.code) == 1 and here.following is None and len(here.targets) == 1:
+                block = here.targets[0]
+        return block
+
     def last(self, block: int) -> MachineInstruction:
         """Returns the last instruction of a block."""
         return self.function.code[self.blocks[block].code[-1]]

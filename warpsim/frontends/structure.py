@@ -71,7 +71,7 @@ class Structure:
 
     def body(self) -> list[Statement]:
         """Returns the statements of the whole program."""
-        loop = next((number for number, loop in enumerate(self.flow.loops) if loop.header == 0), None)
+        loop = self.flow.loop_at().get(0)
         here = self.counts.get(0, self.none) if loop is None else self.entries.get(loop, self.none)
         statements = self._region(None, here, top=True)
         while statements and isinstance(statements[-1], Instruction) and statements[-1].op == "exit":

@@ -118,7 +118,7 @@ def _some_fit(space: Space, positions: Iterable[tuple[int, ...]], cache: BuildCa
 
 
 def _elsewhere(space: Space, change: Change) -> tuple[int, Iterator[tuple[int, ...]]]:
-    """Returns all positions with a value that may fit differently, and their number."""
+    """Returns the number of positions with a value, and these; of settings that always fit, the first value alone."""
     axes = list(space.axes.values())
     choices = [[0] if _ALWAYS_FIT.issuperset(axis.columns) else range(len(axis)) for axis in axes]
     if change:
