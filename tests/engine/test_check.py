@@ -69,7 +69,7 @@ BREAKS: dict[str, Any] = {
     "more than 3": lambda state: state.sms.in_flight.fill(7),
     "of the same rank": lambda state: state.schedulers.ranks.fill(0),
     "seconds exceed issued": lambda state: state.parts.seconds.fill(10**6),
-    "is of class": lambda state: state.schedulers.ops.fill(15),
+    "but its next step": lambda state: state.schedulers.uses.fill(0x7F),
 }
 
 

@@ -14,7 +14,7 @@ numbers that are nearly always the same (`speculated`).
 import numpy as np
 
 from warpsim.engine.attribution import is_busy_after, issues_plain, own_unit_refuses, plain_after_waiting
-from warpsim.engine.bits import at, end_of, known_wait_from, wait_until
+from warpsim.engine.bits import at, end_of, known_wait_from, unit_in, wait_until
 from warpsim.engine.constants import LIMITED, MAX_SCHEDULERS, MAX_WARPS, NEVER, RANK_BITS, RESOLVED
 from warpsim.engine.control import follow
 from warpsim.engine.cycle_sets import enter_few_cycles
@@ -99,7 +99,7 @@ def run_plain(
     notes_busy, tick, has_ports = some_refuse or chip.buffer > 0, chip.tick, chip.banks > 0
     place = sm.index * schedulers + s
     wakes, ranks, ages = load(scheduler.wakes), load(scheduler.ranks), load(scheduler.ages)
-    delays, ops = load(scheduler.delays), load(scheduler.ops)
+    delays, uses = load(scheduler.delays), load(scheduler.uses)
     occupied, back = filled(interval << RANK_BITS, wakes), first_behind(chip.policy, wakes)
     issued_any, usual_delay = False, np.int64(0)
     if options is not None:
@@ -108,8 +108,8 @@ def run_plain(
         ) = options  # fmt: skip
         ports_free, has_ports_at, held_until = times_of_ports(scheduler, begin)
         held_from, held_sum = scheduler.held_from, np.int64(0)
-        # After the latest issue after which its unit refused: for how many cycles, and instructions of which class
-        closed, closed_op = np.int64(0), np.int64(0)
+        # After the latest issue after which its unit refused: for how many cycles, and who uses it
+        closed, closed_to = np.int64(0), np.int64(0)
     key, picked, here, lane, step, after, ranks_after = pick_ahead(
         chip, warps, wakes, ranks, delays, ages, back, first_warp, schedulers, no_more
     )
@@ -121,7 +121,7 @@ def run_plain(
             break
         cycle = begin + (key >> RANK_BITS)
         eligible, following = end_of(warp.wait), np.int64(ins.following)
-        next_op, next_delay, plain = np.int64(ins.next_op), np.int64(ins.next_delay), ins.plain
+        next_uses, next_delay, plain = np.int64(ins.next_uses), np.int64(ins.next_delay), ins.plain
         opens = cycle
         if options is not None:
             gap, there = np.int64(0), eligible  # `there`: from when on the instruction can issue
@@ -136,11 +136,11 @@ def run_plain(
                     )
                     continue
             if plain & LIMITED:
-                unit = at(np.int64(ins.unit) * MAX_SCHEDULERS + s)
+                unit = at(unit_in(ins.uses) * MAX_SCHEDULERS + s)
                 taken = sm.free[unit]
                 opens = cycle_of(taken, tick)
                 if opens > cycle:
-                    wakes = blocked(wakes, ops, np.int64(ins.op), (min(opens, end) - begin) << RANK_BITS)
+                    wakes = blocked(wakes, same(uses, filled(np.int64(ins.uses), uses)), (min(opens, end) - begin) << RANK_BITS)
                     key, picked, here, lane, step, after, ranks_after = pick_ahead(
                         chip, warps, wakes, ranks, delays, ages, back, first_warp, schedulers, no_more
                     )
@@ -149,9 +149,9 @@ def run_plain(
                 sm.free[unit] = taken
                 opens = cycle_of(taken, tick)
             if plain & RESOLVED:
-                warp_in_block = (lane * schedulers + s) % chip.block_warps
+                warp_in_block = chip.warp_of[at(lane * schedulers + s)]
                 following, gap = follow(program, details, warps, loops, index, warp_in_block, step)
-                next_op, next_delay = np.int64(program[at(following)].op), np.int64(program[at(following)].own_delay)
+                next_uses, next_delay = np.int64(program[at(following)].uses), np.int64(program[at(following)].own_delay)
         if ins.known_dst >= 0:
             registers[at(index * per_warp + ins.known_dst)] = wait_until(cycle + ins.latency, step, 0)
         warp.step = following
@@ -172,16 +172,16 @@ def run_plain(
                 free, held_sum = free + held, held_sum + held
         wakes, ranks = later(after, next_issue), ranks_after
         if options is None:
-            scheduler.ops[at(lane)] = ins.next_op
+            scheduler.uses[at(lane)] = ins.next_uses
         else:
             if plain & LIMITED and opens > cycle + 1:
-                closed, op = speculated(min(opens, end) - cycle, closed), np.int64(ins.op)
-                until, closed_op = plus(issued, filled(closed << RANK_BITS, issued)), speculated(op, closed_op)
-                # For this warp, `ops` has the class of this step still, since that of the next one is known late
-                wakes = where(same(ops, filled(closed_op, ops)), later(wakes, until), wakes)
-                if next_op != op and np.int64(ins.own_delay) < closed << RANK_BITS:
-                    wakes = where(here, later(after, next_issue), wakes)  # the next step is of another class, and may be sooner
-            ops = where(here, filled(next_op, ops), ops)
+                closed, used = speculated(min(opens, end) - cycle, closed), np.int64(ins.uses)
+                until, closed_to = plus(issued, filled(closed << RANK_BITS, issued)), speculated(used, closed_to)
+                # For this warp, `uses` is that of this step still, since that of the next one is known late
+                wakes = where(same(uses, filled(closed_to, uses)), later(wakes, until), wakes)
+                if next_uses != used and np.int64(ins.own_delay) < closed << RANK_BITS:
+                    wakes = where(here, later(after, next_issue), wakes)  # the next step uses another unit, and may be sooner
+            uses = where(here, filled(next_uses, uses), uses)
             if plain & RESOLVED:
                 scheduler.next_issue, warp.since = free, cycle
                 warp.wait, slot = wait_until(cycle + gap, step, classes[at(ins.op)].after), lane * schedulers + s
@@ -210,13 +210,13 @@ def run_plain(
             there = max(there - begin, waited_from)
             plain_after_waiting(scratch, parts[at(first_count + issued_step)], s, ins, has_ports, waited_from, there, now)
             if plain & LIMITED and opens > cycle + 1:
-                own_unit_refuses(scratch, s, np.int64(ins.unit), now + 1, opens - cycle - 1)
+                own_unit_refuses(scratch, s, unit_in(ins.uses), now + 1, opens - cycle - 1)
     if issued_any:
         store(scheduler.wakes, wakes)
         store(scheduler.ranks, ranks)
         store(scheduler.delays, delays)
         if options is not None:
-            store(scheduler.ops, ops)
+            store(scheduler.uses, uses)
             if has_ports:
                 keep_times_of_ports(scheduler, begin, ports_free, has_ports_at, held_until)
                 scheduler.held_from = held_from

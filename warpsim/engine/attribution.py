@@ -12,7 +12,7 @@ is counted up to the end of each window (`close_window`), for classes that can b
 
 import numpy as np
 
-from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, reason_of, rest, size, wait_until
+from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, reason_of, rest, size, unit_in, wait_until
 from warpsim.engine.constants import (
     FEW_CYCLES,
     LIMITED,
@@ -110,13 +110,13 @@ def plain_after_waiting(scratch, part, s, ins, has_ports, begin, there, end):
     """
     cycles = end - begin
     if cycles > FEW_CYCLES or there > begin:
-        plain_after_waiting_long(scratch, part, s, np.int64(ins.unit), begin, there, end)
+        plain_after_waiting_long(scratch, part, s, unit_in(ins.uses), begin, there, end)
         return
     held = word_near(scratch.held[at(s)], begin)
     if has_ports:
         part.held += size(few_cycles(held, begin, cycles))
     if ins.plain & LIMITED:
-        refused = word_near(scratch.refused_one[at(s), at(np.int64(ins.unit))], begin)
+        refused = word_near(scratch.refused_one[at(s), at(unit_in(ins.uses))], begin)
         part.throttled += size(few_cycles(refused & ~(word_near(scratch.busy[at(s)], begin) | held), begin, cycles))
 
 

@@ -1,11 +1,11 @@
-"""Sets of up to 64 members as one uint64, and the two kinds of words that hold a cycle together with a step.
+"""Sets of up to 64 members as one uint64, and words that hold several numbers: a cycle with a step, a unit with an access.
 
 LLVM turns each of these functions into a few machine instructions.
 """
 
 import numpy as np
 
-from warpsim.engine.constants import CAUSE_BITS, REASON_BITS
+from warpsim.engine.constants import ACCESS_BITS, CAUSE_BITS, REASON_BITS
 from warpsim.engine.jit import inline
 
 ONE = np.uint64(1)
@@ -93,3 +93,9 @@ def cause_of(wait):
 def reason_of(wait):
     """Returns the WarpState of a wait."""
     return wait & _REASON_MASK
+
+
+@inline
+def unit_in(uses):
+    """Returns the unit that a step uses, of which `uses` is given."""
+    return np.int64(uses) >> ACCESS_BITS

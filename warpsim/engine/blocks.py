@@ -125,7 +125,7 @@ def start_block(machine, state, sm, seat, seat_number):
         waits(machine, state, chip.scheduler_of[at(slot)], step, now - 1, warp.wait)
         scheduler = state.schedulers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
         lane = at(chip.lane_of[at(slot)])
-        scheduler.ops[lane], scheduler.delays[lane] = machine.program[at(step)].op, machine.program[at(step)].own_delay
+        scheduler.uses[lane], scheduler.delays[lane] = machine.program[at(step)].uses, machine.program[at(step)].own_delay
         make_youngest(chip.policy, scheduler, lane)
         set_alarm(machine, state, sm, slot, warp.wait)
 

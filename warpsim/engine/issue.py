@@ -58,7 +58,7 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
     if kind != _EXIT:  # there is nothing after it
         following = np.int64(ins.following)
         if following < 0 or kind == _BRANCH:
-            warp_in_block = slot % machine.chip[0].block_warps
+            warp_in_block = machine.chip[0].warp_of[at(slot)]
             following, gap = follow(machine.program, machine.details, state.warps, state.loops, index, warp_in_block, step)
         warp.step = following
     fetch_after(machine.addresses, machine, state, sm, s, slot, step, np.int64(warp.step), cycle)
@@ -106,7 +106,7 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
             if wait_for_step(machine, state, sm, s, slot, index, warp):
                 time = alarm(sm, scheduler, slot, warp.wait)
     following = machine.program[at(warp.step)]
-    store(scheduler.ops, replaced(load(scheduler.ops), lane, np.int64(following.op)))
+    store(scheduler.uses, replaced(load(scheduler.uses), lane, np.int64(following.uses)))
     store(scheduler.delays, replaced(load(scheduler.delays), lane, np.int64(following.own_delay)))
     store(scheduler.wakes, not_before(replaced(load(scheduler.wakes), lane, time), time_of(sm, cycle + busy)))
     rank_after_issue(machine, state, sm, s, scheduler, lane, cycle)

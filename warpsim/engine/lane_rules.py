@@ -13,10 +13,11 @@ from numba.extending import models, register_model
 
 from warpsim.engine.constants import MAX_SCHEDULERS, RANK_BITS, RANKS
 
-# One instruction of x86 finds the minimum of 8 lanes.
-_HAS_PHMINPOSUW = platform.machine() in ("x86_64", "AMD64") and get_host_cpu_features().get("sse4.1", False)
+_FEATURES = get_host_cpu_features() if platform.machine() in ("x86_64", "AMD64") else {}
+_HAS_PHMINPOSUW = _FEATURES.get("sse4.1", False)  # one instruction finds the minimum of 8 lanes
+_HAS_MASKS = _FEATURES.get("avx512bw", False)  # one bit a lane, in registers of their own
 
-_I16, _I32, _I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
+_I1, _I8, _I16, _I32, _I64 = map(ir.IntType, (1, 8, 16, 32, 64))
 
 
 class _Vector(types.Type):
@@ -34,9 +35,12 @@ class Lanes(_Vector):
 
 
 class Mask(_Vector):
-    """The Numba type of a set of the lanes of a vector, as a vector of truth values."""
+    """The Numba type of a set of the lanes of a vector: in each lane all bits are 1, or none.
 
-    element = ir.IntType(1)
+    LLVM keeps a truth value as a byte from one block to the next; it would widen it again wherever lanes are chosen by it.
+    """
+
+    element = _I1 if _HAS_MASKS else _I16
 
 
 @register_model(Lanes)
@@ -65,10 +69,26 @@ def _called(builder, name, result, *arguments):
     return builder.call(function, arguments)
 
 
-def _as_set(builder, mask):
-    """A mask with one bit a lane as an integer."""
-    count = mask.type.count
-    return builder.zext(builder.bitcast(mask, ir.IntType(count)), _I64) if count < 64 else builder.bitcast(mask, _I64)
+def _as_set(builder, truths):
+    """A vector of truth values as an integer with one bit for each."""
+    count = truths.type.count
+    return builder.zext(builder.bitcast(truths, ir.IntType(count)), _I64) if count < 64 else builder.bitcast(truths, _I64)
+
+
+def _bytes(builder, vector):
+    return builder.bitcast(vector, ir.VectorType(_I8, 2 * vector.type.count))
+
+
+def _truths(builder, mask):
+    """The truth values of a mask, for each lane or, where lanes are whole, for each of their bytes."""
+    return mask if _HAS_MASKS else builder.icmp_signed("<", _bytes(builder, mask), _bytes(builder, ir.Constant(mask.type, None)))
+
+
+def _selected(builder, mask, then, otherwise):
+    if _HAS_MASKS:
+        return builder.select(mask, then, otherwise)
+    of_bytes = builder.select(_truths(builder, mask), _bytes(builder, then), _bytes(builder, otherwise))
+    return builder.bitcast(of_bytes, then.type)
 
 
 def _lane_numbers(count):
@@ -246,7 +266,8 @@ def same(a, b):
     """The rule of `same`."""
 
     def generate(context, builder, signature, arguments):
-        return builder.icmp_unsigned("==", *arguments)
+        mask = builder.icmp_unsigned("==", *arguments)
+        return mask if _HAS_MASKS else builder.sext(mask, arguments[0].type)
 
     return Mask(a.count)(a, b), generate
 
@@ -255,7 +276,7 @@ def where(mask, then, otherwise):
     """The rule of `where`."""
 
     def generate(context, builder, signature, arguments):
-        return builder.select(*arguments)
+        return _selected(builder, *arguments)
 
     return then(mask, then, otherwise), generate
 
@@ -313,7 +334,11 @@ def lane_of(mask):
     """The rule of `lane_of`."""
 
     def generate(context, builder, signature, arguments):
-        return builder.cttz(_as_set(builder, arguments[0]), ir.Constant(ir.IntType(1), 1))
+        truths = _truths(builder, arguments[0])
+        count = truths.type.count
+        first = builder.cttz(builder.bitcast(truths, ir.IntType(count)), _I1(1))
+        first = builder.zext(first, _I64) if count < 64 else builder.trunc(first, _I64) if count > 64 else first
+        return builder.lshr(first, _I64(count // mask.count - 1))  # of a lane, or of a byte
 
     return types.int64(mask), generate
 
@@ -349,8 +374,8 @@ def first_then_by_age(here, ages):
         zero = ir.Constant(ages.type, None)
         behind = _filled(builder, _I16(1), ages.type.count)
         if ages.type.count > RANKS:  # there is no rank behind the last age, but one is left where the first lane was
-            age = _called(builder, f"llvm.vector.reduce.umax.v{ages.type.count}i16", _I16, builder.select(here, ages, zero))
+            age = _called(builder, f"llvm.vector.reduce.umax.v{ages.type.count}i16", _I16, _selected(builder, here, ages, zero))
             behind = builder.zext(builder.icmp_unsigned("<", ages, _filled(builder, age, ages.type.count)), ages.type)
-        return builder.select(here, zero, builder.add(ages, behind))
+        return _selected(builder, here, zero, builder.add(ages, behind))
 
     return ages(here, ages), generate

@@ -11,8 +11,10 @@ numpy, which is used with NUMBA_DISABLE_JIT=1 and says what the instructions do.
 import numpy as np
 
 from warpsim.engine import lane_rules as rule
-from warpsim.engine.constants import FARTHEST, LANE_BITS, MAX_SCHEDULERS, NEVER, RANK_BITS, RANKS
+from warpsim.engine.constants import ACCESS_BITS, FARTHEST, LANE_BITS, MAX_SCHEDULERS, NEVER, RANK_BITS, RANKS
 from warpsim.engine.jit import compiled_as, inline
+
+_ACCESS = (1 << ACCESS_BITS) - 1
 
 
 @compiled_as(rule.load)
@@ -67,6 +69,18 @@ def earlier_by(vector, time):
 def time_part(keys):
     """Returns the times of keys, without their ranks."""
     return keys & np.uint16(NEVER)
+
+
+@compiled_as(rule.masked(_ACCESS))
+def access_part(uses):
+    """Returns the accesses in lanes that say what steps use."""
+    return uses & np.uint16(_ACCESS)
+
+
+@compiled_as(rule.masked(~_ACCESS & 0xFFFF))
+def unit_part(uses):
+    """Returns such lanes with their units alone."""
+    return uses & np.uint16(~_ACCESS & 0xFFFF)
 
 
 @compiled_as(rule.shifted(rule.left))
@@ -178,9 +192,21 @@ def first_then_by_age(here, ages):
 
 
 @inline
-def blocked(wakes, ops, op, time):
-    """Returns the times of lanes, but of those whose next step is of a class, at least `time`."""
-    return where(same(ops, filled(op, ops)), not_before(wakes, time), wakes)
+def using(uses, unit):
+    """Returns the mask of the lanes whose next step uses a unit."""
+    return same(unit_part(uses), filled(unit << ACCESS_BITS, uses))
+
+
+@inline
+def accessing(uses, access):
+    """Returns the mask of the lanes whose next step accesses memory, by loads or by stores."""
+    return same(access_part(uses), filled(access, uses))
+
+
+@inline
+def blocked(wakes, mask, time):
+    """Returns the times of lanes, but of those of a mask at least `time`."""
+    return where(mask, not_before(wakes, time), wakes)
 
 
 @inline

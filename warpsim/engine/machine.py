@@ -25,6 +25,7 @@ CHIP = np.dtype(
         ("scheduler_of", "i8", MAX_WARPS),  # its scheduler
         ("lane_of", "i8", MAX_WARPS),  # its lane at that scheduler
         ("seat_of", "i8", MAX_WARPS),  # its seat
+        ("warp_of", "i8", MAX_WARPS),  # the number of its warp in the block
         # Issue
         ("issue_width", "i8"),  # instructions that a warp can issue in one cycle, 1 or 2
         ("interval", "i8"),  # cycles for which a plain step occupies its scheduler
@@ -122,7 +123,7 @@ STEP = np.dtype(
         ("delay", "i8"),  # cycles from this issue until the next step is eligible; 0: not known
         ("known_wait", "i8"),  # what turns the cycle of an issue, shifted, into that wait (bits.py)
         ("following", "i4"),  # the next step that issues, if it is certain; else negative
-        ("next_op", "i4"),  # operation class of the next step
+        ("next_uses", "i4"),  # what the next step uses
         ("known_dst", "i4"),  # as dst; negative, too, if the next step overwrites the register before anyone else reads it
         ("own_delay", "u2"),  # `delay`, as a time of a lane, of a plain step; else 0
         ("next_delay", "u2"),  # the same of the next step
@@ -136,7 +137,7 @@ STEP = np.dtype(
         # With either, LIMITED: its unit, one of each scheduler, can refuse it.
         ("plain", "i1"),
         ("ports", "i1"),  # 1: it passes the register ports
-        ("unit", "i1"),  # its unit
+        ("uses", "u1"),  # what can refuse it: its unit, and the Kind of its access (ACCESS_BITS)
         ("cached", "i1"),  # 1: the reuse cache can hold, or is to hold, what it reads
         ("needs", "u8"),  # its reads by bank, as times of lanes, if it passes the ports and `cached` is 0
     ]

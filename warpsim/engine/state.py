@@ -273,7 +273,7 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
         ("wakes", "u2", lanes),  # time before which the warp does not issue, and NEVER where that is not known
         ("ranks", "u2", lanes),  # the lowest one goes first, of warps that can issue in the same cycle
         ("ages", "u2", lanes),  # 0: the oldest; with the policy `gty` the youngest
-        ("ops", "u2", lanes),  # class of the warp's next step
+        ("uses", "u2", lanes),  # `uses` of the warp's next step
         ("delays", "u2", lanes),  # `own_delay` of that step
         ("next_issue", "i8"),  # first cycle in which it can issue again
         ("stream", "u8"),  # random stream, for the policy `random`

@@ -64,15 +64,6 @@ def accepts(machine, state, sm, s, op, cycle):
 
 
 @inline
-def retry_cycle(machine, state, sm, s, op, cycle):
-    """Returns the first cycle in which a class that is refused now may be accepted."""
-    facts = machine.classes[at(op)]
-    if not unit_accepts(machine, state, sm, s, facts, cycle):
-        return unit_open_from(machine, state, sm, s, facts)
-    return soonest_landing(state, sm, facts.access)
-
-
-@inline
 def occupy(machine, state, sm, s, ins, cycle):
     """Issues an instruction to its unit, of which nothing has to be noted if it never refuses. Returns the wait in its queue."""
     facts, tick = machine.classes[at(ins.op)], machine.chip[0].tick

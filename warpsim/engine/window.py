@@ -20,9 +20,11 @@ from warpsim.engine.bits import NONE, at, below, bit, first, rest
 from warpsim.engine.blocks import start_blocks, vacate_drained
 from warpsim.engine.constants import MAX_WARPS, NEVER, RANK_BITS, RANKS, Policy
 from warpsim.engine.fetch import awaits_instruction
+from warpsim.engine.flights import soonest_landing
 from warpsim.engine.issue import complete, execute, may_pair
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
+    accessing,
     blocked,
     for_schedulers,
     foremost,
@@ -33,10 +35,11 @@ from warpsim.engine.lanes import (
     replaced,
     store,
     time_of,
+    using,
 )
 from warpsim.engine.schedulers import drawn, ranks_alone_decide
 from warpsim.engine.timetable import move_on, next_event
-from warpsim.engine.units import accepts, carry_over, precedence, refused_now, retry_cycle, unit_accepts, user_of
+from warpsim.engine.units import accepts, carry_over, precedence, refused_now, unit_accepts, unit_open_from, user_of
 
 _RANDOM = int(Policy.RANDOM)
 
@@ -173,7 +176,7 @@ def take_turns(machine, state, sm, until, end):
 def awaits_own_queue(machine, state, sm, s, op, cycle, end):
     """Returns whether a class has a queue of scheduler s that is full at a cycle, which no other scheduler can change.
 
-    Then scheduler s does not pick warps of that class before there is room, or the window ends.
+    Then scheduler s picks no warp that needs this queue before there is room, or the window ends.
     """
     facts = machine.classes[at(op)]
     if facts.queue == 0 or unit_accepts(machine, state, sm, s, facts, cycle):
@@ -221,9 +224,10 @@ def draw_pick(machine, state, sm, s, scheduler, cycle, end):
     lanes = lanes_at_most(load(scheduler.wakes), time_of(sm, cycle))
     looked_at = NONE
     while (lanes & ~looked_at) != NONE:
-        op = np.int64(scheduler.ops[at(first(lanes & ~looked_at))])
-        alike = lanes & lanes_equal(load(scheduler.ops), op)
+        lane = first(lanes & ~looked_at)
+        alike = lanes & lanes_equal(load(scheduler.uses), np.int64(scheduler.uses[at(lane)]))
         looked_at |= alike
+        op = np.int64(machine.program[at(warp_in(machine, state, sm, s, lane).step)].op)
         if not accepts(machine, state, sm, s, op, cycle):
             postpone(machine, state, sm, s, op, cycle, end)
             lanes &= ~alike
@@ -235,10 +239,17 @@ def draw_pick(machine, state, sm, s, scheduler, cycle, end):
 
 @inline
 def postpone(machine, state, sm, s, op, cycle, end):
-    """The unit of a class refuses: scheduler s does not pick warps of that class before it may accept, or the window ends."""
-    scheduler = scheduler_of(machine, state, sm, s)
-    retry = min(retry_cycle(machine, state, sm, s, op, cycle), end)
-    store(scheduler.wakes, blocked(load(scheduler.wakes), load(scheduler.ops), op, time_of(sm, retry)))
+    """A class is refused: before it may be accepted, or the window ends, scheduler s picks no warp that is refused as well.
+
+    Either the unit refuses, whatever class is to use it, or the SM's limit of loads, or of stores, in flight.
+    """
+    scheduler, facts = scheduler_of(machine, state, sm, s), machine.classes[at(op)]
+    uses = load(scheduler.uses)
+    if unit_accepts(machine, state, sm, s, facts, cycle):
+        refused, retry = accessing(uses, facts.access), soonest_landing(state, sm, facts.access)
+    else:
+        refused, retry = using(uses, facts.unit), unit_open_from(machine, state, sm, s, facts)
+    store(scheduler.wakes, blocked(load(scheduler.wakes), refused, time_of(sm, min(retry, end))))
 
 
 @inline

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.engine.constants import (
+    ACCESS_BITS,
     CAUSE_BITS,
     LIMITED,
     LONGEST_INTERVAL,
@@ -82,7 +83,7 @@ def precompute_waits(machine: Machine, targets: Collection[int]) -> None:
     program["known_dst"][overwritten] = NOTHING
     cause = np.arange(len(program)) << REASON_BITS
     program["known_wait"][:] = (program["delay"] << CAUSE_BITS + REASON_BITS) | cause | program["reason"]
-    program["following"], program["next_op"] = following, program["op"][following]
+    program["following"] = following
     program["may_pair"], program["awaited"] = _together(machine, following, registers)
 
 
@@ -174,7 +175,8 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     plain &= (program["busy"] == chip["interval"]) & (chip["interval"] <= LONGEST_INTERVAL)
     limited = np.where(refusable[op] > 0, LIMITED, 0)
     program["plain"], program["own_delay"] = plain * (1 | limited), np.where(plain, delay << RANK_BITS, 0)
-    program["unit"], program["ports"] = unit, classes["ports"][op]
+    program["uses"], program["ports"] = unit << ACCESS_BITS | classes["access"][op], classes["ports"][op]
+    program["next_uses"] = program["uses"][program["following"]]
     chip["limits"] = int(chip["banks"] > 0 or (program["plain"] & LIMITED).any())
     if chip["limits"] or chip["buffer"] or len(machine.hints):
         resolved = _resolved(machine, ~ordered & ~of_sm[op])
