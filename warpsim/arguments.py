@@ -13,6 +13,10 @@ class InvalidPoint(ValueError):  # noqa: N818, a state of a point rather than an
     """The chip cannot hold what is asked for: too many warps, registers, or bytes of shared memory."""
 
 
+class NoWholeBlocks(InvalidPoint):
+    """The chip could hold as many warps, but no number of equal blocks has them."""
+
+
 class DeadlockError(ValueError):
     """Warps of a block wait at different barriers, or at one that not all of them reach."""
 

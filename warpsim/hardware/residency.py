@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from warpsim import units
-from warpsim.arguments import InvalidPoint, integer, spans
+from warpsim.arguments import InvalidPoint, NoWholeBlocks, integer, spans
 from warpsim.hardware.fields import Count, StrictModel
 from warpsim.hardware.gpu import Gpu
 
@@ -112,7 +112,7 @@ def default_block_warps(gpu: Gpu, warps: int) -> int:
     size = _smallest_block(gpu, warps)
     if size is None:
         fit = [n for n in range(1, gpu.sm.max_warps + 1) if _smallest_block(gpu, n)]
-        raise InvalidPoint(
+        raise NoWholeBlocks(
             f"warps = {warps}: no block size gives this occupancy on {gpu.name}, which holds at most {gpu.sm.max_blocks} "
             f"blocks of at most {gpu.sm.max_block_warps} warps; allowed: {spans(fit)}"
         )
@@ -165,7 +165,7 @@ def resolve_launch(
         raise InvalidPoint(f"launch.resident_blocks = {resident}: must be at most {fit.blocks} {why}")
     if warps is not None:
         if warps % block_warps:
-            raise InvalidPoint(f"warps = {warps}: must be a multiple of block_warps = {block_warps}")
+            raise NoWholeBlocks(f"warps = {warps}: must be a multiple of block_warps = {block_warps}")
         if warps > fit.warps:
             raise InvalidPoint(f"warps = {warps}: must be at most {fit.warps} {why}")
         if resident is not None and warps != resident * block_warps:

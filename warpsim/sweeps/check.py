@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import product
+from itertools import pairwise, product
 
-from warpsim.arguments import InvalidPoint
+from warpsim.arguments import InvalidPoint, NoWholeBlocks
 from warpsim.sweeps.axes import Axis, evenly_spaced
 from warpsim.sweeps.settings import is_program, label
 from warpsim.sweeps.space import BuildCache, Space, build_kernel
@@ -26,6 +26,9 @@ _REASONS = 3
 
 Change = tuple[int, int] | None
 """Number of an axis and index of the value on it; None: the first value of all axes."""
+
+_Reasons = dict[str, InvalidPoint]
+"""Why points do not fit, by message."""
 
 
 def check_points(space: Space) -> None:
@@ -55,61 +58,65 @@ def check_fits(space: Space) -> None:
     """Looks, for every value of every axis, for a point with it that a chip can hold.
 
     A value that follows from words need not have one: "all up to the chip's limit" may be more than a large kernel allows.
-    Neither need a chip, nor a number between others that fit, such as 29 among the warps 1 to 32, for which there is no block.
+    Neither need a chip, nor a number between others that fit, nor at the end of a range if it is only that no whole blocks have
+    as many warps, such as 59 of the warps 1 to 59.
 
     Raises:
         ValueError: no chip can hold any point, or any point with some value.
     """
     cache, axes = BuildCache(), list(space.axes.values())
     fitting: list[tuple[int, int]] = []
-    unfit: list[tuple[Change, dict[str, None]]] = []
+    unfit: list[tuple[Change, _Reasons]] = []
     for change, positions in _value_by_value(space):
         axis = axes[change[0]] if change else None
         if axis is not None and (axis.words or _ALWAYS_FIT.issuperset(axis.columns)):
             continue
-        reasons: dict[str, None] = {}
+        reasons: _Reasons = {}
         if not _some_fit(space, positions, cache, reasons):
             unfit.append((change, reasons))
         elif change:
             fitting.append(change)
     refused, left = [], _COMBINATIONS
     for change, reasons in unfit:
-        if _is_between(axes, change, fitting):
+        if _may_be_left_out(axes, change, fitting, reasons):
             continue
         count, positions_elsewhere = _elsewhere(space, change)
         if count > left:
             continue
         left -= count
         if not _some_fit(space, positions_elsewhere, cache, reasons):
-            refused.append((change, list(reasons)))
+            refused.append((change, reasons))
         elif change:
             fitting.append(change)
-    for change, why in refused:
-        if _is_between(axes, change, fitting):
+    for change, reasons in refused:
+        if _may_be_left_out(axes, change, fitting, reasons):
             continue
+        why = list(reasons)
         what = _described(axes[change[0]], change[1]) if change else "no point of the plan"
         more = [f"and {len(why) - _REASONS} more reasons"] if len(why) > _REASONS else []
         raise ValueError(f"{what}: fits no chip: {'; '.join([*why[:_REASONS], *more])}")
 
 
-def _is_between(axes: list[Axis], change: Change, fitting: Iterable[tuple[int, int]]) -> bool:
-    """Whether a value is a number that lies between those of its axis that fit."""
+def _may_be_left_out(axes: list[Axis], change: Change, fitting: Iterable[tuple[int, int]], reasons: _Reasons) -> bool:
+    """Whether a value is a number between those of its axis that fit, or belongs to a range and is no whole number of blocks."""
     if change is None:
         return False
     number, index = change
     (values, *more) = axes[number].columns.values()
     if more or not all(isinstance(value, int | float) for value in values):
         return False
-    return len({values[i] < values[index] for other, i in fitting if other == number}) == 2
+    sides = {values[i] < values[index] for other, i in fitting if other == number}
+    is_range = len(values) > 2 and len({b - a for a, b in pairwise(values)}) == 1
+    return len(sides) == 2 or (len(sides) == 1 and is_range and all(isinstance(why, NoWholeBlocks) for why in reasons.values()))
 
 
-def _some_fit(space: Space, positions: Iterable[tuple[int, ...]], cache: BuildCache, reasons: dict[str, None]) -> bool:
+def _some_fit(space: Space, positions: Iterable[tuple[int, ...]], cache: BuildCache, reasons: _Reasons) -> bool:
     """Whether a chip can hold one of some points; else adds the reasons."""
     for position in positions:
         try:
             space.point(position, cache)
         except InvalidPoint as error:
-            reasons[str(error)] = None
+            reasons[str(error)] = error
             continue
         except ValueError:  # whatever is wrong with this point, the sweep will say
             pass
