@@ -213,6 +213,16 @@ def test_trips_by_label_also_say_whether_a_loop_is_entered(four, one):
     assert counts(found)["load"] == 1 + 4 * four + one and not only(found, Conditional)
 
 
+def test_a_loop_with_stated_trips_is_not_left_early_and_says_so():
+    leaves = ("ISETP.LT.AND P1, PT, R2, RZ, PT", "@P1 BRA `(.L_end)")
+    *begin, compare, back, last = DATA
+    with pytest.warns(AssumptionWarning) as notes:
+        found = kernel(*begin, *leaves, ".line 6", compare, back, ".L_end:", last, trips={5: 7}, patterns={5: "coalesced"})
+    assert [loop.trips for loop in only(found, Loop)] == [7]
+    (note,) = [str(note.message) for note in notes if "early" in str(note.message)]
+    assert note.endswith("line 5 of f.cu: no warp leaves the loop early here; state it with probabilities")
+
+
 @pytest.mark.filterwarnings("ignore:.*addresses of LDG")
 def test_a_line_names_the_loops_that_jump_back_there_before_those_that_only_begin_there():
     outer = (".L_outer:", ".line 6", "LDG.E R5, [R2.64]", ".L_inner:", ".line 7", "MUFU.RCP R6, R6")

@@ -102,12 +102,12 @@ def _run(options: argparse.Namespace) -> int:
 
 def _with_options(message: str) -> str:
     """Returns a message in which the arguments of the front ends are the options of the command."""
-    mappings = "|".join(_MAPPINGS)
-    message = re.sub(rf"\b({mappings})\['?([^]']*)'?\] = '?([^:']*)'?:", r"--\1 \2=\3:", message)
+    mappings, value = "|".join(_MAPPINGS), r"(?:'((?:[^'\\]|\\.)*)'|([^:']*))"  # a value in quotes may hold a colon
+    message = re.sub(rf"\b({mappings})\['?([^]']*)'?\] = {value}:", lambda m: f"--{m[1]} {m[2]}={m[3] or m[4] or ''}:", message)
     message = re.sub(rf"\b({mappings})\['?([^]']*)'?\]:", r"--\1 \2:", message)
     message = re.sub(rf"\b({mappings})=\{{(\w+): (\w+)\}}", r"--\1 \2=\3", message)
     message = re.sub(
-        r"\b(arch|launch|function|kernel) = (?:None|'?([^:']*)'?):", lambda m: f"--{m[1]} {m[2] or ''}".strip() + ":", message
+        rf"\b(arch|launch|function|kernel) = (?:None|{value}):", lambda m: f"--{m[1]} {m[2] or m[3] or ''}".strip() + ":", message
     )
     return re.sub(rf"\b(give|with|or) ({mappings})\b", r"\1 --\2", message)
 

@@ -41,6 +41,8 @@ from warpsim.units import WARP_LANES
 MAX_STEPS = 400_000
 """Instructions that are executed, all sampled warps together counting as one."""
 
+_STAYS = "no warp leaves the loop early here; state it with probabilities"
+
 Mask = NDArray[np.bool_]
 
 
@@ -271,13 +273,15 @@ class Evaluator:
             if loop in self.trips or header in (target, following, number):
                 if loop not in self.trips:
                     raise self._trips_are_needed(loop, "its number of trips depends on data, or on an argument that is not given")
-                closes = header in (self.flow.passed_to(target), self.flow.passed_to(following))
+                closes = self.flow.closes(number, loop)
+                if not closes and any(self.flow.closes(other, loop) for other in inside):
+                    self.notes[f"{self._where(number)}: {_STAYS}"] = None
                 if self.trips[loop] == 0 and closes:
                     label = loop_keys(self.flow, loop)[-1]
                     raise FrontEndError(f"trips[{label!r}] = 0: warps come to this loop; state the branch before it")
                 over = self.iterations[loop] >= self.trips[loop] + (not closes)
                 return warps & (over if leaves else ~over)
-            self.notes[f"{self._where(number)}: no warp leaves the loop early here; state it with probabilities"] = None
+            self.notes[f"{self._where(number)}: {_STAYS}"] = None
             return warps & (not leaves)
         if probability is None and number in self.enters:
             how = "the condition is taken as the trips of the loop say: warps"

@@ -88,6 +88,14 @@ class Flow:
                 block = here.targets[0]
         return block
 
+    def closes(self, block: int, loop: int) -> bool:
+        """Returns whether one decides between another trip of a loop and leaving it, as its last block does mostly."""
+        ends, one = self.blocks[block], self.loops[loop]
+        target, following = ends.targets[0] if ends.targets else None, ends.following
+        if target is None or following is None or (target in one.blocks) == (following in one.blocks):
+            return False
+        return one.header in (self.passed_to(target), self.passed_to(following))
+
     def last(self, block: int) -> MachineInstruction:
         """Returns the last instruction of a block."""
         return self.function.code[self.blocks[block].code[-1]]
