@@ -73,7 +73,9 @@ def test_a_sweep_goes_there_and_goes_on_and_is_the_same_as_here(url, folder, in_
     assert not tile_counts(store.log).failures
     assert not results["ipc"].variable._in_memory
     assert_same(results, in_memory)
-    assert_same(open_results(url), in_memory)
+    opened = open_results(url)
+    assert_same(opened, in_memory)
+    assert opened.encoding["source"] == url
     np.testing.assert_array_equal(xr.open_zarr(url)["ipc"], in_memory["ipc"])
     fs, root = fsspec.core.url_to_fs(url)
     for file in sorted(folder.rglob("*")):
