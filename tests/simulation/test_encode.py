@@ -213,15 +213,6 @@ def test_seeds_leave_the_machine_as_it_is() -> None:
     assert seeded.program is machine.program
 
 
-def test_operation_classes_that_the_chip_lacks() -> None:
-    kernel = Kernel(name="tensor", body=[Instruction("tensor", dst="r1")])
-    with pytest.raises(ValueError, match=r"operation class 'tensor' of tensor: kepler has"):
-        encoded(kernel=kernel)
-    newer = Kernel(name="newer", body=[Instruction("uniform")])
-    with pytest.raises(ValueError, match=r"'uniform' of newer: v100 has .*; machine code for sm_70 or before needs no others"):
-        encoded(gpu=load_gpu("v100"), kernel=newer)
-
-
 def test_classes_are_as_many_as_the_chip_lists_but_units_are_limited() -> None:
     data = KEPLER.to_dict()
     shared = {**data["ops"]["alu"], "unit": "alus"}

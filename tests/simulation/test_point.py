@@ -61,3 +61,12 @@ def test_seeds_of_replicates_never_change() -> None:
 def test_words_in_any_case():
     point = make_point("Kepler", "MIX", warps=4, scheduler="GTO", memory="Fixed")
     assert (point.gpu.name, point.kernel.name, point.scheduler, point.memory) == ("kepler", "mix", "gto", "fixed")
+
+
+def test_operation_classes_that_the_chip_lacks() -> None:
+    kernel = ws.Kernel(name="tensor", body=[ws.Instruction("tensor", dst="r1")])
+    with pytest.raises(ws.InvalidPoint, match=r"operation class 'tensor' of tensor: kepler has"):
+        make_point(KEPLER, kernel, warps=8)
+    newer = ws.Kernel(name="newer", body=[ws.Instruction("uniform")])
+    with pytest.raises(ws.InvalidPoint, match=r"'uniform' of newer: v100 has .*; machine code for sm_70 or before needs no"):
+        make_point("v100", newer, warps=8)

@@ -50,6 +50,7 @@ def test_points_are_those_of_simulate():
         ({"gpu": "h100", "warps": range(1, 67)}, "warps = 65: fits no chip: warps = 65: must be"),
         ({"gpu": "h100", "warps": 8, "memory": "measured"}, "no point .* memory = 'measured': latency quantiles .* on h100"),
         ({"gpu": "h100", "warps": 8, "memory": ["queue", "measured"]}, "memory = measured: fits no chip"),
+        ({"gpu": ["fermi", "kepler"], "kernel": "cuda/histogram"}, "no point of the plan: fits no chip: kernel: operation class"),
         ({"kernel.registers_per_thread": [16, 63], "warps": 64}, "kernel.registers_per_thread = 63"),
         ({"warps": 4, "zip": {"a": ["block_warps", "alpha"]}, "block_warps": [4, 64], "alpha": [1, 2]}, "block_warps = 64, "),
     ],

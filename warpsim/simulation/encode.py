@@ -77,7 +77,7 @@ def encode(
         phases: whether the warps of the deal are spread over an iteration (section 4), as in an endless run.
 
     Raises:
-        InvalidPoint: the chip lacks an operation class or a cache latency that the kernel needs.
+        InvalidPoint: the chip lacks a cache latency that the kernel needs.
         ValueError: the program or the chip exceeds a limit of the engine on steps, units or ticks.
     """
     machine = _unlaunched(gpu, kernel, memory, sms, phases, *_latencies(gpu, memory))
@@ -92,12 +92,6 @@ def _unlaunched(
     program = flatten(kernel)
     if len(program.steps) > MOST_STEPS:
         raise ValueError(f"kernel {kernel.name}: {len(program.steps)} lines: must be at most {MOST_STEPS}")
-    missing = sorted(kernel.ops - gpu.ops.keys())
-    if missing:
-        older = f"; machine code for {gpu.architecture} or before needs no others" if gpu.architecture else ""
-        raise InvalidPoint(
-            f"kernel: operation class {missing[0]!r} of {kernel.name}: {gpu.name} has {', '.join(gpu.ops)}{older}"
-        )
     tick = ticks_per_cycle(gpu, kernel)
     classes, latency_to = (facts.copy() for facts in _encode_classes(gpu))
 

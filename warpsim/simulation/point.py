@@ -23,7 +23,7 @@ from warpsim.kernels.program import barriers_not_reached_by_all, has_contended_a
 from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.results.provenance import dump, load, provenance, read_call
 from warpsim.simulation.identity import identity
-from warpsim.simulation.limits import MAX_CYCLES, MAX_REPLICATES, MAX_SEED, check_limits
+from warpsim.simulation.limits import MAX_CYCLES, MAX_REPLICATES, MAX_SEED, check_classes, check_limits
 from warpsim.simulation.policies import as_policy
 from warpsim.simulation.trace import Trace
 
@@ -121,8 +121,9 @@ def make_point(
 
     Raises:
         TypeError: an argument is of the wrong type, or unknown.
-        ValueError: an argument's value is not allowed, or the chip cannot hold the launch (`InvalidPoint`), or warps can wait
-            for each other at a barrier forever (`DeadlockError`), or times could exceed what the engine can hold.
+        ValueError: an argument's value is not allowed, or the chip cannot hold the launch or lacks what the kernel needs
+            (`InvalidPoint`), or warps can wait for each other at a barrier forever (`DeadlockError`), or times could exceed
+            what the engine can hold.
     """
     gpu, kernel = as_gpu(gpu), as_kernel(kernel)
     unknown = [name for name in settings if name not in DEFAULTS]
@@ -134,6 +135,7 @@ def make_point(
     )
     if point.memory == "measured" and not gpu.memory.measured:
         raise InvalidPoint(f"memory = 'measured': latency quantiles were not measured on {gpu.name}; use 'queue' or 'fixed'")
+    check_classes(gpu, kernel)
     uneven = barriers_not_reached_by_all(kernel)
     if uneven and point.launch.block_warps > 1:
         raise DeadlockError(
