@@ -191,6 +191,13 @@ def test_select(results):
         plots.select(results, {"ilp": 1})
     with pytest.raises(ValueError, match=r"alpha = 3: must be one of 0.0, 1.0, 8.0, inf"):
         plots.select(results, {"alpha": 3})
+    long = results.isel(alpha=[0] * 300).assign_coords(alpha=np.arange(300))
+    with pytest.raises(ValueError, match=r"alpha = 300: must be one of 0-299$"):
+        plots.select(long, {"alpha": 300})
+    with pytest.raises(ValueError, match=r"alpha = 3: must be one of 0\.5, .*, 9\.5, \.\.\., 290\.5, .*, 299\.5$"):
+        plots.select(long.assign_coords(alpha=np.arange(300) + 0.5), {"alpha": 3})
+    with pytest.raises(ValueError, match=r"must be one of .*, did you mean 'gto'\?"):
+        plots.select(results, {"scheduler": "gtoo"})
 
 
 def test_stacked_states_add_up_to_the_occupancy(results, ax):

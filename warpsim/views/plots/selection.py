@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from warpsim.arguments import choice, did_you_mean, integer
+from warpsim.arguments import choice, did_you_mean, integer, spans
 from warpsim.results.statistics import OCCUPANCY_AXES
 from warpsim.views.plots.style import value_text
 
 _NOT_TOLD = ("replicate", "seed", "warmup", "cycles", "op", "quantile", "state", "slot")
 _WORDS = ("gpu", "kernel", "scheduler")  # whose values speak for themselves
+_SHOWN = 10  # values at each end of a long axis that a message lists
 
 
 def require_variables(results: xr.Dataset, *names: str) -> None:
@@ -71,11 +72,19 @@ def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
         existing = results[name].values.tolist()
         for wanted in value if isinstance(value, list) else [value]:
             if wanted not in existing:
-                words = [str(value) for value in existing]
-                raise ValueError(f"{name} = {wanted!r}: must be one of {', '.join(words)}{did_you_mean(str(wanted), words)}")
+                near = did_you_mean(str(wanted), [value for value in existing if isinstance(value, str)])
+                raise ValueError(f"{name} = {wanted!r}: must be one of {_listed(existing)}{near}")
         indices = [existing.index(wanted) for wanted in value] if isinstance(value, list) else existing.index(value)
         results = results.isel({name: indices})
     return _without_empty_occupancies(results, values) if values else results
+
+
+def _listed(values: Sequence[Any]) -> str:
+    """Returns the values of an axis as text: integers as spans, and only some of many others."""
+    if all(type(value) is int for value in values):
+        return spans(values)
+    words = [str(value) for value in values]
+    return ", ".join(words if len(words) <= 2 * _SHOWN else [*words[:_SHOWN], "...", *words[-_SHOWN:]])
 
 
 def _without_empty_occupancies(results: xr.Dataset, selected: Mapping[str, Any]) -> xr.Dataset:
