@@ -223,6 +223,24 @@ def test_a_loop_with_stated_trips_is_not_left_early_and_says_so():
     assert note.endswith("line 5 of f.cu: no warp leaves the loop early here; state it with probabilities")
 
 
+@pytest.mark.parametrize("trips", [1, 7])
+def test_a_loop_that_an_exit_ends_has_the_stated_trips(trips):
+    rows = (*DATA[:4], "ISETP.NE.AND P0, PT, R2, RZ, PT", "MUFU.RCP R6, R6", "@P0 EXIT", "BRA `(.L_loop)")
+    found = counts(kernel(*rows, trips={5: trips}, patterns={5: "coalesced"}))
+    assert found["sfu"] == found["load"] == trips
+    with pytest.raises(FrontEndError, match="= 0: warps come to this loop"):
+        kernel(*rows, trips={5: 0}, patterns={5: "coalesced"})
+
+
+def test_of_two_exits_in_the_middle_of_a_loop_the_first_one_ends_it_and_the_other_says_so():
+    leaves = ("ISETP.NE.AND P0, PT, R2, RZ, PT", "@P0 BRA `(.L_end)")
+    rows = (*DATA[:4], *leaves, "MUFU.RCP R6, R6", ".line 8", *leaves, "DADD R8, R8, R8", "BRA `(.L_loop)", ".L_end:", "EXIT")
+    with pytest.warns(AssumptionWarning, match="line 8 of f.cu: no warp leaves the loop early here") as notes:
+        found = counts(kernel(*rows, trips={5: 7}, patterns={5: "coalesced"}))
+    assert (found["sfu"], found["fp64"]) == (7, 7)
+    assert sum("early" in str(note.message) for note in notes) == 1
+
+
 @pytest.mark.filterwarnings("ignore:.*addresses of LDG")
 def test_a_line_names_the_loops_that_jump_back_there_before_those_that_only_begin_there():
     outer = (".L_outer:", ".line 6", "LDG.E R5, [R2.64]", ".L_inner:", ".line 7", "MUFU.RCP R6, R6")

@@ -26,7 +26,7 @@ from warpsim.engine.machine import Machine
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.hardware.whatif import changed_gpu
-from warpsim.kernels import Cost, Instruction, Kernel, Loop
+from warpsim.kernels import Conditional, Cost, Instruction, Kernel, Loop
 from warpsim.results import schema
 from warpsim.simulation import encode as encoding
 from warpsim.simulation import point
@@ -236,6 +236,13 @@ def test_costs_of_an_instruction_replace_those_of_its_class() -> None:
     assert (first.unit_ticks / machine.chip[0].tick, first.latency, first.gap, first.busy) == (2.5, 7, 3, 4)
     second = machine.details[1]
     assert (second.requests, second.extra, second.request_bytes, second.asked_bytes) == (5, 0, 40.5, 99)
+
+
+def test_a_tick_divides_the_intervals_of_conditionals() -> None:
+    branch = Conditional(then=[Instruction("alu")], probability=0.5, cost=Cost(interval_cycles="5/2"))
+    machine = encoded(kernel=Kernel(name="branch", body=[branch]))
+    (place,) = np.flatnonzero(machine.program.kind == Kind.BRANCH)
+    assert machine.program.unit_ticks[place] / machine.chip[0].tick == 2.5
 
 
 def test_intervals_without_a_small_common_denominator() -> None:

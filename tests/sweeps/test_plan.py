@@ -46,6 +46,7 @@ def test_points_are_those_of_simulate():
         ({"warps": [8, 12], "block_warps": [4, 5]}, "block_warps = 5: fits no chip: warps = 8: must be a multiple"),
         ({"warps": 8, "block_warps": 33}, "no point .* block_warps = 33: must be an integer from 1 to 32 on kepler"),
         ({"warps_per_scheduler": [4, 17]}, "warps_per_scheduler = 17: fits no chip: warps = 68: must be"),
+        ({"gpu": "h100", "warps": range(59, 65), "kernel.registers_per_thread": [16, 100, 184]}, "registers_per_thread = 100"),
         ({"gpu": "h100", "warps": [32, 59]}, "warps = 59: fits no chip: warps = 59: no block size"),
         ({"gpu": "h100", "warps": range(1, 67)}, "warps = 65: fits no chip: warps = 65: must be"),
         ({"gpu": "h100", "warps": 8, "memory": "measured"}, "no point .* memory = 'measured': latency quantiles .* on h100"),
@@ -68,6 +69,7 @@ def test_what_fits_no_chip_is_refused_before_the_run(settings, message):
         {"gpu": ["g80", "kepler"], "warps": [48]},
         {"gpu": "gt200", "warps": range(1, 33)},  # no block size gives 17, 19, 23, 29 or 31
         {"gpu": "h100", "warps": range(1, 60)},  # nor 59
+        {"gpu": ["h100", "gt200"], "warps": range(1, 60)},
         {"gpu": ["g80", "kepler"], "warps": [8, 48], "memory": ["queue", "measured"]},
     ],
 )

@@ -102,14 +102,19 @@ def _run(options: argparse.Namespace) -> int:
 
 def _with_options(message: str) -> str:
     """Returns a message in which the arguments of the front ends are the options of the command."""
-    mappings, value = "|".join(_MAPPINGS), r"(?:'((?:[^'\\]|\\.)*)'|([^:']*))"  # a value in quotes may hold a colon
-    message = re.sub(rf"\b({mappings})\['?([^]']*)'?\] = {value}:", lambda m: f"--{m[1]} {m[2]}={m[3] or m[4] or ''}:", message)
+    mappings = "|".join(_MAPPINGS)
+    value = r"""('(?:[^'\\]|\\.)*'|"[^"]*"|[^:'"]*)"""  # one in quotes may hold a colon
+    message = re.sub(rf"\b({mappings})\['?([^]']*)'?\] = {value}:", lambda m: f"--{m[1]} {m[2]}={_unquoted(m[3])}:", message)
     message = re.sub(rf"\b({mappings})\['?([^]']*)'?\]:", r"--\1 \2:", message)
     message = re.sub(rf"\b({mappings})=\{{(\w+): (\w+)\}}", r"--\1 \2=\3", message)
-    message = re.sub(
-        rf"\b(arch|launch|function|kernel) = (?:None|{value}):", lambda m: f"--{m[1]} {m[2] or m[3] or ''}".strip() + ":", message
-    )
+    options = r"\b(arch|launch|function|kernel) = (?:None|" + value + "):"
+    message = re.sub(options, lambda m: f"--{m[1]} {_unquoted(m[2] or '')}".strip() + ":", message)
     return re.sub(rf"\b(give|with|or) ({mappings})\b", r"\1 --\2", message)
+
+
+def _unquoted(text: str) -> str:
+    """Returns a text without Python's quotes, if it has any."""
+    return re.sub(r"\\(.)", r"\1", text[1:-1]) if text[:1] in ("'", '"') else text
 
 
 @dataclass(frozen=True)

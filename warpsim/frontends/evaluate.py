@@ -274,9 +274,10 @@ class Evaluator:
                 if loop not in self.trips:
                     raise self._trips_are_needed(loop, "its number of trips depends on data, or on an argument that is not given")
                 closes = self.flow.closes(number, loop)
-                if not closes and any(self.flow.closes(other, loop) for other in inside):
+                closing = any(self.flow.closes(other, loop) for other in inside)
+                if not closes and (closing or any(self.flow.leaves(other, loop) for other in inside if other < number)):
                     self.notes[f"{self._where(number)}: {_STAYS}"] = None
-                if self.trips[loop] == 0 and closes:
+                if self.trips[loop] == 0 and closing:
                     label = loop_keys(self.flow, loop)[-1]
                     raise FrontEndError(f"trips[{label!r}] = 0: warps come to this loop; state the branch before it")
                 over = self.iterations[loop] >= self.trips[loop] + (not closes)

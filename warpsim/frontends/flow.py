@@ -88,13 +88,19 @@ class Flow:
                 block = here.targets[0]
         return block
 
+    def leaves(self, block: int, loop: int) -> bool:
+        """Returns whether a block of a loop ends with a jump, or an exit, by which some warps leave the loop and others stay."""
+        ends, inside = self.blocks[block], self.loops[loop].blocks
+        target = ends.targets[0] if ends.targets else None
+        if ends.following is None or (target is None and self.last(block).base not in ("EXIT", "RET")):
+            return False
+        return (target in inside) != (ends.following in inside)
+
     def closes(self, block: int, loop: int) -> bool:
         """Returns whether one decides between another trip of a loop and leaving it, as its last block does mostly."""
-        ends, one = self.blocks[block], self.loops[loop]
-        target, following = ends.targets[0] if ends.targets else None, ends.following
-        if target is None or following is None or (target in one.blocks) == (following in one.blocks):
-            return False
-        return one.header in (self.passed_to(target), self.passed_to(following))
+        ends = self.blocks[block]
+        again = {self.passed_to(ends.following), *map(self.passed_to, ends.targets[:1])}
+        return self.leaves(block, loop) and self.loops[loop].header in again
 
     def last(self, block: int) -> MachineInstruction:
         """Returns the last instruction of a block."""

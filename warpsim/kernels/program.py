@@ -26,6 +26,7 @@ from warpsim.kernels.statements import (
     Statements,
     expected_ops,
     inner_statements,
+    issued,
     raise_problems,
     walk,
 )
@@ -144,9 +145,7 @@ class Kernel(StrictModel):
 @kept_by_object
 def _ops(kernel: Kernel) -> frozenset[str]:
     """Returns the operation classes that a program can issue."""
-    statements = [statement for _, statement in walk(kernel.body)]
-    issued = {s.op for s in statements if isinstance(s, Instruction)}
-    return frozenset({"exit"} | issued | {"branch" for s in statements if isinstance(s, Conditional)})
+    return frozenset({"exit", *(instruction.op for instruction in issued(kernel.body))})
 
 
 @kept_by_object

@@ -437,6 +437,13 @@ def walk(statements: tuple[Statement, ...], path: str = "body") -> Iterator[tupl
             yield from walk(inner, f"{here}.{name}")
 
 
+def issued(statements: tuple[Statement, ...]) -> Iterator[Instruction]:
+    """Yields every instruction in program order, with the branches of conditionals."""
+    for _, statement in walk(statements):
+        if isinstance(statement, Instruction | Conditional):
+            yield statement.branch if isinstance(statement, Conditional) else statement
+
+
 def has_op(statements: Iterable[Statement], op: str) -> bool:
     """Returns whether one of some statements, or of those inside them, is an instruction of class `op`."""
     return any(isinstance(statement, Instruction) and statement.op == op for _, statement in walk(tuple(statements)))

@@ -12,11 +12,10 @@ from typing import Any
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.memo import kept_by_object
 from warpsim.hardware.residency import Launch
-from warpsim.kernels import Access, Conditional, Instruction, Kernel
+from warpsim.kernels import Access, Instruction, Kernel
 from warpsim.kernels.access import conflict_ways
 from warpsim.kernels.costs import access_transactions
-from warpsim.kernels.program import walk
-from warpsim.kernels.statements import MEMORY_OPS
+from warpsim.kernels.statements import MEMORY_OPS, issued, walk
 from warpsim.units import ACCESS_KINDS, ATOMIC_OPS
 
 _WITHOUT_RESULT = (*MEMORY_OPS, "branch", "exit")
@@ -131,11 +130,9 @@ def _op(op: str, gpu: Gpu, parts: dict[str, Any], kernel: Kernel, costs: list[li
 def _own_costs(kernel: Kernel) -> dict[str, frozenset[str]]:
     """Returns the costs that all instructions of a class have of their own, so that those of the class are not read."""
     given: dict[str, frozenset[str]] = {}
-    for _, statement in walk(kernel.body):
-        if isinstance(statement, Instruction | Conditional):
-            issued = statement.branch if isinstance(statement, Conditional) else statement
-            own = issued.cost.given if issued.cost else frozenset[str]()
-            given[issued.op] = own & given.get(issued.op, own)
+    for instruction in issued(kernel.body):
+        own = instruction.cost.given if instruction.cost else frozenset[str]()
+        given[instruction.op] = own & given.get(instruction.op, own)
     return {op: own for op, own in given.items() if op != "exit"}
 
 

@@ -20,7 +20,7 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.memo import kept_by_object
 from warpsim.kernels.costs import access_transactions
 from warpsim.kernels.program import Instruction, Kernel, Loop, walk
-from warpsim.kernels.statements import MEMORY_OPS, Statement
+from warpsim.kernels.statements import MEMORY_OPS, Statement, issued
 from warpsim.simulation.pilot import longest_spread, longest_warmup
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def ticks_per_cycle(gpu: Gpu, kernel: Kernel) -> int:
         ValueError: it is above MAX_TICKS.
     """
     of_classes = {(f"gpu.ops.{name}", op.interval_cycles) for name, op in gpu.ops.items()}
-    own = ((statement.op, statement.cost) for _, statement in walk(kernel.body) if isinstance(statement, Instruction))
+    own = ((instruction.op, instruction.cost) for instruction in issued(kernel.body))
     of_instructions = {(f"cost of {op}", cost.interval_cycles) for op, cost in own if cost and cost.interval_cycles is not None}
     intervals = of_classes | of_instructions
     ticks = math.lcm(*(interval.denominator for _, interval in intervals))

@@ -21,6 +21,9 @@ _COMBINATIONS = 4_000
 _ALWAYS_FIT = frozenset({"scheduler", "sms", "warmup", "cycles", "seed", "replicates"})
 """Settings that do not matter for whether a chip can hold a point."""
 
+_OF_BLOCKS = frozenset({"warps", "warps_per_scheduler", "block_warps"})
+"""Settings that must go together so that warps are whole blocks."""
+
 _REASONS = 3
 """Reasons in a message, at most."""
 
@@ -58,8 +61,8 @@ def check_fits(space: Space) -> None:
     """Looks, for every value of every axis, for a point with it that a chip can hold.
 
     A value that follows from words need not have one: "all up to the chip's limit" may be more than a large kernel allows.
-    Neither need a chip, nor a number between others that fit, nor at the end of a range if it is only that no whole blocks have
-    as many warps, such as 59 of the warps 1 to 59.
+    Neither need a chip, nor a number between others that fit, nor the end of a range of warps that some chip could hold if they
+    were whole blocks, such as 59 of 1 to 59.
 
     Raises:
         ValueError: no chip can hold any point, or any point with some value.
@@ -78,7 +81,7 @@ def check_fits(space: Space) -> None:
             fitting.append(change)
     refused, left = [], _COMBINATIONS
     for change, reasons in unfit:
-        if _may_be_left_out(axes, change, fitting, reasons):
+        if _is_between(axes, change, fitting):
             continue
         count, positions_elsewhere = _elsewhere(space, change)
         if count > left:
@@ -89,7 +92,7 @@ def check_fits(space: Space) -> None:
         elif change:
             fitting.append(change)
     for change, reasons in refused:
-        if _may_be_left_out(axes, change, fitting, reasons):
+        if _is_between(axes, change, fitting) or _ends_range(axes, change, fitting, reasons):
             continue
         why = list(reasons)
         what = _described(axes[change[0]], change[1]) if change else "no point of the plan"
@@ -97,17 +100,29 @@ def check_fits(space: Space) -> None:
         raise ValueError(f"{what}: fits no chip: {'; '.join([*why[:_REASONS], *more])}")
 
 
-def _may_be_left_out(axes: list[Axis], change: Change, fitting: Iterable[tuple[int, int]], reasons: _Reasons) -> bool:
-    """Whether a value is a number between those of its axis that fit, or belongs to a range and is no whole number of blocks."""
-    if change is None:
+def _is_between(axes: list[Axis], change: Change, fitting: Iterable[tuple[int, int]]) -> bool:
+    """Whether a value is a number that lies between those of its axis that fit."""
+    return len(_sides_that_fit(axes, change, fitting)) == 2
+
+
+def _ends_range(axes: list[Axis], change: Change, fitting: Iterable[tuple[int, int]], reasons: _Reasons) -> bool:
+    """Whether a value is at the end of a range of warps, and some chip could hold it, but for want of whole blocks."""
+    if change is None or not _OF_BLOCKS.issuperset(axes[change[0]].columns) or not _sides_that_fit(axes, change, fitting):
         return False
+    (values,) = axes[change[0]].columns.values()
+    is_range = len(values) > 2 and len({b - a for a, b in pairwise(values)}) == 1
+    return is_range and any(isinstance(why, NoWholeBlocks) for why in reasons.values())
+
+
+def _sides_that_fit(axes: list[Axis], change: Change, fitting: Iterable[tuple[int, int]]) -> set[bool]:
+    """Returns on which sides of a value, below it (True) or above, numbers of its axis fit."""
+    if change is None:
+        return set()
     number, index = change
     (values, *more) = axes[number].columns.values()
     if more or not all(isinstance(value, int | float) for value in values):
-        return False
-    sides = {values[i] < values[index] for other, i in fitting if other == number}
-    is_range = len(values) > 2 and len({b - a for a, b in pairwise(values)}) == 1
-    return len(sides) == 2 or (len(sides) == 1 and is_range and all(isinstance(why, NoWholeBlocks) for why in reasons.values()))
+        return set()
+    return {values[i] < values[index] for other, i in fitting if other == number}
 
 
 def _some_fit(space: Space, positions: Iterable[tuple[int, ...]], cache: BuildCache, reasons: _Reasons) -> bool:
