@@ -91,6 +91,7 @@ MAX_WARPS = 64  # warp slots of an SM, at most: a set of warps is one uint64
 MAX_SCHEDULERS = 8  # of an SM, at most
 UNITS = 32  # kinds of execution units of a chip, at most
 ACCESS_BITS = 2  # of what a step uses: the Kind of its access, or 0, takes the lowest bits, its unit the others
+ACCESS_PART, UNIT_PART = (1 << ACCESS_BITS) - 1, 0xFFFF >> ACCESS_BITS << ACCESS_BITS  # masks of the two
 BANK_BITS = 2  # of a read of a register
 MOST_BANKS = 1 << BANK_BITS  # register banks of a scheduler, at most
 OPERAND_SLOTS = 4  # of a machine instruction, at most

@@ -157,6 +157,11 @@ def bitwise_or(builder, a, b):
     return builder.or_(a, b)
 
 
+def bitwise_and(builder, a, b):
+    """The bits that both have."""
+    return builder.and_(a, b)
+
+
 def sum_of(builder, a, b):
     """The sum of each lane."""
     return builder.add(a, b)

@@ -11,10 +11,8 @@ numpy, which is used with NUMBA_DISABLE_JIT=1 and says what the instructions do.
 import numpy as np
 
 from warpsim.engine import lane_rules as rule
-from warpsim.engine.constants import ACCESS_BITS, FARTHEST, LANE_BITS, MAX_SCHEDULERS, NEVER, RANK_BITS, RANKS
+from warpsim.engine.constants import FARTHEST, LANE_BITS, MAX_SCHEDULERS, NEVER, RANK_BITS, RANKS
 from warpsim.engine.jit import compiled_as, inline
-
-_ACCESS = (1 << ACCESS_BITS) - 1
 
 
 @compiled_as(rule.load)
@@ -39,6 +37,12 @@ def later(a, b):
 def either(a, b):
     """Returns the bits of both, such as a time with a rank."""
     return a | b
+
+
+@compiled_as(rule.of_two(rule.bitwise_and))
+def in_both(a, b):
+    """Returns the bits that both have."""
+    return a & b
 
 
 @compiled_as(rule.of_two(rule.sum_of))
@@ -69,18 +73,6 @@ def earlier_by(vector, time):
 def time_part(keys):
     """Returns the times of keys, without their ranks."""
     return keys & np.uint16(NEVER)
-
-
-@compiled_as(rule.masked(_ACCESS))
-def access_part(uses):
-    """Returns the accesses in lanes that say what steps use."""
-    return uses & np.uint16(_ACCESS)
-
-
-@compiled_as(rule.masked(~_ACCESS & 0xFFFF))
-def unit_part(uses):
-    """Returns such lanes with their units alone."""
-    return uses & np.uint16(~_ACCESS & 0xFFFF)
 
 
 @compiled_as(rule.shifted(rule.left))
@@ -192,15 +184,9 @@ def first_then_by_age(here, ages):
 
 
 @inline
-def using(uses, unit):
-    """Returns the mask of the lanes whose next step uses a unit."""
-    return same(unit_part(uses), filled(unit << ACCESS_BITS, uses))
-
-
-@inline
-def accessing(uses, access):
-    """Returns the mask of the lanes whose next step accesses memory, by loads or by stores."""
-    return same(access_part(uses), filled(access, uses))
+def using(uses, part, used):
+    """Returns the mask of the lanes whose next step uses a unit, or an access; `part` is UNIT_PART or ACCESS_PART."""
+    return same(in_both(uses, filled(part, uses)), filled(used, uses))
 
 
 @inline

@@ -18,13 +18,12 @@ from warpsim.engine.attribution import (
 )
 from warpsim.engine.bits import NONE, at, below, bit, first, rest
 from warpsim.engine.blocks import start_blocks, vacate_drained
-from warpsim.engine.constants import MAX_WARPS, NEVER, RANK_BITS, RANKS, Policy
+from warpsim.engine.constants import ACCESS_BITS, ACCESS_PART, MAX_WARPS, NEVER, RANK_BITS, RANKS, UNIT_PART, Policy
 from warpsim.engine.fetch import awaits_instruction
 from warpsim.engine.flights import soonest_landing
 from warpsim.engine.issue import complete, execute, may_pair
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
-    accessing,
     blocked,
     for_schedulers,
     foremost,
@@ -244,11 +243,10 @@ def postpone(machine, state, sm, s, op, cycle, end):
     Either the unit refuses, whatever class is to use it, or the SM's limit of loads, or of stores, in flight.
     """
     scheduler, facts = scheduler_of(machine, state, sm, s), machine.classes[at(op)]
-    uses = load(scheduler.uses)
+    retry, part, used = unit_open_from(machine, state, sm, s, facts), UNIT_PART, facts.unit << ACCESS_BITS
     if unit_accepts(machine, state, sm, s, facts, cycle):
-        refused, retry = accessing(uses, facts.access), soonest_landing(state, sm, facts.access)
-    else:
-        refused, retry = using(uses, facts.unit), unit_open_from(machine, state, sm, s, facts)
+        retry, part, used = soonest_landing(state, sm, facts.access), ACCESS_PART, facts.access
+    refused = using(load(scheduler.uses), part, used)
     store(scheduler.wakes, blocked(load(scheduler.wakes), refused, time_of(sm, min(retry, end))))
 
 
