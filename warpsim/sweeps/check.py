@@ -30,8 +30,8 @@ _REASONS = 3
 Change = tuple[int, int] | None
 """Number of an axis and index of the value on it; None: the first value of all axes."""
 
-_Reasons = dict[str, InvalidPoint]
-"""Why points do not fit, by message."""
+_Reasons = dict[str, bool]
+"""Why points do not fit -> whether a chip could hold one if its warps were whole blocks."""
 
 
 def check_points(space: Space) -> None:
@@ -111,7 +111,7 @@ def _ends_range(axes: list[Axis], change: Change, fitting: Iterable[tuple[int, i
         return False
     (values,) = axes[change[0]].columns.values()
     is_range = len(values) > 2 and len({b - a for a, b in pairwise(values)}) == 1
-    return is_range and any(isinstance(why, NoWholeBlocks) for why in reasons.values())
+    return is_range and any(reasons.values())
 
 
 def _sides_that_fit(axes: list[Axis], change: Change, fitting: Iterable[tuple[int, int]]) -> set[bool]:
@@ -131,7 +131,7 @@ def _some_fit(space: Space, positions: Iterable[tuple[int, ...]], cache: BuildCa
         try:
             space.point(position, cache)
         except InvalidPoint as error:
-            reasons[str(error)] = error
+            reasons[str(error)] = isinstance(error, NoWholeBlocks)
             continue
         except ValueError:  # whatever is wrong with this point, the sweep will say
             pass
