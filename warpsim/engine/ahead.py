@@ -108,7 +108,7 @@ def run_plain(
         ) = options  # fmt: skip
         ports_free, has_ports_at, held_until = times_of_ports(scheduler, begin)
         held_from, held_sum = scheduler.held_from, np.int64(0)
-        # After the latest issue after which its unit refused: for how many cycles, and who uses it
+        # After the latest issue after which its unit refused: for how many cycles, and `uses` of the steps it refuses
         closed, closed_to = np.int64(0), np.int64(0)
     key, picked, here, lane, step, after, ranks_after = pick_ahead(
         chip, warps, wakes, ranks, delays, ages, back, first_warp, schedulers, no_more
@@ -177,7 +177,8 @@ def run_plain(
             if plain & LIMITED and opens > cycle + 1:
                 closed, used = speculated(min(opens, end) - cycle, closed), np.int64(ins.uses)
                 until, closed_to = plus(issued, filled(closed << RANK_BITS, issued)), speculated(used, closed_to)
-                # For this warp, `uses` is that of this step still, since that of the next one is known late
+                # The unit has no accesses, so that `uses` says no more than which unit it is. For this warp, it is that of this
+                # step still, since that of the next one is known late
                 wakes = where(same(uses, filled(closed_to, uses)), later(wakes, until), wakes)
                 if next_uses != used and np.int64(ins.own_delay) < closed << RANK_BITS:
                     wakes = where(here, later(after, next_issue), wakes)  # the next step uses another unit, and may be sooner

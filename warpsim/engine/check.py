@@ -91,7 +91,7 @@ def _verify_warps(machine: Machine, state: State, sm: np.record) -> None:
             continue
         ins = machine.program[warp.step]
         _require(ins.kind < Kind.LOOP_BEGIN, f"{name}: its next step {warp.step} is not an instruction")
-        _require(scheduler.uses[lane] == ins.uses, f"{name}: uses {scheduler.uses[lane]}, but its next step {ins.uses}")
+        _require(scheduler.uses[lane] == ins.uses, f"{name}: uses {scheduler.uses[lane]}, but its next step uses {ins.uses}")
         _require(scheduler.delays[lane] == ins.own_delay, f"{name}: a delay of {scheduler.delays[lane]}, but {ins.own_delay}")
         end = int(_end_of(warp.wait))
         _require(end < UNKNOWN, f"{name}: the end of its wait is not known")

@@ -69,10 +69,14 @@ def _called(builder, name, result, *arguments):
     return builder.call(function, arguments)
 
 
-def _as_set(builder, truths):
+def _as_bits(builder, truths):
     """A vector of truth values as an integer with one bit for each."""
-    count = truths.type.count
-    return builder.zext(builder.bitcast(truths, ir.IntType(count)), _I64) if count < 64 else builder.bitcast(truths, _I64)
+    return builder.bitcast(truths, ir.IntType(truths.type.count))
+
+
+def _as_i64(builder, integer):
+    width = integer.type.width
+    return builder.zext(integer, _I64) if width < 64 else builder.trunc(integer, _I64) if width > 64 else integer
 
 
 def _bytes(builder, vector):
@@ -340,10 +344,8 @@ def lane_of(mask):
 
     def generate(context, builder, signature, arguments):
         truths = _truths(builder, arguments[0])
-        count = truths.type.count
-        first = builder.cttz(builder.bitcast(truths, ir.IntType(count)), _I1(1))
-        first = builder.zext(first, _I64) if count < 64 else builder.trunc(first, _I64) if count > 64 else first
-        return builder.lshr(first, _I64(count // mask.count - 1))  # of a lane, or of a byte
+        first = _as_i64(builder, builder.cttz(_as_bits(builder, truths), _I1(1)))
+        return builder.lshr(first, _I64(truths.type.count // mask.count - 1))  # it is a lane, or a byte of one
 
     return types.int64(mask), generate
 
@@ -354,7 +356,7 @@ def set_where(comparison):
     def rule(vector, number):
         def generate(context, builder, signature, arguments):
             number = _filled(builder, arguments[1], vector.count)
-            return _as_set(builder, builder.icmp_unsigned(comparison, arguments[0], number))
+            return _as_i64(builder, _as_bits(builder, builder.icmp_unsigned(comparison, arguments[0], number)))
 
         return types.uint64(vector, types.int64), generate
 

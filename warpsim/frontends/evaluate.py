@@ -273,9 +273,9 @@ class Evaluator:
             if loop in self.trips or header in (target, following, number):
                 if loop not in self.trips:
                     raise self._trips_are_needed(loop, "its number of trips depends on data, or on an argument that is not given")
-                closes = self.flow.closes(number, loop)
-                closing = any(self.flow.closes(other, loop) for other in inside)
-                if not closes and (closing or any(self.flow.leaves(other, loop) for other in inside if other < number)):
+                closing = self.flow.closing[loop]
+                closes = number in closing
+                if number not in (closing or self.flow.leaving[loop][:1]):
                     self.notes[f"{self._where(number)}: {_STAYS}"] = None
                 if self.trips[loop] == 0 and closing:
                     label = loop_keys(self.flow, loop)[-1]

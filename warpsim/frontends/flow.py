@@ -10,6 +10,7 @@ import heapq
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.sass import MachineFunction, MachineInstruction
@@ -88,19 +89,25 @@ class Flow:
                 block = here.targets[0]
         return block
 
-    def leaves(self, block: int, loop: int) -> bool:
-        """Returns whether a block of a loop ends with a jump, or an exit, by which some warps leave the loop and others stay."""
-        ends, inside = self.blocks[block], self.loops[loop].blocks
+    @cached_property
+    def leaving(self) -> list[list[int]]:
+        """For each loop, its blocks that end with a jump, or an exit, by which some warps leave it and others stay; ascending."""
+        return [[block for block in sorted(loop.blocks) if self._leaves(block, loop)] for loop in self.loops]
+
+    @cached_property
+    def closing(self) -> list[list[int]]:
+        """For each loop, those of these blocks that decide between another trip and leaving, as its last block does mostly."""
+        return [
+            [block for block in leaving if loop.header in map(self.passed_to, self.blocks[block].successors)]
+            for loop, leaving in zip(self.loops, self.leaving, strict=True)
+        ]
+
+    def _leaves(self, block: int, loop: Loop) -> bool:
+        ends, inside = self.blocks[block], loop.blocks
         target = ends.targets[0] if ends.targets else None
         if ends.following is None or (target is None and self.last(block).base not in ("EXIT", "RET")):
             return False
         return (target in inside) != (ends.following in inside)
-
-    def closes(self, block: int, loop: int) -> bool:
-        """Returns whether one decides between another trip of a loop and leaving it, as its last block does mostly."""
-        ends = self.blocks[block]
-        again = {self.passed_to(ends.following), *map(self.passed_to, ends.targets[:1])}
-        return self.leaves(block, loop) and self.loops[loop].header in again
 
     def last(self, block: int) -> MachineInstruction:
         """Returns the last instruction of a block."""

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from warpsim import units
-from warpsim.arguments import InvalidPoint
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.memo import kept_by_object
 from warpsim.kernels.costs import access_transactions
@@ -46,20 +45,6 @@ MAX_TICKS = 10**6
 
 _MAX_SUM = 2**62
 """Upper limit on a sum of latencies, an integer of 64 bits."""
-
-
-def check_classes(gpu: Gpu, kernel: Kernel) -> None:
-    """Refuses a kernel with instructions of a class that the chip lacks.
-
-    Raises:
-        InvalidPoint: the message names the class and those of the chip.
-    """
-    missing = sorted(kernel.ops - gpu.ops.keys())
-    if missing:
-        older = f"; machine code for {gpu.architecture} or before needs no others" if gpu.architecture else ""
-        raise InvalidPoint(
-            f"kernel: operation class {missing[0]!r} of {kernel.name}: {gpu.name} has {', '.join(gpu.ops)}{older}"
-        )
 
 
 def check_limits(point: Point) -> None:

@@ -23,7 +23,7 @@ from warpsim.kernels.program import barriers_not_reached_by_all, has_contended_a
 from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.results.provenance import dump, load, provenance, read_call
 from warpsim.simulation.identity import identity
-from warpsim.simulation.limits import MAX_CYCLES, MAX_REPLICATES, MAX_SEED, check_classes, check_limits
+from warpsim.simulation.limits import MAX_CYCLES, MAX_REPLICATES, MAX_SEED, check_limits
 from warpsim.simulation.policies import as_policy
 from warpsim.simulation.trace import Trace
 
@@ -135,7 +135,7 @@ def make_point(
     )
     if point.memory == "measured" and not gpu.memory.measured:
         raise InvalidPoint(f"memory = 'measured': latency quantiles were not measured on {gpu.name}; use 'queue' or 'fixed'")
-    check_classes(gpu, kernel)
+    _check_classes(gpu, kernel)
     uneven = barriers_not_reached_by_all(kernel)
     if uneven and point.launch.block_warps > 1:
         raise DeadlockError(
@@ -153,6 +153,16 @@ def make_point(
     )
     check_limits(point)
     return point
+
+
+def _check_classes(gpu: Gpu, kernel: Kernel) -> None:
+    """Refuses a kernel with instructions of a class that the chip lacks."""
+    missing = sorted(kernel.ops - gpu.ops.keys())
+    if missing:
+        older = f"; machine code for {gpu.architecture} or before needs no others" if gpu.architecture else ""
+        raise InvalidPoint(
+            f"kernel: operation class {missing[0]!r} of {kernel.name}: {gpu.name} has {', '.join(gpu.ops)}{older}"
+        )
 
 
 def replicate_seed(streams: bytes, replicate: int) -> int:
