@@ -184,9 +184,9 @@ def test_registers_are_kept_where_a_step_without_hints_waits_for_them() -> None:
         Instruction("alu", dst="r3", src=("r0", "r2"), hints={"waits": [0]}),
     ]
     machine = encode(small_gpu(), Kernel(name="some", body=body, inputs=["r9"]), LAUNCH, scheduler="lrr", memory="fixed")
-    assert machine.chip[0].registers == 2
-    assert machine.program.dst[:4].tolist() == [-1, 0, 1, -1]
-    assert machine.operands[machine.program.operands[2] : machine.program.operands_end[2]].tolist() == [0, 1]
+    assert machine.chip[0].registers == 1
+    assert machine.program.dst[:4].tolist() == [-1, 0, -1, -1]
+    assert machine.operands[machine.program.operands[2] : machine.program.operands_end[2]].tolist() == [0]
     assert machine.program.operands[3] == machine.program.operands_end[3]
 
 

@@ -8,8 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from warpsim.engine.constants import MAX_WARPS, Array, Records
+from warpsim.engine.constants import CACHE_LINE, MAX_WARPS, Array, Records
 from warpsim.engine.handles import handed_on_as_pointer
+
+
+def in_whole_lines(fields: list[tuple[Any, ...]]) -> np.dtype[Any]:
+    """A record whose size is a multiple of a cache line: two of them share no line, and a vector at its begin is on one."""
+    used = np.dtype(fields).itemsize
+    return np.dtype([*fields, ("unused", "u1", -used % CACHE_LINE)])
+
 
 CHIP = np.dtype(
     [
@@ -19,7 +26,7 @@ CHIP = np.dtype(
         ("schedulers", "i8"),  # of an SM, 1..MAX_SCHEDULERS
         ("seats", "i8"),  # resident blocks of an SM
         ("block_warps", "i8"),  # warps of a block
-        ("registers", "i8"),  # registers that the program names
+        ("registers", "i8"),  # registers at which some step has to look
         ("most_extra", "i8"),  # the largest entry of `Machine.latency_to`
         # Places of a warp slot
         ("scheduler_of", "i8", MAX_WARPS),  # its scheduler
@@ -89,7 +96,7 @@ CHIP = np.dtype(
     ]
 )
 
-CLASS = np.dtype(
+CLASS = in_whole_lines(
     [
         ("unit", "i8"),  # its unit, 0..UNITS-1
         ("own_unit", "i8"),  # -1 (a mask): each scheduler has such a unit; 0: the SM has one
@@ -112,8 +119,8 @@ STEP = np.dtype(
     [
         ("kind", "i4"),  # Kind
         ("op", "i4"),  # operation class
-        ("dst", "i4"),  # register that is written; negative: none
-        ("operands", "i4"),  # where the step's registers begin in `Machine.operands`
+        ("dst", "i4"),  # register that is written; negative: none at which a step has to look
+        ("operands", "i4"),  # where the registers begin in `Machine.operands` at which it has to look
         ("operands_end", "i4"),  # and where they end
         ("gap", "i4"),  # cycles to the warp's next issue, at least
         ("latency", "i8"),  # cycles from issue to result
@@ -196,7 +203,7 @@ class Machine(NamedTuple):
     chip: Records  # CHIP[1]
     program: Records  # STEP[S]: what every issue needs
     details: Records  # DETAIL[S]: what accesses, branches and loops need
-    operands: Array  # int32[n]: for each step the registers that it reads, then the one it writes
+    operands: Array  # int32[n]: for each step the registers that it names and that may not be ready, those that it reads first
     classes: Records  # CLASS[C]: operation classes
     latency_to: Array  # int64[C * C]: by writer and consumer, the cycles that the consumer sees more than the writer's latency
     refusing: Array  # int64[n]: the classes that are refusable

@@ -39,9 +39,10 @@ from warpsim.simulation.core_options import (
     needs_of_ports,
     registers_to_keep,
 )
-from warpsim.simulation.known_waits import NOTHING, precompute_lookahead, precompute_waits
+from warpsim.simulation.known_waits import precompute_lookahead, precompute_waits
 from warpsim.simulation.limits import ticks_per_cycle
 from warpsim.simulation.policies import group_of
+from warpsim.simulation.readiness import NOTHING
 
 _POLICIES = {policy.name.lower(): policy for policy in Policy}  # a test asserts that the names are policies.POLICIES
 _MEMORY_MODELS = {model.name.lower(): model for model in MemoryModel}  # and point.MEMORY_MODELS
@@ -140,7 +141,7 @@ def _unlaunched(
         entries=np.array([program.entries[entry] for entry in kernel.entry_of_warp or (0,)], np.int32),
         loops=program.loops,
     )
-    precompute_waits(machine, {*program.entries, *(step.target for step in program.steps)})
+    machine = precompute_waits(machine)
     refusing = precompute_lookahead(machine)
     machine = machine._replace(refusing=refusing, **{name: array.view(np.recarray) for name, array in records.items()})
     if not (machine.chip[0].limits or machine.chip[0].buffer or len(hints)):

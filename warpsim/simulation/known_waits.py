@@ -7,7 +7,6 @@ precomputes for how many cycles parts of the machine cannot affect each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -27,16 +26,17 @@ from warpsim.engine.constants import (
     MemoryModel,
 )
 from warpsim.engine.machine import Machine
+from warpsim.simulation.readiness import NOTHING, readiness
 
-NOTHING = -1
 
-
-def precompute_waits(machine: Machine, targets: Collection[int]) -> None:
+def precompute_waits(machine: Machine) -> Machine:
     """Fills in the fields of STEP under "Known waits", where the wait before the next step is known.
 
     Args:
-        machine: the machine; all fields except those of this module must be encoded. Its program is modified in place.
-        targets: targets of jumps.
+        machine: the machine; all fields except those of this module must be encoded. Its chip and program are modified in place.
+
+    Returns:
+        The machine with the registers that steps have to look at: those that may not be ready. It keeps no others.
     """
     chip, program = machine.chip[0], machine.program
     kind, op, dst, gap, latency = (program[name].tolist() for name in ("kind", "op", "dst", "gap", "latency"))
@@ -44,29 +44,13 @@ def precompute_waits(machine: Machine, targets: Collection[int]) -> None:
     used = machine.operands.tolist()
     registers = [used[begin:end] for begin, end in spans]
     delay, reason = [0] * len(program), [0] * len(program)
-    later = machine.latency_to.reshape(len(machine.classes), -1)
-    no_sooner: Any = (later[:, :, None] >= later[:, None, :]).all(axis=0)  # by two reader classes, for all writers
-    no_sooner = no_sooner.tolist()
-    extra, dependency = later.tolist(), machine.classes["dependency"].tolist()
+    extra, dependency = machine.latency_to.reshape(len(machine.classes), -1).tolist(), machine.classes["dependency"].tolist()
     in_gap, queued = machine.classes["after"].tolist(), (machine.classes["queue"] > 0).tolist()
     pairs, few_loads = chip["issue_width"] == 2, chip["loads_per_warp"] > 0
     counts = [False] * len(program) if not len(machine.hints) else _counted(machine.hints).tolist()
     waits = counts if not len(machine.hints) else ((machine.hints["waits"] > 0) | counts).tolist()
-
     following = _following(machine)
-
-    def is_ready(register: int, before: int) -> bool:
-        """Returns whether a register is ready for the step after `before` strictly before the delay of step `before` ends."""
-        reader, elapsed = op[following[before]], 0
-        for i in range(before, -1, -1):
-            elapsed += delay[i]  # lower limit on the time from its issue to that of the next step
-            if dst[i] == register:
-                return bool(kind[i] == Kind.COMPUTE and not queued[op[i]] and latency[i] + extra[op[i]][reader] < elapsed)
-            if register in registers[i] and no_sooner[op[i]][reader]:
-                return True  # it was ready when step i issued
-            if i in targets or kind[i - 1] >= Kind.LOOP_BEGIN:
-                return False
-        return False
+    ready = readiness(machine, registers, following)
 
     for i, after in enumerate(following):
         if kind[i] != Kind.COMPUTE or after == NOTHING or (kind[after] == Kind.LOAD and few_loads) or waits[after]:
@@ -74,17 +58,30 @@ def precompute_waits(machine: Machine, targets: Collection[int]) -> None:
         own = latency[i] + extra[op[i]][op[after]] if dst[i] in registers[after] else 0
         if (own <= 0 and pairs) or max(own, gap[i]) > LONGEST_KNOWN_WAIT or (queued[op[i]] and dst[i] in registers[after]):
             continue  # both may issue together, or the wait does not fit into a lane of the engine, or it depends on a queue
-        delay[i], reason[i] = (own, dependency[op[i]]) if own > gap[i] else (gap[i], in_gap[op[i]])
-        if not all(is_ready(register, i) for register in registers[after] if register != dst[i]):
-            delay[i], reason[i] = 0, 0
+        if ready.alone[i]:
+            delay[i], reason[i] = (own, dependency[op[i]]) if own > gap[i] else (gap[i], in_gap[op[i]])
 
     program["delay"][:], program["reason"][:] = delay, reason
     overwritten = (program["delay"] > 0) & (program["dst"] == program["dst"][following])
-    program["known_dst"][overwritten] = NOTHING
     cause = np.arange(len(program)) << REASON_BITS
     program["known_wait"][:] = (program["delay"] << CAUSE_BITS + REASON_BITS) | cause | program["reason"]
     program["following"] = following
     program["may_pair"], program["awaited"] = _together(machine, following, registers)
+    operands = _keep(machine, ready.uncertain)
+    program["known_dst"] = np.where(overwritten, NOTHING, program["dst"])
+    return machine._replace(operands=operands)
+
+
+def _keep(machine: Machine, uncertain: list[list[int]]) -> NDArray[np.int32]:
+    """Numbers the registers anew that some step has to look at, and forgets the others; returns the machine's `operands`."""
+    program, operands = machine.program, [register for registers in uncertain for register in registers]
+    kept, ends = sorted(set(operands)), np.cumsum([len(registers) for registers in uncertain])
+    place = np.full(machine.chip[0]["registers"] + 1, NOTHING)  # the last one for steps that write none
+    place[kept] = np.arange(len(kept))
+    program["operands"][1:], program["operands_end"] = ends[:-1], ends
+    program["operands"][0], program["dst"] = 0, place[program["dst"]]
+    machine.chip[0]["registers"] = len(kept)
+    return place[operands].astype(np.int32)
 
 
 def _counted(hints: NDArray[Any]) -> NDArray[np.bool_]:
