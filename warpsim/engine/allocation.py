@@ -91,7 +91,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         returns=np.zeros((warps, max(1, int(chip.loads_per_warp))), np.int64),
         latest=np.zeros(warps, np.int64),
         otherwise=np.zeros(warps, np.int64),
-        queues=np.zeros((queues * sms * schedulers, 3 + int(machine.classes.queue.max(initial=0))), np.int64),
+        queues=np.zeros((queues * sms * schedulers, 2 + int(machine.classes.queue.max(initial=0))), np.int64),
         flights=np.zeros((2 * sms, max(1, int(chip.per_sm.max()))), np.int64),
         first_seat=np.full(LONGEST_WINDOW, -1),
         requests=np.empty(most_requests, REQUEST).view(np.recarray),

@@ -10,7 +10,6 @@ import numpy as np
 
 from warpsim.engine.constants import (
     AWAITED,
-    CACHE_LINE,
     COARSE_BINS,
     EPOCHS,
     FINE_BINS,
@@ -25,14 +24,9 @@ from warpsim.engine.constants import (
     Records,
 )
 from warpsim.engine.handles import handed_on_as_pointer
+from warpsim.engine.machine import in_whole_lines
 
 BITMAP = LONGEST_WINDOW // 64  # words of a set of cycles of a window
-
-
-def in_whole_lines(fields: list[tuple[Any, ...]]) -> np.dtype[Any]:
-    """A record whose size is a multiple of a cache line: two of them share no line, and a vector at its begin is on one."""
-    used = np.dtype(fields).itemsize
-    return np.dtype([*fields, ("unused", "u1", -used % CACHE_LINE)])
 
 
 FETCHER = np.dtype(  # of a scheduler
@@ -71,6 +65,7 @@ SM = in_whole_lines(
         ("begin", "i8"),  # cycle from which its lanes count: the begin of its window
         ("next_event", "i8"),  # cycle before which nothing happens on it
         ("free", "i8", UNITS * MAX_SCHEDULERS),  # tick from which a unit is free; a unit of the SM stands at scheduler 0
+        ("room", "i8", UNITS * MAX_SCHEDULERS),  # cycle from which the queue of a scheduler takes one more, by unit, scheduler
         ("last_issue", "i8", UNITS * MAX_SCHEDULERS),  # by unit, scheduler: value of `shared_issues` at its last issue
         ("shared_issues", "i8"),  # instructions of shared units that have issued
         # Sets of warps, by slot
@@ -318,7 +313,7 @@ class State(NamedTuple):
     returns: Array  # int64[W, loads_per_warp]: cycles at which the warp's latest loads return, or UNKNOWN + when they are served
     latest: Array  # int64[W]: of the warp's accesses that waited for stage 2, when the last one is served, and its step
     otherwise: Array  # int64[W]: the wait of a warp before that for its limit of loads in flight, where it waits for this, too
-    queues: Array  # int64[queues * M * K, 3 + most entries]: oldest entry, next address, room, when entries leave (units.py)
+    queues: Array  # int64[queues * M * K, 2 + most entries]: oldest entry, next address, when entries leave (units.py)
     flights: Array  # int64[2 * M, most of per_sm]: for each SM a heap of return times of loads, and one of stores
     first_seat: Array  # int64[LONGEST_WINDOW]: by cycle of the window, a seat in which a block starts; negative: none
     # The memory system

@@ -9,7 +9,7 @@ from warpsim.engine.flights import admits, soonest_landing
 from warpsim.engine.jit import inline
 from warpsim.engine.ports import hold_on
 
-_OLDEST, _NEXT_ADDRESS, _ROOM, _FIRST = 0, 1, 2, 3  # columns of `State.queues`
+_OLDEST, _NEXT_ADDRESS, _FIRST = 0, 1, 2  # columns of `State.queues`
 
 
 @inline
@@ -31,25 +31,17 @@ def queue_of(machine, state, sm, s, facts):
 
 
 @inline
-def room_from(state, queue):
-    """Returns the first cycle from which a queue takes one more instruction: its entries leave in order, first the oldest one."""
-    return state.queues[queue, _ROOM]
-
-
-@inline
-def unit_accepts(machine, state, sm, s, facts, cycle):
-    """Returns whether a unit takes one more instruction of scheduler s."""
+def unit_open_from(machine, sm, s, facts):
+    """Returns the first cycle from which a unit, or its queue, takes one more instruction of scheduler s."""
     if facts.queue > 0:
-        return room_from(state, queue_of(machine, state, sm, s, facts)) <= cycle
-    return sm.free[unit_of(facts, s)] < (cycle + 1) * machine.chip[0].tick
-
-
-@inline
-def unit_open_from(machine, state, sm, s, facts):
-    """Returns the first cycle from which a unit takes one more instruction of scheduler s."""
-    if facts.queue > 0:
-        return room_from(state, queue_of(machine, state, sm, s, facts))
+        return sm.room[at(facts.unit * MAX_SCHEDULERS + s)]
     return cycle_of(sm.free[unit_of(facts, s)], machine.chip[0].tick)
+
+
+@inline
+def unit_accepts(machine, sm, s, facts, cycle):
+    """Returns whether a unit, or its queue, takes one more instruction of scheduler s."""
+    return unit_open_from(machine, sm, s, facts) <= cycle
 
 
 @inline
@@ -58,7 +50,7 @@ def accepts(machine, state, sm, s, op, cycle):
     facts = machine.classes[at(op)]
     if not facts.refusable:
         return True
-    if not unit_accepts(machine, state, sm, s, facts, cycle):
+    if not unit_accepts(machine, sm, s, facts, cycle):
         return False
     return facts.access == 0 or admits(machine, state, sm, facts.access, cycle)
 
@@ -91,7 +83,7 @@ def enter(state, sm, s, queue, facts, cycle, begin):
     state.queues[queue, at(_FIRST + oldest)] = leaves
     oldest = oldest + 1 if oldest + 1 < facts.queue else np.int64(0)
     room = state.queues[queue, at(_FIRST + oldest)]
-    state.queues[queue, _OLDEST], state.queues[queue, _ROOM] = oldest, room
+    state.queues[queue, _OLDEST], sm.room[at(facts.unit * MAX_SCHEDULERS + s)] = oldest, room
     if room > cycle + 1:
         refuses(state, sm, s, facts.unit, cycle + 1, room)
     return leaves - arrival
@@ -117,8 +109,8 @@ def carry_over(machine, state, sm, begin):
     for i in range(len(machine.refusing)):
         facts = machine.classes[at(machine.refusing[at(i)])]
         for s in range(chip.schedulers if user_of(facts, np.int64(0)) == 0 else 1):
-            if not unit_accepts(machine, state, sm, s, facts, begin):
-                until = unit_open_from(machine, state, sm, s, facts)
+            if not unit_accepts(machine, sm, s, facts, begin):
+                until = unit_open_from(machine, sm, s, facts)
                 refuses(state, sm, user_of(facts, np.int64(s)), facts.unit, begin, until)
         if facts.access:
             close_if_full(machine, state, sm, facts.access, begin, begin)
@@ -134,7 +126,7 @@ def refused_now(machine, state, sm, s, op, cycle):
     """Notes that scheduler s cannot issue instructions of a class in this cycle, and which gate refuses them."""
     facts = machine.classes[at(op)]
     gate = facts.unit
-    if unit_accepts(machine, state, sm, s, facts, cycle):
+    if unit_accepts(machine, sm, s, facts, cycle):
         gate = limit_gate(facts.access)
     refuses(state, sm, s, gate, cycle, cycle + 1)
 

@@ -178,7 +178,7 @@ def awaits_own_queue(machine, state, sm, s, op, cycle, end):
     Then scheduler s picks no warp that needs this queue before there is room, or the window ends.
     """
     facts = machine.classes[at(op)]
-    if facts.queue == 0 or unit_accepts(machine, state, sm, s, facts, cycle):
+    if facts.queue == 0 or unit_accepts(machine, sm, s, facts, cycle):
         return False
     postpone(machine, state, sm, s, op, cycle, end)
     return True
@@ -243,8 +243,8 @@ def postpone(machine, state, sm, s, op, cycle, end):
     Either the unit refuses, whatever class is to use it, or the SM's limit of loads, or of stores, in flight.
     """
     scheduler, facts = scheduler_of(machine, state, sm, s), machine.classes[at(op)]
-    retry, part, used = unit_open_from(machine, state, sm, s, facts), UNIT_PART, facts.unit << ACCESS_BITS
-    if unit_accepts(machine, state, sm, s, facts, cycle):
+    retry, part, used = unit_open_from(machine, sm, s, facts), UNIT_PART, facts.unit << ACCESS_BITS
+    if unit_accepts(machine, sm, s, facts, cycle):
         retry, part, used = soonest_landing(state, sm, facts.access), ACCESS_PART, facts.access
     refused = using(load(scheduler.uses), part, used)
     store(scheduler.wakes, blocked(load(scheduler.wakes), refused, time_of(sm, min(retry, end))))
