@@ -16,6 +16,7 @@ from tests.support.strategies import (
     Case,
     arithmetic,
     cases,
+    dependences,
     examples,
     kernels,
     small_gpu,
@@ -129,6 +130,11 @@ class TestRandomCases:
     @examples(100)
     @given(arithmetic())
     def test_arithmetic(self, case: Case) -> None:
+        assert_same(case)
+
+    @examples(150)
+    @given(dependences())
+    def test_dependences(self, case: Case) -> None:
         assert_same(case)
 
     @examples(60)

@@ -101,6 +101,7 @@ def test_waits_are_known_where_all_else_is_ready() -> None:
     chain = Instruction("alu", dst="r1", src=("r1", "r2"))
     load = Instruction("load", dst="r2")
     assert known_delays(load, chain, chain, chain) == [6, 6, 1]
+    assert known_delays(load, ALU, chain) == [0, 1]
     assert known_delays(load, chain, Loop(body=(chain, chain), **ENDLESS)) == [0, 6, 6]
     assert known_delays(load, Loop(body=(chain, chain), **ENDLESS)) == [6, 6]
     assert known_delays(Loop(body=(chain, load, chain), **ENDLESS)) == [1, 6]

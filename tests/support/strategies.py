@@ -548,3 +548,52 @@ def arithmetic(draw: st.DrawFn) -> Case:
     loop = Loop(body=body, trips=draw(st.integers(1, 5)) if case.options["cycles"] is None else draw(st.sampled_from([2, None])))
     kernel = Kernel(name="arithmetic", inputs=REGISTERS, body=(*chain(), loop))
     return Case(gpu, kernel, case.launch, case.options | {"sms": None})
+
+
+@st.composite
+def dependences(draw: st.DrawFn) -> Case:
+    """Generates runs whose instructions need results of steps that issued about as long ago as these take."""
+    case = draw(cases(memory="fixed"))
+    readers = st.dictionaries(st.sampled_from(["alu", "sfu", "store", "load"]), st.integers(1, 12), max_size=2)
+    facts = {
+        name: _op(
+            "math",
+            latency_cycles=draw(st.integers(1, 9)),
+            interval_cycles=draw(st.sampled_from(["1/2", 1, 2])),
+            gap_cycles=draw(st.sampled_from([1, 1, 1, 2, 4])),
+            latency_to=draw(readers),
+        )
+        for name in ("alu", "sfu", "smem")
+    }
+    branch = {"gap_cycles": draw(st.integers(1, 4)), "taken_gap_cycles": draw(st.integers(1, 6))}
+    in_front = {"unit": "mio"} if draw(st.booleans()) else {}
+    queue = {"scope": "sm", "queue": draw(st.integers(1, 3)), "lead_cycles": 1, "address_cycles": 2}
+    gpu = small_gpu(
+        sm={"schedulers": draw(st.integers(1, 2))},
+        issue={"width": draw(st.sampled_from([1, 1, 2]))},
+        ops={**facts, "smem": {**facts["smem"], "scope": "sm", **in_front}, "branch": branch},
+        units={"mio": queue} if in_front else {},
+        core=draw(st.sampled_from([{}, {"register_banks": 2}])),
+        memory={"latency_cycles": draw(st.sampled_from([4, 9, 60])), "loads_per_warp": draw(st.sampled_from([None, None, 2]))},
+    )
+    register, name = st.sampled_from(REGISTERS), st.sampled_from(["alu", "alu", "alu", "sfu", "smem", "load", "store"])
+
+    def straight() -> list[Any]:
+        result: list[Any] = []
+        for op in draw(st.lists(name, min_size=1, max_size=8)):
+            dst = {} if op == "store" else {"dst": draw(st.one_of(st.none(), register, register))}
+            reads = draw(st.sampled_from([(), (), (), ("R2", "R4", "R6")]))
+            result.append(Instruction(op, src=draw(st.lists(register, max_size=2)), reads=reads, **dst))
+        return result
+
+    def nested(depth: int) -> list[Any]:
+        inner = straight() if depth == 0 else [*straight(), *nested(depth - 1), *straight()]
+        if draw(st.booleans()):
+            return [Loop(body=inner, trips=draw(st.integers(1, 3)))]
+        other = straight() if draw(st.booleans()) else ()
+        return [Conditional(then=inner, orelse=other, probability=draw(st.sampled_from([0.0, 0.5, 1.0])))]
+
+    body = [*straight(), *nested(draw(st.integers(0, 2))), *straight()]
+    if case.options["cycles"] is not None and draw(st.booleans()):
+        body = [*straight(), Loop(body=body, trips=None)]
+    return Case(gpu, Kernel(name="dependences", inputs=REGISTERS, body=body), case.launch, case.options | {"sms": None})
