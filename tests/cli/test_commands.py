@@ -200,6 +200,11 @@ def test_a_bug_is_not_reported_as_a_wrong_request(monkeypatch):
         (["compare", *POINT[1:5]], "warpsim.analysis.comparison.compare", "interrupted"),
         (["status", "out.zarr"], "warpsim.store.zarr_store.open_store", "interrupted"),
         (
+            ["verify", "o.zarr", "--repair"],
+            "warpsim.sweeps.repair.verify",
+            "interrupted; the same command goes on with what is still damaged",
+        ),
+        (
             ["sweep", "p.toml", "o.zarr"],
             "warpsim.sweeps.plan.Plan.from_toml",
             "interrupted; run the same command again to continue",

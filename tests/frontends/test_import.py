@@ -132,6 +132,7 @@ def test_the_command_writes_a_kernel_or_nothing(tmp_path, capsys):
         (["--function", "skale"], "--function skale: is not in"),
         (["--trips", "5=3"], "--trips 5: there is no such loop; loops: none"),
         (["--launch", "many"], "--launch many: must be"),
+        (["--launch", ""], "--launch: must be"),
         (["--launch", "it's:2"], "--launch it's:2: must be"),
     ):
         assert cli.main([*command, *change]) == 2

@@ -236,6 +236,11 @@ def test_each_mistake_is_named(kepler: dict[str, Any], key: str, value: Any, say
     assert any(line.startswith(says) for line in errors_of(kepler)), errors_of(kepler)
 
 
+def test_a_latency_below_zero_is_one_mistake(kepler: dict[str, Any]) -> None:
+    spoil(kepler, "memory.latency_cycles", -500)
+    assert errors_of(kepler) == ["memory.latency_cycles = -500: must be an integer from 1 to 1000000"]
+
+
 def test_all_mistakes_at_once(kepler: dict[str, Any]) -> None:
     """Wrong types do not hide unknown keys, and neither hides contradictions."""
     together = {

@@ -152,7 +152,7 @@ def _from_triton(options: argparse.Namespace, given: dict[str, Any]) -> _Importe
     types = {key: str(kind) for key, kind in signature.items()}
     function, shared = triton_function(fn, types, constants, arch=options.arch, num_warps=warps, num_stages=stages)
     _list(options, function)
-    launch = f"{options.launch or 1024},{32 * warps},{shared}"
+    launch = f"{1024 if options.launch is None else options.launch},{32 * warps},{shared}"
     kernel = api.import_function(function, launch, source=Path(path).name, caches=options.caches, **given)
     return _Imported(kernel, function.arch, len(function.code), api.launch_of(launch).blocks or 0)
 
@@ -162,7 +162,7 @@ def _from_code(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
 
     function, source = api.read_function(options.file, options.arch, options.function)
     _list(options, function)
-    launch = options.launch or _LAUNCH
+    launch = _LAUNCH if options.launch is None else options.launch
     kernel = api.import_function(function, launch, source=source, caches=options.caches, **given)
     blocks = api.launch_of(launch).blocks or 0
     return _Imported(kernel, function.arch, len(function.code), blocks)
@@ -182,7 +182,7 @@ def _from_trace(options: argparse.Namespace, given: dict[str, Any]) -> _Imported
     from warpsim.frontends import api
     from warpsim.frontends.traces import compiled_trace
 
-    stated = [name for name in (*given, "listing", "launch") if getattr(options, name)]
+    stated = [name for name in (*given, "listing", "launch") if getattr(options, name) not in (None, [])]
     if stated:
         raise RequestError(f"--{stated[0]}: must be left out, since a trace says what every warp executed")
     trace = compiled_trace(api.find_trace(options.file, options.kernel))

@@ -15,6 +15,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--repair", action="store_true", help="restore damaged files, and run damaged tiles again")
     add_workers(parser)
     add_json(parser, "the damages")
+    parser.set_defaults(interrupted="interrupted; the same command goes on with what is still damaged")
 
 
 def _run(options: argparse.Namespace) -> int:

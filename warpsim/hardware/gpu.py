@@ -344,7 +344,7 @@ def _inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
         text = f" = {params.format_value(terms)}: must be given together with refined_a_cycles, or not at all"
         yield ("memory", "contention", "refined"), text
     latency, offset = _at(data, "memory.latency_cycles"), _at(data, "memory.queue.latency_offset_cycles")
-    if is_number(latency) and is_number(offset) and latency + offset <= 0:
+    if is_number(latency) and is_number(offset) and latency > 0 and latency + offset <= 0:
         text = f" = {offset}: must be above -{latency}, the negative of memory.latency_cycles"
         yield ("memory", "queue", "latency_offset_cycles"), text
     near, far = _at(data, "memory.l2_latency_cycles"), _at(data, "memory.l2_far_latency_cycles")
