@@ -180,7 +180,8 @@ def awaits_own_queue(machine, state, sm, s, op, cycle, end):
     facts = machine.classes[at(op)]
     if facts.queue == 0 or unit_accepts(machine, sm, s, facts, cycle):
         return False
-    postpone(machine, state, sm, s, op, cycle, end)
+    retry = unit_open_from(machine, sm, s, facts)
+    block(scheduler_of(machine, state, sm, s), sm, UNIT_PART, facts.unit << ACCESS_BITS, min(retry, end))
     return True
 
 
@@ -242,12 +243,18 @@ def postpone(machine, state, sm, s, op, cycle, end):
 
     Either the unit refuses, whatever class is to use it, or the SM's limit of loads, or of stores, in flight.
     """
-    scheduler, facts = scheduler_of(machine, state, sm, s), machine.classes[at(op)]
+    facts = machine.classes[at(op)]
     retry, part, used = unit_open_from(machine, sm, s, facts), UNIT_PART, facts.unit << ACCESS_BITS
     if unit_accepts(machine, sm, s, facts, cycle):
         retry, part, used = soonest_landing(state, sm, facts.access), ACCESS_PART, facts.access
+    block(scheduler_of(machine, state, sm, s), sm, part, used, min(retry, end))
+
+
+@inline
+def block(scheduler, sm, part, used, until):
+    """Warps of a scheduler do not issue before a cycle if a part of what their next step uses, given by its mask, is the same."""
     refused = using(load(scheduler.uses), part, used)
-    store(scheduler.wakes, blocked(load(scheduler.wakes), refused, time_of(sm, min(retry, end))))
+    store(scheduler.wakes, blocked(load(scheduler.wakes), refused, time_of(sm, until)))
 
 
 @inline
