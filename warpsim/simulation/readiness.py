@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -43,15 +44,13 @@ def readiness(machine: Machine, registers: list[list[int]], following: list[int]
     """
     analysis = _Analysis(machine, registers, following)
     late_before: dict[int, _Late] = {int(entry): {} for entry in machine.entries}
-    changed = list(late_before)
+    changed = sorted(late_before)  # a heap: in program order, inner loops come to rest before what is behind them is looked at
     while changed:
-        begin = changed.pop()
+        begin = heappop(changed)
         for step, late in analysis.pass_straight(begin, late_before[begin]):
-            if step not in late_before:
-                late_before[step] = {}
-                changed.append(step)
-            if _join(late_before[step], late) and step not in changed:
-                changed.append(step)
+            is_new = step not in late_before
+            if (_join(late_before.setdefault(step, {}), late) or is_new) and step not in changed:
+                heappush(changed, step)
     return Readiness(analysis.uncertain, analysis.alone)
 
 
@@ -84,10 +83,10 @@ class _Analysis:
         self.uncertain, self.alone = list(registers), [False] * len(registers)
 
     def pass_straight(self, step: int, late: _Late) -> list[tuple[int, _Late]]:
-        """Passes the straight code that begins with a step, before which registers may be so late.
+        """Passes the straight code that begins with a step; `late` says how late registers may be there.
 
-        Returns the steps behind it, each with how late registers may be there. Cycles count from when a step is eligible for
-        all but its registers.
+        Returns the steps that can follow that code, each with how late registers may be there. Cycles count from the one in
+        which the first step is eligible if its registers are ready.
         """
         late = {register: dict(by_writer) for register, by_writer in late.items()}
         now, eligible = 0, 0  # cycle before which the step does not issue; up to which its registers do not matter
