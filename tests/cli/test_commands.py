@@ -199,10 +199,11 @@ def test_a_bug_is_not_reported_as_a_wrong_request(monkeypatch):
         (POINT, "warpsim.simulation.api.simulate_point", "interrupted"),
         (["compare", *POINT[1:5]], "warpsim.analysis.comparison.compare", "interrupted"),
         (["status", "out.zarr"], "warpsim.store.zarr_store.open_store", "interrupted"),
+        (["verify", "o.zarr"], "warpsim.sweeps.repair.verify", "interrupted"),
         (
             ["verify", "o.zarr", "--repair"],
             "warpsim.sweeps.repair.verify",
-            "interrupted; the same command goes on with what is still damaged",
+            "interrupted; the same command repairs what is still damaged, and warpsim sweep runs missing tiles",
         ),
         (
             ["sweep", "p.toml", "o.zarr"],

@@ -12,6 +12,7 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Conditional, Cost, Instruction, Kernel, Loop
 from warpsim.simulation.encode import encode
+from warpsim.simulation.readiness import Analysis
 
 INPUTS = ("r1", "r2", "r9")
 LOAD, ALU, READ = Instruction("load", dst="r1"), Instruction("alu", dst="r1"), Instruction("alu", src=("r1",))
@@ -66,6 +67,19 @@ def test_all_paths_to_a_step_matter() -> None:
     for between, inside, behind in ((1, 1, 1), (2, 1, 0), (3, 0, 0)):
         steps = looked_at(ALU, *[OTHER] * between, Conditional(then=(READ,), probability=0.5), READ)
         assert steps[between + 2 :] == [inside, behind], between
+
+
+def test_code_without_loops_is_passed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every path to the end has another length, and the longest is found first or last, whichever way they are tried."""
+    begins: list[int] = []
+    whole = Analysis.pass_straight
+    monkeypatch.setattr(Analysis, "pass_straight", lambda *a: begins.append(a[1]) or whole(*a))
+    slow = [Instruction("alu", src=("r9",), cost=Cost(gap_cycles=10 + 2**k)) for k in range(12)]
+    for ways in (slow, slow[::-1]):
+        long = Instruction("alu", dst="r1", cost=Cost(latency_cycles=10_000))
+        choices = [Conditional(then=(OTHER,), orelse=(way,), probability=0.5) for way in ways]
+        assert looked_at(long, *choices, READ)[-1] == 1
+    assert len(begins) == len(set(begins)) * 2
 
 
 def test_instructions_that_may_issue_together_look_at_each_other() -> None:

@@ -152,7 +152,10 @@ def _from_triton(options: argparse.Namespace, given: dict[str, Any]) -> _Importe
     types = {key: str(kind) for key, kind in signature.items()}
     function, shared = triton_function(fn, types, constants, arch=options.arch, num_warps=warps, num_stages=stages)
     _list(options, function)
-    launch = f"{1024 if options.launch is None else options.launch},{32 * warps},{shared}"
+    grid = "1024" if options.launch is None else options.launch
+    if not grid.strip():
+        raise RequestError("--launch: must be the blocks of the grid, such as 1024 or 32x32")
+    launch = f"{grid},{32 * warps},{shared}"
     kernel = api.import_function(function, launch, source=Path(path).name, caches=options.caches, **given)
     return _Imported(kernel, function.arch, len(function.code), api.launch_of(launch).blocks or 0)
 

@@ -15,7 +15,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("--repair", action="store_true", help="restore damaged files, and run damaged tiles again")
     add_workers(parser)
     add_json(parser, "the damages")
-    parser.set_defaults(interrupted="interrupted; the same command goes on with what is still damaged")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -24,6 +23,8 @@ def _run(options: argparse.Namespace) -> int:
     from warpsim.sweeps.local import SweepError
     from warpsim.sweeps.repair import repair, verify
 
+    if options.repair:
+        options.interrupted = "interrupted; the same command repairs what is still damaged, and warpsim sweep runs missing tiles"
     with request():
         damages = verify(options.out)
     pending = 0

@@ -178,9 +178,11 @@ def awaits_own_queue(machine, state, sm, s, op, cycle, end):
     Then scheduler s picks no warp that needs this queue before there is room, or the window ends.
     """
     facts = machine.classes[at(op)]
-    if facts.queue == 0 or unit_accepts(machine, sm, s, facts, cycle):
+    if facts.queue == 0:
         return False
     retry = unit_open_from(machine, sm, s, facts)
+    if retry <= cycle:
+        return False
     block(scheduler_of(machine, state, sm, s), sm, UNIT_PART, facts.unit << ACCESS_BITS, min(retry, end))
     return True
 

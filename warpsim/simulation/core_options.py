@@ -63,7 +63,7 @@ def hints_of(step: Step) -> Hints | None:
 
 
 def registers_to_keep(program: FlatProgram) -> dict[int, int]:
-    """Returns the place of each register that the engine keeps: one that is written, and for which a step without hints waits."""
+    """Returns a number for each register for which a step can wait: one that is written, and that a step without hints names."""
     awaited = {r for step in program.steps if hints_of(step) is None for r in (*step.src, step.dst)}
     return {r: place for place, r in enumerate(sorted(awaited & program.written))}
 

@@ -1,7 +1,8 @@
 """Precomputes the wait before an instruction where it depends only on the previous one.
 
-The engine then skips the comparison of registers. The result is the same (docs/model.md, section 3). This module also
-precomputes for how many cycles parts of the machine cannot affect each other.
+The engine then skips the comparison of registers, and elsewhere it looks only at those that may not be ready (readiness.py). The
+result is the same (docs/model.md, section 3). This module also precomputes for how many cycles parts of the machine cannot
+affect each other.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ def precompute_waits(machine: Machine) -> Machine:
         machine: the machine; all fields except those of this module must be encoded. Its chip and program are modified in place.
 
     Returns:
-        The machine with the registers that steps have to look at: those that may not be ready. It keeps no others.
+        The machine with other `operands`: the registers at which steps have to look, since they may not be ready. They have new
+        numbers, and all other registers are forgotten.
     """
     chip, program = machine.chip[0], machine.program
-    kind, op, dst, gap, latency = (program[name].tolist() for name in ("kind", "op", "dst", "gap", "latency"))
+    kind, op, gap = (program[name].tolist() for name in ("kind", "op", "gap"))
     spans = zip(program["operands"].tolist(), program["operands_end"].tolist(), strict=True)
     used = machine.operands.tolist()
     registers = [used[begin:end] for begin, end in spans]
     delay, reason = [0] * len(program), [0] * len(program)
-    extra, dependency = machine.latency_to.reshape(len(machine.classes), -1).tolist(), machine.classes["dependency"].tolist()
-    in_gap, queued = machine.classes["after"].tolist(), (machine.classes["queue"] > 0).tolist()
+    dependency, in_gap = machine.classes["dependency"].tolist(), machine.classes["after"].tolist()
     pairs, few_loads = chip["issue_width"] == 2, chip["loads_per_warp"] > 0
     counts = [False] * len(program) if not len(machine.hints) else _counted(machine.hints).tolist()
     waits = counts if not len(machine.hints) else ((machine.hints["waits"] > 0) | counts).tolist()
@@ -53,11 +54,11 @@ def precompute_waits(machine: Machine) -> Machine:
     ready = readiness(machine, registers, following)
 
     for i, after in enumerate(following):
+        own = ready.own[i]
         if kind[i] != Kind.COMPUTE or after == NOTHING or (kind[after] == Kind.LOAD and few_loads) or waits[after]:
             continue
-        own = latency[i] + extra[op[i]][op[after]] if dst[i] in registers[after] else 0
-        if (own <= 0 and pairs) or max(own, gap[i]) > LONGEST_KNOWN_WAIT or (queued[op[i]] and dst[i] in registers[after]):
-            continue  # both may issue together, or the wait does not fit into a lane of the engine, or it depends on a queue
+        if (own == 0 and pairs) or max(own, gap[i]) > LONGEST_KNOWN_WAIT:
+            continue  # both may issue together, or the wait does not fit into a lane of the engine
         if ready.alone[i]:
             delay[i], reason[i] = (own, dependency[op[i]]) if own > gap[i] else (gap[i], in_gap[op[i]])
 

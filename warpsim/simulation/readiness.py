@@ -18,7 +18,11 @@ from warpsim.engine.machine import Machine
 NOTHING = -1  # no step, no register
 
 _Late = dict[int, dict[int, float]]
-"""By register and class of its writer: the cycle from which it can be read, apart from what a reader sees more."""
+"""By register and class of its writer: a cycle from which it can be read at the latest; infinite: there is no bound.
+
+A reader may see it later or sooner than that, as `Machine.latency_to` says. Registers that are ready for everyone are left out.
+The inner dictionaries are shared, and never changed.
+"""
 
 
 @dataclass(frozen=True)
@@ -27,45 +31,59 @@ class Readiness:
 
     Attributes:
         uncertain: for each step, the registers that it names and that may not be ready, in the order in which it names them.
-        alone: for each step, whether the one that certainly follows can wait for nothing but this one.
+        own: for each step, the cycles from its issue until the instruction that certainly follows can read its result; 0 if that
+            does not name it, or if there is no bound.
+        alone: for each step, whether the instruction that certainly follows waits for nothing but the gap of this one, and its
+            result, of which the time is known.
     """
 
     uncertain: list[list[int]]
+    own: list[int]
     alone: list[bool]
 
 
 def readiness(machine: Machine, registers: list[list[int]], following: list[int]) -> Readiness:
     """Analyses a program.
 
+    Blocks of straight code are passed in program order, and again when a path makes a register later at their begin, until
+    nothing changes: what holds at a step is what its last pass has found.
+
     Args:
         machine: the machine, of which steps, costs and classes must be encoded.
         registers: the registers that each step names.
         following: for each step the instruction that certainly follows, or NOTHING.
     """
-    analysis = _Analysis(machine, registers, following)
+    analysis = Analysis(machine, registers, following)
     late_before: dict[int, _Late] = {int(entry): {} for entry in machine.entries}
-    changed = sorted(late_before)  # a heap: in program order, inner loops come to rest before what is behind them is looked at
+    changed = sorted(late_before)  # a heap
+    waiting = set(changed)
     while changed:
         begin = heappop(changed)
+        waiting.discard(begin)
         for step, late in analysis.pass_straight(begin, late_before[begin]):
             is_new = step not in late_before
-            if (_join(late_before.setdefault(step, {}), late) or is_new) and step not in changed:
+            if (_join(late_before.setdefault(step, {}), late) or is_new) and step not in waiting:
+                waiting.add(step)
                 heappush(changed, step)
-    return Readiness(analysis.uncertain, analysis.alone)
+    return Readiness(analysis.uncertain, analysis.own, analysis.alone)
 
 
 def _join(late: _Late, other: _Late) -> bool:
     """Adds to `late` what holds on another path; returns whether a register may be later by that."""
     grown = False
     for register, by_writer in other.items():
-        known = late.setdefault(register, {})
-        for writer, cycle in by_writer.items():
-            if cycle > known.get(writer, -math.inf):
-                known[writer], grown = cycle, True
+        known = late.get(register)
+        if known is None:
+            late[register], grown = by_writer, True
+        elif known is not by_writer and any(cycle > known.get(writer, -math.inf) for writer, cycle in by_writer.items()):
+            latest = {writer: max(cycle, known.get(writer, -math.inf)) for writer, cycle in by_writer.items()}
+            late[register], grown = known | latest, True
     return grown
 
 
-class _Analysis:
+class Analysis:
+    """Passes over blocks of straight code, and what the latest pass over each step has found."""
+
     def __init__(self, machine: Machine, registers: list[list[int]], following: list[int]) -> None:
         program, details, classes = machine.program, machine.details, machine.classes
         self._registers, self._following = registers, following
@@ -80,40 +98,44 @@ class _Analysis:
         self._extra, self._most_extra = extra.tolist(), np.maximum(extra.max(axis=1), 0).tolist()
         jumps = np.isin(program["kind"], (Kind.BRANCH, Kind.LOOP_END, Kind.JUMP))
         self._joins = {*details["target"][jumps].tolist(), *machine.entries.tolist()}
-        self.uncertain, self.alone = list(registers), [False] * len(registers)
+        self.uncertain, self.own, self.alone = list(registers), [0] * len(registers), [False] * len(registers)
 
     def pass_straight(self, step: int, late: _Late) -> list[tuple[int, _Late]]:
-        """Passes the straight code that begins with a step; `late` says how late registers may be there.
+        """Passes the straight code that begins with a step, and notes what is found there.
 
-        Returns the steps that can follow that code, each with how late registers may be there. Cycles count from the one in
-        which the first step is eligible if its registers are ready.
+        `late` says how late registers may be at its begin. Cycles count from the one in which the first step is eligible if its
+        registers are ready. Returns the steps that can follow the code, each with how late registers may be there.
         """
-        late = {register: dict(by_writer) for register, by_writer in late.items()}
-        now, eligible = 0, 0  # cycle before which the step does not issue; up to which its registers do not matter
+        late = dict(late)
+        # A step does not issue before cycle `now`. It looks at no register that is ready by cycle `eligible`: it is not eligible
+        # before, for its gap, or for a register that is ready later still.
+        now = eligible = 0
         while self._kind[step] < Kind.LOOP_BEGIN:
-            self.uncertain[step] = [
-                register for register in self._registers[step] if self._is_late(late, register, step, eligible)
-            ]
+            names = self._registers[step]
+            self.uncertain[step] = [register for register in names if self._is_late(late, register, step, eligible)]
             self._issue(late, step, now)
             if self._kind[step] == Kind.EXIT:
                 return []
-            spacing, in_time = self._spacing(step)
             after = self._following[step]
-            eligible, now = now + in_time, now + spacing
-            self.alone[step] = after != NOTHING and not any(
-                self._is_late(late, register, after, eligible)
-                for register in self._registers[after]
-                if register != self._dst[step]
-            )
+            now, eligible = self._next_eligible(step, now)
+            if after != NOTHING:
+                unknown = (each for each in self._registers[after] if each != self._dst[step] or self.own[step] == 0)
+                self.alone[step] = not any(self._is_late(late, register, after, eligible) for register in unknown)
             if self._kind[step] == Kind.BRANCH:
                 taken = eligible if self._pairs else eligible + self._taken_gap[step] - self._gap[step]
                 return [(step + 1, self._counted_from(late, eligible)), (self._target[step], self._counted_from(late, taken))]
             step += 1
             if step in self._joins:
                 return [(step, self._counted_from(late, eligible))]
-        late = self._counted_from(late, eligible)
-        steps = [] if self._kind[step] == Kind.JUMP or (self._kind[step] == Kind.LOOP_END and self._endless[step]) else [step + 1]
-        return [(following, late) for following in steps + ([] if self._kind[step] == Kind.LOOP_BEGIN else [self._target[step]])]
+        return [(following, self._counted_from(late, eligible)) for following in self._behind_control(step)]
+
+    def _behind_control(self, step: int) -> list[int]:
+        """Returns the steps that can come after one that only steers."""
+        if self._kind[step] == Kind.LOOP_BEGIN:
+            return [step + 1]
+        if self._kind[step] == Kind.JUMP or self._endless[step]:
+            return [self._target[step]]
+        return [step + 1, self._target[step]]
 
     def _is_late(self, late: _Late, register: int, reader: int, eligible: int) -> bool:
         """Returns whether a register may be ready later than at a cycle for a step that reads it."""
@@ -123,11 +145,12 @@ class _Analysis:
         return any(cycle + self._extra[writer][op] > eligible for writer, cycle in late[register].items())
 
     def _issue(self, late: _Late, step: int, now: int) -> None:
-        """A step issues at a cycle, or later: what it names is ready for it, and it writes its register."""
+        """A step issues at a cycle, or later: what it names is ready for it then, and it writes its register."""
         op, dst = self._op[step], self._dst[step]
         for register in self._registers[step]:
-            for writer, cycle in late.get(register, {}).items():
-                late[register][writer] = min(cycle, now - self._extra[writer][op])
+            if register in late:
+                by_writer = late[register].items()
+                late[register] = {writer: min(cycle, now - self._extra[writer][op]) for writer, cycle in by_writer}
         if dst != NOTHING:
             late[dst] = {op: now + self._latency[step] if self._takes_its_latency(step) else math.inf}
 
@@ -135,23 +158,25 @@ class _Analysis:
         """Returns whether the result of a step is ready its latency after the issue, and no later."""
         return self._kind[step] == Kind.COMPUTE and not self._queued[self._op[step]]
 
-    def _spacing(self, step: int) -> tuple[int, int]:
-        """Returns after how many cycles the next step issues, at least, and within how many registers are ready for it for sure.
+    def _next_eligible(self, step: int, now: int) -> tuple[int, int]:
+        """Returns `now` and `eligible` of the step behind one that issues at cycle `now`, and notes its `own`.
 
-        Where both may issue together, the gap says nothing: it comes after both.
+        Where both may issue together, the gap says nothing, as it comes after both.
         """
-        after, own, gap = self._following[step], 0, self._gap[step]
+        after, own = self._following[step], 0
         if after != NOTHING and self._takes_its_latency(step) and self._dst[step] in self._registers[after]:
-            own = self._latency[step] + self._extra[self._op[step]][self._op[after]]
-        if not self._pairs:
-            return max(gap, own), max(gap, own - 1)
-        return (max(gap, own), own - 1) if own > 0 else (0, 0)
+            own = max(self._latency[step] + self._extra[self._op[step]][self._op[after]], 0)
+        self.own[step] = own
+        if self._pairs and own == 0:
+            return now, now
+        return now + max(self._gap[step], own), now + (own - 1 if self._pairs else max(self._gap[step], own - 1))
 
     def _counted_from(self, late: _Late, cycle: int) -> _Late:
-        """Returns the same with cycles that count from another one, without the registers that are ready by then for anyone."""
+        """Returns the same with cycles that count from another one, without the registers that are ready by then for everyone."""
         counted: _Late = {}
         for register, by_writer in late.items():
-            kept = {writer: ready - cycle for writer, ready in by_writer.items() if ready + self._most_extra[writer] > cycle}
-            if kept:
+            if min(by_writer.values()) == math.inf:
+                counted[register] = by_writer
+            elif kept := {w: ready - cycle for w, ready in by_writer.items() if ready + self._most_extra[w] > cycle}:
                 counted[register] = kept
         return counted
