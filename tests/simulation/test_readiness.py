@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.strategies import small_gpu
 from warpsim.engine.constants import Kind
+from warpsim.engine.machine import Machine
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Conditional, Cost, Instruction, Kernel, Loop
@@ -20,23 +21,22 @@ OTHER = Instruction("alu", src=("r9",))
 ENDLESS: dict[str, Any] = {"trips": None}
 
 
+def encoded(body: tuple[Any, ...], gpu: Gpu) -> Machine:
+    kernel, launch = Kernel(name="some", inputs=INPUTS, body=body), Launch(blocks=7, block_warps=2, resident_blocks=3)
+    return encode(gpu, kernel, launch, scheduler="lrr", memory="fixed")
+
+
 def looked_at(*body: Any, gpu: Gpu | None = None) -> list[int]:
     """Returns for each instruction at how many registers the engine looks before it."""
-    machine = encode(
-        gpu or small_gpu(), Kernel(name="some", inputs=INPUTS, body=body), Launch(blocks=7, block_warps=2, resident_blocks=3),
-        scheduler="lrr", memory="fixed",
-    )  # fmt: skip
-    program = machine.program
+    program = encoded(body, gpu or small_gpu()).program
     issues = (program.kind < Kind.LOOP_BEGIN) & (program.kind != Kind.EXIT)
     return (program.operands_end - program.operands)[issues].tolist()
 
 
 def known_delays(*body: Any) -> list[int]:
-    machine = encode(
-        small_gpu(), Kernel(name="some", inputs=INPUTS, body=body), Launch(blocks=7, block_warps=2, resident_blocks=3),
-        scheduler="lrr", memory="fixed",
-    )  # fmt: skip
-    return machine.program.delay[machine.program.kind == Kind.COMPUTE].tolist()
+    """Returns for each arithmetic instruction how long the next one waits for it, and 0 where that is not known."""
+    program = encoded(body, small_gpu()).program
+    return program.delay[program.kind == Kind.COMPUTE].tolist()
 
 
 @pytest.mark.parametrize(("between", "looks"), [(4, 1), (5, 0)])

@@ -73,6 +73,8 @@ def _run(options: argparse.Namespace) -> int:
     check_output(options.output, ["toml"])
     if options.listing is not None:
         check_output(options.listing, ["sass"])
+    if options.launch is not None and not options.launch.strip():
+        raise RequestError("--launch: must be GRID,BLOCK[,SHARED], such as 32x32,256, or the grid alone of a Triton function")
     try:
         given: dict[str, Any] = {name: key_values(f"--{name}", getattr(options, name)) for name in _MAPPINGS}
         with warnings.catch_warnings(record=True) as notes:
@@ -152,10 +154,7 @@ def _from_triton(options: argparse.Namespace, given: dict[str, Any]) -> _Importe
     types = {key: str(kind) for key, kind in signature.items()}
     function, shared = triton_function(fn, types, constants, arch=options.arch, num_warps=warps, num_stages=stages)
     _list(options, function)
-    grid = "1024" if options.launch is None else options.launch
-    if not grid.strip():
-        raise RequestError("--launch: must be the blocks of the grid, such as 1024 or 32x32")
-    launch = f"{grid},{32 * warps},{shared}"
+    launch = f"{options.launch or 1024},{32 * warps},{shared}"
     kernel = api.import_function(function, launch, source=Path(path).name, caches=options.caches, **given)
     return _Imported(kernel, function.arch, len(function.code), api.launch_of(launch).blocks or 0)
 
@@ -165,7 +164,7 @@ def _from_code(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
 
     function, source = api.read_function(options.file, options.arch, options.function)
     _list(options, function)
-    launch = _LAUNCH if options.launch is None else options.launch
+    launch = options.launch or _LAUNCH
     kernel = api.import_function(function, launch, source=source, caches=options.caches, **given)
     blocks = api.launch_of(launch).blocks or 0
     return _Imported(kernel, function.arch, len(function.code), blocks)
@@ -185,7 +184,7 @@ def _from_trace(options: argparse.Namespace, given: dict[str, Any]) -> _Imported
     from warpsim.frontends import api
     from warpsim.frontends.traces import compiled_trace
 
-    stated = [name for name in (*given, "listing", "launch") if getattr(options, name) not in (None, [])]
+    stated = [name for name in (*given, "listing", "launch") if getattr(options, name)]
     if stated:
         raise RequestError(f"--{stated[0]}: must be left out, since a trace says what every warp executed")
     trace = compiled_trace(api.find_trace(options.file, options.kernel))

@@ -19,9 +19,15 @@ def cycle_of(ticks, tick):
 
 
 @inline
+def place_of(facts, s):
+    """Returns the place of scheduler s at the unit of a class, of which the facts are given, in the arrays of SM."""
+    return at(facts.unit * MAX_SCHEDULERS + s)
+
+
+@inline
 def unit_of(facts, s):
     """Returns the place in `sm.free` of the unit that scheduler s uses for a class, of which the facts are given."""
-    return at(facts.unit * MAX_SCHEDULERS + (s & facts.own_unit))
+    return place_of(facts, s & facts.own_unit)
 
 
 @inline
@@ -34,7 +40,7 @@ def queue_of(machine, state, sm, s, facts):
 def unit_open_from(machine, sm, s, facts):
     """Returns the first cycle from which a unit, or its queue, takes one more instruction of scheduler s."""
     if facts.queue > 0:
-        return sm.room[at(facts.unit * MAX_SCHEDULERS + s)]
+        return sm.room[place_of(facts, s)]
     return cycle_of(sm.free[unit_of(facts, s)], machine.chip[0].tick)
 
 
@@ -83,7 +89,7 @@ def enter(state, sm, s, queue, facts, cycle, begin):
     state.queues[queue, at(_FIRST + oldest)] = leaves
     oldest = oldest + 1 if oldest + 1 < facts.queue else np.int64(0)
     room = state.queues[queue, at(_FIRST + oldest)]
-    state.queues[queue, _OLDEST], sm.room[at(facts.unit * MAX_SCHEDULERS + s)] = oldest, room
+    state.queues[queue, _OLDEST], sm.room[place_of(facts, s)] = oldest, room
     if room > cycle + 1:
         refuses(state, sm, s, facts.unit, cycle + 1, room)
     return leaves - arrival
@@ -137,7 +143,7 @@ def note_shared_issue(machine, sm, s, op):
     facts = machine.classes[at(op)]
     if facts.shared:
         sm.shared_issues += 1
-        sm.last_issue[at(facts.unit * MAX_SCHEDULERS + s)] = sm.shared_issues
+        sm.last_issue[place_of(facts, s)] = sm.shared_issues
 
 
 @inline
@@ -146,4 +152,4 @@ def precedence(machine, sm, s, op):
     facts = machine.classes[at(op)]
     if not facts.shared:
         return np.int64(0)
-    return (facts.unit + 1 << 50) + sm.last_issue[at(facts.unit * MAX_SCHEDULERS + s)]
+    return (facts.unit + 1 << 50) + sm.last_issue[place_of(facts, s)]

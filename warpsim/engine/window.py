@@ -38,7 +38,7 @@ from warpsim.engine.lanes import (
 )
 from warpsim.engine.schedulers import drawn, ranks_alone_decide
 from warpsim.engine.timetable import move_on, next_event
-from warpsim.engine.units import accepts, carry_over, precedence, refused_now, unit_accepts, unit_open_from, user_of
+from warpsim.engine.units import accepts, carry_over, precedence, refused_now, unit_open_from, user_of
 
 _RANDOM = int(Policy.RANDOM)
 
@@ -183,7 +183,7 @@ def awaits_own_queue(machine, state, sm, s, op, cycle, end):
     retry = unit_open_from(machine, sm, s, facts)
     if retry <= cycle:
         return False
-    block(scheduler_of(machine, state, sm, s), sm, UNIT_PART, facts.unit << ACCESS_BITS, min(retry, end))
+    postpone_users(scheduler_of(machine, state, sm, s), sm, UNIT_PART, facts.unit << ACCESS_BITS, min(retry, end))
     return True
 
 
@@ -247,14 +247,14 @@ def postpone(machine, state, sm, s, op, cycle, end):
     """
     facts = machine.classes[at(op)]
     retry, part, used = unit_open_from(machine, sm, s, facts), UNIT_PART, facts.unit << ACCESS_BITS
-    if unit_accepts(machine, sm, s, facts, cycle):
+    if retry <= cycle:
         retry, part, used = soonest_landing(state, sm, facts.access), ACCESS_PART, facts.access
-    block(scheduler_of(machine, state, sm, s), sm, part, used, min(retry, end))
+    postpone_users(scheduler_of(machine, state, sm, s), sm, part, used, min(retry, end))
 
 
 @inline
-def block(scheduler, sm, part, used, until):
-    """Warps of a scheduler do not issue before a cycle if a part of what their next step uses, given by its mask, is the same."""
+def postpone_users(scheduler, sm, part, used, until):
+    """Warps of a scheduler whose next step uses a unit, or an access, do not issue before a cycle (`using`)."""
     refused = using(load(scheduler.uses), part, used)
     store(scheduler.wakes, blocked(load(scheduler.wakes), refused, time_of(sm, until)))
 

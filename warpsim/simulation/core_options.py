@@ -62,7 +62,7 @@ def hints_of(step: Step) -> Hints | None:
     return None if step.instruction is None else step.instruction.hints
 
 
-def registers_to_keep(program: FlatProgram) -> dict[int, int]:
+def awaited_registers(program: FlatProgram) -> dict[int, int]:
     """Returns a number for each register for which a step can wait: one that is written, and that a step without hints names."""
     awaited = {r for step in program.steps if hints_of(step) is None for r in (*step.src, step.dst)}
     return {r: place for place, r in enumerate(sorted(awaited & program.written))}

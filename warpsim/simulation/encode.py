@@ -32,12 +32,12 @@ from warpsim.kernels.program import Instruction, Kernel
 from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.kernels.steps import flatten
 from warpsim.simulation.core_options import (
+    awaited_registers,
     encode_addresses,
     encode_hints,
     encode_reads,
     hints_of,
     needs_of_ports,
-    registers_to_keep,
 )
 from warpsim.simulation.known_waits import precompute_lookahead, precompute_waits
 from warpsim.simulation.limits import ticks_per_cycle
@@ -99,7 +99,7 @@ def _unlaunched(
     costs: dict[int, _Costs] = {}  # by the id of an instruction, because kernels repeat few instructions
     steps, details = [], []
     operands: list[int] = []
-    registers = registers_to_keep(program)
+    registers = awaited_registers(program)
     for step in program.steps:
         cost: _Costs = (_CONTROL.get(step.kind, Kind.JUMP), 0, 0, 0, 0, 0), (*_NO_ACCESS, 0)
         if step.instruction is not None:
@@ -111,7 +111,7 @@ def _unlaunched(
         dst = registers.get(step.dst, NOTHING)
         if hints_of(step) is None:
             operands += dict.fromkeys(registers[r] for r in (*step.src, step.dst) if r in registers)
-        steps.append((kind, op, dst, first, len(operands), *timing, 0, 0, NOTHING, 0, dst, *[0] * 11))
+        steps.append((kind, op, dst, first, len(operands), *timing, *[0] * 16))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((0, 0, 0, 0, *access, *branch, step.loop, *step.trips))

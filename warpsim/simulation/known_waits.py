@@ -54,12 +54,12 @@ def precompute_waits(machine: Machine) -> Machine:
     ready = readiness(machine, registers, following)
 
     for i, after in enumerate(following):
-        own = ready.own[i]
+        own = ready.to_next[i]
         if kind[i] != Kind.COMPUTE or after == NOTHING or (kind[after] == Kind.LOAD and few_loads) or waits[after]:
             continue
         if (own == 0 and pairs) or max(own, gap[i]) > LONGEST_KNOWN_WAIT:
             continue  # both may issue together, or the wait does not fit into a lane of the engine
-        if ready.alone[i]:
+        if ready.decides[i]:
             delay[i], reason[i] = (own, dependency[op[i]]) if own > gap[i] else (gap[i], in_gap[op[i]])
 
     program["delay"][:], program["reason"][:] = delay, reason

@@ -31,15 +31,15 @@ class Readiness:
 
     Attributes:
         uncertain: for each step, the registers that it names and that may not be ready, in the order in which it names them.
-        own: for each step, the cycles from its issue until the instruction that certainly follows can read its result; 0 if that
-            does not name it, or if there is no bound.
-        alone: for each step, whether the instruction that certainly follows waits for nothing but the gap of this one, and its
+        to_next: for each step, the cycles from its issue until the instruction that certainly follows can read its result; 0 if
+            that does not name it, or if there is no bound.
+        decides: for each step, whether the instruction that certainly follows waits for nothing but the gap of this one, and its
             result, of which the time is known.
     """
 
     uncertain: list[list[int]]
-    own: list[int]
-    alone: list[bool]
+    to_next: list[int]
+    decides: list[bool]
 
 
 def readiness(machine: Machine, registers: list[list[int]], following: list[int]) -> Readiness:
@@ -65,7 +65,7 @@ def readiness(machine: Machine, registers: list[list[int]], following: list[int]
             if (_join(late_before.setdefault(step, {}), late) or is_new) and step not in waiting:
                 waiting.add(step)
                 heappush(changed, step)
-    return Readiness(analysis.uncertain, analysis.own, analysis.alone)
+    return Readiness(analysis.uncertain, analysis.to_next, analysis.decides)
 
 
 def _join(late: _Late, other: _Late) -> bool:
@@ -98,7 +98,7 @@ class Analysis:
         self._extra, self._most_extra = extra.tolist(), np.maximum(extra.max(axis=1), 0).tolist()
         jumps = np.isin(program["kind"], (Kind.BRANCH, Kind.LOOP_END, Kind.JUMP))
         self._joins = {*details["target"][jumps].tolist(), *machine.entries.tolist()}
-        self.uncertain, self.own, self.alone = list(registers), [0] * len(registers), [False] * len(registers)
+        self.uncertain, self.to_next, self.decides = list(registers), [0] * len(registers), [False] * len(registers)
 
     def pass_straight(self, step: int, late: _Late) -> list[tuple[int, _Late]]:
         """Passes the straight code that begins with a step, and notes what is found there.
@@ -119,8 +119,8 @@ class Analysis:
             after = self._following[step]
             now, eligible = self._next_eligible(step, now)
             if after != NOTHING:
-                unknown = (each for each in self._registers[after] if each != self._dst[step] or self.own[step] == 0)
-                self.alone[step] = not any(self._is_late(late, register, after, eligible) for register in unknown)
+                unknown = (each for each in self._registers[after] if each != self._dst[step] or self.to_next[step] == 0)
+                self.decides[step] = not any(self._is_late(late, register, after, eligible) for register in unknown)
             if self._kind[step] == Kind.BRANCH:
                 taken = eligible if self._pairs else eligible + self._taken_gap[step] - self._gap[step]
                 return [(step + 1, self._counted_from(late, eligible)), (self._target[step], self._counted_from(late, taken))]
@@ -159,14 +159,14 @@ class Analysis:
         return self._kind[step] == Kind.COMPUTE and not self._queued[self._op[step]]
 
     def _next_eligible(self, step: int, now: int) -> tuple[int, int]:
-        """Returns `now` and `eligible` of the step behind one that issues at cycle `now`, and notes its `own`.
+        """Returns `now` and `eligible` of the step behind one that issues at cycle `now`, and notes its `to_next`.
 
         Where both may issue together, the gap says nothing, as it comes after both.
         """
         after, own = self._following[step], 0
         if after != NOTHING and self._takes_its_latency(step) and self._dst[step] in self._registers[after]:
             own = max(self._latency[step] + self._extra[self._op[step]][self._op[after]], 0)
-        self.own[step] = own
+        self.to_next[step] = own
         if self._pairs and own == 0:
             return now, now
         return now + max(self._gap[step], own), now + (own - 1 if self._pairs else max(self._gap[step], own - 1))
