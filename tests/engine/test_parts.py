@@ -21,15 +21,13 @@ from warpsim.engine.constants import (
     FEW_CYCLES,
     FOREVER,
     LONGEST_WINDOW,
+    MOST_PARTS,
     NEVER,
-    NOBODY,
-    PARTS,
     UNKNOWN,
-    WHEEL,
     WINDOW_BUCKETS,
 )
 from warpsim.engine.machine import CHIP, DETAIL
-from warpsim.engine.state import ACCESS, ARRIVAL, CLOCK, SM, SPOKE, TALLY
+from warpsim.engine.state import ACCESS, ARRIVAL, CLOCK, SM, TALLY
 
 SETS = st.integers(0, 2**64 - 1)
 
@@ -288,19 +286,21 @@ class Between(NamedTuple):
     accesses: Any
     arrivals: Any
     free_accesses: Any
-    free_arrivals: Any
-    wheel: Any
+    taken: Any
+    due: Any
+    in_part: Any
 
 
 @examples(100)
 @given(st.lists(st.tuples(st.floats(0, 5000) | st.floats(0, 1e6), st.integers(1, LONGEST_WINDOW)), max_size=60))
-def test_the_wheel_sorts_by_arrival_then_by_entry(steps: list[tuple[float, int]]) -> None:
+def test_requests_are_due_by_arrival_then_by_entry(steps: list[tuple[float, int]]) -> None:
     """Enters requests, of three two at one time, some time after the present cycle, and serves up to a later cycle each time."""
     room = 3 * len(steps) + 1
     state = Between(
         *(np.zeros(n, dtype).view(np.recarray) for n, dtype in ((1, CLOCK), (room, ACCESS), (room, ARRIVAL))),
-        *(np.arange(room, dtype=np.int32) for _ in range(2)),
-        np.full(2 * WHEEL, NOBODY, np.int32).view(SPOKE).view(np.recarray),
+        np.arange(room, dtype=np.int32),
+        *(np.zeros(room, ARRIVAL).view(np.recarray) for _ in range(2)),
+        np.zeros(MOST_PARTS, np.int32),
     )
     state.clock.next_arrival = FOREVER
     now, waiting, entered = 0, [], 0
@@ -311,19 +311,22 @@ def test_the_wheel_sorts_by_arrival_then_by_entry(steps: list[tuple[float, int]]
             tandem.send(state, place, time, np.int64(entered))
             heapq.heappush(waiting, (time, entered))
             entered += 1
-        for part in range(now * PARTS, (now + cycles) * PARTS):
-            while (number := tandem.take_due(state, np.int64(part))) != NOBODY:
-                arrival = state.arrivals[number]
-                tandem.close_access(state, np.int64(arrival.access))
-                assert (arrival.time, arrival.server) == heapq.heappop(waiting)
+        for arrival in state.due[: tandem.take_due(state, np.int64(now), np.int64(now + cycles))]:
+            tandem.close_access(state, np.int64(arrival.access))
+            assert (arrival.time, arrival.server) == heapq.heappop(waiting)
         now += cycles
-        tandem.note_taken(state, np.int64(now))
         assert not waiting or waiting[0][0] >= now
         assert state.clock[0].waiting == state.clock[0].accesses == len(waiting)
-        assert now <= state.clock[0].next_arrival <= (waiting[0][0] if waiting else FOREVER)
-        if waiting:
-            tandem.find_next_arrival(state)
-            assert state.clock[0].next_arrival == int(waiting[0][0])
+        assert state.clock[0].next_arrival == (int(waiting[0][0]) if waiting else FOREVER)
+        assert not state.in_part.any()
+
+
+@pytest.mark.parametrize("cycles", [1, 7, LONGEST_WINDOW])
+@pytest.mark.parametrize("requests", [1, 2, 511, MOST_PARTS, 2 * MOST_PARTS])
+def test_the_parts_of_a_window_are_about_as_many_as_the_requests(cycles: int, requests: int) -> None:
+    parts = tandem.parts_of_cycle(np.int64(cycles), np.int64(requests)) * cycles
+    assert min(requests, MOST_PARTS // 2) <= parts <= MOST_PARTS
+    assert parts < 2 * requests or parts == cycles
 
 
 class Loaded(NamedTuple):

@@ -14,6 +14,7 @@ from warpsim.engine.constants import (
     MAX_SCHEDULERS,
     MAX_WARPS,
     MOST_COUNTED,
+    MOST_PARTS,
     MOST_TRANSITIONS,
     NEAR_COUNTED,
     NEVER,
@@ -22,7 +23,6 @@ from warpsim.engine.constants import (
     TRANSITIONS,
     UNITS,
     WAITING_OF_SM,
-    WHEEL,
     WINDOW_BUCKETS,
     WORDS_OF_THREAD,
     Array,
@@ -44,7 +44,6 @@ from warpsim.engine.state import (
     SEAT,
     SEQUENCE,
     SM,
-    SPOKE,
     TALLY,
     TRANSITION,
     WARP,
@@ -103,9 +102,10 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         transitions=transitions,
         accesses=records(waiting, ACCESS),
         arrivals=records(waiting, ARRIVAL),
+        taken=records(waiting, ARRIVAL),
+        due=records(waiting, ARRIVAL),
+        in_part=np.zeros(MOST_PARTS, np.int32),
         free_accesses=np.arange(waiting, dtype=np.int32),
-        free_arrivals=np.arange(waiting, dtype=np.int32),
-        wheel=records(WHEEL, SPOKE),
         servers=np.zeros((4, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
         window=np.zeros(WINDOW_BUCKETS + 1, np.float64),
         tally=records(threads, TALLY),
@@ -123,7 +123,6 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     edges = sms * np.arange(threads + 1) // threads
     state.clock["first_sm"], state.clock["last_sm"] = edges[:-1], edges[1:] - 1
     state.clock["first_request"] = edges[:-1] * requests_of_sm
-    state.wheel["first"], state.wheel["last"] = NOBODY, NOBODY
     state.fetchers["last"], state.fetchers["there"] = NOBODY, FOREVER
     state.clock[0].pool_room = pool_room(machine)
     seats, records_of_sms, of_schedulers = np.asarray(state.seats), np.asarray(state.sms), np.asarray(state.schedulers)
@@ -162,7 +161,7 @@ def enlarged(machine: Machine, state: State) -> State:
         requests = np.concatenate([state.requests, np.empty_like(state.requests)]).view(np.recarray)
         state = state._replace(requests=requests, order=np.empty(len(requests), np.int64))
     asked = machine.details.requests[state.requests.step[: clock.requests]].sum()
-    before = size = len(state.free_arrivals)
+    before = size = len(state.arrivals)
     while size < clock.waiting + asked:
         size *= 2
     more = np.arange(before, size, dtype=np.int32)
@@ -170,7 +169,8 @@ def enlarged(machine: Machine, state: State) -> State:
         accesses=np.concatenate([state.accesses, np.zeros(len(more), ACCESS)]).view(np.recarray),
         arrivals=np.concatenate([state.arrivals, np.zeros(len(more), ARRIVAL)]).view(np.recarray),
         free_accesses=np.concatenate([state.free_accesses, more]),
-        free_arrivals=np.concatenate([state.free_arrivals, more]),
+        taken=np.zeros(size, ARRIVAL).view(np.recarray),
+        due=np.zeros(size, ARRIVAL).view(np.recarray),
     )
 
 

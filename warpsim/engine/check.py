@@ -10,13 +10,12 @@ from warpsim.engine.accounts import caused_accounts, line_accounts, scheduler_cy
 from warpsim.engine.bits import cause_of, end_of, reason_of
 from warpsim.engine.constants import (
     FARTHEST,
+    FOREVER,
     MAX_WARPS,
     NEVER,
     NOBODY,
-    PARTS,
     RANK_BITS,
     UNKNOWN,
-    WHEEL,
     Kind,
     Life,
     Policy,
@@ -51,7 +50,7 @@ def verify(machine: Machine, state: State, *, counted_from: int | None = None) -
         _verify_fetch(machine, state, sm)
     _require(state.clock[0].requests == 0, "requests are left over")
     _require(not state.in_cycle.any(), "requests are still counted")
-    _verify_wheel(state)
+    _verify_waiting(state)
     _verify_counts(machine, state)
     if counted_from is not None:
         _verify_sums(machine, state, counted_from)
@@ -172,22 +171,14 @@ def _under_way(state: State, steps: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.bincount(warps[steps[accesses["step"]] & (warps >= 0)], minlength=len(state.warps))
 
 
-def _verify_wheel(state: State) -> None:
-    """Checks the lists of requests between the stages of memory, and that none of them should have been served."""
-    clock, found = state.clock[0], []
-    for number, spoke in enumerate(state.wheel):
-        entry, last, latest = int(spoke.first), NOBODY, 0.0
-        while entry != NOBODY:
-            found.append(entry)
-            arrival = state.arrivals[entry]
-            _require(int(arrival.time * PARTS) % WHEEL == number, f"list {number} of the wheel holds time {arrival.time}")
-            _require(arrival.time >= latest, f"list {number} of the wheel is not sorted")
-            entry, last, latest = int(arrival.following), entry, arrival.time
-        _require(spoke.last == last, f"list {number} of the wheel does not end with its last entry")
-    used = np.setdiff1d(np.arange(len(state.arrivals)), state.free_arrivals[clock.waiting :])
-    _require(sorted(found) == used.tolist(), "requests between the stages are lost, or in two lists")
-    waiting = state.arrivals[found]
+def _verify_waiting(state: State) -> None:
+    """Checks the requests between the stages of memory: none of them should have been served."""
+    clock = state.clock[0]
+    waiting = state.arrivals[: clock.waiting]
     _require((waiting["time"] >= clock.cycle).all(), "a request between the stages should have been served")
+    first = int(waiting["time"].min(initial=FOREVER))
+    _require(clock.next_arrival == first, f"the next request arrives in cycle {first}, not {clock.next_arrival}")
+    _require(not state.in_part.any(), "a window has left counts of requests")
     places = _open_accesses(state)
     unserved = np.bincount(waiting["access"], minlength=len(state.accesses))
     _require(np.flatnonzero(unserved).tolist() == places.tolist(), "accesses and requests between the stages differ")

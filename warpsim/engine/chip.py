@@ -9,7 +9,6 @@ from warpsim.engine.constants import FOREVER, NOTE, RUN_WINDOW, STATES, Kind, Ou
 from warpsim.engine.exchange import assign_blocks, cycles_to_return, exchange, note_all
 from warpsim.engine.flights import limit_of, room_for_stores
 from warpsim.engine.jit import apart, inline, jit
-from warpsim.engine.tandem import find_next_arrival
 from warpsim.engine.threads import add_up, await_call, call_others, gather, report
 from warpsim.engine.window import run_alone
 
@@ -52,7 +51,7 @@ def run(machine, state, stop, edge, width, totals, thread):
                 gather(state)
         for sm in state.sms:
             count_population(state, sm)
-        now = min(max(now, soonest_event(state, now)), stop if len(totals) == 0 else min(stop, edge))
+        now = min(max(now, soonest_event(state)), stop if len(totals) == 0 else min(stop, edge))
         clock.cycle = now
         if is_finished(machine, state):
             clock.cycle = clock.last_retire + 1
@@ -114,14 +113,11 @@ def run_window(machine, state):
 
 
 @inline
-def soonest_event(state, now):
+def soonest_event(state):
     """Returns the cycle before which nothing happens on any SM, nor in memory; `now` or an earlier one: something happens now."""
-    clock, soonest = state.clock[0], state.clock[0].next_echo
+    soonest = min(state.clock[0].next_echo, state.clock[0].next_arrival)
     for sm in state.sms:
         soonest = min(soonest, sm.next_event)
-    if soonest > now and clock.waiting > 0:
-        find_next_arrival(state)
-        soonest = min(soonest, clock.next_arrival)
     return soonest
 
 

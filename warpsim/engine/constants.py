@@ -119,8 +119,7 @@ NEVER_WRITTEN = -(1 << 40)  # cycle at which a register was ready that the warp 
 
 BINS = 4096  # bins of equal probability in a table of quantiles
 FINE_BINS, COARSE_BINS, COARSE_WIDTH = 4096, 4096, 64  # of the latency histogram, in cycles
-PARTS = 8  # of a cycle, a power of 2, so that a time in parts is exact
-WHEEL = 2048 * PARTS  # lists of requests between the stages of memory, one for a part of a cycle; a power of 2
+MOST_PARTS = 8192  # of the cycles of a window, into which requests between the stages of memory are sorted
 WAITING_OF_SM = 128  # requests between the stages for which there is room at first, for each SM of the chip
 NOBODY = -1  # no step, no lane, no access, no request
 AWAITED = 16  # latest accesses of a warp slot or an echo for which the next one can have waited, a power of 2

@@ -10,7 +10,7 @@ import numpy as np
 from warpsim.engine import memory
 from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, reason_of, rest, wait_until
 from warpsim.engine.blocks import retire_warp, wait_for_next
-from warpsim.engine.constants import MAX_WARPS, NOBODY, PARTS, UNKNOWN, Kind, Life, MemoryModel
+from warpsim.engine.constants import MAX_WARPS, NOBODY, UNKNOWN, Kind, Life, MemoryModel
 from warpsim.engine.echoes import make_accesses, note_end
 from warpsim.engine.flights import note_flight
 from warpsim.engine.hints import has_hints
@@ -18,7 +18,7 @@ from warpsim.engine.jit import apart, inline
 from warpsim.engine.order import forget_requests, sort_requests
 from warpsim.engine.registers import soonest_return, wait_of, write_later
 from warpsim.engine.rng import advance, choose_low, mix
-from warpsim.engine.tandem import close_access, hand_over, note_taken, open_access, send, take_due, takes
+from warpsim.engine.tandem import close_access, hand_over, open_access, send, take_due, takes
 from warpsim.engine.timetable import set_alarm
 from warpsim.engine.waiting import count_open_wait, count_wait
 
@@ -132,13 +132,8 @@ def serve(machine, state, begin, end, now):
             accept(machine, state, state.requests[at(state.order[at(place)])])
         forget_requests(state, end, count)
     clock.noted = 0
-    if clock.next_arrival < end:
-        for part in range(max(begin, clock.next_arrival) * PARTS, end * PARTS):
-            number = take_due(state, part)
-            while number != NOBODY:
-                serve_dram(machine, state, state.arrivals[at(number)])
-                number = take_due(state, part)
-        note_taken(state, end)
+    for number in range(take_due(state, begin, end)):
+        serve_dram(machine, state, state.due[at(number)])
     if len(state.echoes) > 0:
         note_all(machine, state, np.int64(0), len(state.sms) - 1, now)
 

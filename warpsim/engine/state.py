@@ -169,15 +169,6 @@ ARRIVAL = np.dtype(
         ("time", "f8"),  # cycles: its arrival at stage 2
         ("access", "i4"),  # its place in `State.accesses`
         ("server", "i4"),  # of stage 2
-        ("following", "i4"),  # the next one of its list of the wheel; NOBODY: it is the last one
-        ("unused", "i4"),
-    ]
-)
-
-SPOKE = np.dtype(  # of the wheel: a list of requests between the stages, by time
-    [
-        ("first", "i4"),  # a place in `State.arrivals`; NOBODY: there is none
-        ("last", "i4"),
     ]
 )
 
@@ -195,7 +186,7 @@ CLOCK = in_whole_lines(
         ("served", "i8"),  # cycle before which all requests of that window have been served
         ("accesses", "i8"),  # between the stages of memory
         ("waiting", "i8"),  # requests between the stages
-        ("next_arrival", "i8"),  # cycle before which none of them arrives at stage 2
+        ("next_arrival", "i8"),  # cycle in which the first of them arrives at stage 2; FOREVER: there is none
         ("noted", "i8"),  # 1: the accesses of the slice in this window have been noted for its echoes
         ("next_echo", "i8"),  # cycle before which no echo has anything to do
         ("pool_room", "i8"),  # transitions for which a pool has room, a power of 2
@@ -321,10 +312,11 @@ class State(NamedTuple):
     in_cycle: Array  # int64[LONGEST_WINDOW]: requests by cycle, while they are sorted
     order: Array  # int64[n]: those of these that are served next, in the order in which they issued
     accesses: Records  # ACCESS[q]: those between the stages
-    arrivals: Records  # ARRIVAL[q]: their requests
+    arrivals: Records  # ARRIVAL[q]: their requests, in the order in which they were sent
+    taken: Records  # ARRIVAL[q]: those that arrive in a window, in that order
+    due: Records  # ARRIVAL[q]: the same by time
+    in_part: Array  # int32[MOST_PARTS]: requests by part of a cycle, while they are sorted
     free_accesses: Array  # int32[q]: places in `accesses`; from `clock.accesses` on those that are free
-    free_arrivals: Array  # int32[q]: places in `arrivals`; from `clock.waiting` on those that are free
-    wheel: Records  # SPOKE[WHEEL]: the lists of these requests, by part of a cycle modulo WHEEL
     tracks: Records  # SEQUENCE[W], or none without echoes: the accesses of the warp slots
     echoes: Records  # SEQUENCE[e]: a multiple of the warp slots that are used
     pools: Records  # POOL[S], or none

@@ -1,22 +1,21 @@
 """Between the two stages of the memory model `queue`: requests that wait for the time at which they arrive at stage 2.
 
-A timing wheel (Varghese & Lauck 1987) keeps them in one list for each eighth of a cycle, modulo its length, by time and then by
-issue. Requests that found their first server free arrive at the begin of a cycle, and others in between: with one list for all of
-a cycle, each of the former would be searched a place for, before the latter. An access keeps its place in `State.accesses` until
-all of its requests have been served. docs/model.md, section 5.
+They wait in the order in which they were sent. At the end of a window those are taken out that have arrived, and sorted: into
+parts of a cycle, so many that there are few in one, and there by time. An access keeps its place in `State.accesses` until all of
+its requests have been served. docs/model.md, section 5.
 """
 
 import numpy as np
 
 from warpsim.engine.bits import at
-from warpsim.engine.constants import FOREVER, NOBODY, PARTS, WHEEL
+from warpsim.engine.constants import FOREVER, MOST_PARTS, NOBODY
 from warpsim.engine.jit import inline
 
 
 @inline
 def takes(state, requests):
     """Returns whether there is room for so many more requests."""
-    return state.clock[0].waiting + requests <= len(state.free_arrivals)
+    return state.clock[0].waiting + requests <= len(state.arrivals)
 
 
 @inline
@@ -43,14 +42,18 @@ def close_access(state, place):
 def send(state, place, time, server):
     """Sends a request of an access to a server of stage 2, at which it arrives at a time; there must be room for it."""
     clock, access = state.clock[0], state.accesses[at(place)]
-    number = np.int64(state.free_arrivals[at(clock.waiting)])
-    clock.waiting += 1
     cycle = np.int64(time)
     access.served = max(access.served, cycle)
     clock.next_arrival = min(clock.next_arrival, cycle)
-    arrival = state.arrivals[at(number)]
+    put(state.arrivals, clock.waiting, time, place, server)
+    clock.waiting += 1
+
+
+@inline
+def put(arrivals, number, time, place, server):
+    """Writes a request of an access; numba would copy a record byte by byte."""
+    arrival = arrivals[at(number)]
     arrival.time, arrival.access, arrival.server = time, place, server
-    enter(state, spoke_of(state, np.int64(time * PARTS)), number, time)
 
 
 @inline
@@ -66,63 +69,75 @@ def hand_over(state, sm, place):
 
 
 @inline
-def spoke_of(state, part):
-    """Returns the list of the wheel that a part of a cycle belongs to, of which the number since cycle 0 is given."""
-    return state.wheel[at(part & (WHEEL - 1))]
+def take_due(state, begin, end):
+    """Takes the requests that arrive at stage 2 before cycle `end`, none before `begin`, to `state.due`; returns how many.
 
-
-@inline
-def enter(state, spoke, number, time):
-    """Enters a request into a list of the wheel, behind all that arrive no later."""
-    before = np.int64(spoke.last)
-    if before != NOBODY and state.arrivals[at(before)].time > time:
-        before, following = np.int64(NOBODY), np.int64(spoke.first)
-        while state.arrivals[at(following)].time <= time:
-            before, following = following, np.int64(state.arrivals[at(following)].following)
-    else:
-        following = np.int64(NOBODY)
-    state.arrivals[at(number)].following = following
-    if before == NOBODY:
-        spoke.first = number
-    else:
-        state.arrivals[at(before)].following = number
-    if following == NOBODY:
-        spoke.last = number
-
-
-@inline
-def take_due(state, part):
-    """Takes the next request that arrives in a part of a cycle off the wheel; returns its place, or NOBODY.
-
-    All that arrive in earlier parts must have been taken. Its record is left as it is until another request is sent.
+    They are sorted by time; those of one time stay in the order in which they were sent.
     """
-    clock, spoke = state.clock[0], spoke_of(state, part)
-    number = np.int64(spoke.first)
-    if number == NOBODY or np.int64(state.arrivals[at(number)].time * PARTS) > part:
-        return np.int64(NOBODY)
-    spoke.first = state.arrivals[at(number)].following
-    if spoke.first == NOBODY:
-        spoke.last = NOBODY
-    clock.waiting -= 1
-    state.free_arrivals[at(clock.waiting)] = number
-    return number
+    if state.clock[0].next_arrival >= end:
+        return np.int64(0)
+    count = take(state, end)
+    parts = parts_of_cycle(end - begin, count)
+    sort_by_part(state, begin, (end - begin) * parts, parts, count)
+    sort_within_parts(state, count)
+    return count
 
 
 @inline
-def note_taken(state, end):
-    """All requests that arrive before cycle `end` have been taken."""
-    clock = state.clock[0]
-    clock.next_arrival = np.int64(FOREVER) if clock.waiting == 0 else max(clock.next_arrival, np.int64(end))
+def take(state, end):
+    """Takes the requests that arrive before a cycle to `state.taken`, and returns how many; the others move up.
+
+    Which they are depends on chance. So both are written, and no branch depends on it.
+    """
+    clock, count, kept, soonest = state.clock[0], np.int64(0), np.int64(0), np.float64(FOREVER)
+    for number in range(clock.waiting):
+        arrival = state.arrivals[at(number)]
+        time, place, server, is_due = arrival.time, arrival.access, arrival.server, arrival.time < end
+        put(state.taken, count, time, place, server)
+        put(state.arrivals, kept, time, place, server)
+        count += is_due
+        kept += not is_due
+        soonest = min(soonest, np.float64(FOREVER) if is_due else time)
+    clock.waiting, clock.next_arrival = kept, np.int64(soonest)
+    return count
 
 
 @inline
-def find_next_arrival(state):
-    """Finds in which cycle the next request arrives at stage 2, where there is one."""
-    clock, soonest, cycle = state.clock[0], np.int64(FOREVER), state.clock[0].next_arrival
-    for passed in range(WHEEL):
-        if soonest <= cycle + passed // PARTS:
-            break
-        first = np.int64(spoke_of(state, cycle * PARTS + passed).first)
-        if first != NOBODY:
-            soonest = min(soonest, np.int64(state.arrivals[at(first)].time))
-    clock.next_arrival = soonest
+def parts_of_cycle(cycles, requests):
+    """Returns into how many parts a cycle is divided, so that so many requests in so many cycles are about one in a part."""
+    parts = np.int64(1)
+    while cycles * parts < min(requests, MOST_PARTS // 2):
+        parts *= 2
+    return parts
+
+
+@inline
+def sort_by_part(state, begin, all_parts, parts, count):
+    """Writes so many requests that have been taken to `state.due`, by part of a cycle since cycle `begin`."""
+    for number in range(count):
+        state.in_part[at((state.taken[at(number)].time - begin) * parts)] += 1
+    place = np.int32(0)
+    for part in range(all_parts):
+        here = state.in_part[at(part)]
+        state.in_part[at(part)] = place
+        place += here
+    for number in range(count):
+        request = state.taken[at(number)]
+        part = at((request.time - begin) * parts)
+        put(state.due, state.in_part[part], request.time, request.access, request.server)
+        state.in_part[part] += 1
+    state.in_part[:all_parts] = 0
+
+
+@inline
+def sort_within_parts(state, count):
+    """Sorts requests by time that are sorted by part of a cycle."""
+    for number in range(1, count):
+        time = state.due[at(number)].time
+        if state.due[at(number - 1)].time > time:
+            access, server, place = state.due[at(number)].access, state.due[at(number)].server, number
+            while place > 0 and state.due[at(place - 1)].time > time:
+                before = state.due[at(place - 1)]
+                put(state.due, place, before.time, before.access, before.server)
+                place -= 1
+            put(state.due, place, time, access, server)

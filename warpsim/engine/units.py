@@ -46,8 +46,10 @@ def unit_open_from(machine, sm, s, facts):
 
 @inline
 def unit_accepts(machine, sm, s, facts, cycle):
-    """Returns whether a unit, or its queue, takes one more instruction of scheduler s."""
-    return unit_open_from(machine, sm, s, facts) <= cycle
+    """Returns whether a unit, or its queue, takes one more instruction of scheduler s; `unit_open_from` would have to divide."""
+    if facts.queue > 0:
+        return sm.room[place_of(facts, s)] <= cycle
+    return sm.free[unit_of(facts, s)] < (cycle + 1) * machine.chip[0].tick
 
 
 @inline
