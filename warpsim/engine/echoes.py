@@ -9,7 +9,7 @@ import numpy as np
 from warpsim.engine.bits import at, size
 from warpsim.engine.constants import AWAITED, EPOCH, EPOCHS, FOREVER, MAX_WARPS, UNKNOWN
 from warpsim.engine.jit import inline
-from warpsim.engine.memory import level_of
+from warpsim.engine.memory import hits_l2
 from warpsim.engine.order import sort_requests
 from warpsim.engine.rng import advance, mix, skip, uniform
 
@@ -53,7 +53,7 @@ def note_accesses(machine, state, begin, end):
 def note_access(machine, state, request):
     """Notes an access of the slice: how it follows the one before of its warp slot. Its echoes begin with the first two."""
     cycle, step = request.cycle, np.int64(request.step)
-    in_l2, _ = level_of(request.stream, machine.details[at(step)])
+    in_l2 = hits_l2(request.stream, machine.details[at(step)])
     track = state.tracks[at(request.warp)]
     request.number = track.count
     phases = machine.chip[0].iteration > 0

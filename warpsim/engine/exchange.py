@@ -23,7 +23,7 @@ from warpsim.engine.timetable import set_alarm
 from warpsim.engine.waiting import count_open_wait, count_wait
 
 _LOAD, _STORE = int(Kind.LOAD), int(Kind.STORE)
-_QUEUE = int(MemoryModel.QUEUE)
+_MEASURED, _QUEUE = int(MemoryModel.MEASURED), int(MemoryModel.QUEUE)
 _RUNNING, _DRAINING = int(Life.RUNNING), int(Life.DRAINING)
 _ECHO_LATE = 0.5  # cycles after its issue at which the requests of an echo arrive
 
@@ -128,6 +128,7 @@ def serve(machine, state, begin, end, now):
     clock = state.clock[0]
     if clock.requests > 0:
         count = sort_requests(state, begin, end)
+        draw_latencies(machine, state, count)
         for place in range(count):
             accept(machine, state, state.requests[at(state.order[at(place)])])
         forget_requests(state, end, count)
@@ -139,6 +140,29 @@ def serve(machine, state, begin, end, now):
 
 
 @inline
+def draw_latencies(machine, state, count):
+    """Draws whether each request hits L2, and the unloaded latency of each that does not depend on the present load.
+
+    Nothing here depends on another request, so that the processor looks up several of them in the tables at a time.
+    """
+    for place in range(count):
+        request = state.requests[at(state.order[at(place)])]
+        detail = machine.details[at(request.step)]
+        if request.warp >= 0:
+            request.in_l2 = memory.hits_l2(request.stream, detail)
+        if machine.chip[0].memory != _MEASURED:
+            request.unloaded = memory.unloaded(machine, state, request.stream, request.cycle, detail, request.in_l2 != 0)
+
+
+@inline
+def unloaded_latency(machine, state, request, detail):
+    """Returns the unloaded latency of a request, which is drawn by now if it does not depend on the present load."""
+    if machine.chip[0].memory != _MEASURED:
+        return request.unloaded
+    return memory.unloaded(machine, state, request.stream, request.cycle, detail, request.in_l2 != 0)
+
+
+@inline
 def accept(machine, state, request):
     """Serves an access whose return is known at once; of any other, sends the requests on to stage 2."""
     step, cycle = np.int64(request.step), request.cycle
@@ -146,8 +170,8 @@ def accept(machine, state, request):
     if request.warp < 0:
         accept_echo(machine, state, request, step, detail)
         return
-    in_l2, stream = memory.level_of(request.stream, detail)
-    base = memory.unloaded(machine, state, request.stream, cycle, detail, in_l2)
+    in_l2, stream = request.in_l2 != 0, memory.before_requests(request.stream, detail)
+    base = unloaded_latency(machine, state, request, detail)
     if not in_l2:
         state.tally[0].moved_bytes += detail.requests * detail.request_bytes
     if in_l2 or machine.chip[0].memory != _QUEUE:
@@ -170,7 +194,7 @@ def accept_echo(machine, state, request, step, detail):
     """Serves an access of an echo whose return is known at once; of any other, sends the requests on to stage 2."""
     cycle, in_l2 = request.cycle, request.in_l2 != 0
     time, stream = cycle + _ECHO_LATE, advance(request.stream)
-    base = memory.unloaded(machine, state, request.stream, cycle, detail, in_l2)
+    base = unloaded_latency(machine, state, request, detail)
     if in_l2 or machine.chip[0].memory != _QUEUE:
         is_write = np.int64(machine.program[at(step)].kind) == _STORE
         wait = memory.wait_before_dram(machine, state, stream, time, detail, in_l2, is_write)

@@ -157,13 +157,15 @@ def longest_delay(chip, detail):
 
 
 @inline
-def level_of(stream, detail):
-    """Returns whether an access that does not hit L1 hits L2, and the stream before the draws for its requests."""
-    stream = advance(stream)
-    if detail.l2_hit > 0.0:
-        stream = advance(stream)
-        return uniform(mix(stream)) < detail.l2_hit, stream
-    return False, stream
+def hits_l2(stream, detail):
+    """Returns whether an access that does not hit L1 hits L2; `stream` is that of the warp before the access."""
+    return detail.l2_hit > 0.0 and uniform(mix(skip(stream, 2))) < detail.l2_hit
+
+
+@inline
+def before_requests(stream, detail):
+    """Returns a warp's stream before the draws for the requests of an access."""
+    return skip(stream, 1 + (detail.l2_hit > 0.0))
 
 
 @inline

@@ -108,7 +108,8 @@ REQUEST = np.dtype(
         ("queued", "i8"),  # cycles that it waited in the queue of its unit
         ("number", "i8"),  # among the accesses of its warp slot, or of the echo, of a slice
         ("step", "i4"),
-        ("in_l2", "i4"),  # of an echo: 1 if it hits L2
+        ("in_l2", "i4"),  # 1 if it hits L2; of an echo from the begin, of others once it has been drawn
+        ("unloaded", "f8"),  # cycles: its latency in an idle memory, once it has been drawn
     ]
 )
 
