@@ -133,6 +133,8 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     blocks = len(seats) if chip.blocks < 0 else min(len(seats), int(chip.blocks))
     starts, state.clock[0].launch_free = _starts_of_deal(chip, blocks)
     seats["next_start"] = np.append(starts, np.full(len(seats) - blocks, -1))[seats["next_block"]]
+    to_start = np.where(seats["next_start"] < 0, FOREVER, seats["next_start"])
+    records_of_sms["next_start"] = to_start.reshape(sms, -1).min(axis=1)
     state.clock[0].next_block = blocks
     of_schedulers["wakes"] = NEVER
     if chip.policy == Policy.RANDOM:

@@ -4,7 +4,7 @@ import numpy as np
 
 from warpsim.engine.attribution import count_barrier, waits
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest, wait_until
-from warpsim.engine.constants import MAX_WARPS, NEVER_WRITTEN, Kind, Life, WarpState
+from warpsim.engine.constants import FOREVER, MAX_WARPS, NEVER_WRITTEN, Kind, Life, WarpState
 from warpsim.engine.control import entry_of, next_instruction
 from warpsim.engine.fetch import begin_fetch
 from warpsim.engine.hints import forget_counted, has_hints
@@ -82,15 +82,14 @@ def count_population(state, sm):
 def start_blocks(machine, state, sm, end):
     """Starts the blocks that are to start before the end of the window, by cycle, then seat, since age is order of launch."""
     seats = machine.chip[0].seats
-    while True:
-        earliest, chosen = np.int64(end), np.int64(_NONE)
+    while sm.next_start < end:
+        sm.next_start, chosen = FOREVER, np.int64(_NONE)
         for number in range(seats):
             start = state.seats[at(sm.index * seats + number)].next_start
-            if 0 <= start < earliest:
-                earliest, chosen = start, np.int64(number)
-        if chosen < 0:
-            return
-        start_block(machine, state, sm, state.seats[at(sm.index * seats + chosen)], chosen)
+            if 0 <= start < sm.next_start:
+                sm.next_start, chosen = start, np.int64(number)
+        if sm.next_start < end:
+            start_block(machine, state, sm, state.seats[at(sm.index * seats + chosen)], chosen)
 
 
 @inline
@@ -166,6 +165,7 @@ def retire_warp(machine, state, sm, slot, warp, last, end):
         clock.last_retire = max(clock.last_retire, seat.retire)
         if chip.blocks < 0 or clock.next_block < chip.blocks:
             seat.next_start = max(seat.retire + chip.block_launch, seat.retire + 1)
+            sm.next_start = min(sm.next_start, seat.next_start)
             sm.next_event = min(sm.next_event, seat.next_start)
 
 

@@ -133,6 +133,9 @@ def _verify_seats(machine: Machine, state: State, sm: np.record) -> None:
     resident = np.count_nonzero(lives != Life.EMPTY)
     if now > 0:
         _require(sm.resident == resident, f"SM {sm.index}: counts {sm.resident} residents, but has {resident}")
+    starts = state.seats.next_start[sm.index * chip.seats : (sm.index + 1) * chip.seats]
+    soonest = min(starts[starts >= 0], default=FOREVER)
+    _require(sm.next_start <= soonest, f"SM {sm.index}: no block starts before {sm.next_start}, but one at {soonest}")
     for number, of_seat in enumerate(lives):
         seat, name = state.seats[sm.index * chip.seats + number], f"SM {sm.index}, seat {number}"
         live = np.count_nonzero((of_seat == Life.RUNNING) | (of_seat == Life.AT_BARRIER))

@@ -364,12 +364,9 @@ def resolve(machine, state, sm, slot, now):
 def assign_blocks(machine, state, begin, end):
     """Assigns blocks of the supply to the seats that are due in begin..end-1, by cycle, SM and seat. They start one by one."""
     chip, clock = machine.chip[0], state.clock[0]
-    for number in range(len(state.seats) - 1, -1, -1):
-        seat = state.seats[at(number)]
-        if begin <= seat.next_start < end and seat.next_block < 0:
-            relative = at(seat.next_start - begin)
-            seat.next_seat = state.first_seat[relative]
-            state.first_seat[relative] = number
+    for place in range(len(state.sms) - 1, -1, -1):
+        if state.sms[at(place)].next_start < end:
+            list_due_seats(chip, state, place, begin, end)
     for relative in range(end - begin):
         number = state.first_seat[at(relative)]
         state.first_seat[at(relative)] = -1
@@ -382,6 +379,17 @@ def assign_blocks(machine, state, begin, end):
                 seat.next_block = clock.next_block
                 clock.next_block += 1
                 start_one(chip, clock, seat)
+
+
+@inline
+def list_due_seats(chip, state, sm, begin, end):
+    """Puts the seats of an SM that are due in begin..end-1, and have no block yet, before those of later SMs in their cycles."""
+    for number in range((sm + 1) * chip.seats - 1, sm * chip.seats - 1, -1):
+        seat = state.seats[at(number)]
+        if begin <= seat.next_start < end and seat.next_block < 0:
+            relative = at(seat.next_start - begin)
+            seat.next_seat = state.first_seat[relative]
+            state.first_seat[relative] = number
 
 
 @inline

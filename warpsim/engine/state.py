@@ -64,6 +64,7 @@ SM = in_whole_lines(
         ("index", "i8"),
         ("begin", "i8"),  # cycle from which its lanes count: the begin of its window
         ("next_event", "i8"),  # cycle before which nothing happens on it
+        ("next_start", "i8"),  # cycle before which no block starts on it; FOREVER: none is to start
         ("free", "i8", UNITS * MAX_SCHEDULERS),  # tick from which a unit is free; a unit of the SM stands at scheduler 0
         ("room", "i8", UNITS * MAX_SCHEDULERS),  # cycle from which the queue of a scheduler takes one more, by unit, scheduler
         ("last_issue", "i8", UNITS * MAX_SCHEDULERS),  # by unit, scheduler: value of `shared_issues` at its last issue

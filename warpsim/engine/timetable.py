@@ -3,7 +3,7 @@
 import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest
-from warpsim.engine.constants import FARTHEST, FOREVER, MAX_WARPS, NEVER, RANK_BITS
+from warpsim.engine.constants import FARTHEST, MAX_WARPS, NEVER, RANK_BITS
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import earlier_by, filled, foremost, load, not_before, number, same, store, time_of, where
 
@@ -50,7 +50,7 @@ def move_on(machine, state, sm, begin):
 def next_event(machine, state, sm):
     """Returns the cycle before which nothing happens on an SM until its requests are served."""
     chip = machine.chip[0]
-    event = np.int64(FOREVER)
+    event = sm.next_start
     for s in range(chip.schedulers):
         scheduler = state.schedulers[at(sm.index * chip.schedulers + s)]
         soonest = number(foremost(load(scheduler.wakes)))
@@ -66,8 +66,4 @@ def next_event(machine, state, sm):
     while draining != NONE:
         event = min(event, end_of(state.warps[at(sm.index * MAX_WARPS + first(draining))].wait))
         draining = rest(draining)
-    for seat in range(chip.seats):
-        start = state.seats[at(sm.index * chip.seats + seat)].next_start
-        if start >= 0:
-            event = min(event, start)
     return event
