@@ -6,7 +6,7 @@ import pytest
 
 from tests.engine.test_against_reference import assert_same, case, kernel
 from tests.support.strategies import small_gpu
-from warpsim.kernels import Instruction
+from warpsim.kernels import Instruction, Loop
 
 ONE = kernel(Instruction("alu"))
 
@@ -47,3 +47,14 @@ def test_blocks_that_wait_for_their_start_keep_the_grid_alive() -> None:
     found = assert_same(case(gpu, ONE, blocks=3, size=1, seats=1))
     assert starts(found) == [700, 1700, 2700]
     assert found["end"] == 2700 + 2
+
+
+@pytest.mark.parametrize("policy", ["oldest", "gto", "gty"])
+@pytest.mark.parametrize("interval", [0.5, 0.7])
+def test_of_blocks_that_start_in_one_cycle_the_lower_number_is_older(interval: float, policy: str) -> None:
+    """Blocks last differently, so that a block that has to wait for a cycle can start with one that was due in a lower seat."""
+    chip = {"sms": 1, "sm": {"schedulers": 2}, "ops": {"alu": {"latency_cycles": 3}}}
+    gpu = small_gpu(**chip, launch_interval_cycles=interval, block_launch_cycles=0)
+    loop = Loop(body=(Instruction("alu", dst="r0", src=("r0",)),), trips=(1, 4))
+    for seed in (1, 2, 3):
+        assert_same(case(gpu, kernel(loop), scheduler=policy, blocks=300, size=1, seats=8, seed=seed))

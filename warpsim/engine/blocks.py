@@ -80,14 +80,15 @@ def count_population(state, sm):
 
 @inline
 def start_blocks(machine, state, sm, end):
-    """Starts the blocks that are to start before the end of the window, by cycle, then seat, since age is order of launch."""
+    """Starts the blocks that are to start before the end of the window, by cycle, then number, since age is order of launch."""
     seats = machine.chip[0].seats
     while sm.next_start < end:
-        sm.next_start, chosen = FOREVER, np.int64(_NONE)
+        sm.next_start, block, chosen = FOREVER, np.int64(FOREVER), np.int64(_NONE)
         for number in range(seats):
-            start = state.seats[at(sm.index * seats + number)].next_start
-            if 0 <= start < sm.next_start:
-                sm.next_start, chosen = start, np.int64(number)
+            seat = state.seats[at(sm.index * seats + number)]
+            start, is_tie = seat.next_start, seat.next_start == sm.next_start
+            if 0 <= start and (start < sm.next_start or (is_tie and seat.next_block < block)):
+                sm.next_start, block, chosen = start, seat.next_block, np.int64(number)
         if sm.next_start < end:
             start_block(machine, state, sm, state.seats[at(sm.index * seats + chosen)], chosen)
 
