@@ -43,6 +43,15 @@ def test_a_branch_with_a_gap_of_its_own_has_it_on_both_sides():
     assert (costs_on(gpu, either.branch).gap_cycles, costs_on(gpu, either.branch).taken_gap_cycles) == (5, 5)
 
 
+def test_passes_of_accesses_do_not_slow_other_classes():
+    """A Turing has a pass in every second cycle; its branches and barriers pass at the interval of their classes."""
+    t4 = ws.load_gpu("t4")
+    assert t4.core.pass_cycles == 2
+    for op in ("barrier", "branch", "exit"):
+        assert costs_on(t4, Instruction(op)).unit_cycles == t4.ops[op].interval_cycles == 1
+    assert costs_on(t4, Instruction("smem", dst="r", ways=3)).unit_cycles == 6
+
+
 def test_requests_replace_those_of_the_pattern():
     cost = Cost(requests=2, bytes_per_request=50.0)
     access = costs_on(KEPLER, Instruction("load", dst="r", access=Access(pattern="random"), cost=cost)).access

@@ -52,7 +52,7 @@ def costs_on(gpu: Gpu, instruction: Instruction) -> Costs:
     slots, reissues = op.issue_slots, ways - 1 + (access.extra if access else 0)
     interval = op.interval_cycles * ways
     if gpu.core.replays == "unit":
-        reissues, interval = 0, max(op.interval_cycles, gpu.core.pass_cycles * _passes(ways, access))
+        reissues, interval = 0, max(op.interval_cycles, gpu.core.pass_cycles * _passes(instruction, ways, access))
     if own.issue_slots is not None:
         slots, reissues = own.issue_slots, 0
     return Costs(
@@ -68,10 +68,10 @@ def costs_on(gpu: Gpu, instruction: Instruction) -> Costs:
     )
 
 
-def _passes(ways: int, access: Transactions | None) -> Fraction:
-    """Returns the passes of an access in its unit, one for each line and for each 128 bytes."""
+def _passes(instruction: Instruction, ways: int, access: Transactions | None) -> Fraction:
+    """Returns the passes of an access in its unit: one for each way of a conflict, or for each line and for each 128 bytes."""
     if access is None:
-        return Fraction(ways)
+        return Fraction(ways if instruction.op == "smem" else 0)
     return max(Fraction(access.requests), Fraction(access.requested_bytes, LINE_BYTES))
 
 
