@@ -7,12 +7,13 @@ from numba.core import event
 
 from tests.support.small_plans import small_plan
 from warpsim.engine import bits, chip
-from warpsim.engine.allocation import allocate
+from warpsim.engine.state import lanes_for
 from warpsim.simulation import api
 from warpsim.simulation.api import compile_engine
 from warpsim.simulation.compilation import announce_compilation
 from warpsim.simulation.encode import encode
 from warpsim.sweeps import local
+from warpsim.sweeps.plan import Plan
 
 
 def test_a_compilation_of_the_engine_is_announced(caplog):
@@ -52,14 +53,32 @@ def test_a_finished_store_needs_no_compilation(monkeypatch, tmp_path):
 
 
 def test_it_compiles_for_the_occupancies_of_the_points(monkeypatch):
-    points = [*small_plan(gpu=["g80", "kepler"], warps=[4, 24, 48]).some_points()]
+    points = [*small_plan(gpu=["g80", "fermi", "kepler"], warps=[4, 24, 48]).some_points()]
     assert {point.launch.resident_blocks * point.launch.block_warps for point in points} == {4, 24, 48}
+    ran = engines_of(points, monkeypatch)
+    assert {lanes for lanes, _ in ran} == {16, 32}  # g80 has one scheduler, for 24 warps
+
+
+def test_it_compiles_for_the_options_of_the_points(monkeypatch):
+    """Only a chip with options of the core, or a kernel with hints, needs the engine that serves them."""
+    plans = [Plan(gpu=["kepler", "v100", "h100"], kernel=kernel, warps=8) for kernel in ("add_chain", "cuda/saxpy")]
+    ran = engines_of([point for plan in plans for point in plan.some_points()], monkeypatch)
+    assert set(ran) == {(16, True), (16, False)}
+
+
+def engines_of(points, monkeypatch):
+    """Returns the engines that are compiled for some points, each of which is needed: lanes, and whether it has no options."""
     ran = []
     monkeypatch.setattr(api, "simulate_point", lambda point: ran.append(encoded(point)))
     compile_engine(points)
-    compiled = {state.schedulers.dtype for state in map(allocate, ran)}
-    assert compiled == {allocate(encoded(point)).schedulers.dtype for point in points}
-    assert len(ran) == len(compiled) == 2  # g80 has one scheduler, so 24 warps of its own
+    done, needed = [[engine_of(machine) for machine in machines] for machines in (ran, map(encoded, points))]
+    assert set(done) == set(needed) and len(done) == len(set(done))
+    return done
+
+
+def engine_of(machine):
+    chip = machine.chip[0]
+    return lanes_for(int(chip.seats * chip.block_warps), int(chip.schedulers)), machine.reads is None
 
 
 def test_it_builds_no_points_that_differ_in_what_does_not_matter():

@@ -48,6 +48,7 @@ from warpsim.engine.state import (
     TRANSITION,
     WARP,
     State,
+    lanes_for,
     scheduler_record,
 )
 
@@ -64,7 +65,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     sms, schedulers, steps = int(chip.sms), int(chip.schedulers), len(machine.program)
     slots, warps = int(chip.seats * chip.block_warps), sms * MAX_WARPS
     queues = int((machine.classes.queue_row + 1).max(initial=0))
-    lanes = next(lanes for lanes in (16, 32, 64) if lanes * schedulers >= slots)
+    lanes = lanes_for(slots, schedulers)
 
     echoes = echoes_of(int(chip.seed), (int(chip.of_sms) - sms) * slots)
     pools, transitions = pools_of(machine) if len(echoes) else (records(0, POOL), records(0, TRANSITION))

@@ -250,9 +250,14 @@ SCRATCH = in_whole_lines(
 )
 
 
+def lanes_for(slots: int, schedulers: int) -> int:
+    """Returns how many lanes the schedulers of an SM with so many warp slots have: 16, 32 or 64."""
+    return next(lanes for lanes in (16, 32, 64) if lanes * schedulers >= slots)
+
+
 @cache
 def scheduler_record(lanes: int) -> np.dtype[Any]:
-    """The record of a scheduler of up to so many warps: 16, 32 or 64.
+    """The record of a scheduler with so many lanes.
 
     Lane i stands for the warp in slot i * schedulers + s. The engine is compiled for each number of lanes that is used.
     """

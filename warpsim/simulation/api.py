@@ -39,8 +39,6 @@ _LOGGER = logging.getLogger("warpsim")
 Arrays = dict[str, NDArray[np.float64]]
 """Variable -> values, replicate first."""
 
-_LANES = (16, 32, 64)  # warps per scheduler for which the engine is compiled (`engine.state.scheduler_record`)
-
 ENGINES = ("compiled", "reference")
 
 Pause = Callable[[], None]
@@ -183,18 +181,24 @@ def simulate_point(
 def compile_engine(points: Iterable[Point]) -> None:
     """Compiles the engine for some points, or loads its machine code, so that the time of later work holds no compilation.
 
-    The engine has a program for up to 16, 32 and 64 warps per scheduler each; each that the points need is run for a cycle.
+    There is an engine for up to 16, 32 and 64 warps per scheduler each, with and without options of the core; each that the
+    points need is run for a cycle. Of points with the same chip, classes and number of lanes, one tells what they need.
     """
+    from warpsim.engine.state import lanes_for
+
+    examined: dict[tuple[int, frozenset[str], int], Point] = {}
     done = set()
     for point in points:
         assert point.launch.resident_blocks is not None
-        slots = point.launch.resident_blocks * point.launch.block_warps
-        lanes = next(lanes for lanes in _LANES if lanes * point.gpu.sm.schedulers >= slots)
-        if lanes not in done:
-            done.add(lanes)
+        lanes = lanes_for(point.launch.resident_blocks * point.launch.block_warps, point.gpu.sm.schedulers)
+        if examined.setdefault((id(point.gpu), point.kernel.ops, lanes), point) is not point:  # it is kept, as its id is
+            continue
+        engine = lanes, _encode(point).reads is None
+        if engine not in done:
+            done.add(engine)
             endless = point.launch.model_copy(update={"blocks": None, "persistent": False})
             short: dict[str, Any] = {"replicates": 1, "sms": 1, "warmup": 1, "cycles": 1}
-            simulate_point(replace(point, kernel=as_kernel("add_chain"), launch=endless, **short))
+            simulate_point(replace(point, launch=endless, **short))
 
 
 class Settled(NamedTuple):
