@@ -114,7 +114,7 @@ def run_window(machine, state):
 
 @inline
 def soonest_event(state):
-    """Returns the cycle before which nothing happens on any SM, nor in memory; `now` or an earlier one: something happens now."""
+    """Returns the cycle before which nothing happens on any SM, nor in memory. It may have passed: something happens at once."""
     soonest = min(state.clock[0].next_echo, state.clock[0].next_arrival)
     for sm in state.sms:
         soonest = min(soonest, sm.next_event)
