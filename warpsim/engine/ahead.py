@@ -15,7 +15,7 @@ import numpy as np
 
 from warpsim.engine.attribution import is_busy_after, issues_plain, own_unit_refuses, plain_after_waiting
 from warpsim.engine.bits import at, end_of, known_wait_from, unit_in, wait_until
-from warpsim.engine.constants import LIMITED, MAX_SCHEDULERS, MAX_WARPS, NEVER, RANK_BITS, RESOLVED
+from warpsim.engine.constants import LIMITED, MAX_SCHEDULERS, NEVER, RANK_BITS, RESOLVED
 from warpsim.engine.control import follow
 from warpsim.engine.cycle_sets import enter_few_cycles
 from warpsim.engine.fetch import fetch_before_pick, retry_from, stays_full, take_and_fetch, there_from
@@ -53,7 +53,7 @@ def run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run):
     If that is `no_more` or later, nothing issues before. Otherwise `scheduler.lane` has picked a step that is not plain. The
     window ends at cycle `end`.
     """
-    first_warp, schedulers = sm.index * MAX_WARPS + s, machine.chip[0].schedulers
+    first_warp, schedulers = sm.first_index + s, machine.chip[0].schedulers
     key, _, _, lane, step = pick(state.warps, load(scheduler.wakes), load(scheduler.ranks), first_warp, schedulers, no_more)
     if key >= no_more:
         return key
@@ -95,7 +95,7 @@ def run_plain(
     """
     program, warps, registers, counts, parts = always
     interval, schedulers, per_warp, begin = chip.interval, chip.schedulers, chip.registers, sm.begin
-    first_warp, first_count, free = sm.index * MAX_WARPS + s, s * len(program), scheduler.next_issue
+    first_warp, first_count, free = sm.first_index + s, s * len(program), scheduler.next_issue
     notes_busy, tick, has_ports = some_refuse or chip.buffer > 0, chip.tick, chip.banks > 0
     place = sm.index * schedulers + s
     wakes, ranks, ages = load(scheduler.wakes), load(scheduler.ranks), load(scheduler.ages)

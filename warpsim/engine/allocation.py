@@ -12,7 +12,6 @@ from warpsim.engine.constants import (
     LEAST_TRANSITIONS,
     LONGEST_WINDOW,
     MAX_SCHEDULERS,
-    MAX_WARPS,
     MOST_COUNTED,
     MOST_PARTS,
     MOST_TRANSITIONS,
@@ -63,7 +62,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     """An idle machine at cycle 0, with so many rows for issues, retired warps and changes of occupancy, for so many threads."""
     chip = machine.chip[0]
     sms, schedulers, steps = int(chip.sms), int(chip.schedulers), len(machine.program)
-    slots, warps = int(chip.seats * chip.block_warps), sms * MAX_WARPS
+    slots, warps = int(chip.seats * chip.block_warps), sms << int(chip.slot_bits)
     queues = int((machine.classes.queue_row + 1).max(initial=0))
     lanes = lanes_for(slots, schedulers)
 
@@ -128,6 +127,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     state.clock[0].pool_room = pool_room(machine)
     seats, records_of_sms, of_schedulers = np.asarray(state.seats), np.asarray(state.sms), np.asarray(state.schedulers)
     records_of_sms["index"], records_of_sms["last_served"] = np.arange(sms), NOBODY
+    records_of_sms["first_index"] = np.arange(sms) << chip.slot_bits
     records_of_sms["last_issue"] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, UNITS)
     dealt = np.arange(len(seats)).reshape(-1, sms).T  # blocks go to SMs in turn, seat by seat
     seats["next_block"], seats["barrier"] = dealt.ravel(), -1

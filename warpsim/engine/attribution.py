@@ -18,7 +18,6 @@ from warpsim.engine.constants import (
     LIMITED,
     LONGEST_WINDOW,
     MAX_SCHEDULERS,
-    MAX_WARPS,
     STATES,
     UNITS,
     Life,
@@ -36,6 +35,7 @@ from warpsim.engine.fetch import fetch_before, fetched_from
 from warpsim.engine.jit import inline, seldom
 from warpsim.engine.lanes import lanes_at_most, load, time_of
 from warpsim.engine.registers import open_wait
+from warpsim.engine.slots import slot_of, sm_of
 
 _RUNNING, _AT_BARRIER, _DRAINING = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
 _SELECTED, _NOT_SELECTED = int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
@@ -72,7 +72,7 @@ def issues(machine, state, sm, s, index, warp, step, cycle):
     counted.issued += 1
     counted.waited += cycle - end_of(warp.wait)
     if state.tally[0].tracing:
-        trace(state.tally[0], state.trace, index, step, cycle)
+        trace(machine.chip[0], state.tally[0], state.trace, index, step, cycle)
 
 
 @inline
@@ -136,15 +136,15 @@ def issues_second(machine, state, sm, s, index, step, cycle, busy):
     state.parts[place].seconds += 1
     state.tally[0].pair_busy += busy
     if state.tally[0].tracing:
-        trace(state.tally[0], state.trace, index, step, cycle)
+        trace(machine.chip[0], state.tally[0], state.trace, index, step, cycle)
 
 
 @seldom
-def trace(tally, rows, index, step, cycle):
+def trace(chip, tally, rows, index, step, cycle):
     """Keeps one issue, while there is room; counts it."""
     if tally.traced < len(rows):
         row = rows[tally.traced]
-        row[0], row[1], row[2], row[3] = cycle, index // MAX_WARPS, index % MAX_WARPS, step
+        row[0], row[1], row[2], row[3] = cycle, sm_of(chip, index), slot_of(chip, index), step
     tally.traced += 1
 
 
@@ -291,7 +291,7 @@ def close_window(machine, state, sm, end):
         while lanes != NONE:
             slot = first(lanes) * chip.schedulers + s
             lanes = rest(lanes)
-            warp = state.warps[at(sm.index * MAX_WARPS + slot)]
+            warp = state.warps[at(sm.first_index + slot)]
             op = machine.program[at(warp.step)].op
             refusable = machine.classes[at(op)].refusable or state.scratch[0].some_held or chip.buffer > 0
             if refusable and end_of(warp.wait) < end:
@@ -302,7 +302,7 @@ def close_window(machine, state, sm, end):
 def count_eligible(machine, state, sm, slot, warp, now):
     """Counts what an eligible warp has waited up to `now`, exclusive; it is counted from there on."""
     s, step = machine.chip[0].scheduler_of[at(slot)], np.int64(warp.step)
-    issues_after_refusals(machine, state, sm, s, sm.index * MAX_WARPS + slot, warp, step, now)
+    issues_after_refusals(machine, state, sm, s, sm.first_index + slot, warp, step, now)
     state.counts[at(s * len(machine.program) + step)].waited += now - end_of(warp.wait)
     warp.wait = wait_until(now, cause_of(warp.wait), reason_of(warp.wait))
 
@@ -319,17 +319,17 @@ def settle(machine, state, edge, sign):
     chip, tally = machine.chip[0], state.tally[0]
     for sm in state.sms:
         for slot in range(chip.seats * chip.block_warps):
-            warp, s = state.warps[at(sm.index * MAX_WARPS + slot)], chip.scheduler_of[at(slot)]
+            warp, s = state.warps[at(sm.first_index + slot)], chip.scheduler_of[at(slot)]
             until, step = end_of(warp.wait), np.int64(warp.step)
             cause, reason = cause_of(warp.wait), reason_of(warp.wait)
             if (sm.pending & bit(slot)) != NONE:
-                wait = open_wait(machine, state, sm.index * MAX_WARPS + slot, warp)
+                wait = open_wait(machine, state, sm.first_index + slot, warp)
                 if end_of(wait) <= edge:
                     wait = wait_until(edge, step, _LG_THROTTLE)
                 count(machine, state, s, step, cause_of(wait), reason_of(wait), sign * (warp.since + 1 - edge))
             elif warp.life == _RUNNING:
                 if chip.loads_per_warp > 0 and until > edge and reason == _LG_THROTTLE:
-                    wait = state.otherwise[at(sm.index * MAX_WARPS + slot)]
+                    wait = state.otherwise[at(sm.first_index + slot)]
                     beyond = max(end_of(wait) - edge, 0)
                     count(machine, state, s, step, cause, reason, -sign * beyond)
                     count(machine, state, s, step, cause_of(wait), reason_of(wait), sign * beyond)

@@ -4,7 +4,7 @@ import numpy as np
 
 from warpsim.engine.attribution import count_barrier, waits
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest, wait_until
-from warpsim.engine.constants import FOREVER, MAX_WARPS, NEVER_WRITTEN, Kind, Life, WarpState
+from warpsim.engine.constants import FOREVER, NEVER_WRITTEN, Kind, Life, WarpState
 from warpsim.engine.control import entry_of, next_instruction
 from warpsim.engine.fetch import begin_fetch
 from warpsim.engine.hints import forget_counted, has_hints
@@ -103,7 +103,7 @@ def start_block(machine, state, sm, seat, seat_number):
     change_population(state, sm, chip.block_warps, now)
     for warp_in_block in range(chip.block_warps):
         slot = seat_number * chip.block_warps + warp_in_block
-        index = sm.index * MAX_WARPS + slot
+        index = sm.first_index + slot
         warp = state.warps[at(index)]
         warp.life, warp.start, warp.requested = _RUNNING, now, 0
         warp.last_return, warp.last_access_issue, warp.last_access = now, now, 0
@@ -191,7 +191,7 @@ def vacate_drained(machine, state, sm, end):
     while draining != NONE:
         slot = first(draining)
         draining = rest(draining)
-        warp = state.warps[at(sm.index * MAX_WARPS + slot)]
+        warp = state.warps[at(sm.first_index + slot)]
         last = end_of(warp.wait)
         if last < end:
             sm.draining &= ~bit(slot)
@@ -227,7 +227,7 @@ def release_if_complete(machine, state, sm, slot, now):
     seat.waiting, seat.barrier = 0, _NO_BARRIER
     first_slot = slot - slot % chip.block_warps
     for held in range(first_slot, first_slot + chip.block_warps):
-        index = sm.index * MAX_WARPS + held
+        index = sm.first_index + held
         warp = state.warps[at(index)]
         if warp.life != _AT_BARRIER:
             continue

@@ -11,7 +11,6 @@ from warpsim.engine.bits import cause_of, end_of, reason_of
 from warpsim.engine.constants import (
     FARTHEST,
     FOREVER,
-    MAX_WARPS,
     NEVER,
     NOBODY,
     RANK_BITS,
@@ -64,7 +63,7 @@ def _require(condition: bool | np.bool_, what: str) -> None:
 def _slots(machine: Machine, state: State, sm: np.record) -> list[tuple[int, np.record]]:
     """Returns the warps of an SM, with their slots."""
     chip = machine.chip[0]
-    return [(slot, state.warps[sm.index * MAX_WARPS + slot]) for slot in range(chip.seats * chip.block_warps)]
+    return [(slot, state.warps[sm.first_index + slot]) for slot in range(chip.seats * chip.block_warps)]
 
 
 def _verify_warps(machine: Machine, state: State, sm: np.record) -> None:
@@ -78,7 +77,7 @@ def _verify_warps(machine: Machine, state: State, sm: np.record) -> None:
         scheduler = state.schedulers[sm.index * chip.schedulers + slot % chip.schedulers]
         lane = slot // chip.schedulers
         far, draining, pending = (bool(int(slots) >> slot & 1) for slots in (sm.far, sm.draining, sm.pending))
-        wake, loads = int(scheduler.wakes[lane]), requested[sm.index * MAX_WARPS + slot]
+        wake, loads = int(scheduler.wakes[lane]), requested[sm.first_index + slot]
         _require(wake & ((1 << RANK_BITS) - 1) == 0, f"{name}: a time with a rank in it")
         _require(warp.requested == loads, f"{name}: counts {warp.requested} loads that have not been served, but has {loads}")
         _require(not pending or loads > 0, f"{name}: waits for loads that have not been served, but has none")
@@ -118,7 +117,7 @@ def _verify_fetch(machine: Machine, state: State, sm: np.record) -> None:
         lane = int(slot // chip.schedulers)
         full, hungry = (int(lanes) >> lane & 1 for lanes in (fetcher.full, fetcher.hungry))
         if full:
-            _, _, entries, *there_from = state.buffers[sm.index * MAX_WARPS + slot].tolist()
+            _, _, entries, *there_from = state.buffers[sm.first_index + slot].tolist()
             name = f"SM {sm.index}, slot {slot}: its buffer stays full, but"
             _require(warp.life in (Life.RUNNING, Life.AT_BARRIER), f"{name} the warp is {Life(warp.life).name}")
             _require(not hungry, f"{name} there is room in it")
@@ -154,7 +153,7 @@ def _verify_seats(machine: Machine, state: State, sm: np.record) -> None:
 def _verify_flights(machine: Machine, state: State, sm: np.record) -> None:
     """Checks that the heaps of return times are heaps, within their limits."""
     for which, (limit, kind) in enumerate(zip(machine.chip[0].per_sm, (Kind.LOAD, Kind.STORE), strict=True)):
-        sent = _under_way(state, machine.program.kind == kind)[sm.index * MAX_WARPS : (sm.index + 1) * MAX_WARPS].sum()
+        sent = _under_way(state, machine.program.kind == kind).reshape(len(state.sms), -1)[sm.index].sum()
         heap, held = state.flights[2 * sm.index + which], int(sm.in_flight[which])
         _require(sm.sent[which] == sent, f"SM {sm.index}: counts {sm.sent[which]} accesses not served, but has {sent}")
         _require(limit == 0 or held + sent <= limit, f"SM {sm.index}: {held + sent} accesses in flight, more than {limit}")

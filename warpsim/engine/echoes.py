@@ -7,11 +7,12 @@ of the warp slots of the slice, which are noted here.
 import numpy as np
 
 from warpsim.engine.bits import at, size
-from warpsim.engine.constants import AWAITED, EPOCH, EPOCHS, FOREVER, MAX_WARPS, UNKNOWN
+from warpsim.engine.constants import AWAITED, EPOCH, EPOCHS, FOREVER, UNKNOWN
 from warpsim.engine.jit import inline
 from warpsim.engine.memory import hits_l2
 from warpsim.engine.order import sort_requests
 from warpsim.engine.rng import advance, mix, skip, uniform
+from warpsim.engine.slots import slot_of, sm_of
 
 _LATEST, _OF_EPOCH = 2, (5, 32)  # of the room of a pool: a half is drawn from, and so many 32nds can be filled in an epoch
 
@@ -110,7 +111,7 @@ def begin_echoes(machine, state, index, cycle, step, in_l2):
     """Has the echoes of a warp slot begin with its first access in a cycle, or each so much later as its own phase."""
     chip, clock = machine.chip[0], state.clock[0]
     slots = chip.seats * chip.block_warps
-    number = index // MAX_WARPS * slots + index % MAX_WARPS
+    number = sm_of(chip, index) * slots + slot_of(chip, index)
     while number < len(state.echoes):
         echo = state.echoes[at(number)]
         echo.stream = advance(echo.stream)

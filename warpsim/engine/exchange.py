@@ -10,7 +10,7 @@ import numpy as np
 from warpsim.engine import memory
 from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, reason_of, rest, wait_until
 from warpsim.engine.blocks import retire_warp, wait_for_next
-from warpsim.engine.constants import MAX_WARPS, NOBODY, UNKNOWN, Kind, Life, MemoryModel
+from warpsim.engine.constants import NOBODY, UNKNOWN, Kind, Life, MemoryModel
 from warpsim.engine.echoes import make_accesses, note_end
 from warpsim.engine.flights import note_flight
 from warpsim.engine.hints import has_hints
@@ -18,6 +18,7 @@ from warpsim.engine.jit import apart, inline
 from warpsim.engine.order import forget_requests, sort_requests
 from warpsim.engine.registers import soonest_return, wait_of, write_later
 from warpsim.engine.rng import advance, choose_low, mix
+from warpsim.engine.slots import slot_of, sm_of
 from warpsim.engine.tandem import close_access, hand_over, open_access, send, take_due, takes
 from warpsim.engine.timetable import set_alarm
 from warpsim.engine.waiting import count_open_wait, count_wait
@@ -233,7 +234,7 @@ def serve_dram(machine, state, arrival):
     close_access(state, place)
     note_end(state, index, access.number, return_of(access))
     if index >= 0:
-        hand_over(state, state.sms[at(index // MAX_WARPS)], place)
+        hand_over(state, state.sms[at(sm_of(machine.chip[0], index))], place)
 
 
 @inline
@@ -275,26 +276,26 @@ def note_all_served(machine, state, sm):
 @inline
 def note_sent(machine, state, index, step, cycle, served):
     """Notes in which cycle an access that issued at `cycle` will be served."""
-    program, latest = machine.program, state.latest[at(index)]
+    chip, program, latest = machine.chip[0], machine.program, state.latest[at(index)]
     may_change = write_later(machine, state, index, step, cycle, UNKNOWN + served)
     if program[at(step)].kind == _LOAD:
         replace_return(machine, state, index, UNKNOWN + cycle, UNKNOWN + served)
     prior = program[at(step)].kind == _LOAD and program[at(cause_of(latest))].kind == _STORE
     later = served > cycle and (served > end_of(latest) or (served == end_of(latest) and prior))
     state.latest[at(index)] = wait_until(served, step, 0) if later else latest
-    if machine.chip[0].loads_per_warp > 0 or may_change:
-        state.sms[at(index // MAX_WARPS)].answered |= bit(index % MAX_WARPS)
+    if chip.loads_per_warp > 0 or may_change:
+        state.sms[at(sm_of(chip, index))].answered |= bit(slot_of(chip, index))
 
 
 @inline
 def note_served(machine, state, index, step, cycle, served, returns):
     """Notes when an access is back that issued at `cycle` and is served in cycle `served`."""
-    sm, kind = state.sms[at(index // MAX_WARPS)], np.int64(machine.program[at(step)].kind)
+    sm, kind = state.sms[at(sm_of(machine.chip[0], index))], np.int64(machine.program[at(step)].kind)
     sm.sent[at(kind - _LOAD)] -= 1
     note_flight(machine, state, sm, kind, returns)
     if not is_awaited(kind, machine.details[at(step)]):
         return
-    slot, warp = index % MAX_WARPS, state.warps[at(index)]
+    slot, warp = slot_of(machine.chip[0], index), state.warps[at(index)]
     is_pending = (sm.pending & bit(slot)) != NONE
     if is_pending and kind == _LOAD and is_the_last(machine, warp):
         note_return(machine, state, index, warp, step, cycle, returns)
@@ -350,7 +351,7 @@ def replace_return(machine, state, index, known, returns):
 @inline
 def resolve(machine, state, sm, slot, now):
     """More is known about the requests for which a warp waits, of those served by cycle `now`: says until when it waits."""
-    index = sm.index * MAX_WARPS + slot
+    index = sm.first_index + slot
     warp = state.warps[at(index)]
     if warp.life != _DRAINING:
         wait_for_next(machine, state, sm, slot, index, warp)

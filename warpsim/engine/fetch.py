@@ -7,9 +7,10 @@ other schedulers; so its fetches follow when it wants to issue again.
 import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest
-from warpsim.engine.constants import FOREVER, LINE_BITS, MAX_WARPS, Kind, Policy
+from warpsim.engine.constants import FOREVER, LINE_BITS, Kind, Policy
 from warpsim.engine.jit import inline, seldom
 from warpsim.engine.lanes import lanes_at_most, load, time_of
+from warpsim.engine.slots import first_index
 
 _RANDOM, _EXIT = int(Policy.RANDOM), int(Kind.EXIT)
 _ADDRESS, _OLDEST, _ENTRIES, _FIRST = 0, 1, 2, 3  # columns of `State.buffers`
@@ -24,7 +25,7 @@ def begin_fetch(addresses, machine, state, sm, slot, step):
         return
     if machine.chip[0].buffer == 0:
         return
-    chip, buffer = machine.chip[0], state.buffers[at(sm.index * MAX_WARPS + slot)]
+    chip, buffer = machine.chip[0], state.buffers[at(sm.first_index + slot)]
     buffer[at(_ADDRESS)], buffer[at(_OLDEST)], buffer[at(_ENTRIES)] = addresses[at(step)], 0, 0
     fetcher = state.fetchers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
     lane = bit(chip.lane_of[at(slot)])
@@ -79,7 +80,7 @@ def fetch_after(addresses, machine, state, sm, s, slot, step, following, cycle):
     chip = machine.chip[0]
     if chip.buffer == 0:
         return
-    index, lane, number = sm.index * MAX_WARPS + slot, chip.lane_of[at(slot)], sm.index * chip.schedulers + s
+    index, lane, number = sm.first_index + slot, chip.lane_of[at(slot)], sm.index * chip.schedulers + s
     fetcher, is_exit = state.fetchers[at(number)], machine.program[at(step)].kind == _EXIT
     if chip.issue_width > 1 or is_exit:
         take_instruction(chip, addresses, state.buffers, fetcher, index, lane, step, following, cycle)
@@ -106,7 +107,7 @@ def awaits_instruction(addresses, machine, state, sm, s, scheduler, cycle, end):
     while lanes != NONE:
         lane = first(lanes)
         lanes = rest(lanes)
-        there = there_from(state.buffers, sm.index * MAX_WARPS + lane * chip.schedulers + s)
+        there = there_from(state.buffers, sm.first_index + lane * chip.schedulers + s)
         if there > cycle:
             scheduler.wakes[at(lane)] = time_of(sm, min(retry_from(chip, there, cycle), end))
             awaits = True
@@ -193,7 +194,7 @@ def end_full(chip, addresses, buffers, fetcher, index, lane, step):
 def fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle):
     """Makes the fetches of scheduler s of an SM before a cycle. The arguments are those of the machine and of the state."""
     number = sm * chip.schedulers + s
-    fetcher, first_warp = fetchers[at(number)], sm * MAX_WARPS + s
+    fetcher, first_warp = fetchers[at(number)], first_index(chip, sm) + s
     if fetcher.starting == NONE and fetcher.there <= fetcher.next:  # nothing but the buffers is in the way
         while fetcher.next < cycle and fetcher.hungry != NONE:
             lane = whose_turn(chip, seats, sm, s, fetcher, fetcher.hungry)

@@ -8,7 +8,7 @@ import numpy as np
 from warpsim.engine.attribution import is_busy
 from warpsim.engine.bits import at, bit, end_of, known_wait_from, wait_until
 from warpsim.engine.blocks import arrive, exit_warp
-from warpsim.engine.constants import MAX_WARPS, NEVER, Kind, WarpState
+from warpsim.engine.constants import NEVER, Kind, WarpState
 from warpsim.engine.control import follow
 from warpsim.engine.exchange import access
 from warpsim.engine.fetch import fetch_after, fetched_from
@@ -38,7 +38,7 @@ def occupy_scheduler(machine, state, sm, s, scheduler, cycle, busy):
 @inline
 def execute(machine, state, sm, s, slot, warp, step, cycle):
     """Has a step of a warp take effect: at its unit, in memory, in its register; moves the warp on. Returns the step's gap."""
-    index = sm.index * MAX_WARPS + slot
+    index = sm.first_index + slot
     ins = machine.program[at(step)]
     kind, op, gap = np.int64(ins.kind), np.int64(ins.op), np.int64(ins.gap)
     queued = occupy(machine, state, sm, s, ins, cycle)
@@ -71,7 +71,7 @@ def may_pair(machine, state, sm, slot, warp, first, cycle):
     kind, step = machine.program[at(first)].kind, np.int64(warp.step)
     if not machine.program[at(first)].may_pair or (kind == _LOAD and machine.program[at(step)].kind == _LOAD):
         return False
-    index = sm.index * MAX_WARPS + slot
+    index = sm.first_index + slot
     if fetched_from(machine.addresses, state.buffers, index) > cycle:
         return False
     if end_of(wait_of(machine, state, index, step, wait_until(cycle, first, _WAIT))) > cycle:
@@ -87,7 +87,7 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
     `gap` and `busy` are the larger ones of a pair; `end` is the end of the window.
     """
     chip = machine.chip[0]
-    index = sm.index * MAX_WARPS + slot
+    index = sm.first_index + slot
     ins = machine.program[at(step)]
     kind = ins.kind
     busy = busy_with_ports(machine.reads, chip, state.scratch[0], state.tally[0], sm, s, scheduler, cycle, busy)

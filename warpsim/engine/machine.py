@@ -29,6 +29,7 @@ CHIP = np.dtype(
         ("registers", "i8"),  # registers at which some step has to look
         ("most_extra", "i8"),  # the largest entry of `Machine.latency_to`
         # Places of a warp slot
+        ("slot_bits", "i8"),  # binary logarithm of the places that the slots of an SM take in arrays, 0..6
         ("scheduler_of", "i8", MAX_WARPS),  # its scheduler
         ("lane_of", "i8", MAX_WARPS),  # its lane at that scheduler
         ("seat_of", "i8", MAX_WARPS),  # its seat

@@ -3,10 +3,11 @@
 import numpy as np
 
 from warpsim.engine.bits import at, wait_until
-from warpsim.engine.constants import MAX_WARPS, Kind, WarpState
+from warpsim.engine.constants import Kind, WarpState
 from warpsim.engine.control import entry_of, follow, next_instruction
 from warpsim.engine.jit import inline, jit
 from warpsim.engine.rng import advance, mix, stream_of, uniform
+from warpsim.engine.slots import first_index
 
 _BARRIER, _EXIT = int(Kind.BARRIER), int(Kind.EXIT)
 _WAIT = int(WarpState.WAIT)
@@ -19,7 +20,7 @@ def spread(machine, state):
     for number in range(len(state.seats)):
         seat = state.seats[at(number)]
         first_slot = number % chip.seats * chip.block_warps
-        spread_block(machine, state, seat.next_block, number // chip.seats * MAX_WARPS + first_slot)
+        spread_block(machine, state, seat.next_block, first_index(chip, number // chip.seats) + first_slot)
 
 
 @inline

@@ -8,7 +8,7 @@ the warps than their ranks has its state there, too, as `two_level` has.
 import numpy as np
 
 from warpsim.engine.bits import at, first, rest, size
-from warpsim.engine.constants import MAX_WARPS, RANKS, Life, Policy
+from warpsim.engine.constants import RANKS, Life, Policy
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
     filled,
@@ -94,7 +94,7 @@ def is_active(machine, state, sm, slot, cycle):
     """Returns whether the warp in a slot can go on without a load that returns after a cycle."""
     if slot >= machine.chip[0].seats * machine.chip[0].block_warps:
         return False
-    index = sm.index * MAX_WARPS + slot
+    index = sm.first_index + slot
     warp = state.warps[at(index)]
     if (warp.life != _RUNNING and warp.life != _AT_BARRIER) or warp.start > cycle:
         return False

@@ -3,7 +3,7 @@
 import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest
-from warpsim.engine.constants import FARTHEST, MAX_WARPS, NEVER, RANK_BITS
+from warpsim.engine.constants import FARTHEST, NEVER, RANK_BITS
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import earlier_by, filled, foremost, load, not_before, number, same, store, time_of, where
 
@@ -43,7 +43,7 @@ def move_on(machine, state, sm, begin):
     while far != NONE:
         slot = first(far)
         far = rest(far)
-        set_alarm(machine, state, sm, slot, state.warps[at(sm.index * MAX_WARPS + slot)].wait)
+        set_alarm(machine, state, sm, slot, state.warps[at(sm.first_index + slot)].wait)
 
 
 @inline
@@ -61,9 +61,9 @@ def next_event(machine, state, sm):
         slot = first(far)
         far = rest(far)
         scheduler = state.schedulers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
-        event = min(event, max(end_of(state.warps[at(sm.index * MAX_WARPS + slot)].wait), scheduler.next_issue))
+        event = min(event, max(end_of(state.warps[at(sm.first_index + slot)].wait), scheduler.next_issue))
     draining = sm.draining
     while draining != NONE:
-        event = min(event, end_of(state.warps[at(sm.index * MAX_WARPS + first(draining))].wait))
+        event = min(event, end_of(state.warps[at(sm.first_index + first(draining))].wait))
         draining = rest(draining)
     return event

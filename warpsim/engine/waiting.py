@@ -7,7 +7,7 @@ import numpy as np
 
 from warpsim.engine.attribution import count, count_at
 from warpsim.engine.bits import at, bit, cause_of, end_of, reason_of, wait_until
-from warpsim.engine.constants import MAX_WARPS, Kind, WarpState
+from warpsim.engine.constants import Kind, WarpState
 from warpsim.engine.hints import has_hints, is_final, wait_of_counters
 from warpsim.engine.jit import inline
 from warpsim.engine.registers import is_known, open_wait, room_for_load, wait_of, wait_of_registers
@@ -69,7 +69,7 @@ def wait_for_resolved(
     chip, program, classes, operands, latency_to, hints, registers, counted, crowded, stalls, caused, first_count, sm, slot, warp
 ):  # fmt: skip
     """As `wait_for_step`, where the loads of a warp are not limited. `first_count`: where its scheduler's COUNTs begin."""
-    index, step = sm.index * MAX_WARPS + slot, np.int64(warp.step)
+    index, step = sm.first_index + slot, np.int64(warp.step)
     wait = wait_of_registers(chip, program, classes, operands, latency_to, registers, index, step, warp.wait)
     if has_hints(hints):
         wait = wait_of_counters(chip, program, classes, hints, counted, crowded, index, step, wait)

@@ -18,7 +18,7 @@ from warpsim.engine.attribution import (
 )
 from warpsim.engine.bits import NONE, at, below, bit, first, rest
 from warpsim.engine.blocks import start_blocks, vacate_drained
-from warpsim.engine.constants import ACCESS_BITS, ACCESS_PART, MAX_WARPS, NEVER, RANK_BITS, RANKS, UNIT_PART, Policy
+from warpsim.engine.constants import ACCESS_BITS, ACCESS_PART, NEVER, RANK_BITS, RANKS, UNIT_PART, Policy
 from warpsim.engine.fetch import awaits_instruction
 from warpsim.engine.flights import soonest_landing
 from warpsim.engine.issue import complete, execute, may_pair
@@ -52,7 +52,7 @@ def scheduler_of(machine, state, sm, s):
 @inline
 def warp_in(machine, state, sm, s, lane):
     """Returns the warp in a lane of scheduler s."""
-    return state.warps[at(sm.index * MAX_WARPS + lane * machine.chip[0].schedulers + s)]
+    return state.warps[at(sm.first_index + lane * machine.chip[0].schedulers + s)]
 
 
 @inline
@@ -89,7 +89,7 @@ def take_turns(machine, state, sm, until, end):
     """
     chip = machine.chip[0]
     schedulers, at_random, begin = chip.schedulers, chip.policy == _RANDOM, sm.begin
-    first_warp = sm.index * MAX_WARPS
+    first_warp = sm.first_index
     no_more = time_of(sm, until)
     may_run = ranks_alone_decide(chip.policy) and not state.tally[0].tracing
     turns = for_schedulers(np.int64(NEVER))

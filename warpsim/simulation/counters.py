@@ -215,12 +215,12 @@ def warps_seen(machine: Machine, state: State) -> NDArray[np.int64]:
 
     The last cycle is -1 for a warp that is still resident.
     """
-    from warpsim.engine.constants import MAX_WARPS, Life
+    from warpsim.engine.constants import Life
 
     chip = machine.chip[0]
     left = state.lives[: state.tally[0].retired, [0, 1, 4, 2, 3]]
-    sms, slots = np.nonzero(state.warps.life.reshape(-1, MAX_WARPS) != Life.EMPTY)
+    sms, slots = np.nonzero(state.warps.life.reshape(len(state.sms), -1) != Life.EMPTY)
     blocks = state.seats.block[sms * chip.seats + slots // chip.block_warps]
-    numbers, starts = blocks * chip.block_warps + slots % chip.block_warps, state.warps.start[sms * MAX_WARPS + slots]
+    numbers, starts = blocks * chip.block_warps + slots % chip.block_warps, state.warps.start[state.sms.first_index[sms] + slots]
     rows = np.concatenate([left, np.stack([numbers, sms, slots, starts, np.full(len(sms), -1)], axis=1)])
     return rows[np.argsort(rows[:, 0])]

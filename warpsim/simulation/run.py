@@ -302,10 +302,10 @@ def _check_capacity(state: State, capacity: Capacity, now: int, warmup: int) -> 
 
 def _deadlock(machine: Machine, state: State) -> str:
     """Describes a deadlock: its cycle, its block, and the barrier of each waiting warp."""
-    from warpsim.engine.constants import MAX_WARPS, Life
+    from warpsim.engine.constants import Life
 
     chip, clock = machine.chip[0], state.clock[0]
-    first = clock.stuck_sm * MAX_WARPS + clock.stuck_seat * chip.block_warps
+    first = state.sms[clock.stuck_sm].first_index + clock.stuck_seat * chip.block_warps
     waiting = [
         f"warp {i} before step {warp.step}"
         for i, warp in enumerate(state.warps[first : first + chip.block_warps])
