@@ -181,11 +181,20 @@ def test_no_launch_may_suffice():
     assert f"{int(none.most_warps)} warps per SM, as many as fit" in none.change.values
 
 
+def test_advice_on_long_warps_counts_after_the_start():
+    """At first the memory takes up more requests than it serves; a warm-up of 10,000 cycles gave twice the peak here."""
+    pair = [Instruction("load", dst=f"r{i}", src=("a",)) for i in range(2)]
+    loop = Loop(body=(*pair, Instruction("alu", dst="r2", src=("r0", "r1"))), trips=60)
+    long = kernels.Kernel(name="long", inputs=("a", "r2"), body=(loop,))
+    found = advise("rtx4090", long, block_warps=8, sms=2, replicates=2, cycles=20_000)
+    assert 0.95 < found.share.max() < 1.05
+
+
 def test_quick_windows():
     point = make_point("fermi", kernels.mix(8))
-    assert (quick(point, ()).sms, quick(point, ()).warmup, quick(point, ()).cycles) == (8, 5000, 20_000)
+    assert (quick(point, ()).sms, quick(point, ()).warmup, quick(point, ()).cycles) == (8, None, 20_000)
     long = quick(make_point("kepler", kernels.mix(512)), ())
-    assert long.sms is None and 5000 < long.warmup <= 10_000 and 20_000 < long.cycles <= 50_000
-    assert quick(point, ("sms", "warmup", "cycles")) == point
+    assert long.sms is None and 20_000 < long.cycles <= 50_000
+    assert quick(point, ("sms", "cycles")) == point
     grid = make_point("fermi", kernels.vector_add(), launch=Launch(blocks=4, block_warps=2))
     assert quick(grid, ()) == grid

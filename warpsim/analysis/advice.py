@@ -43,7 +43,6 @@ SLICE = 8
 TENTH = 0.1
 """Relative difference from the simulation above which the advice warns of a model."""
 
-_WARMUP, _WARMUP_REPETITIONS = (5_000, 10_000), 2
 _CYCLES, _CYCLES_REPETITIONS = (20_000, 50_000), 8
 _STREAMS = b"advice"  # common random numbers for all launches and changes, which reduces the variance of the gains
 
@@ -67,7 +66,7 @@ def advise(
             (`models.gpuperf.parameters`).
         threads: threads that simulate: replicates, and the SMs of each with at least twice as many threads.
         arguments: further arguments of `simulate`, and of the builder of a named kernel; `replicates` defaults to 4, and
-            `sms`, `warmup` and `cycles` to the values of `quick`.
+            `sms` and `cycles` to the values of `quick`.
 
     Returns:
         The Dataset of `advice.advise_point`.
@@ -91,7 +90,7 @@ def quick(point: Point, given: Container[str]) -> Point:
 
     Args:
         point: the point.
-        given: names of arguments that keep their values, among `sms`, `warmup` and `cycles`.
+        given: names of arguments that keep their values, among `sms` and `cycles`.
     """
     if point.finite:
         return point
@@ -101,7 +100,6 @@ def quick(point: Point, given: Container[str]) -> Point:
     repetition = max(alone, crowded)
     settings: dict[str, Any] = {
         "sms": None if point.gpu.sms <= SLICE else SLICE,
-        "warmup": int(np.clip(_WARMUP_REPETITIONS * repetition, *_WARMUP)),
         "cycles": int(np.clip(_CYCLES_REPETITIONS * repetition, *_CYCLES)),
     }
     return replace(point, **{name: value for name, value in settings.items() if name not in given})

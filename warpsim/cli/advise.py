@@ -63,7 +63,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     own = {
         "replicates": f"number of replicates (default: {REPLICATES})",
         "sms": f"simulate only N SMs, with echoes for the others (default: the whole chip, but at most {SLICE})",
-        "warmup": "cycles before counting starts (default: a few repetitions of the kernel)",
+        "warmup": "cycles before counting starts (default: derived by a pilot run)",
         "cycles": "cycles that are counted (default: several repetitions of the kernel)",
     }
     add_point_options(parser, texts=own)
@@ -84,7 +84,7 @@ def _run(options: argparse.Namespace) -> int:
 
     if options.replicates is None:
         options.replicates = REPLICATES
-    given = [name for name in ("sms", "warmup", "cycles") if getattr(options, name) is not None]
+    given = [name for name in ("sms", "cycles") if getattr(options, name) is not None]
     with request():
         point = quick(requested_point(options), given)
         ds = advise_point(point, fraction=options.fraction, departure_delay=options.departure_delay, threads=options.workers)
