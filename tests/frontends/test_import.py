@@ -102,6 +102,18 @@ def test_launches_take_the_warps_of_the_kernels_blocks():
     assert same.identity() == point.kernel.identity()
 
 
+def test_a_program_whose_warps_differ_keeps_its_size_of_block():
+    from warpsim.simulation.point import make_point
+
+    first = ws.Conditional(then=[ws.Instruction("alu")], warps=[0])
+    named, alike = (ws.Kernel(name="k", block_warps=4, body=(one,)) for one in (first, ws.Instruction("alu")))
+    assert make_point("a100", named).launch.block_warps == make_point("a100", named, block_warps=4).launch.block_warps == 4
+    with pytest.raises(ValueError, match="block_warps = 8: must be 4, the size of block for which k was made"):
+        make_point("a100", named, block_warps=8)
+    assert make_point("a100", alike, block_warps=8).launch.block_warps == 8
+    assert make_point("a100", named.model_copy(update={"block_warps": None}), block_warps=8).launch.block_warps == 8
+
+
 def test_an_imported_kernel_runs_alike_on_the_engine_and_the_reference():
     kernel = ws.kernels.from_sass(LISTING, launch=(64, 128), args={"n": 6400})
     launch = ws.kernels.launch_of((64, 128))

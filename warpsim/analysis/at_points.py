@@ -25,9 +25,9 @@ from warpsim import units
 from warpsim.arguments import InvalidPoint, refusing_malformed
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
+from warpsim.kernels.program import names_warps
 from warpsim.models import volkov
 from warpsim.models.parts.common import quantity
-from warpsim.models.parts.warp_path import names_warps
 from warpsim.models.parts.worksheet import Worksheet
 from warpsim.results.schema import coordinate_attrs, variable
 from warpsim.simulation.point import Point, from_provenance, make_point

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from warpsim.arguments import InvalidPoint
 from warpsim.hardware.residency import Launch, default_block_warps, occupancy, resolve_launch
-from warpsim.models.parts.warp_path import names_warps
+from warpsim.kernels.program import names_warps
 from warpsim.results.statistics import half_width
 from warpsim.simulation.api import Arrays, simulate_point
 from warpsim.simulation.point import Point

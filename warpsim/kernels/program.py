@@ -156,6 +156,12 @@ def has_contended_addresses(kernel: Kernel) -> bool:
 
 
 @kept_by_object
+def names_warps(kernel: Kernel) -> bool:
+    """Returns whether a program treats the warps of a block differently."""
+    return any(isinstance(one, Conditional) and one.warps is not None for _, one in walk(kernel.body))
+
+
+@kept_by_object
 def _without_labels(kernel: Kernel) -> dict[str, Any]:
     """Returns a kernel in JSON types, without the labels that are only for people."""
     without = {*KERNEL_LABELS, "block_warps"} | (set() if kernel.entries else {"entries", "entry_of_warp"})

@@ -19,7 +19,7 @@ from warpsim.hardware.residency import Launch, resolve_launch
 from warpsim.hardware.sections import section
 from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
-from warpsim.kernels.program import barriers_not_reached_by_all, has_contended_addresses
+from warpsim.kernels.program import barriers_not_reached_by_all, has_contended_addresses, names_warps
 from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.results.provenance import dump, load, provenance, read_call
 from warpsim.simulation.identity import identity
@@ -136,6 +136,7 @@ def make_point(
     if point.memory == "measured" and not gpu.memory.measured:
         raise InvalidPoint(f"memory = 'measured': latency quantiles were not measured on {gpu.name}; use 'queue' or 'fixed'")
     _check_classes(gpu, kernel)
+    _check_block_size(kernel, point.launch)
     uneven = barriers_not_reached_by_all(kernel)
     if uneven and point.launch.block_warps > 1:
         raise DeadlockError(
@@ -153,6 +154,16 @@ def make_point(
     )
     check_limits(point)
     return point
+
+
+def _check_block_size(kernel: Kernel, launch: Launch) -> None:
+    """Refuses a block size for which a program was not made, if what some of its warps do goes by their place in the block."""
+    made_for = kernel.block_warps
+    if made_for not in (None, launch.block_warps) and names_warps(kernel):
+        raise InvalidPoint(
+            f"block_warps = {launch.block_warps}: must be {made_for}, the size of block for which {kernel.name} was made, since "
+            "some warps of a block go ways of their own; import it again for another size"
+        )
 
 
 def _check_classes(gpu: Gpu, kernel: Kernel) -> None:

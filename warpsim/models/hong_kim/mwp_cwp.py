@@ -39,12 +39,12 @@ from warpsim import units
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import default_block_warps
 from warpsim.kernels import Kernel
+from warpsim.kernels.program import names_warps
 from warpsim.models.hong_kim.equations import Parameters, Solution, equations, parallel_warps
 from warpsim.models.hong_kim.transactions import HalfWarpTransactions, coalesces, half_warp_transactions
 from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, check_grid, peak_bandwidth, quantity, result
 from warpsim.models.parts.counts import Counts, bank_conflicts, counts
 from warpsim.models.parts.warp_parallelism import counted_result, warp_parallelism
-from warpsim.models.parts.warp_path import names_warps
 
 __all__ = [
     "ALU",

@@ -15,9 +15,8 @@ import numpy as np
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.access import Transactions, conflict_ways
 from warpsim.kernels.costs import access_transactions
-from warpsim.kernels.program import Conditional, Instruction, Kernel, Loop, Statement
+from warpsim.kernels.program import Conditional, Instruction, Kernel, Loop, Statement, names_warps
 from warpsim.models.parts.common import NotCoveredError
-from warpsim.models.parts.warp_path import names_warps
 
 _EXIT = Instruction("exit")
 _ALL = 1 - 1e-12  # share of the warps that counts as all warps

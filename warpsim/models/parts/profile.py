@@ -17,11 +17,11 @@ import xarray as xr
 from warpsim import units
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Conditional, Instruction, Kernel, Loop
+from warpsim.kernels.program import names_warps
 from warpsim.kernels.statements import MEMORY_OPS, Statement
 from warpsim.models.parts.common import NotCoveredError, quantity, result
 from warpsim.models.parts.costs import MEMORY, Cost, cost, issue_uses
 from warpsim.models.parts.counts import counts
-from warpsim.models.parts.warp_path import names_warps
 
 MOST_INSTRUCTIONS = 200_000
 """Largest number of instructions that the models follow in program order."""

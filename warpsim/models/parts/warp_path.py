@@ -15,7 +15,16 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from warpsim.hardware.gpu import Gpu
-from warpsim.kernels.program import Conditional, Instruction, Kernel, Loop, Statement, barriers_not_reached_by_all, walk
+from warpsim.kernels.program import (
+    Conditional,
+    Instruction,
+    Kernel,
+    Loop,
+    Statement,
+    barriers_not_reached_by_all,
+    names_warps,
+    walk,
+)
 from warpsim.kernels.statements import has_op
 from warpsim.models.parts.common import NotCoveredError
 from warpsim.models.parts.costs import Cost, Use, cost, issue_uses
@@ -67,11 +76,6 @@ def warp_path(
     """
     latency = float(gpu.memory.latency_cycles) if memory_latency is None else memory_latency
     return _Walk(gpu, latency, ilp_latencies, _warp_classes(kernel, block_warps)).path(kernel)
-
-
-def names_warps(kernel: Kernel) -> bool:
-    """Returns whether the kernel treats the warps of a block differently."""
-    return any(isinstance(s, Conditional) and s.warps is not None for _, s in walk(kernel.body))
 
 
 def _warp_classes(kernel: Kernel, block_warps: int | None) -> list[list[int]]:

@@ -35,13 +35,13 @@ from warpsim import units
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import default_block_warps
 from warpsim.kernels import Kernel
+from warpsim.kernels.program import names_warps
 from warpsim.models.parts.block_parallelism import instruction_parallelism, memory_parallelism
 from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, check_fraction, check_grid, peak_bandwidth, quantity
 from warpsim.models.parts.costs import access_latency
 from warpsim.models.parts.counts import Counts, bank_conflicts, counts
 from warpsim.models.parts.needed import smallest_warps
 from warpsim.models.parts.warp_parallelism import counted_result, over_warps, warp_parallelism
-from warpsim.models.parts.warp_path import names_warps
 from warpsim.models.sim_2012.equations import Parameters, Solution, equations
 
 __all__ = [
