@@ -95,3 +95,16 @@ def test_a_jump_through_a_table_goes_to_all_its_targets():
 def test_what_is_no_nest_of_loops_is_refused(rows, message):
     with pytest.raises(FrontEndError, match=message):
         make_flow(function(*rows))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("MOV R0, 0x0", "IADD3 R1, R0, 0x1, RZ"),
+        ("@P0 BRA `(.L_a)", "EXIT", ".L_a:", "@P1 BRA `(.L_a)"),
+        ("BRA `(.L_call)", ".L_f:", "RET.REL.NODEC R20", ".L_call:", "CALL.REL.NOINC `(.L_f)"),
+    ],
+)
+def test_code_that_is_cut_off_is_refused(rows):
+    with pytest.raises(FrontEndError, match="the code ends here, without EXIT or a jump; is it cut off"):
+        make_flow(function(*rows))

@@ -126,7 +126,8 @@ def make_flow(function: MachineFunction) -> Flow:
     """Finds the control flow of a function.
 
     Raises:
-        FrontEndError: a jump whose targets are not known, a call that comes back to itself, or irreducible flow.
+        FrontEndError: a jump whose targets are not known, a call that comes back to itself, irreducible flow, or code that ends
+            without EXIT or a jump.
     """
     raw = _Blocks(function).find()
     order = _reverse_postorder([block.successors for block in raw])
@@ -191,6 +192,9 @@ class _Blocks:
                 end += 1
             following, targets = self._after(end - 1, calls)
             keys = [key for key in (following, *targets) if key is not None]
+            if any(index == len(self.code) for _, index in keys):
+                where = place(self.function, len(self.code) - 1)
+                raise FrontEndError(f"{where}: {self.code[-1].text}: the code ends here, without EXIT or a jump; is it cut off?")
             for key in keys:
                 if key not in numbers:
                     numbers[key] = len(todo)
@@ -213,7 +217,7 @@ class _Blocks:
         self, index: int, calls: tuple[int, ...]
     ) -> tuple[tuple[tuple[int, ...], int] | None, list[tuple[tuple[int, ...], int]]]:
         one = self.code[index]
-        after = (calls, index + 1) if index + 1 < len(self.code) else None
+        after = (calls, index + 1)
         guarded = one.guard not in ("", "@PT", "@UPT")
         if one.base == "EXIT":
             return (after if guarded else None), []
@@ -229,7 +233,7 @@ class _Blocks:
                 raise FrontEndError(f"{place(self.function, index)}: {one.text}: a function that calls itself")
             return (after if guarded else None), [((*calls, index), callee[0])]
         if one.base == "RET":
-            back = [(calls[:-1], calls[-1] + 1)] if calls and calls[-1] + 1 < len(self.code) else []
+            back = [(calls[:-1], calls[-1] + 1)] if calls else []
             return (after if guarded else None), back
         return after, []
 
