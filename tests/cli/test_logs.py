@@ -25,7 +25,8 @@ def test_quiet_shows_results_but_no_progress(capsys, plan, tmp_path):
     assert cli.main(["sweep", str(plan), str(tmp_path / "a.zarr"), "-q"]) == 0
     short = "warpsim: 20 points: the window holds fewer than 20 iterations of a warp"
     out, err = capsys.readouterr()
-    assert out == "" and err.startswith(short) and err.count("\n") == 1
+    assert out == "" and err.startswith(short) and err.count("\n") == 2
+    assert "points: the throughput exceeds the chip's peak" in err  # its 400 cycles are counted from the begin on
     assert cli.main(["sweep", str(plan), str(tmp_path / "b.zarr")]) == 0
     assert "24 of 24 points" in capsys.readouterr().err
     assert cli.main([*POINT, "-q"]) == 0
@@ -46,6 +47,14 @@ def test_short_windows_are_warned_of(capsys, command, points):
     assert cli.main([*command, *short]) == 0
     message = rf"warpsim: {points}the window holds fewer than 20 iterations of a warp, too few for a confidence interval"
     assert re.match(message, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(("warmup", "warned"), [(["--warmup", "0"], True), ([], False)])
+def test_throughput_beyond_the_peak_is_warned_of(capsys, warmup, warned):
+    """The memory of a whole chip takes requests at first, whatever it can serve."""
+    early = "simulate -q --gpu rtx4090 --kernel copy --sms 1 --cycles 20000".split()
+    assert cli.main([*early, *warmup]) == 0
+    assert ("the throughput exceeds the chip's peak" in capsys.readouterr().err) == warned
 
 
 @pytest.mark.parametrize(("sms", "blocks", "warned"), [("2", 23, True), ("2", 24, False), (None, 23, False)])

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from warpsim.cli.common import DONE, Commands, WorkError, add_plan, add_workers, new_command, request
-from warpsim.cli.windows import warn_of_short_windows
+from warpsim.cli.windows import warn_beyond_peak, warn_of_short_windows
 
 
 def add(commands: Commands) -> None:
@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.results.windows import short_windows
+    from warpsim.results.windows import beyond_peak, short_windows
     from warpsim.store.lease import BusyError, LeaseLostError
     from warpsim.sweeps.array_jobs import SlurmError
     from warpsim.sweeps.local import SweepError, WorkerError, sweep
@@ -46,6 +46,7 @@ def _run(options: argparse.Namespace) -> int:
             raise WorkError(str(error)) from None
     if options.share == "1/1" and options.tiles is None:
         warn_of_short_windows(short_windows(results))
+        warn_beyond_peak(beyond_peak(results))
     return DONE
 
 

@@ -1,4 +1,4 @@
-"""Warnings of windows that are too short for a confidence interval, and of grids that are too short for a slice or very long."""
+"""Warnings of windows that are too short or begin too early, and of grids that are too short for a slice or very long."""
 
 from __future__ import annotations
 
@@ -15,15 +15,26 @@ if TYPE_CHECKING:
 
 def warn_of_short_windows(short: ArrayLike) -> None:
     """Warns of the points at which a window holds too few iterations (`results.windows.short_windows`)."""
-    import numpy as np
-
     from warpsim.results.windows import SHORT_WINDOW
 
-    points = np.atleast_1d(short)
-    few = int(points.sum())
-    if few:
-        where = "" if points.size == 1 else f"{counted(few, 'point')}: "
-        logging.getLogger("warpsim").warning("%s%s", where, SHORT_WINDOW)
+    _warn_of_points(short, SHORT_WINDOW)
+
+
+def warn_beyond_peak(beyond: ArrayLike) -> None:
+    """Warns of the points at which the throughput exceeds the chip's peak (`results.windows.beyond_peak`)."""
+    from warpsim.results.windows import BEYOND_PEAK
+
+    _warn_of_points(beyond, BEYOND_PEAK)
+
+
+def _warn_of_points(concerned: ArrayLike, what: str) -> None:
+    import numpy as np
+
+    points = np.atleast_1d(concerned)
+    number = int(points.sum())
+    if number:
+        where = "" if points.size == 1 else f"{counted(number, 'point')}: "
+        logging.getLogger("warpsim").warning("%s%s", where, what)
 
 
 LONG_GRID = 3 * 10**10

@@ -1,4 +1,4 @@
-"""Whether a window is long enough for a confidence interval."""
+"""Whether a window is long enough for a confidence interval, and begins late enough."""
 
 from __future__ import annotations
 
@@ -22,3 +22,19 @@ def short_windows(results: xr.Dataset) -> xr.DataArray:
     """
     held = results["warp_iterations"]
     return (held.mean("replicate") if "replicate" in held.dims else held) < FEW_ITERATIONS
+
+
+MOST_OF_PEAK = 1.05
+"""Share of the chip's peak that a settled run does not exceed, chance included."""
+
+BEYOND_PEAK = (
+    "the throughput exceeds the chip's peak: the window begins before the memory is under its full load, or holds too few "
+    "iterations; leave out the warm-up, so that it is derived, or count more cycles"
+)
+"""What is wrong with the results of `beyond_peak`."""
+
+
+def beyond_peak(results: xr.Dataset) -> xr.DataArray:
+    """Returns at which points the throughput exceeds what the chip can sustain, which only the begin of a run can."""
+    share = results["peak_fraction"]
+    return (share.mean("replicate") if "replicate" in share.dims else share) > MOST_OF_PEAK
