@@ -37,7 +37,10 @@ def test_the_fit_finds_the_queue_of_the_simulator() -> None:
     [
         ("", "columns = none: must be"),
         ("a,b\n1,2\n", "columns = a, b: must be"),
-        ("warps,bandwidth_gbs\n1,2\n2,4\n", "points = 2: must be at least 3"),
+        ("warps,bandwidth_gbs\n", "points with different warps = 0: must be at least 3"),
+        ("warps,bandwidth_gbs\n1,2\n2,4\n", "points with different warps = 2: must be at least 3"),
+        ("bandwidth_gbs,latency_ns\n1,200\n1,210\n1,220\n2,300", "points with different bandwidth_gbs = 2: must be at least 3"),
+        ("bandwidth_gbs,latency_cycles\n1,900\n2,500\n3,400\n", "latency at 3 GB/s = 400 cycles: must be .* 1 GB/s, 900"),
         ("warps,bandwidth_gbs\n1,2\n2\n4,8\n", "point 2 = 2: must be 2 numbers"),
         ("warps,bandwidth_gbs\n1,2\n2,x\n4,8\n", "point 2, bandwidth_gbs = x: must be a number above 0"),
         ("warps,bandwidth_gbs\n1,2\n2,nan\n4,8\n", "bandwidth_gbs = nan: must be"),

@@ -50,6 +50,13 @@ def test_every_kind_of_an_empty_store_shows_no_data(plan, tmp_path, capsys, monk
     assert "0 of 24 points" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("fraction", ["0", "1.5"])
+def test_a_fraction_that_is_none_is_refused_once(store, tmp_path, capsys, fraction):
+    point = ["--where", "gpu=kepler", "--where", "scheduler=gto", "-o", str(tmp_path / "figure.png")]
+    assert cli.main(["plot", str(store), "--kind", "needed-warps", "--fraction", fraction, *point]) == 2
+    assert capsys.readouterr().err == f"warpsim: fraction = {float(fraction)}: must be above 0 and at most 1\n"
+
+
 def test_models_that_do_not_cover_a_kernel_are_left_out_with_a_warning(tmp_path, capsys):
     out, figure = tmp_path / "out.zarr", tmp_path / "figure.png"
     sweep(small_plan(gpu="kepler", kernel="mix", alpha=[0, 1], warps=[4, 8]), out)

@@ -190,7 +190,9 @@ def test_what_depends_on_data_is_asked_for_by_the_options_of_the_command(tmp_pat
 def test_an_unknown_architecture_is_refused_with_those_that_are_known(nvrtc, tmp_path, capsys):
     path = tmp_path / "scale.cu"
     path.write_text(SOURCE, encoding="utf-8")
-    for arch, hint in (("sm_91", ", did you mean 'sm_90'?"), ("76", ", did you mean 'sm_75'?"), ("new", "; architectures: sm_")):
+    hints = {"sm_91": ", did you mean 'sm_90'?", "76": ", did you mean 'sm_75'?", "h100": "; the chip h100 is sm_90;"}
+    hints["new"] = "; architectures: sm_"
+    for arch, hint in hints.items():
         assert cli.main(["import", str(path), "--arch", arch, "-o", str(tmp_path / "scale.toml")]) == 2
         error = capsys.readouterr().err
         assert f"--arch {arch}: NVRTC" in error and hint in error and "sm_90" in error
@@ -213,6 +215,8 @@ def test_a_source_becomes_a_kernel(nvrtc, tmp_path):
         ws.kernels.from_cuda("\nint x = y;")
     with pytest.raises(CompileError, match=r"(?s)stdio\.h.*NVRTC compiles device code only"):
         ws.kernels.from_cuda("#include <stdio.h>\nint x;")
+    with pytest.raises(CompileError, match=r"(?s)host functions are not allowed.*NVRTC compiles device code only"):
+        ws.kernels.from_cuda("__global__ void f(float *x) { x[0] = 1; }\nint main() { return 0; }")
     with pytest.raises(FrontEndError, match=r"source\.cu: holds no kernel; a template needs an instantiation"):
         ws.kernels.from_cuda("template <class T> __global__ void f(T *x) { x[0] = 1; }\n")
     with pytest.raises(FrontEndError, match="arch = 'sm_1': NVRTC"):

@@ -137,7 +137,7 @@ def test_the_last_cycle_of_a_wait_fits_into_a_word_of_the_engine():
         ({"queue.crossbar_servers": 65537}, "crossbar_servers = 65537: must be an integer from 1 to 65536"),
         ({"memory.loads_per_warp": 1025}, "loads_per_warp = 1025: must be an integer from 1 to 1024"),
         ({"sms": 1025}, "sms = 1025: must be an integer from 1 to 1024"),
-        ({"clock_ghz": 1e10}, "clock_ghz = 10000000000.0: must be a number from 0.001 to 1e9"),
+        ({"clock_ghz": 1e10}, "clock_ghz = 10000000000.0: must be a number from 0.001 to 100, in GHz"),
     ],
 )
 def test_a_number_of_a_chip_has_a_bound(change, words):

@@ -38,6 +38,7 @@ SERVER_FACTORS = (0.5, 1.0, 2.0, 4.0)
 _FORMS = ({"bandwidth_gbs", "latency_cycles"}, {"bandwidth_gbs", "latency_ns"}, {"warps", "bandwidth_gbs"})
 _NAMES = "bandwidth_gbs with latency_cycles or latency_ns, or warps with bandwidth_gbs"
 _MOST = 1e9
+_LEAST_GROWTH = 0.9  # of the latency, from the least to the highest bandwidth; less is no noise
 _OCCUPANCIES = 10
 _SLICE = 8
 _RATES, _LATENCIES = (1.0, 1.6), (0.7, 1.3)  # limits of the search, over the sustained bandwidth and over the lowest latency
@@ -83,7 +84,8 @@ def read_curve(path: str | os.PathLike[str], gpu: Gpu) -> MeasuredCurve:
     """Reads a curve from a CSV file.
 
     Raises:
-        CurveError: the file has no such columns, a cell is no positive number, or there are fewer than three points.
+        CurveError: the file has no such columns, a cell is no positive number, there are fewer than three different points, or
+            the latency falls as the bandwidth grows.
         OSError: the file cannot be read.
     """
     try:
@@ -95,18 +97,31 @@ def read_curve(path: str | os.PathLike[str], gpu: Gpu) -> MeasuredCurve:
     if set(header) not in _FORMS or len(set(header)) != len(header):
         raise CurveError(f"{path}: columns = {', '.join(header) or 'none'}: must be {_NAMES}")
     rows = [_numbers(path, number, header, row) for number, row in enumerate(table[1:], 1)]
-    if len(rows) < FEWEST_POINTS:
-        raise CurveError(f"{path}: points = {len(rows)}: must be at least {FEWEST_POINTS}, to fit three parameters")
-    columns = dict(zip(header, np.array(rows).T, strict=True))
+    columns = dict(zip(header, np.array(rows).T, strict=True)) if rows else {name: np.zeros(0) for name in header}
+    loads = "warps" if "warps" in columns else "bandwidth_gbs"
+    different = len(np.unique(columns[loads]))
+    if different < FEWEST_POINTS:
+        what = f"points with different {loads} = {different}"
+        raise CurveError(f"{path}: {what}: must be at least {FEWEST_POINTS}, to fit three parameters")
     if "warps" not in columns:
         cycles = columns.get("latency_cycles")
-        return MeasuredCurve(columns["bandwidth_gbs"], columns["latency_ns"] * gpu.clock_ghz if cycles is None else cycles)
+        latency = columns["latency_ns"] * gpu.clock_ghz if cycles is None else cycles
+        _check_growth(path, columns["bandwidth_gbs"], latency)
+        return MeasuredCurve(columns["bandwidth_gbs"], latency)
     warps = columns["warps"].astype(np.int64)
     wrong = (warps != columns["warps"]) | (warps > gpu.sm.max_warps)
     if wrong.any():
         value = columns["warps"][wrong][0]
         raise CurveError(f"{path}: warps = {value:g}: must be an integer from 1 to {gpu.sm.max_warps}, the most of {gpu.name}")
     return MeasuredCurve(columns["bandwidth_gbs"], warps=warps)
+
+
+def _check_growth(path: str | os.PathLike[str], bandwidth: Floats, latency: Floats) -> None:
+    """Checks that a memory that is asked for more is not much faster, as where columns have been mixed up."""
+    low, high = np.argmin(bandwidth), np.argmax(bandwidth)
+    if latency[high] < _LEAST_GROWTH * latency[low]:
+        what = f"latency at {bandwidth[high]:g} GB/s = {latency[high]:g} cycles"
+        raise CurveError(f"{path}: {what}: must be at least that at {bandwidth[low]:g} GB/s, {latency[low]:g}")
 
 
 def _numbers(path: str | os.PathLike[str], number: int, header: Sequence[str], row: Sequence[str]) -> list[float]:

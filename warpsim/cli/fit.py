@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from pathlib import Path
 
-from warpsim.cli.common import DONE, Commands, RequestError, new_command, request
+from warpsim.cli.common import DONE, Commands, RequestError, check_output, new_command, request
 from warpsim.cli.output import add_json, print_json
 
 _DOUBTFUL_PERCENT = 5.0
@@ -21,7 +22,9 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--bandwidth", type=float, metavar="GB/s", help="sustained bandwidth (default: the chip's, or the curve's highest)"
     )
-    parser.add_argument("-o", "--output", required=True, metavar="CHIP.toml", help="the new file; its stem is the chip's name")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="CHIP.toml", help="the new file; its stem is the chip's name"
+    )
     add_json(parser, "the fitted memory and the errors")
 
 
@@ -30,17 +33,17 @@ def _run(options: argparse.Namespace) -> int:
     from warpsim.hardware.gpu import load_gpu
     from warpsim.views.text_table import text_table
 
-    output = Path(options.output)
-    if not output.parent.is_dir():
-        raise RequestError(f"-o = {options.output}: there is no folder {output.parent}")
-    if output.suffix != ".toml":
-        raise RequestError(f"-o = {options.output}: must end in .toml")
+    check_output(output := options.output, ["toml"])
     with request():
         gpu = load_gpu(options.gpu)
         try:
             measured = read_curve(options.curve, gpu)
         except OSError as error:
             raise RequestError(f"{options.curve}: {error.strerror}") from error
+        highest, pins = measured.bandwidth_gbs.max(), gpu.memory.pin_bandwidth_gbs
+        if highest > pins:
+            text = "the curve reaches %g GB/s, and the memory of %s only %g: the new chip gets as much; does a cache serve it?"
+            logging.getLogger("warpsim").warning(text, highest, gpu.name, pins)
         found = fit_measured(gpu, measured, sustained_gbs=options.bandwidth)
     write_fitted(output, options.gpu, found, Path(options.curve).name)
     if options.json:

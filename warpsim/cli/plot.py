@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _TITLE_WIDTH = 60
+_FRACTION = 0.9
 
 _LOGGER = logging.getLogger("warpsim")
 
@@ -25,7 +26,7 @@ _OPTIONS: dict[str, tuple[type, str]] = {
     "hue": (str, "the axis that has one curve per value (default: scheduler); in a heat map, the axis that runs upwards"),
     "per": (str, "what stacked states add up to: occupancy (default), instruction or share"),
     "op": (str, "an operation class (default: load; in a roofline alu)"),
-    "fraction": (float, "fraction of the throughput limit that needed warps attain (default: 0.9)"),
+    "fraction": (float, f"fraction of the throughput limit that needed warps attain (default: {_FRACTION})"),
     "replicate": (int, "the replicate of a trace (default: 0)"),
     "sm": (int, "the SM of a trace (default: all; for lifelines 0)"),
     "start": (float, "first cycle of a trace that is shown"),
@@ -101,13 +102,16 @@ def make_figure(options: argparse.Namespace) -> Figure:
 def _models(options: argparse.Namespace, results: xr.Dataset) -> dict[str, xr.Dataset]:
     """Returns results of models by name; none, with a warning on standard error, if they do not cover the kernel."""
     from warpsim.analysis import at_points
+    from warpsim.models.parts.common import check_fraction
 
+    fraction = _FRACTION if options.fraction is None else options.fraction
+    check_fraction(fraction)
     try:
         if options.kind == "throughput":
             return at_points.throughput(results)
         if options.kind == "latency":
             return at_points.contention(results)
-        return at_points.needed_warps(results, options.fraction or 0.9)
+        return at_points.needed_warps(results, fraction)
     except ValueError as error:
         _LOGGER.warning("without models: %s", error)
         return {}

@@ -139,10 +139,11 @@ def from_sass(
     Raises:
         FrontEndError: the text is no disassembly, or as in `from_cuda`.
     """
-    is_path = not isinstance(text, str) or "\n" not in text
-    name = os.fspath(text) if is_path else "the disassembly"
-    content = _decode(_read(text), name) if is_path else str(text)
-    found = _pick({one.name: one for one in parse_text(content)}, function, name)
+    if isinstance(text, str) and "\n" in text:
+        functions, name = parse_text(text), "the disassembly"
+    else:
+        functions, name = _parsed(_read(text), os.fspath(text)), os.fspath(text)
+    found = _pick({one.name: one for one in functions}, function, name)
     return import_function(found, launch, args, trips, probabilities, patterns, caches)
 
 
@@ -266,8 +267,16 @@ def read_function(path: str | os.PathLike[str], arch: str, function: str | None)
         return _compiled(_decode(data, name), name, arch, function, None, ()), Path(name).name
     if data.startswith(b"\x7fELF") or b"\0" in data:
         return _pick(disassemble(data, name), function, name), ""
-    functions = parse_text(_decode(data, name))
-    return _pick({one.name: one for one in functions}, function, name), ""
+    return _pick({one.name: one for one in _parsed(data, name)}, function, name), ""
+
+
+def _parsed(data: bytes, name: str) -> list[MachineFunction]:
+    """Returns the functions of a file with a disassembly, of which the name is given for messages."""
+    text = _decode(data, name)
+    try:
+        return parse_text(text)
+    except FrontEndError as error:
+        raise FrontEndError(f"{name}: {error}") from None
 
 
 def _compiled(

@@ -118,7 +118,8 @@ class Evaluator:
         self._advance(pending, None)
         if self.reached > self.shared_bytes:
             what = f"accesses reach byte {self.reached} of shared memory, and a block has {self.shared_bytes}"
-            self.notes[f"{what}: give the bytes of dynamic shared memory as the third part of launch"] = None
+            how = "give the bytes of dynamic shared memory as the third part of launch, or blocks as the kernel expects them"
+            self.notes[f"{what}: {how}"] = None
         warps = np.arange(len(self.weights)) % self.block_warps
         stated = {block: p for block, p in self.stated.items() if block not in self.decided}
         found = self.record

@@ -9,10 +9,11 @@ from types import ModuleType
 from typing import Any
 
 from warpsim.frontends.errors import CompileError, FrontEndError, MissingToolError
+from warpsim.hardware.gpu import list_gpus, load_gpu
 
 EXTRA = "pip install 'warpsim[cuda]' (cuda-bindings and nvidia-cuda-nvrtc)"
 
-_HOST = "cannot open source file"
+_OF_HOST = "cannot open source file", "host functions are not allowed"
 _DEVICE_ONLY = (
     "\nNVRTC compiles device code only: leave out what the host needs (#ifndef __CUDACC_RTC__), or import a cubin of nvcc"
 )
@@ -66,7 +67,8 @@ def compile_cuda(
         if int(code):
             macros = f", {dict(defines)}" if defines else ""
             log = _log(nvrtc, program) or str(code)
-            raise CompileError(f"{name} for {arch}{macros}: {log.rstrip()}{_DEVICE_ONLY if _HOST in log else ''}")
+            advice = _DEVICE_ONLY if any(text in log for text in _OF_HOST) else ""
+            raise CompileError(f"{name} for {arch}{macros}: {log.rstrip()}{advice}")
         code, size = nvrtc.nvrtcGetCUBINSize(program)
         _check(code, "nvrtcGetCUBINSize")
         cubin = bytes(size)
@@ -94,6 +96,8 @@ def _check_arch(nvrtc: ModuleType, arch: str) -> None:
         return
     number = re.search(r"\d+", arch)
     hint = f", did you mean 'sm_{min(known, key=lambda one: abs(one - int(number[0])))}'?" if number else ""
+    if arch in list_gpus() and (of_chip := load_gpu(arch).architecture):
+        hint = f"; the chip {arch} is {of_chip}"
     there = ", ".join(f"sm_{one}" for one in known)
     raise FrontEndError(f"arch = {arch!r}: NVRTC {nvrtc_version()} does not compile for it{hint}; architectures: {there}")
 

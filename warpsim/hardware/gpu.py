@@ -20,7 +20,7 @@ from warpsim.arguments import refusing_malformed, shortened
 from warpsim.hardware import architectures, operations
 from warpsim.hardware import files as params
 from warpsim.hardware.core import Core
-from warpsim.hardware.fields import Between, Bytes, Count, Cycles, MustBe, Name, NotNegative, Positive, StrictModel, is_number
+from warpsim.hardware.fields import Between, Bytes, Count, Cycles, MustBe, Name, NotNegative, StrictModel, is_number
 from warpsim.hardware.latency import check_distribution, load_distribution, restored_table, table_by_value
 from warpsim.hardware.memo import kept_by_object
 from warpsim.hardware.memory import Memory
@@ -97,7 +97,7 @@ class Gpu(StrictModel):
     generation: Name
     year: Count
     sms: Annotated[int, Between(1, 1024)]
-    clock_ghz: Positive
+    clock_ghz: Annotated[float, Field(ge=1e-3, le=100, allow_inf_nan=False), MustBe("a number from 0.001 to 100, in GHz")]
     block_launch_cycles: Cycles
     warp_launch_cycles: Cycles = 0
     launch_interval_cycles: NotNegative = 0.0

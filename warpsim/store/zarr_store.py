@@ -218,7 +218,7 @@ def _check_files(place: Folder | Remote) -> None:
         time.sleep(0.1)
     if wrong:
         key, what = wrong[0]
-        more = f", and so have {len(wrong) - 1} more files" if len(wrong) > 1 else ""
+        more = f" (one of {len(wrong)} such files)" if len(wrong) > 1 else ""
         raise StoreError(damage_text(place.path, key, f"{what}{more}"))
 
 
