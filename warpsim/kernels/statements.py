@@ -409,23 +409,33 @@ Statements = Annotated[tuple[Statement, ...], from_list(MAX_STATEMENTS)]
 SomeStatements = Annotated[Statements, Field(min_length=1)]
 
 
-def expected_ops(statements: Iterable[Statement]) -> Iterator[tuple[str, float]]:
-    """Yields operation classes with the expected number of executions per warp; for an endless loop, per repetition.
+def expected_executions(statements: Iterable[Statement]) -> Iterator[tuple[Instruction, float]]:
+    """Yields instructions, and branches of conditionals, with the expected executions by a warp; of an endless loop, in one trip.
 
-    A conditional counts as a "branch". If it depends on the warp of a block, each side counts one half.
+    If a conditional depends on the warp of a block, each side counts one half.
     """
     for statement in statements:
         if isinstance(statement, Instruction):
-            yield statement.op, 1.0
+            yield statement, 1.0
         elif isinstance(statement, Loop):
-            times = abs(sum(statement.trip_range)) / 2
-            yield from ((op, times * count) for op, count in expected_ops(statement.body))
+            trips = abs(sum(statement.trip_range)) / 2
+            yield from ((one, trips * times) for one, times in expected_executions(statement.body))
         else:
-            yield "branch", 1.0
+            yield statement.branch, 1.0
             then = 0.5 if statement.probability is None else statement.probability
-            both = statement.diverges
-            for side, times in ((statement.then, 1.0 if both else then), (statement.orelse, 1.0 if both else 1.0 - then)):
-                yield from ((op, times * count) for op, count in expected_ops(side))
+            shares = (1.0, 1.0) if statement.diverges else (then, 1.0 - then)
+            for side, share in zip((statement.then, statement.orelse), shares, strict=True):
+                yield from ((one, share * times) for one, times in expected_executions(side))
+
+
+def expected_ops(statements: Iterable[Statement]) -> Iterator[tuple[str, float]]:
+    """Yields operation classes with the expected number of executions by a warp, as `expected_executions`."""
+    return ((instruction.op, times) for instruction, times in expected_executions(statements))
+
+
+def expected_instructions(statements: Iterable[Statement]) -> float:
+    """Returns how many instructions a warp is expected to execute, as `expected_executions`."""
+    return sum(times for _, times in expected_executions(statements))
 
 
 def walk(statements: tuple[Statement, ...], path: str = "body") -> Iterator[tuple[str, Statement]]:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from warpsim.arguments import integer
-from warpsim.kernels.program import Conditional, Cost, Instruction, Kernel, Loop, Statement, expected_ops, walk
+from warpsim.kernels.program import Conditional, Cost, Instruction, Kernel, Loop, Statement, walk
+from warpsim.kernels.statements import expected_instructions
 from warpsim.units import MAX_WARPS
 
 __all__ = ["changed_kernel", "converged", "interleaved", "without", "without_conflicts"]
@@ -128,7 +129,7 @@ def converged(kernel: Kernel) -> Kernel:
     def edit_conditional(conditional: Conditional) -> tuple[Statement, ...]:
         if not conditional.diverges:
             return (conditional,)
-        longer = max(conditional.then, conditional.orelse, key=lambda side: sum(times for _, times in expected_ops(side)))
+        longer = max(conditional.then, conditional.orelse, key=expected_instructions)
         return (conditional.branch, *longer)
 
     program = _program(kernel, lambda instruction: [instruction], edit_conditional)

@@ -10,10 +10,8 @@ to the branches of these conditions and the rounding of trips. Barriers, which a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement, expected_ops, has_op, walk
+from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement, expected_instructions, has_op, walk
 
 _FEWEST_TRIPS = 2
 
@@ -29,7 +27,7 @@ def shortened(kernel: Kernel, factor: float) -> Kernel | None:
 
     None: one of them, with a hundredth of the work or more, has too few trips for that.
     """
-    body = _shortened(kernel.body, factor, _SMALL * _work(kernel.body))
+    body = _shortened(kernel.body, factor, _SMALL * expected_instructions(kernel.body))
     return None if body is None else kernel.model_copy(update={"body": body})
 
 
@@ -37,7 +35,7 @@ def _shortened(statements: tuple[Statement, ...], factor: float, least: float) -
     """Returns statements with fewer trips of the loops with at least some work; None: too few."""
     found: list[Statement] = []
     for one in statements:
-        if isinstance(one, Instruction) or _work((one,)) < least:
+        if isinstance(one, Instruction) or expected_instructions((one,)) < least:
             found.append(one)
         elif isinstance(one, Loop):
             trips = round(sum(one.trip_range) / 2 * factor)
@@ -50,10 +48,6 @@ def _shortened(statements: tuple[Statement, ...], factor: float, least: float) -
                 return None
             found.append(one.model_copy(update={"then": then, "orelse": orelse}))
     return tuple(found)
-
-
-def _work(statements: tuple[Statement, ...]) -> float:
-    return sum(count for _, count in expected_ops(statements))
 
 
 def endless(kernel: Kernel, factor: float) -> Kernel:
@@ -106,16 +100,3 @@ def _scaled(statements: tuple[Statement, ...], factor: float) -> tuple[Statement
             beside.append(one)
     flush()
     return tuple(found)
-
-def executions(statements: tuple[Statement, ...], times: float) -> Iterator[tuple[Instruction, float]]:
-    """Yields the instructions of statements, with their expected executions by a warp."""
-    for one in statements:
-        if isinstance(one, Instruction):
-            yield one, times
-        elif isinstance(one, Loop):
-            yield from executions(one.body, times * sum(one.trip_range) / 2)
-        else:
-            yield one.branch, times
-            share = 0.5 if one.probability is None else one.probability
-            yield from executions(one.then, times * share)
-            yield from executions(one.orelse, times * (1 - share))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement, expected_ops, walk
+from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement, expected_instructions, walk
 from warpsim.profiles.endless import without_exits
 from warpsim.profiles.report import ProfiledInstruction
 
@@ -40,8 +40,8 @@ def _passed(
             break
         if isinstance(one, Conditional) and one.probability is not None:
             sides = ((one.then, one.probability, 1.0), (one.orelse, 1.0 - one.probability, 0.0))
-            side, share, certain = max(sides, key=lambda side: side[1] * _work(side[0]))
-            if share * _work(side) >= _NEARLY_ALL * _work(statements) and _is_whole(side, code):
+            side, share, certain = max(sides, key=lambda side: side[1] * expected_instructions(side[0]))
+            if share * expected_instructions(side) >= _NEARLY_ALL * expected_instructions(statements) and _is_whole(side, code):
                 body, within = _passed(side, code)
                 passed = one.model_copy(update={"probability": certain, "then" if certain else "orelse": body})
                 return (*statements[:index], passed, *statements[index + 1 :]), share * within
@@ -56,7 +56,3 @@ def _is_whole(statements: tuple[Statement, ...], code: Mapping[int, ProfiledInst
         return False
     threads = counted.counts.get("thread_inst_executed") or counted.counts.get("thread_inst_executed_true", 0.0)
     return threads >= _NEARLY_ALL * _LANES * counted.executed
-
-
-def _work(statements: tuple[Statement, ...]) -> float:
-    return sum(count for _, count in expected_ops(statements))

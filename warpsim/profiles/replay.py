@@ -21,7 +21,7 @@ from warpsim.arguments import integer
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import expected_ops
+from warpsim.kernels.statements import expected_instructions
 from warpsim.kernels.steps import flatten
 from warpsim.profiles.code import WORD_BYTES
 from warpsim.profiles.endless import endless, shortened, without_exits
@@ -322,7 +322,7 @@ def _some_sms(gpu: Gpu, blocks: int, work: float, budget: int) -> tuple[int, int
 
 def _per_warp(kernel: Kernel) -> float:
     """Returns the expected instructions of a warp, with its exit."""
-    return sum(count for _, count in expected_ops(without_exits(kernel.body))) + 1
+    return expected_instructions(without_exits(kernel.body)) + 1
 
 
 def _point(gpu: Gpu, launch: Launch, sample: _Sample, settings: Mapping[str, Any]) -> Point:

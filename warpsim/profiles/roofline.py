@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from warpsim.kernels.costs import costs_on
-from warpsim.profiles.endless import executions, without_exits
+from warpsim.kernels.statements import expected_executions
+from warpsim.profiles.endless import without_exits
 from warpsim.units import gbs_to_bytes_per_cycle
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def roofline(profile: Profile) -> dict[str, float]:
     gpu, launch = profile.gpu, profile.launch
     warps = (launch.blocks or 1) * launch.block_warps / gpu.sms
     busy: dict[str, float] = {"issue": 0.0}
-    for one, count in executions(without_exits(profile.kernel.body), 1.0):
+    for one, count in expected_executions(without_exits(profile.kernel.body)):
         costs = costs_on(gpu, one)
         unit = gpu.unit_of(one.op)
         busy["issue"] += count * costs.issue_slots / gpu.issue_ipc

@@ -11,9 +11,9 @@ from warpsim.arguments import integer
 from warpsim.hardware.gpu import Gpu, as_gpu
 from warpsim.hardware.residency import Launch, occupancy
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import Instruction, Loop, Statement
+from warpsim.kernels.statements import Instruction, Loop, Statement, expected_executions
 from warpsim.profiles.chip import scaled
-from warpsim.profiles.endless import executions, without_exits
+from warpsim.profiles.endless import without_exits
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.kernel import to_kernel
 from warpsim.units import WARP_LANES
@@ -152,7 +152,7 @@ def edited(kernel: Kernel, edit: Callable[[Instruction], Instruction]) -> Kernel
 def dram_bytes(kernel: Kernel) -> float:
     """Returns the bytes that a warp moves from and to DRAM, as its hit probabilities say."""
     total = 0.0
-    for one, times in executions(without_exits(kernel.body), 1.0):
+    for one, times in expected_executions(without_exits(kernel.body)):
         if isinstance(one, Instruction) and one.access is not None and one.cost is not None and one.cost.bytes_per_request:
             missed = (1.0 - one.access.l1_hit) * (1.0 - one.access.l2_hit)
             total += times * missed * (one.cost.requests or 0) * one.cost.bytes_per_request
