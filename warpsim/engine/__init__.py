@@ -23,15 +23,16 @@ Read the files in this order:
 * blocks.py: launch, barriers, retirement. phases.py: where the first warps of an endless run are in their programs.
 * exchange.py: what happens between windows. order.py, tandem.py: requests in order, and those between two stages of memory.
   memory.py: when a request returns. flights.py: limits of accesses in flight. echoes.py: what stands for SMs not simulated.
-* attribution.py: where every warp-cycle goes (section 7). The timing code calls `waits`, `issues` and `refuses`, and knows no
-  more. cycle_sets.py: in which cycles of a window something refuses. accounts.py: what has been counted, for those outside.
-* check.py: `verify` asserts that a state is consistent, `dump` prints an SM. bits.py, slots.py, rng.py: sets, places, chance.
+* attribution.py: where every warp-cycle goes (section 7). The timing code only says there what happens: `waits`, `issues`,
+  `refuses`, `is_busy`, `holds`. cycle_sets.py: in which cycles of a window something refuses. accounts.py: what has been
+  counted, for those outside.
+* check.py: `verify` asserts that a state is consistent, `dump` prints an SM. bits.py, places.py, rng.py: sets, places, chance.
 * jit.py, handles.py, code_cache.py: how all of it is compiled, and where the machine code is kept.
 
 Some habits that the compiler asks for:
 
 * There are three kinds of index. `slot` is a warp slot of an SM, `lane` = slot // schedulers its place at its scheduler, and
-  `index` = sm.first_index + slot its place on the chip (slots.py). `s` is a scheduler of an SM, `step` an instruction of the
+  `index` = sm.first_index + slot its place on the chip (places.py). `s` is a scheduler of an SM, `step` an instruction of the
   program.
 * `at(i)` says that an index is not negative, which saves the code that counts from the end of an array.
 * Sets of warps, schedulers or cycles are bits of a uint64. numba makes a float of an int64 and a uint64, so that constants that

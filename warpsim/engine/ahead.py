@@ -38,8 +38,9 @@ from warpsim.engine.lanes import (
     time_part,
     where,
 )
+from warpsim.engine.places import count_place, scheduler_place, slot_in
 from warpsim.engine.ports import keep_times_of_ports, needs_of, times_after, times_of_ports
-from warpsim.engine.schedulers import first_behind, next_ranks
+from warpsim.engine.schedulers import next_ranks, order_of
 from warpsim.engine.speculation import speculated
 from warpsim.engine.timetable import alarm
 from warpsim.engine.units import cycle_of
@@ -95,13 +96,13 @@ def run_plain(
     """
     program, warps, registers, counts, parts = always
     interval, schedulers, per_warp, begin = chip.interval, chip.schedulers, chip.registers, sm.begin
-    first_warp, first_count, free = sm.first_index + s, s * len(program), scheduler.next_issue
+    first_warp, first_count, free = sm.first_index + s, count_place(program, s, 0), scheduler.next_issue
     notes_busy, tick, has_ports = some_refuse or chip.buffer > 0, chip.tick, chip.banks > 0
-    place = sm.index * schedulers + s
-    wakes, ranks, ages = load(scheduler.wakes), load(scheduler.ranks), load(scheduler.ages)
+    place = scheduler_place(chip, sm.index, s)
+    wakes, ranks = load(scheduler.wakes), load(scheduler.ranks)
     delays, uses = load(scheduler.delays), load(scheduler.uses)
-    occupied, back = filled(interval << RANK_BITS, wakes), first_behind(chip.policy, wakes)
-    issued_any, usual_delay = False, np.int64(0)
+    occupied, free_at_first, usual_delay = filled(interval << RANK_BITS, wakes), free, np.int64(0)
+    fixed = order_of(chip, load(scheduler.ages)), warps, first_warp, schedulers, no_more
     if options is not None:
         (
             end, reads, tally, details, loops, classes, operands, latency_to, hints, counted, crowded, stalls, caused,
@@ -110,9 +111,7 @@ def run_plain(
         held_from, held_sum = scheduler.held_from, np.int64(0)
         # After the latest issue after which its unit refused: for how many cycles, and `uses` of the steps it refuses
         closed, closed_to = np.int64(0), np.int64(0)
-    key, picked, here, lane, step, after, ranks_after = pick_ahead(
-        chip, warps, wakes, ranks, delays, ages, back, first_warp, schedulers, no_more
-    )
+    key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
     while key < no_more:
         index = first_warp + lane * schedulers
         warp, ins = warps[at(index)], program[at(step)]
@@ -122,7 +121,7 @@ def run_plain(
         cycle = begin + (key >> RANK_BITS)
         eligible, following = end_of(warp.wait), np.int64(ins.following)
         next_uses, next_delay, plain = np.int64(ins.next_uses), np.int64(ins.next_delay), ins.plain
-        opens = cycle
+        refused = np.int64(0)  # cycles after this one in which its unit refuses
         if options is not None:
             gap, there = np.int64(0), eligible  # `there`: from when on the instruction can issue
             if buffers is not None:
@@ -131,9 +130,7 @@ def run_plain(
                     there = there_from(buffers, index)
                 if there > cycle:
                     wakes = replaced(wakes, lane, (min(retry_from(chip, there, cycle), end) - begin) << RANK_BITS)
-                    key, picked, here, lane, step, after, ranks_after = pick_ahead(
-                        chip, warps, wakes, ranks, delays, ages, back, first_warp, schedulers, no_more
-                    )
+                    key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
                     continue
             if plain & LIMITED:
                 unit = at(unit_in(ins.uses) * MAX_SCHEDULERS + s)
@@ -141,15 +138,13 @@ def run_plain(
                 opens = cycle_of(taken, tick)
                 if opens > cycle:
                     wakes = blocked(wakes, same(uses, filled(np.int64(ins.uses), uses)), (min(opens, end) - begin) << RANK_BITS)
-                    key, picked, here, lane, step, after, ranks_after = pick_ahead(
-                        chip, warps, wakes, ranks, delays, ages, back, first_warp, schedulers, no_more
-                    )
+                    key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
                     continue
                 taken = max(taken, cycle * tick) + ins.unit_ticks
                 sm.free[unit] = taken
-                opens = cycle_of(taken, tick)
+                refused = max(cycle_of(taken, tick) - cycle - 1, 0)
             if plain & RESOLVED:
-                warp_in_block = chip.warp_of[at(lane * schedulers + s)]
+                warp_in_block = chip.warp_of[at(slot_in(chip, s, lane))]
                 following, gap = follow(program, details, warps, loops, index, warp_in_block, step)
                 next_uses, next_delay = np.int64(program[at(following)].uses), np.int64(program[at(following)].own_delay)
         if ins.known_dst >= 0:
@@ -158,12 +153,11 @@ def run_plain(
         warp.wait = known_wait_from(cycle, ins)
         free = cycle + interval
 
-        issued = time_part(picked)
         next_issue = plus(issued, occupied)
         if options is not None and has_ports:
             held_from = free
             if ins.ports:
-                needs = needs_of(reads, scheduler, ins, lane * schedulers + s, step)
+                needs = needs_of(reads, scheduler, ins, slot_in(chip, s, lane), step)
                 ports_free, has_ports_at, held_until = times_after(ports_free, has_ports_at, held_until, needs, issued)
             held = number(beyond(held_until, everywhere(next_issue, held_until)))
             next_issue, held = later(next_issue, everywhere(held_until, next_issue)), held >> RANK_BITS
@@ -174,8 +168,8 @@ def run_plain(
         if options is None:
             scheduler.uses[at(lane)] = ins.next_uses
         else:
-            if plain & LIMITED and opens > cycle + 1:
-                closed, used = speculated(min(opens, end) - cycle, closed), np.int64(ins.uses)
+            if refused > 0:
+                closed, used = speculated(min(refused + 1, end - cycle), closed), np.int64(ins.uses)
                 until, closed_to = plus(issued, filled(closed << RANK_BITS, issued)), speculated(used, closed_to)
                 # The unit has no accesses, so that `uses` says no more than which unit it is. For this warp, it is that of this
                 # step still, since that of the next one is known late
@@ -185,20 +179,18 @@ def run_plain(
             uses = where(here, filled(next_uses, uses), uses)
             if plain & RESOLVED:
                 scheduler.next_issue, warp.since = free, cycle
-                warp.wait, slot = wait_until(cycle + gap, step, classes[at(ins.op)].after), lane * schedulers + s
+                warp.wait, slot = wait_until(cycle + gap, step, classes[at(ins.op)].after), slot_in(chip, s, lane)
                 known = wait_for_resolved(
                     chip, program, classes, operands, latency_to, hints, registers, counted, crowded, stalls, caused,
                     first_count, sm, slot, warp,
                 )  # fmt: skip
                 wakes = replaced(wakes, lane, alarm(sm, scheduler, slot, warp.wait) if known else np.int64(NEVER))
         usual_delay = speculated(next_delay, usual_delay)  # most results of a program take equally long
-        delays, issued_any = where(here, filled(usual_delay, delays), delays), True
+        delays = where(here, filled(usual_delay, delays), delays)
 
         # The next pick does not wait for what else this issue changes.
         now, issued_step, issued_lane = key >> RANK_BITS, step, lane
-        key, picked, here, lane, step, after, ranks_after = pick_ahead(
-            chip, warps, wakes, ranks, delays, ages, back, first_warp, schedulers, no_more
-        )
+        key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
         issues_plain(counts[at(first_count + issued_step)], eligible, cycle)
         if notes_busy and interval > 1:
             is_busy_after(scratch, s, now, interval)
@@ -210,9 +202,9 @@ def run_plain(
             waited_from = max(eligible - begin, 0)
             there = max(there - begin, waited_from)
             plain_after_waiting(scratch, parts[at(first_count + issued_step)], s, ins, has_ports, waited_from, there, now)
-            if plain & LIMITED and opens > cycle + 1:
-                own_unit_refuses(scratch, s, unit_in(ins.uses), now + 1, opens - cycle - 1)
-    if issued_any:
+            if refused > 0:
+                own_unit_refuses(scratch, s, unit_in(ins.uses), now + 1, refused)
+    if free > free_at_first:  # something has issued
         store(scheduler.wakes, wakes)
         store(scheduler.ranks, ranks)
         store(scheduler.delays, delays)
@@ -245,8 +237,14 @@ def pick(warps, wakes, ranks, first_warp, schedulers, no_more):
 
 
 @inline
-def pick_ahead(chip, warps, wakes, ranks, delays, ages, back, first_warp, schedulers, no_more):
-    """As `pick`; also returns what follows from it once it has issued: the times of lanes, if nobody is busy, and the ranks."""
+def pick_ahead(fixed, wakes, ranks, delays):
+    """As `pick`, with the time of the key in each lane; and what follows from it once the pick has issued.
+
+    That is the times of lanes, if nobody is busy, and the ranks. `fixed` is what stays the same: the order of the policy
+    (`order_of`), and the further arguments of `pick`.
+    """
+    order, warps, first_warp, schedulers, no_more = fixed
     key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
-    after = where(here, plus(time_part(picked), delays), wakes)
-    return key, picked, here, lane, step, after, next_ranks(chip, back, ages, ranks, here, picked)
+    issued = time_part(picked)
+    after = where(here, plus(issued, delays), wakes)
+    return key, issued, here, lane, step, after, next_ranks(order, ranks, here, picked)

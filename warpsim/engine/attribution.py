@@ -1,7 +1,8 @@
 """Where every warp-cycle goes: states, program lines, causes, and the edges of what is counted. docs/model.md, section 7.
 
-The timing code reports here, with one call each, that a warp waits (`waits`), that it issues (`issues`), and that a unit refuses
-instructions for some cycles (`refuses`). It needs nothing back.
+The timing code reports here that a warp waits (`waits`), that it issues (`issues`, and what stands beside it for the second one
+of a pair and for plain steps), and for which cycles a unit refuses (`refuses`), an issue occupies its scheduler (`is_busy`), or
+the register ports hold it (`holds`). It needs nothing back.
 
 A wait is counted as a whole when it begins, since its end is known then. What of it lies beyond an edge is put right at the edge
 (`settle`). Waits that are known before the run are not even counted one by one: their sum follows from the number of issues.
@@ -34,8 +35,8 @@ from warpsim.engine.cycle_sets import (
 from warpsim.engine.fetch import fetch_before, fetched_from
 from warpsim.engine.jit import inline, seldom
 from warpsim.engine.lanes import lanes_at_most, load, time_of
+from warpsim.engine.places import count_place, scheduler_at, slot_in, slot_of, sm_of
 from warpsim.engine.registers import open_wait
-from warpsim.engine.slots import slot_of, sm_of
 
 _RUNNING, _AT_BARRIER, _DRAINING = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
 _SELECTED, _NOT_SELECTED = int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
@@ -55,7 +56,7 @@ def waits(machine, state, s, step, since, wait):
 @inline
 def count(machine, state, s, step, cause, reason, cycles):
     """Counts warp-cycles under a WarpState: to a step at scheduler s, and to the step that caused them."""
-    count_at(state.stalls, state.caused, s * len(machine.program) + step, cause, reason, cycles)
+    count_at(state.stalls, state.caused, count_place(machine.program, s, step), cause, reason, cycles)
 
 
 @inline
@@ -66,9 +67,9 @@ def count_at(stalls, caused, place, cause, reason, cycles):
 
 
 @inline
-def issues(machine, state, sm, s, index, warp, step, cycle):
+def issues(machine, state, s, index, warp, step, cycle):
     """A warp issues a step, not as the second one of a pair; it has been eligible since the end of its wait."""
-    counted = state.counts[at(s * len(machine.program) + step)]
+    counted = state.counts[at(count_place(machine.program, s, step))]
     counted.issued += 1
     counted.waited += cycle - end_of(warp.wait)
     if state.tally[0].tracing:
@@ -89,16 +90,16 @@ def issues_after_refusals(machine, state, sm, s, index, warp, step, cycle):
     eligible = end_of(warp.wait)
     if state.scratch[0].some_held and eligible < cycle:
         cycles = held_cycles(state.scratch[0], s, max(eligible - sm.begin, 0), cycle - sm.begin)
-        state.parts[at(s * len(machine.program) + step)].held += cycles
+        state.parts[at(count_place(machine.program, s, step))].held += cycles
     there = min(fetched_from(machine.addresses, state.buffers, index), cycle)
     if max(eligible, sm.begin) < there:
         cycles = free_cycles(state.scratch[0], s, max(eligible - sm.begin, 0), there - sm.begin)
-        state.parts[at(s * len(machine.program) + step)].unfetched += cycles
+        state.parts[at(count_place(machine.program, s, step))].unfetched += cycles
         eligible = there
     if state.scratch[0].gates != NONE and machine.classes[at(op)].refusable and eligible < cycle:
         gates = gates_of(machine, np.int64(op))
         cycles = refused_cycles(state.scratch[0], s, gates, max(eligible - sm.begin, 0), cycle - sm.begin)
-        state.parts[at(s * len(machine.program) + step)].throttled += cycles
+        state.parts[at(count_place(machine.program, s, step))].throttled += cycles
 
 
 @inline
@@ -129,9 +130,9 @@ def plain_after_waiting_long(scratch, part, s, unit, begin, there, end):
 
 
 @inline
-def issues_second(machine, state, sm, s, index, step, cycle, busy):
+def issues_second(machine, state, s, index, step, cycle, busy):
     """A warp issues a step as the second one of a pair, of which the smaller `busy` is given."""
-    place = at(s * len(machine.program) + step)
+    place = at(count_place(machine.program, s, step))
     state.counts[place].issued += 1
     state.parts[place].seconds += 1
     state.tally[0].pair_busy += busy
@@ -286,10 +287,10 @@ def close_window(machine, state, sm, end):
         return
     for s in range(chip.schedulers):
         fetch_before(machine.addresses, machine, state, sm, s, end)
-        scheduler = state.schedulers[at(sm.index * chip.schedulers + s)]
+        scheduler = scheduler_at(chip, state, sm, s)
         lanes = lanes_at_most(load(scheduler.wakes), time_of(sm, max(end, scheduler.next_issue)))
         while lanes != NONE:
-            slot = first(lanes) * chip.schedulers + s
+            slot = slot_in(chip, s, first(lanes))
             lanes = rest(lanes)
             warp = state.warps[at(sm.first_index + slot)]
             op = machine.program[at(warp.step)].op
@@ -303,7 +304,7 @@ def count_eligible(machine, state, sm, slot, warp, now):
     """Counts what an eligible warp has waited up to `now`, exclusive; it is counted from there on."""
     s, step = machine.chip[0].scheduler_of[at(slot)], np.int64(warp.step)
     issues_after_refusals(machine, state, sm, s, sm.first_index + slot, warp, step, now)
-    state.counts[at(s * len(machine.program) + step)].waited += now - end_of(warp.wait)
+    state.counts[at(count_place(machine.program, s, step))].waited += now - end_of(warp.wait)
     warp.wait = wait_until(now, cause_of(warp.wait), reason_of(warp.wait))
 
 
@@ -336,14 +337,14 @@ def settle(machine, state, edge, sign):
                 if until > edge:
                     count(machine, state, s, step, cause, reason, sign * (until - edge))
                 else:
-                    state.counts[at(s * len(machine.program) + step)].waited += edge - until
+                    state.counts[at(count_place(machine.program, s, step))].waited += edge - until
                     warp.wait = wait_until(edge, cause, reason)
             elif warp.life == _DRAINING:
                 count(machine, state, s, step, cause, reason, sign * (until + 1 - edge))
             elif warp.life == _AT_BARRIER:
                 count_barrier(machine, state, s, warp, edge - 1)
         for s in range(chip.schedulers):
-            next_issue = state.schedulers[at(sm.index * chip.schedulers + s)].next_issue
+            next_issue = scheduler_at(chip, state, sm, s).next_issue
             tally.carried += sign * max(next_issue - edge, 0)
 
 

@@ -9,6 +9,7 @@ from warpsim.engine.control import entry_of, next_instruction
 from warpsim.engine.fetch import begin_fetch
 from warpsim.engine.hints import forget_counted, has_hints
 from warpsim.engine.jit import inline
+from warpsim.engine.places import scheduler_at
 from warpsim.engine.rng import stream_of
 from warpsim.engine.schedulers import make_youngest
 from warpsim.engine.timetable import set_alarm
@@ -123,7 +124,7 @@ def start_block(machine, state, sm, seat, seat_number):
         step = np.int64(warp.step)
         begin_fetch(machine.addresses, machine, state, sm, slot, step)
         waits(machine, state, chip.scheduler_of[at(slot)], step, now - 1, warp.wait)
-        scheduler = state.schedulers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
+        scheduler = scheduler_at(chip, state, sm, chip.scheduler_of[at(slot)])
         lane = at(chip.lane_of[at(slot)])
         scheduler.uses[lane], scheduler.delays[lane] = machine.program[at(step)].uses, machine.program[at(step)].own_delay
         make_youngest(chip.policy, scheduler, lane)

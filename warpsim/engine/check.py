@@ -50,7 +50,7 @@ def verify(machine: Machine, state: State, *, counted_from: int | None = None) -
     _require(state.clock[0].requests == 0, "requests are left over")
     _require(not state.in_cycle.any(), "requests are still counted")
     _verify_waiting(state)
-    _verify_counts(machine, state)
+    _verify_counts(state)
     if counted_from is not None:
         _verify_sums(machine, state, counted_from)
 
@@ -187,7 +187,7 @@ def _verify_waiting(state: State) -> None:
     _require((unserved[places] == state.accesses.unserved[places]).all(), "accesses miscount their requests")
 
 
-def _verify_counts(machine: Machine, state: State) -> None:
+def _verify_counts(state: State) -> None:
     """No counter is negative, and parts do not exceed the whole."""
     parts, counts = state.parts, state.counts
     for part, whole in (("seconds", "issued"), ("throttled", "waited"), ("held", "waited"), ("unfetched", "waited")):

@@ -10,9 +10,9 @@ from warpsim.engine.bits import at, size
 from warpsim.engine.constants import AWAITED, EPOCH, EPOCHS, FOREVER, UNKNOWN
 from warpsim.engine.jit import inline
 from warpsim.engine.memory import hits_l2
-from warpsim.engine.order import sort_requests
+from warpsim.engine.order import add_request, sort_requests
+from warpsim.engine.places import slot_of, sm_of
 from warpsim.engine.rng import advance, mix, skip, uniform
-from warpsim.engine.slots import slot_of, sm_of
 
 _LATEST, _OF_EPOCH = 2, (5, 32)  # of the room of a pool: a half is drawn from, and so many 32nds can be filled in an epoch
 
@@ -33,7 +33,7 @@ def make_accesses(machine, state, begin, end):
         echo = state.echoes[at(number)]
         while echo.due < end:
             if echo.next_step < 0:
-                find_transition(machine, state, echo, echo.due)
+                find_transition(state, echo, echo.due)
             elif clock.requests == len(state.requests):
                 return False
             else:
@@ -138,7 +138,7 @@ def record(state, pool, cycle, gap, step, in_l2, under_way):
 
 
 @inline
-def find_transition(machine, state, echo, cycle):
+def find_transition(state, echo, cycle):
     """Draws how the next access of an echo follows its latest one, of what is known in a cycle, or has it ask again later."""
     pool = state.pools[at(echo.step)]
     last = cycle // EPOCH - 2
@@ -165,16 +165,13 @@ def find_due(echo):
 @inline
 def make_access(machine, state, echo, number):
     """Appends the next access of an echo to the requests of the window."""
-    clock = state.clock[0]
-    request = state.requests[at(clock.requests)]
-    clock.requests += 1
-    request.cycle, request.stream, request.warp, request.queued = echo.due, echo.stream, -1 - number, 0
-    request.number, request.step, request.in_l2 = echo.count, echo.next_step, echo.in_l2
+    request = add_request(state, -1 - number, echo.stream, echo.next_step, echo.due, np.int64(0))
+    request.number, request.in_l2 = echo.count, echo.in_l2
     echo.stream = skip(echo.stream, 1 + machine.details[at(echo.next_step)].requests)
     cycle = echo.due
     pass_back(echo, cycle)
     add(echo, cycle, np.int64(echo.next_step))
-    find_transition(machine, state, echo, cycle)
+    find_transition(state, echo, cycle)
 
 
 @inline

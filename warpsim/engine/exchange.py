@@ -15,10 +15,10 @@ from warpsim.engine.echoes import make_accesses, note_end
 from warpsim.engine.flights import note_flight
 from warpsim.engine.hints import has_hints
 from warpsim.engine.jit import apart, inline
-from warpsim.engine.order import forget_requests, sort_requests
+from warpsim.engine.order import add_request, forget_requests, sort_requests
+from warpsim.engine.places import slot_of, sm_of
 from warpsim.engine.registers import soonest_return, wait_of, write_later
 from warpsim.engine.rng import advance, choose_low, mix
-from warpsim.engine.slots import slot_of, sm_of
 from warpsim.engine.tandem import close_access, hand_over, open_access, send, take_due, takes
 from warpsim.engine.timetable import set_alarm
 from warpsim.engine.waiting import count_open_wait, count_wait
@@ -44,7 +44,7 @@ def access(machine, state, sm, index, warp, step, cycle, queued):
             note_return(machine, state, index, warp, step, cycle, returns)
         note_flight(machine, state, sm, kind, returns)
         return returns
-    leave_request(state, sm, index, stream, step, cycle, queued)
+    add_request(state, index, stream, step, cycle, queued)
     sm.sent[at(kind - _LOAD)] += 1
     if is_awaited(kind, detail):
         warp.requested += 1
@@ -57,15 +57,6 @@ def access(machine, state, sm, index, warp, step, cycle, queued):
 def is_awaited(kind, detail):
     """Returns whether a warp that has issued `exit` waits for an access: for every load, and for stores that drain."""
     return kind == _LOAD or detail.drain >= 0.0
-
-
-@inline
-def leave_request(state, sm, index, stream, step, cycle, queued):
-    """Appends a request to those of the window."""
-    clock = state.clock[0]
-    request = state.requests[at(clock.requests)]
-    clock.requests += 1
-    request.cycle, request.stream, request.warp, request.step, request.queued = cycle, stream, index, step, queued
 
 
 @inline
@@ -166,45 +157,26 @@ def unloaded_latency(machine, state, request, detail):
 @inline
 def accept(machine, state, request):
     """Serves an access whose return is known at once; of any other, sends the requests on to stage 2."""
-    step, cycle = np.int64(request.step), request.cycle
-    detail = machine.details[at(step)]
-    if request.warp < 0:
-        accept_echo(machine, state, request, step, detail)
-        return
-    in_l2, stream = request.in_l2 != 0, memory.before_requests(request.stream, detail)
+    step, cycle, of_echo, in_l2 = np.int64(request.step), request.cycle, request.warp < 0, request.in_l2 != 0
+    detail, kind = machine.details[at(step)], np.int64(machine.program[at(step)].kind)
+    time = cycle + (_ECHO_LATE if of_echo else 0.0)
+    stream = advance(request.stream) if of_echo else memory.before_requests(request.stream, detail)
     base = unloaded_latency(machine, state, request, detail)
-    if not in_l2:
+    if not (of_echo or in_l2):
         state.tally[0].moved_bytes += detail.requests * detail.request_bytes
     if in_l2 or machine.chip[0].memory != _QUEUE:
-        is_write = np.int64(machine.program[at(step)].kind) == _STORE
-        wait = memory.wait_before_dram(machine, state, stream, np.float64(cycle), detail, in_l2, is_write)
+        wait = memory.wait_before_dram(machine, state, stream, time, detail, in_l2, kind == _STORE)
         returns = cycle + request.queued + memory.whole(base + wait)
         note_end(state, request.warp, request.number, returns)
-        note_served(machine, state, request.warp, step, cycle, cycle, returns)
+        if not of_echo:
+            note_served(machine, state, request.warp, step, cycle, cycle, returns)
         return
     place = open_access(state, request.warp, step, cycle, base, memory.longest_delay(machine.chip[0], detail), detail.requests)
     access = state.accesses[at(place)]
     access.queued, access.number = request.queued, request.number
-    send_all(machine, state, place, stream, np.float64(cycle), detail)
-    if is_awaited(np.int64(machine.program[at(step)].kind), detail):
-        note_sent(machine, state, request.warp, step, cycle, access.served)
-
-
-@inline
-def accept_echo(machine, state, request, step, detail):
-    """Serves an access of an echo whose return is known at once; of any other, sends the requests on to stage 2."""
-    cycle, in_l2 = request.cycle, request.in_l2 != 0
-    time, stream = cycle + _ECHO_LATE, advance(request.stream)
-    base = unloaded_latency(machine, state, request, detail)
-    if in_l2 or machine.chip[0].memory != _QUEUE:
-        is_write = np.int64(machine.program[at(step)].kind) == _STORE
-        wait = memory.wait_before_dram(machine, state, stream, time, detail, in_l2, is_write)
-        note_end(state, request.warp, request.number, cycle + memory.whole(base + wait))
-        return
-    place = open_access(state, request.warp, step, cycle, base, memory.longest_delay(machine.chip[0], detail), detail.requests)
-    access = state.accesses[at(place)]
-    access.queued, access.number = 0, request.number
     send_all(machine, state, place, stream, time, detail)
+    if not of_echo and is_awaited(kind, detail):
+        note_sent(machine, state, request.warp, step, cycle, access.served)
 
 
 @inline

@@ -7,15 +7,14 @@ other schedulers; so its fetches follow when it wants to issue again.
 import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest
-from warpsim.engine.constants import FOREVER, LINE_BITS, Kind, Policy
+from warpsim.engine.constants import FOREVER, LINE_BITS, NOBODY, Kind, Policy
 from warpsim.engine.jit import inline, seldom
 from warpsim.engine.lanes import lanes_at_most, load, time_of
-from warpsim.engine.slots import first_index
+from warpsim.engine.places import first_index, scheduler_place, slot_in
 
 _RANDOM, _EXIT = int(Policy.RANDOM), int(Kind.EXIT)
 _ADDRESS, _OLDEST, _ENTRIES, _FIRST = 0, 1, 2, 3  # columns of `State.buffers`
 _SINCE, _USE = 0, 1  # of `State.lines`
-_NOBODY = -1
 
 
 @inline
@@ -27,7 +26,7 @@ def begin_fetch(addresses, machine, state, sm, slot, step):
         return
     chip, buffer = machine.chip[0], state.buffers[at(sm.first_index + slot)]
     buffer[at(_ADDRESS)], buffer[at(_OLDEST)], buffer[at(_ENTRIES)] = addresses[at(step)], 0, 0
-    fetcher = state.fetchers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
+    fetcher = state.fetchers[at(scheduler_place(chip, sm.index, chip.scheduler_of[at(slot)]))]
     lane = bit(chip.lane_of[at(slot)])
     fetcher.hungry, fetcher.starting = fetcher.hungry | lane, fetcher.starting | lane
     fetcher.full &= ~lane
@@ -80,7 +79,7 @@ def fetch_after(addresses, machine, state, sm, s, slot, step, following, cycle):
     chip = machine.chip[0]
     if chip.buffer == 0:
         return
-    index, lane, number = sm.first_index + slot, chip.lane_of[at(slot)], sm.index * chip.schedulers + s
+    index, lane, number = sm.first_index + slot, chip.lane_of[at(slot)], scheduler_place(chip, sm.index, s)
     fetcher, is_exit = state.fetchers[at(number)], machine.program[at(step)].kind == _EXIT
     if chip.issue_width > 1 or is_exit:
         take_instruction(chip, addresses, state.buffers, fetcher, index, lane, step, following, cycle)
@@ -88,7 +87,7 @@ def fetch_after(addresses, machine, state, sm, s, slot, step, following, cycle):
         take_and_fetch(chip, addresses, state.buffers, state.fetchers, state.lines, number, index, lane, step, following, cycle)
     if is_exit:
         fetcher.hungry &= ~bit(lane)
-        fetcher.last = _NOBODY
+        fetcher.last = NOBODY
 
 
 @inline
@@ -107,7 +106,7 @@ def awaits_instruction(addresses, machine, state, sm, s, scheduler, cycle, end):
     while lanes != NONE:
         lane = first(lanes)
         lanes = rest(lanes)
-        there = there_from(state.buffers, sm.first_index + lane * chip.schedulers + s)
+        there = there_from(state.buffers, sm.first_index + slot_in(chip, s, lane))
         if there > cycle:
             scheduler.wakes[at(lane)] = time_of(sm, min(retry_from(chip, there, cycle), end))
             awaits = True
@@ -122,7 +121,7 @@ def fetch_before(addresses, machine, state, sm, s, cycle):
     chip = machine.chip[0]
     if chip.buffer == 0:
         return
-    number = sm.index * chip.schedulers + s
+    number = scheduler_place(chip, sm.index, s)
     fetch_before_pick(chip, state.warps, state.seats, state.buffers, state.fetchers, state.lines, number, sm.index, s, cycle)
 
 
@@ -193,7 +192,7 @@ def end_full(chip, addresses, buffers, fetcher, index, lane, step):
 @seldom
 def fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle):
     """Makes the fetches of scheduler s of an SM before a cycle. The arguments are those of the machine and of the state."""
-    number = sm * chip.schedulers + s
+    number = scheduler_place(chip, sm, s)
     fetcher, first_warp = fetchers[at(number)], first_index(chip, sm) + s
     if fetcher.starting == NONE and fetcher.there <= fetcher.next:  # nothing but the buffers is in the way
         while fetcher.next < cycle and fetcher.hungry != NONE:
@@ -236,9 +235,9 @@ def whose_turn(chip, seats, sm, s, fetcher, lanes):
 @seldom
 def youngest(chip, seats, sm, s, lanes):
     """Returns the lane of the warp that was launched last, of a set of lanes that is not empty."""
-    latest, chosen = np.int64(_NOBODY), np.int64(0)
+    latest, chosen = np.int64(NOBODY), np.int64(0)
     while lanes != NONE:
-        slot = first(lanes) * chip.schedulers + s
+        slot = slot_in(chip, s, first(lanes))
         launched = seats[at(sm * chip.seats + slot // chip.block_warps)].block * chip.block_warps + slot % chip.block_warps
         if launched > latest:
             latest, chosen = launched, first(lanes)
@@ -307,7 +306,7 @@ def request_lines(chip, fetcher, lines, number, line, now):
 @seldom
 def replace_line(fetcher, lines, number, now):
     """Drops the line that was used longest ago, of those that are in L0. False: all are on their way."""
-    chosen, oldest = np.int64(_NOBODY), np.int64(FOREVER)
+    chosen, oldest = np.int64(NOBODY), np.int64(FOREVER)
     for line in range(lines.shape[1]):
         use = lines[at(number), at(line), at(_USE)]
         if 0 < use < oldest and lines[at(number), at(line), at(_SINCE)] <= now:

@@ -15,6 +15,7 @@ from warpsim.engine.fetch import fetch_after, fetched_from
 from warpsim.engine.hints import count_step, has_hints
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import load, not_before, replaced, store, time_of
+from warpsim.engine.places import scheduler_at
 from warpsim.engine.ports import busy_with_ports, pass_ports
 from warpsim.engine.registers import room_for_load, wait_of, write
 from warpsim.engine.schedulers import end_greed, rank_after_issue
@@ -43,7 +44,7 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
     kind, op, gap = np.int64(ins.kind), np.int64(ins.op), np.int64(ins.gap)
     queued = occupy(machine, state, sm, s, ins, cycle)
     note_shared_issue(machine, sm, s, op)
-    scheduler = state.schedulers[at(sm.index * machine.chip[0].schedulers + s)]
+    scheduler = scheduler_at(machine.chip[0], state, sm, s)
     pass_ports(machine.reads, machine.chip[0], scheduler, ins, slot, step, cycle)
     ready = cycle + queued + ins.latency
     if kind == _LOAD or kind == _STORE:

@@ -37,7 +37,6 @@ CHIP = np.dtype(
         # Issue
         ("issue_width", "i8"),  # instructions that a warp can issue in one cycle, 1 or 2
         ("interval", "i8"),  # cycles for which a plain step occupies its scheduler
-        ("limits", "i8"),  # 1: some plain steps are limited, or there are register ports
         ("banks", "i8"),  # register banks with a read port each, 1..MOST_BANKS; 0: reads never wait
         ("counters", "i8"),  # dependence counters of a warp that the program names, from the first one on
         ("tick", "i8"),  # ticks per cycle, such that every interval is a whole number of them

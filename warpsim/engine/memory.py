@@ -189,17 +189,9 @@ def unloaded_load(machine, state, stream, now, detail, in_l2):
     if model == _MEASURED:
         roll_window(state, now)
         base = measured_latency(machine, present_load(state, now), u)
-        note_load(machine, state, now, detail)
+        state.window[now // BUCKET_CYCLES % WINDOW_BUCKETS] += detail.requests * detail.request_bytes
         return base
     raise ValueError("unknown memory model")
-
-
-@inline
-def note_load(machine, state, now, detail):
-    """Counts what an access moves for the present load of the model `measured`."""
-    if machine.chip[0].memory == _MEASURED:
-        roll_window(state, now)
-        state.window[now // BUCKET_CYCLES % WINDOW_BUCKETS] += detail.requests * detail.request_bytes
 
 
 @inline

@@ -1,9 +1,19 @@
-"""The order of the requests of a window."""
+"""The requests of a window, and their order."""
 
 import numpy as np
 
 from warpsim.engine.bits import at
 from warpsim.engine.jit import inline
+
+
+@inline
+def add_request(state, warp, stream, step, cycle, queued):
+    """Appends a request to those of the window, and returns it."""
+    clock = state.clock[0]
+    request = state.requests[at(clock.requests)]
+    clock.requests += 1
+    request.cycle, request.stream, request.warp, request.step, request.queued = cycle, stream, warp, step, queued
+    return request
 
 
 @inline

@@ -6,8 +6,8 @@ from warpsim.engine.bits import at, wait_until
 from warpsim.engine.constants import Kind, WarpState
 from warpsim.engine.control import entry_of, follow, next_instruction
 from warpsim.engine.jit import inline, jit
+from warpsim.engine.places import first_index
 from warpsim.engine.rng import advance, mix, stream_of, uniform
-from warpsim.engine.slots import first_index
 
 _BARRIER, _EXIT = int(Kind.BARRIER), int(Kind.EXIT)
 _WAIT = int(WarpState.WAIT)

@@ -1,8 +1,10 @@
-"""The places of warp slots: `index`, of a slot among those of the chip, and its parts, an SM and a slot of it.
+"""Places of warps, schedulers and counts in the arrays of a chip.
 
-Each SM has as many places as it has slots, rounded up to a power of 2.
+The `index` of a warp slot is its place among those of the chip: each SM has as many places as it has slots, rounded up to a power
+of 2. The slots of an SM go to its schedulers in turn, and a lane of each scheduler stands for one of them.
 """
 
+from warpsim.engine.bits import at
 from warpsim.engine.jit import inline
 
 
@@ -22,3 +24,27 @@ def sm_of(chip, index):
 def slot_of(chip, index):
     """Returns the number of a warp slot at its SM."""
     return index - first_index(chip, sm_of(chip, index))
+
+
+@inline
+def slot_in(chip, s, lane):
+    """Returns the warp slot of an SM for which a lane of scheduler s stands; `chip.scheduler_of` and `lane_of` lead back."""
+    return lane * chip.schedulers + s
+
+
+@inline
+def scheduler_place(chip, sm, s):
+    """Returns the place of scheduler s of an SM, of which the number is given, among the schedulers of the chip."""
+    return sm * chip.schedulers + s
+
+
+@inline
+def scheduler_at(chip, state, sm, s):
+    """Returns the record of scheduler s of an SM."""
+    return state.schedulers[at(scheduler_place(chip, sm.index, s))]
+
+
+@inline
+def count_place(program, s, step):
+    """Returns the place of the counts of a step at scheduler s, in arrays by scheduler and step."""
+    return s * len(program) + step

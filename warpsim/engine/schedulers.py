@@ -19,6 +19,7 @@ from warpsim.engine.lanes import (
     same,
     store,
 )
+from warpsim.engine.places import slot_in
 from warpsim.engine.registers import waits_for_load
 from warpsim.engine.rng import advance, mix, uniform
 
@@ -34,22 +35,27 @@ def ranks_alone_decide(policy):
 
 
 @inline
-def first_behind(policy, ranks):
-    """Returns by how many ranks a circular order begins behind the warp that issued last, as a vector like the ranks."""
-    return filled(np.int64(policy == _LRR), ranks)
+def order_of(chip, ages):
+    """Returns what `next_ranks` needs to know of a policy, and of the ages of a scheduler's warps.
+
+    That is whether it takes turns, by how many ranks these begin behind the warp that issued last, as a vector like the ages;
+    whether it is greedy; and the ages.
+    """
+    return chip.circular != 0, filled(np.int64(chip.policy == _LRR), ages), chip.greedy != 0, ages
 
 
 @inline
-def next_ranks(chip, back, ages, ranks, here, rank):
+def next_ranks(order, ranks, here, rank):
     """Returns the ranks of a scheduler's warps after the one in the lane of a mask has issued, which has a rank.
 
     A policy takes turns, or it is greedy: the same warp first, then the others by age (Rogers, O'Connor & Aamodt 2012); with
-    `gty`, ages count from the youngest (Huerta et al. 2025). Or it leaves the ranks as they are. `back` is from `first_behind`;
+    `gty`, ages count from the youngest (Huerta et al. 2025). Or it leaves the ranks as they are. `order` is from `order_of`;
     `rank` is the same in each lane, and may have a time as well.
     """
-    if chip.circular:
+    takes_turns, back, is_greedy, ages = order
+    if takes_turns:
         return ranks_after(ranks, rank, back)
-    if chip.greedy:
+    if is_greedy:
         return first_then_by_age(here, ages)
     return ranks
 
@@ -63,8 +69,7 @@ def rank_after_issue(machine, state, sm, s, scheduler, lane, cycle):
         return
     ranks = load(scheduler.ranks)
     rank = filled(np.int64(scheduler.ranks[at(lane)]), ranks)
-    here, back = same(ranks, rank), first_behind(chip.policy, ranks)
-    store(scheduler.ranks, next_ranks(chip, back, load(scheduler.ages), ranks, here, rank))
+    store(scheduler.ranks, next_ranks(order_of(chip, load(scheduler.ages)), ranks, same(ranks, rank), rank))
     scheduler.rank_0_issued = 1
 
 
@@ -81,7 +86,7 @@ def rank_groups(machine, state, sm, s, scheduler, lane, cycle):
     front = group
     for other in range(len(ranks)):
         of_other = np.int64(ranks[at(other)]) & ~in_group
-        if of_other < front and is_active(machine, state, sm, other * chip.schedulers + s, cycle):
+        if of_other < front and is_active(machine, state, sm, slot_in(chip, s, other), cycle):
             front = of_other
     for other in range(len(ranks)):
         of_other = np.int64(ranks[at(other)])

@@ -62,7 +62,7 @@ WARP = np.dtype(
 SM = in_whole_lines(
     [
         ("index", "i8"),
-        ("first_index", "i8"),  # place of its slot 0 among the warp slots of the chip (slots.py)
+        ("first_index", "i8"),  # place of its slot 0 among the warp slots of the chip (places.py)
         ("begin", "i8"),  # cycle from which its lanes count: the begin of its window
         ("next_event", "i8"),  # cycle before which nothing happens on it
         ("next_start", "i8"),  # cycle before which no block starts on it; FOREVER: none is to start
@@ -291,7 +291,7 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
 
 @handed_on_as_pointer
 class State(NamedTuple):
-    """All that changes. Shapes: M SMs, K schedulers of each, S steps, B = M * seats, W warp slots (slots.py), T threads."""
+    """All that changes. Shapes: M SMs, K schedulers of each, S steps, B = M * seats, W warp slots (places.py), T threads."""
 
     # The machine
     clock: Records  # CLOCK[T]

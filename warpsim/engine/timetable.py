@@ -6,6 +6,7 @@ from warpsim.engine.bits import NONE, at, bit, end_of, first, rest
 from warpsim.engine.constants import FARTHEST, NEVER, RANK_BITS
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import earlier_by, filled, foremost, load, not_before, number, same, store, time_of, where
+from warpsim.engine.places import scheduler_at
 
 
 @inline
@@ -22,7 +23,7 @@ def alarm(sm, scheduler, slot, wait):
 def set_alarm(machine, state, sm, slot, wait):
     """Has a warp take part in the picks of its scheduler once its wait is over."""
     chip = machine.chip[0]
-    scheduler = state.schedulers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
+    scheduler = scheduler_at(chip, state, sm, chip.scheduler_of[at(slot)])
     scheduler.wakes[at(chip.lane_of[at(slot)])] = alarm(sm, scheduler, slot, wait)
     sm.next_event = min(sm.next_event, end_of(wait))
 
@@ -34,7 +35,7 @@ def move_on(machine, state, sm, begin):
     distance = min(begin - sm.begin, FARTHEST + 1) << RANK_BITS
     sm.begin = begin
     for s in range(chip.schedulers):
-        scheduler = state.schedulers[at(sm.index * chip.schedulers + s)]
+        scheduler = scheduler_at(chip, state, sm, s)
         wakes = load(scheduler.wakes)
         moved = not_before(earlier_by(wakes, distance), time_of(sm, scheduler.next_issue))
         store(scheduler.wakes, where(same(wakes, filled(np.int64(NEVER), wakes)), wakes, moved))
@@ -52,7 +53,7 @@ def next_event(machine, state, sm):
     chip = machine.chip[0]
     event = sm.next_start
     for s in range(chip.schedulers):
-        scheduler = state.schedulers[at(sm.index * chip.schedulers + s)]
+        scheduler = scheduler_at(chip, state, sm, s)
         soonest = number(foremost(load(scheduler.wakes)))
         if soonest < NEVER:  # a lane cannot say that its scheduler is busy for longer than it reaches
             event = min(event, max(sm.begin + (soonest >> RANK_BITS), scheduler.next_issue))
@@ -60,7 +61,7 @@ def next_event(machine, state, sm):
     while far != NONE:
         slot = first(far)
         far = rest(far)
-        scheduler = state.schedulers[at(sm.index * chip.schedulers + chip.scheduler_of[at(slot)])]
+        scheduler = scheduler_at(chip, state, sm, chip.scheduler_of[at(slot)])
         event = min(event, max(end_of(state.warps[at(sm.first_index + slot)].wait), scheduler.next_issue))
     draining = sm.draining
     while draining != NONE:

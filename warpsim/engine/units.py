@@ -7,6 +7,7 @@ from warpsim.engine.bits import at
 from warpsim.engine.constants import MAX_SCHEDULERS
 from warpsim.engine.flights import admits, soonest_landing
 from warpsim.engine.jit import inline
+from warpsim.engine.places import scheduler_at, scheduler_place
 from warpsim.engine.ports import hold_on
 
 _OLDEST, _NEXT_ADDRESS, _FIRST = 0, 1, 2  # columns of `State.queues`
@@ -33,7 +34,7 @@ def unit_of(facts, s):
 @inline
 def queue_of(machine, state, sm, s, facts):
     """Returns the row of `State.queues` for scheduler s and a unit."""
-    return at(facts.queue_row * len(state.schedulers) + sm.index * machine.chip[0].schedulers + s)
+    return at(facts.queue_row * len(state.schedulers) + scheduler_place(machine.chip[0], sm.index, s))
 
 
 @inline
@@ -123,7 +124,7 @@ def carry_over(machine, state, sm, begin):
         if facts.access:
             close_if_full(machine, state, sm, facts.access, begin, begin)
     for s in range(chip.schedulers):
-        scheduler = state.schedulers[at(sm.index * chip.schedulers + s)]
+        scheduler = scheduler_at(chip, state, sm, s)
         if scheduler.next_issue > begin:
             is_busy(machine, state, sm, s, begin, scheduler.next_issue)
             hold_on(machine.reads, chip, state.scratch[0], sm, s, scheduler, begin)

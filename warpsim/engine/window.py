@@ -36,6 +36,7 @@ from warpsim.engine.lanes import (
     time_of,
     using,
 )
+from warpsim.engine.places import scheduler_at, slot_in
 from warpsim.engine.schedulers import drawn, ranks_alone_decide
 from warpsim.engine.timetable import move_on, next_event
 from warpsim.engine.units import accepts, carry_over, precedence, refused_now, unit_open_from, user_of
@@ -44,15 +45,9 @@ _RANDOM = int(Policy.RANDOM)
 
 
 @inline
-def scheduler_of(machine, state, sm, s):
-    """Returns scheduler s of an SM."""
-    return state.schedulers[at(sm.index * machine.chip[0].schedulers + s)]
-
-
-@inline
 def warp_in(machine, state, sm, s, lane):
     """Returns the warp in a lane of scheduler s."""
-    return state.warps[at(sm.first_index + lane * machine.chip[0].schedulers + s)]
+    return state.warps[at(sm.first_index + slot_in(machine.chip[0], s, lane))]
 
 
 @inline
@@ -98,7 +93,7 @@ def take_turns(machine, state, sm, until, end):
         s = np.int64(0)
         if active != NONE:
             s = first(active)
-            scheduler = scheduler_of(machine, state, sm, s)
+            scheduler = scheduler_at(machine.chip[0], state, sm, s)
             pair = (second & bit(s)) != NONE
             if not pair:
                 key = run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run)
@@ -127,7 +122,7 @@ def take_turns(machine, state, sm, until, end):
                 while unsure != NONE:
                     s = first(unsure)
                     unsure = rest(unsure)
-                    if agrees(machine, state, sm, s, scheduler_of(machine, state, sm, s).cycle, end):
+                    if agrees(machine, state, sm, s, scheduler_at(machine.chip[0], state, sm, s).cycle, end):
                         agreed |= bit(s)
                     else:
                         active, contending = active | bit(s), contending & ~bit(s)
@@ -135,9 +130,9 @@ def take_turns(machine, state, sm, until, end):
                     continue
                 s = next_in_turn(machine, state, sm, here & ~second if (here & ~second) != NONE else here)
 
-        scheduler = scheduler_of(machine, state, sm, s)
+        scheduler = scheduler_at(machine.chip[0], state, sm, s)
         lane, cycle = scheduler.lane, scheduler.cycle
-        slot = lane * schedulers + s
+        slot = slot_in(chip, s, lane)
         warp = state.warps[at(first_warp + slot)]
         step = np.int64(warp.step)
         ins = machine.program[at(step)]
@@ -145,9 +140,9 @@ def take_turns(machine, state, sm, until, end):
         gap, busy, last = np.int64(0), np.int64(0), step
         if accepts(machine, state, sm, s, np.int64(ins.op), cycle):
             if pair:
-                issues_second(machine, state, sm, s, first_warp + slot, step, cycle, min(scheduler.busy, ins.busy))
+                issues_second(machine, state, s, first_warp + slot, step, cycle, min(scheduler.busy, ins.busy))
             else:
-                issues(machine, state, sm, s, first_warp + slot, warp, step, cycle)
+                issues(machine, state, s, first_warp + slot, warp, step, cycle)
                 issues_after_refusals(machine, state, sm, s, first_warp + slot, warp, step, cycle)
             gap, busy = execute(machine, state, sm, s, slot, warp, step, cycle), ins.busy
             if not pair and may_pair(machine, state, sm, slot, warp, step, cycle):
@@ -183,7 +178,7 @@ def awaits_own_queue(machine, state, sm, s, op, cycle, end):
     retry = unit_open_from(machine, sm, s, facts)
     if retry <= cycle:
         return False
-    postpone_users(scheduler_of(machine, state, sm, s), sm, UNIT_PART, facts.unit << ACCESS_BITS, min(retry, end))
+    postpone_users(scheduler_at(machine.chip[0], state, sm, s), sm, UNIT_PART, facts.unit << ACCESS_BITS, min(retry, end))
     return True
 
 
@@ -203,14 +198,14 @@ def next_in_turn(machine, state, sm, asking):
 @inline
 def turn_of(machine, state, sm, s):
     """Returns a number by which the picks of one cycle are ordered."""
-    warp = warp_in(machine, state, sm, s, scheduler_of(machine, state, sm, s).lane)
+    warp = warp_in(machine, state, sm, s, scheduler_at(machine.chip[0], state, sm, s).lane)
     return precedence(machine, sm, s, np.int64(machine.program[at(warp.step)].op))
 
 
 @inline
 def agrees(machine, state, sm, s, cycle, end):
     """Returns whether the pick of scheduler s can issue, for all that issued before this cycle. If not, it has to pick again."""
-    scheduler = scheduler_of(machine, state, sm, s)
+    scheduler = scheduler_at(machine.chip[0], state, sm, s)
     if machine.chip[0].policy == _RANDOM:
         return draw_pick(machine, state, sm, s, scheduler, cycle, end)
     op = np.int64(machine.program[at(warp_in(machine, state, sm, s, scheduler.lane).step)].op)
@@ -249,7 +244,7 @@ def postpone(machine, state, sm, s, op, cycle, end):
     retry, part, used = unit_open_from(machine, sm, s, facts), UNIT_PART, facts.unit << ACCESS_BITS
     if retry <= cycle:
         retry, part, used = soonest_landing(state, sm, facts.access), ACCESS_PART, facts.access
-    postpone_users(scheduler_of(machine, state, sm, s), sm, part, used, min(retry, end))
+    postpone_users(scheduler_at(machine.chip[0], state, sm, s), sm, part, used, min(retry, end))
 
 
 @inline

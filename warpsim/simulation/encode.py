@@ -39,7 +39,7 @@ from warpsim.simulation.core_options import (
     hints_of,
     needs_of_ports,
 )
-from warpsim.simulation.known_waits import precompute_lookahead, precompute_waits
+from warpsim.simulation.known_waits import has_options, precompute_lookahead, precompute_waits
 from warpsim.simulation.limits import ticks_per_cycle
 from warpsim.simulation.policies import group_of
 from warpsim.simulation.readiness import NOTHING
@@ -144,7 +144,7 @@ def _unlaunched(
     machine = precompute_waits(machine)
     refusing = precompute_lookahead(machine)
     machine = machine._replace(refusing=refusing, **{name: array.view(np.recarray) for name, array in records.items()})
-    if not (machine.chip[0].limits or machine.chip[0].buffer or len(hints)):
+    if not has_options(machine):
         machine = machine._replace(reads=None, hints=None, addresses=None)
     if phases:
         _spread(machine, iteration(gpu, kernel, memory), kernel)

@@ -175,12 +175,17 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     program["plain"], program["own_delay"] = plain * (1 | limited), np.where(plain, delay << RANK_BITS, 0)
     program["uses"], program["ports"] = unit << ACCESS_BITS | classes["access"][op], classes["ports"][op]
     program["next_uses"] = program["uses"][program["following"]]
-    chip["limits"] = int(chip["banks"] > 0 or (program["plain"] & LIMITED).any())
-    if chip["limits"] or chip["buffer"] or len(machine.hints):
+    if has_options(machine):
         resolved = _resolved(machine, ~ordered & ~of_sm[op])
         program["plain"][resolved] = RESOLVED | limited[resolved]
     program["next_delay"] = program["own_delay"][program["following"]]
     return np.flatnonzero(refusable)
+
+
+def has_options(machine: Machine) -> bool:
+    """Returns whether a machine, of which the plain steps are known, needs the loop that serves options (`Machine`)."""
+    chip, limited = machine.chip[0], machine.program["plain"] & LIMITED
+    return bool(chip["banks"] > 0 or chip["buffer"] > 0 or len(machine.hints) or limited.any())
 
 
 def _resolved(machine: Machine, alone: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -40,7 +40,7 @@ class Capacity:
         issues: instructions issued.
         issue_window: first cycle in which issues are recorded, and the cycle in which recording stops.
         lives: warps that retired in the window.
-            changes: occupancy changes in the window, including the initial value of each SM.
+        changes: occupancy changes in the window, including the initial value of each SM.
         bins: maximum number of equal time bins for counters; 0: none.
     """
 
