@@ -54,9 +54,10 @@ _SHORTER = 0.3
 _MOST_COMMON = 0.6
 """Work of the shorter of two samples over that of the longer one, at most: they must differ enough."""
 
-_DIFFERENCES = {" SMs": 0.034, "rounds of blocks": 0.009, "fewer trips": 0.148, "windows": 0.16}
-"""Words for what is left out -> largest relative difference in cycles between samples and whole launches, of 13, 2, 4 and 5 that
-were compared (experiments/profiles)."""
+_SMS, _ROUNDS, _TRIPS, _ALL_BUT_WINDOWS = "SMs", "rounds", "trips", "all but windows"
+_DIFFERENCES = {_SMS: 0.034, _ROUNDS: 0.009, _TRIPS: 0.148, _ALL_BUT_WINDOWS: 0.16}
+"""What is left out -> largest relative difference in cycles between samples and whole launches, of 13, 2, 4 and 5 that were
+compared (experiments/profiles)."""
 
 _FEWEST_ROUNDS = 6
 """Rounds of blocks of the longer of two samples, at least; the shorter one has half of them. The first rounds of a launch, in
@@ -184,7 +185,7 @@ def replay(
         totals = {name: totals.get(name, 0.0) + values for name, values in of_part.items()}
     whole = (launch.blocks or 1) * launch.block_warps * _per_warp(profile.kernel)
     simulated = sum(sample.work * (sample.sms or gpu.sms) for part in plan.parts for sample in part.samples)
-    return replace(_result(profile, totals, ", ".join(plan.words), simulated / whole), lines=found)
+    return replace(_result(profile, totals, plan.left_out, simulated / whole), lines=found)
 
 
 @dataclass(frozen=True)
@@ -204,10 +205,15 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What to simulate of a launch: its parts, which follow one another, and what is left out, in words."""
+    """What to simulate of a launch.
+
+    Attributes:
+        parts: its parts, which follow one another.
+        left_out: what is left out, a key of _DIFFERENCES -> what is simulated, in words.
+    """
 
     parts: tuple[_Part, ...]
-    words: tuple[str, ...]
+    left_out: Mapping[str, str]
 
 
 def _extended(runs: list[dict[str, NDArray[np.float64]]], part: _Part) -> dict[str, NDArray[np.float64]]:
@@ -231,16 +237,16 @@ def _plan(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> _Plan | None
         used = None if sms == gpu.sms else sms
         return _Sample(used, count, program, count * warps * _per_warp(program) / sms)
 
-    words = [f"{sms} of {gpu.sms} SMs"] if sms < gpu.sms else []
+    left_out = _of_sms(gpu, sms)
     whole = sample(part)
     if part * per_block <= 2 * budget:
-        return _Plan((_Part((whole,), whole.work),), tuple(words))
+        return _Plan((_Part((whole,), whole.work),), left_out)
     wave = sms * resident
     longer = max(_FEWEST_ROUNDS, int(2 * budget / (wave * per_block)))
     counts = [(rounds - (part % wave > 0)) * wave + part % wave for rounds in (longer // 2, longer)]
     if part > counts[1] and counts[1] * per_block <= 4 * budget:
-        words.append(f"{longer} of {part / wave:.3g} rounds of blocks")
-        return _Plan((_Part((sample(counts[0]), sample(counts[1])), whole.work),), tuple(words))
+        left_out[_ROUNDS] = f"{longer} of {part / wave:.3g} rounds of blocks"
+        return _Plan((_Part((sample(counts[0]), sample(counts[1])), whole.work),), left_out)
     return _fewer_trips(gpu, kernel, launch, budget, gpu.sms, blocks) or _fewer_trips(gpu, kernel, launch, budget, sms, part)
 
 
@@ -265,8 +271,12 @@ def _fewer_trips(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int, sms: int
         if len(kept) < len(programs) or kept[1].work > 2 * budget / sms or kept[0].work > _MOST_COMMON * kept[1].work:
             return None
         parts.append(_Part(tuple(kept), sample(count).work, times))
-    words = [f"{sms} of {gpu.sms} SMs"] if sms < gpu.sms else []
-    return _Plan(tuple(parts), (*words, "fewer trips of the outer loops"))
+    return _Plan(tuple(parts), _of_sms(gpu, sms) | {_TRIPS: "fewer trips of the outer loops"})
+
+
+def _of_sms(gpu: Gpu, sms: int) -> dict[str, str]:
+    """Returns `left_out` of a plan that simulates so many SMs of a chip."""
+    return {_SMS: f"{sms} of {gpu.sms} SMs"} if sms < gpu.sms else {}
 
 
 def _from_windows(profile: Profile, budget: int, settings: Mapping[str, Any], *, lines: bool, threads: int) -> Replay:
@@ -301,9 +311,8 @@ def _from_windows(profile: Profile, budget: int, settings: Mapping[str, Any], *,
             "warp_cycles": arrays["warp_cycles"] / sms * passes[:, None],
         }
         totals = {name: totals.get(name, 0.0) + values for name, values in of_part.items()}
-    words = f"{sms} of {gpu.sms} SMs, " * (sms < gpu.sms) + f"windows of {cycles} cycles"
-    whole = blocks * per_block
-    return replace(_result(profile, totals, words, simulated / whole), lines=found)
+    left_out = _of_sms(gpu, sms) | {_ALL_BUT_WINDOWS: f"windows of {cycles} cycles"}
+    return replace(_result(profile, totals, left_out, simulated / (blocks * per_block)), lines=found)
 
 
 def _some_sms(gpu: Gpu, blocks: int, work: float, budget: int) -> tuple[int, int]:
@@ -382,7 +391,7 @@ def _of_lines(kernel: Kernel, of_lines: NDArray[Any], end: int) -> dict[int, Lin
     }
 
 
-def _result(profile: Profile, totals: Mapping[str, NDArray[np.float64]], words: str, share: float) -> Replay:
+def _result(profile: Profile, totals: Mapping[str, NDArray[np.float64]], left_out: Mapping[str, str], share: float) -> Replay:
     clock = profile.gpu.clock_ghz
     cycles = totals["cycles"] + profile.gpu.launch_cost_cycles
     issued = totals["instructions"]
@@ -401,8 +410,8 @@ def _result(profile: Profile, totals: Mapping[str, NDArray[np.float64]], words: 
         stalls=states,
         instructions=float(issued.mean() * profile.gpu.sms / measured.instructions),
         share=min(1.0, share),
-        sampling=words,
-        sampled_within=math.hypot(*(difference for part, difference in _DIFFERENCES.items() if part in words)),
+        sampling=", ".join(left_out.values()),
+        sampled_within=math.hypot(*(_DIFFERENCES[what] for what in left_out)),
     )
 
 
