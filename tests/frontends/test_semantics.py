@@ -14,7 +14,7 @@ from warpsim.frontends.flow import make_flow
 from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.nvdisasm import disassemble, find_nvdisasm
 from warpsim.frontends.nvrtc import compile_cuda
-from warpsim.frontends.parameters import argument_words
+from warpsim.frontends.parameters import argument_bytes
 from warpsim.frontends.sass import parse_text, write_listing
 
 pytestmark = pytest.mark.skipif(find_nvdisasm() is None, reason="needs nvidia-cuda-nvdisasm, of warpsim[cuda]")
@@ -118,7 +118,7 @@ def addresses_of(function, launch, arguments, monkeypatch):
     """The addresses of every store by line of the source: int64[threads], and which threads executed it."""
     found = {}
     flow = make_flow(function)
-    evaluator = Evaluator(Given(flow, as_geometry(launch), argument_words(function, arguments)))
+    evaluator = Evaluator(Given(flow, as_geometry(launch), argument_bytes(function, arguments)))
     code = function.code
 
     def access(self, number, step, active):

@@ -8,6 +8,7 @@ import xarray as xr
 
 from tests.support.small_plans import small_plan
 from warpsim.results.statistics import half_width, interval, mean, needed_warps, paired_difference
+from warpsim.simulation.api import simulate
 from warpsim.sweeps.local import sweep
 
 
@@ -189,3 +190,10 @@ def test_policies_use_common_random_numbers():
     alone = interval(results["memory_latency"])
     widths = (alone["high"] - alone["low"]).squeeze()
     assert paired < 0.7 * math.hypot(*widths.values)
+
+
+def test_the_distribution_of_occupancy_is_no_axis_of_occupancies():
+    """`simulate` has `occupancy_fraction` along a dimension `warps` of its own."""
+    results = simulate("kepler", "mix", alpha=8, warps=64, replicates=2, sms=1, cycles=2_000, warmup=0)
+    with pytest.raises(ValueError, match="results: must have one of the dimensions warps, warps_per_scheduler; got"):
+        results.warpsim.needed_warps(0.5)

@@ -12,7 +12,9 @@ import pytest
 from warpsim.engine.constants import COARSE_BINS, COARSE_WIDTH, FINE_BINS
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import mix
+from warpsim.kernels.program import Conditional, Instruction, Kernel, Loop
 from warpsim.results import schema
+from warpsim.simulation.api import simulate
 from warpsim.simulation.counters import Counts, occupancy_changes, variables
 from warpsim.simulation.point import make_point
 
@@ -97,3 +99,13 @@ def test_occupancy_changes() -> None:
     rows = [(5, 1, 4), (5, 0, 8), (9, 0, 6), (9, 0, 7), (12, 1, 4), (15, 1, 3), (20, 0, 0)]
     state: Any = SimpleNamespace(changes=np.array(rows), tally=[SimpleNamespace(n_changes=len(rows))], sms=[0, 1])
     assert occupancy_changes(state, 20).tolist() == [[5, 0, 8], [5, 1, 4], [9, 0, 7], [15, 1, 3]]
+
+
+@pytest.mark.parametrize("warps", [range(8), range(8, 16)])
+def test_iterations_know_which_warps_of_a_block_execute_a_side(warps: range) -> None:
+    """All of them, or none. Each iteration has one branch."""
+    one = Instruction("alu", dst="a", src=("a",))
+    body = (Loop(body=(one, Conditional(then=(one,) * 50, warps=tuple(warps))), trips=None),)
+    kernel = Kernel(name="some", inputs=("a",), block_warps=8, body=body)
+    found = simulate("kepler", kernel, warps=8, sms=1, warmup=0, cycles=20_000)
+    assert found.warp_iterations.item() == pytest.approx(found.instructions.sel(op="branch").item() / 8, rel=0.02)

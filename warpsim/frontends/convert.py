@@ -27,7 +27,7 @@ from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.keys import Key
 from warpsim.frontends.opcodes import opcodes
 from warpsim.frontends.operands import register_slots
-from warpsim.frontends.parameters import argument_words
+from warpsim.frontends.parameters import argument_bytes
 from warpsim.frontends.reuse import Place, hits_of
 from warpsim.frontends.sass import MachineFunction, MachineInstruction
 from warpsim.frontends.structure import Structure
@@ -84,8 +84,7 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
     if function.arch < _OLDEST:
         raise FrontEndError(f"{function.name}: sm_{function.arch} is not supported; architectures from sm_{_OLDEST} on are")
     flow = make_flow(function)
-    words = argument_words(function, choices.arguments)
-    given = Given(flow, geometry, words, choices.trips, choices.probabilities)
+    given = Given(flow, geometry, argument_bytes(function, choices.arguments), choices.trips, choices.probabilities)
     evaluation = Evaluator(given).run()
     waits = waits_of(flow)
     shared = function.shared_bytes + geometry.dynamic_shared

@@ -182,6 +182,7 @@ class Evaluator:
             if (condition < 0).any():
                 sure = condition == 1
             full = full and bool(active.all())
+        state.active = active
         if step.addresses:
             self._access(number, step, active)
         found = dict(step.effect(state)) if step.effect else {}
@@ -339,6 +340,7 @@ class Evaluator:
         """
         mask, state = pending[self.flow.loops[loop].header], self.state
         saved = dict(state.values), self.record, {number: each.copy() for number, each in self.iterations.items()}, state.orders
+        reached = self.reached
         for name, by in step.items():
             value = state.register(name)
             state.values[name] = np.where(value < 0, value, (value + by * trips) & MASK)
@@ -354,6 +356,7 @@ class Evaluator:
             self.record.add(found, 1 + trips)
             return met
         state.values, self.record, self.iterations, state.orders = saved
+        self.reached = reached
         return None
 
     def _where(self, number: int) -> str:

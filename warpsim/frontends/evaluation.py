@@ -23,7 +23,7 @@ class Given:
     Attributes:
         flow: the kernel.
         geometry: the launch.
-        arguments: offset of a 4-byte word of the parameters -> its value; others are unknown.
+        arguments: offset of a byte of the parameters in constant bank 0 -> its value; others are unknown.
         trips: loop -> number of trips, where it depends on data.
         probabilities: branch -> probability that a warp does not jump, where that depends on data.
     """

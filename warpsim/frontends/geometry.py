@@ -16,7 +16,7 @@ MAX_BLOCK_THREADS = 1024
 MAX_SAMPLED_THREADS = 2048
 """Threads, over all sampled blocks, whose addresses and branches are evaluated."""
 
-_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
+_MOST_BLOCKS, _MOST_THREADS_Z = (2**31 - 1, 65535, 65535), 64
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,8 @@ def as_geometry(launch: Any) -> Geometry:
     for name, size, most in zip("xyz", grid, _MOST_BLOCKS, strict=True):
         if size > most:
             raise FrontEndError(f"launch: grid.{name} = {size}: must be at most {most}")
+    if block[2] > _MOST_THREADS_Z:
+        raise FrontEndError(f"launch: block.z = {block[2]}: must be at most {_MOST_THREADS_Z}")
     if math.prod(block) > MAX_BLOCK_THREADS:
         raise FrontEndError(f"launch: block of {math.prod(block)} threads: must be at most {MAX_BLOCK_THREADS}")
     return Geometry(grid, block, shared)

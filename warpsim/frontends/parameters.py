@@ -15,6 +15,9 @@ _POINTER_BYTES = 8
 _INTEGER = re.compile(r"\s*(const\s+|std::)*(u?int(8|16|32|64)?_t|size_t|(unsigned|signed|int|long|short|char)\b)[\w\s]*$")
 """A declaration of an integer, which is no pointer."""
 
+_FORMATS = {2: "<e", 4: "<f", 8: "<d"}
+"""Size of a floating-point number in bytes -> its format."""
+
 _APART = 40
 """Pointers that are not given are taken to be 2^40 bytes apart, aligned to everything."""
 
@@ -50,8 +53,8 @@ def parameters_of(function: MachineFunction) -> tuple[int, tuple[Parameter, ...]
     return base, tuple(found)
 
 
-def argument_words(function: MachineFunction, arguments: Mapping[str | int, float] | Sequence[float | None]) -> dict[int, int]:
-    """Returns offset in constant bank 0 -> value of the 4-byte words of the parameters that are known.
+def argument_bytes(function: MachineFunction, arguments: Mapping[str | int, float] | Sequence[float | None]) -> dict[int, int]:
+    """Returns offset in constant bank 0 -> value of the bytes of the parameters that are known, and of the padding behind these.
 
     Args:
         function: whose parameters they are.
@@ -64,22 +67,27 @@ def argument_words(function: MachineFunction, arguments: Mapping[str | int, floa
     base, parameters = parameters_of(function)
     names = [one.name or str(number) for number, one in enumerate(parameters)]
     given = dict(arguments) if isinstance(arguments, Mapping) else {k: v for k, v in enumerate(arguments) if v is not None}
-    words: dict[int, int] = {}
+    found: dict[int, int] = {}
     for number, one in enumerate(parameters):
-        if one.size == _POINTER_BYTES:
-            _put(words, base + one.offset, ((number + 1) << _APART).to_bytes(8, "little"))
+        if one.size == _POINTER_BYTES and not one.integer:
+            _put(found, base + one.offset, ((number + 1) << _APART).to_bytes(8, "little"))
     for key, value in given.items():
         number = names.index(str(key)) if str(key) in names else int(key) if str(key).isdecimal() else -1
         if not 0 <= number < len(parameters):
             there = ", ".join(f"{n} {name}" if name != str(n) else name for n, name in enumerate(names)) or "none"
             raise FrontEndError(f"args[{key!r}]: {function.name} has no such parameter; parameters: {there}")
-        _put(words, base + parameters[number].offset, _bytes(key, value, parameters[number]))
-    return words
+        _put(found, base + parameters[number].offset, _bytes(key, value, parameters[number]))
+    declared = {base + one.offset + k for one in parameters for k in range(one.size)}
+    for offset in list(found):
+        padding = offset + 1
+        while padding % 4 and padding not in declared:
+            found[padding] = 0
+            padding += 1
+    return found
 
 
-def _put(words: dict[int, int], offset: int, data: bytes) -> None:
-    for k in range(0, len(data) - 3, 4):
-        words[offset + k] = int.from_bytes(data[k : k + 4], "little")
+def _put(found: dict[int, int], offset: int, data: bytes) -> None:
+    found.update(enumerate(data, offset))
 
 
 def _bytes(key: str | int, value: object, parameter: Parameter) -> bytes:
@@ -90,12 +98,15 @@ def _bytes(key: str | int, value: object, parameter: Parameter) -> bytes:
         raise FrontEndError(f"args[{key!r}] = {value}: must be a finite number")
     if isinstance(value, float) and parameter.integer:
         raise FrontEndError(f"args[{key!r}] = {value}: must be an integer, as the source declares it")
+    if size not in (1, 2, 4, 8):
+        raise FrontEndError(f"args[{key!r}] = {value}: it is a structure of {size} bytes, which cannot be given")
     if isinstance(value, float):
+        if size == 1:
+            raise FrontEndError(f"args[{key!r}] = {value}: must be an integer, since it has one byte")
         try:
-            return struct.pack("<d" if size == 8 else "<f", value)
+            return struct.pack(_FORMATS[size], value)
         except OverflowError:
             raise FrontEndError(f"args[{key!r}] = {value}: must fit in {size} bytes") from None
-    size = max(4, size)
     if not -(2 ** (8 * size - 1)) <= value < 2 ** (8 * size):
         raise FrontEndError(f"args[{key!r}] = {value}: must fit in {size} bytes")
     return int(value % 2 ** (8 * size)).to_bytes(size, "little")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from warpsim.frontends import integers
 from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of, split
 from warpsim.frontends.integers import MASK, UNKNOWN, Values, array, known
 from warpsim.frontends.operands import Immediate, Register, masked_predicates, registers_of
 from warpsim.frontends.state import State
+from warpsim.units import WARP_LANES
 
 
 def predicate_logic(suffixes: Suffixes, parts: Parts) -> Effect:
@@ -123,8 +125,14 @@ def unpack_predicates(suffixes: Suffixes, parts: Parts) -> Effect:
 
 
 def vote(suffixes: Suffixes, parts: Parts) -> Effect:
-    """VOTE of a predicate that is always true: all threads of the warp are taken to be there."""
+    """VOTE of a predicate that is always true: a bit for each thread of the warp that executes it."""
     result = name_of(parts[0])
     if result.lstrip("U").startswith("P") or name_of(parts[-1]).lstrip("U") != "PT" or getattr(parts[-1], "negative", False):
         raise ValueError
-    return lambda s: [(result, array(MASK))]
+    return lambda s: [(result, ballot(s.active))]
+
+
+def ballot(active: NDArray[np.bool_]) -> Values:
+    """Returns for each thread a word with a bit for each active thread of its warp."""
+    lanes = active.reshape(-1, WARP_LANES)
+    return np.repeat(lanes @ (1 << np.arange(WARP_LANES, dtype=np.int64)), WARP_LANES)

@@ -46,9 +46,8 @@ def _constant_load(suffixes: Suffixes, parts: Parts) -> Effect:
         raise ValueError
     part = next((word for word in suffixes if word in ("U8", "S8", "U16", "S16")), None)
     if part:
-        bits, at = int(part[1:]), source.offset % 4 * 8
-        whole = Constant(source.bank, source.offset & ~3, source.index)
-        return lambda s: [(result, integers.extended(s.read(whole) >> at, bits, is_signed=part[0] == "S"))]
+        bits = int(part[1:])
+        return lambda s: [(result, integers.extended(s.constant(source, bits // 8), bits, is_signed=part[0] == "S"))]
     count = 2 if "64" in suffixes else 4 if "128" in suffixes else 1
     names = registers_of(result, count)
     words = [Constant(source.bank, source.offset + 4 * k, source.index) for k in range(count)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +17,13 @@ from warpsim.units import WARP_LANES
 class State:
     """The values of registers and predicates by name, the constants, and the special registers.
 
-    `orders`, where it is a list, gathers on which side of each other the operands of tests for equality were.
+    `active` says which threads execute the present instruction. `orders`, where it is a list, gathers on which side of each other
+    the operands of tests for equality were.
     """
 
-    def __init__(self, constants: Callable[[int, int], Values], special: Mapping[str, Values]) -> None:
+    def __init__(self, constants: Callable[..., Values], special: Mapping[str, Values], active: NDArray[np.bool_]) -> None:
         self.values: dict[str, Values] = {}
+        self.active = active
         self.constants, self.special = constants, special
         self.orders: list[Values] | None = None
 
@@ -37,7 +40,7 @@ class State:
         if isinstance(part, Immediate):
             return array(part.value)
         if isinstance(part, Constant):
-            value = NOTHING if part.index and part.index.name not in ZERO else self.constants(part.bank, part.offset)
+            value = self.constant(part)
         elif isinstance(part, Register):
             value = self.register(part.name)
             if part.name.lstrip("U").startswith("P"):
@@ -53,6 +56,10 @@ class State:
         if getattr(part, "inverted", False):
             value = known(~value, value)
         return known(-value, value) if getattr(part, "negative", False) else value
+
+    def constant(self, part: Constant, size: int = 4) -> Values:
+        """Returns a constant of so many bytes, without the signs of the operand; it is unknown if a register is its index."""
+        return NOTHING if part.index and part.index.name not in ZERO else self.constants(part.bank, part.offset, size)
 
     def read_pair(self, part: Operand) -> tuple[Values, Values]:
         """Returns the low and the high word of a 64-bit operand."""
@@ -93,7 +100,7 @@ def initial_state(
     Args:
         geometry: the launch.
         blocks: indices of the blocks whose threads there are.
-        arguments: offset in constant bank 0 -> value of the words of the parameters that are known.
+        arguments: offset in constant bank 0 -> value of the bytes of the parameters that are known.
         arch: compute capability times ten, which decides where the sizes of grid and block are.
         constants: contents of constant bank 2.
     """
@@ -109,16 +116,22 @@ def initial_state(
         special[f"SR_TID.{letter}"] = np.tile(padded[:, d], len(blocks))
         special[f"SR_CTAID.{letter}"] = np.repeat([block[d] for block in blocks], lanes).astype(np.int64)
     alive = np.tile(np.arange(lanes) < len(ids), len(blocks))
-    words = dict(arguments)
+    words: dict[int, int] = {}
     block_at, grid_at, stack_at = _launch_words(arch)
     for d in range(3):
         words[block_at + 4 * d] = geometry.block[d]
         words[grid_at + 4 * d] = geometry.grid[d]
     words[stack_at] = 0xFFFD00
-    banks = {(0, offset): array(value & MASK) for offset, value in words.items()}
-    for at in range(0, len(constants) - 3, 4):
-        banks[2, at] = array(int.from_bytes(constants[at : at + 4], "little"))
-    return State(lambda bank, offset: banks.get((bank, offset), NOTHING), special), alive
+    banks = {0: dict(arguments), 2: dict(enumerate(constants))}
+    for offset, word in words.items():
+        banks[0].update(enumerate((word & MASK).to_bytes(4, "little"), offset))
+
+    @cache
+    def constant(bank: int, offset: int, size: int = 4) -> Values:
+        read = [banks.get(bank, {}).get(offset + k) for k in range(size)]
+        return NOTHING if None in read else array(sum(byte << 8 * k for k, byte in enumerate(read) if byte))
+
+    return State(constant, special, alive), alive
 
 
 def _launch_words(arch: int) -> tuple[int, int, int]:

@@ -71,9 +71,12 @@ def iteration(gpu: Gpu, kernel: Kernel, memory: str) -> Iteration:
     )
 
 
-def iteration_instructions(kernel: Kernel) -> float:
-    """Returns the expected number of warp instructions of an iteration, with the `exit` of a program that ends."""
-    return sum(times for _, times in _expected_ops(kernel)) + (0.0 if kernel.endless else kernel.shares()[-1])
+def iteration_instructions(kernel: Kernel, block_warps: int | None = None) -> float:
+    """Returns the expected number of warp instructions of an iteration, with the `exit` of a program that ends.
+
+    Without the warps of a block, one half of them is taken to execute each side of what their place in the block decides.
+    """
+    return sum(times for _, times in _expected_ops(kernel, block_warps)) + (0.0 if kernel.endless else kernel.shares()[-1])
 
 
 def loaded_cycles(gpu: Gpu, kernel: Kernel, warps: int) -> float:
@@ -100,14 +103,14 @@ def ipc_bound(gpu: Gpu, kernel: Kernel, warps: int) -> float:
     return min([*bounds, warps / max(latency, 1.0)])
 
 
-def _expected_ops(kernel: Kernel) -> Iterator[tuple[str, float]]:
+def _expected_ops(kernel: Kernel, block_warps: int | None = None) -> Iterator[tuple[str, float]]:
     """Yields operation classes with the expected executions in an iteration, without the `exit` that ends every program."""
     last = kernel.body[-1] if kernel.body else None
     if isinstance(last, Loop) and last.trips is None:
-        yield from expected_ops(last.body)
+        yield from expected_ops(last.body, block_warps)
         return
     for (_, path), share in zip(kernel.paths(), kernel.shares(), strict=True):
-        yield from ((op, times * share) for op, times in expected_ops(path))
+        yield from ((op, times * share) for op, times in expected_ops(path, block_warps))
 
 
 class _Alone:

@@ -409,28 +409,33 @@ Statements = Annotated[tuple[Statement, ...], from_list(MAX_STATEMENTS)]
 SomeStatements = Annotated[Statements, Field(min_length=1)]
 
 
-def expected_executions(statements: Iterable[Statement]) -> Iterator[tuple[Instruction, float]]:
+def expected_executions(
+    statements: Iterable[Statement], block_warps: int | None = None
+) -> Iterator[tuple[Instruction, float]]:
     """Yields instructions, and branches of conditionals, with the expected executions by a warp; of an endless loop, in one trip.
 
-    If a conditional depends on the warp of a block, each side counts one half.
+    If a conditional depends on the warp of a block, its sides count as many warps of a block of this size as execute them, or one
+    half each if the size is not given.
     """
     for statement in statements:
         if isinstance(statement, Instruction):
             yield statement, 1.0
         elif isinstance(statement, Loop):
             trips = abs(sum(statement.trip_range)) / 2
-            yield from ((one, trips * times) for one, times in expected_executions(statement.body))
+            yield from ((one, trips * times) for one, times in expected_executions(statement.body, block_warps))
         else:
             yield statement.branch, 1.0
             then = 0.5 if statement.probability is None else statement.probability
+            if statement.warps is not None and block_warps is not None:
+                then = sum(warp < block_warps for warp in statement.warps) / block_warps
             shares = (1.0, 1.0) if statement.diverges else (then, 1.0 - then)
             for side, share in zip((statement.then, statement.orelse), shares, strict=True):
-                yield from ((one, share * times) for one, times in expected_executions(side))
+                yield from ((one, share * times) for one, times in expected_executions(side, block_warps))
 
 
-def expected_ops(statements: Iterable[Statement]) -> Iterator[tuple[str, float]]:
+def expected_ops(statements: Iterable[Statement], block_warps: int | None = None) -> Iterator[tuple[str, float]]:
     """Yields operation classes with the expected number of executions by a warp, as `expected_executions`."""
-    return ((instruction.op, times) for instruction, times in expected_executions(statements))
+    return ((instruction.op, times) for instruction, times in expected_executions(statements, block_warps))
 
 
 def expected_instructions(statements: Iterable[Statement]) -> float:

@@ -29,7 +29,8 @@ class Provenance(str):
     __slots__ = ()
 
     def __str__(self) -> str:
-        return f"JSON text of {len(self)} characters; ws.simulate(**ws.from_provenance(ds.provenance)) repeats a run"
+        how = "ws.from_provenance returns the arguments of a run, ws.Plan.from_provenance the plan of a sweep"
+        return f"JSON text of {len(self)} characters; {how}"
 
     __repr__ = __str__
 

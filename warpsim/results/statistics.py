@@ -128,13 +128,16 @@ def paired_difference(
 def occupancy_axis(results: xr.Dataset) -> str:
     """Returns the dimension along which the occupancy varies, `warps` or `warps_per_scheduler`.
 
+    `occupancy_fraction` has a dimension `warps` of its own, which says nothing of the other variables.
+
     Raises:
         ValueError: the results have neither dimension.
     """
+    dimensions = dict.fromkeys(dim for name, one in results.data_vars.items() if name != "occupancy_fraction" for dim in one.dims)
     for name in OCCUPANCY_AXES:
-        if name in results.dims:
+        if name in dimensions:
             return name
-    dims = ", ".join(map(str, results.dims))
+    dims = ", ".join(map(str, dimensions))
     raise ValueError(f"results: must have one of the dimensions {', '.join(OCCUPANCY_AXES)}; got {dims}")
 
 

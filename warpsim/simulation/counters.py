@@ -93,7 +93,7 @@ def variables(counts: Counts, point: Point, sms: int) -> dict[str, NDArray[np.fl
 def _iterations(counts: Counts, point: Point) -> float:
     """Returns how many iterations of the kernel a warp slot executed in the window, on average over the resident warps."""
     resident = float(counts.warp_cycles.sum()) / counts.cycles
-    return _ratio(sum(counts.instructions.values()), resident * iteration_instructions(point.kernel))
+    return _ratio(sum(counts.instructions.values()), resident * iteration_instructions(point.kernel, point.launch.block_warps))
 
 
 def engine_counts(machine: Machine, state: State, gpu: Gpu, warmup: int) -> Counts:

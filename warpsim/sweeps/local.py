@@ -17,6 +17,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from warpsim.arguments import integer
@@ -335,15 +336,27 @@ def _remembered_interrupts() -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def _blocked_interrupts() -> Iterator[None]:
-    """Blocks SIGINT until the end, where the system can block signals; processes started meanwhile never receive it."""
+    """Blocks SIGINT until the end, where the system can block signals; processes started meanwhile never receive it.
+
+    Another thread may receive it all the same, and Python's handler then runs in the main thread; it does so at the end.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    handler = signal.getsignal(signal.SIGINT)
+    delays = callable(handler) and threading.current_thread() is threading.main_thread()
+    received: list[tuple[int, FrameType | None]] = []
+    if delays:
+        signal.signal(signal.SIGINT, lambda number, frame: received.append((number, frame)))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if delays:
+            signal.signal(signal.SIGINT, handler)
+    if received and callable(handler):
+        handler(*received[0])
 
 
 def _chosen_tiles(plan: Plan, share: tuple[int, int], tiles: Sequence[int] | None) -> Sequence[int]:
