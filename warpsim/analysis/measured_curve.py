@@ -84,8 +84,8 @@ def read_curve(path: str | os.PathLike[str], gpu: Gpu) -> MeasuredCurve:
     """Reads a curve from a CSV file.
 
     Raises:
-        CurveError: the file has no such columns, a cell is no positive number, there are fewer than three different points, or
-            the latency falls as the bandwidth grows.
+        CurveError: the file has no such columns, a cell is no positive number, there are fewer than three points with different
+            bandwidths or warps, or the latency falls as the bandwidth grows.
         OSError: the file cannot be read.
     """
     try:
@@ -97,11 +97,11 @@ def read_curve(path: str | os.PathLike[str], gpu: Gpu) -> MeasuredCurve:
     if set(header) not in _FORMS or len(set(header)) != len(header):
         raise CurveError(f"{path}: columns = {', '.join(header) or 'none'}: must be {_NAMES}")
     rows = [_numbers(path, number, header, row) for number, row in enumerate(table[1:], 1)]
-    columns = dict(zip(header, np.array(rows).T, strict=True)) if rows else {name: np.zeros(0) for name in header}
-    loads = "warps" if "warps" in columns else "bandwidth_gbs"
-    different = len(np.unique(columns[loads]))
+    columns = dict(zip(header, np.array(rows).reshape(-1, len(header)).T, strict=True))
+    axis = "warps" if "warps" in columns else "bandwidth_gbs"
+    different = len(np.unique(columns[axis]))
     if different < FEWEST_POINTS:
-        what = f"points with different {loads} = {different}"
+        what = f"points with different {axis} = {different}"
         raise CurveError(f"{path}: {what}: must be at least {FEWEST_POINTS}, to fit three parameters")
     if "warps" not in columns:
         cycles = columns.get("latency_cycles")

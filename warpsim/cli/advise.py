@@ -80,7 +80,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from warpsim.analysis.advice import REPLICATES, advise_point, quick
-    from warpsim.results.windows import MOST_OF_PEAK, short_windows
+    from warpsim.results.windows import short_windows
 
     if options.replicates is None:
         options.replicates = REPLICATES
@@ -89,7 +89,7 @@ def _run(options: argparse.Namespace) -> int:
         point = quick(requested_point(options), given)
         ds = advise_point(point, fraction=options.fraction, departure_delay=options.departure_delay, threads=options.workers)
     warn_of_short_windows(short_windows(ds))
-    warn_beyond_peak(ds["share"] > MOST_OF_PEAK)
+    warn_beyond_peak(ds["share"])
     if options.json:
         print_json(dataset_json(ds))
     else:

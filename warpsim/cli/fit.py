@@ -33,7 +33,8 @@ def _run(options: argparse.Namespace) -> int:
     from warpsim.hardware.gpu import load_gpu
     from warpsim.views.text_table import text_table
 
-    check_output(output := options.output, ["toml"])
+    output: Path = options.output
+    check_output(output, ["toml"])
     with request():
         gpu = load_gpu(options.gpu)
         try:

@@ -35,7 +35,6 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     from warpsim.arguments import DeadlockError, InvalidPoint
     from warpsim.results.schema import FEW_ITERATIONS, result_ops
-    from warpsim.results.windows import MOST_OF_PEAK
     from warpsim.simulation.api import simulate_point
     from warpsim.simulation.point import point_provenance
     from warpsim.views.summary import summary
@@ -47,7 +46,7 @@ def _run(options: argparse.Namespace) -> int:
     except (DeadlockError, InvalidPoint) as error:
         raise RequestError(str(error)) from None
     warn_of_short_windows(arrays["warp_iterations"].mean() < FEW_ITERATIONS)
-    warn_beyond_peak(arrays["peak_fraction"].mean() > MOST_OF_PEAK)
+    warn_beyond_peak(arrays["peak_fraction"].mean())
     warn_of_short_grids(point)
     ops = result_ops([point.gpu])
     if options.json:

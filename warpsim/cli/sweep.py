@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.results.windows import beyond_peak, short_windows
+    from warpsim.results.windows import short_windows
     from warpsim.store.lease import BusyError, LeaseLostError
     from warpsim.sweeps.array_jobs import SlurmError
     from warpsim.sweeps.local import SweepError, WorkerError, sweep
@@ -46,7 +46,7 @@ def _run(options: argparse.Namespace) -> int:
             raise WorkError(str(error)) from None
     if options.share == "1/1" and options.tiles is None:
         warn_of_short_windows(short_windows(results))
-        warn_beyond_peak(beyond_peak(results))
+        warn_beyond_peak(results["peak_fraction"].mean("replicate"))
     return DONE
 
 

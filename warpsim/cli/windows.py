@@ -20,11 +20,13 @@ def warn_of_short_windows(short: ArrayLike) -> None:
     _warn_of_points(short, SHORT_WINDOW)
 
 
-def warn_beyond_peak(beyond: ArrayLike) -> None:
-    """Warns of the points at which the throughput exceeds the chip's peak (`results.windows.beyond_peak`)."""
-    from warpsim.results.windows import BEYOND_PEAK
+def warn_beyond_peak(shares: ArrayLike) -> None:
+    """Warns of the points at which the throughput, as a share of the chip's peak, exceeds `results.windows.MOST_OF_PEAK`."""
+    import numpy as np
 
-    _warn_of_points(beyond, BEYOND_PEAK)
+    from warpsim.results.windows import BEYOND_PEAK, MOST_OF_PEAK
+
+    _warn_of_points(np.asarray(shares) > MOST_OF_PEAK, BEYOND_PEAK)
 
 
 def _warn_of_points(concerned: ArrayLike, what: str) -> None:

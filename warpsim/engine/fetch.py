@@ -193,11 +193,11 @@ def end_full(chip, addresses, buffers, fetcher, index, lane, step):
 def fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle):
     """Makes the fetches of scheduler s of an SM before a cycle. The arguments are those of the machine and of the state."""
     number = scheduler_place(chip, sm, s)
-    fetcher, first_warp = fetchers[at(number)], first_index(chip, sm) + s
+    fetcher, first_slot = fetchers[at(number)], first_index(chip, sm)
     if fetcher.starting == NONE and fetcher.there <= fetcher.next:  # nothing but the buffers is in the way
         while fetcher.next < cycle and fetcher.hungry != NONE:
             lane = whose_turn(chip, seats, sm, s, fetcher, fetcher.hungry)
-            index = first_warp + lane * chip.schedulers
+            index = first_slot + slot_in(chip, s, lane)
             fetch(chip, fetcher, buffers[at(index)], lane, fetcher.next, end_of(warps[at(index)].wait))
             fetcher.next += 1
     while fetcher.next < cycle and fetcher.hungry != NONE:
@@ -205,7 +205,7 @@ def fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle):
         lane = whose_turn(chip, seats, sm, s, fetcher, asked)
         while True:
             asked &= ~bit(lane)
-            index = first_warp + lane * chip.schedulers
+            index = first_slot + slot_in(chip, s, lane)
             buffer, warp, since = buffers[at(index)], warps[at(index)], np.int64(0)
             if (fetcher.starting & bit(lane)) != NONE:
                 since = warp.start

@@ -93,7 +93,7 @@ def take_turns(machine, state, sm, until, end):
         s = np.int64(0)
         if active != NONE:
             s = first(active)
-            scheduler = scheduler_at(machine.chip[0], state, sm, s)
+            scheduler = scheduler_at(chip, state, sm, s)
             pair = (second & bit(s)) != NONE
             if not pair:
                 key = run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run)
@@ -122,7 +122,7 @@ def take_turns(machine, state, sm, until, end):
                 while unsure != NONE:
                     s = first(unsure)
                     unsure = rest(unsure)
-                    if agrees(machine, state, sm, s, scheduler_at(machine.chip[0], state, sm, s).cycle, end):
+                    if agrees(machine, state, sm, s, scheduler_at(chip, state, sm, s).cycle, end):
                         agreed |= bit(s)
                     else:
                         active, contending = active | bit(s), contending & ~bit(s)
@@ -130,7 +130,7 @@ def take_turns(machine, state, sm, until, end):
                     continue
                 s = next_in_turn(machine, state, sm, here & ~second if (here & ~second) != NONE else here)
 
-        scheduler = scheduler_at(machine.chip[0], state, sm, s)
+        scheduler = scheduler_at(chip, state, sm, s)
         lane, cycle = scheduler.lane, scheduler.cycle
         slot = slot_in(chip, s, lane)
         warp = state.warps[at(first_warp + slot)]

@@ -128,8 +128,11 @@ def initial_state(
 
     @cache
     def constant(bank: int, offset: int, size: int = 4) -> Values:
-        read = [banks.get(bank, {}).get(offset + k) for k in range(size)]
-        return NOTHING if None in read else array(sum(byte << 8 * k for k, byte in enumerate(read) if byte))
+        known_bytes = banks.get(bank, {})
+        places = range(offset, offset + size)
+        if not all(place in known_bytes for place in places):
+            return NOTHING
+        return array(int.from_bytes(bytes(known_bytes[place] for place in places), "little"))
 
     return State(constant, special, alive), alive
 

@@ -24,7 +24,6 @@ from warpsim.kernels.statements import (
     RegisterNames,
     Statement,
     Statements,
-    expected_ops,
     inner_statements,
     issued,
     raise_problems,
@@ -42,7 +41,6 @@ __all__ = [
     "Loop",
     "Statement",
     "barriers_not_reached_by_all",
-    "expected_ops",
     "walk",
 ]
 

@@ -29,12 +29,6 @@ MOST_OF_PEAK = 1.05
 
 BEYOND_PEAK = (
     "the throughput exceeds the chip's peak: the window begins before the memory is under its full load, or holds too few "
-    "iterations; leave out the warm-up, so that it is derived, or count more cycles"
+    "iterations; have the warm-up derived, or count more cycles"
 )
-"""What is wrong with the results of `beyond_peak`."""
-
-
-def beyond_peak(results: xr.Dataset) -> xr.DataArray:
-    """Returns at which points the throughput exceeds what the chip can sustain, which only the begin of a run can."""
-    share = results["peak_fraction"]
-    return (share.mean("replicate") if "replicate" in share.dims else share) > MOST_OF_PEAK
+"""What is wrong with results beyond `MOST_OF_PEAK`."""

@@ -1,0 +1,91 @@
+"""What threads know when a kernel is evaluated: its parameters, who votes, and how much shared memory they reach."""
+
+import warnings
+
+import pytest
+
+from tests.frontends.machine import function
+from warpsim.frontends.convert import Choices, to_kernel
+from warpsim.frontends.errors import FrontEndError
+from warpsim.frontends.geometry import as_geometry
+from warpsim.kernels.program import Loop
+from warpsim.kernels.statements import expected_ops, walk
+from warpsim.profiles.endless import without_exits
+
+VOTES = [
+    "S2R R3, SR_TID.X", "ISETP.GE.AND P0, PT, R3, c[0x0][0x168], PT", "@P0 EXIT", "S2R R0, SR_LANEID", "VOTEU.ANY UR4, UPT, PT",
+    "UFLO.U32 UR5, UR4", "ISETP.EQ.U32.AND P0, PT, R0, UR5, PT", "MOV R2, c[0x0][0x160]", "MOV R3, c[0x0][0x164]",
+    "@P0 RED.E.ADD.STRONG.GPU [R2.64], R5", "EXIT",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("n", "warps"), [(5, 1), (32, 1), (70, 3), (128, 4)])
+def test_the_leader_of_the_threads_that_are_left_acts_for_them(n, warps):
+    """One thread of each warp adds for all that have not left: the highest of those that vote."""
+    found = to_kernel(function(*VOTES), as_geometry("1,128"), Choices(arguments={"n": n}), name="f")
+    executed = expected_ops(without_exits(found.body), found.block_warps)
+    assert sum(times for op, times in executed if op == "reduction") == warps / 4
+
+
+SMALL = "0x160 0:8:x 8:2:n:integer 10:2:m:integer 12:1:a:integer 13:1:b:integer"
+
+
+@pytest.mark.parametrize(
+    ("load", "given", "trips"),
+    [
+        ("ULDC.U16 UR4, c[0x0][0x168]", {"n": 5, "m": 9}, 5),
+        ("ULDC.U16 UR4, c[0x0][0x16a]", {"n": 5, "m": 9}, 9),
+        ("ULDC.U16 UR4, c[0x0][0x16a]", {"m": 9}, 9),
+        ("ULDC.U8 UR4, c[0x0][0x16c]", {"a": 3, "b": 7}, 3),
+        ("ULDC.U8 UR4, c[0x0][0x16d]", {"a": 3, "b": 7}, 7),
+        ("ULDC.S8 UR4, c[0x0][0x16d]", {"b": 7}, 7),
+    ],
+)
+def test_parameters_that_share_a_word_are_told_apart(load, given, trips):
+    rows = (load, "MOV R0, RZ", ".L_loop:", "IADD3 R0, R0, 0x1, RZ", "ISETP.GE.AND P0, PT, R0, UR4, PT", "@!P0 BRA `(.L_loop)")
+    found = to_kernel(function(*rows, "EXIT", parameters=SMALL), as_geometry("64,128"), Choices(arguments=given), name="f")
+    assert [one.trips for _, one in walk(found.body) if isinstance(one, Loop)] == [trips]
+
+
+def test_a_parameter_that_is_not_given_stays_unknown_beside_one_that_is():
+    rows = ("ULDC.U16 UR4, c[0x0][0x16a]", "MOV R0, RZ", ".L_loop:", "IADD3 R0, R0, 0x1, RZ", "ISETP.GE.AND P0, PT, R0, UR4, PT")
+    code = function(*rows, "@!P0 BRA `(.L_loop)", "EXIT", parameters=SMALL)
+    with pytest.raises(FrontEndError, match="depends on data, or on an argument that is not given"):
+        to_kernel(code, as_geometry("64,128"), Choices(arguments={"n": 5}), name="f")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "given", "says"),
+    [
+        ("0x160 0:8:x 8:2:n:integer", {"n": 70000}, "must fit in 2 bytes"),
+        ("0x160 0:8:x 8:1:n", {"n": 0.5}, "must be an integer, since it has one byte"),
+        ("0x160 0:16:d", {"d": 100}, "it is a structure of 16 bytes, which cannot be given"),
+    ],
+)
+def test_a_value_that_does_not_fit_its_parameter_is_refused(parameters, given, says):
+    with pytest.raises(FrontEndError, match=says):
+        to_kernel(function("EXIT", parameters=parameters), as_geometry("64,128"), Choices(arguments=given), name="f")
+
+
+def test_an_integer_of_eight_bytes_is_no_pointer():
+    """Without a value its loop is asked for."""
+    rows = ("MOV R2, c[0x0][0x168]", "MOV R0, RZ", ".L_loop:", "IADD3 R0, R0, 0x1, RZ", "ISETP.GE.AND P0, PT, R0, R2, PT")
+    code = function(*rows, "@!P0 BRA `(.L_loop)", "EXIT", parameters="0x160 0:8:x 8:8:n:integer")
+    with pytest.raises(FrontEndError, match="depends on data, or on an argument that is not given"):
+        to_kernel(code, as_geometry("64,128"), Choices(), name="f")
+
+
+FILL = [
+    "S2R R0, SR_TID.X", ".L_loop:", "SHF.L.U32 R2, R0, 0x2, RZ", "STS [R2], R3", "IADD3 R0, R0, 0x40, RZ",
+    "ISETP.GE.AND P0, PT, R0, 0x800, PT", "@!P0 BRA `(.L_loop)", "EXIT",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shared", "warned"), [(8192, False), (8188, True)])
+def test_trips_that_are_taken_back_reach_no_shared_memory(shared, warned):
+    """2048 words are filled, 64 at a time; a leap over too many trips would go beyond them."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        to_kernel(function(*FILL, shared=shared), as_geometry("1,64"), Choices(), name="f")
+    beyond = [str(one.message) for one in found if "accesses reach byte" in str(one.message)]
+    assert len(beyond) == warned and all("reach byte 8192 of" in message for message in beyond)
