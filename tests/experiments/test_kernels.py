@@ -11,7 +11,7 @@ import pytest
 
 import warpsim as ws
 from warpsim.cli.experiment import experiments_dir
-from warpsim.kernels.statements import expected_ops
+from warpsim.kernels.traversal import expected_ops
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 
 import warpsim as ws
 from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, caches_of, hits
-from warpsim.kernels.statements import walk
+from warpsim.kernels.traversal import walk
 
 LANES = np.arange(32)
 ONE_SM = Caches(resident=1, sms=1, l1_bytes=64 * 1024, l2_bytes=1 << 20)

@@ -9,7 +9,7 @@ from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.geometry import as_geometry
 from warpsim.kernels.program import Loop
-from warpsim.kernels.statements import expected_ops, walk
+from warpsim.kernels.traversal import expected_ops, walk
 from warpsim.profiles.endless import without_exits
 
 VOTES = [

@@ -10,7 +10,7 @@ from warpsim.frontends import listings, nvrtc
 from warpsim.frontends.errors import MissingToolError
 from warpsim.frontends.nvdisasm import find_nvdisasm
 from warpsim.frontends.sass import parse_listing
-from warpsim.kernels.statements import expected_ops, walk
+from warpsim.kernels.traversal import expected_ops, walk
 
 NAMES = [name for name in ws.list_kernels() if name.startswith("cuda/")]
 SOURCES = sorted(listings.folder().glob("*.cu"))

@@ -9,7 +9,7 @@ from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.geometry import as_geometry
 from warpsim.kernels.program import Conditional, Instruction, Loop
-from warpsim.kernels.statements import expected_ops, walk
+from warpsim.kernels.traversal import expected_ops, walk
 
 INDEX = ("S2R R0, SR_CTAID.X", "S2R R1, SR_TID.X", "IMAD R0, R0, c[0x0][0x0], R1")
 

@@ -18,7 +18,7 @@ from warpsim.frontends.listings import folder
 from warpsim.frontends.sass import parse_listing
 from warpsim.frontends.trace_file import TraceReader, opened
 from warpsim.frontends.traces import compile_warps, compiled_trace
-from warpsim.kernels.statements import walk
+from warpsim.kernels.traversal import walk
 
 
 @pytest.fixture(autouse=True)

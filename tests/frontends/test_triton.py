@@ -5,7 +5,7 @@ import pytest
 import warpsim as ws
 from warpsim import cli
 from warpsim.frontends.errors import FrontEndError
-from warpsim.kernels.statements import expected_ops
+from warpsim.kernels.traversal import expected_ops
 
 triton = pytest.importorskip("triton", reason="needs Triton, which is the user's own installation")
 tl = pytest.importorskip("triton.language")

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.flow import Flow
-from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement, has_op
+from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement
+from warpsim.kernels.traversal import has_op
 
 Counts = NDArray[np.float64]
 

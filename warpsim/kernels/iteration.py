@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.costs import Costs, costs_on
 from warpsim.kernels.program import Instruction, Kernel, Loop, barriers_not_reached_by_all
-from warpsim.kernels.statements import MEMORY_OPS, Access, Statement, expected_ops, walk
+from warpsim.kernels.statements import MEMORY_OPS, Access, Statement
+from warpsim.kernels.traversal import expected_ops, walk
 from warpsim.units import ACCESS_KINDS, WARP_LANES
 
 MOST_CYCLES = 1 << 20

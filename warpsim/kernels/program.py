@@ -24,11 +24,9 @@ from warpsim.kernels.statements import (
     RegisterNames,
     Statement,
     Statements,
-    inner_statements,
-    issued,
     raise_problems,
-    walk,
 )
+from warpsim.kernels.traversal import inner_statements, issued, walk
 from warpsim.units import MAX_WARPS
 
 __all__ = [

@@ -8,7 +8,7 @@ allowed".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
@@ -30,11 +30,7 @@ __all__ = [
     "RegisterNames",
     "Statement",
     "Statements",
-    "expected_ops",
-    "has_op",
-    "inner_statements",
     "raise_problems",
-    "walk",
 ]
 
 OPS_WITHOUT_RESULT = ("store", "reduction", "barrier", "branch", "exit")
@@ -407,70 +403,6 @@ Statement = Annotated[
 ]
 Statements = Annotated[tuple[Statement, ...], from_list(MAX_STATEMENTS)]
 SomeStatements = Annotated[Statements, Field(min_length=1)]
-
-
-def expected_executions(
-    statements: Iterable[Statement], block_warps: int | None = None
-) -> Iterator[tuple[Instruction, float]]:
-    """Yields instructions, and branches of conditionals, with the expected executions by a warp; of an endless loop, in one trip.
-
-    If a conditional depends on the warp of a block, its sides count as many warps of a block of this size as execute them, or one
-    half each if the size is not given.
-    """
-    for statement in statements:
-        if isinstance(statement, Instruction):
-            yield statement, 1.0
-        elif isinstance(statement, Loop):
-            trips = abs(sum(statement.trip_range)) / 2
-            yield from ((one, trips * times) for one, times in expected_executions(statement.body, block_warps))
-        else:
-            yield statement.branch, 1.0
-            then = 0.5 if statement.probability is None else statement.probability
-            if statement.warps is not None and block_warps is not None:
-                then = sum(warp < block_warps for warp in statement.warps) / block_warps
-            shares = (1.0, 1.0) if statement.diverges else (then, 1.0 - then)
-            for side, share in zip((statement.then, statement.orelse), shares, strict=True):
-                yield from ((one, share * times) for one, times in expected_executions(side, block_warps))
-
-
-def expected_ops(statements: Iterable[Statement], block_warps: int | None = None) -> Iterator[tuple[str, float]]:
-    """Yields operation classes with the expected number of executions by a warp, as `expected_executions`."""
-    return ((instruction.op, times) for instruction, times in expected_executions(statements, block_warps))
-
-
-def expected_instructions(statements: Iterable[Statement]) -> float:
-    """Returns how many instructions a warp is expected to execute, as `expected_executions`."""
-    return sum(times for _, times in expected_executions(statements))
-
-
-def walk(statements: tuple[Statement, ...], path: str = "body") -> Iterator[tuple[str, Statement]]:
-    """Yields every statement in program order, outer before inner, with its path, such as "body[3].then[0]"."""
-    for index, statement in enumerate(statements):
-        here = f"{path}[{index}]"
-        yield here, statement
-        for name, inner in inner_statements(statement):
-            yield from walk(inner, f"{here}.{name}")
-
-
-def issued(statements: tuple[Statement, ...]) -> Iterator[Instruction]:
-    """Yields every instruction in program order, with the branches of conditionals."""
-    for _, statement in walk(statements):
-        if isinstance(statement, Instruction | Conditional):
-            yield statement.branch if isinstance(statement, Conditional) else statement
-
-
-def has_op(statements: Iterable[Statement], op: str) -> bool:
-    """Returns whether one of some statements, or of those inside them, is an instruction of class `op`."""
-    return any(isinstance(statement, Instruction) and statement.op == op for _, statement in walk(tuple(statements)))
-
-
-def inner_statements(statement: Statement) -> tuple[tuple[str, tuple[Statement, ...]], ...]:
-    """Returns the statements inside a statement, with the name of the field that contains them."""
-    if isinstance(statement, Loop):
-        return (("body", statement.body),)
-    if isinstance(statement, Conditional):
-        return (("then", statement.then), ("orelse", statement.orelse))
-    return ()
 
 
 Loop.model_rebuild()

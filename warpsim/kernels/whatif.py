@@ -12,7 +12,7 @@ from typing import Any
 
 from warpsim.arguments import integer
 from warpsim.kernels.program import Conditional, Cost, Instruction, Kernel, Loop, Statement, walk
-from warpsim.kernels.statements import expected_instructions
+from warpsim.kernels.traversal import expected_instructions
 from warpsim.units import MAX_WARPS
 
 __all__ = ["changed_kernel", "converged", "interleaved", "without", "without_conflicts"]

@@ -1,15 +1,13 @@
 """Simulates a profiled launch: the whole grid where it is short, and otherwise samples of it.
 
-A long launch is sampled, only as far as needed. First, some SMs stand for all. Then two samples of different length are run:
-with some rounds of blocks, and where that is too long, of a single round, with fewer trips of the kernel's outer loops. Both hold
-the begin and the end; what the longer one has in addition is repeated for the rest of the work. Where the outer loops have too
-few trips, the launch is a sequence of steady windows of an endless kernel with the same mix. With single rounds and with windows
-the last round has as many blocks as are left for it.
+A long launch is sampled, only as far as needed (`sampling.py`). Two samples of different length both hold the begin and the end
+of a launch; what the longer one has in addition is repeated for the rest of the work. Where no such samples are short enough, the
+launch is a sequence of steady windows of an endless kernel with the same mix. With single rounds and with windows the last round
+has as many blocks as are left for it.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -21,11 +19,11 @@ from warpsim.arguments import integer
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import expected_instructions
 from warpsim.kernels.steps import flatten
 from warpsim.profiles.code import WORD_BYTES
-from warpsim.profiles.endless import endless, shortened, without_exits
+from warpsim.profiles.endless import endless
 from warpsim.profiles.guards import blocks_with_work
+from warpsim.profiles.sampling import ALL_BUT_WINDOWS, FEWEST_SMS, Part, Sample, of_sms, per_warp, plan_of, sampled_within
 from warpsim.results.schema import STATES
 from warpsim.results.statistics import half_width
 from warpsim.simulation.api import Arrays, simulate_point, trace_point
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
 BUDGET = 3_000_000
 """Warp instructions that a replicate simulates at most, roughly."""
 
-_FEWEST_SMS = 6
 _REPEATS = 3
 """Repetitions of an endless kernel in a window, at least roughly."""
 
@@ -47,21 +44,6 @@ _LATER = {"barrier": STATES.index("barrier"), "exit": STATES.index("drain")}
 
 _SHORTEST_WINDOW, _WINDOW_IPC = 20_000, 2
 """Cycles of a window at least, and the instructions per cycle and SM for which the budget is divided."""
-
-_SHORTER = 0.3
-"""Trips of the shorter of two samples over those of the longer one."""
-
-_MOST_COMMON = 0.6
-"""Work of the shorter of two samples over that of the longer one, at most: they must differ enough."""
-
-_SMS, _ROUNDS, _TRIPS, _ALL_BUT_WINDOWS = "SMs", "rounds", "trips", "all but windows"
-_DIFFERENCES = {_SMS: 0.034, _ROUNDS: 0.009, _TRIPS: 0.148, _ALL_BUT_WINDOWS: 0.16}
-"""What is left out -> largest relative difference in cycles between samples and whole launches, of 13, 2, 4 and 5 that were
-compared (experiments/profiles)."""
-
-_FEWEST_ROUNDS = 6
-"""Rounds of blocks of the longer of two samples, at least; the shorter one has half of them. The first rounds of a launch, in
-which all blocks are alike, are slower than those that follow."""
 
 
 @dataclass(frozen=True)
@@ -137,16 +119,6 @@ class Replay:
         return {state: value.mean / total for state, value in self.stalls.items()} if total else {}
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """A part of a launch: SMs, blocks, and a kernel with fewer trips; `work` is its warp instructions per SM."""
-
-    sms: int | None
-    blocks: int
-    kernel: Kernel
-    work: float
-
-
 def replay(
     profile: Profile,
     *,
@@ -168,7 +140,7 @@ def replay(
     profile = replace(profile, kernel=kernel, launch=launch)
     gpu = profile.gpu.model_copy(update={"launch_microseconds": 0.0})  # the cost is added once, to the whole launch
     settings: dict[str, Any] = {"scheduler": scheduler, "memory": memory, "replicates": replicates, "seed": seed}
-    plan = _plan(gpu, profile.kernel, launch, budget)
+    plan = plan_of(gpu, profile.kernel, launch, budget)
     if plan is None:
         return _from_windows(profile, budget, settings, lines=lines, threads=threads)
     totals: dict[str, NDArray[np.float64]] = {}
@@ -183,40 +155,12 @@ def replay(
             found = _of_lines(point.kernel, arrays["line_warp_cycles"], _end(profile)) if with_lines else found
         of_part = _extended(runs, part)
         totals = {name: totals.get(name, 0.0) + values for name, values in of_part.items()}
-    whole = (launch.blocks or 1) * launch.block_warps * _per_warp(profile.kernel)
+    whole = (launch.blocks or 1) * launch.block_warps * per_warp(profile.kernel)
     simulated = sum(sample.work * (sample.sms or gpu.sms) for part in plan.parts for sample in part.samples)
     return replace(_result(profile, totals, plan.left_out, simulated / whole), lines=found)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A part of a launch that is sampled by itself.
-
-    Attributes:
-        samples: one, or a shorter and a longer one.
-        work: warp instructions per SM up to which the samples are extended.
-        times: how often the part is executed.
-    """
-
-    samples: tuple[_Sample, ...]
-    work: float
-    times: int = 1
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What to simulate of a launch.
-
-    Attributes:
-        parts: its parts, which follow one another.
-        left_out: what is left out, a key of _DIFFERENCES -> what is simulated, in words.
-    """
-
-    parts: tuple[_Part, ...]
-    left_out: Mapping[str, str]
-
-
-def _extended(runs: list[dict[str, NDArray[np.float64]]], part: _Part) -> dict[str, NDArray[np.float64]]:
+def _extended(runs: list[dict[str, NDArray[np.float64]]], part: Part) -> dict[str, NDArray[np.float64]]:
     """Returns the totals of a part: what the longer sample has more than the shorter one is repeated."""
     last = part.samples[-1]
     if len(runs) == 1:
@@ -227,68 +171,16 @@ def _extended(runs: list[dict[str, NDArray[np.float64]]], part: _Part) -> dict[s
     }
 
 
-def _plan(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> _Plan | None:
-    """Returns what to simulate: fewer SMs, then fewer rounds of blocks, then fewer trips; None: all of this is too long."""
-    blocks, warps, resident = launch.blocks or 1, launch.block_warps, launch.resident_blocks or 1
-    per_block = warps * _per_warp(kernel)
-    sms, part = _some_sms(gpu, blocks, blocks * per_block, budget)
-
-    def sample(count: int, program: Kernel = kernel) -> _Sample:
-        used = None if sms == gpu.sms else sms
-        return _Sample(used, count, program, count * warps * _per_warp(program) / sms)
-
-    left_out = _of_sms(gpu, sms)
-    whole = sample(part)
-    if part * per_block <= 2 * budget:
-        return _Plan((_Part((whole,), whole.work),), left_out)
-    wave = sms * resident
-    longer = max(_FEWEST_ROUNDS, int(2 * budget / (wave * per_block)))
-    counts = [(rounds - (part % wave > 0)) * wave + part % wave for rounds in (longer // 2, longer)]
-    if part > counts[1] and counts[1] * per_block <= 4 * budget:
-        left_out[_ROUNDS] = f"{longer} of {part / wave:.3g} rounds of blocks"
-        return _Plan((_Part((sample(counts[0]), sample(counts[1])), whole.work),), left_out)
-    return _fewer_trips(gpu, kernel, launch, budget, gpu.sms, blocks) or _fewer_trips(gpu, kernel, launch, budget, sms, part)
-
-
-def _fewer_trips(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int, sms: int, blocks: int) -> _Plan | None:
-    """Returns rounds of blocks with fewer trips of the outer loops; None: they have too few.
-
-    The whole chip comes first, as its memory system is that of the launch from the first cycle on: the echoes of a slice know
-    its first accesses only.
-    """
-    warps, wave = launch.block_warps, sms * (launch.resident_blocks or 1)
-    per_block = warps * _per_warp(kernel)
-
-    def sample(count: int, program: Kernel = kernel) -> _Sample:
-        return _Sample(None if sms == gpu.sms else sms, count, program, count * warps * _per_warp(program) / sms)
-
-    parts = []
-    for count, times in ((wave, blocks // wave), (blocks % wave, 1)):
-        if not count or not times:
-            continue
-        programs = [shortened(kernel, share * min(1.0, budget / (count * per_block))) for share in (_SHORTER, 1.0)]
-        kept = [sample(count, program) for program in programs if program is not None]
-        if len(kept) < len(programs) or kept[1].work > 2 * budget / sms or kept[0].work > _MOST_COMMON * kept[1].work:
-            return None
-        parts.append(_Part(tuple(kept), sample(count).work, times))
-    return _Plan(tuple(parts), _of_sms(gpu, sms) | {_TRIPS: "fewer trips of the outer loops"})
-
-
-def _of_sms(gpu: Gpu, sms: int) -> dict[str, str]:
-    """Returns `left_out` of a plan that simulates so many SMs of a chip."""
-    return {_SMS: f"{sms} of {gpu.sms} SMs"} if sms < gpu.sms else {}
-
-
 def _from_windows(profile: Profile, budget: int, settings: Mapping[str, Any], *, lines: bool, threads: int) -> Replay:
     """Simulates steady windows: of full rounds of blocks, and of the last round."""
     gpu, launch, kernel = profile.gpu, profile.launch, profile.kernel
     blocks, resident = launch.blocks or 1, launch.resident_blocks or 1
     rounds, rest = divmod(blocks, gpu.sms * resident)
-    sms = min(gpu.sms, _FEWEST_SMS)
-    per_block = launch.block_warps * _per_warp(kernel)
+    sms = min(gpu.sms, FEWEST_SMS)
+    per_block = launch.block_warps * per_warp(kernel)
     cycles = max(_SHORTEST_WINDOW, budget // (2 * sms * _WINDOW_IPC))
     warps = resident * launch.block_warps
-    program = endless(kernel, _WINDOW_IPC * cycles / warps / _REPEATS / _per_warp(kernel))
+    program = endless(kernel, _WINDOW_IPC * cycles / warps / _REPEATS / per_warp(kernel))
     window = dict(settings) | {"sms": None if sms == gpu.sms else sms, "warmup": cycles // 2, "cycles": cycles}
     parts = [(resident, rounds, rounds * resident * per_block)] if rounds else []
     if rest:
@@ -311,30 +203,11 @@ def _from_windows(profile: Profile, budget: int, settings: Mapping[str, Any], *,
             "warp_cycles": arrays["warp_cycles"] / sms * passes[:, None],
         }
         totals = {name: totals.get(name, 0.0) + values for name, values in of_part.items()}
-    left_out = _of_sms(gpu, sms) | {_ALL_BUT_WINDOWS: f"windows of {cycles} cycles"}
+    left_out = of_sms(gpu, sms) | {ALL_BUT_WINDOWS: f"windows of {cycles} cycles"}
     return replace(_result(profile, totals, left_out, simulated / (blocks * per_block)), lines=found)
 
 
-def _some_sms(gpu: Gpu, blocks: int, work: float, budget: int) -> tuple[int, int]:
-    """Returns how many SMs to simulate and their blocks: a number whose share of the blocks is nearly whole."""
-    if work <= budget or blocks < gpu.sms:
-        return gpu.sms, blocks
-    most = max(min(gpu.sms, _FEWEST_SMS), min(gpu.sms, int(budget * gpu.sms / work)))
-
-    def remainder(sms: int) -> float:
-        share = blocks * sms / gpu.sms
-        return round(abs(share - round(share)) / share, 3)
-
-    sms = min(range(max(min(gpu.sms, _FEWEST_SMS), most * 3 // 4), most + 1), key=lambda n: (remainder(n), -n))
-    return sms, max(1, round(blocks * sms / gpu.sms))
-
-
-def _per_warp(kernel: Kernel) -> float:
-    """Returns the expected instructions of a warp, with its exit."""
-    return expected_instructions(without_exits(kernel.body)) + 1
-
-
-def _point(gpu: Gpu, launch: Launch, sample: _Sample, settings: Mapping[str, Any]) -> Point:
+def _point(gpu: Gpu, launch: Launch, sample: Sample, settings: Mapping[str, Any]) -> Point:
     """Returns what to simulate of a sample."""
     part = launch.model_copy(update={"blocks": sample.blocks})
     return make_point(gpu, sample.kernel, launch=part, sms=sample.sms, **settings)
@@ -411,7 +284,7 @@ def _result(profile: Profile, totals: Mapping[str, NDArray[np.float64]], left_ou
         instructions=float(issued.mean() * profile.gpu.sms / measured.instructions),
         share=min(1.0, share),
         sampling=", ".join(left_out.values()),
-        sampled_within=math.hypot(*(_DIFFERENCES[what] for what in left_out)),
+        sampled_within=sampled_within(left_out),
     )
 
 

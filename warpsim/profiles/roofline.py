@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from warpsim.kernels.costs import costs_on
-from warpsim.kernels.statements import expected_executions
+from warpsim.kernels.traversal import expected_executions
 from warpsim.profiles.endless import without_exits
 from warpsim.units import gbs_to_bytes_per_cycle
 

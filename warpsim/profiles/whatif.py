@@ -11,7 +11,8 @@ from warpsim.arguments import integer
 from warpsim.hardware.gpu import Gpu, as_gpu
 from warpsim.hardware.residency import Launch, occupancy
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import Instruction, Loop, Statement, expected_executions
+from warpsim.kernels.statements import Instruction, Loop, Statement
+from warpsim.kernels.traversal import expected_executions
 from warpsim.profiles.chip import scaled
 from warpsim.profiles.endless import without_exits
 from warpsim.profiles.errors import ProfileError

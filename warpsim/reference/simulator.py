@@ -13,7 +13,8 @@ from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
 from warpsim.kernels.costs import Costs, costs_on
 from warpsim.kernels.iteration import iteration
-from warpsim.kernels.statements import MEMORY_OPS, Instruction, walk
+from warpsim.kernels.statements import MEMORY_OPS, Instruction
+from warpsim.kernels.traversal import walk
 from warpsim.reference.blocks import Blocks, number_of_blocks
 from warpsim.reference.fetch import addresses
 from warpsim.reference.memory import Flight, Memory

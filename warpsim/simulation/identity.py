@@ -15,7 +15,8 @@ from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Instruction, Kernel
 from warpsim.kernels.access import conflict_ways
 from warpsim.kernels.costs import access_transactions
-from warpsim.kernels.statements import MEMORY_OPS, issued, walk
+from warpsim.kernels.statements import MEMORY_OPS
+from warpsim.kernels.traversal import issued, walk
 from warpsim.units import ACCESS_KINDS, ATOMIC_OPS
 
 _WITHOUT_RESULT = (*MEMORY_OPS, "branch", "exit")

@@ -19,7 +19,8 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.memo import kept_by_object
 from warpsim.kernels.costs import access_transactions
 from warpsim.kernels.program import Instruction, Kernel, Loop, walk
-from warpsim.kernels.statements import MEMORY_OPS, Statement, issued
+from warpsim.kernels.statements import MEMORY_OPS, Statement
+from warpsim.kernels.traversal import issued
 from warpsim.simulation.pilot import longest_spread, longest_warmup
 
 if TYPE_CHECKING:

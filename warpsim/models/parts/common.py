@@ -17,7 +17,8 @@ from warpsim import units
 from warpsim.arguments import choice, integer
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.kernels import Instruction, Kernel, kernel_arguments, load_kernel, mix
-from warpsim.kernels.statements import Statement, inner_statements
+from warpsim.kernels.statements import Statement
+from warpsim.kernels.traversal import inner_statements
 from warpsim.results import schema
 
 _Result = TypeVar("_Result")

@@ -25,7 +25,7 @@ from warpsim.kernels.program import (
     names_warps,
     walk,
 )
-from warpsim.kernels.statements import has_op
+from warpsim.kernels.traversal import has_op
 from warpsim.models.parts.common import NotCoveredError
 from warpsim.models.parts.costs import Cost, Use, cost, issue_uses
 

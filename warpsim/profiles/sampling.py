@@ -1,0 +1,149 @@
+"""Which samples of a profiled launch are simulated where all of it would take too long, and how well such samples do.
+
+First, some SMs stand for all. Then two samples of different length are run: with some rounds of blocks, and where that is too
+long, of a single round, with fewer trips of the kernel's outer loops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.residency import Launch
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.traversal import expected_instructions
+from warpsim.profiles.endless import shortened, without_exits
+
+FEWEST_SMS = 6
+"""SMs of a sample, at least."""
+
+_SHORTER = 0.3
+"""Trips of the shorter of two samples over those of the longer one."""
+
+_MOST_COMMON = 0.6
+"""Work of the shorter of two samples over that of the longer one, at most: they must differ enough."""
+
+_SMS, _ROUNDS, _TRIPS, ALL_BUT_WINDOWS = "SMs", "rounds", "trips", "all but windows"
+_DIFFERENCES = {_SMS: 0.034, _ROUNDS: 0.009, _TRIPS: 0.148, ALL_BUT_WINDOWS: 0.16}
+"""What is left out -> largest relative difference in cycles between samples and whole launches, of 13, 2, 4 and 5 that were
+compared (experiments/profiles)."""
+
+_FEWEST_ROUNDS = 6
+"""Rounds of blocks of the longer of two samples, at least; the shorter one has half of them. The first rounds of a launch, in
+which all blocks are alike, are slower than those that follow."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one run simulates: SMs, blocks, and a kernel with fewer trips; `work` is its warp instructions per SM."""
+
+    sms: int | None
+    blocks: int
+    kernel: Kernel
+    work: float
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a launch that is sampled by itself.
+
+    Attributes:
+        samples: one, or a shorter and a longer one.
+        work: warp instructions per SM up to which the samples are extended.
+        times: how often the part is executed.
+    """
+
+    samples: tuple[Sample, ...]
+    work: float
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to simulate of a launch.
+
+    Attributes:
+        parts: its parts, which follow one another.
+        left_out: what is left out, as `sampled_within` knows it -> what is simulated, in words.
+    """
+
+    parts: tuple[Part, ...]
+    left_out: Mapping[str, str]
+
+
+def plan_of(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> Plan | None:
+    """Returns what to simulate: fewer SMs, then fewer rounds of blocks, then fewer trips; None: all of this is too long."""
+    blocks, warps, resident = launch.blocks or 1, launch.block_warps, launch.resident_blocks or 1
+    per_block = warps * per_warp(kernel)
+    sms, part = _some_sms(gpu, blocks, blocks * per_block, budget)
+
+    def sample(count: int, program: Kernel = kernel) -> Sample:
+        used = None if sms == gpu.sms else sms
+        return Sample(used, count, program, count * warps * per_warp(program) / sms)
+
+    left_out = of_sms(gpu, sms)
+    whole = sample(part)
+    if part * per_block <= 2 * budget:
+        return Plan((Part((whole,), whole.work),), left_out)
+    wave = sms * resident
+    longer = max(_FEWEST_ROUNDS, int(2 * budget / (wave * per_block)))
+    counts = [(rounds - (part % wave > 0)) * wave + part % wave for rounds in (longer // 2, longer)]
+    if part > counts[1] and counts[1] * per_block <= 4 * budget:
+        left_out[_ROUNDS] = f"{longer} of {part / wave:.3g} rounds of blocks"
+        return Plan((Part((sample(counts[0]), sample(counts[1])), whole.work),), left_out)
+    return _fewer_trips(gpu, kernel, launch, budget, gpu.sms, blocks) or _fewer_trips(gpu, kernel, launch, budget, sms, part)
+
+
+def _fewer_trips(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int, sms: int, blocks: int) -> Plan | None:
+    """Returns rounds of blocks with fewer trips of the outer loops; None: they have too few.
+
+    The whole chip comes first, as its memory system is that of the launch from the first cycle on: the echoes of a slice know
+    its first accesses only.
+    """
+    warps, wave = launch.block_warps, sms * (launch.resident_blocks or 1)
+    per_block = warps * per_warp(kernel)
+
+    def sample(count: int, program: Kernel = kernel) -> Sample:
+        return Sample(None if sms == gpu.sms else sms, count, program, count * warps * per_warp(program) / sms)
+
+    parts = []
+    for count, times in ((wave, blocks // wave), (blocks % wave, 1)):
+        if not count or not times:
+            continue
+        programs = [shortened(kernel, share * min(1.0, budget / (count * per_block))) for share in (_SHORTER, 1.0)]
+        kept = [sample(count, program) for program in programs if program is not None]
+        if len(kept) < len(programs) or kept[1].work > 2 * budget / sms or kept[0].work > _MOST_COMMON * kept[1].work:
+            return None
+        parts.append(Part(tuple(kept), sample(count).work, times))
+    return Plan(tuple(parts), of_sms(gpu, sms) | {_TRIPS: "fewer trips of the outer loops"})
+
+
+def of_sms(gpu: Gpu, sms: int) -> dict[str, str]:
+    """Returns `left_out` of a plan that simulates so many SMs of a chip."""
+    return {_SMS: f"{sms} of {gpu.sms} SMs"} if sms < gpu.sms else {}
+
+
+def _some_sms(gpu: Gpu, blocks: int, work: float, budget: int) -> tuple[int, int]:
+    """Returns how many SMs to simulate and their blocks: a number whose share of the blocks is nearly whole."""
+    if work <= budget or blocks < gpu.sms:
+        return gpu.sms, blocks
+    most = max(min(gpu.sms, FEWEST_SMS), min(gpu.sms, int(budget * gpu.sms / work)))
+
+    def remainder(sms: int) -> float:
+        share = blocks * sms / gpu.sms
+        return round(abs(share - round(share)) / share, 3)
+
+    sms = min(range(max(min(gpu.sms, FEWEST_SMS), most * 3 // 4), most + 1), key=lambda n: (remainder(n), -n))
+    return sms, max(1, round(blocks * sms / gpu.sms))
+
+
+def per_warp(kernel: Kernel) -> float:
+    """Returns the expected instructions of a warp, with its exit."""
+    return expected_instructions(without_exits(kernel.body)) + 1
+
+
+def sampled_within(left_out: Mapping[str, str]) -> float:
+    """Returns the relative difference in cycles from the whole launch within which samples lay that left out as much."""
+    return math.hypot(*(_DIFFERENCES[what] for what in left_out))
