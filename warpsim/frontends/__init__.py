@@ -9,12 +9,15 @@
     opcodes          operation classes, by params/opcodes
     geometry         the launch, and the blocks that stand for its grid
     parameters       the kernel's parameters and their arguments
+    steps            what an execution does with each instruction
+    contention       where atomics meet
     integers         what integer instructions compute
     semantics        which instruction computes what
     state            values of registers at the start of a kernel
     evaluate         executes the integer part: trips, branches, addresses
     keys             how a user names loops and branches
     accesses         sectors, lines and patterns of an access
+    patterns         an access as a pattern of a kernel, and its bank conflicts
     structure        statements from how often each block was executed
     convert          all of it together: a Kernel
     listings         the listings of params/kernels/cuda

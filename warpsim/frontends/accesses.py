@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import lru_cache
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsim.frontends.contention import Contention
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.units import WARP_LANES
 
 SECTOR_BYTES, LINE_BYTES = 32, 128
+_WIDEST = "256"
+"""What the opcode of an access of a whole sector by each thread has, since Blackwell."""
+
 _MOST_TALLIED = 24
 """Executions of an instruction, over all warps that run together, whose patterns are tallied; sectors are counted for all."""
 
@@ -20,24 +25,24 @@ Addresses = NDArray[np.int64]
 
 Width = Literal[1, 2, 4, 8, 16]
 
-_SPACES = {
-    "global": ("LDG", "STG", "LD", "ST", "ATOMG", "ATOM", "REDG", "RED", "LDGSTS"),
-    "shared": ("LDS", "STS", "ATOMS", "LDSM", "STSM"),
-    "local": ("LDL", "STL"),
+_SPACE_OF = {
+    **dict.fromkeys(("LDG", "STG", "LD", "ST", "ATOMG", "ATOM", "REDG", "RED", "LDGSTS"), "global"),
+    **dict.fromkeys(("LDS", "STS", "ATOMS", "LDSM", "STSM"), "shared"),
+    **dict.fromkeys(("LDL", "STL"), "local"),
 }
 
 
 def space_of(one: MachineInstruction) -> str | None:
     """Returns "global", "shared" or "local" for an instruction that accesses memory; None for others."""
-    return next((space for space, bases in _SPACES.items() if one.base in bases), None)
+    return _SPACE_OF.get(one.base)
 
 
 def bytes_per_thread(one: MachineInstruction) -> Width:
-    """Returns the bytes that each thread accesses."""
+    """Returns the bytes that each thread accesses; of 256 bits, which lie in one sector, those of the first half."""
     suffixes = one.opcode.split(".")[1:]
     if one.base in ("LDSM", "STSM"):
         return 16  # each thread names a row of 16 bytes
-    if "128" in suffixes:
+    if "128" in suffixes or _WIDEST in suffixes:
         return 16
     if "64" in suffixes or "F64" in suffixes:
         return 8
@@ -46,15 +51,23 @@ def bytes_per_thread(one: MachineInstruction) -> Width:
     return 1 if any(re.match(r"[US]8$", word) for word in suffixes) else 4
 
 
+def is_widest(one: MachineInstruction) -> bool:
+    """Returns whether each thread accesses a whole sector."""
+    return _WIDEST in one.opcode.split(".")
+
+
 @dataclass
 class Tally:
     """Counts of the executions of one memory instruction, in warps, each with the weight of its block.
 
     Attributes:
         warps: executions with at least one thread.
+        by_warp: of the sampled warps, how often each makes the access, or may do so; not of traces.
+        doubtful: of the executions, those of which it is not known whether any thread makes the access.
         unknown: executions whose addresses are not known.
         sectors, lines: sums over the executions with known addresses.
         updates: the same of the threads that have the most frequent address; of atomics only.
+        contention: what all of these update; of atomics only.
         patterns: the threads' addresses from the start of the lowest line on, as bytes -> executions.
     """
 
@@ -65,6 +78,9 @@ class Tally:
     patterns: dict[bytes, float] = field(default_factory=dict)
     tallied: int = 0
     updates: float = 0.0
+    contention: Contention = field(default_factory=Contention)
+    by_warp: NDArray[np.floating[Any]] | float = 0.0
+    doubtful: float = 0.0
 
     def add(self, other: Tally, times: float) -> None:
         """Adds the counts of another, several times."""
@@ -73,6 +89,9 @@ class Tally:
         self.sectors += other.sectors * times
         self.lines += other.lines * times
         self.updates += other.updates * times
+        self.contention.add(other.contention, times)
+        self.by_warp = self.by_warp + other.by_warp * times
+        self.doubtful += other.doubtful * times
         self.tallied += other.tallied
         for pattern, count in other.patterns.items():
             self.patterns[pattern] = self.patterns.get(pattern, 0.0) + count * times
@@ -90,6 +109,8 @@ class Tally:
         """
         lanes = active.reshape(-1, WARP_LANES)
         rows = np.broadcast_to(addresses, active.shape).reshape(-1, WARP_LANES)
+        if atomic:
+            self.contention.record(addresses // SECTOR_BYTES, active)
         here = lanes.any(axis=1)
         if not here.all():
             lanes, rows, weights = lanes[here], rows[here], weights[here]
@@ -104,13 +125,14 @@ class Tally:
                 return
         first = rows[np.arange(len(rows)), lanes.argmax(axis=1)]
         full = np.where(lanes, rows, first[:, None])  # threads that are off repeat the first one's address
-        self.sectors += float((weights * _distinct(full // SECTOR_BYTES)).sum())
-        self.lines += float((weights * _distinct(full // LINE_BYTES)).sum())
+        relative = full - (full.min(axis=1) // LINE_BYTES * LINE_BYTES)[:, None]
+        sectors, lines = _sectors_and_lines(relative.tobytes())
+        self.sectors += float((weights * sectors).sum())
+        self.lines += float((weights * lines).sum())
         if atomic:
             self.updates += float((weights * _most_alike(np.where(lanes, rows, -1 - np.arange(WARP_LANES)))).sum())
         if self.tallied < _MOST_TALLIED:
             self.tallied += 1
-            relative = full - (full.min(axis=1) // LINE_BYTES * LINE_BYTES)[:, None]
             for row, weight in zip(relative, weights, strict=True):
                 key = row.tobytes()
                 self.patterns[key] = self.patterns.get(key, 0.0) + float(weight)
@@ -120,6 +142,13 @@ class Tally:
         if not self.patterns:
             return None
         return np.frombuffer(max(self.patterns, key=lambda key: (self.patterns[key], key)), dtype=np.int64)
+
+
+@lru_cache(maxsize=64)
+def _sectors_and_lines(rows: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns how many sectors and lines each warp touches; most accesses of a kernel look alike."""
+    addresses = np.frombuffer(rows, np.int64).reshape(-1, WARP_LANES)
+    return _distinct(addresses // SECTOR_BYTES), _distinct(addresses // LINE_BYTES)
 
 
 def _distinct(rows: Addresses) -> NDArray[np.int64]:

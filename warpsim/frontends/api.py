@@ -59,7 +59,8 @@ def from_cuda(
         args: arguments of the kernel, by name, by number, or in order. Pointers and what nothing depends on may be left out.
         trips: loop -> number of trips, where it depends on data. A loop is named by its label in the listing, or by its line if
             it has no other loop beside it.
-        probabilities: branch -> probability that a warp does not jump, where that depends on data; by line or address.
+        probabilities: branch -> probability that a warp does not jump, where that depends on data; by line or address. Or an
+            access under a predicate -> probability that a warp makes it.
         patterns: access, by line or address -> "coalesced", "random", "broadcast" or an Access, where addresses depend on data;
             for shared memory also the ways of its bank conflict.
         caches: chip, or its name, whose caches decide how often accesses hit; None: one of the architecture; "none": no hits.

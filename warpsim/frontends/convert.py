@@ -11,38 +11,37 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
-from warpsim.frontends.accesses import SECTOR_BYTES, Addresses, Tally, Width, bytes_per_thread, space_of
+from warpsim.frontends.accesses import SECTOR_BYTES, Tally, bytes_per_thread, is_widest, space_of
 from warpsim.frontends.caches import Hits, caches_of
 from warpsim.frontends.dependences import Waits, has_control_fields, waits_of
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
-from warpsim.frontends.evaluate import Evaluator
-from warpsim.frontends.evaluation import Given
+from warpsim.frontends.evaluate import evaluate
+from warpsim.frontends.evaluation import Evaluation, Given
 from warpsim.frontends.flow import Flow, make_flow, place
 from warpsim.frontends.geometry import Geometry
-from warpsim.frontends.keys import Key
+from warpsim.frontends.keys import Key, probabilities_by_place
 from warpsim.frontends.opcodes import opcodes
 from warpsim.frontends.operands import register_slots
 from warpsim.frontends.parameters import argument_bytes
+from warpsim.frontends.patterns import as_access, conflict_degree, matrix_rows, ways_of
 from warpsim.frontends.reuse import Place, hits_of
 from warpsim.frontends.sass import MachineFunction, MachineInstruction
-from warpsim.frontends.structure import Structure
+from warpsim.frontends.structure import Structure, which_warps
 from warpsim.hardware import files as params
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import OPS_WITHOUT_RESULT, Access, Cost, Instruction, Statement
+from warpsim.kernels.statements import OPS_WITHOUT_RESULT, Access, Conditional, Cost, Instruction, Statement
 from warpsim.units import ATOMIC_OPS, MEMORY_OPS, WARP_LANES
 
 _OLDEST = 50
-_THROUGH_QUEUES = (*MEMORY_OPS, "smem")
-"""Classes whose instructions do not pass the register ports when they issue."""
+_ACCESSES = (*MEMORY_OPS, "smem")
+"""Classes of accesses. They do not pass the register ports when they issue."""
 
 _SPREAD = 0.05
-"""Relative difference of the mean number of sectors from that of the pattern, from which on an access states its own requests."""
+"""Relative difference that does not count: of the mean number of sectors from that of the pattern, from which on an access states
+its own requests; of the executions of an access from those of its block, from which on it stands under a condition."""
 
 
 @dataclass(frozen=True)
@@ -85,12 +84,13 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
         raise FrontEndError(f"{function.name}: sm_{function.arch} is not supported; architectures from sm_{_OLDEST} on are")
     flow = make_flow(function)
     given = Given(flow, geometry, argument_bytes(function, choices.arguments), choices.trips, choices.probabilities)
-    evaluation = Evaluator(given).run()
+    evaluation = evaluate(given)
     waits = waits_of(flow)
     shared = function.shared_bytes + geometry.dynamic_shared
     resources = Requirements(min(255, max(1, function.registers)), shared)
     caches = None if choices.caches == "none" else caches_of(function.arch, resources, geometry.block_warps, choices.caches)
-    emitter = Emitter(flow, waits, evaluation.accesses, choices.patterns, {} if caches is None else hits_of(given, caches))
+    found = {} if caches is None else hits_of(given, caches)
+    emitter = Emitter(flow, waits, evaluation.accesses, choices.patterns, found, Sampled(given, evaluation))
     counted = (evaluation.counts, evaluation.entries, evaluation.weights, evaluation.warp_in_block)
     shape = Structure(flow, *counted, emitter.block, evaluation.stated)
     body = shape.body()
@@ -125,8 +125,44 @@ def classes_of(arch: int) -> frozenset[str]:
     return frozenset(params.read_toml(known[nearest]).get("ops", {}))
 
 
+class Sampled:
+    """What the sampled warps tell of an access beside its addresses: which warps make it, and where atomics of all warps meet."""
+
+    def __init__(self, given: Given, evaluation: Evaluation) -> None:
+        self.flow, self.evaluation = given.flow, evaluation
+        _, self.stated = probabilities_by_place(given.flow, given.probabilities)
+        self.notes: dict[str, None] = {}
+
+    def condition(self, number: int, index: int) -> dict[str, Any] | None:
+        """Returns the rule of a conditional for an access of a block; None: all warps make it, but for a few."""
+        tally, here = self.evaluation.accesses[number, index], self.evaluation.counts[number]
+        if tally.doubtful:
+            if index in self.stated:
+                return {"probability": self.stated[index]}
+            where, opcode = place(self.flow.function, index), self.flow.function.code[index].opcode
+            how = "all warps are taken to make it; state their share with probabilities"
+            self.notes[f"{where}: whether a thread makes the access {opcode} depends on data: {how}"] = None
+        if tally.warps > (1 - _SPREAD) * float((here * self.evaluation.weights).sum()):
+            return None
+        return which_warps(tally.by_warp + 0 * here, here, self.evaluation.weights, self.evaluation.warp_in_block)
+
+    def contended(self, tally: Tally) -> int | None:
+        """Returns the number of addresses that all warps update; None: they do not meet. Those of a sector count as one."""
+        blocks = self.evaluation.weights
+        return tally.contention.sectors(int(self.evaluation.warp_in_block.max()) + 1, whole_grid=bool((blocks == 1).all()))
+
+
 class Emitter:
-    """Makes the instructions of blocks."""
+    """Makes the instructions of blocks.
+
+    Args:
+        flow: whose blocks they are.
+        waits: instruction -> instructions for which it waits.
+        accesses: what the accesses look like.
+        patterns: what the caller states of them.
+        hits: how often they hit.
+        sampled: which warps make them; None: all that issue them.
+    """
 
     def __init__(
         self,
@@ -135,11 +171,12 @@ class Emitter:
         accesses: Mapping[Place, Tally],
         patterns: Mapping[Key, str | int | Access],
         hits: Mapping[Place, Hits],
+        sampled: Sampled | None = None,
     ) -> None:
         self.flow, self.function, self.waits, self.accesses = flow, flow.function, waits, accesses
         self.table, self.available = opcodes(self.function.arch), classes_of(self.function.arch)
         self.patterns = {str(key): value for key, value in patterns.items()}
-        self.hits = hits
+        self.hits, self.sampled = hits, sampled
         self.by_counters = has_control_fields(flow)
         waited = {writer for writers in waits.values() for writer in writers}
         self.registers = {index: f"v{index}" for index in sorted(waited)}
@@ -155,7 +192,8 @@ class Emitter:
             for (opcode, family), count in sorted(self.unlisted.items())
         ]
         unused = [key for key in self.patterns if key not in self.used]
-        return [*found, *self.unnamed, *(f"patterns[{key!r}]: no access with unknown addresses is there" for key in unused)]
+        found += [*self.unnamed, *(() if self.sampled is None else self.sampled.notes)]
+        return found + [f"patterns[{key!r}]: no access with unknown addresses is there" for key in unused]
 
     def block(self, number: int) -> list[Statement]:
         """Returns the instructions of a block.
@@ -169,8 +207,15 @@ class Emitter:
                 sources = left + self.waited((number, index))
                 one = self.instruction(number, index, tuple(dict.fromkeys(sources)))
                 left = sources if one.op == "barrier" else ()
-                found.append(one)
+                found.append(self._if_made(number, index, one))
         return found
+
+    def _if_made(self, number: int, index: int, one: Instruction) -> Statement:
+        """Returns an instruction, under a condition if it is an access that only some of the warps make."""
+        if self.sampled is None or one.op not in _ACCESSES or (number, index) not in self.accesses:
+            return one
+        rule = self.sampled.condition(number, index)
+        return one if rule is None else Conditional(then=(one,), src=one.src, cost=Cost(gap_cycles=1), **rule)
 
     def waited(self, place: Place) -> tuple[str, ...]:
         """Returns the registers for which an instruction waits."""
@@ -189,7 +234,7 @@ class Emitter:
             self.unlisted[one.base, family] += 1
         op = self.table.operation(family, self.available)
         tally = self.accesses.get((number, index))
-        idle = op in (*MEMORY_OPS, "smem") and tally is not None and tally.warps == 0
+        idle = op in _ACCESSES and tally is not None and tally.warps == 0
         if idle or (space_of(one) and tally is None):
             op = self.table.operation(
                 "integer", self.available
@@ -202,11 +247,11 @@ class Emitter:
             cost["gap_cycles"] = max(1, one.control.stall)
         if (interval := self.table.interval(one)) is not None:
             cost["interval_cycles"] = interval
-        if self.by_counters and op not in _THROUGH_QUEUES:
+        if self.by_counters and op not in _ACCESSES:
             fields["reads"] = register_slots(one)
-        if op in (*MEMORY_OPS, "smem") and space_of(one) is not None:
+        if op in _ACCESSES and space_of(one) is not None:
             self._access(one, op, tally, self.hits.get((number, index)), fields, cost)
-        return Instruction(op, **fields, cost=Cost(**cost) if cost else None)
+        return Instruction(op, **fields, cost=_cost(tuple(cost.items())))
 
     def _comment(self, one: MachineInstruction) -> str:
         where = "" if one.line is None else f"{self.function.source or 'line'}:{one.line} "
@@ -222,6 +267,8 @@ class Emitter:
         cost: dict[str, Any],
     ) -> None:
         width = bytes_per_thread(one)
+        if is_widest(one) and op != "smem":
+            cost["requested_bytes"] = WARP_LANES * SECTOR_BYTES
         if space_of(one) == "local":  # addresses of threads are interleaved, and stay in L1 while it has room
             fields["access"] = Access(bytes_per_thread=width, l1_hit=1.0)
             return
@@ -233,8 +280,13 @@ class Emitter:
             else:
                 fields["access"] = named or Access(bytes_per_thread=width)
             return
+        if tally is not None and op == "smem" and one.base not in ("LDSM", "STSM"):
+            ways, of_pattern = ways_of(one, tally), conflict_degree(addresses, width)
+            if round(ways) != of_pattern:
+                fields["ways"] = round(ways)
+                return
         if one.base in ("LDSM", "STSM"):
-            addresses = _matrix_rows(one, addresses)
+            addresses = matrix_rows(one, addresses)
         access = as_access(tuple(addresses.tolist()), width)
         if hit is not None and op != "smem":
             access = access.model_copy(update={"l1_hit": round(hit.l1, 4), "l2_hit": round(hit.l2, 4)})
@@ -245,8 +297,10 @@ class Emitter:
                 sectors = hit.sectors
             if op in ATOMIC_OPS and tally.updates > 0:
                 cost["updates"] = max(1, round(tally.updates / known))
-            of_pattern = len({address // SECTOR_BYTES for address in addresses.tolist()})
-            if abs(sectors - of_pattern) > _SPREAD * of_pattern:
+            if op in ATOMIC_OPS and self.sampled is not None:
+                fields["access"] = access.model_copy(update={"contended_addresses": self.sampled.contended(tally)})
+            in_pattern = len({address // SECTOR_BYTES for address in addresses.tolist()})
+            if abs(sectors - in_pattern) > _SPREAD * in_pattern:
                 cost["requests"] = max(1, round(lines))
                 cost["bytes_per_request"] = round(sectors * SECTOR_BYTES / cost["requests"], 3)
 
@@ -270,29 +324,6 @@ class Emitter:
         return None
 
 
-def _matrix_rows(one: MachineInstruction, addresses: Addresses) -> Addresses:
-    """Returns the addresses of the threads that name rows of a matrix load: 8 for each matrix."""
-    suffix = one.opcode.rpartition(".")[2]
-    count = 8 * (int(suffix) if suffix in ("2", "4") else 1)
-    return addresses[np.arange(32) % count]
-
-
 @lru_cache(maxsize=4096)
-def as_access(addresses: tuple[int, ...], width: Width) -> Access:
-    """Returns an access pattern: that of `Access` with a name, where one fits, or the addresses themselves.
-
-    Args:
-        addresses: of the 32 threads, in bytes from the start of a line on.
-        width: bytes of each thread.
-    """
-    aligned = [address // width * width for address in addresses]
-    steps = {second - first for first, second in pairwise(aligned)}
-    fields: dict[str, Any] = {"bytes_per_thread": width, "offset_bytes": aligned[0]}
-    step = steps.pop() if len(steps) == 1 else -1
-    if step == 0:
-        return Access(pattern="broadcast", **fields)
-    if step == width:
-        return Access(pattern="coalesced", **fields)
-    if step > 0 and step % width == 0:
-        return Access(pattern="stride", stride=step // width, **fields)
-    return Access(pattern="addresses", bytes_per_thread=width, addresses=tuple(aligned))
+def _cost(fields: tuple[tuple[str, Any], ...]) -> Cost | None:
+    return Cost(**dict(fields)) if fields else None

@@ -17,45 +17,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.accesses import Tally, bytes_per_thread, space_of
-from warpsim.frontends.effects import Effect
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.evaluation import Counts, Evaluation, Given, Record
-from warpsim.frontends.flow import Flow, place
+from warpsim.frontends.flow import place
+from warpsim.frontends.geometry import MORE_SAMPLED_THREADS
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array
 from warpsim.frontends.keys import (
     branch_keys,
     branches_of,
     conditions,
     entries_by_block,
-    guard_of,
     loop_keys,
-    probabilities_by_block,
+    probabilities_by_place,
     trips_by_loop,
 )
-from warpsim.frontends.operands import Address, Register, addresses, read, registers_of, written
-from warpsim.frontends.sass import MachineInstruction
-from warpsim.frontends.semantics import effect_of
 from warpsim.frontends.state import initial_state
+from warpsim.frontends.steps import Step
 from warpsim.units import WARP_LANES
 
 MAX_STEPS = 400_000
 """Instructions that are executed, all sampled warps together counting as one."""
 
+_MOST_STEPS_TWICE = MAX_STEPS // 8
+"""The most of these after which more blocks are executed."""
+
 _STAYS = "no warp leaves the loop early here; state it with probabilities"
 
 Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Step:
-    """One instruction as it is executed: its effect, its guard, and the address that it accesses."""
-
-    index: int
-    one: MachineInstruction
-    effect: Effect | None
-    results: tuple[str, ...]
-    guard: Register | None
-    addresses: tuple[Address, ...]
 
 
 @dataclass
@@ -65,6 +53,19 @@ class _Trip:
     mask: Mask
     values: dict[str, Values]
     step: dict[str, Values] | None
+
+
+def evaluate(given: Given) -> Evaluation:
+    """Executes a kernel for some blocks of its grid, and for more of them where these differ.
+
+    Raises:
+        FrontEndError: as `Evaluator.run`.
+    """
+    few = Evaluator(given)
+    found = few.run()
+    if not found.blocks_differ or few.executed > _MOST_STEPS_TWICE:
+        return found
+    return Evaluator(given, given.geometry.sample(MORE_SAMPLED_THREADS)).run()
 
 
 class Evaluator:
@@ -80,7 +81,7 @@ class Evaluator:
         self.flow, self.function = flow, flow.function
         self.trips = trips_by_loop(flow, given.trips)
         self.enters = entries_by_block(flow, self.trips)
-        self.probabilities = probabilities_by_block(flow, given.probabilities)
+        self.probabilities, _ = probabilities_by_place(flow, given.probabilities)
         self.branches_at = Counter(branch_keys(flow, block)[0] for block in branches_of(flow))
         self.innermost = flow.innermost()
         self.loop_at = flow.loop_at()
@@ -93,8 +94,7 @@ class Evaluator:
         self.state, self.alive = initial_state(
             geometry, [block for block, _ in sample], given.arguments, self.function.arch, self.function.constants
         )
-        self.needed = _needed(flow)
-        self.steps: dict[int, list[Step]] = {}
+        self.steps = given.steps
         self.record = Record()
         self.iterations = {number: np.zeros(len(self.weights), np.int64) for number in range(len(flow.loops))}
         self.trip: dict[int, _Trip] = {}
@@ -153,24 +153,9 @@ class Evaluator:
                 loop, f"its trips follow no simple rule, and there are more than {MAX_STEPS} instructions"
             )
         full = bool(mask.all())
-        for step in self.steps.get(number) or self._compile(number):
+        for step in self.steps.of_block(number):
             self._step(number, step, mask, full)
         self._leave(number, mask, pending)
-
-    def _compile(self, number: int) -> list[Step]:
-        steps = []
-        for index in self.flow.blocks[number].code:
-            one = self.function.code[index]
-            results = tuple(name for name in written(one) if name in self.needed)
-            accessed = space_of(one) is not None
-            if not results and not accessed:
-                continue
-            where = addresses(one) if accessed else ()
-            guard = guard_of(one)
-            effect = effect_of(one) if results else None
-            steps.append(Step(index, one, effect, results, guard, where))
-        self.steps[number] = steps
-        return steps
 
     def _step(self, number: int, step: Step, mask: Mask, full: bool) -> None:
         state, active, sure = self.state, mask, None
@@ -185,6 +170,8 @@ class Evaluator:
         state.active = active
         if step.addresses:
             self._access(number, step, active)
+            if sure is not None and (number, step.index) in self.record.accesses:
+                self.record.accesses[number, step.index].doubtful += float(self.weights[_warps(active)].sum())
         found = dict(step.effect(state)) if step.effect else {}
         for name in step.results:
             value = found.get(name, NOTHING)
@@ -204,6 +191,7 @@ class Evaluator:
             atomic = step.one.base.startswith(("ATOM", "RED"))
             where = self.state.address(address)
             tally.record(where, active, self.weights, atomic=atomic)
+            tally.by_warp = tally.by_warp + _warps(active)
             if space_of(step.one) == "shared":
                 last = int(np.where(active, where, UNKNOWN).max())
                 self.reached = max(self.reached, last + bytes_per_thread(step.one) - _shared_base(self.function.arch))
@@ -380,36 +368,6 @@ def _warps(mask: Mask) -> Mask:
 
 def _count(counts: dict[int, Counts], key: int, warps: Mask) -> None:
     counts[key] = counts[key] + warps if key in counts else warps.astype(np.float64)
-
-
-def _needed(flow: Flow) -> set[str]:
-    """Returns the registers on which branches, addresses and guards depend, wherever they are."""
-    needed: set[str] = set()
-    by_result: dict[str, list[MachineInstruction]] = {}
-    seen: set[int] = set()
-    for block in flow.blocks:
-        for index in block.code:
-            if index in seen:
-                continue
-            seen.add(index)
-            one = flow.function.code[index]
-            for name in written(one):
-                by_result.setdefault(name, []).append(one)
-            if one.base in ("BRA", "JMP", "EXIT"):
-                needed |= {part.name for part in conditions(one)}
-            elif space_of(one) is not None:
-                needed |= {part.name for part in [guard_of(one)] if part}
-                for part in addresses(one):
-                    needed |= {name for term, _ in part.terms for name in registers_of(term.name, 2 if term.pair else 1)}
-    todo = list(needed)
-    while todo:
-        for one in by_result.get(todo.pop(), ()):
-            if space_of(one) is not None:
-                continue  # what memory returns is unknown, whatever its address
-            fresh = set(read(one)) - needed
-            needed |= fresh
-            todo += fresh
-    return needed
 
 
 def _difference(before: dict[str, Values], after: dict[str, Values], mask: Mask) -> dict[str, Values] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from warpsim.frontends.accesses import Tally
 from warpsim.frontends.flow import Flow
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.keys import Key
+from warpsim.frontends.steps import Steps
 
 Counts = NDArray[np.float64]
 
@@ -33,6 +35,11 @@ class Given:
     arguments: Mapping[int, int] = field(default_factory=dict)
     trips: Mapping[Key, int] = field(default_factory=dict)
     probabilities: Mapping[Key, float] = field(default_factory=dict)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """What each instruction does."""
+        return Steps(self.flow)
 
 
 @dataclass
@@ -73,3 +80,12 @@ class Evaluation:
     warp_in_block: NDArray[np.int64]
     stated: Mapping[int, float]
     notes: tuple[str, ...]
+
+    @property
+    def blocks_differ(self) -> bool:
+        """Whether blocks that stand for several do not all execute the same, and make the same accesses."""
+        size = int(self.warp_in_block.max()) + 1
+        stands_for_several = self.weights.reshape(-1, size)[:, 0] > 1
+        made = (tally.by_warp + 0 * self.weights for tally in self.accesses.values())
+        rows = (each.reshape(-1, size)[stands_for_several] for each in (*self.counts.values(), *made))
+        return any(bool((of_blocks != of_blocks[:1]).any()) for of_blocks in rows)

@@ -6,16 +6,17 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 from warpsim.frontends.errors import FrontEndError
 from warpsim.units import WARP_LANES
 
 MAX_BLOCK_THREADS = 1024
-MAX_SAMPLED_THREADS = 2048
-"""Threads, over all sampled blocks, whose addresses and branches are evaluated."""
+SAMPLED_THREADS, MORE_SAMPLED_THREADS = 2048, 8192
+"""Threads, over all sampled blocks, whose addresses and branches are evaluated, and where these blocks differ."""
 
+_GOLDEN = (math.sqrt(5) - 1) / 2
 _MOST_BLOCKS, _MOST_THREADS_Z = (2**31 - 1, 65535, 65535), 64
 
 
@@ -43,34 +44,35 @@ class Geometry:
         """Warps of a block; the last one may have threads that do not exist."""
         return -(-math.prod(self.block) // WARP_LANES)
 
-    def sample(self) -> list[tuple[tuple[int, int, int], float]]:
+    def sample(self, most_threads: int = SAMPLED_THREADS) -> list[tuple[tuple[int, int, int], float]]:
         """Returns blocks that stand for the grid, each with the number of blocks that it stands for.
 
-        Along each dimension the first and the last block stand for themselves, and one or two in the middle for the others.
+        Along each dimension the last block stands for itself, as the first one does where there is room, and some between, in
+        irregular places, for the others. They have so many threads at most, or are one block.
         """
-        room = max(1, MAX_SAMPLED_THREADS // (self.block_warps * WARP_LANES))
-        picks = [_picks(size) for size in self.grid]
-        while math.prod(len(one) for one in picks) > room:
-            longest = max(range(3), key=lambda d: len(picks[d]))
-            picks[longest] = _fewer(picks[longest], self.grid[longest])
+        room = max(1, most_threads // (self.block_warps * WARP_LANES))
+        counts = [1, 1, 1]
+        while larger := [d for d in range(3) if counts[d] < self.grid[d] and math.prod(counts) * (1 + 1 / counts[d]) <= room]:
+            counts[min(larger, key=lambda d: (counts[d], -self.grid[d]))] += 1
+        picks = [_picks(size, count) for size, count in zip(self.grid, counts, strict=True)]
         chosen = [(tuple(at for at, _ in one), math.prod(weight for _, weight in one)) for one in product(*picks)]
         return [((x, y, z), float(weight)) for (x, y, z), weight in chosen]
 
 
-def _picks(size: int) -> list[tuple[int, int]]:
-    if size <= 4:
+def _picks(size: int, count: int) -> list[tuple[int, int]]:
+    """Returns some indices of a dimension, each with the number of indices that it stands for."""
+    if count >= size:
         return [(at, 1) for at in range(size)]
-    inner = size - 2
-    return [(0, 1), (1 + inner // 3, inner // 2), (1 + 2 * inner // 3, inner - inner // 2), (size - 1, 1)]
+    first, last = [(0, 1)] if count > 2 else [], [(size - 1, 1)] if count > 1 else []
+    parts = count - len(first) - len(last)
+    edges = [len(first) + (size - len(first) - len(last)) * part // parts for part in range(parts + 1)]
+    inner = [(begin + int((end - begin) * _scattered(part)), end - begin) for part, (begin, end) in enumerate(pairwise(edges))]
+    return [*first, *inner, *last]
 
 
-def _fewer(picks: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
-    """Returns fewer blocks: without the second in the middle, then without the last, then one for all."""
-    if len(picks) == 4:
-        return [(0, 1), (size // 2, size - 2), (size - 1, 1)]
-    if len(picks) == 3:
-        return [(size // 2, size - 1), (size - 1, 1)]
-    return [(size // 2, size)]
+def _scattered(number: int) -> float:
+    """Returns a place between 0 and 1, the middle first; those of successive numbers lie far apart."""
+    return (0.5 + number * _GOLDEN) % 1
 
 
 def as_geometry(launch: Any) -> Geometry:

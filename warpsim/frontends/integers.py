@@ -28,10 +28,19 @@ NOTHING = array(UNKNOWN)
 
 def known(value: Values, *inputs: Values) -> Values:
     """Returns the low 32 bits of a value, unknown where an input is unknown."""
+    return _unless(_any_unknown(inputs), value)
+
+
+def _any_unknown(inputs: tuple[Values, ...]) -> NDArray[np.bool_]:
     bad = inputs[0] < 0
     for one in inputs[1:]:
         bad = bad | (one < 0)
-    return np.where(bad, UNKNOWN, value & MASK)
+    return bad
+
+
+def _unless(bad: NDArray[np.bool_], value: Values) -> Values:
+    value = value & MASK
+    return np.where(bad, UNKNOWN, value) if bad.any() else value
 
 
 def signed(value: Values) -> Values:
@@ -42,8 +51,8 @@ def signed(value: Values) -> Values:
 def add(a: Values, b: Values, c: Values, carry: Values, borrow: Values) -> tuple[Values, Values, Values]:
     """Returns the sum of three values and two carries, and the two bits beyond 32."""
     total = a + b + c + carry + borrow
-    inputs = (a, b, c, carry, borrow)
-    return known(total, *inputs), known(total >> 32 & 1, *inputs), known(total >> 33 & 1, *inputs)
+    bad = _any_unknown((a, b, c, carry, borrow))
+    return _unless(bad, total), _unless(bad, total >> 32 & 1), _unless(bad, total >> 33 & 1)
 
 
 def multiply_add(
@@ -53,9 +62,9 @@ def multiply_add(
     x, y = (signed(a), signed(b)) if is_signed else (a, b)
     product = x.view(np.uint64) * y.view(np.uint64)
     total = product + (low.view(np.uint64) | high.view(np.uint64) << np.uint64(32)) + more.view(np.uint64)
-    inputs = (a, b, low, high, more)
-    words = (total & np.uint64(MASK)).view(np.int64), (total >> np.uint64(32)).view(np.int64), (total < product).astype(np.int64)
-    return known(words[0], *inputs), known(words[1], *inputs), known(words[2], *inputs)
+    bad = _any_unknown((a, b, low, high, more))
+    words = total.view(np.int64), (total >> np.uint64(32)).view(np.int64), (total < product).astype(np.int64)
+    return _unless(bad, words[0]), _unless(bad, words[1]), _unless(bad, words[2])
 
 
 def funnel(

@@ -79,8 +79,12 @@ def branches_of(flow: Flow) -> list[int]:
 
 def branch_keys(flow: Flow, block: int) -> list[Key]:
     """Returns what names the branch at the end of a block: its line, and its address."""
-    last = flow.last(block)
-    return [*([last.line] if last.line is not None else []), f"{last.address:#x}"]
+    return keys_of(flow.last(block))
+
+
+def keys_of(one: MachineInstruction) -> list[Key]:
+    """Returns what names an instruction: its line, and its address."""
+    return [*([one.line] if one.line is not None else []), f"{one.address:#x}"]
 
 
 def trips_by_loop(flow: Flow, trips: Mapping[Key, int]) -> dict[int, int]:
@@ -138,23 +142,39 @@ def _leading_to(flow: Flow, header: int) -> set[int]:
     return found
 
 
-def probabilities_by_block(flow: Flow, probabilities: Mapping[Key, float]) -> dict[int, float]:
-    """Returns block -> probability that a warp does not jump at its end.
+def predicated_accesses(flow: Flow) -> list[int]:
+    """Returns the instructions that access memory under a predicate."""
+    return [n for n, one in enumerate(flow.function.code) if guard_of(one) is not None and space_of(one) is not None]
+
+
+def probabilities_by_place(flow: Flow, probabilities: Mapping[Key, float]) -> tuple[dict[int, float], dict[int, float]]:
+    """Returns block -> probability that a warp does not jump at its end, and access -> probability that a warp makes it.
+
+    A key that names a branch names no access.
 
     Raises:
-        FrontEndError: a key names no branch, or a probability is none.
+        FrontEndError: a key names neither, or a probability is none.
     """
-    branches = branches_of(flow)
-    found: dict[int, float] = {}
+    keys_of_branches = {n: branch_keys(flow, n) for n in branches_of(flow)}
+    keys_of_accesses = {n: keys_of(flow.function.code[n]) for n in predicated_accesses(flow)}
+    by_block: dict[int, float] = {}
+    by_access: dict[int, float] = {}
     for key, probability in probabilities.items():
         if isinstance(probability, bool) or not isinstance(probability, int | float) or not 0 <= probability <= 1:
             raise FrontEndError(f"probabilities[{key!r}] = {probability!r}: must be a number from 0 to 1")
-        blocks = [n for n in branches if _plain(key) in branch_keys(flow, n)]
-        if not blocks:
-            there = "; ".join(" or ".join(repr(k) for k in branch_keys(flow, n)) for n in branches) or "none"
-            raise FrontEndError(f"probabilities[{key!r}]: there is no such branch; branches: {there}")
-        found |= dict.fromkeys(blocks, float(probability))
-    return found
+        for known, found in ((keys_of_branches, by_block), (keys_of_accesses, by_access)):
+            if named := [n for n, keys in known.items() if _plain(key) in keys]:
+                found |= dict.fromkeys(named, float(probability))
+                break
+        else:
+            branches, accesses = (
+                "; ".join(" or ".join(map(repr, keys)) for keys in known.values()) or "none"
+                for known in (keys_of_branches, keys_of_accesses)
+            )
+            raise FrontEndError(
+                f"probabilities[{key!r}]: there is no such branch; branches: {branches}; accesses under a predicate: {accesses}"
+            )
+    return by_block, by_access
 
 
 def _plain(key: Key) -> Key:

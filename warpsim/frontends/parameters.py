@@ -12,8 +12,11 @@ from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.sass import MachineFunction
 
 _POINTER_BYTES = 8
-_INTEGER = re.compile(r"\s*(const\s+|std::)*(u?int(8|16|32|64)?_t|size_t|(unsigned|signed|int|long|short|char)\b)[\w\s]*$")
-"""A declaration of an integer, which is no pointer."""
+_INTEGER = re.compile(
+    r"\s*(const\s+|std::)*(u?int(8|16|32|64)?_t|size_t|u?(char|short|int|long|longlong)[1-4]|(unsigned|signed|int|long|short|char)\b)"
+    r"[\w\s]*$"
+)
+"""A declaration of an integer, or of a vector of integers, which is no pointer."""
 
 _FORMATS = {2: "<e", 4: "<f", 8: "<d"}
 """Size of a floating-point number in bytes -> its format."""

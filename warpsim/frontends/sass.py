@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from warpsim.frontends.cubin import Parameter
 from warpsim.frontends.errors import FrontEndError
@@ -54,6 +54,7 @@ class MachineInstruction:
         labels: names of its place.
         line: line of the source; None where it is not known.
         control: None before Volta, and where the text has no encodings.
+        base: the opcode without suffixes.
     """
 
     address: int
@@ -63,11 +64,10 @@ class MachineInstruction:
     labels: tuple[str, ...] = ()
     line: int | None = None
     control: Control | None = None
+    base: str = field(init=False)
 
-    @property
-    def base(self) -> str:
-        """The opcode without suffixes."""
-        return self.opcode.partition(".")[0]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "base", self.opcode.partition(".")[0])
 
     @property
     def text(self) -> str:

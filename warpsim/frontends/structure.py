@@ -199,28 +199,10 @@ class Structure:
             self.notes.append("a barrier stands under a condition: all warps of a block are taken to come to it")
             out += [*([branch] if branch is not None else []), *(then if share >= 0.5 or not orelse else orelse)]
             return
-        share = share if stated is None else stated
-        warps = self._warps(taken, here) if stated is None else ()
-        rule: dict[str, Any] = {"warps": warps} if warps else {"probability": share}
+        rule = which_warps(taken, here, self.weights, self.warp_in_block) if stated is None else {"probability": stated}
         if branch is not None:
             rule |= {"src": branch.src, "cost": branch.cost}
         out.append(Conditional(then=tuple(then), orelse=tuple(orelse), **rule))
-
-    def _warps(self, taken: Counts, here: Counts) -> tuple[int, ...]:
-        """Returns the numbers of the warps that take a side, if their numbers alone decide; otherwise none."""
-        if self.warp_in_block is None:
-            return ()
-        with np.errstate(invalid="ignore"):
-            share = np.where(here > 0, taken / here, np.nan)
-        chosen = []
-        numbers = np.unique(self.warp_in_block)
-        for number in numbers:
-            values = np.unique(share[(self.warp_in_block == number) & (here > 0)])
-            if len(values) > 1 or (len(values) and values[0] not in (0.0, 1.0)):
-                return ()
-            if len(values) and values[0] == 1.0:
-                chosen.append(int(number))
-        return tuple(chosen) if 0 < len(chosen) < len(numbers) else ()
 
     def _loop(self, loop: int) -> list[Statement]:
         """Returns a loop. Where it is left in the middle, what stands before comes once more."""
@@ -255,3 +237,29 @@ class Structure:
 
 def _repeated(body: list[Statement], trips: int) -> list[Statement]:
     return [Loop(body=tuple(body), trips=trips)] if trips > 1 else body
+
+
+def which_warps(taken: Counts, here: Counts, weights: Counts, warp_in_block: NDArray[np.int64] | None) -> dict[str, Any]:
+    """Returns the rule of a conditional, of those who come, by warp, to a place `here` times and are `taken` so often.
+
+    The numbers of the warps in their blocks are the rule if they alone decide; otherwise the share of the executions is.
+    """
+    numbers = () if warp_in_block is None else _deciding_numbers(taken, here, warp_in_block)
+    if numbers:
+        return {"warps": numbers}
+    return {"probability": min(1.0, float((taken * weights).sum()) / float((here * weights).sum()))}
+
+
+def _deciding_numbers(taken: Counts, here: Counts, warp_in_block: NDArray[np.int64]) -> tuple[int, ...]:
+    """Returns the numbers of the warps that are taken whenever they come, if all others never are; otherwise none."""
+    with np.errstate(invalid="ignore"):
+        share = np.where(here > 0, taken / here, np.nan)
+    chosen = []
+    numbers = np.unique(warp_in_block)
+    for number in numbers:
+        values = np.unique(share[(warp_in_block == number) & (here > 0)])
+        if len(values) > 1 or (len(values) and values[0] not in (0.0, 1.0)):
+            return ()
+        if len(values) and values[0] == 1.0:
+            chosen.append(int(number))
+    return tuple(chosen) if 0 < len(chosen) < len(numbers) else ()

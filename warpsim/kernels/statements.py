@@ -171,7 +171,7 @@ class Cost(StrictModel):
     @property
     def given(self) -> frozenset[str]:
         """The names of the fields that are not None."""
-        return frozenset(name for name in type(self).model_fields if getattr(self, name) is not None)
+        return frozenset(name for name, value in vars(self).items() if value is not None)
 
 
 OPERAND_SLOTS = 4

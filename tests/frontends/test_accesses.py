@@ -1,0 +1,178 @@
+"""What is known of accesses beside their addresses: which warps make them, where atomics meet, how banks conflict."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import warpsim as ws
+from tests.frontends.machine import function
+from warpsim.frontends.contention import MOST_SECTORS, Contention
+from warpsim.frontends.convert import Choices, to_kernel
+from warpsim.frontends.errors import AssumptionWarning, FrontEndError
+from warpsim.frontends.geometry import as_geometry
+from warpsim.kernels.access import conflict_ways
+from warpsim.kernels.program import Conditional, Instruction
+from warpsim.kernels.traversal import expected_executions, walk
+
+INDEX = ["S2R R0, SR_TID.X", "S2R R9, SR_CTAID.X", "MOV R2, c[0x0][0x160]", "MOV R3, c[0x0][0x164]"]
+
+
+def kernel(*rows, launch="64,256", arch=80, **choices):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return to_kernel(function(*INDEX, *rows, "EXIT", arch=arch), as_geometry(launch), Choices(**choices), name="f")
+
+
+def made(found, op):
+    """Expected executions by a warp of the instructions of a class."""
+    return sum(times for one, times in expected_executions(found.body, found.block_warps) if one.op == op)
+
+
+def only(found, op):
+    """The last instruction of a class; special registers are read by way of shared memory's queue."""
+    return [one for _, one in walk(found.body) if isinstance(one, Instruction) and one.op == op][-1]
+
+
+@pytest.mark.parametrize(
+    ("test", "warps"), [("GE.AND P0, PT, R0, 0x20, PT", (0,)), ("LT.AND P0, PT, R0, 0xa0, PT", (5, 6, 7))]
+)
+def test_an_access_under_a_predicate_is_made_by_the_warps_for_which_it_holds(test, warps):
+    found = kernel(f"ISETP.{test}", "--:-:0:-:1 @!P0 LDG.E R4, [R2.64]", "01:-:-:-:1 FADD R5, R4, R4")
+    (condition,) = (one for _, one in walk(found.body) if isinstance(one, Conditional))
+    assert condition.warps == warps and made(found, "load") == len(warps) / 8
+    assert condition.then[0].dst in found.body[-1].src  # who makes it waits for it, and nobody else
+
+
+def test_an_access_that_nearly_all_warps_make_stands_under_no_condition():
+    found = kernel("ISETP.GE.AND P0, PT, R0, 0x3e0, PT", "@!P0 LDG.E R4, [R2.64]", launch="64,1024")
+    assert made(found, "load") == 1.0
+
+
+def test_an_access_of_some_trips_has_the_share_of_these():
+    loop = ["MOV R6, RZ", ".L_loop:", "LOP3.LUT R7, R6, 0x3, RZ, 0xc0, !PT", "ISETP.NE.AND P0, PT, R7, 0x2, PT"]
+    trip = ["@!P0 LDG.E R4, [R2.64]", "IADD3 R6, R6, 0x1, RZ", "ISETP.GE.AND P1, PT, R6, 0x28, PT", "@!P1 BRA `(.L_loop)"]
+    found = kernel(*loop, *trip)
+    assert made(found, "load") == pytest.approx(10)
+
+
+DOUBTFUL = ["LDG.E R6, [R2.64]", "ISETP.GE.AND P0, PT, R6, 0x1, PT", ".line 7", "@P0 STG.E [R2.64], R6"]
+
+
+def test_an_access_that_depends_on_data_is_made_by_all_warps_and_said():
+    with pytest.warns(AssumptionWarning, match=r"line 7 of f.cu: whether a thread makes the access STG.E depends on data"):
+        found = to_kernel(function(*INDEX, *DOUBTFUL, "EXIT"), as_geometry("64,256"), Choices(), name="f")
+    assert made(found, "store") == 1.0
+
+
+@pytest.mark.parametrize("key", [7, "7", "0x60"])
+def test_its_share_can_be_stated(key):
+    assert made(kernel(*DOUBTFUL, probabilities={key: 0.3}), "store") == pytest.approx(0.3)
+
+
+def test_a_key_that_names_neither_branch_nor_access_lists_both():
+    with pytest.raises(FrontEndError, match=r"branches: none; accesses under a predicate: 7 or '0x60'"):
+        kernel(*DOUBTFUL, probabilities={8: 0.3})
+
+
+AFFINE = "IMAD.WIDE R2, R8, 0x4, R2"
+
+
+@pytest.mark.parametrize(
+    ("rows", "launch", "sectors"),
+    [
+        (["RED.E.ADD.STRONG.GPU [R2.64], R5"], "4096,256", 1),
+        (["LOP3.LUT R8, R0, 0xf, RZ, 0xc0, !PT", AFFINE, "RED.E.ADD.STRONG.GPU [R2.64], R5"], "4096,256", 2),
+        (["IMAD R8, R9, 0x100, R0", AFFINE, "RED.E.ADD.STRONG.GPU [R2.64], R5"], "4096,256", None),
+        (["IMAD R8, R9, 0x8, RZ", AFFINE, "RED.E.ADD.STRONG.GPU [R2.64], R5"], "4096,256", None),
+        (["IMAD R8, R9, 0x100, R0", AFFINE, "RED.E.ADD.STRONG.GPU [R2.64], R5"], "1,256", 32),
+        (["IMAD R8, R0, 0x20, RZ", AFFINE, "RED.E.ADD.STRONG.GPU [R2.64], R5"], "4096,256", None),
+    ],
+    ids=["one", "sixteen-words", "all", "one-of-each-block", "a-grid-of-one-block", "too-many"],
+)
+def test_atomics_meet_where_all_blocks_update_the_same_sectors(rows, launch, sectors):
+    assert only(kernel(*rows, launch=launch), "reduction").access.contended_addresses == sectors
+
+
+@pytest.mark.parametrize(("step", "sectors"), [("0x0", 1), ("0x20", None)])
+def test_atomics_of_a_long_loop_that_move_on_do_not_meet(step, sectors):
+    loop = [".L_loop:", "RED.E.ADD.STRONG.GPU [R2.64], R5", f"IADD3 R2, R2, {step}, RZ", "IADD3 R6, R6, 0x1, RZ"]
+    found = kernel("MOV R6, RZ", *loop, "ISETP.GE.AND P1, PT, R6, 0x400, PT", "@!P1 BRA `(.L_loop)")
+    assert only(found, "reduction").access.contended_addresses == sectors
+    assert made(found, "reduction") == 0x400
+
+
+def test_contended_atomics_take_their_time():
+    """Each of 32,768 warps adds to one address, which L2 does one after another; nothing but the address differs."""
+    launch, rows = "4096,256", ["LOP3.LUT R7, R0, 0x1f, RZ, 0xc0, !PT", "ISETP.NE.AND P0, PT, R7, RZ, PT"]
+    one = kernel(*rows, "@!P0 RED.E.ADD.STRONG.GPU [R2.64], R5", launch=launch)
+    own = kernel("IMAD R8, R9, 0x100, R0", AFFINE, *rows, "@!P0 RED.E.ADD.STRONG.GPU [R2.64], R5", launch=launch)
+    gpu = ws.load_gpu("a100")
+    cycles = [float(ws.simulate(gpu, each, launch=ws.Launch(blocks=4096, block_warps=8)).cycles[0]) for each in (one, own)]
+    assert cycles[0] > 32768 * gpu.memory.atomic_interval_cycles > 2 * cycles[1]
+
+
+def test_sectors_that_are_not_known_may_be_any():
+    contention = Contention()
+    contention.record(*_threads([0] * 31 + [-1]))
+    assert contention.sectors(1, whole_grid=True) is None
+    contention = Contention()
+    for first in range(0, MOST_SECTORS + 32, 32):
+        contention.record(*_threads(range(first, first + 32)))
+    assert contention.warps is None and contention.sectors(1, whole_grid=True) is None
+
+
+def _threads(sectors):
+    return np.array(list(sectors), np.int64), np.ones(32, bool)
+
+
+def ways(found):
+    return conflict_ways(only(found, "smem"), ws.load_gpu("a100"))
+
+
+def test_conflicts_that_differ_by_warp_count_with_their_mean():
+    """Warp w reads every (1 + w)th word: 1, 2, 1, 4, 1, 2, 1 and 8 ways."""
+    rows = ["SHF.R.U32.HI R7, RZ, 0x5, R0", "IADD3 R7, R7, 0x1, RZ", "LOP3.LUT R8, R0, 0x1f, RZ, 0xc0, !PT"]
+    found = kernel(*rows, "IMAD R8, R8, R7, RZ", "SHF.L.U32 R8, R8, 0x2, RZ", "LDS R4, [R8]")
+    assert ways(found) == round((1 + 2 + 1 + 4 + 1 + 2 + 1 + 8) / 8)
+
+
+@pytest.mark.parametrize(("opcode", "expected"), [("ATOMS.ADD", 32), ("ATOMS.POPC.INC.32", 1), ("LDS", 1)])
+def test_threads_that_update_one_word_of_shared_memory_follow_one_another(opcode, expected):
+    """But where they only count, or read."""
+    assert ways(kernel(f"{opcode} R4, [0x40]" if opcode == "LDS" else f"{opcode} RZ, [RZ+0x40], R5")) == expected
+
+
+def test_an_access_of_256_bits_asks_for_a_sector_of_each_thread():
+    rows = ["IMAD.WIDE R2, R0, 0x20, R2", "LDG.E.ENL2.256 R4, R12, [R2.64]"]
+    one = only(kernel(*rows, arch=100, caches="none"), "load")
+    assert one.cost.requested_bytes == 1024 and one.access.stride * one.access.bytes_per_thread == 32
+
+
+@pytest.mark.parametrize(
+    "launch",
+    ["1024,256", "4096,1024", "32x32,16x16", "100x50x20,8x8x4", "3,64", "1000000,32", "977,256", "1x1x4000,32", "2x3x5,512"],
+)
+def test_sampled_blocks_stand_for_all(launch):
+    geometry = as_geometry(launch)
+    sample = geometry.sample()
+    assert sum(weight for _, weight in sample) == geometry.blocks and all(weight >= 1 for _, weight in sample)
+    assert len({block for block, _ in sample}) == len(sample) <= max(1, 2048 // (32 * geometry.block_warps))
+    assert all(0 <= at < size for block, _ in sample for at, size in zip(block, geometry.grid, strict=True))
+    last = tuple(size - 1 for size in geometry.grid)
+    assert math.prod(geometry.grid) == 1 or last in {block for block, _ in sample}
+
+
+def test_trips_of_loops_over_a_grid_are_those_of_all_threads_on_average():
+    """A million elements by 262,144 threads: 3.81 trips."""
+    rows = ["IMAD R8, R9, 0x100, R0", ".L_loop:", "LDG.E R4, [R2.64]", "IADD3 R8, R8, 0x40000, RZ"]
+    found = kernel(*rows, "ISETP.GE.AND P0, PT, R8, 0xf4240, PT", "@!P0 BRA `(.L_loop)", launch="1024,256")
+    assert made(found, "load") == pytest.approx(1e6 / 2**18, rel=0.01)
+
+
+@pytest.mark.parametrize("period", [2, 4])
+def test_a_branch_that_depends_periodically_on_the_block_is_taken_about_as_often(period):
+    rows = [f"LOP3.LUT R7, R9, {period - 1:#x}, RZ, 0xc0, !PT", "ISETP.NE.AND P0, PT, R7, RZ, PT", "@P0 BRA `(.L_end)"]
+    found = kernel(*rows, "LDG.E R4, [R2.64]", ".L_end:", "NOP", launch="1024,64")
+    assert made(found, "load") == pytest.approx(1 / period, abs=0.1)

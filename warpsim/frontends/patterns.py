@@ -1,0 +1,65 @@
+"""The addresses of an access as a pattern of a kernel, and the bank conflicts that they make."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from warpsim.frontends.accesses import Addresses, Tally, Width, bytes_per_thread
+from warpsim.frontends.sass import MachineInstruction
+from warpsim.hardware.gpu import Shared
+from warpsim.kernels.access import bank_conflicts
+from warpsim.kernels.statements import Access
+from warpsim.units import WARP_LANES
+
+_BANKS = Shared(banks=32, bank_bytes=4, lanes_per_pass=32)
+"""Banks of shared memory of all chips since Maxwell (CUDA C Programming Guide)."""
+
+
+def ways_of(one: MachineInstruction, tally: Tally) -> float:
+    """Returns the mean degree of the bank conflicts of an access to shared memory.
+
+    Threads of an atomic that have one address follow one another, but where they only count (`POPC`).
+    """
+    width = bytes_per_thread(one)
+    degrees = [conflict_degree(np.frombuffer(key, np.int64), width) for key in tally.patterns]
+    mean = float(np.average(degrees, weights=list(tally.patterns.values())))
+    if one.base != "ATOMS" or ".POPC" in one.opcode:
+        return mean
+    return min(WARP_LANES, max(mean, tally.updates / (tally.warps - tally.unknown)))
+
+
+def conflict_degree(addresses: Addresses, width: Width) -> int:
+    """Returns the degree of the bank conflict of a pattern, in the banks of all chips since Maxwell."""
+    return bank_conflicts(addresses.tolist(), _BANKS, width)
+
+
+def matrix_rows(one: MachineInstruction, addresses: Addresses) -> Addresses:
+    """Returns the addresses of the threads that name rows of a matrix load: 8 for each matrix."""
+    suffix = one.opcode.rpartition(".")[2]
+    count = 8 * (int(suffix) if suffix in ("2", "4") else 1)
+    return addresses[np.arange(32) % count]
+
+
+@lru_cache(maxsize=4096)
+def as_access(addresses: tuple[int, ...], width: Width) -> Access:
+    """Returns an access pattern: that of `Access` with a name, where one fits, or the addresses themselves.
+
+    Args:
+        addresses: of the 32 threads, in bytes from the start of a line on.
+        width: bytes of each thread.
+    """
+    aligned = [address // width * width for address in addresses]
+    steps = {second - first for first, second in pairwise(aligned)}
+    fields: dict[str, Any] = {"bytes_per_thread": width, "offset_bytes": aligned[0]}
+    step = steps.pop() if len(steps) == 1 else -1
+    if step == 0:
+        return Access(pattern="broadcast", **fields)
+    if step == width:
+        return Access(pattern="coalesced", **fields)
+    if step > 0 and step % width == 0:
+        return Access(pattern="stride", stride=step // width, **fields)
+    return Access(pattern="addresses", bytes_per_thread=width, addresses=tuple(aligned))
