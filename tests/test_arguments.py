@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warpsim.arguments import DeadlockError, InvalidPoint, choice, integer, refusing_malformed, spans
+from warpsim.arguments import DeadlockError, InvalidPoint, check_fraction, choice, did_you_mean, integer, refusing_malformed, spans
 
 
 @pytest.mark.parametrize("value", [1, 64, np.int64(3), np.uint8(64)])
@@ -21,7 +21,7 @@ def test_integers_beyond_their_limits(value: int) -> None:
         integer("warps", value, 1, 64)
 
 
-@pytest.mark.parametrize("value", [True, np.True_, 2.0, "3", None, np.float64(3)])
+@pytest.mark.parametrize("value", [True, np.True_, 2.0, "3", None, np.float64(3), np.array([8, 16])])
 def test_other_types_are_not_integers(value: object) -> None:
     with pytest.raises(TypeError, match=r"^warps = .*: must be an integer from 1$"):
         integer("warps", value)
@@ -91,3 +91,16 @@ def test_a_wrong_type_is_kept_unless_only_data_can_cause_it() -> None:
         len(1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="text: has an entry of a wrong type"), refusing_malformed("text", any_type=True):
         len(1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", ["0.5", None, True, [0.5]])
+def test_a_fraction_is_a_number(value: object) -> None:
+    with pytest.raises(TypeError, match=r"^fraction = .*: must be a number above 0 and at most 1$"):
+        check_fraction(value)
+
+
+def test_words_that_begin_with_an_unknown_one_are_what_is_meant() -> None:
+    words = ["latency_to", "interval_cycles", "latency_cycles"]
+    assert did_you_mean("latency", words) == ", did you mean 'latency_to' or 'latency_cycles'?"
+    assert did_you_mean("latency_cycle", words) == ", did you mean 'latency_cycles'?"
+    assert did_you_mean("", words) == did_you_mean("ports", words) == ""

@@ -6,7 +6,7 @@ import difflib
 import operator
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import SupportsIndex
+from typing import SupportsFloat, SupportsIndex
 
 
 class InvalidPoint(ValueError):  # noqa: N818, a state of a point rather than an error of the program
@@ -39,7 +39,10 @@ def integer(name: str, value: object, least: int = 1, most: int | None = None, *
     allowed = f"{alternatives}an integer from {least}" + ("" if most is None else f" to {most}") + (f" on {of}" if of else "")
     if isinstance(value, bool) or not isinstance(value, int | SupportsIndex):  # int is checked first, as it is faster
         raise TypeError(f"{name} = {value!r}: must be {allowed}")
-    number = operator.index(value)
+    try:
+        number = operator.index(value)
+    except TypeError:  # an array
+        raise TypeError(f"{name} = {value!r}: must be {allowed}") from None
     if number < least or (most is not None and number > most):
         raise (InvalidPoint if of and number > least else ValueError)(f"{name} = {number}: must be {allowed}")
     return number
@@ -59,6 +62,19 @@ def choice(name: str, value: object, allowed: Collection[str]) -> str:
     if found is None:
         raise ValueError(f"{name} = {value!r}: must be one of {words}{did_you_mean(value, allowed)}")
     return found
+
+
+def check_fraction(fraction: object) -> None:
+    """Checks a fraction of a throughput.
+
+    Raises:
+        TypeError: the fraction is no number.
+        ValueError: the fraction is not above 0 and at most 1.
+    """
+    if isinstance(fraction, bool) or not isinstance(fraction, SupportsFloat):
+        raise TypeError(f"fraction = {fraction!r}: must be a number above 0 and at most 1")
+    if not 0.0 < float(fraction) <= 1.0:
+        raise ValueError(f"fraction = {fraction!r}: must be above 0 and at most 1")
 
 
 def spans(numbers: Iterable[int], separator: str = ", ") -> str:
@@ -101,6 +117,7 @@ def shortened(value: object, most: int = 200) -> str:
 
 
 def did_you_mean(word: str, words: Iterable[str]) -> str:
-    """Returns ", did you mean ...?" with the word that is closest to an unknown one; empty if none is close."""
-    close = difflib.get_close_matches(word, list(words), n=1)
-    return f", did you mean {close[0]!r}?" if close else ""
+    """Returns ", did you mean ...?" with the words that begin with an unknown one, or the closest one; empty if none is close."""
+    known = list(words)
+    close = [one for one in known if word and one.startswith(f"{word}_")] or difflib.get_close_matches(word, known, n=1)
+    return f", did you mean {' or '.join(map(repr, close[:3]))}?" if close else ""

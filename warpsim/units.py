@@ -31,6 +31,9 @@ ACCESS_KINDS = {"load": "load", "store": "store", "atomic": "load", "reduction":
 MEMORY_OPS = tuple(ACCESS_KINDS)
 """Operation classes that access global memory."""
 
+NEEDED_FRACTION = 0.9
+"""Share of a throughput limit that needed warps attain unless another one is asked for (V 4.5)."""
+
 COALESCED_BYTES = 4 * WARP_LANES
 """Bytes requested by a coalesced 32-bit access of a warp (V 3.2)."""
 

@@ -119,3 +119,8 @@ def test_large_chips_are_compared_by_a_slice(name, given, simulated):
     short = {"replicates": 1, "warmup": 0, "cycles": 600, "memory": "fixed"}
     found = compare(gpu, mix(8), warps=[gpu.sm.schedulers], **short, **given).results
     assert from_provenance(found["provenance"].item())["sms"] == simulated
+
+
+def test_occupancies_are_several_numbers(kepler):
+    with pytest.raises(TypeError, match=r"warps = 8: must be several numbers, such as \[8, 16\]"):
+        compare(kepler, mix(8), warps=8)

@@ -68,6 +68,12 @@ def test_coverage_of_the_interval():
     assert abs(covered - 0.95 * n) < 4 * math.sqrt(n * 0.95 * 0.05)
 
 
+@pytest.mark.parametrize("level", ["0.9", True, None])
+def test_levels_are_numbers(level):
+    with pytest.raises(TypeError, match=f"level = {level!r}: must be a number between 0 and 1"):
+        interval(replicates(1.0, 3.0), level=level)
+
+
 @pytest.mark.parametrize("level", [0.0, 1.0, 95])
 def test_levels_outside_0_to_1(level):
     with pytest.raises(ValueError, match=f"level = {level}: must be between 0 and 1"):

@@ -248,3 +248,9 @@ def test_a_file_without_an_end_is_refused(monkeypatch, tmp_path):
     for path in (file, "/dev/zero") if os.path.exists("/dev/zero") else (file,):
         with pytest.raises(ValueError, match=rf"^{path}: has more than 1000 characters$"):
             Plan.from_toml(path)
+
+
+@pytest.mark.parametrize("name", ["launch", "threads", "trace", "engine"])
+def test_arguments_of_simulate_alone_are_named_as_such(name):
+    with pytest.raises(TypeError, match=f"{name}: is an argument of simulate, and no setting of a plan"):
+        Plan(gpu="kepler", kernel="mix", **{name: 2})

@@ -19,17 +19,19 @@ from numpy.typing import NDArray
 from warpsim.analysis.advice_changes import Change, changes
 from warpsim.analysis.estimates import SIM, VOLKOV, Estimate, estimates
 from warpsim.analysis.occupancy_search import Needed, OccupancySearch, Trial, all_launches, resident_warps
+from warpsim.arguments import check_fraction
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
 from warpsim.models import NotCoveredError, volkov
-from warpsim.models.parts.common import check_fraction, quantity
+from warpsim.models.parts.common import quantity
 from warpsim.models.parts.counts import counts
 from warpsim.models.sim_2012 import gpuperf
 from warpsim.results.schema import STATES, coordinate_attrs, labels
 from warpsim.results.statistics import interval, paired_difference
 from warpsim.simulation.api import Arrays, builder_arguments, simulate_point
 from warpsim.simulation.point import Point, make_point
+from warpsim.units import NEEDED_FRACTION
 
 AS_IT_IS = "as it is"
 """Label of the original kernel on the dimension `change`."""
@@ -51,7 +53,7 @@ def advise(
     gpu: Gpu | str | os.PathLike[str],
     kernel: Kernel | str | os.PathLike[str],
     *,
-    fraction: float = 0.9,
+    fraction: float = NEEDED_FRACTION,
     departure_delay: float | None = None,
     threads: int = 1,
     **arguments: Any,
@@ -106,7 +108,7 @@ def quick(point: Point, given: Container[str]) -> Point:
 
 
 def advise_point(
-    point: Point, *, fraction: float = 0.9, departure_delay: float | None = None, threads: int = 1
+    point: Point, *, fraction: float = NEEDED_FRACTION, departure_delay: float | None = None, threads: int = 1
 ) -> xr.Dataset:
     """Reports what limits a point, which occupancy it needs, and what changes would gain, by simulation.
 

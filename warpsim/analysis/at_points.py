@@ -33,6 +33,7 @@ from warpsim.results.schema import coordinate_attrs, variable
 from warpsim.simulation.point import Point, from_provenance, make_point
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.space import BuildCache
+from warpsim.units import NEEDED_FRACTION
 
 MODELS = {"Volkov": False, "Volkov, latency under load": True}
 """Label of a model -> the argument `refined` of `models.volkov`."""
@@ -91,7 +92,7 @@ def contention(results: xr.Dataset) -> dict[str, xr.Dataset]:
     return {"Volkov, contention curve": _over_programs(results, curve, ("gpu",))}
 
 
-def needed_warps(results: xr.Dataset, fraction: float = 0.9) -> dict[str, xr.Dataset]:
+def needed_warps(results: xr.Dataset, fraction: float = NEEDED_FRACTION) -> dict[str, xr.Dataset]:
     """Returns `volkov.needed_warps` by label of the model, over the result's axes of chips and programs.
 
     It is NaN where the chip cannot hold as many warps.

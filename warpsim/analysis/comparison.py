@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -104,6 +104,8 @@ def compare(
     op = _default_op(kernel, ops) if op is None else op
     issued = [name for name in ops if name in kernel.ops and name != "exit"]
     op = choice("op", op, issued)
+    if warps is not None and not isinstance(warps, Iterable):
+        raise TypeError(f"warps = {warps!r}: must be several numbers, such as [8, 16]")
     occupancies = _occupancies(gpu, kernel, block_warps) if warps is None else list(warps)
     for n in occupancies:
         integer("warps", n, 1, gpu.sm.max_warps, of=gpu.name)

@@ -21,6 +21,7 @@ from warpsim.cli.common import (
 )
 from warpsim.cli.output import add_json, dataset_json, print_json
 from warpsim.cli.windows import warn_beyond_peak, warn_of_short_windows
+from warpsim.units import NEEDED_FRACTION
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -68,7 +69,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     }
     add_point_options(parser, texts=own)
     parser.add_argument(
-        "--fraction", type=float, default=0.9, metavar="F",
+        "--fraction", type=float, default=NEEDED_FRACTION, metavar="F",
         help="fraction of the peak that the needed occupancy attains (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(

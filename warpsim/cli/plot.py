@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from warpsim.cli.common import DONE, FIGURES, Commands, RequestError, add_where, check_output, new_command, request, selection
 from warpsim.cli.opening import opened
+from warpsim.units import NEEDED_FRACTION
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
 _TITLE_WIDTH = 60
-_FRACTION = 0.9
 
 _LOGGER = logging.getLogger("warpsim")
 
@@ -26,7 +26,7 @@ _OPTIONS: dict[str, tuple[type, str]] = {
     "hue": (str, "the axis that has one curve per value (default: scheduler); in a heat map, the axis that runs upwards"),
     "per": (str, "what stacked states add up to: occupancy (default), instruction or share"),
     "op": (str, "an operation class (default: load; in a roofline alu)"),
-    "fraction": (float, f"fraction of the throughput limit that needed warps attain (default: {_FRACTION})"),
+    "fraction": (float, f"fraction of the throughput limit that needed warps attain (default: {NEEDED_FRACTION})"),
     "replicate": (int, "the replicate of a trace (default: 0)"),
     "sm": (int, "the SM of a trace (default: all; for lifelines 0)"),
     "start": (float, "first cycle of a trace that is shown"),
@@ -102,9 +102,9 @@ def make_figure(options: argparse.Namespace) -> Figure:
 def _models(options: argparse.Namespace, results: xr.Dataset) -> dict[str, xr.Dataset]:
     """Returns results of models by name; none, with a warning on standard error, if they do not cover the kernel."""
     from warpsim.analysis import at_points
-    from warpsim.models.parts.common import check_fraction
+    from warpsim.arguments import check_fraction
 
-    fraction = _FRACTION if options.fraction is None else options.fraction
+    fraction = NEEDED_FRACTION if options.fraction is None else options.fraction
     check_fraction(fraction)
     try:
         if options.kind == "throughput":

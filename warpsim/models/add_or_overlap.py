@@ -27,10 +27,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from warpsim.arguments import choice
+from warpsim.arguments import check_fraction, choice
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
-from warpsim.models.parts.common import accepts_names, axis, check_fraction, quantity
+from warpsim.models.parts.common import accepts_names, axis, quantity
 from warpsim.models.parts.needed import smallest_warps
 from warpsim.models.parts.profile import Part, Profile, dataset, profile, refuse
 

@@ -30,10 +30,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from warpsim.arguments import check_fraction
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction, Kernel
 from warpsim.kernels.statements import MEMORY_OPS
-from warpsim.models.parts.common import accepts_names, axis, check_fraction, quantity
+from warpsim.models.parts.common import accepts_names, axis, quantity
 from warpsim.models.parts.longest_path import longest_path
 from warpsim.models.parts.needed import smallest_warps
 from warpsim.models.parts.profile import Part, busy, count, dataset, part_of, profile, refuse, sequence

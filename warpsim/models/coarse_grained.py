@@ -25,10 +25,10 @@ from typing import Any, Literal
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from warpsim.arguments import choice
+from warpsim.arguments import check_fraction, choice
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
-from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, check_fraction
+from warpsim.models.parts.common import NotCoveredError, accepts_names, axis
 from warpsim.models.parts.profile import Profile, busy, count, dataset, profile, refuse
 
 Variant = Literal["saavedra_barrera", "agarwal"]

@@ -20,9 +20,10 @@ from __future__ import annotations
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from warpsim.arguments import check_fraction
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
-from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, check_fraction
+from warpsim.models.parts.common import NotCoveredError, accepts_names, axis
 from warpsim.models.parts.profile import Profile, busy, dataset, profile, refuse
 
 

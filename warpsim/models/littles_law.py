@@ -23,9 +23,10 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from warpsim import units
+from warpsim.arguments import check_fraction
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction, Kernel, Loop
-from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, check_fraction, peak_bandwidth, quantity, result
+from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, peak_bandwidth, quantity, result
 from warpsim.models.parts.costs import cost
 from warpsim.models.parts.warp_path import warp_path
 from warpsim.models.parts.worksheet import Worksheet, worksheet

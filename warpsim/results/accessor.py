@@ -8,6 +8,7 @@ from __future__ import annotations
 import xarray as xr
 
 from warpsim.results import statistics
+from warpsim.units import NEEDED_FRACTION
 
 
 @xr.register_dataset_accessor("warpsim")
@@ -50,7 +51,7 @@ class WarpsimAccessor:
             self._variable(name), dim, reference=reference, relative=relative, level=level
         )
 
-    def needed_warps(self, fraction: float = 0.9, level: float = statistics.LEVEL) -> xr.Dataset:
+    def needed_warps(self, fraction: float = NEEDED_FRACTION, level: float = statistics.LEVEL) -> xr.Dataset:
         """Returns the smallest occupancy, in warps per SM, that attains a fraction of a throughput limit (V 4.5).
 
         The Dataset contains `needed_warps`, NaN if no occupancy of the axis suffices, and its interval `low`, `high`.

@@ -6,10 +6,13 @@ exist, are ignored.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from warpsim.arguments import check_fraction
+from warpsim.units import NEEDED_FRACTION
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -32,10 +35,13 @@ def half_width(values: ArrayLike, level: float = LEVEL) -> NDArray[np.float64]:
         An array without the last axis; NaN where there are fewer than two replicates.
 
     Raises:
+        TypeError: `level` is no number.
         ValueError: `level` is not between 0 and 1.
     """
     from scipy.special import stdtrit
 
+    if isinstance(level, bool) or not isinstance(level, SupportsFloat):
+        raise TypeError(f"level = {level!r}: must be a number between 0 and 1")
     if not 0.0 < level < 1.0:
         raise ValueError(f"level = {level}: must be between 0 and 1")
     data = np.asarray(values, dtype=float)
@@ -141,7 +147,7 @@ def occupancy_axis(results: xr.Dataset) -> str:
     raise ValueError(f"results: must have one of the dimensions {', '.join(OCCUPANCY_AXES)}; got {dims}")
 
 
-def needed_warps(results: xr.Dataset, fraction: float = 0.9, level: float = LEVEL) -> xr.Dataset:
+def needed_warps(results: xr.Dataset, fraction: float = NEEDED_FRACTION, level: float = LEVEL) -> xr.Dataset:
     """Returns the smallest occupancy that attains a fraction of any hardware throughput limit (V 4.5).
 
     Args:
@@ -160,8 +166,7 @@ def needed_warps(results: xr.Dataset, fraction: float = 0.9, level: float = LEVE
     """
     import xarray as xr
 
-    if not 0.0 < fraction <= 1.0:
-        raise ValueError(f"fraction = {fraction}: must be above 0 and at most 1")
+    check_fraction(fraction)
     axis = occupancy_axis(results)
     attained = results["peak_fraction"]
     if "replicate" in attained.dims:

@@ -45,6 +45,7 @@ COMMON = ("scheduler",)
 SETTINGS = (*OBJECTS, *DEFAULTS, "common", "zip", "points", "tile_points")
 """Names that a plan accepts besides arguments of kernels and fields of chips and kernels."""
 
+_OF_SIMULATE = ("launch", "threads", "trace", "engine")
 _POINT_SETTINGS = ("block_warps", *(name for name in POINT_DEFAULTS if name != "replicates"))
 """Settings that are passed to `make_point` unchanged."""
 
@@ -101,6 +102,9 @@ def build_kernel(values: Mapping[str, Any]) -> Kernel:
         try:
             kernel = load_kernel(kernel, **arguments)
         except UnknownArgumentsError as error:
+            of_simulate = [name for name in arguments if name in _OF_SIMULATE and name not in error.allowed]
+            if of_simulate:
+                raise TypeError(f"{of_simulate[0]}: is an argument of simulate, and no setting of a plan") from None
             raise UnknownArgumentsError(error.kernel, arguments, error.allowed, others=SETTINGS) from None
     elif arguments:
         name = next(iter(arguments))

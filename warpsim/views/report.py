@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.results.statistics import OCCUPANCY_AXES
+from warpsim.units import NEEDED_FRACTION
 from warpsim.views import report_data
 from warpsim.views.atomic_file import atomic_write
 from warpsim.views.report_data import MAX_POINTS, Thinned, json_numbers, thin
@@ -159,7 +160,7 @@ def _add_model_numbers(entries: dict[str, dict[str, Any]], model: Bounds, thinne
             entries[name]["model"] = json_numbers(values)
     if "needed_warps" in entries:
         along = next(i for i, axis in enumerate(thinned.axes) if axis in OCCUPANCY_AXES)
-        needed = np.fmax.reduce(report_data.NEEDED_FRACTION * model.full_warps, axis=along)
+        needed = np.fmax.reduce(NEEDED_FRACTION * model.full_warps, axis=along)
         entries["needed_warps"]["model"] = json_numbers(needed)
     if thinned.axes:
         binds = [kind if kind >= 0 else None for kind in model.binds.ravel().tolist()]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.results.statistics import OCCUPANCY_AXES, half_width, needed_warps
+from warpsim.units import NEEDED_FRACTION
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -23,9 +24,6 @@ TIME_BINS = 200
 
 MAX_LINES = 60
 """Upper limit on the program lines shown; those with the most cycles are shown."""
-
-NEEDED_FRACTION = 0.9
-"""Fraction of a throughput limit that the needed occupancy attains (V 4.5)."""
 
 MAX_BINS = 300
 """Upper limit on the values shown of a numeric dimension of a single run, such as time."""

@@ -32,6 +32,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from warpsim import units
+from warpsim.arguments import check_fraction
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
 from warpsim.models.lemeire.chip import (
@@ -45,7 +46,7 @@ from warpsim.models.lemeire.chip import (
     unit_limits,
 )
 from warpsim.models.lemeire.graph import Node, dependence_graph, dependences, draw
-from warpsim.models.parts.common import accepts_names, axis, check_fraction, quantity, result
+from warpsim.models.parts.common import accepts_names, axis, quantity, result
 
 if TYPE_CHECKING:
     from warpsim.models.lemeire.events import Program

@@ -147,16 +147,6 @@ def result(
     return ds
 
 
-def check_fraction(fraction: float) -> None:
-    """Checks a fraction of a throughput.
-
-    Raises:
-        ValueError: the fraction is not above 0 and at most 1.
-    """
-    if not 0 < fraction <= 1:
-        raise ValueError(f"fraction = {fraction!r}: must be above 0 and at most 1")
-
-
 def peak_bandwidth(gpu: Gpu, bandwidth: str) -> float:
     """Returns the "sustained" or the "pin" bandwidth of a chip in GB/s.
 

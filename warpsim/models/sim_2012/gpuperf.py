@@ -32,12 +32,13 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from warpsim import units
+from warpsim.arguments import check_fraction
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import default_block_warps
 from warpsim.kernels import Kernel
 from warpsim.kernels.program import names_warps
 from warpsim.models.parts.block_parallelism import instruction_parallelism, memory_parallelism
-from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, check_fraction, check_grid, peak_bandwidth, quantity
+from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, check_grid, peak_bandwidth, quantity
 from warpsim.models.parts.costs import access_latency
 from warpsim.models.parts.counts import Counts, bank_conflicts, counts
 from warpsim.models.parts.needed import smallest_warps

@@ -14,11 +14,12 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from warpsim import units
+from warpsim.arguments import check_fraction
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import default_block_warps
 from warpsim.kernels import Kernel
 from warpsim.kernels.program import names_warps
-from warpsim.models.parts.common import accepts_names, axis, check_fraction, quantity, result
+from warpsim.models.parts.common import accepts_names, axis, quantity, result
 from warpsim.models.parts.contention import memory_latency, solve
 from warpsim.models.parts.costs import LOADS_IN_FLIGHT
 from warpsim.models.parts.warp_path import warp_path

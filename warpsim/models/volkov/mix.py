@@ -13,9 +13,9 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from warpsim import units
-from warpsim.arguments import choice
+from warpsim.arguments import check_fraction, choice
 from warpsim.hardware.gpu import Gpu
-from warpsim.models.parts.common import accepts_names, axis, check_fraction, quantity, result
+from warpsim.models.parts.common import accepts_names, axis, quantity, result
 from warpsim.models.parts.contention import memory_latency, solve
 
 

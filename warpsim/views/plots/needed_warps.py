@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from warpsim.results.statistics import needed_warps
+from warpsim.units import NEEDED_FRACTION
 from warpsim.views.plots.curves import Models, draw_curves
 from warpsim.views.plots.selection import choose_x_axis
 from warpsim.views.plots.style import whole_warps, wrap_label
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def needed_warps_vs_alpha(
-    results: xr.Dataset, ax: Axes, *, x: str | None = None, fraction: float = 0.9, models: Models | None = None
+    results: xr.Dataset, ax: Axes, *, x: str | None = None, fraction: float = NEEDED_FRACTION, models: Models | None = None
 ) -> Axes:
     """Draws the occupancy needed to attain a fraction of a throughput limit, for mixes against alpha (V Figures 4.5, 4.6).
 
