@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warpsim.arguments import DeadlockError, InvalidPoint, check_fraction, choice, did_you_mean, integer, refusing_malformed, spans
+from warpsim.arguments import (
+    DeadlockError,
+    InvalidPoint,
+    check_fraction,
+    choice,
+    did_you_mean,
+    integer,
+    refusing_malformed,
+    spans,
+)
 
 
 @pytest.mark.parametrize("value", [1, 64, np.int64(3), np.uint8(64)])

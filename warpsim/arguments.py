@@ -117,7 +117,11 @@ def shortened(value: object, most: int = 200) -> str:
 
 
 def did_you_mean(word: str, words: Iterable[str]) -> str:
-    """Returns ", did you mean ...?" with the words that begin with an unknown one, or the closest one; empty if none is close."""
+    """Returns ", did you mean ...?" with what an unknown word may stand for; empty if no word is close.
+
+    That is one that differs by a letter, or else those of which it is the first part, or else the closest one.
+    """
     known = list(words)
-    close = [one for one in known if word and one.startswith(f"{word}_")] or difflib.get_close_matches(word, known, n=1)
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.9)
+    close = close or [one for one in known if word and one.startswith(f"{word}_")] or difflib.get_close_matches(word, known, n=1)
     return f", did you mean {' or '.join(map(repr, close[:3]))}?" if close else ""
