@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from warpsim.frontends.convert import Choices, to_kernel
-from warpsim.frontends.cubin import Parameter, pick_function, plain_name
+from warpsim.frontends.cubin import plain_name
+from warpsim.frontends.cuda_source import compiled_source, pick
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.geometry import Geometry, as_geometry
 from warpsim.frontends.keys import Key
 from warpsim.frontends.nvdisasm import disassemble
-from warpsim.frontends.nvrtc import compile_cuda
-from warpsim.frontends.parameters import declared_in_source
 from warpsim.frontends.sass import MachineFunction, parse_text
 from warpsim.frontends.trace_file import Head, TraceReader, kernels_of, opened
 from warpsim.frontends.traced_kernel import traced_kernel
@@ -52,9 +50,10 @@ def from_cuda(
     """Compiles CUDA C and imports one of its kernels. No GPU is needed; `pip install 'warpsim[cuda]'` brings the compiler.
 
     Args:
-        source: the source itself, or the path of a file: a path object, or a text without line breaks that ends in ".cu".
+        source: the source itself, or the path of a file: a path object, or a text without line breaks that ends in ".cu". It may
+            hold code for the host, which is left out.
         arch: architecture to compile for, such as "sm_90".
-        function: the kernel; may be left out where there is only one.
+        function: the kernel, or an instance of a template such as "scale<float>"; may be left out where there is only one.
         launch: (grid, block) or (grid, block, bytes of dynamic shared memory); a grid or block is a number, or up to three.
         args: arguments of the kernel, by name, by number, or in order. Pointers and what nothing depends on may be left out.
         trips: loop -> number of trips, where it depends on data. A loop is named by its label in the listing, or by its line if
@@ -76,7 +75,7 @@ def from_cuda(
         FrontEndError: there is no such function, flow is irreducible, or a number of trips is needed.
     """
     text, name = _source_text(source)
-    found = _compiled(text, name, arch, function, defines, options)
+    found = compiled_source(text, name, arch, function, defines, options)
     return import_function(found, launch, args, trips, probabilities, patterns, caches, source=Path(name).name)
 
 
@@ -109,7 +108,7 @@ def from_cubin(
     """
     data = path if isinstance(path, bytes) else _read(path)
     name = "cubin" if isinstance(path, bytes) else os.fspath(path)
-    found = _pick(disassemble(data, name), function, name)
+    found = pick(disassemble(data, name), function, name)
     return import_function(found, launch, args, trips, probabilities, patterns, caches)
 
 
@@ -144,7 +143,7 @@ def from_sass(
         functions, name = parse_text(text), "the disassembly"
     else:
         functions, name = _parsed(_read(text), os.fspath(text)), os.fspath(text)
-    found = _pick({one.name: one for one in functions}, function, name)
+    found = pick({one.name: one for one in functions}, function, name)
     return import_function(found, launch, args, trips, probabilities, patterns, caches)
 
 
@@ -265,10 +264,10 @@ def read_function(path: str | os.PathLike[str], arch: str, function: str | None)
     """
     name, data = os.fspath(path), _read(path)
     if name.endswith(".cu"):
-        return _compiled(_decode(data, name), name, arch, function, None, ()), Path(name).name
+        return compiled_source(_decode(data, name), name, arch, function, None, ()), Path(name).name
     if data.startswith(b"\x7fELF") or b"\0" in data:
-        return _pick(disassemble(data, name), function, name), ""
-    return _pick({one.name: one for one in _parsed(data, name)}, function, name), ""
+        return pick(disassemble(data, name), function, name), ""
+    return pick({one.name: one for one in _parsed(data, name)}, function, name), ""
 
 
 def _parsed(data: bytes, name: str) -> list[MachineFunction]:
@@ -278,17 +277,6 @@ def _parsed(data: bytes, name: str) -> list[MachineFunction]:
         return parse_text(text)
     except FrontEndError as error:
         raise FrontEndError(f"{name}: {error}") from None
-
-
-def _compiled(
-    text: str, name: str, arch: str, function: str | None, defines: Mapping[str, int] | None, options: Sequence[str]
-) -> MachineFunction:
-    """Returns a kernel of a source; `name` is the path of its file, or empty."""
-    headers = {path.name: path.read_bytes() for path in (sorted(Path(name).parent.glob("*.cuh")) if name else ())}
-    short = Path(name).name if name else "source.cu"
-    flags = ("-lineinfo", *_toolkit_headers(), *options)
-    cubin = compile_cuda(text, short, arch, defines=defines, headers=headers, options=flags)
-    return named_parameters(_pick(disassemble(cubin, short), function, short), text)
 
 
 def import_function(
@@ -314,19 +302,6 @@ def _kernel_name(symbol: str) -> str:
     return plain if plain[:1].isalpha() else f"kernel_{plain}"
 
 
-def _pick(functions: Mapping[str, MachineFunction], wanted: str | None, where: str) -> MachineFunction:
-    return functions[pick_function(list(functions), wanted, where)]
-
-
-def named_parameters(function: MachineFunction, source: str) -> MachineFunction:
-    """Returns a function whose parameters have the names and types that its CUDA source gives them, where it is found there."""
-    declared = declared_in_source(source, plain_name(function.name))
-    if len(declared) != len(function.parameters):
-        return function
-    named = tuple(Parameter(one.offset, one.size, *facts) for one, facts in zip(function.parameters, declared, strict=True))
-    return replace(function, parameters=named)
-
-
 def _source_text(source: str | os.PathLike[str]) -> tuple[str, str]:
     """Returns the text of a source and the path of its file; the path is empty for a text."""
     if isinstance(source, str) and ("\n" in source or not source.strip().endswith(".cu")):
@@ -346,14 +321,3 @@ def _decode(data: bytes, name: str) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise FrontEndError(f"{name}: is no text: {error}") from None
-
-
-def _toolkit_headers() -> list[str]:
-    """Returns the option that names the headers of the wheel nvidia-cuda-runtime, such as cuda_fp16.h, where it is installed."""
-    from importlib.util import find_spec
-
-    wheels = find_spec("nvidia")
-    for folder in wheels.submodule_search_locations or () if wheels else ():
-        for path in sorted(Path(folder).glob("*/include")):
-            return [f"--include-path={path}"]
-    return []

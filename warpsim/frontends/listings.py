@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warpsim.frontends.api import named_parameters
+from warpsim.frontends.cuda_source import named_parameters
 from warpsim.frontends.nvdisasm import disassemble
 from warpsim.frontends.nvrtc import compile_cuda, nvrtc_version
 from warpsim.frontends.sass import write_listing

@@ -13,11 +13,6 @@ from warpsim.hardware.gpu import list_gpus, load_gpu
 
 EXTRA = "pip install 'warpsim[cuda]' (cuda-bindings and nvidia-cuda-nvrtc)"
 
-_OF_HOST = "cannot open source file", "host functions are not allowed"
-_DEVICE_ONLY = (
-    "\nNVRTC compiles device code only: leave out what the host needs (#ifndef __CUDACC_RTC__), or import a cubin of nvcc"
-)
-
 
 def nvrtc_version() -> str:
     """Returns the version of NVRTC, such as "13.5".
@@ -31,7 +26,12 @@ def nvrtc_version() -> str:
     return f"{major}.{minor}"
 
 
-def compile_cuda(
+def compile_cuda(text: str, name: str, arch: str, **how: Any) -> bytes:
+    """Compiles CUDA C; returns the machine code, a cubin. Arguments and errors are those of `compile_instances`."""
+    return compile_instances(text, name, arch, **how)[0]
+
+
+def compile_instances(
     text: str,
     name: str,
     arch: str,
@@ -39,8 +39,9 @@ def compile_cuda(
     defines: Mapping[str, int] | None = None,
     headers: Mapping[str, bytes] | None = None,
     options: Iterable[str] = (),
-) -> bytes:
-    """Compiles CUDA C; returns the machine code, a cubin.
+    instances: Iterable[str] = (),
+) -> tuple[bytes, dict[str, str]]:
+    """Compiles CUDA C; returns the machine code, a cubin, and the symbol of each instance of a template that is asked for.
 
     Args:
         text: the source.
@@ -49,6 +50,7 @@ def compile_cuda(
         defines: macros, by name.
         headers: files that the source may include, by name.
         options: further options of NVRTC, such as "-lineinfo".
+        instances: instances of templates that are compiled, too, such as "k<float>".
 
     Raises:
         MissingToolError: NVRTC is not installed.
@@ -62,21 +64,24 @@ def compile_cuda(
     code, program = nvrtc.nvrtcCreateProgram(text.encode(), name.encode(), len(names), list(headers.values()), names)
     _check(code, "nvrtcCreateProgram")
     try:
+        expressions = list(instances)
+        for instance in expressions:
+            _check(nvrtc.nvrtcAddNameExpression(program, instance.encode())[0], "nvrtcAddNameExpression")
         flags = [f"-arch={arch}", *(f"-D{macro}={value}" for macro, value in defines.items()), *options]
         (code,) = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
         if int(code):
             macros = f", {dict(defines)}" if defines else ""
             log = _log(nvrtc, program) or str(code)
-            advice = _DEVICE_ONLY if any(text in log for text in _OF_HOST) else ""
-            raise CompileError(f"{name} for {arch}{macros}: {log.rstrip()}{advice}")
+            raise CompileError(f"{name} for {arch}{macros}: {log.rstrip()}")
         code, size = nvrtc.nvrtcGetCUBINSize(program)
         _check(code, "nvrtcGetCUBINSize")
         cubin = bytes(size)
         (code,) = nvrtc.nvrtcGetCUBIN(program, cubin)
         _check(code, "nvrtcGetCUBIN")
+        symbols = {one: nvrtc.nvrtcGetLoweredName(program, one.encode())[1].decode() for one in expressions}
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-    return cubin
+    return cubin, symbols
 
 
 def _nvrtc() -> ModuleType:

@@ -1,0 +1,12 @@
+// Limits of integers.
+#pragma once
+#define CHAR_BIT 8
+#define INT_MAX 2147483647
+#define INT_MIN (-INT_MAX - 1)
+#define UINT_MAX 4294967295U
+#define LLONG_MAX 9223372036854775807LL
+#define LLONG_MIN (-LLONG_MAX - 1)
+#define ULLONG_MAX 18446744073709551615ULL
+#define LONG_MAX LLONG_MAX
+#define LONG_MIN LLONG_MIN
+#define ULONG_MAX ULLONG_MAX

@@ -1,0 +1,12 @@
+// Constants; the functions are the compiler's own.
+#pragma once
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#define HUGE_VAL __longlong_as_double(0x7ff0000000000000LL)
+#define HUGE_VALF INFINITY
+#define M_PI 3.14159265358979323846
+#define M_PI_2 1.57079632679489661923
+#define M_E 2.7182818284590452354
+#define M_SQRT2 1.41421356237309504880
+#define M_LOG2E 1.4426950408889634074
+namespace std { using ::sqrt; using ::exp; using ::log; using ::pow; using ::sin; using ::cos; using ::tan; using ::tanh; using ::fabs; using ::floor; using ::ceil; using ::fmin; using ::fmax; using ::fma; using ::round; using ::trunc; using ::abs; }

@@ -1,0 +1,211 @@
+"""CUDA sources with code for the host: what NVRTC is given of them, and that their kernels are those of the source."""
+
+import re
+
+import pytest
+
+import warpsim as ws
+from warpsim.frontends import listings, nvrtc
+from warpsim.frontends.errors import CompileError, MissingToolError
+from warpsim.frontends.host_code import included, launched_instances, short_headers, without_host_code
+from warpsim.frontends.nvdisasm import find_nvdisasm
+from warpsim.kernels.traversal import expected_ops
+
+WHOLE = r"""
+#include <cstdio>
+#include <iostream>
+#include <vector>
+#include <cmath>
+#include <cuda_runtime.h>
+#include "book.h"
+using std::cout;
+#define N 1024
+#define CHECK(call) do { \
+    cudaError_t e = (call); if (e != cudaSuccess) { printf("%s {\n", cudaGetErrorString(e)); exit(1); } } while (0)
+#define BOTH __host__ __device__ inline
+#define INSTANCE(T) template __global__ void sum<T>(T *, int);
+
+static const int offsets[] = {1, 2, 3};
+std::vector<float> table = {1.f, 2.f};
+cudaStream_t stream;
+enum Mode { FAST, SLOW };
+struct Shape { int n; float a; Shape(int n_) : n(n_), a(1) {} bool empty() const { return n == 0; } };
+typedef float (*Function)(float);
+
+void initialize(std::vector<float> &v, int n = 5);
+BOTH float square(float x) { return x * x; }
+constexpr int twice(int n) { return 2 * n; }
+namespace {
+__device__ float cube(float x) { return x * x * x; }
+float host_cube(float x) { return x * x * x; /* } */ }
+}
+extern "C" {
+void host_function(const char *text) { printf("}%s", text); }
+}
+template <typename T, int B>
+__global__ void scale(T *x, T a, int n)
+{
+    __shared__ T s[B];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) { s[threadIdx.x] = x[i]; __syncthreads(); x[i] = square(s[threadIdx.x]) * a + twice(3); }
+}
+__global__ void limit(float *x, uint32_t n) {
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] = std::fmin(cube(x[i]), INFINITY) * float(M_PI);
+}
+void initialize(std::vector<float> &v, int n) { for (auto &x : v) x = rand() / '}'; }
+std::ostream &operator<<(std::ostream &out, const Shape &shape) { return out << shape.n; }
+template <class T> T host_sum(const T *x, int n) { T s = 0; for (int i = 0; i < n; i++) s += x[i]; return s; }
+int main(int argc, char **argv)
+{
+    float *d;
+#ifdef SLOW_COPY
+    CHECK(cudaMalloc(&d, 2 * N * sizeof(float)));
+#else
+    CHECK(cudaMalloc(&d, N * sizeof(float)));
+#endif
+    int size = 64;
+    scale<float, 128><<<N / 128, 128>>>(d, 2.f, N);
+    limit<<<1, N>>>(d, N);
+    cout << "done" << size << std::endl;
+    return 0;
+}
+"""
+
+OF_HOST = ["table", "initialize", "host_cube", "host_function", "operator", "host_sum", "main"]
+
+
+def test_functions_of_the_host_are_left_out_and_all_else_keeps_its_place():
+    of_device, of_host = without_host_code(WHOLE)
+    assert len(of_device) == len(WHOLE) and of_device.count("\n") == WHOLE.count("\n")
+    for number, (line, before) in enumerate(zip(of_device.splitlines(), WHOLE.splitlines(), strict=True)):
+        assert all(a in (b, " ") for a, b in zip(line, before, strict=True)), number
+    for name in OF_HOST:
+        assert not re.search(rf"\b{name}\b", of_device), name
+        assert re.search(rf"\b{name}\b", of_host), name
+    kept = "offsets stream Mode Shape Function square twice cube scale limit SLOW_COPY else endif CHECK INSTANCE"
+    for name in kept.split():
+        assert re.search(rf"\b{name}\b", of_device), name
+
+
+@pytest.mark.parametrize("path", sorted(listings.folder().glob("*.cu")), ids=lambda path: path.stem)
+def test_a_source_without_host_code_stays_as_it_is(path):
+    source = path.read_text(encoding="utf-8")
+    assert without_host_code(source) == (source, "")
+
+
+def test_instances_are_those_that_the_host_launches():
+    assert launched_instances(without_host_code(WHOLE)[1]) == ["scale<float, 128>"]
+    host_code = "a<1><<<2, 3>>>(); a < 1 ><<<2, 3>>>(); b<float,\n  x><<<1, 1>>>(); c<<<1, 1>>>(); d<f(2)><<<1, 1>>>();"
+    assert launched_instances(host_code) == ["a<1>", "a < 1 >", "b<float, x>"]
+
+
+@pytest.mark.parametrize("cut", range(0, len(WHOLE), 97))
+def test_damaged_sources_are_cut_without_an_error(cut):
+    for damaged in (WHOLE[:cut], WHOLE[cut:], WHOLE[:cut] + WHOLE[cut + 1 :]):
+        of_device, _ = without_host_code(damaged)
+        assert len(of_device) == len(damaged)
+
+
+def test_headers_beside_the_source_come_without_host_code(tmp_path):
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "a.h").write_text('#include "b.h"\ndouble seconds() { return clock(); }\n#define A 3\n')
+    (tmp_path / "common" / "b.h").write_text('#include "a.h"\n__device__ float b(float x) { return x; }\n')
+    text = '#include "common/a.h"\n#include <iostream>\n#include <sys/time.h>\n#include <thrust/sort.h>\n#include <math.h>\n'
+    headers, missing = included(text, tmp_path, [])
+    assert b"seconds" not in headers["common/a.h"] and b"#define A 3" in headers["common/a.h"]
+    assert b"__device__ float b" in headers["b.h"]
+    assert headers["iostream"] == headers["thrust/sort.h"] == b"" and missing == ["sys/time.h"]
+    assert headers["math.h"] == short_headers()["math.h"]
+
+
+@pytest.fixture
+def compiler():
+    try:
+        nvrtc.nvrtc_version()
+    except MissingToolError as error:
+        pytest.skip(str(error))
+    if find_nvdisasm() is None:
+        pytest.skip("needs nvidia-cuda-nvdisasm, of warpsim[cuda]")
+
+
+def imported(source, function, **how):
+    return ws.kernels.from_cuda(source, arch="sm_90", function=function, launch=(8, 128), caches="none", **how)
+
+
+@pytest.fixture
+def whole(tmp_path):
+    clock = "inline double now() { struct timeval t; gettimeofday(&t, 0); return t.tv_sec; }"
+    (tmp_path / "book.h").write_text(f"#include <sys/time.h>\n{clock}\n")
+    path = tmp_path / "whole.cu"
+    path.write_text(WHOLE)
+    return path
+
+
+@pytest.mark.usefixtures("compiler")
+def test_a_whole_program_gives_the_kernels_of_its_device_code(whole):
+    """The same machine code as a source that holds nothing else, and lines of the whole source."""
+    alone = """
+__device__ float cube(float x) { return x * x * x; }
+__global__ void limit(float *x, unsigned n) {
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] = fmin(cube(x[i]), __int_as_float(0x7f800000)) * 3.14159265358979323846f;
+}
+"""
+    found, expected = imported(whole, "limit", args={"n": 1024}), imported(alone, "limit", args={"n": 1024})
+    assert [one.op for one in found.body] == [one.op for one in expected.body]
+    line = 1 + WHOLE.splitlines().index("    if (i < n) x[i] = std::fmin(cube(x[i]), INFINITY) * float(M_PI);")
+    assert any(one.comment.startswith(f"whole.cu:{line} ") for one in found.body)
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("function", ["scale", "scale<float, 128>", "scale<double, 256>"])
+def test_instances_of_templates(whole, function):
+    """Those that the host launches are there; any other one by its arguments."""
+    found = imported(whole, function, args={"n": 1024})
+    assert found.shared_bytes_per_block == (2048 if "double" in function else 512)
+    assert dict(expected_ops(found.body))["barrier"] == 1
+
+
+@pytest.mark.usefixtures("compiler")
+def test_an_instance_by_its_arguments_of_a_source_for_the_device_alone():
+    source = "template <int N> __global__ void fill(int *x) { for (int i = 0; i < N; i++) x[i * 1024 + threadIdx.x] = i; }"
+    assert sum(times for op, times in expected_ops(imported(source, "fill<5>").body) if op == "store") == 5
+
+
+@pytest.mark.usefixtures("compiler")
+def test_a_fault_in_device_code_is_named_without_those_of_host_code(whole):
+    whole.write_text(WHOLE.replace("square(s[threadIdx.x])", "cube_root(s[threadIdx.x])"))
+    with pytest.raises(CompileError, match='identifier "cube_root" is undefined') as error:
+        imported(whole, "scale")
+    assert imported(whole, "limit", args={"n": 1024}).name == "limit"
+    assert "host function" not in str(error.value)
+    assert "headers that are not there, and were taken as empty: sys/time.h" in str(error.value)
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("name", sorted(short_headers()))
+def test_each_short_header_compiles_alone_and_twice(name):
+    source = f"#include <{name}>\n#include <{name}>\nint host() {{ return 1; }}\n__global__ void f(int *x) {{ *x = 1; }}"
+    assert imported(source, "f").name == "f"
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups; | cg::this_thread_block().sync();",
+        "#include <cstdint>\n#include <limits> | x[0] = std::numeric_limits<int32_t>::max();",
+        "#include <algorithm> | x[0] = std::min(x[1], x[2]);",
+        "#include <cub/cub.cuh> | __shared__ typename cub::BlockReduce<float, 128>::TempStorage t; "
+        "x[0] = cub::BlockReduce<float, 128>(t).Sum(x[threadIdx.x]);",
+        "#include <mma.h> | nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> c; "
+        "nvcuda::wmma::fill_fragment(c, 0.f); nvcuda::wmma::store_matrix_sync(x, c, 16, nvcuda::wmma::mem_row_major);",
+        "#include <cuda/barrier> | __shared__ cuda::barrier<cuda::thread_scope_block> b; if (!threadIdx.x) init(&b, 128);",
+    ],
+    ids=["cooperative_groups", "limits", "algorithm", "cub", "mma", "barrier"],
+)
+def test_headers_that_kernels_use(lines):
+    head, _, body = lines.partition(" | ")
+    source = f"{head}\n__global__ void f(float *x) {{ {body} }}\nint main() {{ f<<<1, 128>>>(nullptr); }}"
+    assert imported(source, "f").block_warps == 4

@@ -1,0 +1,84 @@
+"""CUDA sources to machine code: with the headers of CUDA and those beside the source, and without what only the host needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from warpsim.frontends.cubin import Parameter, pick_function, plain_name
+from warpsim.frontends.errors import CompileError, FrontEndError
+from warpsim.frontends.host_code import included, launched_instances, without_host_code
+from warpsim.frontends.nvdisasm import disassemble
+from warpsim.frontends.nvrtc import compile_instances
+from warpsim.frontends.parameters import declared_in_source
+from warpsim.frontends.sass import MachineFunction
+
+_ALL_FOR_DEVICE = "-default-device", "-w", *(f"-include={name}" for name in ("cuda_runtime.h", "stdint.h", "math.h", "limits.h"))
+"""Options with which what has no annotation is device code, not warned of, and what nvcc includes by itself is there."""
+
+
+_OF_HOST = (
+    "\nNVRTC compiles device code only, and what seems to be for the host was left out: leave out the rest of it "
+    "(#ifndef __CUDACC_RTC__), or import a cubin of nvcc"
+)
+
+
+def compiled_source(
+    text: str, name: str, arch: str, function: str | None, defines: Mapping[str, int] | None, options: Sequence[str]
+) -> MachineFunction:
+    """Returns a kernel of a source; `name` is the path of its file, or empty.
+
+    NVRTC compiles the source as it is; if it refuses that, without what is for the host, and with the instances of templates that
+    the host launches, as far as they are constants.
+    """
+    short, folder = (Path(name).name, Path(name).parent) if name else ("source.cu", None)
+    wanted = [function] if function and "<" in function else []
+    toolkit = _toolkit_headers()
+    flags = ["-lineinfo", *(f"--include-path={each}" for each in toolkit), *options]
+
+    def kernel_of(source: str, options: Sequence[str], headers: Mapping[str, bytes], instances: Sequence[str]) -> MachineFunction:
+        cubin, symbols = compile_instances(
+            source, short, arch, defines=defines, headers=headers, options=options, instances=instances
+        )
+        found = pick(disassemble(cubin, short), symbols.get(function, function) if function else None, short)
+        return named_parameters(found, text)
+
+    beside = {} if folder is None else {path.name: path.read_bytes() for path in sorted(folder.glob("*.cuh"))}
+    with suppress(CompileError):
+        return kernel_of(text, [*flags, *([] if folder is None else [f"--include-path={folder}"])], beside, wanted)
+    of_device, of_host = without_host_code(text)
+    headers, missing = included(text, folder, toolkit)
+    launched = [] if wanted else launched_instances(of_host)
+    try:
+        return kernel_of(of_device, [*_ALL_FOR_DEVICE, *flags], headers, wanted or launched)
+    except CompileError as error:
+        if launched:  # one of them may not be constant
+            with suppress(FrontEndError):
+                return kernel_of(of_device, [*_ALL_FOR_DEVICE, *flags], headers, [])
+        of_headers = f"\nheaders that are not there, and were taken as empty: {', '.join(missing)}" if missing else ""
+        raise CompileError(f"{error}{of_headers}{_OF_HOST if of_host or missing else ''}") from None
+
+
+def named_parameters(function: MachineFunction, source: str) -> MachineFunction:
+    """Returns a function whose parameters have the names and types that its CUDA source gives them, where it is found there."""
+    declared = declared_in_source(source, plain_name(function.name))
+    if len(declared) != len(function.parameters):
+        return function
+    named = tuple(Parameter(one.offset, one.size, *facts) for one, facts in zip(function.parameters, declared, strict=True))
+    return replace(function, parameters=named)
+
+
+def pick(functions: Mapping[str, MachineFunction], wanted: str | None, where: str) -> MachineFunction:
+    """Returns the function that is wanted, by its name, or the only one; `where` is where they are, for messages."""
+    return functions[pick_function(list(functions), wanted, where)]
+
+
+def _toolkit_headers() -> list[Path]:
+    """Returns the folders of CUDA's headers, such as cuda_fp16.h, mma.h and cuda/pipeline, of the wheels that are installed."""
+    wheels = find_spec("nvidia")
+    places = (wheels.submodule_search_locations or ()) if wheels else ()
+    folders = [path for place in places for path in sorted(Path(place).glob("*/include"))]
+    return [path for folder in folders for path in (folder, folder / "cccl") if path.is_dir()]
