@@ -176,3 +176,15 @@ def test_a_branch_that_depends_periodically_on_the_block_is_taken_about_as_often
     rows = [f"LOP3.LUT R7, R9, {period - 1:#x}, RZ, 0xc0, !PT", "ISETP.NE.AND P0, PT, R7, RZ, PT", "@P0 BRA `(.L_end)"]
     found = kernel(*rows, "LDG.E R4, [R2.64]", ".L_end:", "NOP", launch="1024,64")
     assert made(found, "load") == pytest.approx(1 / period, abs=0.1)
+
+
+def test_trips_that_differ_much_by_warp_are_said_to_be_the_mean():
+    """Warp w makes 1 + w * w trips; evenly spread trips are drawn, and nothing is said."""
+    rows = ["SHF.R.U32.HI R7, RZ, 0x5, R0", "MOV R6, RZ", "IMAD R8, R7, R7, RZ"]
+    loop = [".L_loop:", ".line 9", "LDG.E R4, [R2.64]", "IADD3 R6, R6, 0x1, RZ"]
+    loop += ["ISETP.GT.AND P0, PT, R6, R8, PT", "@!P0 BRA `(.L_loop)"]
+    with pytest.warns(AssumptionWarning, match=r"the loop at line 9 of f.cu: 1 to 50 trips, by warp: 18.5 stand for all"):
+        found = to_kernel(function(*INDEX, *rows, *loop, "EXIT"), as_geometry("64,256"), Choices(), name="f")
+    assert made(found, "load") == pytest.approx(18.5, rel=0.03)
+    even = kernel(*rows[:2], "MOV R8, R7", *loop)
+    assert made(even, "load") == pytest.approx(4.5)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.frontends.flow import Flow
+from warpsim.frontends.flow import Flow, place
 from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement
 from warpsim.kernels.traversal import has_op
 
@@ -23,6 +23,9 @@ Counts = NDArray[np.float64]
 
 Emit = Callable[[int], list[Statement]]
 """Returns the instructions of a block."""
+
+_UNEVEN = 0.1
+"""Share of the mean trips of a loop by which those of two warps may differ before it is said that the mean stands for them."""
 
 _LONG_LOOP = 50
 """Trips from which on a fraction of a trip is rounded."""
@@ -214,11 +217,11 @@ class Structure:
         rest = items[middle:]
         if rest and self._covers(self._most(rest), back) and self._within(self._most(rest), back):
             first = [statement for item in items[:middle] for statement in self._inline(item)]
-            full = self._trips(back, entries, [*first, *self._sequence(rest, back)])
+            full = self._trips(header, back, entries, [*first, *self._sequence(rest, back)])
             return [*full, *first]
-        return self._trips(runs, entries, self._sequence(items, runs))
+        return self._trips(header, runs, entries, self._sequence(items, runs))
 
-    def _trips(self, runs: Counts, entries: Counts, body: list[Statement]) -> list[Statement]:
+    def _trips(self, header: int, runs: Counts, entries: Counts, body: list[Statement]) -> list[Statement]:
         """Returns a body that is repeated as often as its warps did, on average over warps and entries."""
         mean = self._sum(runs) / self._sum(entries)
         if not body or mean <= self.tolerance:
@@ -228,11 +231,17 @@ class Structure:
         has_barrier = has_op(body, "barrier")
         if low >= 1 and high > low and abs(mean - (low + high) / 2) < 0.02 * mean and not has_barrier:
             return [Loop(body=tuple(body), trips=(low, high))]
+        if high - low > max(1.0, _UNEVEN * mean):
+            self._note_uneven(header, float(each.min()), float(each.max()), mean)
         whole, part = math.floor(mean + 1e-9), mean - math.floor(mean + 1e-9)
         if part < max(0.02, 0.02 * whole) or whole >= _LONG_LOOP or has_barrier:
             return _repeated(body, max(1, round(mean)))
         once = Conditional(then=tuple(body), probability=part)
         return [*_repeated(body, whole), once] if whole else [once]
+
+    def _note_uneven(self, header: int, least: float, most: float, mean: float) -> None:
+        where = place(self.flow.function, self.flow.blocks[header].code[0])
+        self.notes.append(f"the loop at {where}: {least:g} to {most:g} trips, by warp: {mean:.4g} stand for all")
 
 
 def _repeated(body: list[Statement], trips: int) -> list[Statement]:
