@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +62,6 @@ class Tally:
 
     Attributes:
         warps: executions with at least one thread.
-        by_warp: of the sampled warps, how often each makes the access, or may do so; not of traces.
         doubtful: of the executions, those of which it is not known whether any thread makes the access.
         unknown: executions whose addresses are not known.
         sectors, lines: sums over the executions with known addresses.
@@ -79,7 +78,6 @@ class Tally:
     tallied: int = 0
     updates: float = 0.0
     contention: Contention = field(default_factory=Contention)
-    by_warp: NDArray[np.floating[Any]] | float = 0.0
     doubtful: float = 0.0
 
     def add(self, other: Tally, times: float) -> None:
@@ -90,7 +88,6 @@ class Tally:
         self.lines += other.lines * times
         self.updates += other.updates * times
         self.contention.add(other.contention, times)
-        self.by_warp = self.by_warp + other.by_warp * times
         self.doubtful += other.doubtful * times
         self.tallied += other.tallied
         for pattern, count in other.patterns.items():

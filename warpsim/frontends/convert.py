@@ -135,16 +135,17 @@ class Sampled:
 
     def condition(self, number: int, index: int) -> dict[str, Any] | None:
         """Returns the rule of a conditional for an access of a block; None: all warps make it, but for a few."""
-        tally, here = self.evaluation.accesses[number, index], self.evaluation.counts[number]
+        found, here = self.evaluation, self.evaluation.counts[number]
+        tally, made = found.accesses[number, index], found.made[number, index]
         if tally.doubtful:
             if index in self.stated:
                 return {"probability": self.stated[index]}
             where, opcode = place(self.flow.function, index), self.flow.function.code[index].opcode
             how = "all warps are taken to make it; state their share with probabilities"
             self.notes[f"{where}: whether a thread makes the access {opcode} depends on data: {how}"] = None
-        if tally.warps > (1 - _SPREAD) * float((here * self.evaluation.weights).sum()):
+        if tally.warps > (1 - _SPREAD) * float((here * found.weights).sum()):
             return None
-        return which_warps(tally.by_warp + 0 * here, here, self.evaluation.weights, self.evaluation.warp_in_block)
+        return which_warps(made, here, found.weights, found.warp_in_block)
 
     def contended(self, tally: Tally) -> int | None:
         """Returns the number of addresses that all warps update; None: they do not meet. Those of a sector count as one."""
@@ -183,7 +184,6 @@ class Emitter:
         self.unlisted: Counter[tuple[str, str]] = Counter()
         self.unnamed: dict[str, None] = {}
         self.used: set[str] = set()
-        self.unwritten: set[str] = set()
 
     def notes(self) -> list[str]:
         """Returns what was assumed of opcodes and addresses."""

@@ -19,7 +19,6 @@ from warpsim.frontends.sass import MachineFunction
 _ALL_FOR_DEVICE = "-default-device", "-w", *(f"-include={name}" for name in ("cuda_runtime.h", "stdint.h", "math.h", "limits.h"))
 """Options with which what has no annotation is device code, not warned of, and what nvcc includes by itself is there."""
 
-
 _OF_HOST = (
     "\nNVRTC compiles device code only, and what seems to be for the host was left out: leave out the rest of it "
     "(#ifndef __CUDACC_RTC__), or import a cubin of nvcc"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,8 @@ _MOST_STEPS_TWICE = MAX_STEPS // 8
 _STAYS = "no warp leaves the loop early here; state it with probabilities"
 
 Mask = NDArray[np.bool_]
+
+_Key = TypeVar("_Key")
 
 
 @dataclass
@@ -123,7 +126,7 @@ class Evaluator:
         warps = np.arange(len(self.weights)) % self.block_warps
         stated = {block: p for block, p in self.stated.items() if block not in self.decided}
         found = self.record
-        return Evaluation(found.counts, found.entries, found.accesses, self.weights, warps, stated, tuple(self.notes))
+        return Evaluation(found.counts, found.entries, found.made, found.accesses, self.weights, warps, stated, tuple(self.notes))
 
     def _advance(self, pending: dict[int, Mask], trip_of: int | None) -> None:
         """Executes until no thread is left, or one trip of a loop: until its header comes again, or no thread is left inside."""
@@ -191,7 +194,7 @@ class Evaluator:
             atomic = step.one.base.startswith(("ATOM", "RED"))
             where = self.state.address(address)
             tally.record(where, active, self.weights, atomic=atomic)
-            tally.by_warp = tally.by_warp + _warps(active)
+            _count(self.record.made, (number, step.index), _warps(active))
             if space_of(step.one) == "shared":
                 last = int(np.where(active, where, UNKNOWN).max())
                 self.reached = max(self.reached, last + bytes_per_thread(step.one) - _shared_base(self.function.arch))
@@ -366,7 +369,7 @@ def _warps(mask: Mask) -> Mask:
     return np.asarray(mask.reshape(-1, WARP_LANES).any(axis=1))
 
 
-def _count(counts: dict[int, Counts], key: int, warps: Mask) -> None:
+def _count(counts: dict[_Key, Counts], key: _Key, warps: Mask) -> None:
     counts[key] = counts[key] + warps if key in counts else warps.astype(np.float64)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from warpsim.frontends.keys import Key
 from warpsim.frontends.steps import Steps
 
 Counts = NDArray[np.float64]
+
+_Key = TypeVar("_Key")
 
 
 @dataclass(frozen=True)
@@ -44,19 +47,25 @@ class Given:
 
 @dataclass
 class Record:
-    """What was counted: executions of blocks, entries of loops, and accesses by (block, instruction)."""
+    """What was counted: executions of blocks, entries of loops, and by (block, instruction) who makes accesses, and these."""
 
     counts: dict[int, Counts] = field(default_factory=dict)
     entries: dict[int, Counts] = field(default_factory=dict)
+    made: dict[tuple[int, int], Counts] = field(default_factory=dict)
     accesses: dict[tuple[int, int], Tally] = field(default_factory=dict)
 
     def add(self, other: Record, times: float) -> None:
         """Adds the counts of another, several times."""
-        for mine, theirs in ((self.counts, other.counts), (self.entries, other.entries)):
-            for key, value in theirs.items():
-                mine[key] = mine[key] + value * times if key in mine else value * times
+        _add(self.counts, other.counts, times)
+        _add(self.entries, other.entries, times)
+        _add(self.made, other.made, times)
         for place_of, tally in other.accesses.items():
             self.accesses.setdefault(place_of, Tally()).add(tally, times)
+
+
+def _add(mine: dict[_Key, Counts], theirs: Mapping[_Key, Counts], times: float) -> None:
+    for key, value in theirs.items():
+        mine[key] = mine[key] + value * times if key in mine else value * times
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,7 @@ class Evaluation:
     Attributes:
         counts: block -> executions by each sampled warp, float64[warps].
         entries: loop -> how often each warp entered it.
+        made: (block, instruction) -> how often each warp made its access, or may have done so, float64[warps].
         accesses: (block, instruction) -> what its accesses look like.
         weights: blocks of the grid that each warp stands for, float64[warps].
         warp_in_block: number of each warp in its block, int64[warps].
@@ -75,6 +85,7 @@ class Evaluation:
 
     counts: Mapping[int, Counts]
     entries: Mapping[int, Counts]
+    made: Mapping[tuple[int, int], Counts]
     accesses: Mapping[tuple[int, int], Tally]
     weights: Counts
     warp_in_block: NDArray[np.int64]
@@ -86,6 +97,5 @@ class Evaluation:
         """Whether blocks that stand for several do not all execute the same, and make the same accesses."""
         size = int(self.warp_in_block.max()) + 1
         stands_for_several = self.weights.reshape(-1, size)[:, 0] > 1
-        made = (tally.by_warp + 0 * self.weights for tally in self.accesses.values())
-        rows = (each.reshape(-1, size)[stands_for_several] for each in (*self.counts.values(), *made))
+        rows = (each.reshape(-1, size)[stands_for_several] for each in (*self.counts.values(), *self.made.values()))
         return any(bool((of_blocks != of_blocks[:1]).any()) for of_blocks in rows)

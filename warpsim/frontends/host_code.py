@@ -67,10 +67,9 @@ def without_host_code(source: str) -> tuple[str, str]:
                     left_out.append((begin, place + 1))
                 begin = place + 1
         place += 1
-    text = source
-    for first, end in left_out:
-        text = text[:first] + _blank(source, first, end) + text[end:]
-    return text, "\n".join(source[first:end].strip() for first, end in left_out)
+    edges = [0, *(edge for span in left_out for edge in span), len(source)]
+    parts = [_blank(source, a, b) if number % 2 else source[a:b] for number, (a, b) in enumerate(pairwise(edges))]
+    return "".join(parts), "\n".join(source[first:end].strip() for first, end in left_out)
 
 
 def included(source: str, folder: Path | None, folders: Sequence[Path]) -> tuple[dict[str, bytes], list[str]]:

@@ -38,7 +38,8 @@ def disassemble(cubin: bytes, name: str = "cubin") -> dict[str, MachineFunction]
     described = read_cubin(cubin, name)
     if not described.functions:
         raise FrontEndError(
-            f"{name}: holds no kernel; a template needs an instantiation, such as template __global__ void f<256>(...);"
+            f"{name}: holds no kernel; a template needs an instantiation, such as template __global__ void f<256>(...); "
+            "or name one as the function, such as 'f<256>'"
         )
     tool = find_nvdisasm()
     if tool is None:
