@@ -188,3 +188,42 @@ def test_trips_that_differ_much_by_warp_are_said_to_be_the_mean():
     assert made(found, "load") == pytest.approx(18.5, rel=0.03)
     even = kernel(*rows[:2], "MOV R8, R7", *loop)
     assert made(even, "load") == pytest.approx(4.5)
+
+
+def test_a_window_of_a_predicate_in_the_middle_of_a_long_loop_is_not_passed_over():
+    """|j - 500| < 3 for five of a thousand trips; a register holds the distance, which falls and rises."""
+    rows = ["MOV R6, RZ", ".L_loop:", "IADD3 R7, R6, -0x1f4, RZ", "IABS R8, R7", "ISETP.GE.AND P0, PT, R8, 0x3, PT"]
+    rows += ["@!P0 STG.E [R2.64], R5", "LDG.E R8, [R2.64]", "IADD3 R6, R6, 0x1, RZ", "ISETP.GE.AND P1, PT, R6, 0x3e8, PT"]
+    found = kernel(*rows, "@!P1 BRA `(.L_loop)")
+    assert made(found, "store") == pytest.approx(5) and made(found, "load") == 1000
+
+
+@pytest.mark.parametrize(
+    ("launch", "rows", "share"),
+    [
+        ("2048,512", ["LOP3.LUT R7, R9, 0x1, RZ, 0xc0, !PT", "ISETP.NE.AND P0, PT, R7, RZ, PT"], 1 / 2),
+        ("64,1024", ["ISETP.GE.AND P0, PT, R9, 0x10, PT"], 16 / 64),
+        ("64,1024", ["ISETP.NE.AND P0, PT, R9, RZ, PT"], 1 / 64),
+        ("64x64,256", ["S2R R10, SR_CTAID.Y", "ISETP.NE.AND P0, PT, R10, RZ, PT"], 1 / 64),
+        ("64x64,256", ["S2R R10, SR_CTAID.Y", "ISETP.GE.AND P0, PT, R10, 0x10, PT"], 16 / 64),
+    ],
+)
+def test_blocks_of_a_kind_that_the_first_ones_do_not_show_are_found(launch, rows, share):
+    found = kernel(*rows, "@!P0 STG.E [R2.64], R5", launch=launch, caches="none")
+    assert made(found, "store") == pytest.approx(share, rel=0.35)
+
+
+def test_a_loop_with_a_barrier_makes_whole_trips_and_that_is_said():
+    """Half of the blocks make two trips, and half one."""
+    rows = ["LOP3.LUT R7, R9, 0x1, RZ, 0xc0, !PT", "MOV R6, RZ", ".L_loop:", ".line 8", "LDG.E R4, [R2.64]"]
+    rows += ["BAR.SYNC.DEFER_BLOCKING 0x0", "IADD3 R6, R6, 0x1, RZ", "ISETP.GT.AND P0, PT, R6, R7, PT", "@!P0 BRA `(.L_loop)"]
+    with pytest.warns(AssumptionWarning, match=r"the loop at line 8 of f.cu: 1 to 2 trips, by warp: 2 stand for all"):
+        found = to_kernel(function(*INDEX, *rows, "EXIT"), as_geometry("64,256"), Choices(), name="f")
+    assert made(found, "load") == 2
+
+
+def test_a_guard_that_is_known_where_warps_come_is_not_called_doubtful():
+    rows = ["ISETP.GE.AND P1, PT, R0, 0x20, PT", "@P1 BRA `(.L_end)", "ISETP.EQ.AND P0, PT, R0, RZ, PT", "@P0 STG.E [R2.64], R5"]
+    found = kernel(*rows, ".L_end:", "NOP")
+    assert made(found, "store") == pytest.approx(1 / 8)
+

@@ -6,7 +6,7 @@ import pytest
 
 import warpsim as ws
 from warpsim.frontends import listings, nvrtc
-from warpsim.frontends.errors import CompileError, MissingToolError
+from warpsim.frontends.errors import AssumptionWarning, CompileError, MissingToolError
 from warpsim.frontends.host_code import included, launched_instances, short_headers, without_host_code
 from warpsim.frontends.nvdisasm import find_nvdisasm
 from warpsim.kernels.traversal import expected_ops
@@ -97,7 +97,80 @@ def test_a_source_without_host_code_stays_as_it_is(path):
 def test_instances_are_those_that_the_host_launches():
     assert launched_instances(without_host_code(WHOLE)[1]) == ["scale<float, 128>"]
     host_code = "a<1><<<2, 3>>>(); a < 1 ><<<2, 3>>>(); b<float,\n  x><<<1, 1>>>(); c<<<1, 1>>>(); d<f(2)><<<1, 1>>>();"
-    assert launched_instances(host_code) == ["a<1>", "a < 1 >", "b<float, x>"]
+    assert launched_instances(host_code) == ["a<1>", "a < 1 >", "b<float, x>", "d<f(2)>"]
+    assert launched_instances("k<P<int, int>><<<1, 1>>>(); // k<2><<<1, 1>>>();\n/* k<3><<<1, 1>>>(); */") == ["k<P<int, int>>"]
+
+
+@pytest.mark.parametrize(
+    ("defined", "instance"),
+    [
+        ("constexpr int B = 128;", "k<128>"),
+        ("using B = float;", "k<float>"),
+        ("typedef unsigned int B;", "k<unsigned int>"),
+        ("int B = argc;", None),
+        ("constexpr int B = f();", None),
+        ("int B; cin >> B;", None),
+        ("if (x) { using B = float; } else { using B = double; }", None),
+        ("", "k<B>"),
+    ],
+)
+def test_names_of_an_instance_that_the_host_defines(defined, instance):
+    """One of another function's may be a constant beside it."""
+    found = launched_instances(f"int main() {{ {defined} k<B><<<1, 1>>>(); k<7><<<1, 1>>>(); }}")
+    assert found == ([instance] if instance else []) + ["k<7>"]
+
+
+CASES = {
+    "a type with an attribute": ("struct alignas(8) A { float x; };\nstruct __align__(16) B { float y; };", ""),
+    "a specialization with one": ("template<> struct alignas(8) T<float> { static constexpr int N = 4; };", ""),
+    "macros of macros": ("#define HD __host__ __device__\n#define HDI HD inline\nHDI float f(float x) { return x; }", ""),
+    "what may be annotated": ("LIB_HOST_DEVICE float f(float x) { return x; }", ""),
+    "heads under conditions": (
+        "#ifdef D\nvoid f(double *x) {\n#else\nvoid f(float *x) {\n#endif\n}\n__device__ int d() { return 1; }",
+        "f",
+    ),
+    "kernels under conditions": (
+        "#ifdef D\n__global__ void k(double *x) {\n#else\n__global__ void k(float *x) {\n#endif\n}\nint g() {}",
+        "g",
+    ),
+    "what never counts": ("#if 0\n{ {\n#endif\n__device__ int d() { return 1; }\nint g() { return 1; }", "g"),
+    "raw texts": ('void g() { puts(R"(\n{ " )"); }\n__device__ int d() { return 1; }', "g"),
+    "separators of digits": ("void g() { int n = 1'024; if (c == '{') { n++; } }\n__device__ int d() { return 1; }", "g"),
+    "calls of macros": (
+        "#define K(n) __global__ void n() { }\n#define ALL(n) K(n##1) K(n##2)\nALL(k)\nint main() { return 0; }",
+        "main",
+    ),
+    "methods of the host": (
+        "class C {\npublic:\n  C(int n) : a(n), b{n} { start(); }\n  __device__ int d() { return a; }\n  void g() { }\n"
+        "private:\n  int a, b;\n} c;",
+        "start g",
+    ),
+    "declared for the device": (
+        "struct S { __device__ float f(float x); };\nfloat S::f(float x) { return x; }\nvoid S::g() { }",
+        "g",
+    ),
+    "variables": (
+        "const int N(256);\n__constant__ __align__(16) float c[4]{1, 2, 3};\ndim3 block(16, 16);\nint a = f(3), b[] = {1, f(2)};",
+        "",
+    ),
+    "names of the library": (
+        "using C = std::chrono::steady_clock;\nnamespace fs = std::filesystem;\nusing F = float;\nusing std::cout;",
+        "C fs cout",
+    ),
+    "namespaces with attributes": (
+        'namespace q __attribute__((visibility("default"))) { __device__ int d() { return 1; } int g() { return 2; } }',
+        "g",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "names"), CASES.values(), ids=CASES)
+def test_what_is_for_the_host_is_told_from_what_is_not(source, names):
+    of_device, _ = without_host_code(source)
+    assert names or of_device == source
+    assert [name for name in names.split() if re.search(rf"\b{name}\b", of_device)] == []
+    for word in ("__device__", "__global__"):
+        assert of_device.count(word) == source.count(word)
 
 
 @pytest.mark.parametrize("cut", range(0, len(WHOLE), 97))
@@ -112,7 +185,8 @@ def test_headers_beside_the_source_come_without_host_code(tmp_path):
     (tmp_path / "common" / "a.h").write_text('#include "b.h"\ndouble seconds() { return clock(); }\n#define A 3\n')
     (tmp_path / "common" / "b.h").write_text('#include "a.h"\n__device__ float b(float x) { return x; }\n')
     text = '#include "common/a.h"\n#include <iostream>\n#include <sys/time.h>\n#include <thrust/sort.h>\n#include <math.h>\n'
-    headers, missing = included(text, tmp_path, [])
+    headers, missing, macros = included(text, tmp_path, [])
+    assert macros == {"A": " 3"}
     assert b"seconds" not in headers["common/a.h"] and b"#define A 3" in headers["common/a.h"]
     assert b"__device__ float b" in headers["b.h"]
     assert headers["iostream"] == headers["thrust/sort.h"] == b"" and missing == ["sys/time.h"]
@@ -209,3 +283,36 @@ def test_headers_that_kernels_use(lines):
     head, _, body = lines.partition(" | ")
     source = f"{head}\n__global__ void f(float *x) {{ {body} }}\nint main() {{ f<<<1, 128>>>(nullptr); }}"
     assert imported(source, "f").block_warps == 4
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("change", [lambda text: b"\xef\xbb\xbf" + text, lambda text: text.replace(b"\n", b"\r\n"),
+                                    lambda text: text.replace(b"done", b"d\xf6ne")], ids=["mark", "returns", "latin"])
+def test_files_of_other_systems(whole, change):
+    expected = imported(whole, "limit", args={"n": 1024})
+    whole.write_bytes(change(whole.read_bytes()))
+    assert imported(whole, "limit", args={"n": 1024}) == expected
+
+
+@pytest.mark.usefixtures("compiler")
+def test_headers_of_folders_that_options_name_stay(tmp_path):
+    (tmp_path / "config.h").write_text("#define TILE 5\n")
+    source = """#include <iostream>
+    #include "config.h"
+    #ifndef TILE
+    #define TILE 1
+    #endif
+    __global__ void f(int *x) { for (int i = 0; i < TILE; i++) x[i * 1024 + threadIdx.x] = i; }
+    int main() { std::cout << TILE; }"""
+    found = imported(source, "f", options=[f"-I{tmp_path}"])
+    assert sum(times for op, times in expected_ops(found.body) if op == "store") == 5
+    with pytest.warns(AssumptionWarning, match=r"source.cu: headers that are not there are taken as empty: config.h"):
+        found = imported(source, "f")
+    assert sum(times for op, times in expected_ops(found.body) if op == "store") == 1
+
+
+@pytest.mark.usefixtures("compiler")
+def test_parameters_of_templates_in_templates_have_their_names():
+    kernel = "__global__ void f(int *x, P<int, P<int, int>> p, int n) { if (n > 5) *x = p.a; }"
+    source = f"template <class A, class B> struct P {{ A a; B b; }};\n{kernel}"
+    assert [one.op for one in imported(source, "f", args={"n": 3}).body].count("store") == 0

@@ -133,6 +133,7 @@ def test_ctrl_c(processes, plan, undisturbed, tmp_path):
 RECEIVED = """
 import signal, threading, time
 from warpsim.sweeps import local
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has jobs in the background ignore it
 begun = threading.Event()
 def receive():
     begun.wait()

@@ -15,6 +15,7 @@ from warpsim.frontends.cubin import plain_name
 from warpsim.frontends.cuda_source import compiled_source, pick
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.geometry import Geometry, as_geometry
+from warpsim.frontends.host_code import decoded
 from warpsim.frontends.keys import Key
 from warpsim.frontends.nvdisasm import disassemble
 from warpsim.frontends.sass import MachineFunction, parse_text
@@ -264,7 +265,7 @@ def read_function(path: str | os.PathLike[str], arch: str, function: str | None)
     """
     name, data = os.fspath(path), _read(path)
     if name.endswith(".cu"):
-        return compiled_source(_decode(data, name), name, arch, function, None, ()), Path(name).name
+        return compiled_source(decoded(data), name, arch, function, None, ()), Path(name).name
     if data.startswith(b"\x7fELF") or b"\0" in data:
         return pick(disassemble(data, name), function, name), ""
     return pick({one.name: one for one in _parsed(data, name)}, function, name), ""
@@ -306,7 +307,7 @@ def _source_text(source: str | os.PathLike[str]) -> tuple[str, str]:
     """Returns the text of a source and the path of its file; the path is empty for a text."""
     if isinstance(source, str) and ("\n" in source or not source.strip().endswith(".cu")):
         return source, ""
-    return _decode(_read(source), os.fspath(source)), os.fspath(source)
+    return decoded(_read(source)), os.fspath(source)
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:

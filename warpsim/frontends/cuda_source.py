@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -9,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from warpsim.frontends.cubin import Parameter, pick_function, plain_name
-from warpsim.frontends.errors import CompileError, FrontEndError
+from warpsim.frontends.errors import AssumptionWarning, CompileError, FrontEndError
 from warpsim.frontends.host_code import included, launched_instances, without_host_code
 from warpsim.frontends.nvdisasm import disassemble
 from warpsim.frontends.nvrtc import compile_instances
@@ -48,17 +50,27 @@ def compiled_source(
     beside = {} if folder is None else {path.name: path.read_bytes() for path in sorted(folder.glob("*.cuh"))}
     with suppress(CompileError):
         return kernel_of(text, [*flags, *([] if folder is None else [f"--include-path={folder}"])], beside, wanted)
-    of_device, of_host = without_host_code(text)
-    headers, missing = included(text, folder, toolkit)
+    headers, missing, macros = included(text, folder, [*toolkit, *_folders_in(options)])
+    of_device, of_host = without_host_code(text, macros)
     launched = [] if wanted else launched_instances(of_host)
     try:
-        return kernel_of(of_device, [*_ALL_FOR_DEVICE, *flags], headers, wanted or launched)
+        found = kernel_of(of_device, [*_ALL_FOR_DEVICE, *flags], headers, wanted or launched)
     except CompileError as error:
         if launched:  # one of them may not be constant
             with suppress(FrontEndError):
                 return kernel_of(of_device, [*_ALL_FOR_DEVICE, *flags], headers, [])
         of_headers = f"\nheaders that are not there, and were taken as empty: {', '.join(missing)}" if missing else ""
         raise CompileError(f"{error}{of_headers}{_OF_HOST if of_host or missing else ''}") from None
+    if of_kernels := [name for name in missing if not name.startswith("sys/")]:
+        note = f"{short}: headers that are not there are taken as empty: {', '.join(of_kernels)}"
+        warnings.warn(note, AssumptionWarning, stacklevel=4)
+    return found
+
+
+def _folders_in(options: Sequence[str]) -> list[Path]:
+    """Returns the folders of headers that options of NVRTC name."""
+    named = (re.match(r"(?:-I ?|--include-path[= ])(.+)", option) for option in options)
+    return [Path(one[1]) for one in named if one]
 
 
 def named_parameters(function: MachineFunction, source: str) -> MachineFunction:

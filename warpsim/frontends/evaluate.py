@@ -39,8 +39,8 @@ from warpsim.units import WARP_LANES
 MAX_STEPS = 400_000
 """Instructions that are executed, all sampled warps together counting as one."""
 
-_MOST_STEPS_TWICE = MAX_STEPS // 8
-"""The most of these after which more blocks are executed."""
+_MOST_STEPS_IF_THEY_DIFFER, _MOST_STEPS_ANYWAY = MAX_STEPS // 8, 1_000
+"""The most of these after which more blocks are executed: where the first ones differ, and where they do not."""
 
 _STAYS = "no warp leaves the loop early here; state it with probabilities"
 
@@ -59,16 +59,15 @@ class _Trip:
 
 
 def evaluate(given: Given) -> Evaluation:
-    """Executes a kernel for some blocks of its grid, and for more of them where these differ.
+    """Executes a kernel for some blocks of its grid, and for more of them where these differ, or it takes little time.
 
     Raises:
         FrontEndError: as `Evaluator.run`.
     """
     few = Evaluator(given)
     found = few.run()
-    if not found.blocks_differ or few.executed > _MOST_STEPS_TWICE:
-        return found
-    return Evaluator(given, given.geometry.sample(MORE_SAMPLED_THREADS)).run()
+    most = _MOST_STEPS_IF_THEY_DIFFER if found.blocks_differ else _MOST_STEPS_ANYWAY
+    return Evaluator(given, given.geometry.sample(MORE_SAMPLED_THREADS)).run() if few.executed <= most else found
 
 
 class Evaluator:
@@ -174,7 +173,8 @@ class Evaluator:
         if step.addresses:
             self._access(number, step, active)
             if sure is not None and (number, step.index) in self.record.accesses:
-                self.record.accesses[number, step.index].doubtful += float(self.weights[_warps(active)].sum())
+                doubtful = self.weights[_warps(active & ~sure)]
+                self.record.accesses[number, step.index].doubtful += float(doubtful.sum())
         found = dict(step.effect(state)) if step.effect else {}
         for name in step.results:
             value = found.get(name, NOTHING)
@@ -314,39 +314,50 @@ class Evaluator:
         self.trip[loop] = _Trip(mask, values, step)
         if not regular or step is None:
             return
-        orders = self._leap(loop, 0, step, pending, None)
-        trips, growing = 1, True
-        while orders is not None and trips:
-            growing = self._leap(loop, trips, step, pending, orders) is not None and growing
-            trips = min(trips * 2, 2**24) if growing else trips // 2
+        one = self._leap(loop, 0, step, pending, None)
+        latest = None if one is None else self._leap(loop, 0, step, pending, None)
+        if one is not None and latest is not None and len(one) == len(latest):
+            rates = [after - before for before, after in zip(one, latest, strict=True)]
+            trips, growing = 1, True
+            while trips:
+                met = self._leap(loop, trips, step, pending, (latest, rates))
+                latest, growing = (latest, False) if met is None else (met, growing)
+                trips = min(trips * 2, 2**24) if growing else trips // 2
         self.trip[loop] = _Trip(mask, dict(self.state.values), step)
 
     def _leap(
-        self, loop: int, trips: int, step: dict[str, Values], pending: dict[int, Mask], orders: list[Values] | None
+        self,
+        loop: int,
+        trips: int,
+        step: dict[str, Values],
+        pending: dict[int, Mask],
+        before: tuple[list[Values], list[Values]] | None,
     ) -> list[Values] | None:
         """Leaves out some trips of a loop and executes the next one.
 
-        Returns on which side of each other the operands of its tests for equality were; they must be as in `orders`. Returns
+        Returns by how much the operands of its comparisons differed. Where `before` gives that of an earlier trip and how it
+        advances by trip, it must have done so, on the same side of 0: then no comparison came out otherwise in between. Returns
         None, and changes nothing, if the trip was not like those before.
         """
         mask, state = pending[self.flow.loops[loop].header], self.state
-        saved = dict(state.values), self.record, {number: each.copy() for number, each in self.iterations.items()}, state.orders
-        reached = self.reached
+        saved = dict(state.values), self.record, {number: each.copy() for number, each in self.iterations.items()}
+        outer, reached = state.differences, self.reached
         for name, by in step.items():
             value = state.register(name)
             state.values[name] = np.where(value < 0, value, (value + by * trips) & MASK)
         self.iterations[loop][_warps(mask)] += trips
         start, trial = dict(state.values), dict(pending)
-        self.record, state.orders = Record(), []
+        self.record, state.differences = Record(), []
         self._advance(trial, loop)
-        found, met = self.record, state.orders
+        found, met = self.record, state.differences
         same_threads = trial.keys() == pending.keys() and all(np.array_equal(trial[k], pending[k]) for k in pending)
         moved = _difference(start, state.values, mask) if same_threads else None
-        if moved is not None and _same(moved, step) and (orders is None or _equal(orders, met, mask)):
-            _, self.record, _, state.orders = saved
+        state.differences = outer
+        if moved is not None and _same(moved, step) and (before is None or _advanced(*before, met, 1 + trips, mask)):
+            _, self.record, _ = saved
             self.record.add(found, 1 + trips)
             return met
-        state.values, self.record, self.iterations, state.orders = saved
+        state.values, self.record, self.iterations = saved
         self.reached = reached
         return None
 
@@ -391,8 +402,14 @@ def _difference(before: dict[str, Values], after: dict[str, Values], mask: Mask)
     return steps
 
 
-def _equal(a: list[Values], b: list[Values], mask: Mask) -> bool:
-    return len(a) == len(b) and all(not ((x != y) & mask).any() for x, y in zip(a, b, strict=True))
+def _advanced(before: list[Values], rates: list[Values], after: list[Values], trips: int, mask: Mask) -> bool:
+    """Returns whether differences have advanced by their rates in some trips, and have not come to 0 or to its other side."""
+    if len(before) != len(after):
+        return False
+    for old, rate, new in zip(before, rates, after, strict=True):
+        if (((old + rate * trips != new) | (np.sign(old) != np.sign(new))) & mask).any():
+            return False
+    return True
 
 
 def _same(a: dict[str, Values], b: dict[str, Values]) -> bool:

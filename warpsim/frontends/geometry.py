@@ -13,8 +13,8 @@ from warpsim.frontends.errors import FrontEndError
 from warpsim.units import WARP_LANES
 
 MAX_BLOCK_THREADS = 1024
-SAMPLED_THREADS, MORE_SAMPLED_THREADS = 2048, 8192
-"""Threads, over all sampled blocks, whose addresses and branches are evaluated, and where these blocks differ."""
+SAMPLED_THREADS, MORE_SAMPLED_THREADS = 2048, 16384
+"""Threads, over all sampled blocks, whose addresses and branches are evaluated, at first and perhaps again."""
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _MOST_BLOCKS, _MOST_THREADS_Z = (2**31 - 1, 65535, 65535), 64

@@ -19,12 +19,19 @@ _EMPTY = "assert ctype errno locale malloc signal stdarg stdbool stddef stdio st
 
 _INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 
-_DEVICE = re.compile(r"\b(__global__|__device__|constexpr|consteval)\b")
-_SCOPE = re.compile(r'\bnamespace\b[^()]*$|\bextern\s+" *"\s*$')
-_TYPE = re.compile(r"\b(struct|class|union|enum)\b[^()]*$")
-_OF_LIBRARY = re.compile(r"\s*(static\s+|const\s+|extern\s+|using\s+)*std::")
+_DEVICE = re.compile(r"\b(__global__|__device__|__constant__|__shared__|__managed__|constexpr|consteval)\b")
+_ATTRIBUTE = re.compile(r"\b(?:alignas|__\w+__|__declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\[\[[^\]]*\]\]")
+_SCOPE = re.compile(r'\bnamespace\b[^()]*$|\bextern\s+" *"\s*$|\b(struct|class|union)\b[^()=]*$')
+_ENUM = re.compile(r"\benum\b[^()]*$")
+_OF_LIBRARY = re.compile(r"((static|const|extern|using|thread_local|inline) )*((using|namespace) \w+ ?= ?)?std::")
+_OF_TYPES = re.compile(r"(typedef|using|friend|template\s*<[^;{}]*>\s*using)\b")
+_FUNCTION = re.compile(r"[\w:<>,*& ]+?[ *&]\w+ ?\((?! ?[-+.\d\"'])")
+_LABEL = re.compile(r"\s*(public|private|protected)\s*:")
+_UNKNOWN_ANNOTATION = re.compile(r"\b_*[A-Z][A-Z0-9]*_[A-Z0-9_]+\b|\b[A-Z]{2,}\b")
+_NO_ANNOTATION = ("FILE", "NULL", "EXPORT", "DLL", "API", "WINAPI", "CALLBACK")
+_LONGEST_HEAD = 10_000
+_NAME = re.compile(r"\b(\w+)\s*\(")
 _BRACE = re.compile(r"[{}]")
-_NAMED_BEFORE = re.compile(r"\s*(typedef|using|friend|template\s*<[^;{}]*>\s*using)\b")
 
 
 @cache
@@ -36,34 +43,48 @@ def short_headers() -> Mapping[str, bytes]:
     return empty | {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-def without_host_code(source: str) -> tuple[str, str]:
+def without_host_code(source: str, macros: Mapping[str, str] | None = None) -> tuple[str, str]:
     """Returns a source with blanks in place of functions of the host, and these functions.
 
     Lines keep their numbers. Declarations of functions, and variables of the C++ library, are left out, too. Functions for the
-    device, constexpr ones and those that a macro of the source annotates stay, as do types and other variables.
+    device, constexpr ones and those that a macro may annotate stay, as do types and other variables. Of parts under `#if` the
+    first one counts, unless its condition is 0.
+
+    Args:
+        source: the text.
+        macros: those that are defined elsewhere, with what they stand for.
     """
     plain = _without_text(source)
-    annotations = [name for name, text in _macros(source) if _DEVICE.search(text)]
-    of_device = re.compile("|".join([_DEVICE.pattern, *(rf"\b{re.escape(name)}\b" for name in annotations)]))
+    known = {**(macros or {}), **macros_of(source)}
+    of_device = _annotations(known)
+    declared = _declared_for_device(plain, of_device)
     left_out: list[tuple[int, int]] = []
     begin = place = depth = 0  # of the present declaration; where it is looked at; open parentheses
     while place < len(plain):
         letter = plain[place]
         depth += (letter in "([") - (letter in ")]")
-        head = plain[begin:place] if letter in ";{}" else ""
-        if letter == "}" and depth <= 0:  # a namespace ends
-            begin, depth = place + 1, 0
-        elif letter == ";" and depth <= 0:
-            is_function = head.rstrip().endswith(")") and re.match(r"\s*[\w:<>,*&\s]+?[\s*&]\w+\s*\(", head)
-            if not of_device.search(head) and (_OF_LIBRARY.match(head) or (is_function and not _NAMED_BEFORE.match(head))):
+        if letter not in ";{}" or depth > 0:
+            place += 1
+            continue
+        depth = 0
+        begin = _behind_calls_of_macros(plain, begin, place, known)
+        head = " ".join(_ATTRIBUTE.sub(" ", plain[begin:place][:_LONGEST_HEAD]).split())
+        is_for_device = of_device.search(plain, begin, place) is not None
+        if letter == "}":  # a namespace or a type ends
+            begin = place + 1
+        elif letter == ";":
+            is_function = head.endswith(")") and _FUNCTION.match(head) and not _OF_TYPES.match(head)
+            if not is_for_device and (_OF_LIBRARY.match(head) or (is_function and not _may_be_annotated(head))):
                 left_out.append((begin, place + 1))
-            begin, depth = place + 1, 0
-        elif letter == "{" and depth <= 0 and _SCOPE.search(head):
-            begin, depth = place + 1, 0
-        elif letter == "{" and depth <= 0:
+            begin = place + 1
+        elif _SCOPE.search(_without_templates(head)) and not _FUNCTION.match(head):
+            begin = place + 1
+        else:
             place = _end_of_braces(plain, place)
-            if "=" not in _without_templates(head) and not _TYPE.search(head) and ")" in head:
-                if not of_device.search(head):
+            follows = plain[place + 1 : place + 200].lstrip()[:1]
+            if "=" not in _without_templates(head) and not _ENUM.search(head) and ")" in head and follows not in (",", "{"):
+                name = _NAME.search(_without_templates(head, parentheses=False))
+                if not (is_for_device or _may_be_annotated(head) or (name and name[1] in declared)):
                     left_out.append((begin, place + 1))
                 begin = place + 1
         place += 1
@@ -72,16 +93,65 @@ def without_host_code(source: str) -> tuple[str, str]:
     return "".join(parts), "\n".join(source[first:end].strip() for first, end in left_out)
 
 
-def included(source: str, folder: Path | None, folders: Sequence[Path]) -> tuple[dict[str, bytes], list[str]]:
-    """Returns the headers that a source includes, without host code, by the names that it gives them; and those that are missing.
+def _annotations(macros: Mapping[str, str]) -> re.Pattern[str]:
+    """Returns what finds annotations of the device, or macros that stand for one."""
+    found: set[str] = set()
+    pattern = _DEVICE
+    while fresh := {name for name, text in macros.items() if name not in found and pattern.search(text)}:
+        found |= fresh
+        pattern = re.compile("|".join([_DEVICE.pattern, *(rf"\b{re.escape(name)}\b" for name in sorted(found))]))
+    return pattern
+
+
+def _declared_for_device(plain: str, of_device: re.Pattern[str]) -> set[str]:
+    """Returns the names of functions that are declared for the device; their definitions may stand elsewhere, as they are."""
+    parts = (found[1] for found in re.finditer(r"([^;{}]*)([;{}]|\Z)", plain) if found[2] == ";")
+    names = (_NAME.search(_ATTRIBUTE.sub(" ", one)) for one in parts if ")" in one and of_device.search(one))
+    return {name[1] for name in names if name}
+
+
+def _may_be_annotated(head: str) -> bool:
+    """Returns whether a declaration has a word in capitals, not in its templates or parentheses, that could be an annotation."""
+    words = (found[0] for found in _UNKNOWN_ANNOTATION.finditer(_without_templates(head)))
+    return any(not word.endswith(_NO_ANNOTATION) for word in words)
+
+
+def _behind_calls_of_macros(plain: str, begin: int, end: int, macros: Mapping[str, str]) -> int:
+    """Returns where a declaration begins behind calls of macros that end without a semicolon, and behind labels of access."""
+    while True:
+        label = _LABEL.match(plain, begin, end)
+        called = re.compile(r"\s*(\w+)[ \t]*\(").match(plain, begin, end)
+        if label is not None:
+            begin = label.end()
+        elif called is not None and macros.get(called[1], "").startswith("("):
+            behind = _end_of_parentheses(plain, called.end() - 1, end)
+            if behind >= end or plain[behind:end].isspace():
+                return begin
+            begin = behind
+        else:
+            return begin
+
+
+def _end_of_parentheses(plain: str, place: int, end: int) -> int:
+    depth = 0
+    for found in re.compile(r"[()]").finditer(plain, place, end):
+        depth += 1 if found[0] == "(" else -1
+        if not depth:
+            return found.end()
+    return end
+
+
+def included(source: str, folder: Path | None, folders: Sequence[Path]) -> tuple[dict[str, bytes], list[str], dict[str, str]]:
+    """Returns the headers that a source includes, by their names there, without host code; those that are missing; and macros.
 
     Args:
         source: the text.
         folder: that of its file; None: it has none.
-        folders: those of CUDA's own headers, which stay as they are.
+        folders: those of CUDA's own headers, and others that the user names, which stay as they are.
     """
-    headers, missing, seen = dict(short_headers()), [], set[Path]()
-    todo = [(source, folder)]
+    texts: dict[str, str] = {}
+    headers, missing = dict(short_headers()), []
+    todo, seen = [(source, folder)], set[Path]()
     while todo:
         text, here = todo.pop()
         for quoted, bracketed in _INCLUDED.findall(text):
@@ -97,27 +167,87 @@ def included(source: str, folder: Path | None, folders: Sequence[Path]) -> tuple
                     missing.append(name)
             elif path.resolve() not in seen:
                 seen.add(path.resolve())
-                content = path.read_text(encoding="utf-8", errors="replace")
-                headers[name] = without_host_code(content)[0].encode()
-                todo.append((content, path.parent))
-    return headers, list(dict.fromkeys(missing))
+                texts[name] = decoded(path.read_bytes())
+                todo.append((texts[name], path.parent))
+    macros = {name: text for each in texts.values() for name, text in macros_of(each).items()}
+    headers |= {name: without_host_code(text, macros)[0].encode() for name, text in texts.items()}
+    return headers, list(dict.fromkeys(missing)), macros
+
+
+def decoded(data: bytes) -> str:
+    """Returns the text of a source: UTF-8, with or without a mark at its begin, or else Latin-1; lines end as on Unix."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+    return text.replace("\r\n", "\n")
 
 
 def launched_instances(host_code: str) -> list[str]:
-    """Returns the instances of templates that host code launches with constants, such as "k<float, 16>"."""
-    found = re.findall(r"\b(\w+\s*<[^<>;(){}]*>)\s*<<<", host_code)
-    return list(dict.fromkeys(re.sub(r"\s+", " ", one) for one in found))
+    """Returns the instances of templates that host code launches with constants, such as "k<float, 16>".
+
+    A name that host code defines itself stands for a number or a type if it is defined once; otherwise it is no constant.
+    """
+    plain = _without_text(host_code)
+    found = re.findall(r"\b([\w:]+\s*<(?:[^<>;{}]|<[^<>;{}]*>)*>)\s*<<<", plain)
+    instances = (_with_constants(" ".join(one.split()), plain) for one in found)
+    return list(dict.fromkeys(one for one in instances if one is not None))
+
+
+_LITERAL = re.compile(r"[-+]?\d\w*|true|false|float|double|int|unsigned( int)?|half|__half|char|short|long( long)?")
+
+
+def _with_constants(instance: str, plain: str) -> str | None:
+    """Returns an instance with what its names stand for that a text defines; None: they are no constants there."""
+    name, _, arguments = instance.partition("<")
+    for word in set(re.findall(r"\b[A-Za-z_]\w*\b", arguments)):
+        defined = re.findall(rf"(?:\busing\s+{word}\s*=|\b{word}\s*=(?!=))\s*([^;,]*)[;,]", plain)
+        defined += re.findall(rf"\btypedef\s+([^;]*?)\s+{word}\s*;", plain)
+        declared = re.search(rf"\b(?:int|size_t|unsigned|auto|typename|class)\s+{word}\b\s*[^=\w\s]", plain)
+        values = {one.strip() for one in defined}
+        if (declared and not values) or len(values) > 1 or (values and not _LITERAL.fullmatch(next(iter(values)))):
+            return None
+        if values:
+            arguments = re.sub(rf"\b{word}\b", next(iter(values)), arguments)
+    return f"{name}<{arguments}"
 
 
 _TEXT = re.compile(
-    r'(?P<directive>^[ \t]*#(?:[^\n\\]|\\.)*)|(?P<string>"(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/|\'(?:\\.|[^\'\\\n])*\'',
-    flags=re.DOTALL | re.MULTILINE,
+    r"""(?P<directive>^[ \t]*\#(?:[^\n\\]|\\.)*)
+    |\bR"(?P<mark>[^()\s\\]*)\(.*?\)(?P=mark)"
+    |(?P<string>"(?:\\.|[^"\\\n])*")
+    |//[^\n]*
+    |/\*.*?\*/
+    |(?<!\w)'(?:\\.|[^'\\\n])*'""",
+    flags=re.DOTALL | re.MULTILINE | re.VERBOSE,
 )
+_CONDITION = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b[ \t]*(.*)", re.DOTALL)
 
 
 def _without_text(source: str) -> str:
-    """Returns a source with blanks in place of comments, texts and directives; each place stays where it is."""
-    return _TEXT.sub(lambda found: f'"{_spaces(found[0])[1:-1]}"' if found["string"] else _spaces(found[0]), source)
+    """Returns a source with blanks in place of comments, texts, directives and parts that do not count under `#if`."""
+    parts, at = [], 0
+    counts = [True]  # of each `#if` that is open: whether its present part counts
+    counted = [True]  # whether a part of it has counted so far
+    for found in _TEXT.finditer(source):
+        code, text = source[at : found.start()], found[0]
+        parts.append(code if all(counts) else _spaces(code))
+        parts.append(f'"{_spaces(text)[1:-1]}"' if found["string"] and all(counts) else _spaces(text))
+        at = found.end()
+        condition = _CONDITION.match(text) if found["directive"] else None
+        if condition is None:
+            continue
+        word = condition[1]
+        if word.startswith("if"):
+            counts.append(word != "if" or condition[2].strip() != "0")
+            counted.append(counts[-1])
+        elif len(counts) > 1 and word == "endif":
+            counts.pop()
+            counted.pop()
+        elif len(counts) > 1:
+            counts[-1], counted[-1] = not counted[-1], True
+    parts.append(source[at:] if all(counts) else _spaces(source[at:]))
+    return "".join(parts)
 
 
 def _blank(source: str, first: int, end: int) -> str:
@@ -132,16 +262,18 @@ def _spaces(text: str) -> str:
     return re.sub(r"[^\n]", " ", text)
 
 
-def _macros(source: str) -> list[tuple[str, str]]:
-    """Returns the names of the macros of a source, and what they stand for."""
-    return re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.)*)", source, flags=re.DOTALL | re.MULTILINE)
+def macros_of(source: str) -> dict[str, str]:
+    """Returns the names of the macros of a source, and what they stand for, their parameters first."""
+    found = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.)*)", source, flags=re.DOTALL | re.MULTILINE)
+    return dict(found)
 
 
-def _without_templates(head: str) -> str:
-    """Returns a declaration without what stands in parentheses or angle brackets, where a default follows a "="."""
+def _without_templates(head: str, *, parentheses: bool = True) -> str:
+    """Returns a declaration without what stands in angle brackets and perhaps in parentheses, where a default follows a "="."""
+    inner = re.compile(r"<[^<>]*>|operator\s*[=!<>+\-*/]+" + (r"|\([^()]*\)" if parentheses else ""))
     before = ""
     while head != before:
-        before, head = head, re.sub(r"<[^<>]*>|\([^()]*\)|operator\s*[=!<>+\-*/]+", "", head)
+        before, head = head, inner.sub("", head)
     return head
 
 

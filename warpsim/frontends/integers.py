@@ -132,6 +132,12 @@ COMPARISONS: dict[str, Callable[[Values, Values], NDArray[np.bool_]]] = {
 }
 
 
+def difference(a: Values, b: Values, *, is_signed: bool) -> Values:
+    """Returns by how much one value exceeds another; 0 where that is not known."""
+    x, y = (signed(a), signed(b)) if is_signed else (a, b)
+    return np.where((a < 0) | (b < 0), 0, x - y)
+
+
 def compare(a: Values, b: Values, how: str, *, is_signed: bool, lower: Values | None = None) -> Values:
     """Returns whether a comparison holds; `lower` is its outcome for the lower words of 64-bit values."""
     x, y = (signed(a), signed(b)) if is_signed else (a, b)

@@ -142,7 +142,9 @@ def declared_in_source(source: str, function: str) -> tuple[tuple[str, bool], ..
     while end < len(plain) and depth:
         depth += {"(": 1, ")": -1}.get(plain[end], 0)
         end += 1
-    inside = re.sub(r"<[^<>]*>", "", plain[found.end() : end - 1])
+    inside, before = plain[found.end() : end - 1], ""
+    while inside != before:
+        before, inside = inside, re.sub(r"<[^<>]*>", "", inside)
     parts = [part for part in inside.split(",") if part.strip()]
     names = [re.search(r"(\w+)\s*(\[[^\]]*\])?\s*$", part) for part in parts]
     return tuple((name[1] if name else "", bool(_INTEGER.match(part))) for name, part in zip(names, parts, strict=True))

@@ -36,8 +36,8 @@ def compare(suffixes: Suffixes, parts: Parts) -> Effect:
     def effect(s: State) -> list[tuple[str, Values]]:
         below = None if lower is None else s.read(lower)
         x, y = s.read(a), s.read(b)
-        if how in ("EQ", "NE") and s.orders is not None:
-            s.orders.append(known(x - y, x, y) >> 31)
+        if s.differences is not None:
+            s.differences.append(integers.difference(x, y, is_signed=is_signed))
         outcome = integers.compare(x, y, how, is_signed=is_signed, lower=below)
         other = s.read(also)
         opposite = np.where(outcome < 0, UNKNOWN, 1 - outcome)

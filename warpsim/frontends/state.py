@@ -17,15 +17,15 @@ from warpsim.units import WARP_LANES
 class State:
     """The values of registers and predicates by name, the constants, and the special registers.
 
-    `active` says which threads execute the present instruction. `orders`, where it is a list, gathers on which side of each other
-    the operands of tests for equality were.
+    `active` says which threads execute the present instruction. `differences`, where it is a list, gathers by how much the
+    operands of comparisons differ.
     """
 
     def __init__(self, constants: Callable[..., Values], special: Mapping[str, Values], active: NDArray[np.bool_]) -> None:
         self.values: dict[str, Values] = {}
         self.active = active
         self.constants, self.special = constants, special
-        self.orders: list[Values] | None = None
+        self.differences: list[Values] | None = None
 
     def register(self, name: str) -> Values:
         """Returns the value of a register or predicate."""

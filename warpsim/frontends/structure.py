@@ -231,8 +231,9 @@ class Structure:
         has_barrier = has_op(body, "barrier")
         if low >= 1 and high > low and abs(mean - (low + high) / 2) < 0.02 * mean and not has_barrier:
             return [Loop(body=tuple(body), trips=(low, high))]
-        if high - low > max(1.0, _UNEVEN * mean):
-            self._note_uneven(header, float(each.min()), float(each.max()), mean)
+        rounds = has_barrier and abs(mean - round(mean)) > _UNEVEN * mean  # warps of a block must make as many
+        if high - low > max(1.0, _UNEVEN * mean) or rounds:
+            self._note_uneven(header, float(each.min()), float(each.max()), max(1, round(mean)) if rounds else mean)
         whole, part = math.floor(mean + 1e-9), mean - math.floor(mean + 1e-9)
         if part < max(0.02, 0.02 * whole) or whole >= _LONG_LOOP or has_barrier:
             return _repeated(body, max(1, round(mean)))
