@@ -6,8 +6,9 @@ import pytest
 
 import warpsim as ws
 from warpsim.frontends import listings, nvrtc
+from warpsim.frontends.cuda_headers import included, short_headers
 from warpsim.frontends.errors import AssumptionWarning, CompileError, MissingToolError
-from warpsim.frontends.host_code import included, launched_instances, short_headers, without_host_code
+from warpsim.frontends.host_code import launched_instances, without_host_code
 from warpsim.frontends.nvdisasm import find_nvdisasm
 from warpsim.kernels.traversal import expected_ops
 

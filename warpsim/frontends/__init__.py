@@ -1,6 +1,7 @@
 """Kernels from machine code: cubins, disassembly, CUDA sources, Triton functions.
 
     cuda_source      a CUDA source to machine code
+    cuda_headers     headers where NVRTC does not find them
     host_code        what a source holds for the host, which is left out
     nvrtc, nvdisasm  the vendor's compiler and disassembler, where they are installed
     cubin            reads ELF files of machine code

@@ -12,10 +12,10 @@ from typing import Any
 
 from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.cubin import plain_name
+from warpsim.frontends.cuda_headers import decoded
 from warpsim.frontends.cuda_source import compiled_source, pick
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.geometry import Geometry, as_geometry
-from warpsim.frontends.host_code import decoded
 from warpsim.frontends.keys import Key
 from warpsim.frontends.nvdisasm import disassemble
 from warpsim.frontends.sass import MachineFunction, parse_text

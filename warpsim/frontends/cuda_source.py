@@ -11,8 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from warpsim.frontends.cubin import Parameter, pick_function, plain_name
+from warpsim.frontends.cuda_headers import included
 from warpsim.frontends.errors import AssumptionWarning, CompileError, FrontEndError
-from warpsim.frontends.host_code import included, launched_instances, without_host_code
+from warpsim.frontends.host_code import launched_instances, without_host_code
 from warpsim.frontends.nvdisasm import disassemble
 from warpsim.frontends.nvrtc import compile_instances
 from warpsim.frontends.parameters import declared_in_source

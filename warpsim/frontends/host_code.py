@@ -1,46 +1,36 @@
-"""What a CUDA source holds for the host, which NVRTC does not compile: headers of the host, and host functions.
+"""What a CUDA source holds for the host, which NVRTC does not compile: its functions, and the templates that they launch.
 
-In place of headers of the C and C++ libraries NVRTC is given short ones: types, constants and functions that device code uses.
-Other headers that are not there are empty. Functions of the host are left out.
+A source is not parsed, but divided into declarations by its semicolons and braces.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping
 from itertools import pairwise
-from pathlib import Path
-
-from warpsim.hardware.files import params_dir
-
-_EMPTY = "assert ctype errno locale malloc signal stdarg stdbool stddef stdio stdlib string time unistd"
-"""Headers of C that hold nothing for a kernel, or what the compiler knows by itself."""
-
-_INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 
 _DEVICE = re.compile(r"\b(__global__|__device__|__constant__|__shared__|__managed__|constexpr|consteval)\b")
-_ATTRIBUTE = re.compile(r"\b(?:alignas|__\w+__|__declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\[\[[^\]]*\]\]")
-_SCOPE = re.compile(r'\bnamespace\b[^()]*$|\bextern\s+" *"\s*$|\b(struct|class|union)\b[^()=]*$')
-_ENUM = re.compile(r"\benum\b[^()]*$")
-_OF_LIBRARY = re.compile(r"((static|const|extern|using|thread_local|inline) )*((using|namespace) \w+ ?= ?)?std::")
-_OF_TYPES = re.compile(r"(typedef|using|friend|template\s*<[^;{}]*>\s*using)\b")
-_FUNCTION = re.compile(r"[\w:<>,*& ]+?[ *&]\w+ ?\((?! ?[-+.\d\"'])")
-_LABEL = re.compile(r"\s*(public|private|protected)\s*:")
+"""What makes a declaration one for the device, too."""
+
 _UNKNOWN_ANNOTATION = re.compile(r"\b_*[A-Z][A-Z0-9]*_[A-Z0-9_]+\b|\b[A-Z]{2,}\b")
 _NO_ANNOTATION = ("FILE", "NULL", "EXPORT", "DLL", "API", "WINAPI", "CALLBACK")
-_LONGEST_HEAD = 10_000
+"""Words that may be macros for that, as they are not known, unless they end so."""
+
+_ATTRIBUTE = re.compile(r"\b(?:alignas|__\w+__|__declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\[\[[^\]]*\]\]")
+_LABEL = re.compile(r"\s*(public|private|protected)\s*:")
+"""What may stand in and before a declaration."""
+
+_SCOPE = re.compile(r'\bnamespace\b[^()]*$|\bextern\s+" *"\s*$|\b(struct|class|union)\b[^()=]*$')
+_ENUM = re.compile(r"\benum\b[^()]*$")
+_FUNCTION = re.compile(r"[\w:<>,*& ]+?[ *&]\w+ ?\((?! ?[-+.\d\"'])")
+_OF_TYPES = re.compile(r"(typedef|using|friend|template\s*<[^;{}]*>\s*using)\b")
+_OF_LIBRARY = re.compile(r"((static|const|extern|using|thread_local|inline) )*((using|namespace) \w+ ?= ?)?std::")
+"""What a declaration is, by what stands before its body or its semicolon: a scope, an enumeration, a function (a variable would
+have a number or a text in its parentheses), a name of a type, or a name or a variable of the C++ library."""
+
 _NAME = re.compile(r"\b(\w+)\s*\(")
 _BRACE = re.compile(r"[{}]")
-
-
-@cache
-def short_headers() -> Mapping[str, bytes]:
-    """Returns what NVRTC is given for headers of the host, by their names: the files of params/headers, and empty ones."""
-    folder = params_dir() / "headers"
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    empty = {f"{name}.h": b"" for name in _EMPTY.split()}
-    return empty | {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+_LONGEST_HEAD = 10_000
 
 
 def without_host_code(source: str, macros: Mapping[str, str] | None = None) -> tuple[str, str]:
@@ -139,48 +129,6 @@ def _end_of_parentheses(plain: str, place: int, end: int) -> int:
         if not depth:
             return found.end()
     return end
-
-
-def included(source: str, folder: Path | None, folders: Sequence[Path]) -> tuple[dict[str, bytes], list[str], dict[str, str]]:
-    """Returns the headers that a source includes, by their names there, without host code; those that are missing; and macros.
-
-    Args:
-        source: the text.
-        folder: that of its file; None: it has none.
-        folders: those of CUDA's own headers, and others that the user names, which stay as they are.
-    """
-    texts: dict[str, str] = {}
-    headers, missing = dict(short_headers()), []
-    todo, seen = [(source, folder)], set[Path]()
-    while todo:
-        text, here = todo.pop()
-        for quoted, bracketed in _INCLUDED.findall(text):
-            name = quoted or bracketed
-            path = None if here is None else here / name
-            if name.startswith("thrust/"):  # what is called from the host
-                headers[name] = b""
-            if name in headers or any((each / name).is_file() for each in folders):
-                continue
-            if path is None or not path.is_file():
-                headers[name] = b""
-                if "." in name:  # others are the C++ library's
-                    missing.append(name)
-            elif path.resolve() not in seen:
-                seen.add(path.resolve())
-                texts[name] = decoded(path.read_bytes())
-                todo.append((texts[name], path.parent))
-    macros = {name: text for each in texts.values() for name, text in macros_of(each).items()}
-    headers |= {name: without_host_code(text, macros)[0].encode() for name, text in texts.items()}
-    return headers, list(dict.fromkeys(missing)), macros
-
-
-def decoded(data: bytes) -> str:
-    """Returns the text of a source: UTF-8, with or without a mark at its begin, or else Latin-1; lines end as on Unix."""
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = data.decode("latin-1")
-    return text.replace("\r\n", "\n")
 
 
 def launched_instances(host_code: str) -> list[str]:
