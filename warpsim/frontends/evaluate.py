@@ -39,7 +39,7 @@ from warpsim.units import WARP_LANES
 MAX_STEPS = 400_000
 """Instructions that are executed, all sampled warps together counting as one."""
 
-_MOST_STEPS_IF_THEY_DIFFER, _MOST_STEPS_ANYWAY = MAX_STEPS // 8, 1_000
+_MOST_STEPS_IF_THEY_DIFFER, _MOST_STEPS_ANYWAY = 10_000, 1_000
 """The most of these after which more blocks are executed: where the first ones differ, and where they do not."""
 
 _STAYS = "no warp leaves the loop early here; state it with probabilities"
