@@ -9,4 +9,7 @@
 #define M_E 2.7182818284590452354
 #define M_SQRT2 1.41421356237309504880
 #define M_LOG2E 1.4426950408889634074
-namespace std { using ::sqrt; using ::exp; using ::log; using ::pow; using ::sin; using ::cos; using ::tan; using ::tanh; using ::fabs; using ::floor; using ::ceil; using ::fmin; using ::fmax; using ::fma; using ::round; using ::trunc; using ::abs; }
+namespace std {
+using ::sqrt; using ::exp; using ::log; using ::pow; using ::sin; using ::cos; using ::tan; using ::tanh; using ::fabs;
+using ::floor; using ::ceil; using ::fmin; using ::fmax; using ::fma; using ::round; using ::trunc; using ::abs;
+}

@@ -5,11 +5,10 @@ import re
 import pytest
 
 import warpsim as ws
-from warpsim.frontends import listings, nvrtc
+from warpsim.frontends import listings
 from warpsim.frontends.cuda_headers import included, short_headers
-from warpsim.frontends.errors import AssumptionWarning, CompileError, MissingToolError
+from warpsim.frontends.errors import AssumptionWarning, CompileError
 from warpsim.frontends.host_code import launched_instances, without_host_code
-from warpsim.frontends.nvdisasm import find_nvdisasm
 from warpsim.kernels.traversal import expected_ops
 
 WHOLE = r"""
@@ -192,16 +191,6 @@ def test_headers_beside_the_source_come_without_host_code(tmp_path):
     assert b"__device__ float b" in headers["b.h"]
     assert headers["iostream"] == headers["thrust/sort.h"] == b"" and missing == ["sys/time.h"]
     assert headers["math.h"] == short_headers()["math.h"]
-
-
-@pytest.fixture
-def compiler():
-    try:
-        nvrtc.nvrtc_version()
-    except MissingToolError as error:
-        pytest.skip(str(error))
-    if find_nvdisasm() is None:
-        pytest.skip("needs nvidia-cuda-nvdisasm, of warpsim[cuda]")
 
 
 def imported(source, function, **how):

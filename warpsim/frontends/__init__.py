@@ -3,6 +3,7 @@
     cuda_source      a CUDA source to machine code
     cuda_headers     headers where NVRTC does not find them
     host_code        what a source holds for the host, which is left out
+    brackets         brackets in C++ text
     nvrtc, nvdisasm  the vendor's compiler and disassembler, where they are installed
     cubin            reads ELF files of machine code
     sass             instructions as text, with their control fields
@@ -17,6 +18,7 @@
     integers         what integer instructions compute
     semantics        which instruction computes what
     state            values of registers at the start of a kernel
+    trips            how a loop advances from trip to trip
     evaluate         executes the integer part: trips, branches, addresses
     keys             how a user names loops and branches
     accesses         sectors, lines and patterns of an access

@@ -21,7 +21,7 @@ from warpsim.frontends.evaluate import evaluate
 from warpsim.frontends.evaluation import Evaluation, Given
 from warpsim.frontends.flow import Flow, make_flow, place
 from warpsim.frontends.geometry import Geometry
-from warpsim.frontends.keys import Key, probabilities_by_place
+from warpsim.frontends.keys import Key, keys_of
 from warpsim.frontends.opcodes import opcodes
 from warpsim.frontends.operands import register_slots
 from warpsim.frontends.parameters import argument_bytes
@@ -51,7 +51,8 @@ class Choices:
     Attributes:
         arguments: of the kernel, by name, by number, or in order; what is left out is unknown.
         trips: loop -> number of trips, where it depends on data.
-        probabilities: branch -> probability that a warp does not jump, where that depends on data.
+        probabilities: branch, or access under a predicate -> probability that a warp does not jump, or makes the access, where
+            that depends on data.
         patterns: access, by line or address -> its pattern, where its addresses depend on data; for shared memory the ways of its
             bank conflict.
         caches: chip whose caches decide how often accesses hit; None: one of the architecture; "none": no access hits.
@@ -130,7 +131,7 @@ class Sampled:
 
     def __init__(self, given: Given, evaluation: Evaluation) -> None:
         self.flow, self.evaluation = given.flow, evaluation
-        _, self.stated = probabilities_by_place(given.flow, given.probabilities)
+        _, self.stated = given.probabilities_by_place
         self.notes: dict[str, None] = {}
 
     def condition(self, number: int, index: int) -> dict[str, Any] | None:
@@ -149,8 +150,7 @@ class Sampled:
 
     def contended(self, tally: Tally) -> int | None:
         """Returns the number of addresses that all warps update; None: they do not meet. Those of a sector count as one."""
-        blocks = self.evaluation.weights
-        return tally.contention.sectors(int(self.evaluation.warp_in_block.max()) + 1, whole_grid=bool((blocks == 1).all()))
+        return tally.contention.sectors(self.evaluation.block_warps, whole_grid=self.evaluation.whole_grid)
 
 
 class Emitter:
@@ -280,13 +280,11 @@ class Emitter:
             else:
                 fields["access"] = named or Access(bytes_per_thread=width)
             return
-        if tally is not None and op == "smem" and one.base not in ("LDSM", "STSM"):
-            ways, of_pattern = ways_of(one, tally), conflict_degree(addresses, width)
-            if round(ways) != of_pattern:
-                fields["ways"] = round(ways)
-                return
         if one.base in ("LDSM", "STSM"):
             addresses = matrix_rows(one, addresses)
+        elif tally is not None and op == "smem" and (ways := round(ways_of(one, tally))) != conflict_degree(addresses, width):
+            fields["ways"] = ways
+            return
         access = as_access(tuple(addresses.tolist()), width)
         if hit is not None and op != "smem":
             access = access.model_copy(update={"l1_hit": round(hit.l1, 4), "l2_hit": round(hit.l2, 4)})
@@ -299,14 +297,14 @@ class Emitter:
                 cost["updates"] = max(1, round(tally.updates / known))
             if op in ATOMIC_OPS and self.sampled is not None:
                 fields["access"] = access.model_copy(update={"contended_addresses": self.sampled.contended(tally)})
-            in_pattern = len({address // SECTOR_BYTES for address in addresses.tolist()})
-            if abs(sectors - in_pattern) > _SPREAD * in_pattern:
+            of_pattern = len({address // SECTOR_BYTES for address in addresses.tolist()})
+            if abs(sectors - of_pattern) > _SPREAD * of_pattern:
                 cost["requests"] = max(1, round(lines))
                 cost["bytes_per_request"] = round(sectors * SECTOR_BYTES / cost["requests"], 3)
 
     def _named(self, one: MachineInstruction, op: str) -> Access | int | None:
         """Returns the pattern or the bank conflict that the caller states for an access with unknown addresses; None: nothing."""
-        for key in (str(one.line), f"{one.address:#x}"):
+        for key in map(str, keys_of(one)):
             if key not in self.patterns:
                 continue
             self.used.add(key)

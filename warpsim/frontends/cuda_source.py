@@ -54,14 +54,17 @@ def compiled_source(
     headers, missing, macros = included(text, folder, [*toolkit, *_folders_in(options)])
     of_device, of_host = without_host_code(text, macros)
     launched = [] if wanted else launched_instances(of_host)
+    flags = [*_ALL_FOR_DEVICE, *flags]
+    found = None
     try:
-        found = kernel_of(of_device, [*_ALL_FOR_DEVICE, *flags], headers, wanted or launched)
+        found = kernel_of(of_device, flags, headers, wanted or launched)
     except CompileError as error:
         if launched:  # one of them may not be constant
             with suppress(FrontEndError):
-                return kernel_of(of_device, [*_ALL_FOR_DEVICE, *flags], headers, [])
+                found = kernel_of(of_device, flags, headers, [])
         of_headers = f"\nheaders that are not there, and were taken as empty: {', '.join(missing)}" if missing else ""
-        raise CompileError(f"{error}{of_headers}{_OF_HOST if of_host or missing else ''}") from None
+        if found is None:
+            raise CompileError(f"{error}{of_headers}{_OF_HOST if of_host or missing else ''}") from None
     if of_kernels := [name for name in missing if not name.startswith("sys/")]:
         note = f"{short}: headers that are not there are taken as empty: {', '.join(of_kernels)}"
         warnings.warn(note, AssumptionWarning, stacklevel=4)

@@ -11,15 +11,12 @@ taken to be monotonic, as comparisons of induction variables with bounds are; te
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from warpsim.frontends.accesses import Tally, bytes_per_thread, space_of
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.evaluation import Counts, Evaluation, Given, Record
+from warpsim.frontends.evaluation import Evaluation, Given, Record, add_counts
 from warpsim.frontends.flow import place
 from warpsim.frontends.geometry import MORE_SAMPLED_THREADS
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array
@@ -29,11 +26,11 @@ from warpsim.frontends.keys import (
     conditions,
     entries_by_block,
     loop_keys,
-    probabilities_by_place,
     trips_by_loop,
 )
 from warpsim.frontends.state import initial_state
 from warpsim.frontends.steps import Step
+from warpsim.frontends.trips import Mask, Trip, advance_of, advanced_evenly, same_advance
 from warpsim.units import WARP_LANES
 
 MAX_STEPS = 400_000
@@ -43,19 +40,6 @@ _MOST_STEPS_IF_THEY_DIFFER, _MOST_STEPS_ANYWAY = 10_000, 1_000
 """The most of these after which more blocks are executed: where the first ones differ, and where they do not."""
 
 _STAYS = "no warp leaves the loop early here; state it with probabilities"
-
-Mask = NDArray[np.bool_]
-
-_Key = TypeVar("_Key")
-
-
-@dataclass
-class _Trip:
-    """The state at the start of a loop's last trip, and by how much each register had advanced since the trip before."""
-
-    mask: Mask
-    values: dict[str, Values]
-    step: dict[str, Values] | None
 
 
 def evaluate(given: Given) -> Evaluation:
@@ -67,7 +51,9 @@ def evaluate(given: Given) -> Evaluation:
     few = Evaluator(given)
     found = few.run()
     most = _MOST_STEPS_IF_THEY_DIFFER if found.blocks_differ else _MOST_STEPS_ANYWAY
-    return Evaluator(given, given.geometry.sample(MORE_SAMPLED_THREADS)).run() if few.executed <= most else found
+    if found.whole_grid or few.executed > most:
+        return found
+    return Evaluator(given, given.geometry.sample(MORE_SAMPLED_THREADS)).run()
 
 
 class Evaluator:
@@ -83,7 +69,7 @@ class Evaluator:
         self.flow, self.function = flow, flow.function
         self.trips = trips_by_loop(flow, given.trips)
         self.enters = entries_by_block(flow, self.trips)
-        self.probabilities, _ = probabilities_by_place(flow, given.probabilities)
+        self.probabilities, _ = given.probabilities_by_place
         self.branches_at = Counter(branch_keys(flow, block)[0] for block in branches_of(flow))
         self.innermost = flow.innermost()
         self.loop_at = flow.loop_at()
@@ -99,7 +85,7 @@ class Evaluator:
         self.steps = given.steps
         self.record = Record()
         self.iterations = {number: np.zeros(len(self.weights), np.int64) for number in range(len(flow.loops))}
-        self.trip: dict[int, _Trip] = {}
+        self.trip: dict[int, Trip] = {}
         self.drawn: dict[int, int] = {}
         self.stated: dict[int, float] = {}
         self.decided: set[int] = set()
@@ -143,7 +129,7 @@ class Evaluator:
     def _execute(self, number: int, mask: Mask, pending: dict[int, Mask]) -> None:
         block = self.flow.blocks[number]
         warps = _warps(mask)
-        _count(self.record.counts, number, warps)
+        add_counts(self.record.counts, number, warps)
         if number in self.loop_at:
             self.iterations[self.loop_at[number]][warps] += 1
         self.executed += len(block.code)
@@ -194,7 +180,7 @@ class Evaluator:
             atomic = step.one.base.startswith(("ATOM", "RED"))
             where = self.state.address(address)
             tally.record(where, active, self.weights, atomic=atomic)
-            _count(self.record.made, (number, step.index), _warps(active))
+            add_counts(self.record.made, (number, step.index), _warps(active))
             if space_of(step.one) == "shared":
                 last = int(np.where(active, where, UNKNOWN).max())
                 self.reached = max(self.reached, last + bytes_per_thread(step.one) - _shared_base(self.function.arch))
@@ -246,7 +232,7 @@ class Evaluator:
         pending[target] = pending[target] | mask if target in pending else mask
 
     def _enter(self, loop: int, warps: Mask) -> None:
-        _count(self.record.entries, loop, warps)
+        add_counts(self.record.entries, loop, warps)
         self.iterations[loop] = np.where(warps, 0, self.iterations[loop])
         self.trip.pop(loop, None)
 
@@ -309,9 +295,9 @@ class Evaluator:
         before = self.trip.get(loop)
         step = None
         if before is not None and np.array_equal(before.mask, mask):
-            step = _difference(before.values, values, mask)
-        regular = step is not None and before is not None and before.step is not None and _same(step, before.step)
-        self.trip[loop] = _Trip(mask, values, step)
+            step = advance_of(before.values, values, mask)
+        regular = step is not None and before is not None and before.step is not None and same_advance(step, before.step)
+        self.trip[loop] = Trip(mask, values, step)
         if not regular or step is None:
             return
         one = self._leap(loop, 0, step, pending, None)
@@ -323,7 +309,7 @@ class Evaluator:
                 met = self._leap(loop, trips, step, pending, (latest, rates))
                 latest, growing = (latest, False) if met is None else (met, growing)
                 trips = min(trips * 2, 2**24) if growing else trips // 2
-        self.trip[loop] = _Trip(mask, dict(self.state.values), step)
+        self.trip[loop] = Trip(mask, dict(self.state.values), step)
 
     def _leap(
         self,
@@ -351,9 +337,9 @@ class Evaluator:
         self._advance(trial, loop)
         found, met = self.record, state.differences
         same_threads = trial.keys() == pending.keys() and all(np.array_equal(trial[k], pending[k]) for k in pending)
-        moved = _difference(start, state.values, mask) if same_threads else None
+        moved = advance_of(start, state.values, mask) if same_threads else None
         state.differences = outer
-        if moved is not None and _same(moved, step) and (before is None or _advanced(*before, met, 1 + trips, mask)):
+        if moved is not None and same_advance(moved, step) and (before is None or advanced_evenly(*before, met, 1 + trips, mask)):
             _, self.record, _ = saved
             self.record.add(found, 1 + trips)
             return met
@@ -378,39 +364,3 @@ def _shared_base(arch: int) -> int:
 def _warps(mask: Mask) -> Mask:
     """Returns which warps have a thread: bool[warps]."""
     return np.asarray(mask.reshape(-1, WARP_LANES).any(axis=1))
-
-
-def _count(counts: dict[_Key, Counts], key: _Key, warps: Mask) -> None:
-    counts[key] = counts[key] + warps if key in counts else warps.astype(np.float64)
-
-
-def _difference(before: dict[str, Values], after: dict[str, Values], mask: Mask) -> dict[str, Values] | None:
-    """Returns by how much registers advanced, modulo 2^32, where threads are active; None where that says nothing."""
-    steps = {}
-    for name, value in after.items():
-        old = before.get(name, NOTHING)
-        if value is old:
-            continue
-        unknown = (value < 0) & mask
-        if not np.array_equal(np.broadcast_to(unknown, mask.shape), np.broadcast_to((old < 0) & mask, mask.shape)):
-            return None
-        by = np.where((value < 0) | (old < 0) | ~mask, 0, (value - old) & MASK)
-        if by.any():
-            if name.lstrip("U").startswith("P"):
-                return None
-            steps[name] = by
-    return steps
-
-
-def _advanced(before: list[Values], rates: list[Values], after: list[Values], trips: int, mask: Mask) -> bool:
-    """Returns whether differences have advanced by their rates in some trips, and have not come to 0 or to its other side."""
-    if len(before) != len(after):
-        return False
-    for old, rate, new in zip(before, rates, after, strict=True):
-        if (((old + rate * trips != new) | (np.sign(old) != np.sign(new))) & mask).any():
-            return False
-    return True
-
-
-def _same(a: dict[str, Values], b: dict[str, Values]) -> bool:
-    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 from warpsim.frontends.accesses import Tally
 from warpsim.frontends.flow import Flow
 from warpsim.frontends.geometry import Geometry
-from warpsim.frontends.keys import Key
+from warpsim.frontends.keys import Key, probabilities_by_place
 from warpsim.frontends.steps import Steps
 
 Counts = NDArray[np.float64]
-
-_Key = TypeVar("_Key")
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,8 @@ class Given:
         geometry: the launch.
         arguments: offset of a byte of the parameters in constant bank 0 -> its value; others are unknown.
         trips: loop -> number of trips, where it depends on data.
-        probabilities: branch -> probability that a warp does not jump, where that depends on data.
+        probabilities: branch, or access under a predicate -> probability that a warp does not jump, or makes the access, where
+            that depends on data.
     """
 
     flow: Flow
@@ -44,10 +43,15 @@ class Given:
         """What each instruction does."""
         return Steps(self.flow)
 
+    @cached_property
+    def probabilities_by_place(self) -> tuple[dict[int, float], dict[int, float]]:
+        """`probabilities` by the block that ends with the branch, and by the instruction that makes the access."""
+        return probabilities_by_place(self.flow, self.probabilities)
+
 
 @dataclass
 class Record:
-    """What was counted: executions of blocks, entries of loops, and by (block, instruction) who makes accesses, and these."""
+    """What was counted; the fields are those of `Evaluation`."""
 
     counts: dict[int, Counts] = field(default_factory=dict)
     entries: dict[int, Counts] = field(default_factory=dict)
@@ -56,16 +60,16 @@ class Record:
 
     def add(self, other: Record, times: float) -> None:
         """Adds the counts of another, several times."""
-        _add(self.counts, other.counts, times)
-        _add(self.entries, other.entries, times)
-        _add(self.made, other.made, times)
+        for mine, theirs in ((self.counts, other.counts), (self.entries, other.entries), (self.made, other.made)):
+            for key, value in theirs.items():
+                add_counts(mine, key, value * times)
         for place_of, tally in other.accesses.items():
             self.accesses.setdefault(place_of, Tally()).add(tally, times)
 
 
-def _add(mine: dict[_Key, Counts], theirs: Mapping[_Key, Counts], times: float) -> None:
-    for key, value in theirs.items():
-        mine[key] = mine[key] + value * times if key in mine else value * times
+def add_counts(counts: dict[Any, Counts], key: Any, more: NDArray[Any]) -> None:
+    """Adds to the counts of a key, which are 0 before the first time."""
+    counts[key] = counts.get(key, 0.0) + more
 
 
 @dataclass(frozen=True)
@@ -93,9 +97,19 @@ class Evaluation:
     notes: tuple[str, ...]
 
     @property
+    def block_warps(self) -> int:
+        """Warps of a block."""
+        return int(self.warp_in_block.max()) + 1
+
+    @property
+    def whole_grid(self) -> bool:
+        """Whether all blocks of the grid were executed."""
+        return bool((self.weights == 1).all())
+
+    @property
     def blocks_differ(self) -> bool:
         """Whether blocks that stand for several do not all execute the same, and make the same accesses."""
-        size = int(self.warp_in_block.max()) + 1
+        size = self.block_warps
         stands_for_several = self.weights.reshape(-1, size)[:, 0] > 1
         rows = (each.reshape(-1, size)[stands_for_several] for each in (*self.counts.values(), *self.made.values()))
         return any(bool((of_blocks != of_blocks[:1]).any()) for of_blocks in rows)

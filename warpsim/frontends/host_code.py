@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from itertools import pairwise
 
+from warpsim.frontends.brackets import end_of, without_templates
+
 _DEVICE = re.compile(r"\b(__global__|__device__|__constant__|__shared__|__managed__|constexpr|consteval)\b")
 """What makes a declaration one for the device, too."""
 
@@ -29,8 +31,9 @@ _OF_LIBRARY = re.compile(r"((static|const|extern|using|thread_local|inline) )*((
 have a number or a text in its parentheses), a name of a type, or a name or a variable of the C++ library."""
 
 _NAME = re.compile(r"\b(\w+)\s*\(")
-_BRACE = re.compile(r"[{}]")
+_CALL = re.compile(r"\s*(\w+)[ \t]*\(")
 _LONGEST_HEAD = 10_000
+"""Characters of a declaration that are looked at."""
 
 
 def without_host_code(source: str, macros: Mapping[str, str] | None = None) -> tuple[str, str]:
@@ -67,13 +70,14 @@ def without_host_code(source: str, macros: Mapping[str, str] | None = None) -> t
             if not is_for_device and (_OF_LIBRARY.match(head) or (is_function and not _may_be_annotated(head))):
                 left_out.append((begin, place + 1))
             begin = place + 1
-        elif _SCOPE.search(_without_templates(head)) and not _FUNCTION.match(head):
+        elif _SCOPE.search(without_templates(head, parentheses=True)) and not _FUNCTION.match(head):
             begin = place + 1
         else:
-            place = _end_of_braces(plain, place)
+            place = end_of(plain, place)
             follows = plain[place + 1 : place + 200].lstrip()[:1]
-            if "=" not in _without_templates(head) and not _ENUM.search(head) and ")" in head and follows not in (",", "{"):
-                name = _NAME.search(_without_templates(head, parentheses=False))
+            holds_values = "=" in without_templates(head, parentheses=True) or _ENUM.search(head) or follows in (",", "{")
+            if ")" in head and not holds_values:
+                name = _NAME.search(without_templates(head))
                 if not (is_for_device or _may_be_annotated(head) or (name and name[1] in declared)):
                     left_out.append((begin, place + 1))
                 begin = place + 1
@@ -102,7 +106,7 @@ def _declared_for_device(plain: str, of_device: re.Pattern[str]) -> set[str]:
 
 def _may_be_annotated(head: str) -> bool:
     """Returns whether a declaration has a word in capitals, not in its templates or parentheses, that could be an annotation."""
-    words = (found[0] for found in _UNKNOWN_ANNOTATION.finditer(_without_templates(head)))
+    words = (found[0] for found in _UNKNOWN_ANNOTATION.finditer(without_templates(head, parentheses=True)))
     return any(not word.endswith(_NO_ANNOTATION) for word in words)
 
 
@@ -110,25 +114,16 @@ def _behind_calls_of_macros(plain: str, begin: int, end: int, macros: Mapping[st
     """Returns where a declaration begins behind calls of macros that end without a semicolon, and behind labels of access."""
     while True:
         label = _LABEL.match(plain, begin, end)
-        called = re.compile(r"\s*(\w+)[ \t]*\(").match(plain, begin, end)
+        called = _CALL.match(plain, begin, end)
         if label is not None:
             begin = label.end()
         elif called is not None and macros.get(called[1], "").startswith("("):
-            behind = _end_of_parentheses(plain, called.end() - 1, end)
+            behind = end_of(plain, called.end() - 1) + 1
             if behind >= end or plain[behind:end].isspace():
                 return begin
             begin = behind
         else:
             return begin
-
-
-def _end_of_parentheses(plain: str, place: int, end: int) -> int:
-    depth = 0
-    for found in re.compile(r"[()]").finditer(plain, place, end):
-        depth += 1 if found[0] == "(" else -1
-        if not depth:
-            return found.end()
-    return end
 
 
 def launched_instances(host_code: str) -> list[str]:
@@ -214,22 +209,3 @@ def macros_of(source: str) -> dict[str, str]:
     """Returns the names of the macros of a source, and what they stand for, their parameters first."""
     found = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.)*)", source, flags=re.DOTALL | re.MULTILINE)
     return dict(found)
-
-
-def _without_templates(head: str, *, parentheses: bool = True) -> str:
-    """Returns a declaration without what stands in angle brackets and perhaps in parentheses, where a default follows a "="."""
-    inner = re.compile(r"<[^<>]*>|operator\s*[=!<>+\-*/]+" + (r"|\([^()]*\)" if parentheses else ""))
-    before = ""
-    while head != before:
-        before, head = head, inner.sub("", head)
-    return head
-
-
-def _end_of_braces(plain: str, place: int) -> int:
-    """Returns where the braces end that begin at a place, or the end of the text."""
-    depth = 0
-    for found in _BRACE.finditer(plain, place):
-        depth += 1 if found[0] == "{" else -1
-        if not depth:
-            return found.start()
-    return len(plain)

@@ -142,7 +142,7 @@ def _leading_to(flow: Flow, header: int) -> set[int]:
     return found
 
 
-def predicated_accesses(flow: Flow) -> list[int]:
+def _predicated_accesses(flow: Flow) -> list[int]:
     """Returns the instructions that access memory under a predicate."""
     return [n for n, one in enumerate(flow.function.code) if guard_of(one) is not None and space_of(one) is not None]
 
@@ -156,7 +156,7 @@ def probabilities_by_place(flow: Flow, probabilities: Mapping[Key, float]) -> tu
         FrontEndError: a key names neither, or a probability is none.
     """
     keys_of_branches = {n: branch_keys(flow, n) for n in branches_of(flow)}
-    keys_of_accesses = {n: keys_of(flow.function.code[n]) for n in predicated_accesses(flow)}
+    keys_of_accesses = {n: keys_of(flow.function.code[n]) for n in _predicated_accesses(flow)}
     by_block: dict[int, float] = {}
     by_access: dict[int, float] = {}
     for key, probability in probabilities.items():

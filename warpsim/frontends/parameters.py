@@ -7,6 +7,7 @@ import re
 import struct
 from collections.abc import Mapping, Sequence
 
+from warpsim.frontends.brackets import end_of, without_templates
 from warpsim.frontends.cubin import Parameter
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.sass import MachineFunction
@@ -138,13 +139,7 @@ def declared_in_source(source: str, function: str) -> tuple[tuple[str, bool], ..
             break
     if not found:
         return ()
-    depth, end = 1, found.end()
-    while end < len(plain) and depth:
-        depth += {"(": 1, ")": -1}.get(plain[end], 0)
-        end += 1
-    inside, before = plain[found.end() : end - 1], ""
-    while inside != before:
-        before, inside = inside, re.sub(r"<[^<>]*>", "", inside)
+    inside = without_templates(plain[found.end() : end_of(plain, found.end() - 1)])
     parts = [part for part in inside.split(",") if part.strip()]
     names = [re.search(r"(\w+)\s*(\[[^\]]*\])?\s*$", part) for part in parts]
     return tuple((name[1] if name else "", bool(_INTEGER.match(part))) for name, part in zip(names, parts, strict=True))

@@ -12,12 +12,13 @@ import numpy as np
 
 from warpsim.frontends.accesses import bytes_per_thread, space_of
 from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, Hits, hits
-from warpsim.frontends.evaluate import Evaluator, Mask
+from warpsim.frontends.evaluate import Evaluator
 from warpsim.frontends.evaluation import Given
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.integers import Values
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.steps import Step
+from warpsim.frontends.trips import Mask
 from warpsim.units import WARP_LANES
 
 MOST_THREADS = 16384

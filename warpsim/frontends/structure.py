@@ -231,18 +231,15 @@ class Structure:
         has_barrier = has_op(body, "barrier")
         if low >= 1 and high > low and abs(mean - (low + high) / 2) < 0.02 * mean and not has_barrier:
             return [Loop(body=tuple(body), trips=(low, high))]
-        rounds = has_barrier and abs(mean - round(mean)) > _UNEVEN * mean  # warps of a block must make as many
-        if high - low > max(1.0, _UNEVEN * mean) or rounds:
-            self._note_uneven(header, float(each.min()), float(each.max()), max(1, round(mean)) if rounds else mean)
+        for_all = max(1, round(mean)) if has_barrier else mean  # warps of a block must come to a barrier equally often
+        if high - low > max(1.0, _UNEVEN * mean) or abs(mean - for_all) > _UNEVEN * mean:
+            trips = f"{each.min():g} to {each.max():g} trips, by warp: {for_all:.4g} stand for all"
+            self.notes.append(f"the loop at {place(self.flow.function, self.flow.blocks[header].code[0])}: {trips}")
         whole, part = math.floor(mean + 1e-9), mean - math.floor(mean + 1e-9)
         if part < max(0.02, 0.02 * whole) or whole >= _LONG_LOOP or has_barrier:
             return _repeated(body, max(1, round(mean)))
         once = Conditional(then=tuple(body), probability=part)
         return [*_repeated(body, whole), once] if whole else [once]
-
-    def _note_uneven(self, header: int, least: float, most: float, mean: float) -> None:
-        where = place(self.flow.function, self.flow.blocks[header].code[0])
-        self.notes.append(f"the loop at {where}: {least:g} to {most:g} trips, by warp: {mean:.4g} stand for all")
 
 
 def _repeated(body: list[Statement], trips: int) -> list[Statement]:
@@ -250,9 +247,15 @@ def _repeated(body: list[Statement], trips: int) -> list[Statement]:
 
 
 def which_warps(taken: Counts, here: Counts, weights: Counts, warp_in_block: NDArray[np.int64] | None) -> dict[str, Any]:
-    """Returns the rule of a conditional, of those who come, by warp, to a place `here` times and are `taken` so often.
+    """Returns the rule of a conditional: the numbers of the warps that execute its side, or the share of the executions that do.
 
-    The numbers of the warps in their blocks are the rule if they alone decide; otherwise the share of the executions is.
+    The numbers of the warps in their blocks are the rule if they alone decide.
+
+    Args:
+        taken: executions of the side by each warp.
+        here: executions of the branch before it by each warp.
+        weights: what each warp stands for.
+        warp_in_block: number of each warp in its block; None: only the share is asked for.
     """
     numbers = () if warp_in_block is None else _deciding_numbers(taken, here, warp_in_block)
     if numbers:
@@ -261,7 +264,7 @@ def which_warps(taken: Counts, here: Counts, weights: Counts, warp_in_block: NDA
 
 
 def _deciding_numbers(taken: Counts, here: Counts, warp_in_block: NDArray[np.int64]) -> tuple[int, ...]:
-    """Returns the numbers of the warps that are taken whenever they come, if all others never are; otherwise none."""
+    """Returns the numbers of the warps that execute a side whenever they come to it, if all others never do; otherwise none."""
     with np.errstate(invalid="ignore"):
         share = np.where(here > 0, taken / here, np.nan)
     chosen = []

@@ -50,7 +50,8 @@ def machine_code(
         shared: bytes of dynamic shared memory of a block.
         args: arguments of the kernel by name, as a mapping or as text such as "n=1024,m=3"; further mappings likewise.
         trips: loop -> number of trips, where it depends on data; a loop is named by its line or label.
-        probabilities: branch -> probability that a warp does not jump, where that depends on data; by line or address.
+        probabilities: branch, or access under a predicate -> probability that a warp does not jump, or makes the access, where
+            that depends on data; by line or address.
         patterns: access -> "coalesced", "random" or "broadcast", where its addresses depend on data; by line or address.
         caches: chip whose caches decide how often accesses hit; empty: one of the architecture; "none": no access hits.
         title: one-line description of the kernel.

@@ -46,6 +46,8 @@ SETTINGS = (*OBJECTS, *DEFAULTS, "common", "zip", "points", "tile_points")
 """Names that a plan accepts besides arguments of kernels and fields of chips and kernels."""
 
 _OF_SIMULATE = ("launch", "threads", "trace", "engine")
+"""Arguments of `simulate` that are no settings of a plan."""
+
 _POINT_SETTINGS = ("block_warps", *(name for name in POINT_DEFAULTS if name != "replicates"))
 """Settings that are passed to `make_point` unchanged."""
 
