@@ -144,6 +144,24 @@ def test_threads_that_update_one_word_of_shared_memory_follow_one_another(opcode
     assert ways(kernel(f"{opcode} R4, [0x40]" if opcode == "LDS" else f"{opcode} RZ, [RZ+0x40], R5")) == expected
 
 
+@pytest.mark.parametrize(
+    ("index", "expected"), [("0x1f", 32), ("0x3", 4), ("0x20", 1)], ids=["own", "one of four", "alike in a warp"]
+)
+def test_constants_of_different_addresses_follow_one_another(index, expected):
+    rows = [f"LOP3.LUT R7, R0, {index}, RZ, 0xc0, !PT", "SHF.L.U32 R8, R7, 0x2, RZ", "--:-:0:-:1 LDC R4, c[0x3][R8+0x40]"]
+    assert ways(kernel(*rows, "01:-:-:-:1 FADD R5, R4, R4")) == expected
+
+
+def test_constants_whose_addresses_depend_on_data_are_asked_for():
+    rows = ["LDG.E R6, [R2.64]", ".line 7", "LDC R4, c[0x3][R6]"]
+    with pytest.warns(AssumptionWarning, match="line 7 of .*: the addresses of LDC depend on data: taken as one for all threads"):
+        found = to_kernel(function(*INDEX, *rows, "EXIT", arch=80), as_geometry("64,256"), Choices(), name="f")
+    assert ways(found) == 1
+    assert ways(kernel(*rows, patterns={7: 5}, caches="none")) == 5
+    with pytest.raises(FrontEndError, match=r"patterns\['7'\] = 'random': must be how many constants a warp reads, 1 to 32"):
+        kernel(*rows, patterns={7: "random"})
+
+
 def test_an_access_of_256_bits_asks_for_a_sector_of_each_thread():
     rows = ["IMAD.WIDE R2, R0, 0x20, R2", "LDG.E.ENL2.256 R4, R12, [R2.64]"]
     one = only(kernel(*rows, arch=100, caches="none"), "load")

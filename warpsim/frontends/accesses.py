@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.contention import Contention
+from warpsim.frontends.operands import indexed_constant
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.units import WARP_LANES
 
@@ -33,8 +34,11 @@ _SPACE_OF = {
 
 
 def space_of(one: MachineInstruction) -> str | None:
-    """Returns "global", "shared" or "local" for an instruction that accesses memory; None for others."""
-    return _SPACE_OF.get(one.base)
+    """Returns "global", "shared", "local" or "constant" for an instruction that accesses memory; None for others.
+
+    A constant at a fixed place, or at one for all threads, is an operand.
+    """
+    return "constant" if indexed_constant(one) is not None else _SPACE_OF.get(one.base)
 
 
 def bytes_per_thread(one: MachineInstruction) -> Width:

@@ -54,7 +54,7 @@ class Choices:
         probabilities: branch, or access under a predicate -> probability that a warp does not jump, or makes the access, where
             that depends on data.
         patterns: access, by line or address -> its pattern, where its addresses depend on data; for shared memory the ways of its
-            bank conflict.
+            bank conflict, for constants how many of them a warp reads.
         caches: chip whose caches decide how often accesses hit; None: one of the architecture; "none": no access hits.
     """
 
@@ -273,12 +273,16 @@ class Emitter:
             fields["access"] = Access(bytes_per_thread=width, l1_hit=1.0)
             return
         addresses = None if tally is None or 2 * tally.unknown > tally.warps else tally.pattern()
+        is_constant = space_of(one) == "constant"
         if addresses is None:
             named = self._named(one, op)
             if isinstance(named, int):
                 fields["ways"] = named
-            else:
+            elif not is_constant:
                 fields["access"] = named or Access(bytes_per_thread=width)
+            return
+        if tally is not None and is_constant:
+            fields["ways"] = round(ways_of(one, tally))
             return
         if one.base in ("LDSM", "STSM"):
             addresses = matrix_rows(one, addresses)
@@ -303,22 +307,26 @@ class Emitter:
                 cost["bytes_per_request"] = round(sectors * SECTOR_BYTES / cost["requests"], 3)
 
     def _named(self, one: MachineInstruction, op: str) -> Access | int | None:
-        """Returns the pattern or the bank conflict that the caller states for an access with unknown addresses; None: nothing."""
+        """Returns the pattern or the ways that the caller states for an access with unknown addresses; None: nothing."""
+        is_constant = space_of(one) == "constant"
         for key in map(str, keys_of(one)):
             if key not in self.patterns:
                 continue
             self.used.add(key)
             named = self.patterns[key]
-            if isinstance(named, Access):
-                return named
             if op == "smem" and type(named) is int and 1 <= named <= WARP_LANES:
+                return named
+            if is_constant:
+                raise FrontEndError(f"patterns[{key!r}] = {named!r}: must be how many constants a warp reads, 1 to 32")
+            if isinstance(named, Access):
                 return named
             if named in ("coalesced", "broadcast") or (named == "random" and op != "smem"):
                 return Access.model_validate({"pattern": named, "bytes_per_thread": bytes_per_thread(one)})
             allowed = '"coalesced", "broadcast" or ' + ("a conflict of 1 to 32 ways" if op == "smem" else '"random"')
             raise FrontEndError(f"patterns[{key!r}] = {named!r}: must be {allowed}, or an Access")
         where = place(self.function, self.function.code.index(one))
-        self.unnamed[f"{where}: the addresses of {one.opcode} depend on data: taken as coalesced; give patterns"] = None
+        assumed = "one for all threads" if is_constant else "coalesced"
+        self.unnamed[f"{where}: the addresses of {one.opcode} depend on data: taken as {assumed}; give patterns"] = None
         return None
 
 

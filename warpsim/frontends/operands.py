@@ -122,6 +122,8 @@ def addresses(one: MachineInstruction) -> tuple[Address, ...]:
     and others if no register is marked so, as before Ampere.
     """
     found = tuple(part for part in operands(one.operands) if isinstance(part, Address))
+    if (indexed := indexed_constant(one)) is not None:
+        return (indexed,)
     if "E" not in one.opcode.split(".")[1:]:
         return found
     marked = any(term.pair for address in found for term, _ in address.terms)
@@ -130,6 +132,14 @@ def addresses(one: MachineInstruction) -> tuple[Address, ...]:
         return replace(term, suffix=".64") if not term.suffix and (not marked or term.name.startswith("U")) else term
 
     return tuple(Address(tuple((pair(term), n) for term, n in part.terms), part.offset) for part in found)
+
+
+def indexed_constant(one: MachineInstruction) -> Address | None:
+    """Returns the address in its constant bank of a load that may differ from thread to thread; None for all else."""
+    for part in operands(one.operands) if one.base == "LDC" else ():
+        if isinstance(part, Constant) and part.index is not None and part.index.name[0] == "R" and part.index.name not in ZERO:
+            return Address(((part.index, 1),), part.offset)
+    return None
 
 
 @lru_cache(maxsize=65536)

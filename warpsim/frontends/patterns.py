@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from warpsim.frontends.accesses import Addresses, Tally, Width, bytes_per_thread
+from warpsim.frontends.accesses import Addresses, Tally, Width, bytes_per_thread, space_of
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.hardware.gpu import Shared
 from warpsim.kernels.access import bank_conflicts
@@ -20,12 +20,15 @@ _BANKS = Shared(banks=32, bank_bytes=4, lanes_per_pass=32)
 
 
 def ways_of(one: MachineInstruction, tally: Tally) -> float:
-    """Returns the mean degree of the bank conflicts of an access to shared memory.
+    """Returns for how many times the time of one word an access takes its unit, in the mean.
 
-    Threads of an atomic that have one address follow one another, but where they only count (`POPC`).
+    That is the degree of the bank conflicts in shared memory. Threads of an atomic that have one address follow one another, but
+    where they only count (`POPC`). Constants come one address at a time (CUDA C Programming Guide, constant memory).
     """
     width = bytes_per_thread(one)
-    degrees = [conflict_degree(np.frombuffer(key, np.int64), width) for key in tally.patterns]
+    patterns = [np.frombuffer(key, np.int64) for key in tally.patterns]
+    is_constant = space_of(one) == "constant"
+    degrees = [len(np.unique(each // width)) if is_constant else conflict_degree(each, width) for each in patterns]
     mean = float(np.average(degrees, weights=list(tally.patterns.values())))
     if one.base != "ATOMS" or ".POPC" in one.opcode:
         return mean
