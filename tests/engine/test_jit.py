@@ -15,7 +15,7 @@ from warpsim.engine.handles import handed_on_as_pointer
 pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
 
 
-@handed_on_as_pointer
+@handed_on_as_pointer(constant=False)
 class Arrays(NamedTuple):
     few: Any
     many: Any
@@ -73,6 +73,43 @@ def test_tuples_of_arrays_are_handed_on_as_one_pointer(monkeypatch: pytest.Monke
         (header,) = [line for line in code.splitlines() if line.startswith("define") and "tuple_part" in line]
         # those of the result, the error, and the tuple, or fewer; the option is an array, which numba hands on number by number
         assert header.count("%") <= 3 + max(1, more)
+
+
+@handed_on_as_pointer(constant=True)
+class Constants(NamedTuple):
+    facts: Any
+
+
+@handed_on_as_pointer(constant=False)
+class Variables(NamedTuple):
+    facts: Any
+
+
+def test_a_store_is_no_reason_to_load_a_constant_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What may be what has been stored to is loaded again."""
+    monkeypatch.setattr(compiling, "CACHE_FOLDER", None)
+
+    @compiling.jit
+    def entry_point(given, pairs, i):
+        facts, pair = given.facts[0], pairs[0]
+        for place in range(2):
+            pairs[i + place].once = facts.unit + pair.twice
+        pairs[i].twice = facts.unit + pair.twice
+        return facts.unit * facts.sizes[1]
+
+    for named_tuple in (Constants, Variables):
+        facts = np.zeros(1, [("unit", "i8"), ("sizes", "i8", 2)]).view(np.recarray)
+        facts.unit, facts.sizes = 3, (4, 5)
+        pairs = np.zeros(4, [("once", "i8"), ("twice", "i8")]).view(np.recarray)
+        pairs.twice = 1
+        assert entry_point(named_tuple(facts), pairs, 2) == 15
+        assert pairs.once.tolist() == [0, 0, 4, 4] and pairs.twice.tolist() == [1, 1, 4, 1]
+        assert entry_point(named_tuple(facts), pairs, 0) == 15
+        assert pairs.once.tolist() == [4, 4, 4, 4] and pairs.twice.tolist() == [4, 1, 4, 1]
+        facts.unit = 2  # between two calls it may change
+        assert entry_point(named_tuple(facts), pairs, 0) == 10
+    of_constants, of_variables = (each.library.get_llvm_str().count("= load i64") for each in entry_point.overloads.values())
+    assert of_constants < of_variables
 
 
 def test_parts_are_compiled_once_for_all_constants(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from warpsim.engine.bits import at, end_of, known_wait_from, unit_in, wait_until
 from warpsim.engine.constants import LIMITED, MAX_SCHEDULERS, NEVER, RANK_BITS, RESOLVED
 from warpsim.engine.control import follow
 from warpsim.engine.cycle_sets import enter_few_cycles
-from warpsim.engine.fetch import fetch_before_pick, retry_from, stays_full, take_and_fetch, there_from
+from warpsim.engine.fetch import fetcher_at, make_fetches, retry_from, stays_full, take_and_fetch, there_from
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import (
     beyond,
@@ -38,13 +38,13 @@ from warpsim.engine.lanes import (
     time_part,
     where,
 )
-from warpsim.engine.places import count_place, scheduler_place, slot_in
+from warpsim.engine.places import count_place, slot_in
 from warpsim.engine.ports import keep_times_of_ports, needs_of, times_after, times_of_ports
 from warpsim.engine.schedulers import next_ranks, order_of
 from warpsim.engine.speculation import speculated
 from warpsim.engine.timetable import alarm
 from warpsim.engine.units import cycle_of
-from warpsim.engine.waiting import wait_for_resolved
+from warpsim.engine.waiting import wait_for_step
 
 
 @inline
@@ -67,46 +67,33 @@ def run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run):
 @inline
 def run_steps(reads, machine, state, sm, scheduler, s, no_more, end):
     """Has scheduler s issue plain steps, by the loop that serves the options of the machine."""
-    chip, some_refuse, scratch = machine.chip[0], len(machine.refusing) > 0, state.scratch[0]
-    always = machine.program, state.warps, state.registers, state.counts, state.parts
     if reads is None:
-        return run_plain(chip, scratch, sm, scheduler, s, no_more, some_refuse, always, None, None, None, None, None, None)
-    options = (
-        end, reads, state.tally[0], machine.details, state.loops, machine.classes, machine.operands, machine.latency_to,
-        machine.hints, state.counted, state.crowded, state.stalls, state.caused,
-    )  # fmt: skip
-    if chip.buffer == 0:
-        return run_plain(chip, scratch, sm, scheduler, s, no_more, some_refuse, always, options, None, None, None, None, None)
-    return run_plain(
-        chip, scratch, sm, scheduler, s, no_more, some_refuse, always, options,
-        machine.addresses, state.seats, state.buffers, state.fetchers, state.lines,
-    )  # fmt: skip
+        return run_plain(None, None, machine, state, sm, scheduler, s, no_more, end)
+    if machine.chip[0].buffer == 0:
+        return run_plain(reads, None, machine, state, sm, scheduler, s, no_more, end)
+    return run_plain(reads, machine.addresses, machine, state, sm, scheduler, s, no_more, end)
 
 
 @apart
-def run_plain(
-    chip, scratch, sm, scheduler, s, no_more, some_refuse, always, options, addresses, seats, buffers, fetchers, lines
-):  # fmt: skip
+def run_plain(reads, addresses, machine, state, sm, scheduler, s, no_more, end):
     """Has scheduler s issue plain steps until its next pick is not plain, or not before a time. Returns the key of that pick.
 
-    `some_refuse`: some class is refusable. The other arguments are parts of the machine and of the state, some of them in tuples.
-    The function is compiled three times. The last five are None where instructions need not be fetched; in a tuple, these would
-    cost a tenth of the speed. `options` is None, too, where there are no options of the core: no unit can refuse a plain step
-    then, there are no register ports, and the wait after each plain step is known.
+    The function is compiled three times. `reads` is None where there are no options of the core: no unit can refuse a plain step
+    then, there are no register ports, and the wait after each plain step is known. `addresses` is None where instructions need
+    not be fetched.
     """
-    program, warps, registers, counts, parts = always
+    chip, program, scratch = machine.chip[0], machine.program, state.scratch[0]
+    warps, registers, counts = state.warps, state.registers, state.counts
     interval, schedulers, per_warp, begin = chip.interval, chip.schedulers, chip.registers, sm.begin
     first_warp, first_count, free = sm.first_index + s, count_place(program, s, 0), scheduler.next_issue
-    notes_busy, tick, has_ports = some_refuse or chip.buffer > 0, chip.tick, chip.banks > 0
-    place = scheduler_place(chip, sm.index, s)
+    notes_busy, tick, has_ports = len(machine.refusing) > 0 or chip.buffer > 0, chip.tick, chip.banks > 0
     wakes, ranks = load(scheduler.wakes), load(scheduler.ranks)
     delays, uses = load(scheduler.delays), load(scheduler.uses)
     occupied, free_at_first, usual_delay = filled(interval << RANK_BITS, wakes), free, np.int64(0)
     fixed = order_of(chip, load(scheduler.ages)), warps, first_warp, schedulers, no_more
-    if options is not None:
-        (
-            end, reads, tally, details, loops, classes, operands, latency_to, hints, counted, crowded, stalls, caused,
-        ) = options  # fmt: skip
+    if addresses is not None:
+        fetcher = fetcher_at(machine, state, sm, s)
+    if reads is not None:
         ports_free, has_ports_at, held_until = times_of_ports(scheduler, begin)
         held_from, held_sum = scheduler.held_from, np.int64(0)
         # After the latest issue after which its unit refused: for how many cycles, and `uses` of the steps it refuses
@@ -122,12 +109,12 @@ def run_plain(
         eligible, following = end_of(warp.wait), np.int64(ins.following)
         next_uses, next_delay, plain = np.int64(ins.next_uses), np.int64(ins.next_delay), ins.plain
         refused = np.int64(0)  # cycles after this one in which its unit refuses
-        if options is not None:
+        if reads is not None:
             gap, there = np.int64(0), eligible  # `there`: from when on the instruction can issue
-            if buffers is not None:
-                fetch_before_pick(chip, warps, seats, buffers, fetchers, lines, place, sm.index, s, cycle)
-                if not stays_full(fetchers[at(place)], lane):
-                    there = there_from(buffers, index)
+            if addresses is not None:
+                make_fetches(machine, state, sm, s, fetcher, cycle)
+                if not stays_full(fetcher, lane):
+                    there = there_from(state, index)
                 if there > cycle:
                     wakes = replaced(wakes, lane, (min(retry_from(chip, there, cycle), end) - begin) << RANK_BITS)
                     key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
@@ -145,7 +132,7 @@ def run_plain(
                 refused = max(cycle_of(taken, tick) - cycle - 1, 0)
             if plain & RESOLVED:
                 warp_in_block = chip.warp_of[at(slot_in(chip, s, lane))]
-                following, gap = follow(program, details, warps, loops, index, warp_in_block, step)
+                following, gap = follow(machine, state, index, warp_in_block, step)
                 next_uses, next_delay = np.int64(program[at(following)].uses), np.int64(program[at(following)].own_delay)
         if ins.known_dst >= 0:
             registers[at(index * per_warp + ins.known_dst)] = wait_until(cycle + ins.latency, step, 0)
@@ -154,7 +141,7 @@ def run_plain(
         free = cycle + interval
 
         next_issue = plus(issued, occupied)
-        if options is not None and has_ports:
+        if reads is not None and has_ports:
             held_from = free
             if ins.ports:
                 needs = needs_of(reads, scheduler, ins, slot_in(chip, s, lane), step)
@@ -165,7 +152,7 @@ def run_plain(
                 enter_few_cycles(scratch.held[at(s)], free - begin, held)
                 free, held_sum = free + held, held_sum + held
         wakes, ranks = later(after, next_issue), ranks_after
-        if options is None:
+        if reads is None:
             scheduler.uses[at(lane)] = ins.next_uses
         else:
             if refused > 0:
@@ -179,11 +166,8 @@ def run_plain(
             uses = where(here, filled(next_uses, uses), uses)
             if plain & RESOLVED:
                 scheduler.next_issue, warp.since = free, cycle
-                warp.wait, slot = wait_until(cycle + gap, step, classes[at(ins.op)].after), slot_in(chip, s, lane)
-                known = wait_for_resolved(
-                    chip, program, classes, operands, latency_to, hints, registers, counted, crowded, stalls, caused,
-                    first_count, sm, slot, warp,
-                )  # fmt: skip
+                warp.wait, slot = wait_until(cycle + gap, step, machine.classes[at(ins.op)].after), slot_in(chip, s, lane)
+                known = wait_for_step(machine, state, sm, s, slot, index, warp)
                 wakes = replaced(wakes, lane, alarm(sm, scheduler, slot, warp.wait) if known else np.int64(NEVER))
         usual_delay = speculated(next_delay, usual_delay)  # most results of a program take equally long
         delays = where(here, filled(usual_delay, delays), delays)
@@ -194,27 +178,25 @@ def run_plain(
         issues_plain(counts[at(first_count + issued_step)], eligible, cycle)
         if notes_busy and interval > 1:
             is_busy_after(scratch, s, now, interval)
-        if options is not None:
-            if buffers is not None:
-                take_and_fetch(
-                    chip, addresses, buffers, fetchers, lines, place, index, issued_lane, issued_step, following, cycle
-                )
+        if reads is not None:
+            if addresses is not None:
+                take_and_fetch(addresses, machine, state, sm, s, fetcher, index, issued_lane, issued_step, following, cycle)
             waited_from = max(eligible - begin, 0)
             there = max(there - begin, waited_from)
-            plain_after_waiting(scratch, parts[at(first_count + issued_step)], s, ins, has_ports, waited_from, there, now)
+            plain_after_waiting(scratch, state.parts[at(first_count + issued_step)], s, ins, has_ports, waited_from, there, now)
             if refused > 0:
                 own_unit_refuses(scratch, s, unit_in(ins.uses), now + 1, refused)
     if free > free_at_first:  # something has issued
         store(scheduler.wakes, wakes)
         store(scheduler.ranks, ranks)
         store(scheduler.delays, delays)
-        if options is not None:
+        if reads is not None:
             store(scheduler.uses, uses)
             if has_ports:
                 keep_times_of_ports(scheduler, begin, ports_free, has_ports_at, held_until)
                 scheduler.held_from = held_from
                 if held_sum > 0:
-                    tally.held, scratch.some_held = tally.held + held_sum, 1
+                    state.tally[0].held, scratch.some_held = state.tally[0].held + held_sum, 1
         scheduler.next_issue, scheduler.rank_0_issued = free, 1
     return key
 

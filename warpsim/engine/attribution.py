@@ -56,14 +56,8 @@ def waits(machine, state, s, step, since, wait):
 @inline
 def count(machine, state, s, step, cause, reason, cycles):
     """Counts warp-cycles under a WarpState: to a step at scheduler s, and to the step that caused them."""
-    count_at(state.stalls, state.caused, count_place(machine.program, s, step), cause, reason, cycles)
-
-
-@inline
-def count_at(stalls, caused, place, cause, reason, cycles):
-    """The same, to a step and a scheduler by their place in `State.counts`."""
-    stalls[at(place * STATES + reason)] += cycles
-    caused[at(cause * STATES + reason)] += cycles
+    state.stalls[at(count_place(machine.program, s, step) * STATES + reason)] += cycles
+    state.caused[at(cause * STATES + reason)] += cycles
 
 
 @inline
@@ -91,7 +85,7 @@ def issues_after_refusals(machine, state, sm, s, index, warp, step, cycle):
     if state.scratch[0].some_held and eligible < cycle:
         cycles = held_cycles(state.scratch[0], s, max(eligible - sm.begin, 0), cycle - sm.begin)
         state.parts[at(count_place(machine.program, s, step))].held += cycles
-    there = min(fetched_from(machine.addresses, state.buffers, index), cycle)
+    there = min(fetched_from(machine.addresses, state, index), cycle)
     if max(eligible, sm.begin) < there:
         cycles = free_cycles(state.scratch[0], s, max(eligible - sm.begin, 0), there - sm.begin)
         state.parts[at(count_place(machine.program, s, step))].unfetched += cycles

@@ -112,13 +112,13 @@ def start_block(machine, state, sm, seat, seat_number):
         for register in range(chip.registers):
             state.registers[at(index * chip.registers + register)] = wait_until(NEVER_WRITTEN, 0, 0)
         if has_hints(machine.hints):
-            forget_counted(chip, state.counted, index)
+            forget_counted(machine, state, index)
         for i in range(state.returns.shape[1]):
             state.returns[at(index), at(i)] = now
         if chip.iteration == 0 or now > 0:
             number = seat.block * chip.block_warps + warp_in_block
             warp.stream = stream_of(chip.seed, number)
-            step = next_instruction(machine.program, machine.details, state.warps, state.loops, index, entry_of(machine, number))
+            step = next_instruction(machine, state, index, entry_of(machine, number))
             warp.step = step
             warp.wait = wait_until(now + warp_in_block * chip.warp_launch, step, _WAIT)
         step = np.int64(warp.step)

@@ -28,10 +28,11 @@ def falls_through(warp, detail, warp_in_block):
 
 
 @inline
-def next_instruction(program, details, warps, loops, index, step):
+def next_instruction(machine, state, index, step):
     """Returns the first instruction at or after a step: follows loops and jumps, which cost nothing."""
+    program, loops = machine.program, state.loops
     while program[at(step)].kind >= _LOOP_BEGIN:
-        kind, detail = program[at(step)].kind, details[at(step)]
+        kind, detail = program[at(step)].kind, machine.details[at(step)]
         if kind == _LOOP_END:
             left = loops[at(index), at(detail.loop)] - 1
             loops[at(index), at(detail.loop)] = max(left, -1)
@@ -39,7 +40,7 @@ def next_instruction(program, details, warps, loops, index, step):
         elif kind == _LOOP_BEGIN:
             trips = detail.low
             if detail.draws:
-                warp = warps[at(index)]
+                warp = state.warps[at(index)]
                 warp.stream = advance(warp.stream)
                 trips += np.int64(uniform(mix(warp.stream)) * (detail.high - detail.low + 1))
             loops[at(index), at(detail.loop)] = trips
@@ -50,14 +51,11 @@ def next_instruction(program, details, warps, loops, index, step):
 
 
 @inline
-def follow(program, details, warps, loops, index, warp_in_block, step):
-    """A warp has issued a step that is not `exit`: returns the step to which it comes next, and the gap of this one.
-
-    The arguments from `program` to `loops` are those of the machine and the state.
-    """
-    following, gap = step + 1, np.int64(program[at(step)].gap)
-    if program[at(step)].kind == _BRANCH:
-        detail = details[at(step)]
-        if not falls_through(warps[at(index)], detail, warp_in_block):
+def follow(machine, state, index, warp_in_block, step):
+    """A warp has issued a step that is not `exit`: returns the step to which it comes next, and the gap of this one."""
+    following, gap = step + 1, np.int64(machine.program[at(step)].gap)
+    if machine.program[at(step)].kind == _BRANCH:
+        detail = machine.details[at(step)]
+        if not falls_through(state.warps[at(index)], detail, warp_in_block):
             following, gap = detail.target, detail.taken_gap
-    return next_instruction(program, details, warps, loops, index, following), gap
+    return next_instruction(machine, state, index, following), gap

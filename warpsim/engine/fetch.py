@@ -10,7 +10,7 @@ from warpsim.engine.bits import NONE, at, bit, end_of, first, rest
 from warpsim.engine.constants import FOREVER, LINE_BITS, NOBODY, Kind, Policy
 from warpsim.engine.jit import inline, seldom
 from warpsim.engine.lanes import lanes_at_most, load, time_of
-from warpsim.engine.places import first_index, scheduler_place, slot_in
+from warpsim.engine.places import scheduler_place, slot_in
 
 _RANDOM, _EXIT = int(Policy.RANDOM), int(Kind.EXIT)
 _ADDRESS, _OLDEST, _ENTRIES, _FIRST = 0, 1, 2, 3  # columns of `State.buffers`
@@ -26,25 +26,31 @@ def begin_fetch(addresses, machine, state, sm, slot, step):
         return
     chip, buffer = machine.chip[0], state.buffers[at(sm.first_index + slot)]
     buffer[at(_ADDRESS)], buffer[at(_OLDEST)], buffer[at(_ENTRIES)] = addresses[at(step)], 0, 0
-    fetcher = state.fetchers[at(scheduler_place(chip, sm.index, chip.scheduler_of[at(slot)]))]
+    fetcher = fetcher_at(machine, state, sm, chip.scheduler_of[at(slot)])
     lane = bit(chip.lane_of[at(slot)])
     fetcher.hungry, fetcher.starting = fetcher.hungry | lane, fetcher.starting | lane
     fetcher.full &= ~lane
 
 
 @inline
-def there_from(buffers, index):
+def fetcher_at(machine, state, sm, s):
+    """Returns the record of the fetches of scheduler s of an SM."""
+    return state.fetchers[at(scheduler_place(machine.chip[0], sm.index, s))]
+
+
+@inline
+def there_from(state, index):
     """Returns the cycle from which the next instruction of a warp can issue; FOREVER: it has not been fetched."""
-    buffer = buffers[at(index)]
+    buffer = state.buffers[at(index)]
     return buffer[at(_FIRST + buffer[at(_OLDEST)])] if buffer[at(_ENTRIES)] > 0 else np.int64(FOREVER)
 
 
 @inline
-def fetched_from(addresses, buffers, index):
+def fetched_from(addresses, state, index):
     """Returns the cycle from which the next instruction of a warp can issue; 0 where every instruction is there in time."""
     if addresses is None:
         return np.int64(0)
-    return there_from(buffers, index) if len(buffers) > 0 else np.int64(0)
+    return there_from(state, index) if len(state.buffers) > 0 else np.int64(0)
 
 
 @inline
@@ -54,14 +60,15 @@ def retry_from(chip, there, cycle):
 
 
 @inline
-def take_instruction(chip, addresses, buffers, fetcher, index, lane, step, following, cycle):
+def take_instruction(addresses, machine, state, fetcher, index, lane, step, following, cycle):
     """The warp in a lane has issued a step, and another one follows, perhaps by a jump, which empties its buffer.
 
     The scheduler has made all fetches before the cycle of the issue.
     """
+    chip, buffer, address = machine.chip[0], state.buffers[at(index)], np.int64(addresses[at(following)])
     fetcher.next = cycle
-    end_full(chip, addresses, buffers, fetcher, index, lane, step)
-    buffer, address, oldest = buffers[at(index)], np.int64(addresses[at(following)]), buffers[at(index), at(_OLDEST)] + 1
+    end_full(addresses, machine, state, fetcher, index, lane, step)
+    oldest = buffer[at(_OLDEST)] + 1
     buffer[at(_OLDEST)] = oldest if oldest < chip.buffer else np.int64(0)
     buffer[at(_ENTRIES)] -= 1
     if address != addresses[at(step)] + 1:
@@ -79,12 +86,12 @@ def fetch_after(addresses, machine, state, sm, s, slot, step, following, cycle):
     chip = machine.chip[0]
     if chip.buffer == 0:
         return
-    index, lane, number = sm.first_index + slot, chip.lane_of[at(slot)], scheduler_place(chip, sm.index, s)
-    fetcher, is_exit = state.fetchers[at(number)], machine.program[at(step)].kind == _EXIT
+    index, lane = sm.first_index + slot, chip.lane_of[at(slot)]
+    fetcher, is_exit = fetcher_at(machine, state, sm, s), machine.program[at(step)].kind == _EXIT
     if chip.issue_width > 1 or is_exit:
-        take_instruction(chip, addresses, state.buffers, fetcher, index, lane, step, following, cycle)
+        take_instruction(addresses, machine, state, fetcher, index, lane, step, following, cycle)
     else:
-        take_and_fetch(chip, addresses, state.buffers, state.fetchers, state.lines, number, index, lane, step, following, cycle)
+        take_and_fetch(addresses, machine, state, sm, s, fetcher, index, lane, step, following, cycle)
     if is_exit:
         fetcher.hungry &= ~bit(lane)
         fetcher.last = NOBODY
@@ -106,7 +113,7 @@ def awaits_instruction(addresses, machine, state, sm, s, scheduler, cycle, end):
     while lanes != NONE:
         lane = first(lanes)
         lanes = rest(lanes)
-        there = there_from(state.buffers, sm.first_index + slot_in(chip, s, lane))
+        there = there_from(state, sm.first_index + slot_in(chip, s, lane))
         if there > cycle:
             scheduler.wakes[at(lane)] = time_of(sm, min(retry_from(chip, there, cycle), end))
             awaits = True
@@ -118,37 +125,31 @@ def fetch_before(addresses, machine, state, sm, s, cycle):
     """Has scheduler s fetch at the ends of all cycles before a cycle for which it has not done so."""
     if addresses is None:
         return
-    chip = machine.chip[0]
-    if chip.buffer == 0:
+    if machine.chip[0].buffer == 0:
         return
-    number = scheduler_place(chip, sm.index, s)
-    fetch_before_pick(chip, state.warps, state.seats, state.buffers, state.fetchers, state.lines, number, sm.index, s, cycle)
+    make_fetches(machine, state, sm, s, fetcher_at(machine, state, sm, s), cycle)
 
 
 @inline
-def fetch_before_pick(chip, warps, seats, buffers, fetchers, lines, number, sm, s, cycle):
-    """The same with the arguments from `warps` to `lines` of the state, and the number of the scheduler."""
-    fetcher = fetchers[at(number)]
+def make_fetches(machine, state, sm, s, fetcher, cycle):
+    """The same, with the record of these fetches, where instructions have to be fetched."""
     if fetcher.hungry != NONE and fetcher.next < cycle:
-        fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle)
+        fetch_all(machine, state, sm, s, fetcher, cycle)
 
 
 @inline
-def take_and_fetch(chip, addresses, buffers, fetchers, lines, number, index, lane, step, following, cycle):
-    """As `take_instruction`; the scheduler, of which the number is given, also fetches for that warp at once if it can.
-
-    Nothing else issues in this cycle.
-    """
-    fetcher = fetchers[at(number)]
+def take_and_fetch(addresses, machine, state, sm, s, fetcher, index, lane, step, following, cycle):
+    """As `take_instruction`; scheduler s also fetches for that warp at once if it can. Nothing else issues in this cycle."""
+    chip = machine.chip[0]
     if following == step + 1 and stays_full(fetcher, lane):
         if fetcher.hungry != NONE:  # another warp may have to wait for its turn
             fetcher.last, fetcher.next = lane, cycle + np.int64(addresses[at(step)] + chip.buffer < chip.program_end)
         return
-    take_instruction(chip, addresses, buffers, fetcher, index, lane, step, following, cycle)
-    buffer, since = buffers[at(index)], np.int64(0)
+    take_instruction(addresses, machine, state, fetcher, index, lane, step, following, cycle)
+    buffer, since = state.buffers[at(index)], np.int64(0)
     if buffer[at(_ADDRESS)] < chip.program_end:
         if fetcher.there > cycle:
-            since = line_of(chip, fetcher, lines, number, buffer[at(_ADDRESS)], cycle)
+            since = line_of(machine, state, sm, s, fetcher, buffer[at(_ADDRESS)], cycle)
         if since <= cycle:
             fetch(chip, fetcher, buffer, lane, cycle, cycle + 1)
             fetcher.next = cycle + 1
@@ -180,38 +181,37 @@ def begin_full(chip, buffer, fetcher, lane, now, eligible):
 
 
 @inline
-def end_full(chip, addresses, buffers, fetcher, index, lane, step):
+def end_full(addresses, machine, state, fetcher, index, lane, step):
     """The buffer of a warp that has issued a step does not stay full; it is updated again, from before that step on."""
     if stays_full(fetcher, lane):
         fetcher.full &= ~bit(lane)
-        more = chip.program_end - addresses[at(step)]  # instructions from that step on
-        buffers[at(index), at(_ENTRIES)] = min(chip.buffer, more)
-        buffers[at(index), at(_ADDRESS)] = addresses[at(step)] + min(chip.buffer, more)
+        chip, buffer = machine.chip[0], state.buffers[at(index)]
+        left = min(chip.buffer, chip.program_end - addresses[at(step)])
+        buffer[at(_ENTRIES)], buffer[at(_ADDRESS)] = left, addresses[at(step)] + left
 
 
 @seldom
-def fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle):
-    """Makes the fetches of scheduler s of an SM before a cycle. The arguments are those of the machine and of the state."""
-    number = scheduler_place(chip, sm, s)
-    fetcher, first_slot = fetchers[at(number)], first_index(chip, sm)
+def fetch_all(machine, state, sm, s, fetcher, cycle):
+    """Makes the fetches of scheduler s of an SM before a cycle."""
+    chip = machine.chip[0]
     if fetcher.starting == NONE and fetcher.there <= fetcher.next:  # nothing but the buffers is in the way
         while fetcher.next < cycle and fetcher.hungry != NONE:
-            lane = whose_turn(chip, seats, sm, s, fetcher, fetcher.hungry)
-            index = first_slot + slot_in(chip, s, lane)
-            fetch(chip, fetcher, buffers[at(index)], lane, fetcher.next, end_of(warps[at(index)].wait))
+            lane = whose_turn(machine, state, sm, s, fetcher, fetcher.hungry)
+            index = sm.first_index + slot_in(chip, s, lane)
+            fetch(chip, fetcher, state.buffers[at(index)], lane, fetcher.next, end_of(state.warps[at(index)].wait))
             fetcher.next += 1
     while fetcher.next < cycle and fetcher.hungry != NONE:
         now, asked, wakes, fetched = fetcher.next, fetcher.hungry, np.int64(cycle), False
-        lane = whose_turn(chip, seats, sm, s, fetcher, asked)
+        lane = whose_turn(machine, state, sm, s, fetcher, asked)
         while True:
             asked &= ~bit(lane)
-            index = first_slot + slot_in(chip, s, lane)
-            buffer, warp, since = buffers[at(index)], warps[at(index)], np.int64(0)
+            index = sm.first_index + slot_in(chip, s, lane)
+            buffer, warp, since = state.buffers[at(index)], state.warps[at(index)], np.int64(0)
             if (fetcher.starting & bit(lane)) != NONE:
                 since = warp.start
             if since <= now:
                 fetcher.starting &= ~bit(lane)
-                since = line_of(chip, fetcher, lines, number, buffer[at(_ADDRESS)], now)
+                since = line_of(machine, state, sm, s, fetcher, buffer[at(_ADDRESS)], now)
                 if since <= now:
                     fetch(chip, fetcher, buffer, lane, now, end_of(warp.wait))
                     fetched = True
@@ -219,26 +219,27 @@ def fetch_all(chip, warps, seats, buffers, fetchers, lines, sm, s, cycle):
             wakes = min(wakes, since)
             if asked == NONE:
                 break
-            lane = youngest(chip, seats, sm, s, asked)
+            lane = youngest(machine, state, sm, s, asked)
         fetcher.next = now + 1 if fetched else wakes
     fetcher.next = max(fetcher.next, cycle)
 
 
 @inline
-def whose_turn(chip, seats, sm, s, fetcher, lanes):
+def whose_turn(machine, state, sm, s, fetcher, lanes):
     """Returns the lane for which a scheduler fetches first: that of the warp that it issued last, or of the youngest one."""
     if fetcher.last >= 0 and (lanes & bit(fetcher.last)) != NONE:
         return fetcher.last
-    return first(lanes) if rest(lanes) == NONE else youngest(chip, seats, sm, s, lanes)
+    return first(lanes) if rest(lanes) == NONE else youngest(machine, state, sm, s, lanes)
 
 
 @seldom
-def youngest(chip, seats, sm, s, lanes):
+def youngest(machine, state, sm, s, lanes):
     """Returns the lane of the warp that was launched last, of a set of lanes that is not empty."""
-    latest, chosen = np.int64(NOBODY), np.int64(0)
+    chip, latest, chosen = machine.chip[0], np.int64(NOBODY), np.int64(0)
     while lanes != NONE:
         slot = slot_in(chip, s, first(lanes))
-        launched = seats[at(sm * chip.seats + slot // chip.block_warps)].block * chip.block_warps + slot % chip.block_warps
+        seat = state.seats[at(sm.index * chip.seats + slot // chip.block_warps)]
+        launched = seat.block * chip.block_warps + slot % chip.block_warps
         if launched > latest:
             latest, chosen = launched, first(lanes)
         lanes = rest(lanes)
@@ -258,60 +259,62 @@ def fetch(chip, fetcher, buffer, lane, now, eligible):
 
 
 @inline
-def line_of(chip, fetcher, lines, number, address, now):
+def line_of(machine, state, sm, s, fetcher, address, now):
     """Returns from when on the line of an address is in L0; uses it if it is there, requests it if it is not on its way."""
-    line = address * chip.line_share >> LINE_BITS
-    if lines[at(number), at(line), at(_USE)] == 0:
-        return request_line(chip, fetcher, lines, number, line, now)
-    since = lines[at(number), at(line), at(_SINCE)]
+    lines = state.lines[at(scheduler_place(machine.chip[0], sm.index, s))]
+    line = address * machine.chip[0].line_share >> LINE_BITS
+    if lines[at(line), at(_USE)] == 0:
+        return request_line(machine, fetcher, lines, line, now)
+    since = lines[at(line), at(_SINCE)]
     if since <= now:
         fetcher.uses += 1
-        lines[at(number), at(line), at(_USE)] = fetcher.uses
+        lines[at(line), at(_USE)] = fetcher.uses
     return since
 
 
 @seldom
-def request_line(chip, fetcher, lines, number, line, now):
+def request_line(machine, fetcher, lines, line, now):
     """Requests a line and those behind it, as far as there is room. Returns the cycle from which the line may be there."""
-    since = request_lines(chip, fetcher, lines, number, line, now)
+    chip, since = machine.chip[0], request_lines(machine, fetcher, lines, line, now)
     if chip.program_lines <= chip.lines:
-        fetcher.there = all_lines_from(chip, lines, number)
+        fetcher.there = all_lines_from(chip, lines)
     return since
 
 
 @inline
-def all_lines_from(chip, lines, number):
+def all_lines_from(chip, lines):
     """Returns the cycle from which all lines of the program are in an L0 that has room for all; FOREVER: it is not known."""
     since = np.int64(0)
     for line in range(chip.program_lines - chip.prefetch_lines):
-        since = max(since, lines[at(number), at(line), at(_SINCE)] if lines[at(number), at(line), at(_USE)] > 0 else FOREVER)
+        since = max(since, lines[at(line), at(_SINCE)] if lines[at(line), at(_USE)] > 0 else FOREVER)
     return since
 
 
 @inline
-def request_lines(chip, fetcher, lines, number, line, now):
+def request_lines(machine, fetcher, lines, line, now):
     """Requests a line and those behind it as above."""
+    chip = machine.chip[0]
     for ahead in range(chip.prefetch_lines + 1):
-        if lines[at(number), at(line + ahead), at(_USE)] > 0:
+        if lines[at(line + ahead), at(_USE)] > 0:
             continue
-        if fetcher.held == chip.lines and not replace_line(fetcher, lines, number, now):
+        if fetcher.held == chip.lines and not replace_line(fetcher, lines, now):
             return now + 1 if ahead == 0 else now + chip.miss
         fetcher.uses += 1
         fetcher.held += 1
-        lines[at(number), at(line + ahead), at(_USE)] = fetcher.uses
-        lines[at(number), at(line + ahead), at(_SINCE)] = now + chip.miss + ahead * chip.prefetch_cycles
+        lines[at(line + ahead), at(_USE)] = fetcher.uses
+        lines[at(line + ahead), at(_SINCE)] = now + chip.miss + ahead * chip.prefetch_cycles
     return now + chip.miss
 
 
 @seldom
-def replace_line(fetcher, lines, number, now):
+def replace_line(fetcher, lines, now):
     """Drops the line that was used longest ago, of those that are in L0. False: all are on their way."""
     chosen, oldest = np.int64(NOBODY), np.int64(FOREVER)
-    for line in range(lines.shape[1]):
-        use = lines[at(number), at(line), at(_USE)]
-        if 0 < use < oldest and lines[at(number), at(line), at(_SINCE)] <= now:
+    for line in range(len(lines)):
+        use = lines[at(line), at(_USE)]
+        if 0 < use < oldest and lines[at(line), at(_SINCE)] <= now:
             chosen, oldest = np.int64(line), use
     if chosen >= 0:
-        lines[at(number), at(chosen), at(_USE)] = 0
+        lines[at(chosen), at(_USE)] = 0
         fetcher.held -= 1
     return chosen >= 0

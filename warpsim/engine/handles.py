@@ -5,12 +5,14 @@ all code. Their name lists all fields of all records, and stands in the name of 
 """
 
 import hashlib
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.imputils import lower_getattr_generic
 from numba.extending import NativeValue, models, register_model, typeof_impl, unbox
+from numba.np.arrayobj import record_getattr
 
 Record = TypeVar("Record", bound=type[tuple[Any, ...]])
 
@@ -62,20 +64,50 @@ def _loaded(builder: Any, pointer: Any) -> Any:
     """Loads a value number by number, each marked as one that never changes. LLVM drops those that are not used."""
     of = pointer.type.pointee
     if not isinstance(of, (ir.LiteralStructType, ir.ArrayType)):
-        number = builder.load(pointer)
-        number.set_metadata("invariant.load", builder.module.add_metadata([]))
-        return number
+        return _never_changing(builder, builder.load(pointer))
     whole = ir.Constant(of, ir.Undefined)
     for i in range(len(of.elements) if isinstance(of, ir.LiteralStructType) else of.count):
         whole = builder.insert_value(whole, _loaded(builder, cgutils.gep_inbounds(builder, pointer, 0, i)), i)
     return whole
 
 
-def handed_on_as_pointer(named_tuple: Record) -> Record:
-    """Has compiled functions hand on a tuple of arrays as one pointer."""
+def _never_changing(builder: Any, loaded: Any) -> Any:
+    """Tells LLVM that what has been loaded never changes, so that no store and no call is a reason to load it again."""
+    loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return loaded
 
-    @typeof_impl.register(named_tuple)  # type: ignore[untyped-decorator]  # as above
-    def type_of(value: Any, context: Any) -> types.Type:
-        return _Handle([typeof_impl(each, context) for each in value], named_tuple)
 
-    return named_tuple
+class _Constants(types.Record):  # type: ignore[misc]  # as above
+    """The type of a record that nobody writes to during a call."""
+
+
+register_model(_Constants)(models.RecordModel)
+
+
+@lower_getattr_generic(_Constants)  # type: ignore[untyped-decorator]  # as above
+def _constant_field(context: Any, builder: Any, record: _Constants, pointer: Any, name: str) -> Any:
+    value = record_getattr(context, builder, record, pointer, name)
+    return _never_changing(builder, value) if isinstance(value, ir.LoadInstr) else value
+
+
+def _type_of(value: Any, context: Any, constant: bool) -> types.Type:
+    """Returns the type of a part of a tuple."""
+    type_ = typeof_impl(value, context)
+    if not (constant and isinstance(type_, types.Array) and isinstance(type_.dtype, types.Record)):
+        return type_
+    record = type_.dtype
+    fields = [(name, field._asdict()) for name, field in record.fields.items()]
+    return type_.copy(dtype=_Constants(fields, record.size, record.aligned))
+
+
+def handed_on_as_pointer(*, constant: bool) -> Callable[[Record], Record]:
+    """Has compiled functions hand on a tuple of arrays as one pointer. `constant`: they write to no record in these arrays."""
+
+    def register(named_tuple: Record) -> Record:
+        @typeof_impl.register(named_tuple)  # type: ignore[untyped-decorator]  # as above
+        def type_of(value: Any, context: Any) -> types.Type:
+            return _Handle([_type_of(each, context, constant) for each in value], named_tuple)
+
+        return named_tuple
+
+    return register

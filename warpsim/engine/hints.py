@@ -25,149 +25,153 @@ def has_hints(hints):
 
 
 @inline
-def entry(counted, crowded, row, i):
+def entry(state, row, i):
     """Returns entry i of a counter: a wait, which says when it is done."""
     if i < NEAR_COUNTED:
-        return counted[at(row), at(_FIRST + 2 * i)]
-    return crowded[at(row), at(2 * (i - NEAR_COUNTED))]
+        return state.counted[at(row), at(_FIRST + 2 * i)]
+    return state.crowded[at(row), at(2 * (i - NEAR_COUNTED))]
 
 
 @inline
-def issued_at(counted, crowded, row, i):
+def issued_at(state, row, i):
     """Returns the cycle in which entry i of a counter issued."""
     if i < NEAR_COUNTED:
-        return counted[at(row), at(_FIRST + 2 * i + 1)]
-    return crowded[at(row), at(2 * (i - NEAR_COUNTED) + 1)]
+        return state.counted[at(row), at(_FIRST + 2 * i + 1)]
+    return state.crowded[at(row), at(2 * (i - NEAR_COUNTED) + 1)]
 
 
 @inline
-def replace(counted, crowded, row, i, until, issued):
+def replace(state, row, i, until, issued):
     """Writes entry i of a counter."""
     if i < NEAR_COUNTED:
-        counted[at(row), at(_FIRST + 2 * i)], counted[at(row), at(_FIRST + 2 * i + 1)] = until, issued
+        state.counted[at(row), at(_FIRST + 2 * i)], state.counted[at(row), at(_FIRST + 2 * i + 1)] = until, issued
     else:
-        crowded[at(row), at(2 * (i - NEAR_COUNTED))], crowded[at(row), at(2 * (i - NEAR_COUNTED) + 1)] = until, issued
+        place = 2 * (i - NEAR_COUNTED)
+        state.crowded[at(row), at(place)], state.crowded[at(row), at(place + 1)] = until, issued
 
 
 @inline
-def forget_counted(chip, counted, index):
+def forget_counted(machine, state, index):
     """A warp starts: its counters count nothing."""
-    for counter in range(chip.counters):
-        counted[at(index * chip.counters + counter), at(_LENGTH)] = 0
+    counters = machine.chip[0].counters
+    for counter in range(counters):
+        state.counted[at(index * counters + counter), at(_LENGTH)] = 0
 
 
 @apart
-def count_step(chip, program, hints, writers, counted, crowded, index, step, cycle, queued, ready):
+def count_step(hints, machine, state, index, step, cycle, queued, ready):
     """A step of a warp issues, which waits in the queue of its unit: notes who writes its register, and counts it."""
     if hints is None:
         return
-    dst, hint, first_row = np.int64(program[at(step)].dst), hints[at(step)], index * chip.counters
+    chip, dst, hint = machine.chip[0], np.int64(machine.program[at(step)].dst), hints[at(step)]
+    first_row = index * chip.counters
     if dst >= 0:
-        writers[at(index * chip.registers + dst)] = cycle
+        state.writers[at(index * chip.registers + dst)] = cycle
     if hint.write >= 0:
         returns = UNKNOWN + cycle if ready >= UNKNOWN else ready
-        enter(counted, crowded, first_row + hint.write, wait_until(returns, step, _RESULT), cycle)
+        enter(state, first_row + hint.write, wait_until(returns, step, _RESULT), cycle)
     if hint.read >= 0:
-        enter(counted, crowded, first_row + hint.read, wait_until(cycle + queued + hint.operands, step, _READ), cycle)
+        enter(state, first_row + hint.read, wait_until(cycle + queued + hint.operands, step, _READ), cycle)
 
 
 @apart
-def enter(counted, crowded, row, until, cycle):
+def enter(state, row, until, cycle):
     """Has a counter count something that issues at a cycle, and forget what is done by then."""
     kept = np.int64(0)
-    for i in range(counted[at(row), at(_LENGTH)]):
-        other = entry(counted, crowded, row, i)
+    for i in range(state.counted[at(row), at(_LENGTH)]):
+        other = entry(state, row, i)
         if end_of(other) > cycle:
-            replace(counted, crowded, row, kept, other, issued_at(counted, crowded, row, i))
+            replace(state, row, kept, other, issued_at(state, row, i))
             kept += 1
-    replace(counted, crowded, row, kept, until, cycle)
-    counted[at(row), at(_LENGTH)] = kept + 1
+    replace(state, row, kept, until, cycle)
+    state.counted[at(row), at(_LENGTH)] = kept + 1
 
 
 @apart
-def learn_return(chip, program, hints, registers, writers, counted, crowded, index, step, cycle, returns):
+def learn_return(hints, machine, state, index, step, cycle, returns):
     """More is known about when a load is back that issued at a cycle: notes it for its register and its counter.
 
     Returns whether a wait for that counter may depend on it before the load is served (`is_final`).
     """
     if hints is None:
         return False
-    dst, hint = np.int64(program[at(step)].dst), hints[at(step)]
+    chip, dst, hint = machine.chip[0], np.int64(machine.program[at(step)].dst), hints[at(step)]
     if dst >= 0:
         place = at(index * chip.registers + dst)
-        if writers[place] == cycle and cause_of(registers[place]) == step:
-            registers[place] = wait_until(returns, step, 0)
+        if state.writers[place] == cycle and cause_of(state.registers[place]) == step:
+            state.registers[place] = wait_until(returns, step, 0)
     if hint.write < 0:
         return False
     row = index * chip.counters + hint.write
-    for i in range(counted[at(row), at(_LENGTH)]):
-        until = entry(counted, crowded, row, i)
-        if issued_at(counted, crowded, row, i) == cycle and cause_of(until) == step and reason_of(until) == _RESULT:
-            replace(counted, crowded, row, i, wait_until(returns, step, _RESULT), cycle)
-    return hint.partial != 0 or is_full(counted, index * chip.counters, hint.write)
+    for i in range(state.counted[at(row), at(_LENGTH)]):
+        until = entry(state, row, i)
+        if issued_at(state, row, i) == cycle and cause_of(until) == step and reason_of(until) == _RESULT:
+            replace(state, row, i, wait_until(returns, step, _RESULT), cycle)
+    return hint.partial != 0 or is_full(state, index * chip.counters, hint.write)
 
 
 @inline
-def is_full(counted, first_row, counter):
+def is_full(state, first_row, counter):
     """Returns whether a counter of a warp, of which the first row is given, counts as many as it can; a negative one does not."""
-    return counter >= 0 and counted[at(first_row + counter), at(_LENGTH)] >= MOST_COUNTED
+    return counter >= 0 and state.counted[at(first_row + counter), at(_LENGTH)] >= MOST_COUNTED
 
 
 @inline
-def finds_a_full_one(counted, first_row, hint):
+def finds_a_full_one(state, first_row, hint):
     """Returns whether a counter is full that is to count a step, of which the HINT is given."""
-    return is_full(counted, first_row, hint.write) or is_full(counted, first_row, hint.read)
+    return is_full(state, first_row, hint.write) or is_full(state, first_row, hint.read)
 
 
 @inline
-def wait_of_counters(chip, program, classes, hints, counted, crowded, index, step, wait):
+def wait_of_counters(hints, machine, state, index, step, wait):
     """Returns the wait of a warp for the counters of a step: `wait`, or the first of those that end later."""
     if hints is None:
         return wait
-    hint, first_row = hints[at(step)], index * chip.counters
-    if hint.waits == 0 and not finds_a_full_one(counted, first_row, hint):
+    hint, first_row = hints[at(step)], index * machine.chip[0].counters
+    if hint.waits == 0 and not finds_a_full_one(state, first_row, hint):
         return wait
-    return wait_of_these_counters(program, classes, hint, counted, crowded, first_row, wait)
+    return wait_of_these_counters(machine, state, hint, first_row, wait)
 
 
 @seldom
-def wait_of_these_counters(program, classes, hint, counted, crowded, first_row, wait):
+def wait_of_these_counters(machine, state, hint, first_row, wait):
     """The same for a step that waits for some, or would be one too many for one; its HINT and the warp's first row are given."""
     waits = np.uint64(hint.waits)
     while waits != NONE:
-        wait = wait_of_counter(program, classes, counted, crowded, first_row + first(waits), np.int64(hint.at_most), wait)
+        wait = wait_of_counter(machine, state, first_row + first(waits), np.int64(hint.at_most), wait)
         waits = rest(waits)
     if hint.write >= 0:
-        wait = wait_of_counter(program, classes, counted, crowded, first_row + hint.write, np.int64(MOST_COUNTED - 1), wait)
+        wait = wait_of_counter(machine, state, first_row + hint.write, np.int64(MOST_COUNTED - 1), wait)
     if hint.read >= 0:
-        wait = wait_of_counter(program, classes, counted, crowded, first_row + hint.read, np.int64(MOST_COUNTED - 1), wait)
+        wait = wait_of_counter(machine, state, first_row + hint.read, np.int64(MOST_COUNTED - 1), wait)
     return wait
 
 
 @apart
-def wait_of_counter(program, classes, counted, crowded, row, at_most, wait):
+def wait_of_counter(machine, state, row, at_most, wait):
     """Returns the wait until a counter counts at most so many: `wait`, if that ends no sooner."""
-    if counted[at(row), at(_LENGTH)] <= at_most:
+    if state.counted[at(row), at(_LENGTH)] <= at_most:
         return wait
-    for i in range(counted[at(row), at(_LENGTH)]):
-        until = entry(counted, crowded, row, i)
-        if end_of(until) > end_of(wait) and longer(counted, crowded, row, i) == at_most:
-            return wait_until(end_of(until), cause_of(until), classes[at(program[at(cause_of(until))].op)].dependency)
+    for i in range(state.counted[at(row), at(_LENGTH)]):
+        until = entry(state, row, i)
+        if end_of(until) > end_of(wait) and longer(state, row, i) == at_most:
+            op = machine.program[at(cause_of(until))].op
+            return wait_until(end_of(until), cause_of(until), machine.classes[at(op)].dependency)
     return wait
 
 
 @apart
-def longer(counted, crowded, row, i):
+def longer(state, row, i):
     """Returns how many entries of a counter end later than entry i, or at the same time and were issued later."""
-    count, end = 0, end_of(entry(counted, crowded, row, i))
-    for other in range(counted[at(row), at(_LENGTH)]):
-        ends = end_of(entry(counted, crowded, row, other))
+    count, end = 0, end_of(entry(state, row, i))
+    for other in range(state.counted[at(row), at(_LENGTH)]):
+        ends = end_of(entry(state, row, other))
         count += ends > end or (ends == end and other > i)
     return count
 
 
 @inline
-def is_final(chip, hints, counted, crowded, index, step, end):
+def is_final(hints, machine, state, index, step, end):
     """Returns whether the wait of a warp for the counters of a step, which ends at a cycle that is known, cannot end sooner.
 
     It can where a counter may count some: what is not known may be done before something that is. A load does not return within
@@ -175,52 +179,53 @@ def is_final(chip, hints, counted, crowded, index, step, end):
     """
     if hints is None:
         return True
-    hint, first_row = hints[at(step)], index * chip.counters
-    if hint.at_most == 0 and not finds_a_full_one(counted, first_row, hint):
+    hint, first_row = hints[at(step)], index * machine.chip[0].counters
+    if hint.at_most == 0 and not finds_a_full_one(state, first_row, hint):
         return True
-    return is_final_of_counters(chip, hint, counted, crowded, first_row, end)
+    return is_final_of_counters(machine, state, hint, first_row, end)
 
 
 @seldom
-def is_final_of_counters(chip, hint, counted, crowded, first_row, end):
+def is_final_of_counters(machine, state, hint, first_row, end):
     """The same for a step whose counters may count some, or are full; its HINT and the warp's first row are given."""
+    chip = machine.chip[0]
     for counter in range(chip.counters):
         row, most = first_row + counter, np.int64(MOST_COUNTED - 1)
         waits = (np.uint64(hint.waits) & bit(counter)) != NONE
-        if waits and may_end_sooner(counted, crowded, row, np.int64(hint.at_most), end, chip.window):
+        if waits and may_end_sooner(state, row, np.int64(hint.at_most), end, chip.window):
             return False
-        if (hint.write == counter or hint.read == counter) and may_end_sooner(counted, crowded, row, most, end, chip.window):
+        if (hint.write == counter or hint.read == counter) and may_end_sooner(state, row, most, end, chip.window):
             return False
     return True
 
 
 @apart
-def may_end_sooner(counted, crowded, row, at_most, end, window):
+def may_end_sooner(state, row, at_most, end, window):
     """Returns whether a counter that counts at most so many from a cycle on may do so sooner."""
-    if at_most == 0 or counted[at(row), at(_LENGTH)] <= at_most:
+    if at_most == 0 or state.counted[at(row), at(_LENGTH)] <= at_most:
         return False
     decides, soonest = False, np.int64(UNKNOWN)
-    for i in range(counted[at(row), at(_LENGTH)]):
-        until = end_of(entry(counted, crowded, row, i))
-        decides |= until == end and longer(counted, crowded, row, i) == at_most
+    for i in range(state.counted[at(row), at(_LENGTH)]):
+        until = end_of(entry(state, row, i))
+        decides |= until == end and longer(state, row, i) == at_most
         if until >= UNKNOWN:
             soonest = min(soonest, until - UNKNOWN)
     return decides and end > soonest + window
 
 
 @apart
-def waits_for_counted_load(chip, program, hints, counted, crowded, index, step, cycle):
+def waits_for_counted_load(hints, machine, state, index, step, cycle):
     """Returns whether a step of a warp waits for a counter that counts the result of a load that returns after a cycle."""
     if hints is None:
         return False
-    hint, waits = hints[at(step)], False
-    for counter in range(chip.counters):
+    counters, hint, waits = machine.chip[0].counters, hints[at(step)], False
+    for counter in range(counters):
         if (np.uint64(hint.waits) & bit(counter)) != NONE:
-            row, present, loads = index * chip.counters + counter, 0, 0
-            for i in range(counted[at(row), at(_LENGTH)]):
-                until = entry(counted, crowded, row, i)
+            row, present, loads = index * counters + counter, 0, 0
+            for i in range(state.counted[at(row), at(_LENGTH)]):
+                until = entry(state, row, i)
                 if end_of(until) > cycle:
                     present += 1
-                    loads += reason_of(until) == _RESULT and program[at(cause_of(until))].kind == _LOAD
+                    loads += reason_of(until) == _RESULT and machine.program[at(cause_of(until))].kind == _LOAD
             waits |= present > hint.at_most and loads > 0
     return waits

@@ -52,15 +52,12 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
         close_if_full(machine, state, sm, kind, cycle, cycle + 1)
     write(machine, state, index, np.int64(ins.dst), ready, step)
     if has_hints(machine.hints):
-        count_step(
-            machine.chip[0], machine.program, machine.hints, state.writers, state.counted, state.crowded,
-            index, step, cycle, queued, ready,
-        )  # fmt: skip
+        count_step(machine.hints, machine, state, index, step, cycle, queued, ready)
     if kind != _EXIT:  # there is nothing after it
         following = np.int64(ins.following)
         if following < 0 or kind == _BRANCH:
             warp_in_block = machine.chip[0].warp_of[at(slot)]
-            following, gap = follow(machine.program, machine.details, state.warps, state.loops, index, warp_in_block, step)
+            following, gap = follow(machine, state, index, warp_in_block, step)
         warp.step = following
     fetch_after(machine.addresses, machine, state, sm, s, slot, step, np.int64(warp.step), cycle)
     return gap
@@ -73,7 +70,7 @@ def may_pair(machine, state, sm, slot, warp, first, cycle):
     if not machine.program[at(first)].may_pair or (kind == _LOAD and machine.program[at(step)].kind == _LOAD):
         return False
     index = sm.first_index + slot
-    if fetched_from(machine.addresses, state.buffers, index) > cycle:
+    if fetched_from(machine.addresses, state, index) > cycle:
         return False
     if end_of(wait_of(machine, state, index, step, wait_until(cycle, first, _WAIT))) > cycle:
         return False
@@ -91,7 +88,7 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
     index = sm.first_index + slot
     ins = machine.program[at(step)]
     kind = ins.kind
-    busy = busy_with_ports(machine.reads, chip, state.scratch[0], state.tally[0], sm, s, scheduler, cycle, busy)
+    busy = busy_with_ports(machine.reads, machine, state, sm, s, scheduler, cycle, busy)
     occupy_scheduler(machine, state, sm, s, scheduler, cycle, busy)
     warp.since = cycle
     time = np.int64(NEVER)

@@ -192,7 +192,7 @@ HINT = np.dtype(  # of a step: when it may issue
 )
 
 
-@handed_on_as_pointer
+@handed_on_as_pointer(constant=True)
 class Machine(NamedTuple):
     """One chip with one program loaded. Shapes: S steps, C classes, R rows of quantiles.
 

@@ -45,7 +45,7 @@ def spread_block(machine, state, block, first_index):
 @inline
 def pass_alone(machine, state, index, warp, warp_in_block, entry, position, follows, barriers):
     """Has a warp pass what it executes alone in `position` cycles, and just so many barriers if it follows; returns how many."""
-    step = next_instruction(machine.program, machine.details, state.warps, state.loops, index, entry)
+    step = next_instruction(machine, state, index, entry)
     last, passed, met = step, np.int64(0), np.int64(0)
     while machine.program[at(step)].kind != _EXIT:
         is_barrier = machine.program[at(step)].kind == _BARRIER
@@ -57,7 +57,7 @@ def pass_alone(machine, state, index, warp, warp_in_block, entry, position, foll
         last = np.int64(detail.straight_end) if all_of_it else step
         passed += detail.straight_alone if all_of_it else detail.alone
         met += is_barrier
-        step, _ = follow(machine.program, machine.details, state.warps, state.loops, index, warp_in_block, last)
+        step, _ = follow(machine, state, index, warp_in_block, last)
     warp.step = step
     warp.wait = wait_until(max(passed - position, 0), last, _WAIT)
     return met

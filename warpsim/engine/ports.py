@@ -94,26 +94,26 @@ def reads_of_banks(reads, scheduler, slot, step):
 
 
 @inline
-def busy_with_ports(reads, chip, scratch, tally, sm, s, scheduler, cycle, busy):
+def busy_with_ports(reads, machine, state, sm, s, scheduler, cycle, busy):
     """A scheduler has issued at a cycle and is busy for some: returns for how many, with those in which the ports hold it."""
     if reads is None:
         return busy
-    if chip.banks == 0:
+    if machine.chip[0].banks == 0:
         return busy
     scheduler.held_from = cycle + busy
     held = scheduler.held_until - scheduler.held_from
     if held <= 0:
         return busy
-    tally.held += held
-    holds(scratch, sm, s, scheduler.held_from, scheduler.held_until)
+    state.tally[0].held += held
+    holds(state.scratch[0], sm, s, scheduler.held_from, scheduler.held_until)
     return busy + held
 
 
 @inline
-def hold_on(reads, chip, scratch, sm, s, scheduler, begin):
+def hold_on(reads, machine, state, sm, s, scheduler, begin):
     """The register ports may hold a scheduler beyond the begin of a window."""
     if reads is None:
         return
     held_from = max(scheduler.held_from, begin)
-    if chip.banks > 0 and scheduler.next_issue > held_from:
-        holds(scratch, sm, s, held_from, scheduler.next_issue)
+    if machine.chip[0].banks > 0 and scheduler.next_issue > held_from:
+        holds(state.scratch[0], sm, s, held_from, scheduler.next_issue)

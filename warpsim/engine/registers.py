@@ -27,10 +27,7 @@ def write_later(machine, state, index, step, cycle, ready):
     if not has_hints(machine.hints):
         write(machine, state, index, np.int64(machine.program[at(step)].dst), ready, step)
         return False
-    return learn_return(
-        machine.chip[0], machine.program, machine.hints, state.registers, state.writers, state.counted, state.crowded,
-        index, step, cycle, ready,
-    )  # fmt: skip
+    return learn_return(machine.hints, machine, state, index, step, cycle, ready)
 
 
 @inline
@@ -40,34 +37,20 @@ def wait_of(machine, state, index, step, wait):
     `index` is the warp's place among all warp slots. The wait ends at UNKNOWN or later if a load has not been served yet; of
     several such loads, it is for the one that is served last.
     """
-    wait = wait_of_registers(
-        machine.chip[0], machine.program, machine.classes, machine.operands, machine.latency_to, state.registers,
-        index, step, wait,
-    )  # fmt: skip
-    if has_hints(machine.hints):
-        wait = wait_of_counters(
-            machine.chip[0], machine.program, machine.classes, machine.hints, state.counted, state.crowded, index, step, wait
-        )
-    return wait
-
-
-@inline
-def wait_of_registers(chip, program, classes, operands, latency_to, registers, index, step, wait):
-    """The same without dependence counters. All arguments up to `registers` are those of the machine and the state."""
-    ins = program[at(step)]
+    chip, ins = machine.chip[0], machine.program[at(step)]
     until, first_register = end_of(wait), index * chip.registers
     i = np.int64(ins.operands)
     while i < ins.operands_end:
-        written = registers[at(first_register + operands[at(i)])]
+        written = state.registers[at(first_register + machine.operands[at(i)])]
         if end_of(written) + chip.most_extra > until:
             writer = cause_of(written)
-            op = program[at(writer)].op
-            ready = end_of(written) + latency_to[at(op * len(classes) + ins.op)]
+            op = machine.program[at(writer)].op
+            ready = end_of(written) + machine.latency_to[at(op * len(machine.classes) + ins.op)]
             if ready > until:
                 until = ready
-                wait = wait_until(ready, writer, classes[at(op)].dependency)
+                wait = wait_until(ready, writer, machine.classes[at(op)].dependency)
         i += 1
-    return wait
+    return wait_of_counters(machine.hints, machine, state, index, step, wait) if has_hints(machine.hints) else wait
 
 
 @inline
@@ -79,9 +62,7 @@ def waits_for_load(machine, state, index, step, cycle):
         written = state.registers[at(index * machine.chip[0].registers + machine.operands[at(i)])]
         waits |= end_of(written) > cycle and machine.program[at(cause_of(written))].kind == _LOAD
     if has_hints(machine.hints):
-        waits |= waits_for_counted_load(
-            machine.chip[0], machine.program, machine.hints, state.counted, state.crowded, index, step, cycle
-        )
+        waits |= waits_for_counted_load(machine.hints, machine, state, index, step, cycle)
     return waits
 
 

@@ -289,7 +289,7 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
     return in_whole_lines(fields)
 
 
-@handed_on_as_pointer
+@handed_on_as_pointer(constant=False)
 class State(NamedTuple):
     """All that changes. Shapes: M SMs, K schedulers of each, S steps, B = M * seats, W warp slots (places.py), T threads."""
 

@@ -127,7 +127,7 @@ def carry_over(machine, state, sm, begin):
         scheduler = scheduler_at(chip, state, sm, s)
         if scheduler.next_issue > begin:
             is_busy(machine, state, sm, s, begin, scheduler.next_issue)
-            hold_on(machine.reads, chip, state.scratch[0], sm, s, scheduler, begin)
+            hold_on(machine.reads, machine, state, sm, s, scheduler, begin)
 
 
 @inline

@@ -5,12 +5,12 @@ A wait may be for loads that have not been served; the warp is *pending* then. I
 
 import numpy as np
 
-from warpsim.engine.attribution import count, count_at
+from warpsim.engine.attribution import count
 from warpsim.engine.bits import at, bit, cause_of, end_of, reason_of, wait_until
 from warpsim.engine.constants import Kind, WarpState
-from warpsim.engine.hints import has_hints, is_final, wait_of_counters
+from warpsim.engine.hints import has_hints, is_final
 from warpsim.engine.jit import inline
-from warpsim.engine.registers import is_known, open_wait, room_for_load, wait_of, wait_of_registers
+from warpsim.engine.registers import is_known, open_wait, room_for_load, wait_of
 
 _LOAD, _LG_THROTTLE = int(Kind.LOAD), int(WarpState.LG_THROTTLE)
 
@@ -46,7 +46,7 @@ def wait_for_step(machine, state, sm, s, slot, index, warp):
     wait = wait_of(machine, state, index, step, warp.wait)
     known = is_known(wait)
     if known and has_hints(machine.hints):
-        known = is_final(machine.chip[0], machine.hints, state.counted, state.crowded, index, step, end_of(wait))
+        known = is_final(machine.hints, machine, state, index, step, end_of(wait))
     if known:
         count_wait(machine, state, s, warp, wait)
         warp.wait = wait
@@ -62,25 +62,3 @@ def wait_for_step(machine, state, sm, s, slot, index, warp):
     if not known:
         sm.pending |= bit(slot)
     return known
-
-
-@inline
-def wait_for_resolved(
-    chip, program, classes, operands, latency_to, hints, registers, counted, crowded, stalls, caused, first_count, sm, slot, warp
-):  # fmt: skip
-    """As `wait_for_step`, where the loads of a warp are not limited. `first_count`: where its scheduler's COUNTs begin."""
-    index, step = sm.first_index + slot, np.int64(warp.step)
-    wait = wait_of_registers(chip, program, classes, operands, latency_to, registers, index, step, warp.wait)
-    if has_hints(hints):
-        wait = wait_of_counters(chip, program, classes, hints, counted, crowded, index, step, wait)
-    known = is_known(wait)
-    if known and has_hints(hints):
-        known = is_final(chip, hints, counted, crowded, index, step, end_of(wait))
-    if not known:
-        sm.pending |= bit(slot)
-        return False
-    cycles = end_of(wait) - 1 - warp.since
-    if cycles > 0:
-        count_at(stalls, caused, first_count + step, cause_of(wait), reason_of(wait), cycles)
-    warp.wait = wait
-    return True
