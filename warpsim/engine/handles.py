@@ -77,7 +77,7 @@ def _never_changing(builder: Any, loaded: Any) -> Any:
     return loaded
 
 
-class _Constants(types.Record):  # type: ignore[misc]  # as above
+class _Constants(types.Record):
     """The type of a record that nobody writes to during a call."""
 
 
@@ -90,13 +90,13 @@ def _constant_field(context: Any, builder: Any, record: _Constants, pointer: Any
     return _never_changing(builder, value) if isinstance(value, ir.LoadInstr) else value
 
 
-def _type_of(value: Any, context: Any, constant: bool) -> types.Type:
+def _type_of(value: Any, context: Any, constant: bool) -> Any:
     """Returns the type of a part of a tuple."""
-    type_ = typeof_impl(value, context)
+    type_: Any = typeof_impl(value, context)
     if not (constant and isinstance(type_, types.Array) and isinstance(type_.dtype, types.Record)):
         return type_
     record = type_.dtype
-    fields = [(name, field._asdict()) for name, field in record.fields.items()]
+    fields: Any = [(name, field._asdict()) for name, field in record.fields.items()]
     return type_.copy(dtype=_Constants(fields, record.size, record.aligned))
 
 
