@@ -95,12 +95,14 @@ def test_atomics_meet_where_all_blocks_update_the_same_sectors(rows, launch, sec
     assert only(kernel(*rows, launch=launch), "reduction").access.contended_addresses == sectors
 
 
-@pytest.mark.parametrize(("step", "sectors"), [("0x0", 1), ("0x20", None)])
-def test_atomics_of_a_long_loop_that_move_on_do_not_meet(step, sectors):
+@pytest.mark.parametrize(
+    ("trips", "step", "sectors"), [(0x400, "0x0", 1), (0x400, "0x20", None), (0x40, "0x20", 64), (0x48, "0x4", 9)]
+)
+def test_atomics_of_a_loop_meet_unless_they_move_far(trips, step, sectors):
     loop = [".L_loop:", "RED.E.ADD.STRONG.GPU [R2.64], R5", f"IADD3 R2, R2, {step}, RZ", "IADD3 R6, R6, 0x1, RZ"]
-    found = kernel("MOV R6, RZ", *loop, "ISETP.GE.AND P1, PT, R6, 0x400, PT", "@!P1 BRA `(.L_loop)")
+    found = kernel("MOV R6, RZ", *loop, f"ISETP.GE.AND P1, PT, R6, {trips:#x}, PT", "@!P1 BRA `(.L_loop)")
     assert only(found, "reduction").access.contended_addresses == sectors
-    assert made(found, "reduction") == 0x400
+    assert made(found, "reduction") == trips
 
 
 def test_contended_atomics_take_their_time():

@@ -45,9 +45,13 @@ class Contention:
         if len(self.warps) > MOST_SECTORS:
             self.warps = None
 
+    def is_widened_by(self, other: Contention) -> bool:
+        """Returns whether another execution updates sectors that are new, so that one like it may update others again."""
+        return self.warps is not None and other.warps is not None and not other.warps.keys() <= self.warps.keys()
+
     def add(self, other: Contention, times: float) -> None:
         """Adds what another execution updates that stands for several; if that is new, the others of these updated more."""
-        if self.warps is None or other.warps is None or (times != 1 and not other.warps.keys() <= self.warps.keys()):
+        if self.warps is None or other.warps is None or (times != 1 and self.is_widened_by(other)):
             self.warps = None
             return
         for sector, (first, last) in other.warps.items():

@@ -323,7 +323,7 @@ class Evaluator:
 
         Returns by how much the operands of its comparisons differed. Where `before` gives that of an earlier trip and how it
         advances by trip, it must have done so, on the same side of 0: then no comparison came out otherwise in between. Returns
-        None, and changes nothing, if the trip was not like those before.
+        None, and changes nothing, if the trip was not like those before, or updates sectors of its own, which have to be counted.
         """
         mask, state = pending[self.flow.loops[loop].header], self.state
         saved = dict(state.values), self.record, {number: each.copy() for number, each in self.iterations.items()}
@@ -339,11 +339,13 @@ class Evaluator:
         same_threads = trial.keys() == pending.keys() and all(np.array_equal(trial[k], pending[k]) for k in pending)
         moved = advance_of(start, state.values, mask) if same_threads else None
         state.differences = outer
-        if moved is not None and same_advance(moved, step) and (before is None or advanced_evenly(*before, met, 1 + trips, mask)):
-            _, self.record, _ = saved
-            self.record.add(found, 1 + trips)
+        values, record, iterations = saved
+        alike = moved is not None and same_advance(moved, step) and not (trips and record.is_widened_by(found))
+        if alike and (before is None or advanced_evenly(*before, met, 1 + trips, mask)):
+            self.record = record
+            record.add(found, 1 + trips)
             return met
-        state.values, self.record, self.iterations = saved
+        state.values, self.record, self.iterations = values, record, iterations
         self.reached = reached
         return None
 

@@ -58,6 +58,11 @@ class Record:
     made: dict[tuple[int, int], Counts] = field(default_factory=dict)
     accesses: dict[tuple[int, int], Tally] = field(default_factory=dict)
 
+    def is_widened_by(self, other: Record) -> bool:
+        """Returns whether another execution has atomics that update sectors for the first time, of those where all may meet."""
+        found = ((self.accesses.get(where), tally) for where, tally in other.accesses.items())
+        return any(mine is not None and mine.contention.is_widened_by(tally.contention) for mine, tally in found)
+
     def add(self, other: Record, times: float) -> None:
         """Adds the counts of another, several times."""
         for mine, theirs in ((self.counts, other.counts), (self.entries, other.entries), (self.made, other.made)):
