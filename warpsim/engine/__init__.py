@@ -38,7 +38,8 @@ Some habits that the compiler asks for:
 * Sets of warps, schedulers or cycles are bits of a uint64. numba makes a float of an int64 and a uint64, so that constants that
   meet sets are written as np.uint64.
 * A wait is one word: its end, the step that causes it, and its name.
-* Functions marked `inline` are compiled into their callers, since the state is many arrays, too many to pass. Nothing allocates.
+* Functions marked `inline` are compiled into their callers. Those marked `apart` are not: they have more use for the registers of
+  the processor than for what their callers know, or they are called in many places. Nothing allocates.
 * A chip and program without options of today's cores have None for `reads`, `hints` and `addresses`. What serves an option takes
   such an array as an argument and returns at once if it is None: numba compiles nothing behind that test then. So there are two
   engines, each compiled when it is first used.

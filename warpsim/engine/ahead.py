@@ -61,26 +61,18 @@ def run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run):
     if not (may_run and machine.program[at(step)].plain):
         scheduler.lane = lane
         return key
-    return run_steps(machine.reads, machine, state, sm, scheduler, s, no_more, end)
-
-
-@inline
-def run_steps(reads, machine, state, sm, scheduler, s, no_more, end):
-    """Has scheduler s issue plain steps, by the loop that serves the options of the machine."""
-    if reads is None:
-        return run_plain(None, None, machine, state, sm, scheduler, s, no_more, end)
     if machine.chip[0].buffer == 0:
-        return run_plain(reads, None, machine, state, sm, scheduler, s, no_more, end)
-    return run_plain(reads, machine.addresses, machine, state, sm, scheduler, s, no_more, end)
+        return run_plain(machine.reads, None, machine, state, sm, scheduler, s, no_more, end)
+    return run_plain(machine.reads, machine.addresses, machine, state, sm, scheduler, s, no_more, end)
 
 
 @apart
 def run_plain(reads, addresses, machine, state, sm, scheduler, s, no_more, end):
     """Has scheduler s issue plain steps until its next pick is not plain, or not before a time. Returns the key of that pick.
 
-    The function is compiled three times. `reads` is None where there are no options of the core: no unit can refuse a plain step
-    then, there are no register ports, and the wait after each plain step is known. `addresses` is None where instructions need
-    not be fetched.
+    `reads` is None where there are no options of the core: no unit can refuse a plain step then, there are no register ports, and
+    the wait after each plain step is known. `addresses` is None where instructions need not be fetched: with options, the function
+    is compiled twice.
     """
     chip, program, scratch = machine.chip[0], machine.program, state.scratch[0]
     warps, registers, counts = state.warps, state.registers, state.counts

@@ -152,7 +152,7 @@ def write_totals(machine, state, now, totals):
     settle_at(machine, state, now, np.int64(_ADD))
 
 
-@inline
+@apart
 def settle_at(machine, state, now, sign):
     """Takes off (-1) what was counted beyond cycle `now`, inclusive, or adds it again (+1)."""
     for sm in state.sms:

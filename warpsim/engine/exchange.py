@@ -259,7 +259,7 @@ def note_sent(machine, state, index, step, cycle, served):
         state.sms[at(sm_of(chip, index))].answered |= bit(slot_of(chip, index))
 
 
-@inline
+@apart
 def note_served(machine, state, index, step, cycle, served, returns):
     """Notes when an access is back that issued at `cycle` and is served in cycle `served`."""
     sm, kind = state.sms[at(sm_of(machine.chip[0], index))], np.int64(machine.program[at(step)].kind)

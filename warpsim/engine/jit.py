@@ -246,7 +246,7 @@ def jit(function: Function) -> Function:
 
 
 def inline(function: Function) -> Function:
-    """Compiles a part of the machine, always inlined into its callers: the state is many arrays, too many to pass.
+    """Compiles a part of the machine, always inlined into its callers, with which LLVM optimizes it.
 
     It is compiled for each set of argument types, and a bare 1, an int32 and an int64 are three: callers hand over np.int64.
     """
@@ -254,7 +254,7 @@ def inline(function: Function) -> Function:
 
 
 def apart(function: Function) -> Function:
-    """Compiles a part on its own, which runs long at a time, so that it keeps the registers."""
+    """Compiles a part on its own: one that keeps the registers to itself, or one that many others call."""
     return _part(function, _ApartCompiler, forceinline=False)  # what a part does not set it inherits from its caller
 
 

@@ -9,7 +9,7 @@ from warpsim.engine.attribution import count
 from warpsim.engine.bits import at, bit, cause_of, end_of, reason_of, wait_until
 from warpsim.engine.constants import Kind, WarpState
 from warpsim.engine.hints import has_hints, is_final
-from warpsim.engine.jit import inline
+from warpsim.engine.jit import apart, inline
 from warpsim.engine.registers import is_known, open_wait, room_for_load, wait_of
 
 _LOAD, _LG_THROTTLE = int(Kind.LOAD), int(WarpState.LG_THROTTLE)
@@ -39,7 +39,7 @@ def clipped(wait, until):
     return wait_until(until, cause_of(wait), reason_of(wait))
 
 
-@inline
+@apart
 def wait_for_step(machine, state, sm, s, slot, index, warp):
     """A warp waits for its next step, at least as `warp.wait` says: determines until when. Returns whether that is known."""
     step = np.int64(warp.step)
