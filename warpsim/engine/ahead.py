@@ -71,8 +71,8 @@ def run_plain(reads, addresses, machine, state, sm, scheduler, s, no_more, end):
     """Has scheduler s issue plain steps until its next pick is not plain, or not before a time. Returns the key of that pick.
 
     `reads` is None where there are no options of the core: no unit can refuse a plain step then, there are no register ports, and
-    the wait after each plain step is known. `addresses` is None where instructions need not be fetched: with options, the function
-    is compiled twice.
+    the wait after each plain step is known. `addresses` is None where instructions need not be fetched. So a machine with options
+    has this function twice.
     """
     chip, program, scratch = machine.chip[0], machine.program, state.scratch[0]
     warps, registers, counts = state.warps, state.registers, state.counts
