@@ -87,6 +87,7 @@ def test_errors_state_what_is_allowed(tmp_path, monkeypatch, capsys):
 
     assert "--issues 9:3: must be A:B, two cycles with A before B" in refused("--issues", "9:3", "-o", output)
     assert "--replicates 2: must be 1" in refused("--replicates", "2", "-o", output)
+    assert "--bins 0: must be an integer from 1" in refused("--bins", "0", "-o", output)
     assert "must end in one of .perfetto-trace, .pftrace" in refused("-o", str(tmp_path / "run.json"))
     assert "must be a file in a folder that exists" in refused("-o", str(tmp_path / "none" / "run.pftrace"))
     assert "max_bytes = 1000" in refused("--max-bytes", "1000", "-o", output)

@@ -49,6 +49,8 @@ def _run(options: argparse.Namespace) -> int:
 
     if options.replicates not in (None, 1):
         raise RequestError(f"--replicates {options.replicates}: must be 1; a timeline shows one run")
+    if options.bins < 1:
+        raise RequestError(f"--bins {options.bins}: must be an integer from 1")
     check_output(options.output, ["perfetto-trace", "pftrace"])
     check_package("perfetto", "trace")
     point = requested_point(options)
