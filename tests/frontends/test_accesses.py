@@ -246,4 +246,3 @@ def test_a_guard_that_is_known_where_warps_come_is_not_called_doubtful():
     rows = ["ISETP.GE.AND P1, PT, R0, 0x20, PT", "@P1 BRA `(.L_end)", "ISETP.EQ.AND P0, PT, R0, RZ, PT", "@P0 STG.E [R2.64], R5"]
     found = kernel(*rows, ".L_end:", "NOP")
     assert made(found, "store") == pytest.approx(1 / 8)
-

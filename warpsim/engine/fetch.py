@@ -132,7 +132,7 @@ def fetch_before(addresses, machine, state, sm, s, cycle):
 
 @inline
 def make_fetches(machine, state, sm, s, fetcher, cycle):
-    """The same, with the record of these fetches, where instructions have to be fetched."""
+    """As `fetch_before`, where the chip has instruction fetch; the FETCHER of scheduler s is given."""
     if fetcher.hungry != NONE and fetcher.next < cycle:
         fetch_all(machine, state, sm, s, fetcher, cycle)
 

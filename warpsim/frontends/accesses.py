@@ -36,7 +36,7 @@ _SPACE_OF = {
 def space_of(one: MachineInstruction) -> str | None:
     """Returns "global", "shared", "local" or "constant" for an instruction that accesses memory; None for others.
 
-    A constant at a fixed place, or at one for all threads, is an operand.
+    A constant at a fixed address, or at one from a uniform register, is an operand as any other.
     """
     return "constant" if indexed_constant(one) is not None else _SPACE_OF.get(one.base)
 

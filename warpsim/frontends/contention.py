@@ -46,7 +46,7 @@ class Contention:
             self.warps = None
 
     def is_widened_by(self, other: Contention) -> bool:
-        """Returns whether another execution updates sectors that are new, so that one like it may update others again."""
+        """Returns whether another execution updates sectors that are new, so that each further one may."""
         return self.warps is not None and other.warps is not None and not other.warps.keys() <= self.warps.keys()
 
     def add(self, other: Contention, times: float) -> None:

@@ -281,14 +281,13 @@ class Emitter:
             elif not is_constant:
                 fields["access"] = named or Access(bytes_per_thread=width)
             return
-        if tally is not None and is_constant:
-            fields["ways"] = round(ways_of(one, tally))
-            return
         if one.base in ("LDSM", "STSM"):
             addresses = matrix_rows(one, addresses)
-        elif tally is not None and op == "smem" and (ways := round(ways_of(one, tally))) != conflict_degree(addresses, width):
-            fields["ways"] = ways
-            return
+        elif tally is not None and op == "smem":
+            ways = round(ways_of(one, tally))
+            if is_constant or ways != conflict_degree(addresses, width):
+                fields["ways"] = ways
+                return
         access = as_access(tuple(addresses.tolist()), width)
         if hit is not None and op != "smem":
             access = access.model_copy(update={"l1_hit": round(hit.l1, 4), "l2_hit": round(hit.l2, 4)})

@@ -4,8 +4,8 @@ All sampled warps advance together, block by block in the order of the flow, so 
 their paths join. Whatever depends on data is unknown; branches on it go as the caller says, or as assumed with a note.
 
 A loop whose registers advance by the same amounts in each trip is not executed trip by trip: the state is advanced by many
-trips at once, and one trip from there must do the same as before; otherwise fewer trips are skipped. Conditions between are
-taken to be monotonic, as comparisons of induction variables with bounds are; tests for equality must not be passed over.
+trips at once, and one trip from there must do the same as before; otherwise fewer trips are skipped. The operands of each
+comparison must have come nearer to each other, or further apart, by the same amount in each trip, without passing each other.
 """
 
 from __future__ import annotations

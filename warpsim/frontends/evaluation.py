@@ -59,9 +59,9 @@ class Record:
     accesses: dict[tuple[int, int], Tally] = field(default_factory=dict)
 
     def is_widened_by(self, other: Record) -> bool:
-        """Returns whether another execution has atomics that update sectors for the first time, of those where all may meet."""
-        found = ((self.accesses.get(where), tally) for where, tally in other.accesses.items())
-        return any(mine is not None and mine.contention.is_widened_by(tally.contention) for mine, tally in found)
+        """Returns whether atomics of another execution update sectors that are new, so that it cannot stand for several."""
+        both = self.accesses.keys() & other.accesses.keys()
+        return any(self.accesses[each].contention.is_widened_by(other.accesses[each].contention) for each in both)
 
     def add(self, other: Record, times: float) -> None:
         """Adds the counts of another, several times."""

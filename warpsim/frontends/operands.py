@@ -135,7 +135,7 @@ def addresses(one: MachineInstruction) -> tuple[Address, ...]:
 
 
 def indexed_constant(one: MachineInstruction) -> Address | None:
-    """Returns the address in its constant bank of a load that may differ from thread to thread; None for all else."""
+    """Returns the address in its bank from which each thread loads a constant; None where it is one for all, and for all else."""
     for part in operands(one.operands) if one.base == "LDC" else ():
         if isinstance(part, Constant) and part.index is not None and part.index.name[0] == "R" and part.index.name not in ZERO:
             return Address(((part.index, 1),), part.offset)

@@ -20,10 +20,10 @@ _BANKS = Shared(banks=32, bank_bytes=4, lanes_per_pass=32)
 
 
 def ways_of(one: MachineInstruction, tally: Tally) -> float:
-    """Returns for how many times the time of one word an access takes its unit, in the mean.
+    """Returns the mean degree of the conflicts of an access: how many times as long as without them it occupies its unit.
 
-    That is the degree of the bank conflicts in shared memory. Threads of an atomic that have one address follow one another, but
-    where they only count (`POPC`). Constants come one address at a time (CUDA C Programming Guide, constant memory).
+    In shared memory these are bank conflicts. Threads of an atomic that have one address follow one another, but where they only
+    count (`POPC`). Constants come one address at a time (CUDA C Programming Guide, constant memory).
     """
     width = bytes_per_thread(one)
     patterns = [np.frombuffer(key, np.int64) for key in tally.patterns]

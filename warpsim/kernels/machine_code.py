@@ -35,7 +35,7 @@ def machine_code(
     args: Mapping[str, float] | str = "",
     trips: Mapping[str, int] | str = "",
     probabilities: Mapping[str, float] | str = "",
-    patterns: Mapping[str, str] | str = "",
+    patterns: Mapping[str, str | int] | str = "",
     caches: str = "",
     title: str = "",
 ) -> Kernel:
@@ -52,7 +52,8 @@ def machine_code(
         trips: loop -> number of trips, where it depends on data; a loop is named by its line or label.
         probabilities: branch, or access under a predicate -> probability that a warp does not jump, or makes the access, where
             that depends on data; by line or address.
-        patterns: access -> "coalesced", "random" or "broadcast", where its addresses depend on data; by line or address.
+        patterns: access -> "coalesced", "random" or "broadcast", where its addresses depend on data; by line or address. Of
+            shared memory also the ways of a bank conflict, of constants how many of them a warp reads.
         caches: chip whose caches decide how often accesses hit; empty: one of the architecture; "none": no access hits.
         title: one-line description of the kernel.
 
