@@ -81,3 +81,25 @@ def test_the_file_names_its_source(tmp_path: Path) -> None:
     write_fitted(file, "v100", fit, "measured.csv")
     assert (load_gpu(file).memory.latency_cycles, load_gpu(file).memory.queue) == (450, queue)
     assert re.search(r"dram_servers = 99 +# fitted: measured.csv, 2 points, rms 1.5 %", file.read_text())
+
+
+def test_only_what_was_fitted_is_said_to_be(tmp_path: Path) -> None:
+    base, file = tmp_path / "base.toml", tmp_path / "mine.toml"
+    head = 'name = "base"\narchitecture = "sm_86"\nsms = 46\nclock_ghz = 1.7\n'
+    base.write_text(head + "[memory]\nlatency_cycles = 500\nbandwidth_gbs = 400  # mine\n")
+    memory = load_gpu(base).memory
+    queue = memory.queue.model_copy(update={"dram_gbs": 500.0, "crossbar_gbs": 1200.0, "fit_rms_percent": 1.5})
+    wider = memory.model_copy(update={"bandwidth_gbs": 450.0, "pin_bandwidth_gbs": 500.0, "queue": queue})
+    for changed, given in ((memory.model_copy(update={"queue": queue}), None), (wider, None), (wider, 450.0)):
+        fit = CurveFit(load_gpu(base).model_copy(update={"memory": changed}), np.array([1.0, 1.0, 1.0]), 1.5)
+        write_fitted(file, base, fit, "c.csv", given)
+        text = file.read_text()
+        assert load_gpu(file).memory.model_dump(exclude={"contention"}) == changed.model_dump(exclude={"contention"})
+        assert re.search(r"dram_gbs = 500.0 +# fitted: c.csv, 3 points", text)
+        assert re.search(r"crossbar_gbs = 1200.0 +# not fitted: as in base.toml", text)
+        if changed.bandwidth_gbs == 400:
+            assert "crossbar_servers" not in text  # it follows from the bandwidth, as before
+            assert "bandwidth_gbs = 400  # mine" in text and "pin_bandwidth" not in text
+        else:
+            how = "the highest of c.csv" if given is None else "given for the fit to c.csv"
+            assert re.search(rf"bandwidth_gbs = 450.0 +# {how}", text)

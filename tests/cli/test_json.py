@@ -78,6 +78,25 @@ def test_a_template_is_a_chip_of_its_own(capsys, tmp_path, name):
     assert load_gpu(mine).sms == load_gpu(name).sms
 
 
+@pytest.mark.parametrize("command", ["gpus", "kernels"])
+def test_a_template_of_nothing_is_refused(capsys, command):
+    assert cli.main([command, "--template"]) == 2
+    assert "--template: needs NAME" in capsys.readouterr().err
+
+
+def test_a_chip_is_printed_with_what_its_file_leaves_out(capsys, tmp_path):
+    assert cli.main(["gpus", "h100"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines if "sm.max_warps" in line] == ["# sm.max_warps = 64 # AT: 2048 threads".split()]
+    assert any(line.split() == "# block_launch_cycles = 466 # rule: 1.665 x l2_latency_cycles".split() for line in lines)
+    assert "# AT = NVIDIA/cccl, libcudacxx arch_traits.h, commit 004ad198." in lines
+    stated = {line.split(" = ")[0] for line in lines if " = " in line and line[0] != "#"}
+    assert "sms" in stated and not any(line.startswith("# sms = ") for line in lines)
+    copy = tmp_path / "h100.toml"
+    copy.write_text("\n".join(lines))
+    assert load_gpu(copy) == load_gpu("h100")
+
+
 @pytest.mark.parametrize("name", list_kernels())
 def test_a_template_is_a_kernel_of_its_own(capsys, tmp_path, name):
     assert cli.main(["kernels", name, "--template"]) == 0

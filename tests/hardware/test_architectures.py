@@ -11,7 +11,14 @@ import pytest
 
 import warpsim as ws
 from warpsim.hardware import files as params
-from warpsim.hardware.architectures import SERVERS_PER_CHANNEL, STAGE_RATE, complete, list_architectures
+from warpsim.hardware.architectures import (
+    SERVERS_PER_CHANNEL,
+    STAGE_RATE,
+    complete,
+    filled_in,
+    list_architectures,
+    nearest_architecture,
+)
 from warpsim.hardware.gpu import Gpu, GpuFileError, load_gpu
 
 MODERN = tuple(name for name in ws.list_gpus() if load_gpu(name).architecture)
@@ -149,7 +156,7 @@ def test_a_file_of_ones_own(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     file.write_text("\n".join([*own, "[memory]", "latency_cycles = 600", "bandwidth_gbs = 2000"]))
     with caplog.at_level("INFO", logger="warpsim"):
         assert load_gpu(file).sm.max_warps == 64
-    assert "values are defaults of SM_90" in caplog.text
+    assert "values are those of SM_90, follow by rules, or are assumed" in caplog.text
 
 
 def test_options_that_a_chip_turns_off_stay_off() -> None:
@@ -162,3 +169,45 @@ def test_options_that_a_chip_turns_off_stay_off() -> None:
     assert (changed.unit_of("smem"), changed.unit_of("load")) == ("smem", "lsu")
     assert Gpu.from_dict(changed.to_dict()) == changed
     assert Gpu.from_dict(h100.to_dict()) == h100
+
+
+@pytest.mark.parametrize("name", list_architectures())
+def test_each_value_that_is_filled_in_has_its_source(name: str) -> None:
+    values = filled_in(DATA_SHEET | {"architecture": name})
+    assert len(values) > 80
+    assert not [key for key, _, source in values if not source or source.startswith("params/architectures")]
+
+
+@pytest.mark.parametrize(
+    "capability, found",
+    [
+        ("9.0", ("sm_90", True)),
+        ("8.7", ("sm_86", False)),
+        ("10.3", ("sm_90", False)),
+        ("12.1", ("sm_120", False)),
+        ("5.2", ("sm_61", False)),
+    ],
+)
+def test_the_architecture_of_a_compute_capability(capability: str, found: tuple[str, bool]) -> None:
+    assert nearest_architecture(capability) == found
+
+
+def test_a_file_without_an_architecture_is_told_of_them() -> None:
+    with pytest.raises(GpuFileError, match=r"mine: architecture is missing: with one of sm_120, sm_61, .*, a file leaves out"):
+        Gpu.from_dict({key: value for key, value in DATA_SHEET.items() if key != "architecture"}, source="mine")
+
+
+@pytest.mark.parametrize(
+    "key, cycles, says",
+    [
+        ("l1_latency_cycles", 900, "memory.l1_latency_cycles = 900: must be at most memory.l2_latency_cycles"),
+        ("latency_cycles", 100, "must be at most memory.latency_cycles = 100"),
+    ],
+)
+def test_a_near_memory_is_not_slower_than_a_far_one(tmp_path: Path, key: str, cycles: int, says: str) -> None:
+    text = (params.params_dir() / "gpus" / "a40.toml").read_text()
+    file = tmp_path / "mine.toml"
+    memory = "[memory]\n" + (f"{key} = {cycles}\n" if key not in text else "")
+    file.write_text(re.sub(rf"^{key} = .*", f"{key} = {cycles}", text, flags=re.M).replace("[memory]\n", memory))
+    with pytest.raises(GpuFileError, match=re.escape(says)):
+        load_gpu(file)

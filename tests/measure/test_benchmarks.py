@@ -15,7 +15,7 @@ from warpsim.measure.chipfile import IncompleteError, write_chip
 from warpsim.measure.compiler import FOLDER
 from warpsim.measure.derive import derive
 from warpsim.measure.operations import CONFLICT_WAYS, OPERATIONS
-from warpsim.measure.record import read_record
+from warpsim.measure.record import Record, read_record
 from warpsim.measure.session import FULL, QUICK
 
 
@@ -113,6 +113,25 @@ def test_the_chip_file_loads_and_simulates_without_edits(record, values, tmp_pat
     for memory in ("fixed", "measured", "queue"):
         found = ws.simulate(gpu, ws.kernels.mix(alpha=4), warps=8, memory=memory, sms=1, warmup=4000, cycles=20000)
         assert 0.85 * known.A < float(found["memory_latency"].mean()) < 1.3 * known.A
+
+
+def test_a_measured_chip_has_what_its_generation_has(record, values, tmp_path):
+    chip, _ = write_chip(tmp_path / "mygpu.toml", record, values)
+    gpu, h100 = ws.load_gpu(chip), ws.load_gpu("h100")
+    assert (gpu.architecture, gpu.generation) == ("sm_90", "Hopper")
+    assert gpu.units == h100.units and gpu.core == h100.core and set(gpu.ops) == set(h100.ops)
+    assert gpu.memory.writes is not None and gpu.memory.store_drain_cycles is not None
+    assert gpu.launch_microseconds == pytest.approx(known.LAUNCH_US, rel=0.01)
+    found = ws.simulate(gpu, ws.load_kernel("cuda/softmax"), sms=1, warmup=4000, cycles=20000)
+    assert float(found["ipc"].sum("op").mean()) > 0.1
+
+
+def test_a_chip_of_a_generation_that_the_package_lacks_takes_the_nearest_one(record, values, tmp_path):
+    device = {**record.metadata["device"], "compute_capability": "10.3"}
+    other = Record({**record.metadata, "device": device}, record.tables)
+    chip, _ = write_chip(tmp_path / "mygpu.toml", other, values)
+    assert (ws.load_gpu(chip).architecture, ws.load_gpu(chip).generation) == ("sm_90", "Blackwell")
+    assert "assumed: the nearest that the package has below compute capability 10.3" in chip.read_text()
 
 
 def test_every_value_of_the_chip_file_has_its_source(record, values, tmp_path):

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 
 import pytest
 
@@ -10,6 +11,7 @@ from warpsim.cli import measure
 from warpsim.cli.common import DONE, RequestError, WorkError
 from warpsim.frontends import nvrtc
 from warpsim.frontends.errors import MissingToolError
+from warpsim.hardware.gpu import load_gpu
 from warpsim.measure import device
 from warpsim.measure.benchmarks import run_benchmarks
 from warpsim.measure.session import QUICK
@@ -34,7 +36,10 @@ def test_it_measures_and_writes_chip_latencies_and_record(tmp_path, monkeypatch,
 def test_a_record_is_evaluated_again_without_a_gpu(tmp_path, capsys):
     run_benchmarks(AnalyticDevice(), QUICK).write(tmp_path / "r")
     assert command("-o", tmp_path / "again.toml", "--from-record", tmp_path / "r") == DONE
-    assert (tmp_path / "again.toml").is_file()
+    chip = (tmp_path / "again.toml").read_text()
+    assert re.search(r"dram_gbs = .*# fitted: latency against throughput", chip) and "crossbar_gbs" not in chip
+    assert "the queue of the memory: rms error" in capsys.readouterr().err
+    assert load_gpu(tmp_path / "again.toml").memory.queue.fit_rms_percent < 2
 
 
 def test_values_as_json(tmp_path, capsys):

@@ -7,7 +7,7 @@ The curve is a CSV file with a header, in one of these forms:
   per SM.
 
 Lines that begin with # are comments. Fitted are the unloaded latency, the rate of the DRAM stage and its number of servers. The
-crossbar remains that of the chip, since a curve through DRAM does not show it.
+crossbar remains that of the chip, since a curve through DRAM does not show it; its rate grows with the sustained bandwidth.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def fit_measured(
         whole = max(1, round(latency))
         queue = gpu.memory.queue.model_copy(update={
             "latency_offset_cycles": round(float(latency) - whole, 2),
-            "crossbar_gbs": max(gpu.memory.queue.crossbar_gbs, peak),
+            "crossbar_gbs": round(gpu.memory.queue.crossbar_gbs * max(1.0, peak / gpu.memory.bandwidth_gbs), 1),
             "dram_servers": servers,
             "dram_gbs": round(float(rate), 1),
             "fit_rms_percent": None,
@@ -256,12 +256,18 @@ def _lowest_latency(gpu: Gpu, measured: MeasuredCurve) -> float:
     return float(bytes_in_flight / measured.bandwidth_gbs[first] * gpu.clock_ghz)
 
 
-def write_fitted(path: str | os.PathLike[str], base: str | os.PathLike[str], fit: CurveFit, source: str) -> None:
+def write_fitted(
+    path: str | os.PathLike[str], base: str | os.PathLike[str], fit: CurveFit, source: str, sustained_gbs: float | None = None
+) -> None:
     """Writes the file of a fitted chip: that of `base` with the fitted values, which name their source. Its stem is the name.
+
+    `sustained_gbs` is that of `fit_measured`.
 
     Raises:
         ValueError: the result is not a valid chip file.
         OSError: the file cannot be written.
     """
     points = int(np.isfinite(fit.errors_percent).sum())
-    write_fitted_memory(path, base, fit.gpu.memory, f"fitted: {source}, {points} points, rms {fit.rms_percent:g} %")
+    fitted = f"fitted: {source}, {points} points, rms {fit.rms_percent:g} %"
+    bandwidth = f"the highest of {source}" if sustained_gbs is None else f"given for the fit to {source}"
+    write_fitted_memory(path, base, fit.gpu.memory, fitted, bandwidth)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from warpsim.cli.common import DONE, Commands, RequestError, WorkError, new_command
 from warpsim.cli.output import add_json, print_json
+
+if TYPE_CHECKING:
+    from warpsim.measure.values import Value
 
 
 def add(commands: Commands) -> None:
@@ -52,6 +59,7 @@ def _run(options: argparse.Namespace) -> int:
             record.write(folder)
         values = derive(record)
         written = write_chip(output, record, values)
+        _fit_queue(output, values)
     except (MissingToolError, RecordError, IncompleteError) as error:
         raise RequestError(str(error)) from error
     except (FrontEndError, DeviceError) as error:
@@ -68,6 +76,22 @@ def _run(options: argparse.Namespace) -> int:
     for path in written:
         print(f"wrote {path}")
     return DONE
+
+
+def _fit_queue(chip: Path, values: Mapping[str, Value]) -> None:
+    """Fits the queue of a chip file to the measured curve of latency against throughput, where it has enough points."""
+    from warpsim.analysis.measured_curve import CurveError, MeasuredCurve, fit_measured, write_fitted
+    from warpsim.hardware.gpu import load_gpu
+
+    _, gbs, cycles = np.array(values["memory.contention_curve"].value).T
+    _say("fitting the queue of the memory to the measured curve")
+    try:
+        found = fit_measured(load_gpu(chip), MeasuredCurve(gbs, cycles))
+    except CurveError as error:
+        _say(f"the queue of the memory is not fitted, but follows the rules: {error}")
+        return
+    write_fitted(chip, chip, found, "latency against throughput (V 6.4)")
+    _say(f"the queue of the memory: rms error {found.rms_percent:g} % at the points of the curve")
 
 
 def _say(line: str) -> None:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from warpsim.cli.common import RequestError
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -57,6 +59,12 @@ def add_file(parser: argparse.ArgumentParser, what: str) -> None:
     """Adds the arguments that choose the file of one chip or kernel."""
     parser.add_argument("name", nargs="?", metavar="NAME", help=f"print the file of this {what}, with its sources")
     parser.add_argument("--template", action="store_true", help="print a copy to start from: warpsim ... --template > my.toml")
+
+
+def check_file(options: argparse.Namespace) -> None:
+    """Refuses a template of nothing."""
+    if options.template and options.name is None:
+        raise RequestError("--template: needs NAME, of which it prints a copy")
 
 
 def print_file(kind: str, name: str, *, template: bool) -> None:

@@ -8,6 +8,7 @@ the sustained bandwidth, where neither a fit nor the number of channels is known
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -44,6 +45,17 @@ def list_architectures() -> list[str]:
     return params.list_names("architectures")
 
 
+def nearest_architecture(capability: str) -> tuple[str, bool]:
+    """Returns the architecture of a compute capability such as 9.0, or else the nearest one below, and whether it is the former.
+
+    The oldest one stands for all that are older.
+    """
+    wanted = int(capability.replace(".", ""))
+    known = sorted(int(name.removeprefix("sm_")) for name in list_architectures())
+    found = max((number for number in known if number <= wanted), default=known[0])
+    return f"sm_{found}", found == wanted
+
+
 def complete(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Returns the description of a chip with what it leaves out, and the origin of each value that was filled in, by its key.
 
@@ -70,6 +82,43 @@ def complete(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
             if isinstance(place, dict) and last not in place:
                 place[last], defaults[f"memory.{key}"] = value, how
     return whole, defaults
+
+
+def filled_in(data: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
+    """Returns what a description of a chip leaves out: the key, the value, and the source of each, in order of the keys.
+
+    The source is the comment of the architecture's file, or the origin that `complete` gives.
+    """
+    whole, origins = complete(data)
+    comments = _comments(data["architecture"]) if origins else {}
+    of_file = {key: comments.get(key, origin) for key, origin in origins.items()}
+    return [(key, value, of_file[key]) for key, value in _flat(whole, ()) if key in of_file]
+
+
+def legend(name: str) -> list[str]:
+    """Returns the lines of an architecture's file that explain the abbreviations of its sources."""
+    head = params.resolve("architectures", name).read_text(encoding="utf-8").split("\n\n", 1)[0].splitlines()
+    return [line for line in head if re.match(r"# (\w+ = |`assumed)", line)]
+
+
+def _flat(table: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """Yields the dotted keys of a table and of those in it, and their values."""
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, (*place, key))
+        else:
+            yield ".".join((*place, key)), value
+
+
+def _comments(name: str) -> dict[str, str]:
+    """Returns the comment of each dotted key of an architecture's file."""
+    table, found = "", {}
+    for line in params.resolve("architectures", name).read_text(encoding="utf-8").splitlines():
+        if header := re.match(r"\[([\w.]+)\]", line):
+            table = header[1] + "."
+        elif entry := re.match(r"(\w+) = (?:\"[^\"]*\"|[^#\"]*?) +# (.*)", line):
+            found[table + entry[1]] = entry[2]
+    return found
 
 
 @cache

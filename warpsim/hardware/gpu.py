@@ -10,6 +10,7 @@ import logging
 import math
 import os
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -145,12 +146,14 @@ class Gpu(StrictModel):
             place = f" = {params.format_value(data['architecture'])}: {error}"
             raise GpuFileError(source, [(("architecture",), place)]) from None
         if defaults and not source.startswith(str(params.params_dir())):  # the files of the package are documented
-            _log.info("%s: %d values are defaults of %s", source, len(defaults), data["architecture"])
+            text = "%s: %d values are those of %s, follow by rules, or are assumed; `warpsim gpus FILE` lists them"
+            _log.info(text, source, len(defaults), data["architecture"])
         try:
             return cls.model_validate(dict(data))
         except ValidationError as error:
             of_fields = [problem for problem in params.problems(cls, error) if problem[0]]
-            raise GpuFileError(source, [*of_fields, *_inconsistencies(operations.with_scopes(data))]) from None
+            found = [*of_fields, *_inconsistencies(operations.with_scopes(data))]
+            raise GpuFileError(source, [*_hint_at_architecture(data), *found]) from None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the description in JSON types; intervals are exact fractions as text.
@@ -214,6 +217,13 @@ class Gpu(StrictModel):
     def unit_ipc(self, op: str) -> float:
         """Returns the rate of the units of an operation class in one SM, without conflicts, in instructions per cycle."""
         return float(self.units_per_sm(op) / self.ops[op].interval_cycles)
+
+
+def _hint_at_architecture(data: Mapping[str, Any]) -> Iterator[params.Problem]:
+    """Yields that a file may name an architecture, where it names none and leaves out whole tables."""
+    if "architecture" not in data and not {"issue", "shared", "ops"} & set(data):
+        known = ", ".join(architectures.list_architectures())
+        yield ("architecture",), f" is missing: with one of {known}, a file leaves out what all its chips have in common"
 
 
 @kept_by_object
@@ -293,24 +303,33 @@ def load_gpu(name_or_path: str | os.PathLike[str]) -> Gpu:
 
 def gpu_of_file(data: Mapping[str, Any], path: Path) -> Gpu:
     """Returns the chip that the parsed content of a file describes, with the checks and errors of `load_gpu`."""
-    return _with_its_own_queue(Gpu.from_dict(data, source=str(path)), path)
+    gpu = Gpu.from_dict(data, source=str(path))
+    problems = [*_levels_out_of_order(gpu.memory), *_queue_of_another_chip(gpu.memory)]
+    if problems:
+        raise GpuFileError(str(path), problems)
+    return gpu
 
 
-def _with_its_own_queue(gpu: Gpu, path: Path) -> Gpu:
-    """Returns a chip from a file whose queue matches its bandwidth and its latency.
+def _levels_out_of_order(memory: Memory) -> Iterator[params.Problem]:
+    """Yields the levels of memory that are slower than the next one."""
+    levels = ("l1_latency_cycles", "l2_latency_cycles", "l2_far_latency_cycles", "latency_cycles")
+    known = [(key, getattr(memory, key)) for key in levels if getattr(memory, key) is not None]
+    for (key, cycles), (farther, more) in pairwise(known):
+        if cycles > more:
+            yield ("memory", key), f" = {cycles}: must be at most memory.{farther} = {more}"
+
+
+def _queue_of_another_chip(memory: Memory) -> Iterator[params.Problem]:
+    """Yields parameters of the queue that do not suit the bandwidth or the latency.
 
     With the queue of another chip, the simulated memory would silently be slower, or its latency another one.
-
-    Raises:
-        GpuFileError: a stage is slower than the sustained bandwidth, or the idle queue has another latency.
     """
-    memory, queue = gpu.memory, gpu.memory.queue
-    problems: list[params.Problem] = []
+    queue = memory.queue
     for stage in ("crossbar_gbs", "dram_gbs"):
         rate = getattr(queue, stage)
         if rate < memory.bandwidth_gbs:
             text = f" = {rate:g}: must be at least memory.bandwidth_gbs = {memory.bandwidth_gbs:g}; {_REFIT.format(_START)}"
-            problems.append((("memory", "queue", stage), text))
+            yield ("memory", "queue", stage), text
     most = max(_LATENCY_SHARE * memory.latency_cycles, _LATENCY_CYCLES)
     if abs(queue.latency_offset_cycles) > most:
         text = (
@@ -318,15 +337,13 @@ def _with_its_own_queue(gpu: Gpu, path: Path) -> Gpu:
             f"now {memory.queue_latency_cycles:g} cycles, is near memory.latency_cycles = {memory.latency_cycles}; "
             f"{_REFIT.format('0')}"
         )
-        problems.append((("memory", "queue", "latency_offset_cycles"), text))
-    if problems:
-        raise GpuFileError(str(path), problems)
-    return gpu
+        yield ("memory", "queue", "latency_offset_cycles"), text
 
 
 _AT_MOST = (
     ("sm.schedulers", "sm.max_warps"),
     ("sm.max_block_warps", "sm.max_warps"),
+    ("sm.max_blocks", "sm.max_warps"),
     ("sm.max_shared_bytes_per_block", "sm.shared_bytes"),
     ("sm.max_registers_per_thread", "sm.registers"),
     ("memory.bandwidth_gbs", "memory.pin_bandwidth_gbs"),

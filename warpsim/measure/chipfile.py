@@ -1,39 +1,38 @@
 """From derived values to a chip file and a table of latencies, in the formats of params/gpus and params/latency.
 
-The format of chips holds less than what is measured; the rest stays in the record (docs/measure.md lists it). What is not
-measured is taken from the vendor's occupancy calculator by compute capability, or assumed; each line says which.
+A chip file states what was measured, and what the driver reports. All else it takes from the file of its architecture
+(hardware/architectures.py), such as the memory pipeline, register banks and the classes that are not measured. The format of
+chips holds less than what is measured; the rest stays in the record (docs/measure.md lists it).
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from warpsim.hardware.architectures import SERVERS_PER_CHANNEL, STAGE_RATE
+from warpsim.hardware.architectures import SERVERS_PER_CHANNEL, nearest_architecture
 from warpsim.measure.memory_values import LEVELS
 from warpsim.measure.record import Record
 from warpsim.measure.values import Value
 
-GENERATIONS = {7.5: ("Turing", 2018), 8.0: ("Ampere", 2020), 8.6: ("Ampere", 2020), 8.7: ("Ampere", 2022), 8.9: ("Ada", 2022)}
-GENERATIONS |= {9.0: ("Hopper", 2022), 10.0: ("Blackwell", 2024), 10.3: ("Blackwell", 2025), 12.0: ("Blackwell", 2025)}
-"""Compute capability -> name of the generation, and the year of its first chip."""
+GENERATIONS = {8.7: ("Ampere", 2022), 10.0: ("Blackwell", 2024), 10.3: ("Blackwell", 2025)}
+"""Compute capability -> name of the generation, and the year of its first chip, where the package has no file of it."""
 
-CLASSES = (  # class of the chip file, operation, pipe, what it stands for
-    ("alu", "fadd", "math", "single-precision add"),
-    ("sfu", "rsqrt", "mio", "reciprocal square root"),
-    ("smem", "lds", "mio", "shared memory load; each further way of a bank conflict adds conflict_latency_cycles"),
-    ("int", "iadd3", "math", "integer add"),
-    ("imad", "imad", "math", "integer multiply-add"),
-    ("fp64", "dfma", "math", "double-precision multiply-add"),
-    ("half", "hfma2", "math", "half-precision multiply-add, two a lane"),
-    ("convert", "cvt_f32_s32", "mio", "conversion between float and integer"),
-    ("shuffle", "shfl", "mio", "shuffle"),
+CLASSES = (  # class of the chip file, operation, what it stands for
+    ("alu", "fadd", "single-precision add"),
+    ("int", "iadd3", "integer add"),
+    ("imad", "imad", "integer multiply-add"),
+    ("half", "hfma2", "half-precision multiply-add, two a lane"),
+    ("fp64", "dfma", "double-precision multiply-add"),
+    ("sfu", "rsqrt", "reciprocal square root"),
+    ("smem", "lds", "shared memory load; each further way of a bank conflict adds conflict_latency_cycles"),
 )
-"""Operation classes that are written, and the operation that stands for each."""
+"""Operation classes that are written, and the operation that stands for each. That of `smem` shares the unit of loads."""
 
 NEEDED = (
     "clock_ghz",
@@ -46,7 +45,7 @@ NEEDED = (
     "memory.quantiles",
     "memory.bandwidth_gbs.read",
     "ops.ldg.interval_sm_cycles",
-    *(f"ops.{op}.{key}" for _, op, _, _ in CLASSES for key in ("latency_cycles", "interval_sm_cycles", "scope")),
+    *(f"ops.{op}.{key}" for _, op, _ in CLASSES for key in ("latency_cycles", "interval_sm_cycles", "scope")),
 )
 """Values without which there is no chip file."""
 
@@ -67,6 +66,10 @@ DEVICE_KEYS = (
     "driver",
 )
 """What the record's head says of the device, and a chip file needs."""
+
+
+_ABOVE_NOISE = 1.2
+"""Interval of the blocks of an empty grid over what the places for blocks allow, from which on the chip's own rate limits it."""
 
 
 class IncompleteError(ValueError):
@@ -130,22 +133,10 @@ def latency_table(record: Record, values: Mapping[str, Value], day: str) -> str:
 def chip_text(name: str, distribution: Path, record: Record, values: Mapping[str, Value], day: str) -> str:
     """Returns the text of a chip file, with the source of every value beside it."""
     device: dict[str, Any] = record.metadata["device"]
-    capability = float(device["compute_capability"])
-    generation, year = GENERATIONS.get(capability, (f"compute capability {device['compute_capability']}", 2025))
-    gbs = values["memory.bandwidth_gbs.read"]
     queries = "reported by the driver"
-    calculator = f"vendor's occupancy calculator, compute capability {device['compute_capability']}"
-    pins = 2 * device["memory_clock_ghz"] * device["memory_bus_bits"] / 8
-    pin = (round(pins, 1), "reported by the driver: 2 transfers a clock x width of the bus")
-    if pins < gbs.value:
-        pin = (round(1.08 * gbs.value, 1), "assumed: 1.08 x what was measured, since the driver names no clock of the memory")
-    a, b, c = values["memory.contention"].value
-    channels = max(1, device["memory_bus_bits"] // (64 if device["memory_bus_bits"] >= 1024 else 16))
-    latency = round(values["memory.latency_cycles"].value)
-    stage = round(STAGE_RATE * gbs.value, 1)
-
     lines = [
         f"# {device['name']}, measured on {day} with driver {device['driver'] or 'unknown'}.",
+        "# What this file leaves out, it takes from the file of its architecture.",
         "#",
         "# `measured` marks a value of `warpsim measure`; the raw numbers and their provenance are in its record.",
         "# V = Volkov, Understanding Latency Hiding on GPUs, 2016. `assumed: why` marks a value that was not measured.",
@@ -153,99 +144,116 @@ def chip_text(name: str, distribution: Path, record: Record, values: Mapping[str
         *_keys(
             name=(name, "of this file"),
             title=(device["name"], queries),
-            generation=(generation, "by compute capability"),
-            year=(year, "of the generation"),
+            **_architecture(device["compute_capability"]),
             sms=(device["sms"], queries),
             clock_ghz=(round(values["clock_ghz"].value, 4), _measured(values, "clock_ghz")),
-            block_launch_cycles=(round(values["launch.turnover_cycles"].value), _measured(values, "launch.turnover_cycles")),
+            **_launch(device, values),
         ),
         "",
         "[sm]",
         *_keys(
-            schedulers=(4, "every chip since compute capability 5.0"),
             max_warps=(device["max_threads_per_sm"] // 32, queries),
             max_blocks=(device["max_blocks_per_sm"], queries),
             max_block_warps=(device["max_threads_per_block"] // 32, queries),
             registers=(device["registers_per_sm"], queries),
-            max_registers_per_thread=(255, calculator),
-            register_granularity=(256, calculator),
-            register_allocation=("warp", calculator),
-            warp_granularity=(4, calculator),
             shared_bytes=(device["shared_bytes_per_sm"], queries),
             max_shared_bytes_per_block=(device["shared_bytes_per_block"], queries),
-            shared_granularity_bytes=(128 if capability >= 8 else 256, calculator),
             shared_overhead_bytes=(device["shared_bytes_reserved"], queries),
         ),
-        "",
-        "[issue]",
-        *_keys(
-            interval_cycles=(1, "every chip since compute capability 5.0"),
-            width=(1, "no dual issue since compute capability 7.0"),
-        ),
-        "",
-        "[shared]",
-        *_keys(
-            banks=(32, "every chip since compute capability 2.0"),
-            bank_bytes=(4, "as banks"),
-            lanes_per_pass=(32, "the whole warp"),
-        ),
     ]
-    for label, op, pipe, text in CLASSES:
+    for label, text, keys in _classes(values):
+        lines += ["", f"[ops.{label}]" + (f"  # {text}" if text else ""), *_keys(**keys)]
+    lines += ["", "[memory]", *_keys(**_memory(device, values, distribution))]
+    channels = max(1, device["memory_bus_bits"] // (64 if device["memory_bus_bits"] >= 1024 else 16))
+    lines += ["", "[memory.queue]"]
+    of_memory = f"for each of {channels} channels of the memory"
+    lines += _keys(
+        crossbar_servers=(channels, f"rule: a slice of L2 {of_memory}"),
+        dram_servers=(SERVERS_PER_CHANNEL * channels, f"rule: {SERVERS_PER_CHANNEL} {of_memory}"),
+    )
+    how = _measured(values, "memory.contention")
+    a, b, c = values["memory.contention"].value
+    lines += ["", "[memory.contention]", *_keys(a_cycles=(a, how), b_cycles=(b, how), c_gbs=(c, how))]
+    rates = _write_rates(values)
+    if rates:
+        lines += ["", "[memory.writes]", *_keys(**rates)]
+    return "\n".join(lines) + "\n"
+
+
+Keys = dict[str, tuple[Any, str]]
+
+
+def _architecture(capability: str) -> Keys:
+    """Returns the keys that say which generation a chip belongs to, by its compute capability, such as 9.0."""
+    name, exact = nearest_architecture(capability)
+    if exact:
+        return {"architecture": (name, "compute capability")}
+    generation, year = GENERATIONS.get(float(capability), (f"compute capability {capability}", 2025))
+    return {
+        "architecture": (name, f"assumed: the nearest that the package has below compute capability {capability}"),
+        "generation": (generation, "by compute capability"),
+        "year": (year, "of the generation"),
+    }
+
+
+def _launch(device: Mapping[str, Any], values: Mapping[str, Value]) -> Keys:
+    """Returns the keys of launches. A rate of the whole chip is stated where it is what limits a grid of empty blocks."""
+    turnover = values["launch.turnover_cycles"].value
+    keys: Keys = {"block_launch_cycles": (round(turnover), _measured(values, "launch.turnover_cycles"))}
+    if "launch.warp_delay_cycles" in values:
+        delay = max(0, round(values["launch.warp_delay_cycles"].value))
+        keys["warp_launch_cycles"] = (delay, _measured(values, "launch.warp_delay_cycles"))
+    of_smallest = next((name for name in values if name.startswith("launch.block_cycles.")), None)
+    if of_smallest is not None:
+        interval, by_places = values[of_smallest].value, turnover / (device["sms"] * device["max_blocks_per_sm"])
+        if interval > _ABOVE_NOISE * by_places:
+            keys["launch_interval_cycles"] = (round(interval, 2), _measured(values, of_smallest))
+    if "launch.kernel_us" in values:
+        keys["launch_microseconds"] = (round(values["launch.kernel_us"].value, 2), _measured(values, "launch.kernel_us"))
+    return keys
+
+
+def _classes(values: Mapping[str, Value]) -> Iterator[tuple[str, str, Keys]]:
+    """Yields the operation classes that are measured: name, what it stands for, keys."""
+    for label, op, text in CLASSES:
         scope = values[f"ops.{op}.scope"].value
-        interval = values[f"ops.{op}.interval_sm_cycles"].value * (4 if scope == "scheduler" else 1)
-        keys = {
+        each = values[f"ops.{op}.interval_sm_cycles"].value * (4 if scope == "scheduler" and label != "smem" else 1)
+        keys: Keys = {
             "latency_cycles": (round(values[f"ops.{op}.latency_cycles"].value), _measured(values, f"ops.{op}.latency_cycles")),
-            "interval_cycles": (
-                nearest(interval),
-                _measured(values, f"ops.{op}.interval_sm_cycles") + f"; {interval:.3f} for a unit",
-            ),
-            "scope": (scope, _measured(values, f"ops.{op}.scope")),
-            "gap_cycles": (1, "one instruction a cycle; no longer gap is known"),
-            "pipe": (pipe, "as the profiler counts it"),
+            "interval_cycles": (nearest(each), _measured(values, f"ops.{op}.interval_sm_cycles") + f"; {each:.3f} for a unit"),
         }
         if label == "smem":
-            conflict = values["shared.conflict_latency_cycles"]
-            keys["conflict_latency_cycles"] = (round(conflict.value), _measured(values, "shared.conflict_latency_cycles"))
-        lines += ["", f"[ops.{label}]  # {text}", *_keys(**keys)]
-    load = values["ops.ldg.interval_sm_cycles"].value
+            how = _measured(values, "shared.conflict_latency_cycles")
+            keys["conflict_latency_cycles"] = (round(values["shared.conflict_latency_cycles"].value), how)
+        else:
+            keys["scope"] = (scope, _measured(values, f"ops.{op}.scope"))
+        yield label, text, keys
+    load = nearest(values["ops.ldg.interval_sm_cycles"].value)
+    yield "load", "", {"interval_cycles": (load, _measured(values, "ops.ldg.interval_sm_cycles"))}
     stores = values.get("issue.global_store.interval_cycles.4")
-    store = (
-        (nearest(stores.value / 4), _measured(values, "issue.global_store.interval_cycles.4") + ", over 4 schedulers")
-        if stores
-        else (nearest(load), "assumed: as load")
-    )
+    if stores:
+        how = _measured(values, "issue.global_store.interval_cycles.4") + ", over 4 schedulers"
+        yield "store", "", {"interval_cycles": (nearest(stores.value / 4), how)}
+    held = max(0, round(values["barrier.latency_cycles"].value))
+    yield "barrier", "", {"latency_cycles": (held, _measured(values, "barrier.latency_cycles"))}
     turn = max(1, round(values["branch.loop_cycles"].value))
-    for label, latency_text, interval_of, scope, gap, pipe in (
-        ("load", "not used: see [memory]", (nearest(load), _measured(values, "ops.ldg.interval_sm_cycles")), "sm", 1, "lg"),
-        ("store", "not used: nobody waits for a store", store, "sm", 1, "lg"),
-        ("barrier", _measured(values, "barrier.latency_cycles"), (1, "assumed: no limit beyond issue"), "scheduler", 1, "none"),
-        ("branch", "a branch has no result register", (1, "assumed: no limit beyond issue"), "scheduler", turn, "none"),
-        ("exit", "only block_launch_cycles follow", (1, "assumed: no limit beyond issue"), "scheduler", 1, "none"),
-    ):
-        cycles = round(values["barrier.latency_cycles"].value) if label == "barrier" else 0
-        gap_text = _measured(values, "branch.loop_cycles") if label == "branch" else "one instruction a cycle"
-        lines += [
-            "",
-            f"[ops.{label}]",
-            *_keys(
-                latency_cycles=(max(0, cycles), latency_text),
-                interval_cycles=interval_of,
-                scope=(scope, "load-store units are part of the SM" if scope == "sm" else "assumed: no shared unit is known"),
-                gap_cycles=(gap, gap_text),
-                pipe=(pipe, "as the profiler counts it"),
-            ),
-        ]
-    memory: dict[str, tuple[Any, str]] = {
+    yield "branch", "", {
+        "gap_cycles": (turn, "assumed: that of a branch that is taken"),
+        "taken_gap_cycles": (turn, _measured(values, "branch.loop_cycles")),
+    }
+
+
+def _memory(device: Mapping[str, Any], values: Mapping[str, Value], distribution: Path) -> Keys:
+    gbs = values["memory.bandwidth_gbs.read"]
+    pins = 2 * device["memory_clock_ghz"] * device["memory_bus_bits"] / 8
+    pin = (round(pins, 1), "reported by the driver: 2 transfers a clock x width of the bus")
+    if pins < gbs.value:
+        pin = (round(1.08 * gbs.value, 1), "assumed: 1.08 x what was measured, since the driver names no clock of the memory")
+    latency = round(values["memory.latency_cycles"].value)
+    keys: Keys = {
         "latency_cycles": (latency, _measured(values, "memory.latency_cycles")),
         "pin_bandwidth_gbs": pin,
         "bandwidth_gbs": (gbs.value, _measured(values, "memory.bandwidth_gbs.read")),
-        "transaction_bytes": (32, "a sector; every chip since compute capability 5.0"),
-        "coalescing": ("warp", "every chip since compute capability 2.0"),
-        "transaction_latency_cycles": (
-            2.0,
-            "assumed: one request of the load-store unit per 2 cycles (Huerta et al., MICRO 2025)",
-        ),
-        "divergent_transaction_bytes": (64.0, "assumed: the memory is read in pairs of sectors"),
         "distribution": (str(distribution), "measured: beside this file"),
         "measured": (True, "on this chip"),
         "measured_latency_cycles": (latency, "latency_cycles, as both are of this chip"),
@@ -253,23 +261,22 @@ def chip_text(name: str, distribution: Path, record: Record, values: Mapping[str
     for level in ("l1", "l2"):
         if f"memory.{level}_latency_cycles" in values:
             cycles = round(values[f"memory.{level}_latency_cycles"].value)
-            memory[f"{level}_latency_cycles"] = (cycles, _measured(values, f"memory.{level}_latency_cycles"))
-    servers = (
-        SERVERS_PER_CHANNEL * channels,
-        f"start value: {SERVERS_PER_CHANNEL} for each of {channels} channels of the memory",
-    )
-    rate = (stage, f"start value: {STAGE_RATE} x the sustained rate")
-    lines += ["", "[memory]", *_keys(**memory), "", "[memory.queue]  # start values, not fitted to the measured curve"]
-    lines += _keys(
-        latency_offset_cycles=(0.0, "start value: the unloaded latency"),
-        crossbar_servers=servers,
-        crossbar_gbs=rate,
-        dram_servers=servers,
-        dram_gbs=rate,
-    )
-    how = _measured(values, "memory.contention")
-    lines += ["", "[memory.contention]", *_keys(a_cycles=(a, how), b_cycles=(b, how), c_gbs=(c, how))]
-    return "\n".join(lines) + "\n"
+            keys[f"{level}_latency_cycles"] = (cycles, _measured(values, f"memory.{level}_latency_cycles"))
+    return keys
+
+
+def _write_rates(values: Mapping[str, Value]) -> Keys:
+    """Returns the sustained rates of stores, and of as many stores as loads, over that of loads; {} if they are not measured."""
+    of = {kernel: values.get(f"memory.bandwidth_gbs.{kernel}") for kernel in ("read", "init", "copy")}
+    read, init, copy = of["read"], of["init"], of["copy"]
+    if read is None or init is None or copy is None:
+        return {}
+    write_rate = round(init.value / read.value, 3)
+    mixed_rate = min(round(copy.value / read.value, 3), math.floor(2000 / (1 + 1 / write_rate)) / 1000)
+    return {
+        "mixed_rate": (mixed_rate, "measured: the best copy over the best read, at most the mean of loads and stores apart"),
+        "write_rate": (write_rate, "measured: the best init over the best read"),
+    }
 
 
 def nearest(interval: float) -> int | float:
