@@ -241,9 +241,15 @@ def gpus(draw: st.DrawFn, measured: bool = False) -> Gpu:
         sm={"schedulers": draw(st.integers(1, 4))},
         issue={"interval_cycles": draw(st.integers(1, 2)), "width": draw(st.integers(1, 2))},
         **draw(shared_units(draw(ops()))),
-        core=draw(st.sampled_from([{}, {}, {"register_banks": 2}, {"register_banks": 1}])),
+        core=draw(st.sampled_from([{}, {}, {"register_banks": 2}, {"register_banks": 1}])) | draw(passes()),
         memory=draw(memories(measured)),
     )
+
+
+@st.composite
+def passes(draw: st.DrawFn) -> dict[str, Any]:
+    """Generates where further passes of an access take their time, and how much in the unit."""
+    return draw(st.sampled_from([{}, {"replays": "unit"}])) | {"pass_cycles": draw(st.sampled_from([1, 1, 2, 3]))}
 
 
 @st.composite
@@ -317,6 +323,9 @@ def own_costs(draw: st.DrawFn, op: str) -> Cost | None:
     }
     if op in MEMORY_OPS and draw(st.booleans()):
         fields |= {"requests": draw(st.integers(1, 5)), "bytes_per_request": draw(st.sampled_from([32.0, 71.5, 128.0]))}
+        fields["requested_bytes"] = draw(st.sampled_from([None, None, 0, 32, 500, 1024]))
+    if op in ATOMIC_OPS:
+        fields["updates"] = draw(st.sampled_from([None, 1, 3, 32]))
     if op not in (*MEMORY_OPS, "branch"):
         fields["latency_cycles"] = draw(st.sampled_from([None, 0, 3, 21]))
     return Cost(**fields)

@@ -1,7 +1,4 @@
-"""How much more greedy policies issue than round robin, with and without the options of a core: the tables of docs/validity.md.
-
-`python -m tests.support.greed` prints them.
-"""
+"""How much more greedy policies issue than round robin, with and without the options of a core of an H100."""
 
 from __future__ import annotations
 
@@ -50,22 +47,26 @@ def issued(gpu: Gpu, adds: int, warps: int, policy: str, cycles: int = 2000) -> 
     return np.asarray(run["ipc"].sum("op").values, dtype=np.float64)
 
 
-def main() -> None:
-    """Prints IPC by policy on an SM, and the gain in percent on one scheduler, with 95 % intervals."""
+def of_the_sm() -> list[dict[str, str]]:
+    """Returns the instructions per cycle of an SM with `lrr`, `gto` and `gty`."""
+    table = []
     for adds, warps in OF_THE_SM:
-        cells = []
-        for options in OPTIONS.values():
+        row = {"adds per load": str(adds), "warps": str(warps)}
+        for name, options in OPTIONS.items():
             found = [issued(chip(options), adds, warps, policy).mean() for policy in ("lrr", "gto", "gty")]
-            cells.append(" / ".join(f"{ipc:.2f}" for ipc in found))
-        print(f"| {adds} adds per load, {warps} warps | {' | '.join(cells)} |", flush=True)
+            row[name] = " / ".join(f"{ipc:.2f}" for ipc in found)
+        table.append(row)
+    return table
+
+
+def of_a_scheduler() -> list[dict[str, str]]:
+    """Returns by how many percent `gto` issues more than `lrr` on one scheduler, with 95 % intervals."""
+    table = []
     for adds, warps in OF_A_SCHEDULER:
-        cells = []
-        for options in OPTIONS.values():
+        row = {"adds per load": str(adds), "warps": str(warps)}
+        for name, options in OPTIONS.items():
             lrr, gto = (issued(chip(options, schedulers=1), adds, warps, policy) for policy in ("lrr", "gto"))
             gain = 100 * (gto / lrr - 1)
-            cells.append(f"{gain.mean():+.1f} ± {float(half_width(gain)):.1f}")
-        print(f"| {adds}, {warps} | {' | '.join(cells)} |", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+            row[name] = f"{gain.mean():+.1f} ± {float(half_width(gain)):.1f}"
+        table.append(row)
+    return table
