@@ -97,7 +97,8 @@ def take(state, end):
         put(state.arrivals, kept, time, place, server)
         count += is_due
         kept += not is_due
-        soonest = min(soonest, np.float64(FOREVER) if is_due else time)
+    for number in range(kept):
+        soonest = min(soonest, state.arrivals[at(number)].time)
     clock.waiting, clock.next_arrival = kept, np.int64(soonest)
     return count
 

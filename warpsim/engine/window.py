@@ -94,7 +94,7 @@ def take_turns(machine, state, sm, until, end):
         if active != NONE:
             s = first(active)
             scheduler = scheduler_at(chip, state, sm, s)
-            pair = (second & bit(s)) != NONE
+            pair, key = (second & bit(s)) != NONE, np.int64(0)
             if not pair:
                 key = run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run)
                 if key >= no_more:
@@ -108,7 +108,7 @@ def take_turns(machine, state, sm, until, end):
             if not pair and awaits_own_queue(machine, state, sm, s, np.int64(picked.op), scheduler.cycle, end):
                 continue
             if at_random or picked.ordered:
-                turns = replaced(turns, s, time_of(sm, scheduler.cycle) | s)
+                turns = replaced(turns, s, (time_of(sm, scheduler.cycle) if pair else key & ~RANKS) | s)
                 active, contending = active & ~bit(s), contending | bit(s)
                 continue
         elif contending == NONE:
