@@ -14,7 +14,7 @@ numbers that are nearly always the same (`speculated`).
 import numpy as np
 
 from warpsim.engine.attribution import is_busy_after, issues_plain, own_unit_refuses, plain_after_waiting
-from warpsim.engine.bits import at, end_of, known_wait_from, unit_in, wait_until
+from warpsim.engine.bits import NONE, at, bit, end_of, known_wait_from, unit_in, wait_until
 from warpsim.engine.constants import LIMITED, MAX_SCHEDULERS, NEVER, RANK_BITS, RESOLVED
 from warpsim.engine.control import follow
 from warpsim.engine.cycle_sets import enter_few_cycles
@@ -89,7 +89,7 @@ def run_plain(reads, addresses, machine, state, sm, scheduler, s, no_more, end):
         ports_free, has_ports_at, held_until = times_of_ports(scheduler, begin)
         held_from, held_sum = scheduler.held_from, np.int64(0)
         # After the latest issue after which its unit refused: for how many cycles, and `uses` of the steps it refuses
-        closed, closed_to = np.int64(0), np.int64(0)
+        closed, closed_to, gates = np.int64(0), np.int64(0), NONE
     key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
     while key < no_more:
         index = first_warp + lane * schedulers
@@ -177,12 +177,14 @@ def run_plain(reads, addresses, machine, state, sm, scheduler, s, no_more, end):
             there = max(there - begin, waited_from)
             plain_after_waiting(scratch, state.parts[at(first_count + issued_step)], s, ins, has_ports, waited_from, there, now)
             if refused > 0:
+                gates |= bit(unit_in(ins.uses))
                 own_unit_refuses(scratch, s, unit_in(ins.uses), now + 1, refused)
     if free > free_at_first:  # something has issued
         store(scheduler.wakes, wakes)
         store(scheduler.ranks, ranks)
         store(scheduler.delays, delays)
         if reads is not None:
+            scratch.gates |= gates
             store(scheduler.uses, uses)
             if has_ports:
                 keep_times_of_ports(scheduler, begin, ports_free, has_ports_at, held_until)

@@ -192,10 +192,9 @@ def mark_refused(scratch, s, gate, begin, end):
 
 @inline
 def own_unit_refuses(scratch, s, unit, begin, cycles):
-    """A unit of scheduler s refuses for so many cycles, mostly one, from one of the window on."""
+    """A unit of scheduler s refuses for so many cycles, mostly one, from one of the window on; its gate is yet to be noted."""
     if cycles <= FEW_CYCLES:
         enter_few_cycles(scratch.refused_one[at(s), at(unit)], begin, cycles)
-        scratch.gates |= bit(unit)
     else:
         mark_refused(scratch, s, unit, begin, min(begin + cycles, LONGEST_WINDOW))
 
