@@ -64,7 +64,7 @@ def test_changes_without_effect_are_left_out():
 def test_changes_remove_latencies():
     point, found = changed("maxwell", kernels.worksheet_3_2())
     gpu = found["no memory latency"].point.gpu
-    assert (gpu.memory.latency_cycles, gpu.memory.queue_latency_cycles, gpu.memory.transaction_latency_cycles) == (2, 2, 0)
+    assert (gpu.memory.latency_cycles, gpu.memory.queue_latency_cycles, gpu.memory.transaction_latency_cycles) == (4, 4, 0)
     assert gpu.memory.bandwidth_gbs == point.gpu.memory.bandwidth_gbs
     gpu = found["no arithmetic latency"].point.gpu
     assert all(gpu.ops[op].latency_for("alu") == gpu.ops[op].gap_cycles == 1 for op in ("alu", "sfu", "smem"))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.strategies import small_gpu
 from warpsim.analysis.calibration import curve
-from warpsim.analysis.measured_curve import CurveError, CurveFit, MeasuredCurve, fit_measured, read_curve, write_fitted
+from warpsim.analysis.measured_curve import CurveError, CurveFit, MeasuredCurve, errors, fit_measured, read_curve, write_fitted
 from warpsim.hardware.gpu import load_gpu
 
 GPU = small_gpu(
@@ -103,3 +103,25 @@ def test_only_what_was_fitted_is_said_to_be(tmp_path: Path) -> None:
         else:
             how = "the highest of c.csv" if given is None else "given for the fit to c.csv"
             assert re.search(rf"bandwidth_gbs = 450.0 +# {how}", text)
+
+
+def test_errors_of_a_fit_do_not_depend_on_chance(tmp_path: Path) -> None:
+    """Occupancies at which the memory is saturated, of which one or the other has the higher bandwidth, leave no trace."""
+    base, file = tmp_path / "base.toml", tmp_path / "curve.csv"
+    head = 'name = "b"\narchitecture = "sm_86"\nsms = 46\nclock_ghz = 1.7\n'
+    base.write_text(head + "[memory]\nlatency_cycles = 500\nbandwidth_gbs = 400\n")
+    file.write_text("bandwidth_gbs,latency_cycles\n60,503\n160,512\n240,526\n310,552\n360,598\n")
+    gpu = load_gpu(base)
+    measured = read_curve(file, gpu)
+    fit = fit_measured(gpu, measured)
+    assert fit.rms_percent < 1
+    for seed in (1, 2):
+        again = 100 * np.expm1(errors(fit.gpu, measured, cycles=60_000, seed=seed))
+        assert np.abs(again - fit.errors_percent).max() < 2.5
+
+
+def test_a_latency_in_the_wrong_unit_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "curve.csv"
+    file.write_text("bandwidth_gbs,latency_ns\n60,0.296\n160,0.301\n240,0.309\n")
+    with pytest.raises(CurveError, match=r"latency = 0.58608 cycles, at 1.98 GHz: must be at least 10; latency_ns are"):
+        read_curve(file, load_gpu("h100"))

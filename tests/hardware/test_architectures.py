@@ -211,3 +211,48 @@ def test_a_near_memory_is_not_slower_than_a_far_one(tmp_path: Path, key: str, cy
     file.write_text(re.sub(rf"^{key} = .*", f"{key} = {cycles}", text, flags=re.M).replace("[memory]\n", memory))
     with pytest.raises(GpuFileError, match=re.escape(says)):
         load_gpu(file)
+
+
+def written(file: Path, *, memory: str = "", more: str = "") -> Path:
+    head = 'name = "mine"\narchitecture = "sm_86"\nsms = 46\nclock_ghz = 1.7\n'
+    file.write_text(f"{head}[memory]\nlatency_cycles = 500\nbandwidth_gbs = 400\n{memory}{more}", encoding="utf-8")
+    return file
+
+
+def test_stores_do_not_exceed_the_pins(tmp_path: Path) -> None:
+    file = written(tmp_path / "mine.toml", more="[memory.writes]\nmixed_rate = 0.9\nwrite_rate = 2.0\n")
+    with pytest.raises(GpuFileError, match=r"memory.writes.write_rate = 2: must be at most 1.097, with which stores"):
+        load_gpu(file)
+
+
+def test_a_table_of_latencies_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own.csv").write_text("load_gbs,0,0.25,0.5,1\n1,300,400,500,900\n")
+    file = written(tmp_path / "mine.toml", memory='distribution = "own.csv"\n')
+    monkeypatch.chdir("/")
+    assert load_gpu(file).memory.distribution == str(tmp_path / "own.csv")
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())  # as some editors begin a file
+    assert load_gpu(file).memory.distribution == str(tmp_path / "own.csv")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "load_gbs,0,0.25,0.5,1\n1,300,400,500,900\n2\n",
+        "load_gbs\n1\n2\n",
+        "load_gbs;0;1\n1;3;4\n",
+        "x" * 200_000 + "\n1\n",
+        "a\n2,,,,,\n",
+    ],
+)
+def test_a_damaged_table_of_latencies_is_refused_with_the_chip(tmp_path: Path, text: str) -> None:
+    (tmp_path / "own.csv").write_text(text)
+    with pytest.raises(GpuFileError, match=r"memory.distribution = .*own.csv: "):
+        load_gpu(written(tmp_path / "mine.toml", memory='distribution = "own.csv"\n'))
+
+
+def test_a_slice_needs_a_latency_of_two_cycles(tmp_path: Path) -> None:
+    """The requests of echoes arrive half a cycle late, and return as if they had not."""
+    gpu = load_gpu(written(tmp_path / "mine.toml", memory="l1_latency_cycles = 1\nl2_latency_cycles = 1\n"))
+    fast = gpu.model_copy(update={"memory": gpu.memory.model_copy(update={"latency_cycles": 1})})
+    with pytest.raises(ValueError, match="latency of memory = 1 cycle: must be at least 2 in a slice"):
+        ws.simulate(fast, ws.load_kernel("load_chain"), warps=1, sms=1, warmup=1000, cycles=1000)

@@ -23,6 +23,7 @@ from warpsim.arguments import check_fraction
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
+from warpsim.kernels.iteration import stores_run_free
 from warpsim.models import NotCoveredError, volkov
 from warpsim.models.parts.common import quantity
 from warpsim.models.parts.counts import counts
@@ -87,8 +88,8 @@ def advise(
 def quick(point: Point, given: Container[str]) -> Point:
     """Returns a point in the shorter window, and the slice of the chip, that advice simulates by default.
 
-    The slice has at most `SLICE` SMs. The window holds several repetitions of the kernel, within limits that keep the advice
-    a matter of seconds. A grid that ends is simulated whole.
+    The slice has at most `SLICE` SMs; it is the whole chip if stores run free, which slices do not represent. The window holds
+    several repetitions of the kernel, within limits that keep the advice a matter of seconds. A grid that ends runs whole.
 
     Args:
         point: the point.
@@ -101,7 +102,7 @@ def quick(point: Point, given: Container[str]) -> Point:
     crowded = resident_warps(point.launch) * volkov.throughput_bound(point.gpu, point.kernel, **call).cycles
     repetition = max(alone, crowded)
     settings: dict[str, Any] = {
-        "sms": None if point.gpu.sms <= SLICE else SLICE,
+        "sms": None if point.gpu.sms <= SLICE or stores_run_free(point.kernel) else SLICE,
         "cycles": int(np.clip(_CYCLES_REPETITIONS * repetition, *_CYCLES)),
     }
     return replace(point, **{name: value for name, value in settings.items() if name not in given})

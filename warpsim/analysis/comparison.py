@@ -20,6 +20,7 @@ from warpsim.hardware.residency import resolve_launch
 from warpsim.hardware.sections import MOST_SMS
 from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
+from warpsim.kernels.iteration import stores_run_free
 from warpsim.results import schema
 from warpsim.simulation.api import builder_arguments, simulate
 from warpsim.simulation.point import Point
@@ -64,9 +65,9 @@ class Comparison:
     notes: dict[str, str]
 
 
-def default_sms(gpu: Gpu) -> int:
-    """Returns how many SMs of a chip a comparison simulates, where the caller does not say."""
-    return SLICE_SMS if gpu.sms > MOST_SMS else gpu.sms
+def default_sms(gpu: Gpu, kernel: Kernel) -> int:
+    """Returns how many SMs of a chip a comparison simulates, where the caller does not say: all of them if stores run free."""
+    return SLICE_SMS if gpu.sms > MOST_SMS and not stores_run_free(kernel) else gpu.sms
 
 
 def compare(
@@ -98,8 +99,8 @@ def compare(
     builder = builder_arguments(simulated)
     gpu, kernel = as_gpu(gpu), as_kernel(kernel, **builder)
     simulated = {name: value for name, value in simulated.items() if name not in builder}
-    if default_sms(gpu) < gpu.sms:
-        simulated = {"sms": default_sms(gpu), **simulated}
+    if default_sms(gpu, kernel) < gpu.sms:
+        simulated = {"sms": default_sms(gpu, kernel), **simulated}
     ops = schema.result_ops([gpu])
     op = _default_op(kernel, ops) if op is None else op
     issued = [name for name in ops if name in kernel.ops and name != "exit"]

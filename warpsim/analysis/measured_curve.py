@@ -38,8 +38,10 @@ SERVER_FACTORS = (0.5, 1.0, 2.0, 4.0)
 _FORMS = ({"bandwidth_gbs", "latency_cycles"}, {"bandwidth_gbs", "latency_ns"}, {"warps", "bandwidth_gbs"})
 _NAMES = "bandwidth_gbs with latency_cycles or latency_ns, or warps with bandwidth_gbs"
 _MOST = 1e9
+_LEAST_LATENCY = 10  # cycles
 _LEAST_GROWTH = 0.9  # of the latency, from the least to the highest bandwidth; less is no noise
-_OCCUPANCIES = 10
+_OCCUPANCIES = 20
+_RISE = 1.01  # of the bandwidth, from one occupancy to the next, below which it is noise
 _SLICE = 8
 _RATES, _LATENCIES = (1.0, 1.6), (0.7, 1.3)  # limits of the search, over the sustained bandwidth and over the lowest latency
 
@@ -85,7 +87,7 @@ def read_curve(path: str | os.PathLike[str], gpu: Gpu) -> MeasuredCurve:
 
     Raises:
         CurveError: the file has no such columns, a cell is no positive number, there are fewer than three points with different
-            bandwidths or warps, or the latency falls as the bandwidth grows.
+            bandwidths or warps, a latency is impossible, or it falls as the bandwidth grows.
         OSError: the file cannot be read.
     """
     try:
@@ -106,6 +108,9 @@ def read_curve(path: str | os.PathLike[str], gpu: Gpu) -> MeasuredCurve:
     if "warps" not in columns:
         cycles = columns.get("latency_cycles")
         latency = columns["latency_ns"] * gpu.clock_ghz if cycles is None else cycles
+        if latency.min() < _LEAST_LATENCY:
+            what = f"latency = {latency.min():g} cycles, at {gpu.clock_ghz:g} GHz"
+            raise CurveError(f"{path}: {what}: must be at least {_LEAST_LATENCY}; latency_ns are nanoseconds")
         _check_growth(path, columns["bandwidth_gbs"], latency)
         return MeasuredCurve(columns["bandwidth_gbs"], latency)
     warps = columns["warps"].astype(np.int64)
@@ -235,9 +240,18 @@ def errors(gpu: Gpu, measured: MeasuredCurve, *, cycles: int = 20_000, seed: int
     assert measured.latency_cycles is not None
     occupancies = sorted({max(1, round(n)) for n in np.geomspace(1, gpu.sm.max_warps, _OCCUPANCIES)})
     found = curve(gpu, _attainable(gpu, occupancies), cycles=cycles, seed=seed, sms=sms)
-    order = np.argsort(found["bandwidth"])
-    latency = np.interp(measured.bandwidth_gbs, found["bandwidth"][order], found["memory_latency"][order])
+    kept = _rising(found["bandwidth"])
+    latency = np.interp(measured.bandwidth_gbs, found["bandwidth"][kept], found["memory_latency"][kept])
     return np.asarray(np.log(latency / measured.latency_cycles))
+
+
+def _rising(bandwidth: Floats) -> list[int]:
+    """Returns the places at which the bandwidth is clearly above that of all lower occupancies; beyond, it is saturated."""
+    kept = [0]
+    for place in range(1, len(bandwidth)):
+        if bandwidth[place] > _RISE * bandwidth[kept[-1]]:
+            kept.append(place)
+    return kept
 
 
 def _attainable(gpu: Gpu, occupancies: Sequence[int]) -> list[int]:

@@ -20,7 +20,7 @@ from warpsim.cli.common import (
     residency_text,
 )
 from warpsim.cli.output import add_json, dataset_json, print_json
-from warpsim.cli.windows import warn_beyond_peak, warn_of_short_windows
+from warpsim.cli.windows import warn_beyond_peak, warn_of_free_stores, warn_of_short_windows
 from warpsim.units import NEEDED_FRACTION
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ def _run(options: argparse.Namespace) -> int:
     with request():
         point = quick(requested_point(options), given)
         ds = advise_point(point, fraction=options.fraction, departure_delay=options.departure_delay, threads=options.workers)
+    warn_of_free_stores(point.gpu, point.kernel, point.sms)
     warn_of_short_windows(short_windows(ds))
     warn_beyond_peak(ds["share"])
     if options.json:

@@ -17,7 +17,13 @@ from warpsim.cli.common import (
     requested_point,
     residency_text,
 )
-from warpsim.cli.windows import warn_beyond_peak, warn_of_long_grids, warn_of_short_grids, warn_of_short_windows
+from warpsim.cli.windows import (
+    warn_beyond_peak,
+    warn_of_free_stores,
+    warn_of_long_grids,
+    warn_of_short_grids,
+    warn_of_short_windows,
+)
 
 
 def add(commands: Commands) -> None:
@@ -48,6 +54,7 @@ def _run(options: argparse.Namespace) -> int:
     warn_of_short_windows(arrays["warp_iterations"].mean() < FEW_ITERATIONS)
     warn_beyond_peak(arrays["peak_fraction"].mean())
     warn_of_short_grids(point)
+    warn_of_free_stores(point.gpu, point.kernel, point.sms)
     ops = result_ops([point.gpu])
     if options.json:
         variables = {name: _nan_to_null(array.tolist()) for name, array in arrays.items()}

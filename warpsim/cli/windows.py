@@ -1,4 +1,4 @@
-"""Warnings of windows that are too short or begin too early, and of grids that are too short for a slice or very long."""
+"""Warnings of windows that are too short or begin too early, of slices that stand badly for the chip, and of very long grids."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from warpsim.cli.common import counted
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from warpsim.hardware.gpu import Gpu
+    from warpsim.kernels import Kernel
     from warpsim.simulation.point import Point
 
 
@@ -53,6 +55,19 @@ def warn_of_long_grids(point: Point) -> None:
             "the grid executes at least %.2g warp instructions, of which a processor simulates 10 to 100 million a second; fewer "
             "trips or blocks, or a window of an endless grid, take less time",
             instructions,
+        )
+
+
+def warn_of_free_stores(gpu: Gpu, kernel: Kernel, sms: int | None) -> None:
+    """Warns of a slice of so many SMs with stores that no loads hold back."""
+    from warpsim.kernels.iteration import MOST_STORES, stores_run_free
+
+    if sms is not None and sms < gpu.sms and stores_run_free(kernel):
+        logging.getLogger("warpsim").warning(
+            "the kernel has more than %d stores for each load of DRAM: nothing ties the stores of the slice to those of its "
+            "echoes, so that it can get far too much or too little of the memory; --sms %d simulates the whole chip",
+            MOST_STORES,
+            gpu.sms,
         )
 
 

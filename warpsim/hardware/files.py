@@ -131,7 +131,7 @@ def read_toml(path: Path, error_type: type[ParamsFileError] = ParamsFileError) -
         ParamsFileError: (as `error_type`) the file cannot be read, is not UTF-8 or not TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except RecursionError:
         raise error_type(str(path), [((), "not a TOML file: nested too deeply")]) from None
     except ValueError as error:  # text that is not UTF-8 or not TOML, and numbers that Python does not read

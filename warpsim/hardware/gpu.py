@@ -22,7 +22,7 @@ from warpsim.hardware import architectures, operations
 from warpsim.hardware import files as params
 from warpsim.hardware.core import Core
 from warpsim.hardware.fields import Between, Bytes, Count, Cycles, MustBe, Name, NotNegative, StrictModel, is_number
-from warpsim.hardware.latency import check_distribution, load_distribution, restored_table, table_by_value
+from warpsim.hardware.latency import load_distribution, restored_table, table_by_value
 from warpsim.hardware.memo import kept_by_object
 from warpsim.hardware.memory import Memory
 from warpsim.hardware.operations import Op, Unit
@@ -34,6 +34,9 @@ _log = logging.getLogger(__name__)
 
 _LATENCY_SHARE, _LATENCY_CYCLES = 0.1, 20.0
 """Largest difference between the latency of the idle queue and that of the chip, relative and in cycles; fits give 3 %."""
+
+_AT_PINS = 1.02
+"""Largest rate of stores over that of the pins."""
 
 _START = "1.1 times the bandwidth"
 _REFIT = "the parameters of the queue belong to one chip: start from {}, and fit them with warpsim.analysis.calibration"
@@ -303,11 +306,19 @@ def load_gpu(name_or_path: str | os.PathLike[str]) -> Gpu:
 
 def gpu_of_file(data: Mapping[str, Any], path: Path) -> Gpu:
     """Returns the chip that the parsed content of a file describes, with the checks and errors of `load_gpu`."""
-    gpu = Gpu.from_dict(data, source=str(path))
-    problems = [*_levels_out_of_order(gpu.memory), *_queue_of_another_chip(gpu.memory)]
+    gpu = Gpu.from_dict(_with_table_beside(data, path), source=str(path))
+    problems = [*_levels_out_of_order(gpu.memory), *_stores_beyond_the_pins(gpu.memory), *_queue_of_another_chip(gpu.memory)]
     if problems:
         raise GpuFileError(str(path), problems)
     return gpu
+
+
+def _with_table_beside(data: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+    """Returns a description whose table of latencies is named by its full path, where it lies beside the chip's file."""
+    name = _at(data, "memory.distribution")
+    if not isinstance(name, str) or not name.endswith(".csv") or not (path.parent / name).is_file():
+        return data
+    return {**data, "memory": {**data["memory"], "distribution": str((path.parent / name).resolve())}}
 
 
 def _levels_out_of_order(memory: Memory) -> Iterator[params.Problem]:
@@ -317,6 +328,14 @@ def _levels_out_of_order(memory: Memory) -> Iterator[params.Problem]:
     for (key, cycles), (farther, more) in pairwise(known):
         if cycles > more:
             yield ("memory", key), f" = {cycles}: must be at most memory.{farther} = {more}"
+
+
+def _stores_beyond_the_pins(memory: Memory) -> Iterator[params.Problem]:
+    """Yields a rate of stores alone that is above that of the pins by more than an error of measurement."""
+    most = _AT_PINS * memory.pin_bandwidth_gbs
+    if memory.writes is not None and memory.stores_gbs > most:
+        text = f"must be at most {most / memory.bandwidth_gbs:.4g}, with which stores alone attain memory.pin_bandwidth_gbs"
+        yield ("memory", "writes", "write_rate"), f" = {memory.writes.write_rate:g}: {text}"
 
 
 def _queue_of_another_chip(memory: Memory) -> Iterator[params.Problem]:
@@ -371,8 +390,8 @@ def _inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
     distribution = _at(data, "memory.distribution")
     if isinstance(distribution, str) and distribution:
         try:
-            check_distribution(distribution)
-        except ValueError as error:
+            load_distribution(distribution)
+        except (ValueError, OSError) as error:
             yield ("memory", "distribution"), f" = {params.format_value(distribution)}: {error}"
     yield from operations.inconsistencies(data)
 

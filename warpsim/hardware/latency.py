@@ -109,16 +109,6 @@ _RESTORED: dict[str, LatencyDistribution] = {}
 """Tables from descriptions of results, by the name "sha256:DIGEST"."""
 
 
-def check_distribution(name_or_path: str) -> None:
-    """Checks that there is a table of latency quantiles of this name.
-
-    Raises:
-        ValueError: there is none.
-    """
-    if name_or_path not in _RESTORED:
-        params.resolve("latency", name_or_path)
-
-
 def table_by_value(name_or_path: str) -> dict[str, Any] | None:
     """Returns a table of latency quantiles in JSON types; None for one of the package, which its name describes."""
     if name_or_path.lower() in params.list_names("latency"):
@@ -172,8 +162,8 @@ def _read_distribution(path: Path, version: tuple[int, int]) -> LatencyDistribut
     table: list[list[float]] = []
     for line, row in rows:
         values = _numbers(row)
-        in_range = 0 < values[1] and values[-1] <= MAX_LATENCY
-        if len(row) != len(head) or not in_range or not _increases(values[1:], strictly=False):
+        in_range = len(row) == len(head) > 1 and 0 < values[1] and values[-1] <= MAX_LATENCY
+        if not in_range or not _increases(values[1:], strictly=False):
             allowed = f"must be {len(head)} numbers, with latencies above 0 and up to {MAX_LATENCY} that do not decrease"
             problems.append(_problem(line, row, allowed))
         elif not values[0] > (table[-1][0] if table else 0):
@@ -230,6 +220,8 @@ def _read_csv(path: Path) -> list[tuple[int, list[str]]]:
             rows = [(reader.line_num, row) for row in reader if row and not row[0].startswith("#")]
     except UnicodeDecodeError as error:
         raise params.ParamsFileError(str(path), [((), f"not a text file: {error}")]) from error
+    except csv.Error as error:
+        raise params.ParamsFileError(str(path), [((), f"not a table: {error}")]) from error
     if len(rows) < 2:
         raise params.ParamsFileError(str(path), [((), "there must be a header and at least one row")])
     return rows

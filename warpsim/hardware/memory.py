@@ -174,6 +174,11 @@ class Memory(StrictModel):
         return self.latency_cycles + self.queue.latency_offset_cycles
 
     @property
+    def stores_gbs(self) -> float:
+        """Sustained bandwidth of stores alone, in GB/s."""
+        return self.bandwidth_gbs * (self.writes.write_rate if self.writes else 1.0)
+
+    @property
     def mean_l2_latency_cycles(self) -> float | None:
         """Mean latency of a hit in L2, in cycles; None: unknown."""
         near, far = self.l2_latency_cycles, self.l2_far_latency_cycles

@@ -14,11 +14,14 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.costs import Costs, costs_on
 from warpsim.kernels.program import Instruction, Kernel, Loop, barriers_not_reached_by_all
 from warpsim.kernels.statements import MEMORY_OPS, Access, Statement
-from warpsim.kernels.traversal import expected_ops, walk
+from warpsim.kernels.traversal import expected_executions, walk
 from warpsim.units import ACCESS_KINDS, WARP_LANES
 
 MOST_CYCLES = 1 << 20
 """Cycles of an iteration over which warps are spread, at most."""
+
+MOST_STORES = 8
+"""Stores for each load of DRAM up to which slices of a chip were compared with whole chips (docs/validity.md)."""
 
 END = "end"
 """Place of the `exit` with which every program ends."""
@@ -77,7 +80,7 @@ def iteration_instructions(kernel: Kernel, block_warps: int | None = None) -> fl
 
     Without the warps of a block, one half of them is taken to execute each side of what their place in the block decides.
     """
-    return sum(times for _, times in _expected_ops(kernel, block_warps)) + (0.0 if kernel.endless else kernel.shares()[-1])
+    return sum(times for _, times in _expected(kernel, block_warps)) + (0.0 if kernel.endless else kernel.shares()[-1])
 
 
 def loaded_cycles(gpu: Gpu, kernel: Kernel, warps: int) -> float:
@@ -88,8 +91,8 @@ def loaded_cycles(gpu: Gpu, kernel: Kernel, warps: int) -> float:
 def ipc_bound(gpu: Gpu, kernel: Kernel, warps: int) -> float:
     """Returns an approximate upper bound on the instructions per cycle and SM of a kernel at an occupancy in warps per SM."""
     weights: dict[str, float] = {}
-    for op, times in _expected_ops(kernel):
-        weights[op] = weights.get(op, 0.0) + times
+    for instruction, times in _expected(kernel):
+        weights[instruction.op] = weights.get(instruction.op, 0.0) + times
     total = sum(weights.values()) or 1.0
     latency, bounds = 0.0, [gpu.issue_ipc * gpu.issue.width]
     for op, times in weights.items():
@@ -104,14 +107,28 @@ def ipc_bound(gpu: Gpu, kernel: Kernel, warps: int) -> float:
     return min([*bounds, warps / max(latency, 1.0)])
 
 
-def _expected_ops(kernel: Kernel, block_warps: int | None = None) -> Iterator[tuple[str, float]]:
-    """Yields operation classes with the expected executions in an iteration, without the `exit` that ends every program."""
+def stores_run_free(kernel: Kernel) -> bool:
+    """Returns whether there are more than MOST_STORES stores in a kernel for each load of DRAM, for which a warp waits.
+
+    A store waits for nothing but room in the memory system, so that nothing ties the stores of echoes to those of a slice.
+    """
+    loads = stores = 0.0
+    for instruction, times in _expected(kernel):
+        if instruction.access is not None and ACCESS_KINDS.get(instruction.op) == "load":
+            loads += times * (1 - instruction.access.l1_hit) * (1 - instruction.access.l2_hit)
+        elif ACCESS_KINDS.get(instruction.op) == "store":
+            stores += times
+    return stores > MOST_STORES * loads
+
+
+def _expected(kernel: Kernel, block_warps: int | None = None) -> Iterator[tuple[Instruction, float]]:
+    """Yields instructions with the expected executions in an iteration, without the `exit` that ends every program."""
     last = kernel.body[-1] if kernel.body else None
     if isinstance(last, Loop) and last.trips is None:
-        yield from expected_ops(last.body, block_warps)
+        yield from expected_executions(last.body, block_warps)
         return
     for (_, path), share in zip(kernel.paths(), kernel.shares(), strict=True):
-        yield from ((op, times * share) for op, times in expected_ops(path, block_warps))
+        yield from ((instruction, times * share) for instruction, times in expected_executions(path, block_warps))
 
 
 class _Alone:

@@ -114,7 +114,7 @@ def write_chip(
     table = chip.with_name(chip.stem + "_latency.csv")
     day = today.isoformat() if today else str(record.metadata["run"]["begun"])[:10]
     table.write_text(latency_table(record, values, day), encoding="utf-8")
-    chip.write_text(chip_text(chip.stem, table.resolve(), record, values, day), encoding="utf-8")
+    chip.write_text(chip_text(chip.stem, table.name, record, values, day), encoding="utf-8")
     return [chip, table]
 
 
@@ -130,7 +130,7 @@ def latency_table(record: Record, values: Mapping[str, Value], day: str) -> str:
     return "\n".join([*head, *(",".join(f"{number:g}" for number in row) for row in quantiles.value)]) + "\n"
 
 
-def chip_text(name: str, distribution: Path, record: Record, values: Mapping[str, Value], day: str) -> str:
+def chip_text(name: str, distribution: str, record: Record, values: Mapping[str, Value], day: str) -> str:
     """Returns the text of a chip file, with the source of every value beside it."""
     device: dict[str, Any] = record.metadata["device"]
     queries = "reported by the driver"
@@ -243,7 +243,7 @@ def _classes(values: Mapping[str, Value]) -> Iterator[tuple[str, str, Keys]]:
     }
 
 
-def _memory(device: Mapping[str, Any], values: Mapping[str, Value], distribution: Path) -> Keys:
+def _memory(device: Mapping[str, Any], values: Mapping[str, Value], distribution: str) -> Keys:
     gbs = values["memory.bandwidth_gbs.read"]
     pins = 2 * device["memory_clock_ghz"] * device["memory_bus_bits"] / 8
     pin = (round(pins, 1), "reported by the driver: 2 transfers a clock x width of the bus")
@@ -254,7 +254,7 @@ def _memory(device: Mapping[str, Any], values: Mapping[str, Value], distribution
         "latency_cycles": (latency, _measured(values, "memory.latency_cycles")),
         "pin_bandwidth_gbs": pin,
         "bandwidth_gbs": (gbs.value, _measured(values, "memory.bandwidth_gbs.read")),
-        "distribution": (str(distribution), "measured: beside this file"),
+        "distribution": (distribution, "measured: beside this file"),
         "measured": (True, "on this chip"),
         "measured_latency_cycles": (latency, "latency_cycles, as both are of this chip"),
     }

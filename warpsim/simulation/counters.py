@@ -68,7 +68,9 @@ def variables(counts: Counts, point: Point, sms: int) -> dict[str, NDArray[np.fl
     occupancy = counts.occupancy / sm_cycles
     levels = np.arange(len(occupancy))
     issued, busy = counts.issue_cycles, counts.busy_cycles
-    moved = counts.moved_bytes / cycles / (units.gbs_to_bytes_per_cycle(gpu.memory.bandwidth_gbs, clock) * share)
+    loads = any(units.ACCESS_KINDS.get(op) == "load" for op in point.kernel.ops)
+    most_gbs = gpu.memory.bandwidth_gbs if loads else gpu.memory.stores_gbs
+    moved = counts.moved_bytes / cycles / (units.gbs_to_bytes_per_cycle(most_gbs, clock) * share)
     values: dict[str, Any] = {
         "cycles": cycles,
         "warmup_cycles": point.warmup,

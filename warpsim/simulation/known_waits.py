@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsim.arguments import InvalidPoint
 from warpsim.engine.constants import (
     ACCESS_BITS,
     CAUSE_BITS,
@@ -134,13 +135,18 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
 
     Returns:
         The classes that are refusable; int64[n].
+
+    Raises:
+        InvalidPoint: an access of a slice can return in the cycle in which the requests of echoes arrive.
     """
     chip, program = machine.chip[0], machine.program
     kind, op, delay = (program[name] for name in ("kind", "op", "delay"))
     instructions = kind < Kind.LOOP_BEGIN
     launch = max(int(chip["block_launch"]), 1)
     echoes = int(chip["sms"] < chip["of_sms"])  # their requests arrive half a cycle later, and return as if they had not
-    least = (_least_latency(machine, drains=drains) - echoes for drains in (True, False))
+    least = [_least_latency(machine, drains=drains) - echoes for drains in (True, False)]
+    if least[1] < 1 and machine.details["requests"].any():
+        raise InvalidPoint(f"latency of memory = {least[1] + echoes} cycle: must be at least 2 in a slice of the chip (sms)")
     short, window = (max(1, min(LONGEST_WINDOW, launch, cycles)) for cycles in least)
     barriers = program["latency"][kind == Kind.BARRIER]
     stores = machine.details["drain"] >= 0
