@@ -98,6 +98,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         order=np.empty(most_requests, np.int64),
         tracks=records(warps if len(echoes) else 0, SEQUENCE),
         echoes=echoes,
+        echo_due=np.full(len(echoes), FOREVER, np.int64),
         pools=pools,
         transitions=transitions,
         accesses=records(waiting, ACCESS),
@@ -185,7 +186,7 @@ def echoes_of(seed: int, count: int) -> Records:
     echoes = records(count, SEQUENCE)
     with np.errstate(over="ignore"):
         echoes["stream"] = mix(mix(np.uint64(seed)) + rng.GOLDEN * np.arange(count, dtype=np.uint64))
-    echoes["next_step"], echoes["due"] = NOBODY, FOREVER
+    echoes["next_step"] = NOBODY
     return echoes
 
 

@@ -30,15 +30,15 @@ def make_accesses(machine, state, begin, end):
         return True
     soonest = np.int64(FOREVER)
     for number in range(len(state.echoes)):
-        echo = state.echoes[at(number)]
-        while echo.due < end:
+        while state.echo_due[at(number)] < end:
+            echo, cycle = state.echoes[at(number)], state.echo_due[at(number)]
             if echo.next_step < 0:
-                find_transition(state, echo, echo.due)
+                state.echo_due[at(number)] = find_transition(state, echo, cycle)
             elif clock.requests == len(state.requests):
                 return False
             else:
-                make_access(machine, state, echo, np.int64(number))
-        soonest = min(soonest, echo.due)
+                state.echo_due[at(number)] = make_access(machine, state, echo, np.int64(number), cycle)
+        soonest = min(soonest, state.echo_due[at(number)])
     clock.next_echo = soonest
     return True
 
@@ -115,9 +115,10 @@ def begin_echoes(machine, state, index, cycle, step, in_l2):
     while number < len(state.echoes):
         echo = state.echoes[at(number)]
         echo.stream = advance(echo.stream)
-        echo.due = cycle + np.int64(uniform(mix(echo.stream)) * chip.iteration)
+        due = cycle + np.int64(uniform(mix(echo.stream)) * chip.iteration)
+        state.echo_due[at(number)] = due
         echo.next_step, echo.in_l2 = step, in_l2
-        clock.next_echo = min(clock.next_echo, echo.due)
+        clock.next_echo = min(clock.next_echo, due)
         number += len(state.sms) * slots
 
 
@@ -139,39 +140,41 @@ def record(state, pool, cycle, gap, step, in_l2, under_way):
 
 @inline
 def find_transition(state, echo, cycle):
-    """Draws how the next access of an echo follows its latest one, of what is known in a cycle, or has it ask again later."""
+    """Draws how the next access of an echo follows its latest one, of what is known in a cycle, or has it ask again later.
+
+    Returns in which cycle it makes that access, or asks.
+    """
     pool = state.pools[at(echo.step)]
     last = cycle // EPOCH - 2
     known = pool.total if last >= pool.epoch else pool.by_epoch[at(last & (EPOCHS - 1))]
     if known == 0:
-        echo.next_step, echo.due = -1, (cycle // EPOCH + 1) * EPOCH
-        return
+        echo.next_step = -1
+        return (cycle // EPOCH + 1) * EPOCH
     room = state.clock[0].pool_room
     echo.stream = advance(echo.stream)
     back = np.int64(uniform(mix(echo.stream)) * min((known + 1) // 2, room // _LATEST))
     transition = state.transitions[at(pool.begin + ((known - 1 - back) & (room - 1)))]
     echo.gap, echo.next_step, echo.in_l2 = transition.gap, transition.step, transition.in_l2
     echo.under_way, echo.earliest = transition.under_way, cycle
-    find_due(echo)
+    return due_cycle(echo)
 
 
 @inline
-def find_due(echo):
-    """Finds in which cycle an echo makes its next access, if that is known."""
+def due_cycle(echo):
+    """Returns in which cycle an echo makes its next access; FOREVER: that is not known yet."""
     latest = latest_awaited(echo, max(echo.back, echo.count - AWAITED), np.int64(echo.under_way))
-    echo.due = max(echo.earliest, latest + echo.gap) if latest < UNKNOWN else np.int64(FOREVER)
+    return max(echo.earliest, latest + echo.gap) if latest < UNKNOWN else np.int64(FOREVER)
 
 
 @inline
-def make_access(machine, state, echo, number):
-    """Appends the next access of an echo to the requests of the window."""
-    request = add_request(state, -1 - number, echo.stream, echo.next_step, echo.due, np.int64(0))
+def make_access(machine, state, echo, number, cycle):
+    """Appends the next access of an echo to the requests of the window; returns in which cycle it makes the one after it."""
+    request = add_request(state, -1 - number, echo.stream, echo.next_step, cycle, np.int64(0))
     request.number, request.in_l2 = echo.count, echo.in_l2
     echo.stream = skip(echo.stream, 1 + machine.details[at(echo.next_step)].requests)
-    cycle = echo.due
     pass_back(echo, cycle)
     add(echo, cycle, np.int64(echo.next_step))
-    find_transition(state, echo, cycle)
+    return find_transition(state, echo, cycle)
 
 
 @inline
@@ -192,5 +195,6 @@ def note_end(state, index, number, returns):
         return
     sequence.returns[at(number & (AWAITED - 1))] = returns
     if index < 0 and sequence.next_step >= 0:
-        find_due(sequence)
-        state.clock[0].next_echo = min(state.clock[0].next_echo, sequence.due)
+        due = due_cycle(sequence)
+        state.echo_due[at(-1 - index)] = due
+        state.clock[0].next_echo = min(state.clock[0].next_echo, due)

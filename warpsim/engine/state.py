@@ -128,7 +128,6 @@ SEQUENCE = np.dtype(  # of the accesses of a warp slot of a slice, or of an echo
         ("in_l2", "i4"),  # 1 if it hits L2; of a warp slot: if its latest access did
         ("gap", "i8"),  # cycles from what it waits for
         ("earliest", "i8"),  # cycle before which it does not issue
-        ("due", "i8"),  # cycle in which it issues, or in which the echo looks for a transition; FOREVER: not known
         ("stream", "u8"),  # random stream
     ]
 )
@@ -327,6 +326,7 @@ class State(NamedTuple):
     free_accesses: Array  # int32[q]: places in `accesses`; from `clock.accesses` on those that are free
     tracks: Records  # SEQUENCE[W], or none without echoes: the accesses of the warp slots
     echoes: Records  # SEQUENCE[e]: a multiple of the warp slots that are used
+    echo_due: Array  # int64[e]: cycle in which an echo makes its next access, or looks for a transition; FOREVER: not known
     pools: Records  # POOL[S], or none
     transitions: Records  # TRANSITION[loads and stores of the program * a power of 2], or none
     servers: Array  # float64[4, most servers]: when a server of the crossbar, of DRAM, or the bus is free; stores collected

@@ -181,7 +181,10 @@ RegisterRead = Annotated[
     str, Field(pattern=r"^(R\d{1,3}(\.reuse)?)?$"), MustBe('a machine register such as "R12" or "R12.reuse", or ""')
 ]
 RegisterReads = Annotated[
-    tuple[RegisterRead, ...], FROM_LIST, Field(max_length=OPERAND_SLOTS), MustBe(f"at most {OPERAND_SLOTS} machine registers")
+    tuple[RegisterRead, ...],
+    FROM_LIST,
+    Field(max_length=OPERAND_SLOTS),
+    MustBe(f'at most {OPERAND_SLOTS} machine registers such as "R12", or ""'),
 ]
 
 OwnCost = Annotated[Cost | None, AfterValidator(lambda cost: cost if cost is not None and cost.given else None)]
