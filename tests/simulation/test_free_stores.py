@@ -46,7 +46,7 @@ def test_advice_and_comparisons_simulate_the_whole_chip_then(caplog: pytest.LogC
         caplog.clear()
         with caplog.at_level("WARNING", logger="warpsim"):
             warn_of_free_stores(H100, loop(1 - stores, 1), sms)
-        assert ("--sms 132 simulates the whole chip" in caplog.text) == warned
+        assert ("sms = 132 simulates the whole chip" in caplog.text) == warned
 
 
 def test_stores_alone_attain_no_more_than_their_own_peak() -> None:
@@ -55,3 +55,11 @@ def test_stores_alone_attain_no_more_than_their_own_peak() -> None:
     found = ws.simulate(H100, loop(0, 1), warps=8, warmup=20_000, cycles=10_000)
     assert float(found["bandwidth"][0]) == pytest.approx(H100.memory.stores_gbs, rel=0.01)
     assert float(found["peak_fraction"][0]) == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_slice_of_free_stores_is_warned_of_in_python_too(caplog: pytest.LogCaptureFixture) -> None:
+    import warpsim as ws
+
+    with caplog.at_level("WARNING", logger="warpsim"):
+        ws.simulate(H100, loop(0, 1), warps=4, sms=1, warmup=500, cycles=500)
+    assert "nothing ties the stores of the slice to those of its echoes" in caplog.text

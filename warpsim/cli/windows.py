@@ -60,15 +60,10 @@ def warn_of_long_grids(point: Point) -> None:
 
 def warn_of_free_stores(gpu: Gpu, kernel: Kernel, sms: int | None) -> None:
     """Warns of a slice of so many SMs with stores that no loads hold back."""
-    from warpsim.kernels.iteration import MOST_STORES, stores_run_free
+    from warpsim.simulation.point import free_stores
 
-    if sms is not None and sms < gpu.sms and stores_run_free(kernel):
-        logging.getLogger("warpsim").warning(
-            "the kernel has more than %d stores for each load of DRAM: nothing ties the stores of the slice to those of its "
-            "echoes, so that it can get far too much or too little of the memory; --sms %d simulates the whole chip",
-            MOST_STORES,
-            gpu.sms,
-        )
+    if wrong := free_stores(gpu, kernel, sms):
+        logging.getLogger("warpsim").warning(wrong)
 
 
 def warn_of_short_grids(point: Point) -> None:

@@ -23,7 +23,7 @@ from warpsim.reference import simulator as reference
 from warpsim.results import provenance, schema
 from warpsim.simulation.counters import engine_counts, reference_counts, variables
 from warpsim.simulation.limits import MAX_CYCLES
-from warpsim.simulation.point import ARGUMENTS, Point, make_point, point_provenance, replicate_seed
+from warpsim.simulation.point import ARGUMENTS, Point, free_stores, make_point, point_provenance, replicate_seed
 from warpsim.simulation.policies import lists_policies
 from warpsim.simulation.run import Bins, Capacity, run_machine
 from warpsim.simulation.trace import RunSize, Trace
@@ -111,6 +111,8 @@ def simulate(
         gpu, kernel, warps=warps, block_warps=block_warps, launch=launch, scheduler=scheduler, memory=memory,
         replicates=replicates, seed=seed, sms=sms, warmup=warmup, cycles=cycles,
     )  # fmt: skip
+    if wrong := free_stores(gpu, kernel, point.sms):
+        _LOGGER.warning(wrong)
     threads = integer("threads", threads, 1)
     engine = choice("engine", engine, ENGINES)
     labels: dict[str, Any] = {}

@@ -19,6 +19,7 @@ from warpsim.hardware.residency import Launch, resolve_launch
 from warpsim.hardware.sections import section
 from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
+from warpsim.kernels.iteration import MOST_STORES, stores_run_free
 from warpsim.kernels.program import barriers_not_reached_by_all, has_contended_addresses, names_warps
 from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.results.provenance import dump, load, provenance, read_call
@@ -106,6 +107,16 @@ DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(Point)
 
 ARGUMENTS = ("gpu", "kernel", "warps", "block_warps", "launch", *DEFAULTS)
 """Arguments of `make_point`."""
+
+
+def free_stores(gpu: Gpu, kernel: Kernel, sms: int | None) -> str | None:
+    """Returns what is wrong with a slice of so many SMs whose stores no loads hold back (docs/validity.md); None: it is none."""
+    if sms is None or sms >= gpu.sms or not stores_run_free(kernel):
+        return None
+    return (
+        f"the kernel has more than {MOST_STORES} stores for each load of DRAM: nothing ties the stores of the slice to those of "
+        f"its echoes, so that it can get far too much or too little of the memory; sms = {gpu.sms} simulates the whole chip"
+    )
 
 
 def make_point(
