@@ -15,7 +15,7 @@ from warpsim.reference import memory as reference_memory
 def test_echoes_have_the_streams_of_the_reference() -> None:
     echoes = allocation.echoes_of(2016, 20)
     assert [int(echo.stream) for echo in echoes] == [reference_memory.Stream.of_echo(2016, n).state for n in range(20)]
-    assert (echoes.due == constants.FOREVER).all()
+    assert (echoes.next_step == constants.NOBODY).all()
 
 
 SLICES = ["echoes of a slice, queue", "echoes of many loads under way", "a slice of scattered accesses"]

@@ -254,5 +254,5 @@ def test_a_slice_needs_a_latency_of_two_cycles(tmp_path: Path) -> None:
     """The requests of echoes arrive half a cycle late, and return as if they had not."""
     gpu = load_gpu(written(tmp_path / "mine.toml", memory="l1_latency_cycles = 1\nl2_latency_cycles = 1\n"))
     fast = gpu.model_copy(update={"memory": gpu.memory.model_copy(update={"latency_cycles": 1})})
-    with pytest.raises(ValueError, match="latency of memory = 1 cycle: must be at least 2 in a slice"):
+    with pytest.raises(ValueError, match="shortest latency of memory = 1 cycle: must be at least 2 in a slice"):
         ws.simulate(fast, ws.load_kernel("load_chain"), warps=1, sms=1, warmup=1000, cycles=1000)

@@ -27,7 +27,6 @@ COPIES = 2
 
 _NOT_COMPUTED = ("load", "store", "barrier", "branch", "exit")
 _SHORTEST_MEMORY = 4  # cycles: the queue model draws latencies around it, of which none may be below 2 in a slice
-_SHORTEST_CACHES = {"l1": 1, "l2": 2}  # cycles
 
 
 @dataclass(frozen=True)
@@ -93,9 +92,9 @@ def _without_memory_latency(gpu: Gpu) -> Gpu:
         "memory.queue.latency_offset_cycles": 0.0,
         "memory.transaction_latency_cycles": 0.0,
     }
-    for level, cycles in _SHORTEST_CACHES.items():
+    for level in ("l1", "l2"):
         if getattr(gpu.memory, f"{level}_latency_cycles") is not None:
-            fields[f"memory.{level}_latency_cycles"] = cycles
+            fields[f"memory.{level}_latency_cycles"] = 1
     return changed_gpu(gpu, fields)
 
 

@@ -137,7 +137,7 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
         The classes that are refusable; int64[n].
 
     Raises:
-        InvalidPoint: an access of a slice can return in the cycle in which the requests of echoes arrive.
+        InvalidPoint: what an echo asks of DRAM can return before it has been served there.
     """
     chip, program = machine.chip[0], machine.program
     kind, op, delay = (program[name] for name in ("kind", "op", "delay"))
@@ -145,8 +145,10 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     launch = max(int(chip["block_launch"]), 1)
     echoes = int(chip["sms"] < chip["of_sms"])  # their requests arrive half a cycle later, and return as if they had not
     least = [_least_latency(machine, drains=drains) - echoes for drains in (True, False)]
-    if least[1] < 1 and machine.details["requests"].any():
-        raise InvalidPoint(f"latency of memory = {least[1] + echoes} cycle: must be at least 2 in a slice of the chip (sms)")
+    if chip["memory"] == MemoryModel.QUEUE and machine.details["requests"].any():
+        shortest = math.floor(float(machine.quantiles[:, 0].min()) + 0.5)
+        if shortest - echoes < 1:
+            raise InvalidPoint(f"shortest latency of memory = {shortest} cycle: must be at least 2 in a slice of the chip (sms)")
     short, window = (max(1, min(LONGEST_WINDOW, launch, cycles)) for cycles in least)
     barriers = program["latency"][kind == Kind.BARRIER]
     stores = machine.details["drain"] >= 0
