@@ -256,3 +256,21 @@ def test_a_slice_needs_a_latency_of_two_cycles(tmp_path: Path) -> None:
     fast = gpu.model_copy(update={"memory": gpu.memory.model_copy(update={"latency_cycles": 1})})
     with pytest.raises(ValueError, match="shortest latency of memory = 1 cycle: must be at least 2 in a slice"):
         ws.simulate(fast, ws.load_kernel("load_chain"), warps=1, sms=1, warmup=1000, cycles=1000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "lines"),
+    [
+        ({"memory": {"latency_cycles": 500}}, ["mine: memory.bandwidth_gbs is missing: must be a number from 0.001 to 1e9"]),
+        ({"architecture": 86}, [f"mine: architecture = 86: must be one of {', '.join(list_architectures())}"]),
+    ],
+)
+def test_what_would_follow_is_not_called_missing(changes: dict[str, Any], lines: list[str]) -> None:
+    with pytest.raises(GpuFileError) as error:
+        Gpu.from_dict(DATA_SHEET | changes, source="mine")
+    assert str(error.value).splitlines() == lines
+
+
+def test_the_measured_model_names_what_it_needs() -> None:
+    with pytest.raises(ValueError, match=r"not measured on h100.*memory.distribution\) with memory.measured = true"):
+        ws.simulate("h100", "mix", alpha=4, memory="measured", sms=1, cycles=1000)

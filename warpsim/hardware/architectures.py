@@ -160,8 +160,6 @@ def _derived(memory: Mapping[str, Any], clock_ghz: Any) -> Iterator[tuple[str, A
     if l2_latency is not None:
         yield "store_drain_cycles", max(1, round(STORE_DRAIN * l2_latency)), f"rule: {STORE_DRAIN:g} x l2_latency_cycles"
     if sustained is None:
-        if "bandwidth_gbs" not in memory:
-            return
         sustained = pins or 1.0  # the chip is refused for its bandwidth, and not for the lack of what would follow from it
     if "pin_bandwidth_gbs" not in memory:
         yield "pin_bandwidth_gbs", round(sustained / SUSTAINED_SHARE, 1), f"rule: bandwidth_gbs / {SUSTAINED_SHARE:g}"

@@ -143,6 +143,9 @@ class Gpu(StrictModel):
 
     @classmethod
     def _validated(cls, data: Mapping[str, Any], source: str) -> Self:
+        if not isinstance(data.get("architecture"), str | None):
+            given, known = params.format_value(data["architecture"]), ", ".join(architectures.list_architectures())
+            raise GpuFileError(source, [(("architecture",), f" = {given}: must be one of {known}")])
         try:
             data, defaults = architectures.complete(data)
         except ValueError as error:

@@ -145,7 +145,9 @@ def make_point(
         point, scheduler=as_policy(point.scheduler), memory=choice("memory", point.memory, MEMORY_MODELS)
     )
     if point.memory == "measured" and not gpu.memory.measured:
-        raise InvalidPoint(f"memory = 'measured': latency quantiles were not measured on {gpu.name}; use 'queue' or 'fixed'")
+        needs = "a table of several loads (memory.distribution) with memory.measured = true"
+        text = f"latency quantiles were not measured on {gpu.name}; use 'queue' or 'fixed', or a chip file with {needs}"
+        raise InvalidPoint(f"memory = 'measured': {text}")
     _check_classes(gpu, kernel)
     _check_block_size(kernel, point.launch)
     uneven = barriers_not_reached_by_all(kernel)
