@@ -52,7 +52,10 @@ def test_help_lists_the_commands(capsys):
         ("trace", "--replicates N must be 1: a timeline shows one run"),
         ("trace", "upper limit on the memory of the trace, in bytes (default: 256 MiB)"),
         ("plot", f"kind of figure: {', '.join(KINDS)} (default: lines)"),
-        ("experiment", "NAME one of core, cusp, incore, kernels, memory_contention, occupancy, pipeline, policies,"),
+        (
+            "experiment",
+            "NAME one of core, cusp, incore, kernels, memory_contention, occupancy, pipeline, policies, prior_models,",
+        ),
         ("sweep", "PLAN.toml a plan; docs/sweeps.md describes the format"),
     ],
 )

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-from warpsim.cli.experiment import experiments_dir
+from tests.support.experiment_modules import modules_of
 
 
 @pytest.fixture(scope="module")
 def timing():
-    folder = str(Path(experiments_dir()) / "core")
-    sys.path.insert(0, folder)
-    try:
-        import timing
-    finally:
-        sys.path.remove(folder)
-    return timing
+    return modules_of("core", "timing")[0]
 
 
 @pytest.mark.parametrize("op", ["load", "smem"])

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-from warpsim.cli.experiment import experiments_dir
+from tests.support.experiment_modules import modules_of
 
 
 @pytest.fixture(scope="module")
 def chains():
-    folder = str(Path(experiments_dir()) / "incore")
-    sys.path.insert(0, folder)
-    try:
-        import chains
-    finally:
-        sys.path.remove(folder)
-    return chains
+    return modules_of("incore", "chains")[0]
 
 
 def test_the_loop_has_what_its_source_has(chains) -> None:

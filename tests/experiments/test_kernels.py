@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.cli.experiment import experiments_dir
+from tests.support.experiment_modules import modules_of
 from warpsim.kernels.traversal import expected_ops
 
 
 @pytest.fixture(scope="module")
 def modules():
-    folder = str(Path(experiments_dir()) / "kernels")
-    sys.path.insert(0, folder)
-    try:
-        import examples
-        import talk
-        import tiles
-    finally:
-        sys.path.remove(folder)
-    return {"examples": examples, "talk": talk, "tiles": tiles}
+    names = ("examples", "talk", "tiles")
+    return dict(zip(names, modules_of("kernels", *names), strict=True))
 
 
 def counts(kernel):

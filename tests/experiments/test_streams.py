@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
 
 import warpsim as ws
+from tests.support.experiment_modules import modules_of
 from warpsim.cli.experiment import experiments_dir
 
 
 @pytest.fixture(scope="module")
 def streams():
-    folder = str(Path(experiments_dir()) / "streams")
-    sys.path.insert(0, folder)
-    try:
-        import streams
-    finally:
-        sys.path.remove(folder)
-    return streams
+    return modules_of("streams", "streams")[0]
 
 
 def test_the_short_plan_leaves_the_page_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

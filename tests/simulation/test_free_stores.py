@@ -63,3 +63,11 @@ def test_a_slice_of_free_stores_is_warned_of_in_python_too(caplog: pytest.LogCap
     with caplog.at_level("WARNING", logger="warpsim"):
         ws.simulate(H100, loop(0, 1), warps=4, sms=1, warmup=500, cycles=500)
     assert "nothing ties the stores of the slice to those of its echoes" in caplog.text
+
+
+def test_a_comparison_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+    import warpsim as ws
+
+    with caplog.at_level("WARNING", logger="warpsim"):
+        ws.compare(H100, loop(0, 1), warps=[4, 8], sms=1, warmup=500, cycles=500, replicates=2)
+    assert caplog.text.count("nothing ties the stores of the slice") == 1

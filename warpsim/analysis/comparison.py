@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,8 +23,8 @@ from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
 from warpsim.kernels.iteration import stores_run_free
 from warpsim.results import schema
-from warpsim.simulation.api import builder_arguments, simulate
-from warpsim.simulation.point import Point
+from warpsim.simulation.api import builder_arguments, simulate_dataset
+from warpsim.simulation.point import Point, free_stores, make_point
 
 __all__ = ["SLICE_SMS", "VARIANTS", "Comparison", "compare", "default_sms"]
 
@@ -99,8 +100,8 @@ def compare(
     builder = builder_arguments(simulated)
     gpu, kernel = as_gpu(gpu), as_kernel(kernel, **builder)
     simulated = {name: value for name, value in simulated.items() if name not in builder}
-    if default_sms(gpu, kernel) < gpu.sms:
-        simulated = {"sms": default_sms(gpu, kernel), **simulated}
+    if (sms := default_sms(gpu, kernel)) < gpu.sms:
+        simulated = {"sms": sms, **simulated}
     ops = schema.result_ops([gpu])
     op = _default_op(kernel, ops) if op is None else op
     issued = [name for name in ops if name in kernel.ops and name != "exit"]
@@ -112,7 +113,11 @@ def compare(
         integer("warps", n, 1, gpu.sm.max_warps, of=gpu.name)
     if not occupancies or sorted(set(occupancies)) != occupancies:
         raise ValueError(f"warps = {occupancies}: must be at least one number, ascending, each once")
-    runs = [simulate(gpu, kernel, warps=n, block_warps=block_warps, **simulated) for n in occupancies]
+    how = {name: simulated.pop(name) for name in ("threads", "trace", "engine") if name in simulated}
+    points = [make_point(gpu, kernel, warps=n, block_warps=block_warps, **simulated) for n in occupancies]
+    if wrong := free_stores(gpu, kernel, points[0].sms):
+        logging.getLogger("warpsim").warning(wrong)
+    runs = [simulate_dataset(point, **how) for point in points]
     axis = xr.Variable("warps", np.array(occupancies), schema.coordinate_attrs("warps"))
     throughput = xr.concat([run["throughput"].sel(op=op, drop=True) for run in runs], axis).transpose("replicate", "warps")
     idle = [n for n in occupancies if not bool(throughput.sel(warps=n).all())]

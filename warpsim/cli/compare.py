@@ -24,7 +24,7 @@ from warpsim.cli.common import (
     requested_kernel,
 )
 from warpsim.cli.output import add_json, dataset_json, print_json
-from warpsim.cli.windows import warn_of_free_stores, warn_of_short_windows
+from warpsim.cli.windows import warn_of_short_windows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -70,7 +70,6 @@ def _run(options: argparse.Namespace) -> int:
         given = {"replicates": _REPLICATES, **given_options(options, _INTEGERS), "threads": options.workers}
         comparison = compare(gpu, kernel, warps=_occupancies(options.warps), op=options.op, **given)
     results = comparison.results
-    warn_of_free_stores(gpu, kernel, given.get("sms"))
     warn_of_short_windows(short_windows(results))
     if options.output is not None:
         _draw(results, f"{gpu.title}: {kernel.title or kernel.name}", options.output)

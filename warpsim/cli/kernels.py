@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from warpsim.cli.common import DONE, Commands, new_command, request
-from warpsim.cli.output import add_file, add_json, check_file, print_file, print_json
+from warpsim.cli.output import add_file, add_json, check_template, print_file, print_json
 
 
 def add(commands: Commands) -> None:
@@ -20,7 +20,7 @@ def _run(options: argparse.Namespace) -> int:
     from warpsim.kernels.files import kernel_title
     from warpsim.views.text_table import text_table
 
-    check_file(options)
+    check_template(options)
     if options.name is not None:
         with request():
             kernel = load_kernel(options.name)

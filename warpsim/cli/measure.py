@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from warpsim.cli.common import DONE, Commands, RequestError, WorkError, new_command
 from warpsim.cli.output import add_json, print_json
 
@@ -80,6 +78,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def _fit_queue(chip: Path, values: Mapping[str, Value]) -> None:
     """Fits the queue of a chip file to the measured curve of latency against throughput, where it has enough points."""
+    import numpy as np
+
     from warpsim.analysis.measured_curve import CurveError, MeasuredCurve, fit_measured, write_fitted
     from warpsim.hardware.gpu import load_gpu
 

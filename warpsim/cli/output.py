@@ -61,7 +61,7 @@ def add_file(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--template", action="store_true", help="print a copy to start from: warpsim ... --template > my.toml")
 
 
-def check_file(options: argparse.Namespace) -> None:
+def check_template(options: argparse.Namespace) -> None:
     """Refuses a template of nothing."""
     if options.template and options.name is None:
         raise RequestError("--template: needs NAME, of which it prints a copy")

@@ -94,8 +94,10 @@ def take_turns(machine, state, sm, until, end):
         if active != NONE:
             s = first(active)
             scheduler = scheduler_at(chip, state, sm, s)
-            pair, key = (second & bit(s)) != NONE, np.int64(0)
-            if not pair:
+            pair = (second & bit(s)) != NONE
+            if pair:
+                time = time_of(sm, scheduler.cycle)
+            else:
                 key = run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run)
                 if key >= no_more:
                     active &= ~bit(s)
@@ -103,12 +105,12 @@ def take_turns(machine, state, sm, until, end):
                     continue
                 if awaits_instruction(machine.addresses, machine, state, sm, s, scheduler, begin + (key >> RANK_BITS), end):
                     continue
-                scheduler.cycle = begin + (key >> RANK_BITS)
+                scheduler.cycle, time = begin + (key >> RANK_BITS), key & ~RANKS
             picked = machine.program[at(warp_in(machine, state, sm, s, scheduler.lane).step)]
             if not pair and awaits_own_queue(machine, state, sm, s, np.int64(picked.op), scheduler.cycle, end):
                 continue
             if at_random or picked.ordered:
-                turns = replaced(turns, s, (time_of(sm, scheduler.cycle) if pair else key & ~RANKS) | s)
+                turns = replaced(turns, s, time | s)
                 active, contending = active & ~bit(s), contending | bit(s)
                 continue
         elif contending == NONE:

@@ -51,12 +51,12 @@ def write_fitted_memory(
         OSError: the file cannot be written.
     """
     file, text = Path(path), params.resolve("gpus", base).read_text(encoding="utf-8")
-    dram = memory.queue.model_dump(include={"latency_offset_cycles", "dram_servers", "dram_gbs", "fit_rms_percent"})
+    crossbar = memory.queue.model_dump(include={"crossbar_servers", "crossbar_gbs"})
+    dram = {key: value for key, value in _values(memory.queue).items() if key not in crossbar}
     text = _with_values(text, {("memory",): {"latency_cycles": memory.latency_cycles}, ("memory", "queue"): dram}, fitted)
     of_memory = memory.model_dump(include={"bandwidth_gbs", "pin_bandwidth_gbs"})
     text = _with_values(text, {("memory",): _other(text, of_memory)}, bandwidth)
-    crossbar = memory.queue.model_dump(include={"crossbar_servers", "crossbar_gbs"})
-    as_in_base = f"not fitted: as in {Path(base).name}, over the sustained bandwidth at least"
+    as_in_base = f"not fitted: as in {Path(base).name}; the rate grows with the sustained bandwidth"
     text = _with_values(text, {("memory", "queue"): _other(text, crossbar, "queue")}, as_in_base)
     _write(file, _with_values(text, {(): {"name": file.stem}}, "of this file"))
 

@@ -66,7 +66,7 @@ def value_at(data: Any, dotted: str) -> Any:
 
 
 def of_memory(memory: Memory) -> Iterator[params.Problem]:
-    """Yields contradictions between the values of a memory, each of which is allowed. Those of a changed chip may be meant."""
+    """Yields contradictions between the values of a memory, for which only files are checked: a what-if may mean them."""
     yield from _levels_out_of_order(memory)
     yield from _stores_beyond_the_pins(memory)
     yield from _queue_of_another_chip(memory)

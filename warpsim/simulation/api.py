@@ -113,6 +113,13 @@ def simulate(
     )  # fmt: skip
     if wrong := free_stores(gpu, kernel, point.sms):
         _LOGGER.warning(wrong)
+    return simulate_dataset(point, threads=threads, trace=trace, engine=engine)
+
+
+def simulate_dataset(
+    point: Point, *, threads: int = 1, trace: Trace | None = None, engine: str = "compiled"
+) -> xr.Dataset:
+    """As `simulate`, for a point; does not warn of what slices do not represent."""
     threads = integer("threads", threads, 1)
     engine = choice("engine", engine, ENGINES)
     labels: dict[str, Any] = {}
@@ -127,9 +134,9 @@ def simulate(
         arrays = simulate_point(point, threads)
     else:
         arrays, labels = trace_point(point, trace, threads)
-    coordinates = schema.result_coordinates(point.replicates, schema.result_ops([gpu]))
+    coordinates = schema.result_coordinates(point.replicates, schema.result_ops([point.gpu]))
     coordinates |= {"warps": np.arange(arrays["occupancy_fraction"].shape[1]), **labels}
-    entry = f"simulate {gpu.name} {kernel.name} {point.scheduler} {point.memory}"
+    entry = f"simulate {point.gpu.name} {point.kernel.name} {point.scheduler} {point.memory}"
     return schema.build_dataset(arrays, coordinates, attrs=provenance.attributes(point_provenance(point, trace), entry))
 
 

@@ -146,7 +146,7 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     echoes = int(chip["sms"] < chip["of_sms"])  # their requests arrive half a cycle later, and return as if they had not
     least = [_least_latency(machine, drains=drains) - echoes for drains in (True, False)]
     if chip["memory"] == MemoryModel.QUEUE and machine.details["requests"].any():
-        shortest = math.floor(float(machine.quantiles[:, 0].min()) + 0.5)
+        shortest = math.floor(_least_of_dram(machine) + 0.5)
         if shortest - echoes < 1:
             raise InvalidPoint(f"shortest latency of memory = {shortest} cycle: must be at least 2 in a slice of the chip (sms)")
     short, window = (max(1, min(LONGEST_WINDOW, launch, cycles)) for cycles in least)
@@ -215,12 +215,18 @@ def _least_latency(machine: Machine, *, drains: bool) -> int:
     after that. But a limit of stores in flight, a dependence counter, and the echoes of a slice take notice of it at once.
     """
     chip, details = machine.chip[0], machine.details
-    least = float(chip["latency"] if chip["memory"] == MemoryModel.FIXED else machine.quantiles[:, 0].min())
+    least = _least_of_dram(machine)
     if (details["l2_hit"] > details["l1_hit"]).any():
         least = min(least, float(chip["l2_latency"]))
     if drains and (details["drain"] >= 0).any():
         least = min(least, float(details["drain"].max()))
     return math.floor(least + 0.5)
+
+
+def _least_of_dram(machine: Machine) -> float:
+    """Returns the smallest latency of a load from DRAM in cycles."""
+    fixed = machine.chip[0]["memory"] == MemoryModel.FIXED
+    return float(machine.chip[0]["latency"] if fixed else machine.quantiles[:, 0].min())
 
 
 def _most_stores(machine: Machine) -> tuple[int, float]:
