@@ -11,6 +11,7 @@ import pytest
 from tests.support.strategies import small_gpu
 from warpsim.analysis.calibration import curve
 from warpsim.analysis.measured_curve import CurveError, CurveFit, MeasuredCurve, errors, fit_measured, read_curve, write_fitted
+from warpsim.hardware.files import params_dir
 from warpsim.hardware.gpu import load_gpu
 
 GPU = small_gpu(
@@ -125,3 +126,13 @@ def test_a_latency_in_the_wrong_unit_is_refused(tmp_path: Path) -> None:
     file.write_text("bandwidth_gbs,latency_ns\n60,0.296\n160,0.301\n240,0.309\n")
     with pytest.raises(CurveError, match=r"latency = 0.58608 cycles, at 1.98 GHz: must be at least 10; latency_ns are"):
         read_curve(file, load_gpu("h100"))
+
+
+def test_a_file_of_warpsim_0_1_can_be_fitted(tmp_path: Path) -> None:
+    """It has the latency of the queue in place of an offset."""
+    base, file = tmp_path / "old.toml", tmp_path / "mine.toml"
+    text = (params_dir() / "gpus" / "kepler.toml").read_text()
+    base.write_text(re.sub(r"^latency_offset_cycles = .*", "base_latency_cycles = 301.0", text, flags=re.M))
+    old = load_gpu(base)
+    write_fitted(file, base, CurveFit(old, np.array([1.0, 1.0, 1.0]), 1.5), "c.csv")
+    assert load_gpu(file).memory.queue == old.memory.queue and "base_latency_cycles" not in file.read_text()

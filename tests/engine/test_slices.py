@@ -10,12 +10,17 @@ from tests.engine.test_against_reference import DIRECTED, assert_same
 from warpsim.engine import allocation, constants
 from warpsim.reference import echoes as reference_echoes
 from warpsim.reference import memory as reference_memory
+from warpsim.simulation.encode import encode, with_seed
 
 
 def test_echoes_have_the_streams_of_the_reference() -> None:
     echoes = allocation.echoes_of(2016, 20)
     assert [int(echo.stream) for echo in echoes] == [reference_memory.Stream.of_echo(2016, n).state for n in range(20)]
     assert (echoes.next_step == constants.NOBODY).all()
+    case = DIRECTED["echoes of a slice, queue"]
+    machine = with_seed(encode(case.gpu, case.kernel, case.launch, scheduler="lrr", memory="queue", sms=1), 1)
+    due = allocation.allocate(machine).echo_due
+    assert len(due) > 0 and (due == constants.FOREVER).all()
 
 
 SLICES = ["echoes of a slice, queue", "echoes of many loads under way", "a slice of scattered accesses"]
