@@ -134,6 +134,30 @@ def test_disassembly_has_lines_labels_guards_and_control_fields():
     assert leave.guard == "@P0" and leave.labels == (".L_x_1",) and leave.text == "@P0 EXIT"
 
 
+INLINED = """
+\t.target\tsm_80
+\t.section\t.text.k,"ax",@progbits
+.text.k:
+\t//## File "/cuda/header.h", line 638 inlined at "/home/a.cu", line 7
+\t//## File "/home/a.cu", line 7
+        /*0000*/                   S2R R2, SR_CTAID.X ;                               /* 0x0000000000027919 */
+        /*0010*/                   S2R R3, SR_TID.X ;                                 /* 0x0000000000027919 */
+\t//## File "/cuda/other.h", line 9 inlined at "/home/a.cu", line 3
+\t//## File "/home/a.cu", line 3 inlined at "/home/a.cu", line 8
+\t//## File "/home/a.cu", line 8
+        /*0020*/                   MOV R4, R2 ;                                       /* 0x0000000000027919 */
+\t//## File "/cuda/header.h", line 50
+        /*0030*/                   EXIT ;                                             /* 0x000000000000094d */
+"""
+
+
+def test_what_is_inlined_from_headers_belongs_to_the_line_that_calls_it():
+    """A function of the source has its own line; what stands in a header, the line of the source through which it was reached."""
+    (found,) = parse_disassembly(INLINED)
+    assert found.source == "a.cu"
+    assert [one.line for one in found.code] == [7, 7, 3, 3]
+
+
 def test_older_disassembly_names_its_architecture_in_its_flags():
     text = DISASSEMBLY.replace(
         "\t.target\tsm_80", '\t.headerflags\t@"EF_CUDA_TEXMODE_UNIFIED EF_CUDA_SM80 EF_CUDA_PTX_SM(EF_CUDA_SM80)"'

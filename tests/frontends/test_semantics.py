@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra warpsim[cuda]")
 
-from warpsim.frontends import accesses, integers
+from warpsim.frontends import accesses, floats, integers, semantics
 from warpsim.frontends.evaluate import Evaluator
 from warpsim.frontends.evaluation import Given
 from warpsim.frontends.flow import make_flow
@@ -15,7 +15,8 @@ from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.nvdisasm import disassemble, find_nvdisasm
 from warpsim.frontends.nvrtc import compile_cuda
 from warpsim.frontends.parameters import argument_bytes
-from warpsim.frontends.sass import parse_text, write_listing
+from warpsim.frontends.sass import MachineInstruction, parse_text, write_listing
+from warpsim.frontends.state import State
 
 pytestmark = pytest.mark.skipif(find_nvdisasm() is None, reason="needs nvidia-cuda-nvdisasm, of warpsim[cuda]")
 
@@ -25,7 +26,7 @@ ARGUMENTS = {"n": 1000, "m": 77, "k": 0x80000123}
 
 @pytest.mark.filterwarnings("error")
 def test_a_reciprocal_of_a_number_near_zero_is_infinite_without_a_warning():
-    assert integers.reciprocal(np.array([1, 0, 0x40000000])).tolist() == [0x7F800000, 0x7F800000, 0x3F000000]
+    assert floats.reciprocal(np.array([1, 0, 0x40000000])).tolist() == [0x7F800000, 0x7F800000, 0x3F000000]
 
 
 def to_signed(x):
@@ -154,14 +155,125 @@ def test_addresses_are_those_that_the_source_says(arch, monkeypatch):
         assert (addresses - (1 << 40)).tolist() == expected, text
 
 
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("size", [1, 3, 96, 128, 1024])
+def test_integers_of_16_bits_are_divided_as_the_compiler_does_it(arch, size, monkeypatch):
+    """Blackwell's compiler counts the trips of a loop by the block's size with a division in single precision."""
+    source = """extern "C" __global__ void f(volatile char *x, unsigned n) {
+        for (unsigned short k = threadIdx.x; k < 2048; k += 97)
+            x[(size_t)(unsigned short)((unsigned short)(k * n) / (unsigned short)blockDim.x)] = 1;
+    }"""
+    (function,) = disassemble(compile_cuda(source, "f.cu", arch, options=["-lineinfo"])).values()
+    met = []
+
+    def access(self, number, step, active):
+        value = np.broadcast_to(self.state.address(step.addresses[0]), active.shape)
+        met.append(np.where(active, value - (1 << 40), -1))
+
+    monkeypatch.setattr(Evaluator, "_access", access)
+    monkeypatch.setattr(Evaluator, "_skip_trips", lambda *arguments: None)
+    flow = make_flow(function)
+    Evaluator(Given(flow, as_geometry(((1,), (size,))), argument_bytes(function, (None, 31)))).run()
+    for thread in (0, size // 2, size - 1):
+        expected = [(k * 31 & 0xFFFF) // size for k in range(thread, 2048, 97)]
+        assert [row[thread] for row in met if row[thread] >= 0] == expected
+
+
 def test_the_expressions_are_checked_against_something(monkeypatch):
     """A wrong multiplication is noticed."""
-    from warpsim.frontends import semantics
-
     right = semantics._MAKERS["IMAD"]
     monkeypatch.setitem(semantics._MAKERS, "IMAD", lambda suffixes, parts: right(suffixes, (*parts[:2], parts[2], *parts[2:3])))
     with pytest.raises((AssertionError, KeyError)):
         test_addresses_are_those_that_the_source_says("sm_80", monkeypatch)
+
+
+def computed(text, **values):
+    """What an instruction computes from registers, each with a value for each of 64 threads: results by name."""
+    threads = np.arange(64)
+    state = State(lambda *_: integers.NOTHING, {}, threads % 32 < values.pop("active", 32))
+    state.values = {name: np.broadcast_to(np.asarray(value), (64,)) for name, value in values.items()}
+    opcode, _, operands = text.partition(" ")
+    effect = semantics.effect_of(MachineInstruction(0, opcode, operands))
+    return {name: np.broadcast_to(value, (64,)).tolist() for name, value in effect(state)}
+
+
+def test_one_thread_of_each_warp_is_elected():
+    flags = computed("ELECT P2, URZ, PT")["P2"]
+    assert [n for n, flag in enumerate(flags) if flag] == [0, 32]
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "active", "expected"),
+    [
+        ("VOTEU.ANY UP0, P0", [0] * 40 + [1] + [0] * 23, 32, (0, 1)),
+        ("VOTEU.ALL UP0, P0", [1] * 40 + [0] + [1] * 23, 32, (1, 0)),
+        ("VOTE.ALL P3, P0", [1] * 16 + [0] * 16 + [1] * 32, 16, (1, 1)),  # threads that are off do not vote
+        ("VOTE.ANY P3, !P0", [1] * 32 + [0] * 32, 32, (0, 1)),
+        ("VOTE.ANY P3, P0", [0] * 31 + [-1] + [1] + [-1] * 31, 32, (-1, 1)),  # one vote decides, whatever the others are
+        ("VOTE.ALL P3, P0", [1] * 31 + [-1] + [0] + [-1] * 31, 32, (-1, 0)),
+    ],
+)
+def test_threads_vote(text, flags, active, expected):
+    (votes,) = computed(text, P0=flags, active=active).values()
+    assert (votes[0], votes[63]) == expected
+
+
+def test_a_warp_reads_the_value_of_one_of_its_lanes():
+    values = np.arange(64) * 10
+    assert computed("SHFL.IDX PT, R6, R9, RZ, 0x1f", R9=values)["R6"] == [0] * 32 + [320] * 32
+    assert computed("SHFL.IDX PT, R6, R9, R2, 0x1f", R9=values, R2=[5] * 64)["R6"] == [50] * 32 + [370] * 32
+    assert computed("SHFL.IDX PT, R6, R9, R2, 0x1f", R9=values, R2=[20] * 64, active=8)["R6"][0] == integers.UNKNOWN
+    assert semantics.effect_of(MachineInstruction(0, "SHFL.BFLY", "PT, R6, R9, 0x1, 0x1f")) is None
+
+
+def test_a_move_to_a_uniform_register_says_which_threads_are_left():
+    assert computed("R2UR P2, UR8, R5", R5=[7] * 64) == {"P2": [0] * 64, "UR8": [7] * 64}
+    assert computed("R2UR UR8, R5", R5=[7] * 64) == {"UR8": [7] * 64}
+
+
+@pytest.mark.parametrize(
+    ("text", "x", "y", "expected"),
+    [
+        ("FMUL R3, R1, R2", 3.0, 0.1, np.float32(3.0) * np.float32(0.1)),
+        ("FMUL.RZ R3, R1, R2", 3.0, np.float32(0.1), np.nextafter(np.float32(0.3), np.float32(0))),
+        ("FMUL.RZ R3, -R1, R2", 3.0, np.float32(0.1), -np.nextafter(np.float32(0.3), np.float32(0))),
+        ("FMUL R3, |R1|, 0.25", -2.0, 0.0, 0.5),
+        ("FSEL R3, R1, 1, PT", 4.0, 0.0, 4.0),
+        ("FSEL R3, R1, 1, !PT", 4.0, 0.0, 1.0),
+        ("MUFU.RCP R3, R1", 4.0, 0.0, 0.25),
+    ],
+)
+def test_numbers_of_single_precision(text, x, y, expected):
+    bits = {name: int(np.float32(value).view(np.uint32)) for name, value in (("R1", x), ("R2", y))}
+    (found,) = {value for each in computed(text, **bits).values() for value in each}
+    assert np.uint32(found).view(np.float32) == np.float32(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "x", "flags"),
+    [
+        ("FSETP.GT.AND P0, P1, |R1|, 2.5, PT", -3.0, (1, 0)),
+        ("FSETP.GEU.AND P0, P1, |R1|, 1.175494350822287508e-38, PT", 1.0, (1, 0)),
+        ("FSETP.LT.AND P0, P1, R1, 1, PT", float("nan"), (0, 1)),
+        ("FSETP.LTU.AND P0, P1, R1, 1, PT", float("nan"), (1, 0)),
+        ("FSETP.EQ.OR P0, P1, R1, 2, PT", 1.0, (1, 1)),
+    ],
+)
+def test_numbers_are_compared(text, x, flags):
+    found = computed(text, R1=int(np.float32(x).view(np.uint32)))
+    assert (found["P0"][0], found["P1"][0]) == flags
+
+
+def test_halves_of_registers_become_numbers():
+    assert computed("I2F.U16 R4, R3", R3=0x12345678)["R4"][0] == int(np.float32(0x5678).view(np.uint32))
+    assert computed("I2FP.F32.U32.RZ R4, R3", R3=0xFFFFFFFF)["R4"][0] == int(np.float32(4294967040.0).view(np.uint32))
+    assert computed("I2F.RP R4, R3", R3=0x1000001)["R4"][0] == int(np.float32(16777218.0).view(np.uint32))
+
+
+def test_half_of_a_register_that_holds_nothing_yet_does_not_matter():
+    """Compilers keep numbers of 16 bits in the lower half, and leave the upper one of the first value as it is."""
+    assert computed("PRMT R7, R3, 0x7610, R7", R3=0x55)["R7"][0] == 0x55
+    assert computed("PRMT R7, R3, 0x7610, R7", R3=0x55, R7=-1)["R7"][0] == integers.UNKNOWN
 
 
 def test_sectors_and_lines_are_counted():

@@ -28,6 +28,7 @@ Width = Literal[1, 2, 4, 8, 16]
 
 _SPACE_OF = {
     **dict.fromkeys(("LDG", "STG", "LD", "ST", "ATOMG", "ATOM", "REDG", "RED", "LDGSTS"), "global"),
+    **dict.fromkeys(("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG"), "global"),
     **dict.fromkeys(("LDS", "STS", "ATOMS", "LDSM", "STSM"), "shared"),
     **dict.fromkeys(("LDL", "STL"), "local"),
 }

@@ -127,8 +127,8 @@ def from_sass(
     """Imports a kernel from disassembly; no tool is needed.
 
     Args:
-        text: the output of `nvdisasm -c -hex` (with `-g` for source lines), or a listing that `warpsim import` wrote, or the path
-            of a file with either: a path object, or a text of one line.
+        text: the output of `nvdisasm -c -hex` (with `-gi` for source lines), or a listing that `warpsim import` wrote, or the
+            path of a file with either: a path object, or a text of one line.
         function: as in `from_cuda`; so are the further arguments.
         launch: as in `from_cuda`.
         args: as in `from_cuda`.

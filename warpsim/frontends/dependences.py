@@ -10,10 +10,10 @@ The writers that may be outstanding at a point are found by data flow over the b
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TypeVar
 
+from warpsim.frontends.async_copies import MOST_QUEUED, barrier_address, counter_and_left, role_of
 from warpsim.frontends.flow import Flow
 from warpsim.frontends.operands import read, written
 from warpsim.frontends.sass import COUNTERS, MachineInstruction
@@ -27,11 +27,8 @@ Queue = tuple[Writers, ...]
 Waits = dict[tuple[int, int], tuple[int, ...]]
 """(block, instruction) -> instructions that it waits for, in order."""
 
-_MOST_QUEUED = 63
-"""Largest value of a counter."""
-
-_COPIES = COUNTERS
-"""Place of the queue of asynchronous copies that no counter holds yet."""
+_COPIES, _REPORTED = COUNTERS, COUNTERS + 1
+"""Places of the queues of asynchronous copies that no counter holds yet, and of those that report to a barrier."""
 
 
 def has_control_fields(flow: Flow) -> bool:
@@ -87,10 +84,17 @@ def _by_counters(flow: Flow) -> Waits:
                         queues[counter] = ()
             if one.base == "DEPBAR":
                 waited |= _partial_wait(one, queues)
+            role = role_of(one)
+            if role == "test":
+                waited.update(*queues[_REPORTED])
             if waits is not None and waited:
                 waits[block, index] = tuple(sorted(waited))
-            if one.base == "LDGSTS":
+            if role == "copy":
                 queues[_COPIES] = (frozenset().union(*queues[_COPIES], {index}),)
+            elif role == "report":
+                queues[_REPORTED] = (frozenset().union(*queues[_REPORTED], *queues[_COPIES]),)
+            elif role == "bulk" and barrier_address(one) is not None:
+                queues[_REPORTED] = (frozenset().union(*queues[_REPORTED], {index}),)
             if control.write is not None:
                 group = frozenset({index})
                 if one.base in ("LDGDEPBAR", "ARRIVES"):  # holds the counter until the copies so far have arrived
@@ -101,7 +105,7 @@ def _by_counters(flow: Flow) -> Waits:
     def join(a: tuple[Queue, ...], b: tuple[Queue, ...]) -> tuple[Queue, ...]:
         return tuple(_joined(x, y) for x, y in zip(a, b, strict=True))
 
-    start: tuple[Queue, ...] = ((),) * (COUNTERS + 1)
+    start: tuple[Queue, ...] = ((),) * (COUNTERS + 2)
     return _solve(flow, start, transfer, join)
 
 
@@ -111,10 +115,9 @@ def _partial_wait(one: MachineInstruction, queues: list[Queue]) -> set[int]:
     A writer that is also among those that may be left, as the same copy of a later trip of a loop is, is not waited for: a
     register has one last writer only.
     """
-    found = re.match(r"SB(\d)\s*,\s*(0x[0-9a-f]+|\d+)", one.operands)
-    if not found or int(found[1]) >= COUNTERS:
+    counter, left = counter_and_left(one)
+    if not 0 <= counter < COUNTERS:
         return set()
-    counter, left = int(found[1]), int(found[2], 0)
     queue = queues[counter]
     rest = queue[len(queue) - left :] if left else ()
     queues[counter] = rest
@@ -122,7 +125,7 @@ def _partial_wait(one: MachineInstruction, queues: list[Queue]) -> set[int]:
 
 
 def _shortened(queue: Queue) -> Queue:
-    if len(queue) <= _MOST_QUEUED:
+    if len(queue) <= MOST_QUEUED:
         return queue
     return (queue[0] | queue[1], *queue[2:])
 

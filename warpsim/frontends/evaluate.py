@@ -15,6 +15,7 @@ from collections import Counter
 import numpy as np
 
 from warpsim.frontends.accesses import Tally, bytes_per_thread, space_of
+from warpsim.frontends.async_copies import CopyLog, first_lanes, first_of
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.evaluation import Evaluation, Given, Record, add_counts
 from warpsim.frontends.flow import place
@@ -84,6 +85,7 @@ class Evaluator:
         )
         self.steps = given.steps
         self.record = Record()
+        self.copies = CopyLog(len(self.weights))
         self.iterations = {number: np.zeros(len(self.weights), np.int64) for number in range(len(flow.loops))}
         self.trip: dict[int, Trip] = {}
         self.drawn: dict[int, int] = {}
@@ -111,7 +113,8 @@ class Evaluator:
         warps = np.arange(len(self.weights)) % self.block_warps
         stated = {block: p for block, p in self.stated.items() if block not in self.decided}
         found = self.record
-        return Evaluation(found.counts, found.entries, found.made, found.accesses, self.weights, warps, stated, tuple(self.notes))
+        counted = found.counts, found.entries, found.made, found.accesses, self.weights, warps, stated
+        return Evaluation(*counted, tuple(self.notes), self.copies)
 
     def _advance(self, pending: dict[int, Mask], trip_of: int | None) -> None:
         """Executes until no thread is left, or one trip of a loop: until its header comes again, or no thread is left inside."""
@@ -156,7 +159,9 @@ class Evaluator:
                 sure = condition == 1
             full = full and bool(active.all())
         state.active = active
-        if step.addresses:
+        if step.role is not None:
+            active = self._follow_copies(number, step, active)
+        if step.addresses or step.role == "bulk":
             self._access(number, step, active)
             if sure is not None and (number, step.index) in self.record.accesses:
                 doubtful = self.weights[_warps(active & ~sure)]
@@ -165,14 +170,27 @@ class Evaluator:
         for name in step.results:
             value = found.get(name, NOTHING)
             if not full or sure is not None:
-                old = state.register(name)
+                old = state.values.get(name, array(0))  # of a register that holds nothing yet, no thread reads the rest
                 new = value if sure is None else np.where(sure | (value == old), value, UNKNOWN)
                 value = np.where(active, new, old)
             state.values[name] = value
 
+    def _follow_copies(self, number: int, step: Step, active: Mask) -> Mask:
+        """Notes what an instruction does with asynchronous copies. Returns which threads do it: of a bulk copy, one of a warp."""
+        barrier = UNKNOWN if step.barrier is None else first_of(self.state.address(step.barrier), active)
+        length = UNKNOWN if step.length is None else first_of(self.state.read(step.length), active)
+        if step.role == "bulk":
+            active = first_lanes(active)
+        self.copies.follow((number, step.index), step.one, step.role, _warps(active), barrier, length)
+        return active
+
     def _access(self, number: int, step: Step, active: Mask) -> None:
         if not active.any():
             return
+        if not step.addresses:  # a tensor map holds it
+            tally = self.record.accesses.setdefault((number, step.index), Tally())
+            tally.record(NOTHING, active, self.weights)
+            add_counts(self.record.made, (number, step.index), _warps(active))
         for place_in_text, address in enumerate(step.addresses):
             if step.one.base == "LDGSTS" and place_in_text == 0 and len(step.addresses) > 1:
                 continue  # where the copy goes in shared memory; the loads decide its time
@@ -226,10 +244,11 @@ class Evaluator:
                 self._move(number, target, mask & (turn == k), pending)
 
     def _move(self, source: int, target: int, mask: Mask, pending: dict[int, Mask]) -> None:
+        there = pending.get(target, np.zeros_like(mask))
         for loop in self.loops_of[target]:
             if loop not in self.loops_of[source]:
-                self._enter(loop, _warps(mask))
-        pending[target] = pending[target] | mask if target in pending else mask
+                self._enter(loop, _warps(mask) & ~_warps(there))  # threads of a warp that come on two paths enter together
+        pending[target] = there | mask
 
     def _enter(self, loop: int, warps: Mask) -> None:
         add_counts(self.record.entries, loop, warps)
@@ -327,13 +346,13 @@ class Evaluator:
         """
         mask, state = pending[self.flow.loops[loop].header], self.state
         saved = dict(state.values), self.record, {number: each.copy() for number, each in self.iterations.items()}
-        outer, reached = state.differences, self.reached
+        outer, reached, copies = state.differences, self.reached, self.copies
         for name, by in step.items():
             value = state.register(name)
             state.values[name] = np.where(value < 0, value, (value + by * trips) & MASK)
         self.iterations[loop][_warps(mask)] += trips
         start, trial = dict(state.values), dict(pending)
-        self.record, state.differences = Record(), []
+        self.record, self.copies, state.differences = Record(), copies.copy(), []
         self._advance(trial, loop)
         found, met = self.record, state.differences
         same_threads = trial.keys() == pending.keys() and all(np.array_equal(trial[k], pending[k]) for k in pending)
@@ -346,7 +365,7 @@ class Evaluator:
             record.add(found, 1 + trips)
             return met
         state.values, self.record, self.iterations = values, record, iterations
-        self.reached = reached
+        self.reached, self.copies = reached, copies
         return None
 
     def _where(self, number: int) -> str:

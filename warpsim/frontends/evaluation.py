@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.accesses import Tally
+from warpsim.frontends.async_copies import CopyLog
 from warpsim.frontends.flow import Flow
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.keys import Key, probabilities_by_place
@@ -90,6 +91,7 @@ class Evaluation:
         warp_in_block: number of each warp in its block, int64[warps].
         stated: block -> probability that a warp does not jump at its end, where nothing else decides.
         notes: what had to be assumed, in words.
+        copies: which asynchronous copies are under way at each wait.
     """
 
     counts: Mapping[int, Counts]
@@ -100,6 +102,12 @@ class Evaluation:
     warp_in_block: NDArray[np.int64]
     stated: Mapping[int, float]
     notes: tuple[str, ...]
+    copies: CopyLog
+
+    def is_for_all(self, block: int) -> bool:
+        """Returns whether all warps of each block of threads execute a block of the flow equally often."""
+        rows = self.counts[block].reshape(-1, self.block_warps)
+        return bool((rows == rows[:, :1]).all())
 
     @property
     def block_warps(self) -> int:

@@ -1,8 +1,8 @@
 """What the integer instructions compute, for all threads at once; a value that is not known stays unknown.
 
 A value is an int64 array of one number per thread, or of one number for all: 0 to 2^32 - 1, or UNKNOWN where it is not known.
-Predicates are 0, 1 or UNKNOWN. Only what addresses and branches are made of is here: whatever comes from memory or from floating
-point is unknown, save for the reciprocals with which compilers divide integers.
+Predicates are 0, 1 or UNKNOWN. Only what addresses and branches are made of is here; whatever comes from memory is unknown, and
+most of floating point (`floats.py`).
 """
 
 from __future__ import annotations
@@ -171,30 +171,3 @@ def first_bit(value: Values, *, is_signed: bool, distance: bool) -> Values:
     bits = np.where((value >> 31 & 1) == 1, ~value & MASK, value) if is_signed else value
     found = np.frexp(bits.astype(np.float64))[1].astype(np.int64) - 1
     return known(np.where(bits == 0, MASK, 31 - found if distance else found), value)
-
-
-def to_float(value: Values, *, is_signed: bool, up: bool) -> Values:
-    """Returns the bits of an integer as a single-precision number (I2F), rounded to nearest or up."""
-    exact = (signed(value) if is_signed else value).astype(np.float64)
-    rounded = exact.astype(np.float32)
-    if up:
-        rounded = np.where(rounded.astype(np.float64) < exact, np.nextafter(rounded, np.float32(np.inf)), rounded)
-    return known(rounded.astype(np.float32).view(np.uint32).astype(np.int64), value)
-
-
-def to_integer(bits: Values, *, is_signed: bool) -> Values:
-    """Returns a single-precision number as an integer, cut and kept in range (F2I.TRUNC)."""
-    number = np.nan_to_num(_floats(bits).astype(np.float64), nan=0.0, posinf=2.0**62, neginf=-(2.0**62))
-    low, high = (-(2**31), 2**31 - 1) if is_signed else (0, MASK)
-    return known(np.clip(np.trunc(number), low, high).astype(np.int64), bits)
-
-
-def reciprocal(bits: Values) -> Values:
-    """Returns the bits of 1 / x in single precision (MUFU.RCP)."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        result = np.float32(1.0) / _floats(bits)
-    return known(result.astype(np.float32).view(np.uint32).astype(np.int64), bits)
-
-
-def _floats(bits: Values) -> NDArray[np.float32]:
-    return np.where(bits < 0, 0, bits).astype(np.uint32).view(np.float32)

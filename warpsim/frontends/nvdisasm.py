@@ -47,7 +47,7 @@ def disassemble(cubin: bytes, name: str = "cubin") -> dict[str, MachineFunction]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin)
-        done = subprocess.run([str(tool), "-c", "-hex", "-g", str(path)], capture_output=True, text=True, check=False)
+        done = subprocess.run([str(tool), "-c", "-hex", "-gi", str(path)], capture_output=True, text=True, check=False)
     if done.returncode:
         problem = (done.stderr.strip() or done.stdout.strip()).replace(str(path), name)
         raise FrontEndError(f"{name}: nvdisasm does not read it: {problem}")

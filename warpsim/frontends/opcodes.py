@@ -19,9 +19,10 @@ class Opcodes:
     intervals: tuple[tuple[str, str], ...]
 
     def family(self, one: MachineInstruction) -> tuple[str, bool]:
-        """Returns the family of an instruction, and whether its opcode is listed by name."""
-        if one.base in self.families:
-            return self.families[one.base], True
+        """Returns the family of an instruction, and whether its opcode is listed by name, perhaps with its first suffix."""
+        for opcode in (".".join(one.opcode.split(".")[:2]), one.base):
+            if opcode in self.families:
+                return self.families[opcode], True
         return next(family for beginning, family in self.beginnings if one.base.startswith(beginning)), False
 
     def operation(self, family: str, available: frozenset[str]) -> str:

@@ -173,7 +173,7 @@ def _written_count(opcode: str, first_pair: bool) -> int:
 _WITHOUT_RESULT = frozenset(
     "ST STG STS STL STSM STAS RED REDG REDAS BRA BRX BRXU JMP JMX CALL RET EXIT BAR NOP MEMBAR FENCE BSYNC BSSY BREAK "
     "BMOV DEPBAR LDGDEPBAR LDGSTS ARRIVES WARPSYNC ERRBAR R2P CCTL CCTLL CCTLT NANOSLEEP YIELD KILL BPT UTMALDG UTMASTG UTMAPF "
-    "UTMACMDFLUSH UBLKCP UBLKRED UTMAREDG SYNCS UCGABAR_ARV UCGABAR_WAIT WARPGROUP ACQBULK CGAERRBAR ENDCOLLECTIVE PREEXIT "
+    "UTMACMDFLUSH UBLKCP UBLKRED UBLKPF UTMAREDG UCGABAR_ARV UCGABAR_WAIT WARPGROUP ACQBULK CGAERRBAR ENDCOLLECTIVE PREEXIT "
     "SETCTAID SETMAXREG USETMAXREG RPCMOV SURED SUST PLOP".split()
 )
 
@@ -187,8 +187,12 @@ def _effects(opcode: str, text: str, guard: str) -> tuple[tuple[str, ...], tuple
     start = 0
     if base == "R2P":
         results += masked_predicates(parts)
-    elif base in ("SYNCS", "UTMALDG") or base in _WITHOUT_RESULT:
+    elif base in _WITHOUT_RESULT:
         pass
+    elif base == "SYNCS":  # a phase, or the state of a barrier in shared memory, of 64 bits
+        start = 1
+        if parts and isinstance(parts[0], Register):
+            results += registers_of(parts[0].name, 1 if _is_predicate(parts[0]) else 2)
     else:
         start = _results_end(base, parts)
         for place, part in enumerate(parts[:start]):
@@ -216,6 +220,8 @@ def _results_end(base: str, parts: tuple[Operand, ...]) -> int:
         return 0
     if base in ("ISETP", "UISETP", "FSETP", "DSETP", "HSETP2", "PLOP3", "UPLOP3", "PSETP", "FCHK", "HSETP", "VSETP", "BSETP"):
         return 2 if len(parts) > 1 and _is_predicate(parts[1]) and base != "FCHK" else 1
+    if base in ("VOTE", "VOTEU", "UVOTE") and _is_predicate(parts[0]):
+        return 1
     end = 0
     while end < len(parts) and _is_predicate(parts[end]):
         end += 1

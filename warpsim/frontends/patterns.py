@@ -23,14 +23,14 @@ def ways_of(one: MachineInstruction, tally: Tally) -> float:
     """Returns the mean degree of the conflicts of an access: how many times as long as without them it occupies its unit.
 
     In shared memory these are bank conflicts. Threads of an atomic that have one address follow one another, but where they only
-    count (`POPC`). Constants come one address at a time (CUDA C Programming Guide, constant memory).
+    count (`POPC`, `ARRIVE`). Constants come one address at a time (CUDA C Programming Guide, constant memory).
     """
     width = bytes_per_thread(one)
     patterns = [np.frombuffer(key, np.int64) for key in tally.patterns]
     is_constant = space_of(one) == "constant"
     degrees = [len(np.unique(each // width)) if is_constant else conflict_degree(each, width) for each in patterns]
     mean = float(np.average(degrees, weights=list(tally.patterns.values())))
-    if one.base != "ATOMS" or ".POPC" in one.opcode:
+    if one.base != "ATOMS" or {"POPC", "ARRIVE"} & set(one.opcode.split(".")):
         return mean
     return min(WARP_LANES, max(mean, tally.updates / (tally.warps - tally.unknown)))
 

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends import integers
-from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of, split
+from warpsim.frontends.async_copies import first_lanes
+from warpsim.frontends.effects import Effect, Parts, Suffixes, is_predicate, name_of, split
 from warpsim.frontends.integers import MASK, UNKNOWN, Values, array, known
 from warpsim.frontends.operands import Immediate, Register, masked_predicates, registers_of
 from warpsim.frontends.state import State
@@ -125,11 +126,33 @@ def unpack_predicates(suffixes: Suffixes, parts: Parts) -> Effect:
 
 
 def vote(suffixes: Suffixes, parts: Parts) -> Effect:
-    """VOTE of a predicate that is always true: a bit for each thread of the warp that executes it."""
-    result = name_of(parts[0])
-    if result.lstrip("U").startswith("P") or name_of(parts[-1]).lstrip("U") != "PT" or getattr(parts[-1], "negative", False):
+    """VOTE: whether a predicate holds for any, or all, threads of the warp that execute it; or a bit for each of them."""
+    result, voted = name_of(parts[0]), parts[-1]
+    if is_predicate(parts[0]) and suffixes in (("ANY",), ("ALL",)):
+        return lambda s: [(result, _vote(s.read(voted), s.active, for_all=suffixes == ("ALL",)))]
+    if is_predicate(parts[0]) or name_of(voted).lstrip("U") != "PT" or getattr(voted, "negative", False):
         raise ValueError
     return lambda s: [(result, ballot(s.active))]
+
+
+def _vote(values: Values, active: NDArray[np.bool_], *, for_all: bool) -> Values:
+    lanes, votes = active.reshape(-1, WARP_LANES), np.broadcast_to(values, active.shape).reshape(-1, WARP_LANES)
+    decisive, otherwise = (0, 1) if for_all else (1, 0)
+    open_votes = (lanes & (votes < 0)).any(axis=1)
+    decided = (lanes & (votes == decisive)).any(axis=1)
+    return np.repeat(np.where(decided, decisive, np.where(open_votes, UNKNOWN, otherwise)), WARP_LANES)
+
+
+def elect(suffixes: Suffixes, parts: Parts) -> Effect:
+    """ELECT: true for one of the threads of the warp that execute it, the first one."""
+    flag = name_of(parts[0])
+    return lambda s: [(flag, first_lanes(s.active).astype(np.int64))]
+
+
+def reached_phase(suffixes: Suffixes, parts: Parts) -> Effect:
+    """A test of the phase of a barrier in shared memory: it comes out at once, since the warp waits for the barrier elsewhere."""
+    flag = name_of(parts[0])
+    return lambda s: [(flag, array(1))]
 
 
 def ballot(active: NDArray[np.bool_]) -> Values:

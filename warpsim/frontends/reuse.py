@@ -10,12 +10,13 @@ from contextlib import suppress
 
 import numpy as np
 
-from warpsim.frontends.accesses import bytes_per_thread, space_of
+from warpsim.frontends.accesses import LINE_BYTES, bytes_per_thread, space_of
+from warpsim.frontends.async_copies import BULK_UNIT_BYTES, bulk_of, first_of
 from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, Hits, hits
 from warpsim.frontends.evaluate import Evaluator
 from warpsim.frontends.evaluation import Given
 from warpsim.frontends.geometry import Geometry
-from warpsim.frontends.integers import Values
+from warpsim.frontends.integers import UNKNOWN, Values
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.steps import Step
 from warpsim.frontends.trips import Mask
@@ -40,6 +41,8 @@ BlockIndex = tuple[int, int, int]
 
 def kind_of(one: MachineInstruction) -> int:
     """Returns how the caches treat an access to global memory."""
+    if (bulk := bulk_of(one)) is not None:
+        return BYPASS_L1 if bulk.barrier is not None else STORE
     if one.base in ("RED", "REDG", "ATOM", "ATOMG"):
         return BYPASS_L1
     if one.base.startswith("ST"):
@@ -149,16 +152,29 @@ class _Recorder(Evaluator):
     def _access(self, number: int, step: Step, active: Mask) -> None:
         if space_of(step.one) != "global" or not active.any():
             return
+        if not step.addresses:
+            return
         where = step.addresses[-1] if step.one.base == "LDGSTS" else step.addresses[0]
         addresses = np.broadcast_to(self.state.address(where), active.shape)
         if not (addresses[active] >= 0).any():
             return
         if (number, step.index) not in self.numbers:
+            width = bytes_per_thread(step.one) if step.role != "bulk" else LINE_BYTES
             self.numbers[number, step.index] = len(self.facts)
-            self.facts.append((kind_of(step.one), bytes_per_thread(step.one)))
-        self.calls.append((self.numbers[number, step.index], np.where(active, addresses, -1)))
+            self.facts.append((kind_of(step.one), width))
+        row = np.where(active, addresses, -1)
+        rows = [row] if step.role != "bulk" else self._lines(step, row)
+        self.calls += [(self.numbers[number, step.index], row) for row in rows]
         if len(self.calls) >= self.most_calls:
             raise _EnoughError
+
+    def _lines(self, step: Step, row: Values) -> list[Values]:
+        """Returns the accesses of a bulk copy: each lane of its warp takes a line, again and again."""
+        first = row.reshape(-1, WARP_LANES).max(axis=1)
+        length = UNKNOWN if step.length is None else first_of(self.state.read(step.length), row >= 0)
+        lines = -(-length * BULK_UNIT_BYTES // LINE_BYTES)
+        places = [np.arange(begin, begin + WARP_LANES) for begin in range(0, lines, WARP_LANES)]
+        return [np.where((first[:, None] >= 0) & (p < lines), first[:, None] + p * LINE_BYTES, -1).ravel() for p in places]
 
     def _skip_trips(self, loop: int, header: int, pending: dict[int, Mask]) -> None:
         pass

@@ -1,6 +1,6 @@
 """Machine code as text: instructions with the control fields of their 128-bit encodings (Volta and later).
 
-Two forms are read. `nvdisasm -c -hex -g` prints instructions with their encodings and source lines. `write_listing` writes
+Two forms are read. `nvdisasm -c -hex -gi` prints instructions with their encodings and source lines. `write_listing` writes
 the same in a form that is short enough to keep beside a source, with the control fields in the notation of maxas (S. Gray):
 wait mask, read counter, write counter, yield, stall count.
 """
@@ -127,8 +127,35 @@ _LABEL = re.compile(r"\s*\.?([\w.$@]+):\s*$")
 _REGISTERS = re.compile(r".*SHI_REGISTERS=(\d+)")
 
 
+class _Lines:
+    """The line of the source to which the next instruction belongs.
+
+    Each place is followed by that of the call into which it was inlined, and so on, up to the kernel, whose file is the source.
+    What is inlined from other files belongs to the line of the source that calls it.
+    """
+
+    def __init__(self) -> None:
+        self.line: int | None = None
+        self._file = ""
+        self._places: list[tuple[str, int]] = []
+
+    @property
+    def source(self) -> str:
+        """Name of the source."""
+        return self._file.rpartition("/")[2]
+
+    def read(self, file: str, line: int, *, inlined: bool) -> None:
+        """Reads a place, and whether that of the call follows."""
+        self._places.append((file, line))
+        if inlined:
+            return
+        self._file = self._file or file
+        self.line = next((n for name, n in self._places if name == self._file), self.line)
+        self._places.clear()
+
+
 def parse_disassembly(text: str) -> list[MachineFunction]:
-    """Returns the functions in the output of `nvdisasm -c`, with or without `-hex` and `-g`.
+    """Returns the functions in the output of `nvdisasm -c`, with or without `-hex` and `-gi`, or `-g`.
 
     Raises:
         FrontEndError: the text names no architecture, or holds no function.
@@ -137,12 +164,12 @@ def parse_disassembly(text: str) -> list[MachineFunction]:
     functions: list[MachineFunction] = []
     code: list[MachineInstruction] = []
     labels: list[str] = []
-    line: int | None = None
-    registers, name, source = 0, "", ""
+    lines = _Lines()
+    registers, name = 0, ""
 
     def end() -> None:
         if name and code:
-            functions.append(MachineFunction(name, 0, tuple(code), registers or _highest_register(code), source=source))
+            functions.append(MachineFunction(name, 0, tuple(code), registers or _highest_register(code), source=lines.source))
         code.clear()
         labels.clear()
 
@@ -153,7 +180,7 @@ def parse_disassembly(text: str) -> list[MachineFunction]:
             code.append(
                 MachineInstruction(
                     int(found["address"], 16), found["opcode"], found["rest"].strip(), (found["guard"] or "").strip(),
-                    tuple(labels), line,
+                    tuple(labels), lines.line,
                 )
             )  # fmt: skip
             labels.clear()
@@ -161,10 +188,9 @@ def parse_disassembly(text: str) -> list[MachineFunction]:
             code[-1] = replace(code[-1], control=decode_control(int(word[1], 16)))
         elif row.startswith(".text."):
             end()
-            name, line = row.removeprefix(".text.").rstrip().rstrip(":"), None
+            name, lines = row.removeprefix(".text.").rstrip().rstrip(":"), _Lines()
         elif found := _LINE.match(row):
-            if not found["inlined"]:
-                line, source = int(found["line"]), source or found["file"].rpartition("/")[2]
+            lines.read(found["file"], int(found["line"]), inlined=found["inlined"] is not None)
         elif found := _LABEL.match(row):
             labels.append(row.strip().rstrip(":"))
         elif row.lstrip().startswith(".section") and ".text." in row:

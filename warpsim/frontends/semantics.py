@@ -6,24 +6,25 @@ instructions (UIADD3, ULEA, ...) do for uniform registers what their namesakes d
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import numpy as np
 
-from warpsim.frontends import integers, predicates
+from warpsim.frontends import floats, integers, predicates
+from warpsim.frontends.async_copies import is_phase_test
 from warpsim.frontends.effects import Effect, Parts, Suffixes, is_predicate, name_of, split
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
 from warpsim.frontends.operands import Constant, Immediate, Operand, Other, Register, operands, registers_of
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.state import State
+from warpsim.units import WARP_LANES
 
 
 def effect_of(one: MachineInstruction) -> Effect | None:
     """Returns a function that computes the results of an instruction, as (register, value); None where they are not known."""
     base, _, rest = one.opcode.partition(".")
     plain = base[1:] if base.startswith("U") and base[1:] in _MAKERS else base
-    maker = _MAKERS.get(plain)
+    maker = predicates.reached_phase if is_phase_test(one) else _MAKERS.get(plain)
     if maker is None:
         return None
     try:
@@ -38,6 +39,14 @@ def _move(suffixes: Suffixes, parts: Parts) -> Effect:
         low, high = registers_of(result, 2)
         return lambda s: list(zip((low, high), s.read_pair(source), strict=True))
     return lambda s: [(result, s.read(source))]
+
+
+def _move_to_uniform(suffixes: Suffixes, parts: Parts) -> Effect:
+    """R2UR; a predicate tells threads that have another value than the first one. Here, each thread has uniform registers."""
+    if not is_predicate(parts[0]):
+        return _move(suffixes, parts)
+    flag, result, source = name_of(parts[0]), name_of(parts[1]), parts[2]
+    return lambda s: [(flag, array(0)), (result, s.read(source))]
 
 
 def _constant_load(suffixes: Suffixes, parts: Parts) -> Effect:
@@ -219,7 +228,27 @@ def _permute(suffixes: Suffixes, parts: Parts) -> Effect:
     result, a, selector, b = name_of(parts[0]), parts[1], parts[2], parts[3]
     if suffixes:
         raise ValueError
-    return lambda s: [(result, integers.permute(s.read(a), s.read(selector), s.read(b)))]
+    name = b.name if isinstance(b, Register) else ""
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        other = s.read(b) if name in s.values else array(0)  # a register that holds nothing yet: its half is not read later
+        return [(result, integers.permute(s.read(a), s.read(selector), other))]
+
+    return effect
+
+
+def _shuffle(suffixes: Suffixes, parts: Parts) -> Effect:
+    """SHFL.IDX: the value that another lane of the warp has, or the lane itself where that is not active."""
+    result, a, lane, clamp = name_of(parts[1]), parts[2], parts[3], parts[4]
+    if suffixes != ("IDX",) or not isinstance(clamp, Immediate) or clamp.value != WARP_LANES - 1:
+        raise ValueError
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        values, lanes = (np.broadcast_to(s.read(part), s.active.shape) for part in (a, lane))
+        asked = np.arange(len(values)) // WARP_LANES * WARP_LANES + lanes % WARP_LANES
+        return [(result, np.where(lanes < 0, UNKNOWN, np.where(s.active[asked], values[asked], UNKNOWN)))]
+
+    return effect
 
 
 def _count_bits(suffixes: Suffixes, parts: Parts) -> Effect:
@@ -255,53 +284,15 @@ def _bit_mask(suffixes: Suffixes, parts: Parts) -> Effect:
     return effect
 
 
-def _to_float(suffixes: Suffixes, parts: Parts) -> Effect:
-    result, a = name_of(parts[0]), parts[1]
-    if any(re.match(r"[FSU](16|64|8)$", word) for word in suffixes):
-        raise ValueError
-    is_signed = "U32" not in suffixes
-    return lambda s: [(result, integers.to_float(s.read(a), is_signed=is_signed, up="RP" in suffixes))]
-
-
-def _to_integer(suffixes: Suffixes, parts: Parts) -> Effect:
-    result, a = name_of(parts[0]), parts[1]
-    if "TRUNC" not in suffixes or any(re.match(r"[FSU](16|64|8)$", word) for word in suffixes):
-        raise ValueError
-    return lambda s: [(result, integers.to_integer(s.read(a), is_signed="U32" not in suffixes))]
-
-
-def _special_function(suffixes: Suffixes, parts: Parts) -> Effect:
-    if suffixes != ("RCP",):
-        raise ValueError
-    result, a = name_of(parts[0]), parts[1]
-    return lambda s: [(result, integers.reciprocal(s.read(a)))]
-
-
-def _halves(suffixes: Suffixes, parts: Parts) -> Effect:
-    """HFMA2 R, -RZ, RZ, x, y: a constant, made of two half-precision numbers."""
-    result = name_of(parts[0])
-    if [getattr(part, "name", "") for part in parts[1:3]] != ["RZ", "RZ"] or len(parts) != 5:
-        raise ValueError
-    words = [_half(part) for part in parts[3:5]]
-    value = array(words[0] << 16 | words[1])
-    return lambda s: [(result, value)]
-
-
-def _half(part: Operand) -> int:
-    text = part.text if isinstance(part, Other) else "0" if isinstance(part, Immediate) and not part.value else ""
-    if not re.match(r"[-+]?(\d|INF)", text.strip()):
-        raise ValueError
-    return int(np.float16(text.strip()).view(np.uint16))
-
-
 _MAKERS: dict[str, Callable[[Suffixes, Parts], Effect]] = {
-    "MOV": _move, "MOV32I": _move, "R2UR": _move, "S2R": _special, "S2UR": _special, "CS2R": _special, "CS2UR": _special,
-    "LDC": _constant_load, "ULDC": _constant_load, "LDCU": _constant_load, "IADD3": _integer_add, "IADD": _integer_add,
-    "VIADD": _add, "IADD32I": _add, "IMAD": _multiply_add, "LEA": _shift_add, "SHF": _funnel, "LOP3": _logic,
-    "PLOP3": predicates.predicate_logic, "ISETP": predicates.compare, "SEL": predicates.select, "IMNMX": predicates.minimum,
-    "VIMNMX": predicates.minimum, "VIMNMX3": predicates.minimum, "VIADDMNMX": predicates.add_minimum, "IABS": _absolute,
-    "PRMT": _permute, "POPC": _count_bits, "FLO": _first_bit, "SGXT": _extend, "BMSK": _bit_mask, "I2F": _to_float,
-    "I2FP": _to_float, "F2I": _to_integer, "F2IP": _to_integer, "MUFU": _special_function, "HFMA2": _halves,
-    "FCHK": predicates.first_check, "VOTE": predicates.vote, "VOTEU": predicates.vote, "P2R": predicates.pack_predicates,
-    "R2P": predicates.unpack_predicates,
+    "MOV": _move, "MOV32I": _move, "R2UR": _move_to_uniform, "S2R": _special, "S2UR": _special, "CS2R": _special,
+    "CS2UR": _special, "LDC": _constant_load, "ULDC": _constant_load, "LDCU": _constant_load, "IADD3": _integer_add,
+    "IADD": _integer_add, "VIADD": _add, "IADD32I": _add, "IMAD": _multiply_add, "LEA": _shift_add, "SHF": _funnel,
+    "LOP3": _logic, "IABS": _absolute, "PRMT": _permute, "POPC": _count_bits, "FLO": _first_bit, "SGXT": _extend,
+    "BMSK": _bit_mask, "SHFL": _shuffle, "PLOP3": predicates.predicate_logic, "ISETP": predicates.compare,
+    "SEL": predicates.select, "IMNMX": predicates.minimum, "VIMNMX": predicates.minimum, "VIMNMX3": predicates.minimum,
+    "VIADDMNMX": predicates.add_minimum, "FCHK": predicates.first_check, "VOTE": predicates.vote, "VOTEU": predicates.vote,
+    "P2R": predicates.pack_predicates, "R2P": predicates.unpack_predicates, "ELECT": predicates.elect, "I2F": floats.to_float,
+    "I2FP": floats.to_float, "F2I": floats.to_integer, "F2IP": floats.to_integer, "MUFU": floats.special_function,
+    "HFMA2": floats.halves, "FMUL": floats.multiply, "FSEL": floats.select, "FSETP": floats.compare,
 }  # fmt: skip

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpsim.frontends.accesses import space_of
+from warpsim.frontends.async_copies import PHASE_WORD_OFFSET, Role, barrier_address, bulk_of, phase_word, role_of
 from warpsim.frontends.effects import Effect
 from warpsim.frontends.flow import Flow
 from warpsim.frontends.keys import conditions, guard_of
-from warpsim.frontends.operands import Address, Register, addresses, read, registers_of, written
+from warpsim.frontends.operands import Address, Register, addresses, operands, read, registers_of, written
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.semantics import effect_of
 
 
 @dataclass(frozen=True)
 class Step:
-    """One instruction as it is executed: its effect, its guard, and the address that it accesses."""
+    """One instruction as it is executed: its effect, its guard, and the address that it accesses.
+
+    `role` is what it does with asynchronous copies; `barrier` is the address of the barrier in shared memory that it names, and
+    `length` the register with the length of its copy, or the number of bytes that the barrier is to expect.
+    """
 
     index: int
     one: MachineInstruction
@@ -23,6 +28,9 @@ class Step:
     results: tuple[str, ...]
     guard: Register | None
     addresses: tuple[Address, ...]
+    role: Role | None = None
+    barrier: Address | None = None
+    length: Register | None = None
 
 
 class Steps:
@@ -41,13 +49,45 @@ class Steps:
         for index in self.flow.blocks[number].code:
             one = self.flow.function.code[index]
             results = tuple(name for name in written(one) if name in self.needed)
-            accessed = space_of(one) is not None
-            if not results and not accessed:
+            accessed, role = space_of(one) is not None, role_of(one)
+            if not results and not accessed and role is None:
                 continue
-            where = addresses(one) if accessed else ()
+            where = accessed_by(one) if accessed else ()
             effect = effect_of(one) if results else None
-            steps.append(Step(index, one, effect, results, guard_of(one), where))
+            step = Step(index, one, effect, results, guard_of(one), where, role)
+            if role is not None:
+                step = replace(step, barrier=_barrier_of(self.flow, number, index), length=_length_of(one))
+            steps.append(step)
         return steps
+
+
+def accessed_by(one: MachineInstruction) -> tuple[Address, ...]:
+    """Returns the addresses of an instruction that accesses memory."""
+    bulk = bulk_of(one)
+    if bulk is not None:
+        return () if bulk.address is None else (bulk.address,)
+    return addresses(one)
+
+
+def _barrier_of(flow: Flow, number: int, index: int) -> Address | None:
+    """Returns the address of the barrier in shared memory that an instruction of a block names, perhaps by its word."""
+    one, word = flow.function.code[index], phase_word(flow.function.code[index])
+    if word is None:
+        return barrier_address(one)
+    for before in reversed(range(flow.blocks[number].code.start, index)):
+        loaded = flow.function.code[before]
+        if word in written(loaded):
+            found = barrier_address(loaded) if loaded.base == "LDS" else None
+            return None if found is None else Address(found.terms, found.offset - PHASE_WORD_OFFSET)
+    return None
+
+
+def _length_of(one: MachineInstruction) -> Register | None:
+    bulk = bulk_of(one)
+    if bulk is not None:
+        return bulk.length
+    last = operands(one.operands)[-1] if one.operands else None
+    return last if one.base == "SYNCS" and isinstance(last, Register) else None
 
 
 def _needed(flow: Flow) -> set[str]:
@@ -65,10 +105,11 @@ def _needed(flow: Flow) -> set[str]:
                 by_result.setdefault(name, []).append(one)
             if one.base in ("BRA", "JMP", "EXIT"):
                 needed |= {part.name for part in conditions(one)}
-            elif space_of(one) is not None:
-                needed |= {part.name for part in [guard_of(one)] if part}
-                for part in addresses(one):
-                    needed |= {name for term, _ in part.terms for name in registers_of(term.name, 2 if term.pair else 1)}
+            elif space_of(one) is not None or role_of(one) is not None:
+                needed |= {part.name for part in [guard_of(one), _length_of(one)] if part}
+                for where in (*accessed_by(one), barrier_address(one)):
+                    for term, _ in where.terms if where else ():
+                        needed |= set(registers_of(term.name, 2 if term.pair else 1))
     todo = list(needed)
     while todo:
         for one in by_result.get(todo.pop(), ()):

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.caches import Hits, ListedAccesses, caches_of, hits
-from warpsim.frontends.convert import Emitter, Requirements, warn
+from warpsim.frontends.convert import Requirements, warn
 from warpsim.frontends.dependences import Waits, waits_of
+from warpsim.frontends.emitter import Emitter
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Block, Flow, make_flow
 from warpsim.frontends.fold import Item, Repeated, fold, length

@@ -1,0 +1,236 @@
+"""Asynchronous copies into shared memory, and what waits for them: groups of copies, and barriers in shared memory (mbarrier).
+
+`cp.async` copies some bytes for each thread (LDGSTS). `cp.async.bulk` and `cp.async.bulk.tensor` of Hopper and later copy a whole
+array, or a box of a tensor, for one thread (UBLKCP, UTMALDG). A warp waits for all but the latest groups of its copies (DEPBAR),
+or until a barrier to which the copies report has come to its next phase; they make CUDA C++'s `cuda::barrier` and
+`cuda::pipeline`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsim.frontends.integers import UNKNOWN, Values
+from warpsim.frontends.operands import Address, Immediate, Register, operands
+from warpsim.frontends.sass import MachineInstruction
+from warpsim.units import WARP_LANES
+
+Place = tuple[int, int]
+"""(block of the flow, instruction)."""
+
+BULK_UNIT_BYTES = 16
+"""Unit of the length of a bulk copy."""
+
+PHASE_WORD_OFFSET = 4
+"""Offset of the word of a barrier whose sign is its phase."""
+
+MOST_QUEUED = 63
+"""Largest value of a dependence counter."""
+
+_SIGN = 0x80000000
+_DIFFERS_UNDER_MASK = 0x48
+"""Table of LOP3 for (a ^ c) & b."""
+
+
+@dataclass(frozen=True)
+class Bulk:
+    """A copy that one thread makes for all.
+
+    Attributes:
+        address: in global memory; None: a tensor map holds it.
+        length: register with the bytes, in units of BULK_UNIT_BYTES; None: a tensor map says it.
+        barrier: register with the address of the barrier to which a copy into shared memory reports; None: there is none.
+    """
+
+    address: Address | None
+    length: Register | None
+    barrier: str | None
+
+
+def bulk_of(one: MachineInstruction) -> Bulk | None:
+    """Returns the bulk copy that an instruction makes; None for other instructions."""
+    return _bulk(one.opcode, one.operands) if one.base.startswith(("UBLK", "UTMA")) else None
+
+
+@lru_cache(maxsize=4096)
+def _bulk(opcode: str, text: str) -> Bulk | None:
+    base, _, rest = opcode.partition(".")
+    parts = operands(text)
+    places = [part for part in parts if isinstance(part, Address) and part.terms]
+    if base not in ("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG") or len(places) < 2:
+        return None
+    loads = base == "UTMALDG" or rest.startswith("S")
+    to_barrier = _next_register(places[0].terms[0][0].name) if loads else None
+    if base.startswith("UTMA"):
+        return Bulk(None, None, to_barrier)
+    length = next((part for part in parts if isinstance(part, Register)), None)
+    where = places[1] if loads else places[0]
+    pair = tuple((Register(term.name, suffix=".64"), factor) for term, factor in where.terms)
+    return Bulk(Address(pair, where.offset), length, to_barrier)
+
+
+def _next_register(name: str) -> str:
+    found = re.match(r"(\D+)(\d+)$", name)
+    return f"{found[1]}{int(found[2]) + 1}" if found else name
+
+
+def is_phase_test(one: MachineInstruction) -> bool:
+    """Returns whether an instruction asks if a barrier in shared memory has come to its next phase.
+
+    Before Hopper, the phase is the sign of the barrier's second word, which is compared with the one that the warp knows.
+    """
+    if one.base == "SYNCS":
+        return ".PHASECHK" in one.opcode
+    return one.opcode == "LOP3.LUT" and _compares_signs(one.operands)
+
+
+@lru_cache(maxsize=65536)
+def _compares_signs(text: str) -> bool:
+    parts = operands(text)
+    if len(parts) < 6 or not (isinstance(parts[0], Register) and parts[0].name.startswith("P")):
+        return False
+    given = [part.value if isinstance(part, Immediate) else None for part in (parts[3], parts[5])]
+    return given == [_SIGN, _DIFFERS_UNDER_MASK]
+
+
+def phase_word(one: MachineInstruction) -> str | None:
+    """Returns the register that holds the word of the barrier which a phase test before Hopper compares."""
+    parts = operands(one.operands)
+    return parts[2].name if one.base == "LOP3" and isinstance(parts[2], Register) else None
+
+
+Role = Literal["copy", "bulk", "commit", "report", "expect", "wait", "test"]
+"""What an instruction does with copies: it makes one, or a bulk copy; it ends a group; it has the copies so far report to a
+barrier; it tells a barrier how many bytes to expect; it waits for groups; it tests the phase of a barrier."""
+
+
+def role_of(one: MachineInstruction) -> Role | None:
+    """Returns what an instruction does with asynchronous copies; None: nothing."""
+    if one.base == "LDGSTS":
+        return "copy"
+    if one.base == "LDGDEPBAR":
+        return "commit"
+    if one.base == "ARRIVES":
+        return "report"
+    if one.base == "DEPBAR":
+        return "wait"
+    if is_phase_test(one):
+        return "test"
+    if one.base == "SYNCS" and ".ARRIVE" in one.opcode and not one.opcode.endswith("T0"):
+        return "expect"
+    bulk = bulk_of(one)
+    return "bulk" if bulk is not None else None
+
+
+def barrier_address(one: MachineInstruction) -> Address | None:
+    """Returns the address of the barrier that an instruction names; None: it names none."""
+    bulk = bulk_of(one)
+    if bulk is not None:
+        return None if bulk.barrier is None else Address(((Register(bulk.barrier), 1),), 0)
+    return next((part for part in operands(one.operands) if isinstance(part, Address)), None)
+
+
+class CopyLog:
+    """Which copies the warps have under way at each wait, and how long bulk copies are, as an execution goes on.
+
+    Attributes:
+        left: a wait, or a test of a barrier to which copies report -> how many later copies of its own a warp had made by then ->
+            how often.
+    """
+
+    def __init__(self, warps: int) -> None:
+        self.left: dict[Place, Counter[int]] = {}
+        self._made = np.zeros(warps, np.int64)
+        self._groups: dict[int | None, list[Values]] = {}
+        self._reported: dict[int, Values] = {}
+        self._lengths: dict[Place, Counter[int]] = {}
+        self._expected = 0
+
+    def copy(self) -> CopyLog:
+        """Returns a log that goes on by itself."""
+        other = CopyLog(len(self._made))
+        other.left = {place: counts.copy() for place, counts in self.left.items()}
+        other._made, other._reported, other._expected = self._made, dict(self._reported), self._expected
+        other._groups = {counter: list(groups) for counter, groups in self._groups.items()}
+        other._lengths = {place: counts.copy() for place, counts in self._lengths.items()}
+        return other
+
+    def follow(
+        self, place: Place, one: MachineInstruction, role: Role | None, warps: NDArray[np.bool_], barrier: int, length: int
+    ) -> None:
+        """Notes what an instruction does.
+
+        Args:
+            place: of the instruction.
+            one: the instruction.
+            role: what it does.
+            warps: those that do it, for one thread each.
+            barrier: address of the barrier that it names, or UNKNOWN.
+            length: of a bulk copy, in units of BULK_UNIT_BYTES, or bytes that the barrier is to expect; or UNKNOWN.
+        """
+        if role == "expect":
+            self._expected += max(0, length) * int(warps.sum())
+        elif role == "bulk":
+            bytes_moved = length * BULK_UNIT_BYTES if length >= 0 else UNKNOWN
+            self._lengths.setdefault(place, Counter())[bytes_moved] += int(warps.sum())
+        if role == "copy" or (role == "bulk" and barrier_address(one) is not None):
+            self._made = self._made + warps
+        if role in ("bulk", "report") and barrier >= 0:
+            self._reported[barrier] = self._made
+        if role == "commit":
+            groups = self._groups.setdefault(None if one.control is None else one.control.write, [])
+            groups.append(self._made)
+            del groups[: -MOST_QUEUED - 1]
+        elif role == "wait":
+            counter, left = counter_and_left(one)
+            groups = self._groups.get(counter, [])
+            if len(groups) > left:
+                self._note(place, groups[-1 - left], warps)
+        elif role == "test" and barrier in self._reported:
+            self._note(place, self._reported[barrier], warps)
+
+    def _note(self, place: Place, awaited: Values, warps: NDArray[np.bool_]) -> None:
+        here = warps & (awaited > 0)
+        if here.any():
+            self.left.setdefault(place, Counter()).update((self._made - awaited)[here].tolist())
+
+    def left_at(self, place: Place) -> int | None:
+        """Returns how many later copies a warp has mostly made at a wait; None: it waits for no copies."""
+        return self.left[place].most_common(1)[0][0] if place in self.left else None
+
+    def bytes_of(self, place: Place) -> int | None:
+        """Returns the mean length of a bulk copy in bytes; None: it is not known.
+
+        The copies whose length a tensor map says have together the bytes that barriers are told to expect beyond the other ones.
+        """
+        known = {length: n for length, n in self._lengths.get(place, {}).items() if length != UNKNOWN}
+        if known:
+            return round(sum(length * n for length, n in known.items()) / sum(known.values()))
+        all_known = sum(length * n for each in self._lengths.values() for length, n in each.items() if length != UNKNOWN)
+        others = sum(each[UNKNOWN] for each in self._lengths.values())
+        return round((self._expected - all_known) / others) if others and self._expected > all_known else None
+
+
+def counter_and_left(one: MachineInstruction) -> tuple[int, int]:
+    """Returns the dependence counter that a DEPBAR names, and how many it leaves; -1 for the counter in other forms of it."""
+    found = re.match(r"SB(\d)\s*,\s*(0x[0-9a-f]+|\d+)", one.operands)
+    return (int(found[1]), int(found[2], 0)) if found else (-1, 0)
+
+
+def first_lanes(active: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Returns of each warp the first active thread alone."""
+    lanes = active.reshape(-1, WARP_LANES)
+    return np.asarray((lanes & (np.cumsum(lanes, axis=1) == 1)).ravel())
+
+
+def first_of(values: Values, active: NDArray[np.bool_]) -> int:
+    """Returns the value of the first active thread; UNKNOWN if there is none."""
+    spread = np.broadcast_to(values, active.shape)[active]
+    return int(spread[0]) if len(spread) else UNKNOWN

@@ -1,0 +1,344 @@
+"""Machine instructions become instructions of a kernel, block by block of the flow.
+
+Each instruction keeps its own costs: the stall count is its gap, and a writer of a counter has a register of its own, which those
+that wait for the counter read. Accesses are those of the sampled warps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from typing import Any
+
+from warpsim.frontends.accesses import LINE_BYTES, SECTOR_BYTES, Tally, bytes_per_thread, is_widest, space_of
+from warpsim.frontends.async_copies import CopyLog, barrier_address, bulk_of, is_phase_test, role_of
+from warpsim.frontends.caches import Hits
+from warpsim.frontends.dependences import Waits, has_control_fields
+from warpsim.frontends.errors import FrontEndError
+from warpsim.frontends.evaluation import Evaluation, Given
+from warpsim.frontends.flow import Flow
+from warpsim.frontends.flow import place as _place
+from warpsim.frontends.keys import Key, keys_of
+from warpsim.frontends.opcodes import opcodes
+from warpsim.frontends.operands import register_slots
+from warpsim.frontends.patterns import as_access, conflict_degree, matrix_rows, ways_of
+from warpsim.frontends.reuse import Place
+from warpsim.frontends.sass import MachineInstruction
+from warpsim.frontends.structure import which_warps
+from warpsim.hardware import files as params
+from warpsim.kernels.statements import (
+    MAX_REQUESTS,
+    MOST_COUNTED,
+    OPS_WITHOUT_RESULT,
+    Access,
+    Conditional,
+    Cost,
+    Hints,
+    Instruction,
+    Statement,
+)
+from warpsim.units import ATOMIC_OPS, MEMORY_OPS, WARP_LANES
+
+_ACCESSES = (*MEMORY_OPS, "smem")
+"""Classes of accesses. They do not pass the register ports when they issue."""
+
+_COPIES = 0
+"""Dependence counter that counts asynchronous copies, where some may be under way at a wait for earlier ones."""
+
+_INTERVAL_OF_BULKS = 2
+"""Cycles for which a bulk copy occupies the memory pipeline: as any instruction does (Huerta et al. 2025)."""
+
+_SPREAD = 0.05
+"""Relative difference that does not count: of the mean number of sectors from that of the pattern, from which on an access states
+its own requests; of the executions of an access from those of its block, from which on it stands under a condition."""
+
+
+@cache
+def classes_of(arch: int) -> frozenset[str]:
+    """Returns the operation classes of an architecture's chips; those that every chip has where it is not described."""
+    folder = params.params_dir() / "architectures"
+    known = {int(path.stem.removeprefix("sm_")): path for path in folder.glob("sm_*.toml")}
+    nearest = max((number for number in known if number <= arch), default=None)
+    if nearest is None:
+        return frozenset(("alu", "sfu", "smem", "load", "store", "barrier", "branch", "exit"))
+    return frozenset(params.read_toml(known[nearest]).get("ops", {}))
+
+
+class Sampled:
+    """What the sampled warps tell of an access beside its addresses: which warps make it, and where atomics of all warps meet."""
+
+    def __init__(self, given: Given, evaluation: Evaluation) -> None:
+        self.flow, self.evaluation = given.flow, evaluation
+        _, self.stated = given.probabilities_by_place
+        self.notes: dict[str, None] = {}
+
+    def condition(self, number: int, index: int) -> dict[str, Any] | None:
+        """Returns the rule of a conditional for an access of a block; None: all warps make it, but for a few."""
+        found, here = self.evaluation, self.evaluation.counts[number]
+        tally, made = found.accesses[number, index], found.made[number, index]
+        if tally.doubtful:
+            if index in self.stated:
+                return {"probability": self.stated[index]}
+            where, opcode = _place(self.flow.function, index), self.flow.function.code[index].opcode
+            how = "all warps are taken to make it; state their share with probabilities"
+            self.notes[f"{where}: whether a thread makes the access {opcode} depends on data: {how}"] = None
+        if tally.warps > (1 - _SPREAD) * float((here * found.weights).sum()):
+            return None
+        return which_warps(made, here, found.weights, found.warp_in_block)
+
+    def contended(self, tally: Tally) -> int | None:
+        """Returns the number of addresses that all warps update; None: they do not meet. Those of a sector count as one."""
+        return tally.contention.sectors(self.evaluation.block_warps, whole_grid=self.evaluation.whole_grid)
+
+
+class Emitter:
+    """Makes the instructions of blocks.
+
+    Args:
+        flow: whose blocks they are.
+        waits: instruction -> instructions for which it waits.
+        accesses: what the accesses look like.
+        patterns: what the caller states of them.
+        hits: how often they hit.
+        sampled: which warps make them; None: all that issue them.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        waits: Waits,
+        accesses: Mapping[Place, Tally],
+        patterns: Mapping[Key, str | int | Access],
+        hits: Mapping[Place, Hits],
+        sampled: Sampled | None = None,
+    ) -> None:
+        self.flow, self.function, self.waits, self.accesses = flow, flow.function, waits, accesses
+        self.table, self.available = opcodes(self.function.arch), classes_of(self.function.arch)
+        self.patterns = {str(key): value for key, value in patterns.items()}
+        self.hits, self.sampled = hits, sampled
+        self.by_counters = has_control_fields(flow)
+        waited = {writer for writers in waits.values() for writer in writers}
+        self.registers = {index: f"v{index}" for index in sorted(waited)}
+        self.copies = CopyLog(0) if sampled is None else sampled.evaluation.copies
+        self.unlisted: Counter[tuple[str, str]] = Counter()
+        self.unnamed: dict[str, None] = {}
+        self.used: set[str] = set()
+        self.counts_copies = any(self._left_at(place) for place in self.copies.left)
+
+    def notes(self) -> list[str]:
+        """Returns what was assumed of opcodes and addresses."""
+        found = [
+            f"{count} instructions {opcode} are not in the table of opcodes: taken as {family}"
+            for (opcode, family), count in sorted(self.unlisted.items())
+        ]
+        unused = [key for key in self.patterns if key not in self.used]
+        found += [*self.unnamed, *(() if self.sampled is None else self.sampled.notes)]
+        return found + [f"patterns[{key!r}]: no access with unknown addresses is there" for key in unused]
+
+    def block(self, number: int) -> list[Statement]:
+        """Returns the instructions of a block.
+
+        A barrier reads no register, and the registers of an instruction with hints do not matter, so what it waits for is left to
+        the instruction after it. A copy that is counted has it waited for before.
+        """
+        found: list[Statement] = []
+        left: tuple[str, ...] = ()
+        for index in self.flow.blocks[number].code:
+            if not self._counts(number, index):
+                continue
+            sources, hints = tuple(dict.fromkeys(left + self.waited((number, index)))), self._hints(number, index)
+            if hints is not None and hints.write is not None and sources:
+                found.append(Instruction("branch", src=sources, cost=Cost(gap_cycles=1), comment="waits for the copy's operands"))
+                sources = ()
+            one = self.instruction(number, index, () if hints else sources)
+            left = sources if one.op == "barrier" or hints else ()
+            if hints is not None:
+                one = one.model_copy(update={"hints": hints})
+            found.append(self._if_made(number, index, one))
+            if is_phase_test(self.function.code[index]):
+                found += self._phase(number, index)
+        return found
+
+    def _hints(self, number: int, index: int) -> Hints | None:
+        """Returns the hints of an asynchronous copy, or of a wait for copies, of which later ones may be under way; else None."""
+        role = role_of(self.function.code[index])
+        if role in ("wait", "test") and (left := self._left_at((number, index))):
+            return Hints(waits=(_COPIES,), at_most=left)
+        is_counted = role == "copy" or (role == "bulk" and barrier_address(self.function.code[index]) is not None)
+        return Hints(write=_COPIES) if self.counts_copies and is_counted and (number, index) in self.accesses else None
+
+    def _left_at(self, place: Place) -> int:
+        """Returns how many copies may be under way at a wait for copies; 0 if none may, or more than a counter counts."""
+        left = self.copies.left_at(place) or 0
+        if left < MOST_COUNTED:
+            return left
+        what = f"more than {MOST_COUNTED} asynchronous copies of a warp are under way: they are not waited for"
+        self.unnamed[f"{_place(self.flow.function, place[1])}: {what}"] = None
+        return 0
+
+    def _phase(self, number: int, index: int) -> list[Statement]:
+        """Returns the barrier that stands for a barrier in shared memory whose phase is tested."""
+        if self.sampled is None or self.sampled.evaluation.block_warps == 1:
+            return []
+        if self.sampled.evaluation.is_for_all(number):
+            return [Instruction("barrier", comment="the next phase of a barrier in shared memory")]
+        where = _place(self.function, index)
+        what = "some warps wait at a barrier in shared memory here, and others do not: they wait for copies of their own only"
+        self.unnamed[f"{where}: {what}"] = None
+        return []
+
+    def _if_made(self, number: int, index: int, one: Instruction) -> Statement:
+        """Returns an instruction, under a condition if it is an access that only some of the warps make."""
+        if self.sampled is None or one.op not in _ACCESSES or (number, index) not in self.accesses:
+            return one
+        rule = self.sampled.condition(number, index)
+        return one if rule is None else Conditional(then=(one,), src=one.src, cost=Cost(gap_cycles=1), **rule)
+
+    def waited(self, place: Place) -> tuple[str, ...]:
+        """Returns the registers for which an instruction waits; of asynchronous copies, none if later ones may be under way."""
+        code, writers = self.function.code, self.waits.get(place, ())
+        role = role_of(code[place[1]])
+        if (role == "test" and self.copies.left_at(place) != 0) or (role == "wait" and self._left_at(place)):
+            writers = tuple(writer for writer in writers if role_of(code[writer]) not in ("copy", "bulk"))
+        return tuple(f"v{writer}" for writer in writers)
+
+    def _counts(self, number: int, index: int) -> bool:
+        """Whether an instruction is one of the program: an exit that ends it is implied, and padding is never issued."""
+        one = self.function.code[index]
+        return not (one.base == "EXIT" and not one.guard)
+
+    def instruction(self, number: int, index: int, sources: tuple[str, ...]) -> Instruction:
+        """Returns an instruction of a block, with the registers that it waits for."""
+        one = self.function.code[index]
+        family, listed = self.table.family(one)
+        if not listed:
+            self.unlisted[one.base, family] += 1
+        op = self.table.operation(family, self.available)
+        tally = self.accesses.get((number, index))
+        if bulk_of(one) is not None and tally is None and self.sampled is None:
+            what = f"a trace does not tell what {one.opcode} copies: nothing is taken"
+            self.unnamed[f"{_place(self.function, index)}: {what}"] = None
+        idle = op in _ACCESSES and tally is not None and tally.warps == 0
+        if idle or (space_of(one) and tally is None):
+            op = self.table.operation(
+                "integer", self.available
+            )  # predicated off for all threads: it issues, and accesses nothing
+        fields: dict[str, Any] = {"src": () if op == "barrier" else sources, "comment": self._comment(one)}
+        cost: dict[str, Any] = {}
+        if index in self.registers and op not in OPS_WITHOUT_RESULT:
+            fields["dst"] = self.registers[index]
+        if self.by_counters and one.control is not None and family != "branch":
+            cost["gap_cycles"] = max(1, one.control.stall)
+        if (interval := self.table.interval(one)) is not None:
+            cost["interval_cycles"] = interval
+        if self.by_counters and op not in _ACCESSES:
+            fields["reads"] = register_slots(one)
+        if op in _ACCESSES and space_of(one) is not None:
+            self._access(one, (number, index), op, tally, fields, cost)
+        return Instruction(op, **fields, cost=_cost(tuple(cost.items())))
+
+    def _comment(self, one: MachineInstruction) -> str:
+        where = "" if one.line is None else f"{self.function.source or 'line'}:{one.line} "
+        return where + one.text.partition("(*")[0].strip()
+
+    def _access(
+        self,
+        one: MachineInstruction,
+        place: Place,
+        op: str,
+        tally: Tally | None,
+        fields: dict[str, Any],
+        cost: dict[str, Any],
+    ) -> None:
+        if bulk_of(one) is not None:
+            self._bulk(one, place, fields, cost)
+            return
+        width = bytes_per_thread(one)
+        if is_widest(one) and op != "smem":
+            cost["requested_bytes"] = WARP_LANES * SECTOR_BYTES
+        hit = self.hits.get(place)
+        if space_of(one) == "local":  # addresses of threads are interleaved, and stay in L1 while it has room
+            fields["access"] = Access(bytes_per_thread=width, l1_hit=1.0)
+            return
+        addresses = None if tally is None or 2 * tally.unknown > tally.warps else tally.pattern()
+        is_constant = space_of(one) == "constant"
+        if addresses is None:
+            named = self._named(one, op)
+            if isinstance(named, int):
+                fields["ways"] = named
+            elif not is_constant:
+                fields["access"] = named or Access(bytes_per_thread=width)
+            return
+        if one.base in ("LDSM", "STSM"):
+            addresses = matrix_rows(one, addresses)
+        elif tally is not None and op == "smem":
+            ways = round(ways_of(one, tally))
+            if is_constant or ways != conflict_degree(addresses, width):
+                fields["ways"] = ways
+                return
+        access = as_access(tuple(addresses.tolist()), width)
+        if hit is not None and op != "smem":
+            access = access.model_copy(update={"l1_hit": round(hit.l1, 4), "l2_hit": round(hit.l2, 4)})
+        fields["access"] = access
+        if tally is not None and op != "smem" and (known := tally.warps - tally.unknown) > 0:
+            sectors, lines = tally.sectors / known, tally.lines / known
+            if hit is not None and 0.0 < hit.sectors < sectors:
+                sectors = hit.sectors
+            if op in ATOMIC_OPS and tally.updates > 0:
+                cost["updates"] = max(1, round(tally.updates / known))
+            if op in ATOMIC_OPS and self.sampled is not None:
+                fields["access"] = access.model_copy(update={"contended_addresses": self.sampled.contended(tally)})
+            of_pattern = len({address // SECTOR_BYTES for address in addresses.tolist()})
+            if abs(sectors - of_pattern) > _SPREAD * of_pattern:
+                cost["requests"] = max(1, round(lines))
+                cost["bytes_per_request"] = round(sectors * SECTOR_BYTES / cost["requests"], 3)
+
+    def _bulk(self, one: MachineInstruction, place: Place, fields: dict[str, Any], cost: dict[str, Any]) -> None:
+        """States what a bulk copy moves: lines, all at once. It occupies the memory pipeline as any other instruction does."""
+        where, length, hit = _place(self.function, place[1]), self.copies.bytes_of(place), self.hits.get(place)
+        named = next((self.patterns[str(key)] for key in keys_of(one) if str(key) in self.patterns), None)
+        self.used |= {str(key) for key in keys_of(one)} & set(self.patterns)
+        if isinstance(named, int) and named > 0:
+            length = named
+        elif length is None:
+            what = f"the bytes that {one.opcode} copies are not known"
+            raise FrontEndError(f"{where}: {what}; give patterns={{KEY: number}} with KEY its line and number its bytes")
+        if hit is not None:
+            fields["access"] = Access(l2_hit=round(hit.l2, 4))
+        elif isinstance(named, Access):
+            fields["access"] = Access(l2_hit=named.l2_hit)
+        else:
+            what = f"the addresses of {one.opcode} are not known: {length} bytes, none of which hit L2"
+            self.unnamed[f"{where}: {what}; in Python, patterns states their hits by an Access with l2_hit"] = None
+        lines = min(max(1, -(-length // LINE_BYTES)), MAX_REQUESTS)
+        cost |= {"requests": lines, "bytes_per_request": round(length / lines, 3), "requested_bytes": length}
+        cost["interval_cycles"] = _INTERVAL_OF_BULKS
+
+    def _named(self, one: MachineInstruction, op: str) -> Access | int | None:
+        """Returns the pattern or the ways that the caller states for an access with unknown addresses; None: nothing."""
+        is_constant = space_of(one) == "constant"
+        for key in map(str, keys_of(one)):
+            if key not in self.patterns:
+                continue
+            self.used.add(key)
+            named = self.patterns[key]
+            if op == "smem" and type(named) is int and 1 <= named <= WARP_LANES:
+                return named
+            if is_constant:
+                raise FrontEndError(f"patterns[{key!r}] = {named!r}: must be how many constants a warp reads, 1 to 32")
+            if isinstance(named, Access):
+                return named
+            if named in ("coalesced", "broadcast") or (named == "random" and op != "smem"):
+                return Access.model_validate({"pattern": named, "bytes_per_thread": bytes_per_thread(one)})
+            allowed = '"coalesced", "broadcast" or ' + ("a conflict of 1 to 32 ways" if op == "smem" else '"random"')
+            raise FrontEndError(f"patterns[{key!r}] = {named!r}: must be {allowed}, or an Access")
+        where = _place(self.function, self.function.code.index(one))
+        assumed = "one for all threads" if is_constant else "coalesced"
+        self.unnamed[f"{where}: the addresses of {one.opcode} depend on data: taken as {assumed}; give patterns"] = None
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _cost(fields: tuple[tuple[str, Any], ...]) -> Cost | None:
+    return Cost(**dict(fields)) if fields else None

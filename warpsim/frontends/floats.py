@@ -1,0 +1,157 @@
+"""Instructions of single precision with which compilers divide integers, as functions of the values of registers.
+
+The value of a register is its bits. Numbers too small to be normal, and the last bit of MUFU, are not as on the hardware.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsim.frontends.effects import Effect, Parts, Suffixes, is_predicate, name_of
+from warpsim.frontends.integers import MASK, UNKNOWN, Values, array, combine, known, signed
+from warpsim.frontends.operands import Immediate, Operand, Other, Register
+from warpsim.frontends.state import State
+
+Floats = NDArray[np.float32]
+
+_COMPARISONS = {"LT": np.less, "EQ": np.equal, "LE": np.less_equal, "GT": np.greater, "NE": np.not_equal, "GE": np.greater_equal}
+_PART = re.compile(r"[FSU](16|64|8)$")
+
+
+def to_float(suffixes: Suffixes, parts: Parts) -> Effect:
+    """I2F, I2FP: an integer, or the lower half of a register, as a number, rounded to nearest, up, or towards 0."""
+    result, a = name_of(parts[0]), parts[1]
+    is_half = suffixes[:1] == ("U16",)
+    if any(_PART.match(word) for word in suffixes[is_half:]) or "RM" in suffixes:
+        raise ValueError
+    is_signed = not {"U32", "U16"} & set(suffixes)
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        value = s.read(a)
+        exact = (value & 0xFFFF if is_half else signed(value) if is_signed else value).astype(np.float64)
+        return [(result, known(_rounded(exact, suffixes), value))]
+
+    return effect
+
+
+def to_integer(suffixes: Suffixes, parts: Parts) -> Effect:
+    """F2I.TRUNC: a number as an integer, cut and kept in range."""
+    result, a = name_of(parts[0]), parts[1]
+    if "TRUNC" not in suffixes or any(_PART.match(word) for word in suffixes):
+        raise ValueError
+    low, high = (0, MASK) if "U32" in suffixes else (-(2**31), 2**31 - 1)
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        bits = s.read(a)
+        number = np.nan_to_num(_floats(bits).astype(np.float64), nan=0.0, posinf=2.0**62, neginf=-(2.0**62))
+        return [(result, known(np.clip(np.trunc(number), low, high).astype(np.int64), bits))]
+
+    return effect
+
+
+def special_function(suffixes: Suffixes, parts: Parts) -> Effect:
+    """MUFU.RCP: the reciprocal."""
+    if suffixes != ("RCP",):
+        raise ValueError
+    result, a = name_of(parts[0]), parts[1]
+    return lambda s: [(result, reciprocal(s.read(a)))]
+
+
+def reciprocal(bits: Values) -> Values:
+    """Returns the bits of 1 / x."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return known(_bits(np.float32(1.0) / _floats(bits)), bits)
+
+
+def multiply(suffixes: Suffixes, parts: Parts) -> Effect:
+    """FMUL: a product, rounded to nearest, up, or towards 0."""
+    result, a, b = name_of(parts[0]), parts[1], parts[2]
+    if set(suffixes) - {"FTZ", "RZ", "RP"}:
+        raise ValueError
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        x, y = _read(s, a), _read(s, b)
+        with np.errstate(invalid="ignore", over="ignore"):
+            product = _floats(x).astype(np.float64) * _floats(y).astype(np.float64)  # exact: 24 bits each
+        return [(result, known(_rounded(product, suffixes), x, y))]
+
+    return effect
+
+
+def select(suffixes: Suffixes, parts: Parts) -> Effect:
+    """FSEL: one of two numbers."""
+    result, a, b, chooser = name_of(parts[0]), parts[1], parts[2], parts[3]
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        which, x, y = s.read(chooser), _read(s, a), _read(s, b)
+        return [(result, np.where(which < 0, np.where(x == y, x, UNKNOWN), np.where(which == 1, x, y)))]
+
+    return effect
+
+
+def compare(suffixes: Suffixes, parts: Parts) -> Effect:
+    """FSETP: compares two numbers, and combines the outcome with a predicate; U: true as well if one of them is none."""
+    first, second, a, b, also = name_of(parts[0]), name_of(parts[1]), parts[2], parts[3], parts[4]
+    how, combining = suffixes[0], next(word for word in suffixes[1:] if word in ("AND", "OR", "XOR"))
+    function, unordered = _COMPARISONS[how.removesuffix("U")], how.endswith("U")
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        x, y, other = _read(s, a), _read(s, b), s.read(also)
+        left, right = _floats(x), _floats(y)
+        none = np.isnan(left) | np.isnan(right)
+        outcome = known(np.where(none, unordered, function(left, right)).astype(np.int64), x, y)
+        opposite = np.where(outcome < 0, UNKNOWN, 1 - outcome)
+        return [(first, combine(outcome, other, combining)), (second, combine(opposite, other, combining))]
+
+    return effect
+
+
+def halves(suffixes: Suffixes, parts: Parts) -> Effect:
+    """HFMA2 R, -RZ, RZ, x, y: a constant, made of two half-precision numbers."""
+    result = name_of(parts[0])
+    if [getattr(part, "name", "") for part in parts[1:3]] != ["RZ", "RZ"] or len(parts) != 5:
+        raise ValueError
+    words = [int(np.float16(_constant(part)).view(np.uint16)) for part in parts[3:5]]
+    value = array(words[0] << 16 | words[1])
+    return lambda s: [(result, value)]
+
+
+def _constant(part: Operand) -> str:
+    text = part.text if isinstance(part, Other) else "0" if isinstance(part, Immediate) and not part.value else ""
+    if not re.match(r"[-+]?(\d|INF)", text.strip()):
+        raise ValueError
+    return text.strip()
+
+
+def _read(s: State, part: Operand) -> Values:
+    """Returns the bits of an operand of single precision with its signs."""
+    if not isinstance(part, Register):
+        return s.read(part) if not isinstance(part, Immediate | Other) else _bits(np.array([_constant(part)], np.float32))
+    if is_predicate(part) or part.suffix:
+        raise ValueError
+    bits = s.register(part.name)
+    value = np.where(bits < 0, bits, bits & 0x7FFFFFFF) if part.absolute else bits
+    return known(value ^ 0x80000000, bits) if part.negative else value
+
+
+def _rounded(exact: NDArray[np.float64], suffixes: Suffixes) -> Values:
+    """Returns the bits of numbers in single precision, rounded as an instruction says."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        nearest = exact.astype(np.float32)
+        back = nearest.astype(np.float64)
+    if "RP" in suffixes:
+        nearest = np.where(back < exact, np.nextafter(nearest, np.float32(np.inf)), nearest)
+    if "RZ" in suffixes:
+        nearest = np.where(np.abs(back) > np.abs(exact), np.nextafter(nearest, np.float32(0.0)), nearest)
+    return _bits(nearest)
+
+
+def _floats(bits: Values) -> Floats:
+    return np.where(bits < 0, 0, bits).astype(np.uint32).view(np.float32)
+
+
+def _bits(numbers: Floats) -> Values:
+    return numbers.astype(np.float32).view(np.uint32).astype(np.int64)
