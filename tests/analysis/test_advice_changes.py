@@ -11,7 +11,8 @@ from warpsim import kernels
 from warpsim.analysis.advice_changes import changes
 from warpsim.analysis.occupancy_search import all_launches, resident_warps
 from warpsim.hardware.gpu import load_gpu
-from warpsim.kernels import Conditional, Instruction
+from warpsim.kernels import Conditional, Cost, Instruction
+from warpsim.kernels.costs import costs_on
 from warpsim.models import volkov
 from warpsim.models.parts.counts import bank_conflicts, counts
 from warpsim.simulation.point import make_point
@@ -127,3 +128,10 @@ def test_blocks_with_barriers_keep_their_size():
 def test_units_that_several_classes_share_are_doubled_for_all_of_them(gpu):
     _, found = changed(gpu, kernels.chain("smem"))
     assert "twice the lsu units" in found
+
+
+def test_matrix_units_are_doubled_for_instructions_that_say_how_much_they_multiply():
+    product = Instruction("tensor", dst="r1", cost=Cost(multiply_adds=4096, operands="tf32"))
+    point, found = changed("a100", kernel(product), memory="fixed")
+    twice = found["twice the tensor units"].point.gpu
+    assert costs_on(point.gpu, product).unit_cycles == 2 * costs_on(twice, product).unit_cycles == 32

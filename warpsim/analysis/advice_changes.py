@@ -153,6 +153,11 @@ def _doubled(point: Point) -> Iterator[Change]:
     else:
         of_unit = {name: op for name, op in gpu.ops.items() if gpu.unit_of(name) == tightest}
         fields = {f"ops.{name}.interval_cycles": str(op.interval_cycles / 2) for name, op in of_unit.items()}
+        fields |= {
+            f"ops.{name}.rates": {kind: str(2 * rate) for kind, rate in op.rates.items()}
+            for name, op in of_unit.items()
+            if op.rates
+        }
     if fields:
         names = {MEMORY: "memory bandwidth", ISSUE: "issue rate", LOADS_IN_FLIGHT: "loads in flight"}
         yield Change(f"twice the {names.get(tightest, f'{tightest} units')}", replace(point, gpu=changed_gpu(gpu, fields)))

@@ -219,8 +219,8 @@ class CopyLog:
 
 
 def counter_and_left(one: MachineInstruction) -> tuple[int, int]:
-    """Returns the dependence counter that a DEPBAR names, and how many it leaves; -1 for the counter in other forms of it."""
-    found = re.match(r"SB(\d)\s*,\s*(0x[0-9a-f]+|\d+)", one.operands)
+    """Returns the counter that a DEPBAR names, and how many it leaves; counter -1 in forms that are not foreseen."""
+    found = re.match(r"g?[sS][bB](\d)\s*,\s*(0x[0-9a-f]+|\d+)", one.operands)
     return (int(found[1]), int(found[2], 0)) if found else (-1, 0)
 
 

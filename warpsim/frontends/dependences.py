@@ -1,9 +1,9 @@
 """Which earlier instructions an instruction waits for.
 
 From Volta on the machine code says so itself: a writer holds one of six counters, and a wait mask names the counters that must
-have come to zero; `DEPBAR.LE SBk, n` waits until at most n are left, in order. Instructions of fixed latency need neither, since
-the stall counts of those between keep their consumers away. Before Volta, and where the encodings are not known, every register
-that is read waits for its last writers.
+have come to zero; `DEPBAR.LE SBk, n` waits until at most n are left, in order, and `WARPGROUP.DEPBAR.LE gsb0, n` until at most n
+groups of matrix products are. Instructions of fixed latency need neither, since the stall counts of those between keep their
+consumers away. Before Volta, and where the encodings are not known, every register that is read waits for its last writers.
 
 The writers that may be outstanding at a point are found by data flow over the basic blocks.
 """
@@ -27,8 +27,9 @@ Queue = tuple[Writers, ...]
 Waits = dict[tuple[int, int], tuple[int, ...]]
 """(block, instruction) -> instructions that it waits for, in order."""
 
-_COPIES, _REPORTED = COUNTERS, COUNTERS + 1
-"""Places of the queues of asynchronous copies that no counter holds yet, and of those that report to a barrier."""
+_COPIES, _REPORTED, _PRODUCTS, _GROUPS = range(COUNTERS, COUNTERS + 4)
+"""Places of the queues of asynchronous copies that no counter holds yet, of those that report to a barrier, of products of a warp
+group that are in no group yet, and of groups of these (gsb0)."""
 
 
 def has_control_fields(flow: Flow) -> bool:
@@ -82,7 +83,7 @@ def _by_counters(flow: Flow) -> Waits:
                     if control.wait >> counter & 1:
                         waited.update(*queues[counter])
                         queues[counter] = ()
-            if one.base == "DEPBAR":
+            if one.base == "DEPBAR" or one.opcode.startswith("WARPGROUP.DEPBAR"):
                 waited |= _partial_wait(one, queues)
             role = role_of(one)
             if role == "test":
@@ -95,6 +96,11 @@ def _by_counters(flow: Flow) -> Waits:
                 queues[_REPORTED] = (frozenset().union(*queues[_REPORTED], *queues[_COPIES]),)
             elif role == "bulk" and barrier_address(one) is not None:
                 queues[_REPORTED] = (frozenset().union(*queues[_REPORTED], {index}),)
+            elif one.base.endswith("GMMA"):
+                queues[_PRODUCTS] = (frozenset().union(*queues[_PRODUCTS], {index}),)
+                if "gsb0" in one.operands:
+                    queues[_GROUPS] = _shortened((*queues[_GROUPS], *queues[_PRODUCTS]))
+                    queues[_PRODUCTS] = ()
             if control.write is not None:
                 group = frozenset({index})
                 if one.base in ("LDGDEPBAR", "ARRIVES"):  # holds the counter until the copies so far have arrived
@@ -105,7 +111,7 @@ def _by_counters(flow: Flow) -> Waits:
     def join(a: tuple[Queue, ...], b: tuple[Queue, ...]) -> tuple[Queue, ...]:
         return tuple(_joined(x, y) for x, y in zip(a, b, strict=True))
 
-    start: tuple[Queue, ...] = ((),) * (COUNTERS + 2)
+    start: tuple[Queue, ...] = ((),) * (_GROUPS + 1)
     return _solve(flow, start, transfer, join)
 
 
@@ -116,7 +122,9 @@ def _partial_wait(one: MachineInstruction, queues: list[Queue]) -> set[int]:
     register has one last writer only.
     """
     counter, left = counter_and_left(one)
-    if not 0 <= counter < COUNTERS:
+    if one.base == "WARPGROUP":
+        counter = _GROUPS
+    if counter < 0:
         return set()
     queue = queues[counter]
     rest = queue[len(queue) - left :] if left else ()

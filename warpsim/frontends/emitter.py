@@ -20,7 +20,7 @@ from warpsim.frontends.evaluation import Evaluation, Given
 from warpsim.frontends.flow import Flow
 from warpsim.frontends.flow import place as _place
 from warpsim.frontends.keys import Key, keys_of
-from warpsim.frontends.opcodes import opcodes
+from warpsim.frontends.opcodes import matrix_work, opcodes
 from warpsim.frontends.operands import register_slots
 from warpsim.frontends.patterns import as_access, conflict_degree, matrix_rows, ways_of
 from warpsim.frontends.reuse import Place
@@ -114,7 +114,7 @@ class Emitter:
         sampled: Sampled | None = None,
     ) -> None:
         self.flow, self.function, self.waits, self.accesses = flow, flow.function, waits, accesses
-        self.table, self.available = opcodes(self.function.arch), classes_of(self.function.arch)
+        self.table, self.available = opcodes(), classes_of(self.function.arch)
         self.patterns = {str(key): value for key, value in patterns.items()}
         self.hits, self.sampled = hits, sampled
         self.by_counters = has_control_fields(flow)
@@ -122,6 +122,7 @@ class Emitter:
         self.registers = {index: f"v{index}" for index in sorted(waited)}
         self.copies = CopyLog(0) if sampled is None else sampled.evaluation.copies
         self.unlisted: Counter[tuple[str, str]] = Counter()
+        self.unshaped: Counter[str] = Counter()
         self.unnamed: dict[str, None] = {}
         self.used: set[str] = set()
         self.counts_copies = any(self._left_at(place) for place in self.copies.left)
@@ -131,6 +132,10 @@ class Emitter:
         found = [
             f"{count} instructions {opcode} are not in the table of opcodes: taken as {family}"
             for (opcode, family), count in sorted(self.unlisted.items())
+        ]
+        found += [
+            f"the shape of {count} matrix instructions {opcode} is not known: taken as that of their class"
+            for opcode, count in sorted(self.unshaped.items())
         ]
         unused = [key for key in self.patterns if key not in self.used]
         found += [*self.unnamed, *(() if self.sampled is None else self.sampled.notes)]
@@ -230,13 +235,22 @@ class Emitter:
             fields["dst"] = self.registers[index]
         if self.by_counters and one.control is not None and family != "branch":
             cost["gap_cycles"] = max(1, one.control.stall)
-        if (interval := self.table.interval(one)) is not None:
-            cost["interval_cycles"] = interval
+        if op == "tensor":
+            cost |= self._matrix(one)
         if self.by_counters and op not in _ACCESSES:
             fields["reads"] = register_slots(one)
         if op in _ACCESSES and space_of(one) is not None:
             self._access(one, (number, index), op, tally, fields, cost)
         return Instruction(op, **fields, cost=_cost(tuple(cost.items())))
+
+    def _matrix(self, one: MachineInstruction) -> dict[str, Any]:
+        """Returns what a matrix instruction has to multiply; where that is not known, as much as its class says."""
+        work = matrix_work(one)
+        if work is not None:
+            return {"multiply_adds": work[0], "operands": work[1]}
+        if one.base != "WARPGROUP":
+            self.unshaped[one.opcode] += 1
+        return {}
 
     def _comment(self, one: MachineInstruction) -> str:
         where = "" if one.line is None else f"{self.function.source or 'line'}:{one.line} "

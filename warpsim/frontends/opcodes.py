@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.hardware import files as params
+from warpsim.hardware.operations import MatrixType
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,6 @@ class Opcodes:
     families: dict[str, str]
     beginnings: tuple[tuple[str, str], ...]
     classes: dict[str, tuple[str, ...]]
-    intervals: tuple[tuple[str, str], ...]
 
     def family(self, one: MachineInstruction) -> tuple[str, bool]:
         """Returns the family of an instruction, and whether its opcode is listed by name, perhaps with its first suffix."""
@@ -30,21 +31,55 @@ class Opcodes:
         choices = self.classes[family]
         return next((name for name in choices if name in available), choices[-1])
 
-    def interval(self, one: MachineInstruction) -> str | None:
-        """Returns the time for which an instruction occupies its unit, where it differs from that of its class."""
-        return next((cycles for beginning, cycles in self.intervals if one.opcode.startswith(beginning)), None)
-
 
 @cache
-def opcodes(arch: int) -> Opcodes:
-    """Returns the table for an architecture."""
+def opcodes() -> Opcodes:
+    """Returns the table."""
     data = params.read_toml(params.params_dir() / "opcodes" / "sass.toml")
     families = {name: family for family, names in data["families"].items() for name in names.split()}
-    tables = {int(name.removeprefix("sm_")): table for name, table in data["interval_cycles"].items()}
-    intervals = tables[max((since for since in tables if since <= arch), default=min(tables))]
     return Opcodes(
         families,
         tuple(sorted(data["beginnings"].items(), key=lambda pair: -len(pair[0]))),
         {family: tuple(names) for family, names in data["classes"].items()},
-        tuple(sorted(((opcode, str(cycles)) for opcode, cycles in intervals.items()), key=lambda pair: -len(pair[0]))),
     )
+
+
+_SHAPE = re.compile(r"(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)$|(?P<old_m>16|8)8(?P<old_k>\d+)$")
+"""Rows, columns and depth of a product of matrices: "64x128x16", or "16816", where there are eight columns."""
+
+_OF_A_WARP = 4
+"""Warps that share a product of a warp group (HGMMA)."""
+
+
+def matrix_work(one: MachineInstruction) -> tuple[int, MatrixType] | None:
+    """Returns the multiply-adds of a matrix instruction for a warp, and the type of its operands; None where they are not known.
+
+    Half of the operands of a sparse product (SP) are zero and take no time. An HMMA.884 of Volta is one of four such products in
+    two or four steps.
+    """
+    base, *suffixes = one.opcode.split(".")
+    found = next((match for word in suffixes if (match := _SHAPE.match(word))), None)
+    kind = _matrix_type(base, frozenset(suffixes))
+    if found is None or kind is None:
+        return None
+    if found["m"]:
+        work = int(found["m"]) * int(found["n"]) * int(found["k"])
+    else:
+        work = int(found["old_m"]) * 8 * int(found["old_k"])
+    if base.endswith("GMMA"):
+        work //= _OF_A_WARP
+    if base == "HMMA" and found[0] == "884":
+        work = work if kind == "f16_f32" else 2 * work
+    return work // 2 if "SP" in suffixes else work, kind
+
+
+def _matrix_type(base: str, suffixes: frozenset[str]) -> MatrixType | None:
+    letter, in_single = base[0], "F32" in suffixes
+    if letter == "H":
+        return "tf32" if "TF32" in suffixes else "f16_f32" if in_single or "BF16" in suffixes else "f16"
+    if letter == "I":
+        return "s4" if {"S4", "U4"} & suffixes else "s8"
+    if letter == "Q":
+        return "f8_f32" if in_single else "f8"
+    others: dict[str, MatrixType] = {"D": "f64", "B": "b1", "O": "f4"}
+    return others.get(letter)

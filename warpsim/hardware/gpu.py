@@ -237,7 +237,7 @@ def _without_options_that_are_off(parts: dict[str, Any]) -> dict[str, Any]:
     core = {key: value for key, value in parts["core"].items() if value != off[key]} if "core" in parts else {}
     options = ("store_drain_cycles", "writes", "l2_far_latency_cycles", "atomic_interval_cycles")
     memory = {key: value for key, value in parts["memory"].items() if key not in options or value is not None}
-    defaults = {"unit": None, "operand_cycles": 1}
+    defaults: dict[str, Any] = {"unit": None, "operand_cycles": 1, "rates": {}}
     ops = {
         name: {key: value for key, value in op.items() if key not in defaults or value != defaults[key]}
         for name, op in parts["ops"].items()

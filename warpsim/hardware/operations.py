@@ -19,6 +19,9 @@ Scope = Literal["scheduler", "sm"]
 
 Pipe = Literal["math", "mio", "lg", "none", "tex", "branch", "imc", "membar", "sleep"]
 
+MatrixType = Literal["f16", "f16_f32", "tf32", "f64", "s8", "s4", "b1", "f8", "f8_f32", "f4"]
+"""Operands of a matrix instruction, of which bf16 counts as f16, and where they differ in time, its sums."""
+
 MOST_QUEUED = 64
 """Largest number of entries of a unit's queue."""
 
@@ -62,6 +65,7 @@ class Op(StrictModel):
         conflict_latency_cycles: latency added for each way of a bank conflict beyond the first.
         taken_gap_cycles: `gap_cycles` of a taken branch; None: the same.
         operand_cycles: cycles from an issue until its operands have been read, for dependence counters.
+        rates: of a class of matrix instructions, type of the operands and sums -> multiply-adds per cycle of a unit.
     """
 
     latency_cycles: Cycles
@@ -75,6 +79,7 @@ class Op(StrictModel):
     conflict_latency_cycles: Cycles = 0
     taken_gap_cycles: Count | None = None
     operand_cycles: Count = 1
+    rates: dict[MatrixType, Interval] = Field(default_factory=dict)
 
     @property
     def fixed_latency(self) -> bool:

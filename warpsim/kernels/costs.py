@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from warpsim.arguments import InvalidPoint
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.access import LINE_BYTES, Transactions, conflict_ways, transactions, updates_of_one_address
 from warpsim.kernels.statements import MEMORY_OPS, Cost, Instruction
 from warpsim.units import ATOMIC_OPS, WARP_LANES
 
-__all__ = ["Costs", "access_transactions", "costs_on"]
+__all__ = ["Costs", "access_transactions", "costs_on", "matrix_interval"]
 
 _CLASS_COSTS = Cost()
 
@@ -53,6 +55,9 @@ def costs_on(gpu: Gpu, instruction: Instruction) -> Costs:
     interval = op.interval_cycles * ways
     if gpu.core.replays == "unit":
         reissues, interval = 0, max(op.interval_cycles, gpu.core.pass_cycles * _passes(instruction, ways, access))
+    if own.multiply_adds is not None:
+        interval = matrix_interval(gpu, instruction.op, own)
+        latency = max(latency, math.ceil(interval))
     if own.issue_slots is not None:
         slots, reissues = own.issue_slots, 0
     return Costs(
@@ -66,6 +71,20 @@ def costs_on(gpu: Gpu, instruction: Instruction) -> Costs:
         ways=ways,
         access=access,
     )
+
+
+def matrix_interval(gpu: Gpu, op: str, cost: Cost) -> Fraction:
+    """Returns for how long a matrix instruction with its own multiply-adds occupies its unit.
+
+    Raises:
+        InvalidPoint: the chip has no such matrix instructions.
+    """
+    assert cost.multiply_adds is not None and cost.operands is not None
+    rates = gpu.ops[op].rates
+    if cost.operands not in rates:
+        known = f"; it has {', '.join(rates)}" if rates else ""
+        raise InvalidPoint(f"cost.operands = {cost.operands!r}: {gpu.name} has no such matrix instructions, class {op}{known}")
+    return cost.multiply_adds / rates[cost.operands]
 
 
 def _passes(instruction: Instruction, ways: int, access: Transactions | None) -> Fraction:

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from pydantic_core import PydanticCustomError
 
 from warpsim.hardware.fields import FROM_LIST, Between, Bytes, Count, Cycles, Interval, MustBe, Positive, StrictModel, from_list
+from warpsim.hardware.operations import MatrixType
 from warpsim.units import ATOMIC_OPS, MAX_WARPS, MEMORY_OPS, WARP_LANES
 
 __all__ = [
@@ -142,6 +143,9 @@ class Cost(StrictModel):
     Attributes:
         interval_cycles: time for which the instruction occupies its unit, with all passes of a conflict: a number, or an
             exact fraction such as "3/2".
+        multiply_adds: those of a matrix instruction, which occupies its unit for as long as the chip's rate for its `operands`
+            says; given together with these, in place of `interval_cycles`.
+        operands: type of its operands and sums, such as "f16_f32" (`hardware.operations.MatrixType`).
         latency_cycles: register dependency latency for every consumer; not for loads and stores.
         gap_cycles: minimum number of cycles to the next issue of the same warp, such as the stall count of the machine
             code; of a branch, whether it is taken or not.
@@ -153,6 +157,8 @@ class Cost(StrictModel):
     """
 
     interval_cycles: Interval | None = None
+    multiply_adds: Count | None = None
+    operands: MatrixType | None = None
     latency_cycles: Cycles | None = None
     gap_cycles: Count | None = None
     issue_slots: Annotated[int, Between(1, 10_000)] | None = None
@@ -166,6 +172,11 @@ class Cost(StrictModel):
         if (self.requests is None) != (self.bytes_per_request is None):
             given = f"{self.requests}, {self.bytes_per_request}"
             raise ValueError(f"requests, bytes_per_request = {given}: must be given together, or neither")
+        if (self.multiply_adds is None) != (self.operands is None):
+            given = f"{self.multiply_adds}, {self.operands}"
+            raise ValueError(f"multiply_adds, operands = {given}: must be given together, or neither")
+        if self.multiply_adds is not None and self.interval_cycles is not None:
+            raise ValueError(f"interval_cycles = {self.interval_cycles}: must be left out with multiply_adds")
         return self
 
     @property

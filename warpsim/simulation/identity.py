@@ -119,6 +119,10 @@ def _op(op: str, gpu: Gpu, parts: dict[str, Any], kernel: Kernel, costs: list[li
         del read["conflict_latency_cycles"]
     for key in own & {"interval_cycles", "issue_slots"}:
         del read[key]
+    if "multiply_adds" in own:
+        del read["interval_cycles"]
+    elif not any(s.op == op and s.cost is not None and s.cost.multiply_adds for s in issued(kernel.body)):
+        read.pop("rates", None)
     if "latency_cycles" in own:
         for key in ("latency_cycles", "latency_to", "conflict_latency_cycles"):
             read.pop(key, None)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from warpsim import units
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.memo import kept_by_object
-from warpsim.kernels.costs import access_transactions
+from warpsim.kernels.costs import access_transactions, matrix_interval
 from warpsim.kernels.program import Instruction, Kernel, Loop, walk
 from warpsim.kernels.statements import MEMORY_OPS, Statement
 from warpsim.kernels.traversal import issued
@@ -69,8 +69,10 @@ def ticks_per_cycle(gpu: Gpu, kernel: Kernel) -> int:
     """
     of_classes = {(f"gpu.ops.{name}", op.interval_cycles) for name, op in gpu.ops.items()}
     own = ((instruction.op, instruction.cost) for instruction in issued(kernel.body))
-    of_instructions = {(f"cost of {op}", cost.interval_cycles) for op, cost in own if cost and cost.interval_cycles is not None}
-    intervals = of_classes | of_instructions
+    given = [(op, cost) for op, cost in own if cost is not None]
+    of_instructions = {(f"cost of {op}", cost.interval_cycles) for op, cost in given if cost.interval_cycles is not None}
+    of_matrices = {(f"cost of {op}", matrix_interval(gpu, op, cost)) for op, cost in given if cost.multiply_adds is not None}
+    intervals = of_classes | of_instructions | of_matrices
     ticks = math.lcm(*(interval.denominator for _, interval in intervals))
     if ticks > MAX_TICKS:
         largest = sorted(intervals, key=lambda named: (-named[1].denominator, named[0]))[:4]
