@@ -13,6 +13,7 @@ from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.geometry import as_geometry
 from warpsim.kernels.access import conflict_ways
+from warpsim.kernels.costs import access_transactions
 from warpsim.kernels.program import Conditional, Instruction
 from warpsim.kernels.traversal import expected_executions, walk
 
@@ -246,3 +247,50 @@ def test_a_guard_that_is_known_where_warps_come_is_not_called_doubtful():
     rows = ["ISETP.GE.AND P1, PT, R0, 0x20, PT", "@P1 BRA `(.L_end)", "ISETP.EQ.AND P0, PT, R0, RZ, PT", "@P0 STG.E [R2.64], R5"]
     found = kernel(*rows, ".L_end:", "NOP")
     assert made(found, "store") == pytest.approx(1 / 8)
+
+
+@pytest.mark.parametrize(("limit", "threads"), [("0x8", 8 / 8), ("0x28", 40 / 8), ("0x100", None)])
+def test_threads_that_are_off_ask_for_nothing(limit, threads):
+    """Of 256 threads, those below a limit load 4 bytes each; warps without any make no access."""
+    found = kernel(f"ISETP.LT.AND P0, PT, R0, {limit}, PT", "IMAD.WIDE R2, R0, 0x4, R2", "@P0 LDG.E R4, [R2.64]")
+    load = only(found, "load")
+    if threads is None:
+        assert load.cost is None or load.cost.requested_bytes is None
+    else:
+        made_by = math.ceil(threads * 8 / 32)
+        assert load.cost.requested_bytes == round(4 * threads * 8 / made_by)
+    moved = access_transactions(ws.load_gpu("a100"), load)
+    assert made(found, "load") * moved.requested_bytes == pytest.approx(4 * min(256, int(limit, 16)) / 8, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("index", "sectors"), [("MOV R4, 0x8", 4), ("IMAD.SHL.U32 R4, R0, 0x4, RZ", 32), ("IMAD R4, R0, 0x8, RZ", 32)]
+)
+def test_local_memory_of_the_threads_of_a_warp_lies_side_by_side(index, sectors):
+    """One index for all threads is one line; an index of its own for each thread is a line for each."""
+    found = kernel(index, "LDL R5, [R4]")
+    load = only(found, "load")
+    assert load.access.l1_hit == 1.0
+    moved = access_transactions(ws.load_gpu("a100"), load)
+    assert moved.requests * moved.bytes_per_request == sectors * 32
+
+
+def test_local_memory_at_an_unknown_index_is_warned_of():
+    rows = ("LDG.E R4, [R2.64]", "LDL R5, [R4]")
+    with pytest.warns(AssumptionWarning, match="the addresses of LDL depend on data: taken as coalesced"):
+        found = to_kernel(function(*INDEX, *rows, "EXIT"), as_geometry("64,256"), Choices(), name="f")
+    assert only(found, "load").access.l1_hit == 1.0
+
+
+@pytest.mark.parametrize("row", ["TEX.LL RZ, R7, R6, R4, UR4, 0x0, 2D, 0x1", "SULD.D.BA.2D.32 R6, [R4], UR4"])
+def test_coordinates_of_textures_are_no_addresses(row):
+    rows = [*INDEX, "MOV R4, RZ", row, "EXIT"]
+    with pytest.warns(AssumptionWarning, match="depend on data: taken as coalesced"):
+        to_kernel(function(*rows), as_geometry("64,256"), Choices(), name="f")
+    stated = to_kernel(function(*rows), as_geometry("64,256"), Choices(patterns={"0x50": "random"}), name="f")
+    assert only(stated, "load").access.pattern == "random"
+
+
+def test_fences_move_nothing():
+    found = kernel("MEMBAR.SC.GPU", "ERRBAR", "CCTL.IVALL")
+    assert {one.op for _, one in walk(found.body)} <= {"smem", "branch", "int", "alu", "imad"}

@@ -8,6 +8,8 @@ import pytest
 
 import warpsim as ws
 from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, caches_of, hits
+from warpsim.frontends.geometry import as_geometry
+from warpsim.frontends.reuse import _neighbours
 from warpsim.kernels.traversal import walk
 
 LANES = np.arange(32)
@@ -144,3 +146,11 @@ def test_caches_can_be_those_of_a_chip_or_none():
     assert found["a100"] > found["none"] == 0
     with pytest.raises(ValueError, match="h1000"):
         load("vector_add", caches="h1000")
+
+
+@pytest.mark.parametrize("size", [4, 5, 7, 8, 9, 100])
+def test_blocks_that_stand_for_the_others_are_no_ones_at_an_edge(size):
+    """Guards leave out threads of blocks at the edges, whose masks would look as if addresses were not affine."""
+    met = _neighbours(as_geometry(((size, size, size), 128)))
+    assert len(set(met)) == len(met) == 5
+    assert all(0 < coordinate < size - 1 for block in met for coordinate in block)

@@ -84,7 +84,7 @@ def test_what_is_no_cubin_is_refused():
     for data, message in (
         (b"", "not a cubin"),
         (b"\x50\xed\x55\xba", "cuobjdump -xelf"),
-        (elf([], machine=62), "machine 62"),
+        (elf([], machine=62), "is a file of the host; extract the machine code with cuobjdump -xelf all x.cubin"),
         (small_cubin()[:-70], "truncated"),
     ):
         with pytest.raises(FrontEndError, match=message):

@@ -29,7 +29,7 @@ _OF_TRITON = {
     "signature": "of a Triton function: the type of an argument, such as x=*fp32 or n=i32 (repeatable)",
     "constexpr": "of a Triton function: the value of a constant, such as BLOCK=1024 (repeatable)",
 }
-_LAUNCH = "1024,256"
+_ARCH, _LAUNCH = "sm_80", "1024,256"
 
 
 def add(commands: Commands) -> None:
@@ -43,7 +43,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help="a CUDA source (.cu), cubin, disassembly, trace (.g, .traceg), or Triton function (FILE.py:NAME)",
     )  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="KERNEL.toml", help="the kernel file")
-    parser.add_argument("--arch", default="sm_80", help="architecture for which a source is compiled (default: %(default)s)")
+    parser.add_argument("--arch", help=f"architecture for which a source is compiled (default: {_ARCH})")
     parser.add_argument("--function", metavar="NAME", help="the kernel (default: the only one)")
     parser.add_argument(
         "--launch", metavar="GRID,BLOCK[,SHARED]",
@@ -152,7 +152,7 @@ def _from_triton(options: argparse.Namespace, given: dict[str, Any]) -> _Importe
     warps, stages = options.num_warps or 4, options.num_stages or 3
     fn = load_triton_function(Path(path), name)
     types = {key: str(kind) for key, kind in signature.items()}
-    function, shared = triton_function(fn, types, constants, arch=options.arch, num_warps=warps, num_stages=stages)
+    function, shared = triton_function(fn, types, constants, arch=options.arch or _ARCH, num_warps=warps, num_stages=stages)
     _list(options, function)
     launch = f"{options.launch or 1024},{32 * warps},{shared}"
     kernel = api.import_function(function, launch, source=Path(path).name, caches=options.caches, **given)
@@ -162,7 +162,9 @@ def _from_triton(options: argparse.Namespace, given: dict[str, Any]) -> _Importe
 def _from_code(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
     from warpsim.frontends import api
 
-    function, source = api.read_function(options.file, options.arch, options.function)
+    function, source = api.read_function(options.file, options.arch or _ARCH, options.function)
+    if options.arch is not None and options.arch.rstrip("af") != f"sm_{function.arch}":
+        raise RequestError(f"--arch {options.arch}: {options.file} holds machine code for sm_{function.arch}; leave it out")
     _list(options, function)
     launch = options.launch or _LAUNCH
     kernel = api.import_function(function, launch, source=source, caches=options.caches, **given)

@@ -26,11 +26,15 @@ Addresses = NDArray[np.int64]
 
 Width = Literal[1, 2, 4, 8, 16]
 
+TEXTURES = ("TEX", "TLD", "TLD4", "TXD", "SULD", "SUST", "SUATOM", "SURED")
+"""Accesses of textures and surfaces: their operands are coordinates, so that addresses are not known."""
+
 _SPACE_OF = {
     **dict.fromkeys(("LDG", "STG", "LD", "ST", "ATOMG", "ATOM", "REDG", "RED", "LDGSTS"), "global"),
     **dict.fromkeys(("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG"), "global"),
     **dict.fromkeys(("LDS", "STS", "ATOMS", "LDSM", "STSM"), "shared"),
     **dict.fromkeys(("LDL", "STL"), "local"),
+    **dict.fromkeys(TEXTURES, "global"),
 }
 
 
@@ -56,6 +60,15 @@ def bytes_per_thread(one: MachineInstruction) -> Width:
     return 1 if any(re.match(r"[US]8$", word) for word in suffixes) else 4
 
 
+def interleaved(offsets: Addresses, width: int) -> Addresses:
+    """Returns where the local memory of the threads of a warp lies, for accesses of so many bytes: theirs side by side.
+
+    `offsets` are int64[threads], those of whole warps; negative where they are not known.
+    """
+    lanes = np.arange(len(offsets)) % WARP_LANES
+    return np.where(offsets < 0, offsets, offsets // width * WARP_LANES * width + lanes * width + offsets % width)
+
+
 def is_widest(one: MachineInstruction) -> bool:
     """Returns whether each thread accesses a whole sector."""
     return _WIDEST in one.opcode.split(".")
@@ -69,6 +82,7 @@ class Tally:
         warps: executions with at least one thread.
         doubtful: of the executions, those of which it is not known whether any thread makes the access.
         unknown: executions whose addresses are not known.
+        threads: of the executions.
         sectors, lines: sums over the executions with known addresses.
         updates: the same of the threads that have the most frequent address; of atomics only.
         contention: what all of these update; of atomics only.
@@ -76,6 +90,7 @@ class Tally:
     """
 
     warps: float = 0.0
+    threads: float = 0.0
     unknown: float = 0.0
     sectors: float = 0.0
     lines: float = 0.0
@@ -88,6 +103,7 @@ class Tally:
     def add(self, other: Tally, times: float) -> None:
         """Adds the counts of another, several times."""
         self.warps += other.warps * times
+        self.threads += other.threads * times
         self.unknown += other.unknown * times
         self.sectors += other.sectors * times
         self.lines += other.lines * times
@@ -119,6 +135,7 @@ class Tally:
         if not len(rows):
             return
         self.warps += float(weights.sum())
+        self.threads += float((weights * lanes.sum(axis=1)).sum())
         bad = (lanes & (rows < 0)).any(axis=1)
         if bad.any():
             self.unknown += float(weights[bad].sum())

@@ -266,6 +266,10 @@ def read_function(path: str | os.PathLike[str], arch: str, function: str | None)
     name, data = os.fspath(path), _read(path)
     if name.endswith(".cu"):
         return compiled_source(decoded(data), name, arch, function, None, ()), Path(name).name
+    if not data.strip():
+        raise FrontEndError(f"{name}: is empty")
+    if data.startswith(b"//") and b".version" in data and b".target" in data:
+        raise FrontEndError(f"{name}: is PTX, which is no machine code; nvcc -cubin and ptxas make it")
     if data.startswith(b"\x7fELF") or b"\0" in data:
         return pick(disassemble(data, name), function, name), ""
     return pick({one.name: one for one in _parsed(data, name)}, function, name), ""

@@ -84,6 +84,10 @@ class _Section:
     data: bytes
 
 
+class _OtherMachineError(Exception):
+    """The file is for another machine."""
+
+
 def read_cubin(data: bytes, name: str = "cubin") -> Cubin:
     """Reads a cubin.
 
@@ -105,8 +109,11 @@ def read_cubin(data: bytes, name: str = "cubin") -> Cubin:
             for key, section in sections.items()
             if key.startswith(".text.") and (name := key.removeprefix(".text."))
         }
+    except _OtherMachineError:
+        raise FrontEndError(f"{name}: is a file of the host; extract the machine code with cuobjdump -xelf all {name}") from None
     except (struct.error, IndexError, UnicodeDecodeError, OverflowError) as error:
-        raise FrontEndError(f"{name}: is truncated or damaged: {error}") from None
+        why = "it ends too early" if "requires a buffer" in str(error) else error
+        raise FrontEndError(f"{name}: is truncated or damaged: {why}") from None
     return Cubin(arch, functions)
 
 
@@ -151,7 +158,7 @@ def _read_elf(data: bytes) -> tuple[int, dict[str, _Section], list[str]]:
         raise struct.error("not a 64-bit little-endian file")
     (machine,) = struct.unpack_from("<H", data, 18)
     if machine != _MACHINE_CUDA:
-        raise struct.error(f"machine {machine} is not CUDA's {_MACHINE_CUDA}")
+        raise _OtherMachineError
     (flags,) = struct.unpack_from("<I", data, 48)
     (table,) = struct.unpack_from("<Q", data, 40)
     size, count, names_at = struct.unpack_from("<HHH", data, 58)

@@ -271,10 +271,9 @@ class Emitter:
         width = bytes_per_thread(one)
         if is_widest(one) and op != "smem":
             cost["requested_bytes"] = WARP_LANES * SECTOR_BYTES
-        hit = self.hits.get(place)
-        if space_of(one) == "local":  # addresses of threads are interleaved, and stay in L1 while it has room
-            fields["access"] = Access(bytes_per_thread=width, l1_hit=1.0)
-            return
+        elif tally is not None and op != "smem" and tally.threads < (1 - _SPREAD) * WARP_LANES * tally.warps:
+            cost["requested_bytes"] = max(1, round(width * tally.threads / tally.warps))
+        hit = Hits(1.0, 0.0, 0.0) if space_of(one) == "local" else self.hits.get(place)  # it stays in L1 while that has room
         addresses = None if tally is None or 2 * tally.unknown > tally.warps else tally.pattern()
         is_constant = space_of(one) == "constant"
         if addresses is None:
@@ -282,7 +281,8 @@ class Emitter:
             if isinstance(named, int):
                 fields["ways"] = named
             elif not is_constant:
-                fields["access"] = named or Access(bytes_per_thread=width)
+                access = named or Access(bytes_per_thread=width)
+                fields["access"] = access.model_copy(update={"l1_hit": 1.0}) if space_of(one) == "local" else access
             return
         if one.base in ("LDSM", "STSM"):
             addresses = matrix_rows(one, addresses)

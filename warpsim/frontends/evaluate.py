@@ -14,7 +14,7 @@ from collections import Counter
 
 import numpy as np
 
-from warpsim.frontends.accesses import Tally, bytes_per_thread, space_of
+from warpsim.frontends.accesses import Tally, bytes_per_thread, interleaved, space_of
 from warpsim.frontends.async_copies import CopyLog, first_lanes, first_of
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.evaluation import Evaluation, Given, Record, add_counts
@@ -161,7 +161,7 @@ class Evaluator:
         state.active = active
         if step.role is not None:
             active = self._follow_copies(number, step, active)
-        if step.addresses or step.role == "bulk":
+        if step.addresses or space_of(step.one) is not None:
             self._access(number, step, active)
             if sure is not None and (number, step.index) in self.record.accesses:
                 doubtful = self.weights[_warps(active & ~sure)]
@@ -187,7 +187,7 @@ class Evaluator:
     def _access(self, number: int, step: Step, active: Mask) -> None:
         if not active.any():
             return
-        if not step.addresses:  # a tensor map holds it
+        if not step.addresses:  # a tensor map, or a texture, holds them
             tally = self.record.accesses.setdefault((number, step.index), Tally())
             tally.record(NOTHING, active, self.weights)
             add_counts(self.record.made, (number, step.index), _warps(active))
@@ -197,6 +197,8 @@ class Evaluator:
             tally = self.record.accesses.setdefault((number, step.index), Tally())
             atomic = step.one.base.startswith(("ATOM", "RED"))
             where = self.state.address(address)
+            if space_of(step.one) == "local":
+                where = interleaved(np.broadcast_to(where, active.shape), bytes_per_thread(step.one))
             tally.record(where, active, self.weights, atomic=atomic)
             add_counts(self.record.made, (number, step.index), _warps(active))
             if space_of(step.one) == "shared":

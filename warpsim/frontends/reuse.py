@@ -88,13 +88,16 @@ def _middle(geometry: Geometry, count: int) -> list[BlockIndex]:
 
 
 def _neighbours(geometry: Geometry) -> list[BlockIndex]:
-    """Returns a block in the middle, the next ones in x, y and z where there are, and one that is further away."""
+    """Returns a block in the middle, the next ones in x, y and z where there are, and one that is further away.
+
+    Those at the upper edges, where guards leave threads out, are no others' neighbours if there is room.
+    """
     middle = tuple((size - 1) // 2 for size in geometry.grid)
     found = [middle]
     for d, size in enumerate(geometry.grid):
         if size > 1:
             found.append((*middle[:d], middle[d] + 1, *middle[d + 1 :]))
-    found.append(tuple(min(at + 3, size - 1 - (size > 8)) for at, size in zip(middle, geometry.grid, strict=True)))
+    found.append(tuple(min(at + 3, size - 1 - (size > 3)) for at, size in zip(middle, geometry.grid, strict=True)))
     return [(x, y, z) for x, y, z in found]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from warpsim.frontends.accesses import space_of
+from warpsim.frontends.accesses import TEXTURES, space_of
 from warpsim.frontends.async_copies import PHASE_WORD_OFFSET, Role, barrier_address, bulk_of, phase_word, role_of
 from warpsim.frontends.effects import Effect
 from warpsim.frontends.flow import Flow
@@ -66,7 +66,7 @@ def accessed_by(one: MachineInstruction) -> tuple[Address, ...]:
     bulk = bulk_of(one)
     if bulk is not None:
         return () if bulk.address is None else (bulk.address,)
-    return addresses(one)
+    return () if one.base in TEXTURES else addresses(one)
 
 
 def _barrier_of(flow: Flow, number: int, index: int) -> Address | None:

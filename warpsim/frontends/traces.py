@@ -27,7 +27,7 @@ from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.trace_file import MOST_PENDING, Access, Head, Traced, TraceReader, WarpTrace, opened
 from warpsim.units import WARP_LANES
 
-FORM = 1
+FORM = 2
 """Version of the compiled form."""
 
 MOST_ROWS, MOST_ROWS_OF_WARP = 800_000, 512
@@ -262,7 +262,7 @@ def _store(stored: Path, trace: CompiledTrace) -> None:
     tallies = {}
     for place, one in trace.tallies.items():
         patterns = [(np.frombuffer(key, np.int64).tolist(), count) for key, count in one.patterns.items()]
-        tallies[place] = one.warps, one.unknown, one.sectors, one.lines, patterns
+        tallies[place] = one.warps, one.threads, one.unknown, one.sectors, one.lines, patterns
     instructions = [asdict(instruction) for instruction in trace.instructions]
     words = {"head": head, "blocks": trace.blocks, "instructions": instructions, "tallies": tallies}
     with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(dir=stored.parent, suffix=".npz", delete=False) as file:
@@ -300,5 +300,7 @@ def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 
 
-def _tally(warps: float, unknown: float, sectors: float, lines: float, patterns: list[tuple[list[int], float]]) -> Tally:
-    return Tally(warps, unknown, sectors, lines, {np.array(row, np.int64).tobytes(): count for row, count in patterns})
+def _tally(
+    warps: float, threads: float, unknown: float, sectors: float, lines: float, patterns: list[tuple[list[int], float]]
+) -> Tally:
+    return Tally(warps, threads, unknown, sectors, lines, {np.array(row, np.int64).tobytes(): n for row, n in patterns})
