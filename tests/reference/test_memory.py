@@ -9,6 +9,7 @@ import pytest
 from tests.support.strategies import small_gpu
 from warpsim.kernels import Access
 from warpsim.kernels.access import transactions
+from warpsim.reference.echoes import Waits
 from warpsim.reference.memory import Memory, Stream
 
 
@@ -131,8 +132,8 @@ def test_an_echo_makes_the_accesses_of_its_slot_and_waits_for_its_own() -> None:
             latencies.append((t, echo.flights[-1].latency))
     assert latencies == [40, 40, (60 + 512, 40), (572 + 40 + 20, 40), 40 + 43]
     first, second = memory.echoes.pools.transitions["a"]
-    assert (first.cycle, first.under_way, first.gap) == (60, frozenset(), 20)
-    assert (second.cycle, second.under_way, second.gap) == (640, frozenset(), 640 - 100)
+    assert (first.cycle, first.begins, first.gap) == (60, False, 20)
+    assert (second.cycle, second.begins, second.gap) == (640, False, 640 - 100)
 
 
 def test_an_echo_of_warps_without_phases_begins_with_its_slot() -> None:
@@ -150,14 +151,27 @@ def test_an_echo_of_warps_without_phases_begins_with_its_slot() -> None:
     assert issued == [0, 512, 512 + 40 + 20]
 
 
-def test_what_was_seen_under_way_is_not_waited_for() -> None:
+def test_what_may_be_under_way_is_not_waited_for() -> None:
     """Two loads of 40 cycles; the second one follows the first by 30 cycles once, and by 60 cycles later."""
     gpu = small_gpu(sms=2)
-    memory, facts = Memory(gpu, "fixed", 1), transactions(Access(), gpu)
+    memory, facts = Memory(gpu, "fixed", 1, waits=Waits({"b": {"a": 1}})), transactions(Access(), gpu)
     for t, place in ((0, "a"), (30, "b"), (200, "a"), (260, "b")):
         memory.access(t, Access(), facts, Stream(7), place=place, slot=(0, 0))
-    found = {place: [(set(x.under_way), x.gap) for x in pool] for place, pool in memory.echoes.pools.transitions.items()}
-    assert found == {"a": [({0}, 30), ({0}, 60)], "b": [(set(), 200 - 70)]}
+    found = {place: [x.gap for x in pool] for place, pool in memory.echoes.pools.transitions.items()}
+    assert found == {"a": [30, 60], "b": [200 - 70]}
+
+
+def test_the_first_access_of_a_warp_waits_for_what_the_warp_before_it_waited_for() -> None:
+    """For its loads, read or not, and for its stores if they drain. The warp starts in cycle 100."""
+    for drains, waited in ((True, 290), (False, 40)):
+        gpu = small_gpu(sms=2, memory={"transaction_latency_cycles": 2.5})
+        waits = Waits(unread=frozenset({"a"}), drains=drains)
+        memory, facts = Memory(gpu, "fixed", 1, waits=waits), transactions(Access(), gpu)
+        memory.access(0, Access(), facts, Stream(7), place="a", slot=(0, 0))
+        memory.access(0, Access(), replace(facts, requests=2, extra=100), Stream(7), op="store", place="s", slot=(0, 0))
+        memory.access(300, Access(), facts, Stream(7), place="a", slot=(0, 0), start=100)
+        (first,) = memory.echoes.pools.transitions["s"]
+        assert (first.begins, first.gap) == (True, 300 - waited)
 
 
 def test_an_access_that_takes_long_does_not_hide_later_ones() -> None:
@@ -169,7 +183,7 @@ def test_an_access_that_takes_long_does_not_hide_later_ones() -> None:
     for t, place in ((10, "a"), (60, "b")):
         assert memory.access(t, Access(), facts, Stream(7), place=place, slot=(0, 0)).latency == 40
     (last,) = memory.echoes.pools.transitions["a"]
-    assert (last.under_way, last.gap) == (frozenset({1}), 60 - 50)
+    assert last.gap == 60 - 50
 
 
 def test_splitmix64() -> None:

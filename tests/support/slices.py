@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim import kernels
-from warpsim.kernels import Instruction, Kernel, Loop
+from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop
 from warpsim.results.schema import QUANTILES
 from warpsim.simulation.api import simulate_point
 from warpsim.simulation.point import make_point
@@ -37,6 +37,17 @@ def independent(loads: int) -> Kernel:
     body = [Instruction("load", dst=f"r{n}", src=("a",)) for n in range(loads)]
     body += [Instruction("alu", dst="x", src=("x", f"r{n}")) for n in range(loads)]
     return Kernel(name=f"independent_{loads}", inputs=("a", "x"), body=(Loop(body=tuple(body), trips=None),))
+
+
+def by_chance(what: str) -> Kernel:
+    """Returns a kernel in which chance decides which accesses a warp makes between two loads, and of which it waits for one."""
+    first = Instruction("load", dst="r1", src=("r1",), access=Access(l1_hit=0.6 if what == "hits" else 0.0))
+    add, store = Instruction("alu", dst="r1", src=("r1",)), Instruction("store", src=("r3", "r1"))
+    second = Conditional(then=(Instruction("load", dst="r2", src=("r1",)),), probability=0.5)
+    read = Instruction("alu", dst="r1", src=("r1", "r2"))
+    between = {"hits": (add, store), "branch": (second, read, store), "trips": (Loop(body=(store,), trips=(1, 4)), add)}
+    body = (Loop(body=(first, *between[what]), trips=None),)
+    return Kernel(name=f"by_chance_{what}", inputs=("r1", "r2", "r3"), body=body)
 
 
 @dataclass(frozen=True)
@@ -77,6 +88,9 @@ POINTS: dict[str, SlicePoint] = {
     "H100, loads, 64 warps": SlicePoint("h100", kernels.mix(0), 64),
     "H100, alpha 32, 64 warps": SlicePoint("h100", kernels.mix(32), 64),
     "H100, vector add, 32 warps": SlicePoint("h100", kernels.vector_add(), 32),
+    "RTX 4090, loads with hits in L1, stores, 24 warps": SlicePoint("rtx4090", by_chance("hits"), 24),
+    "V100, a second load in every other trip, stores, 32 warps": SlicePoint("v100", by_chance("branch"), 32),
+    "A100, 1 to 4 stores after each load, 32 warps": SlicePoint("a100", by_chance("trips"), 32),
 }
 
 

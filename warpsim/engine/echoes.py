@@ -6,14 +6,15 @@ of the warp slots of the slice, which are noted here.
 
 import numpy as np
 
-from warpsim.engine.bits import at, size
-from warpsim.engine.constants import AWAITED, EPOCH, EPOCHS, FOREVER, UNKNOWN
+from warpsim.engine.bits import at
+from warpsim.engine.constants import AWAITED, EPOCH, EPOCHS, FOREVER, UNKNOWN, Kind
 from warpsim.engine.jit import inline
 from warpsim.engine.memory import hits_l2
 from warpsim.engine.order import add_request, sort_requests
 from warpsim.engine.places import slot_of, sm_of
 from warpsim.engine.rng import advance, mix, skip, uniform
 
+_STORE = int(Kind.STORE)
 _LATEST, _OF_EPOCH = 2, (5, 32)  # of the room of a pool: a half is drawn from, and so many 32nds can be filled in an epoch
 
 
@@ -33,7 +34,7 @@ def make_accesses(machine, state, begin, end):
         while state.echo_due[at(number)] < end:
             echo, cycle = state.echoes[at(number)], state.echo_due[at(number)]
             if echo.next_step < 0:
-                state.echo_due[at(number)] = find_transition(state, echo, cycle)
+                state.echo_due[at(number)] = find_transition(machine, state, echo, cycle)
             elif clock.requests == len(state.requests):
                 return False
             else:
@@ -63,27 +64,50 @@ def note_access(machine, state, request):
     if track.count > 0:
         if track.count == 1 and phases:
             begin_echoes(machine, state, request.warp, cycle + 2 * EPOCH, np.int64(track.step), track.in_l2 != 0)
-        note_transition(state, track, cycle, step, in_l2)
+        note_transition(machine, state, track, cycle, step, in_l2, state.warps[at(request.warp)].start > track.issue)
     track.in_l2 = in_l2
     add(track, cycle, step)
 
 
 @inline
-def note_transition(state, track, cycle, step, in_l2):
-    """Notes how an access of a warp slot follows the one before.
-
-    What a warp waits for is always back. What it does not wait for can be back as well: so what was ever seen under way counts.
-    """
-    pool = state.pools[at(track.step)]
-    context = at(min(size(np.uint64(track.under_way)), AWAITED - 1))
+def note_transition(machine, state, track, cycle, step, in_l2, begins):
+    """Notes how an access of a warp slot follows the one before; `begins`: it is the first one of its warp."""
+    left = not_awaited(machine, track, step, begins)
     first = pass_back(track, cycle)
-    under_way = pool.seen[context]
-    for number in range(track.back, track.count):
-        if track.returns[at(number & (AWAITED - 1))] > cycle:
-            under_way |= np.int64(1) << (track.count - 1 - number)
-    pool.seen[context] = under_way
-    record(state, pool, cycle, cycle - latest_awaited(track, first, under_way), step, in_l2, under_way)
-    track.under_way = under_way
+    record(state, state.pools[at(track.step)], cycle, cycle - latest_awaited(track, first, left), step, in_l2, begins)
+
+
+@inline
+def not_awaited(machine, sequence, step, begins):
+    """Returns the set of the latest accesses of a sequence (bit 0: the latest) for which an access of a step does not wait.
+
+    `begins`: it is the first access of its warp. Those that were back when the latest one issued are left out.
+    """
+    found = np.int64(0)
+    for number in range(max(sequence.back, sequence.count - AWAITED), sequence.count):
+        if is_left(machine, sequence, number, step, begins):
+            found |= np.int64(1) << (sequence.count - 1 - number)
+    return found
+
+
+@inline
+def is_left(machine, sequence, number, step, begins):
+    """Returns whether an access of a step does not wait for an earlier one of its sequence, given by its number."""
+    before = np.int64(sequence.steps[at(number & (AWAITED - 1))])
+    detail = machine.details[at(before)]
+    if machine.program[at(before)].kind == _STORE:
+        return not begins or detail.drain < 0.0
+    if begins:
+        return False
+    if detail.unread:
+        return True
+    later = 0
+    for after in range(number + 1, sequence.count):
+        later += sequence.steps[at(after & (AWAITED - 1))] == before
+    for entry in range(machine.details[at(step)].outstanding, machine.details[at(step)].outstanding_end):
+        if machine.outstanding[at(entry), 0] == before:
+            return later < machine.outstanding[at(entry), 1]
+    return False
 
 
 @inline
@@ -97,11 +121,11 @@ def pass_back(sequence, cycle):
 
 
 @inline
-def latest_awaited(sequence, first, under_way):
-    """Returns when all accesses from number `first` on but those under way are back, and the latest one has issued."""
+def latest_awaited(sequence, first, left):
+    """Returns when all accesses from number `first` on are back but those in the set `left`, and the latest one has issued."""
     latest = sequence.issue
     for number in range(first, sequence.count):
-        if (under_way >> (sequence.count - 1 - number)) & 1 == 0:
+        if (left >> (sequence.count - 1 - number)) & 1 == 0:
             latest = max(latest, sequence.returns[at(number & (AWAITED - 1))])
     return latest
 
@@ -123,7 +147,7 @@ def begin_echoes(machine, state, index, cycle, step, in_l2):
 
 
 @inline
-def record(state, pool, cycle, gap, step, in_l2, under_way):
+def record(state, pool, cycle, gap, step, in_l2, begins):
     """Adds a transition in a cycle to a pool, if that has room for it."""
     room, epoch = state.clock[0].pool_room, cycle // EPOCH
     if epoch > pool.epoch:
@@ -133,13 +157,13 @@ def record(state, pool, cycle, gap, step, in_l2, under_way):
     if pool.total - pool.by_epoch[at((epoch - 1) & (EPOCHS - 1))] >= room * _OF_EPOCH[0] // _OF_EPOCH[1]:
         return
     transition = state.transitions[at(pool.begin + (pool.total & (room - 1)))]
-    transition.gap, transition.step, transition.in_l2, transition.under_way = gap, step, in_l2, under_way
+    transition.gap, transition.step, transition.in_l2, transition.begins = gap, step, in_l2, begins
     pool.total += 1
     pool.by_epoch[at(epoch & (EPOCHS - 1))] = pool.total
 
 
 @inline
-def find_transition(state, echo, cycle):
+def find_transition(machine, state, echo, cycle):
     """Draws how the next access of an echo follows its latest one, of what is known in a cycle, or has it ask again later.
 
     Returns in which cycle it makes that access, or asks.
@@ -155,14 +179,15 @@ def find_transition(state, echo, cycle):
     back = np.int64(uniform(mix(echo.stream)) * min((known + 1) // 2, room // _LATEST))
     transition = state.transitions[at(pool.begin + ((known - 1 - back) & (room - 1)))]
     echo.gap, echo.next_step, echo.in_l2 = transition.gap, transition.step, transition.in_l2
-    echo.under_way, echo.earliest = transition.under_way, cycle
+    echo.not_awaited = not_awaited(machine, echo, np.int64(transition.step), transition.begins != 0)
+    echo.earliest = cycle
     return due_cycle(echo)
 
 
 @inline
 def due_cycle(echo):
     """Returns in which cycle an echo makes its next access; FOREVER: that is not known yet."""
-    latest = latest_awaited(echo, max(echo.back, echo.count - AWAITED), np.int64(echo.under_way))
+    latest = latest_awaited(echo, max(echo.back, echo.count - AWAITED), np.int64(echo.not_awaited))
     return max(echo.earliest, latest + echo.gap) if latest < UNKNOWN else np.int64(FOREVER)
 
 
@@ -174,13 +199,14 @@ def make_access(machine, state, echo, number, cycle):
     echo.stream = skip(echo.stream, 1 + machine.details[at(echo.next_step)].requests)
     pass_back(echo, cycle)
     add(echo, cycle, np.int64(echo.next_step))
-    return find_transition(state, echo, cycle)
+    return find_transition(machine, state, echo, cycle)
 
 
 @inline
 def add(sequence, cycle, step):
     """Adds an access to those of a warp slot or of an echo."""
-    sequence.returns[at(sequence.count & (AWAITED - 1))] = UNKNOWN
+    place = at(sequence.count & (AWAITED - 1))
+    sequence.returns[place], sequence.steps[place] = UNKNOWN, step
     sequence.count += 1
     sequence.issue, sequence.step = cycle, step
 

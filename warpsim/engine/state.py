@@ -121,9 +121,10 @@ SEQUENCE = np.dtype(  # of the accesses of a warp slot of a slice, or of an echo
         ("count", "i8"),  # accesses
         ("returns", "i8", AWAITED),  # cycles at which the latest accesses are back, by number modulo AWAITED, or UNKNOWN
         ("back", "i8"),  # accesses, from the first one on, that were back when the latest one issued; or a few less
+        ("steps", "i4", AWAITED),  # of the latest accesses, by number modulo AWAITED
         ("step", "i4"),  # of the latest access
-        ("under_way", "i4"),  # set of accesses (bit 0: the latest) for which the latest did not wait; of an echo, the next one
         # Of an echo: how the next access follows
+        ("not_awaited", "i4"),  # set of the latest accesses (bit 0: the latest) for which it does not wait
         ("next_step", "i4"),  # its step; negative: no transition has been found yet
         ("in_l2", "i4"),  # 1 if it hits L2; of a warp slot: if its latest access did
         ("gap", "i8"),  # cycles from what it waits for
@@ -137,7 +138,7 @@ TRANSITION = np.dtype(  # from an access of a warp slot of a slice to its next o
         ("gap", "i8"),  # cycles from what it waited for
         ("step", "i4"),  # of the next one
         ("in_l2", "i2"),  # 1 if it hit L2
-        ("under_way", "u2"),  # set of the latest accesses (bit 0: the latest) for which it did not wait
+        ("begins", "i2"),  # 1 if it is the first one of its warp
     ]
 )
 
@@ -146,7 +147,6 @@ POOL = np.dtype(  # of the transitions from a step
         ("begin", "i8"),  # its place in `State.transitions`
         ("total", "i8"),  # transitions
         ("epoch", "i8"),  # of the latest one
-        ("seen", "i8", AWAITED),  # by the size of the first access's `under_way`: those ever seen under way at the second one
         ("by_epoch", "i8", EPOCHS),  # transitions up to the end of an epoch, by its number modulo EPOCHS
     ]
 )

@@ -104,7 +104,9 @@ def _with(launch: Launch, **fields: int) -> Launch:
 def _in_blocks(gpu: Gpu, kernel: Kernel, launch: Launch, threads: int) -> tuple[Kernel, Launch]:
     """Returns the same warps in blocks of other size. Shared memory is divided in proportion, registers of a thread stay."""
     most = gpu.sm.max_block_warps * WARP_LANES
-    warps = math.ceil(integer("block_threads", threads, 1, most, of=gpu.name) / WARP_LANES)
+    if integer("block_threads", threads, 1, most, of=gpu.name) % WARP_LANES:
+        raise ProfileError(f"block_threads = {threads}: must be a multiple of {WARP_LANES}, since the warps stay as they are")
+    warps = threads // WARP_LANES
     shared = math.ceil(kernel.shared_bytes_per_block * warps / launch.block_warps)
     kernel = kernel.model_copy(update={"shared_bytes_per_block": shared})
     fits = occupancy(gpu, kernel, warps).blocks

@@ -10,10 +10,13 @@ import bisect
 import math
 from collections import defaultdict, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from warpsim.kernels.access import Transactions
+from warpsim.kernels.outstanding import outstanding
+from warpsim.kernels.program import Kernel, Loop, walk
+from warpsim.kernels.steps import flatten
 
 if TYPE_CHECKING:
     from warpsim.reference.memory import Flight, Stream
@@ -47,14 +50,51 @@ class Transition:
     Attributes:
         cycle: cycle in which the second one issued.
         made: the second one.
-        under_way: the accesses before it, counted from the latest one, 0, for which it did not wait.
+        begins: whether it is the first one of its warp.
         gap: cycles from what it waited for.
     """
 
     cycle: int
     made: Made
-    under_way: frozenset[int]
+    begins: bool
     gap: int
+
+
+@dataclass(frozen=True)
+class Waits:
+    """For which earlier accesses a warp waits: for all, unless something else is said here.
+
+    Attributes:
+        left: place of an access -> place of a load -> how many of its latest executions may be under way.
+        unread: loads for which a warp waits at its end only.
+        drains: whether it waits for its stores at its end.
+    """
+
+    left: dict[str, dict[str, int]] = field(default_factory=dict)
+    unread: frozenset[str] = frozenset()
+    drains: bool = False
+
+    @staticmethod
+    def of(kernel: Kernel, drains: bool) -> Waits:
+        """Returns for which earlier accesses a warp of a kernel waits."""
+        issued = [number for number, step in enumerate(flatten(kernel).steps) if step.kind in ("issue", "branch")]
+        places = [place for place, statement in walk(kernel.body) if not isinstance(statement, Loop)]
+        place = dict(zip(issued, [*places, "end"], strict=True))
+        found = outstanding(kernel)
+        left = {place[access]: {place[load]: times for load, times in loads.items()} for access, loads in found.at.items()}
+        return Waits(left, frozenset(place[load] for load in found.unread), drains)
+
+    def not_awaited(self, sequence: Sequence, place: str, begins: bool) -> frozenset[int]:
+        """Returns for which of the latest accesses, counted from the latest one, 0, an access of an instruction does not wait."""
+        flights = list(reversed(sequence.flights))
+        return frozenset(n for n, flight in enumerate(flights) if self.is_left(flight, flights[:n], place, begins))
+
+    def is_left(self, flight: Flight, later: list[Flight], place: str, begins: bool) -> bool:
+        if flight.is_write:
+            return not (begins and self.drains)
+        if begins or flight.place in self.unread:
+            return not begins
+        return sum(other.place == flight.place for other in later) < self.left.get(place, {}).get(flight.place, 0)
 
 
 class Sequence:
@@ -78,12 +118,11 @@ class Track(Sequence):
 
     def __init__(self) -> None:
         super().__init__()
-        self.not_awaited = 0  # accesses for which the latest one did not wait
         self.first: Made  # the first access
 
-    def anchor(self, under_way: frozenset[int]) -> int:
+    def anchor(self, not_awaited: frozenset[int]) -> int:
         """Returns in which cycle all is back for which an access waited, or the one before issued."""
-        return int(max(self.flights[-1].issue, *self.returns(under_way).values(), 0))
+        return int(max(self.flights[-1].issue, *self.returns(not_awaited).values(), 0))
 
 
 class Echo(Sequence):
@@ -93,6 +132,7 @@ class Echo(Sequence):
         stream: its random stream.
         lag: cycles by which its first access is later than the earliest one that an echo of its slot can make.
         following: how its next access follows; None if it has found no transition yet.
+        not_awaited: for which of its latest accesses that one does not wait.
         earliest: cycle before which its next access cannot issue.
     """
 
@@ -101,13 +141,14 @@ class Echo(Sequence):
         self.stream = stream
         self.lag = math.floor(self.stream.uniform() * iteration)
         self.following: Transition | None = None
+        self.not_awaited: frozenset[int] = frozenset()
         self.earliest = 0
 
     def due(self) -> float:
         """Returns the cycle of its next access; infinite if not known."""
         if self.following is None:
             return math.inf
-        anchor = max(self.flights[-1].issue, *self.returns(self.following.under_way).values(), 0) if self.flights else 0
+        anchor = max(self.flights[-1].issue, *self.returns(self.not_awaited).values(), 0) if self.flights else 0
         return max(self.earliest, anchor + self.following.gap)
 
 
@@ -119,16 +160,6 @@ class Pools:
         room = min(max(room, LEAST_TRANSITIONS), MOST_TRANSITIONS)
         self.latest, self.of_epoch = room // 2, room * 5 // 32
         self.transitions: defaultdict[str, list[Transition]] = defaultdict(list)
-        self.seen: defaultdict[tuple[str, int], frozenset[int]] = defaultdict(frozenset)
-
-    def under_way(self, track: Track, t: int) -> frozenset[int]:
-        """Returns for which accesses one that issues in cycle `t` does not wait: for those that were ever seen under way.
-
-        What a warp waits for is always back. What it does not wait for can be back as well.
-        """
-        context = track.place, min(track.not_awaited, AWAITED - 1)
-        self.seen[context] |= {n for n, returns in track.returns().items() if returns > t}
-        return self.seen[context]
 
     def record(self, place: str, transition: Transition) -> None:
         pool = self.transitions[place]
@@ -153,28 +184,29 @@ class Echoes:
         slots: its warp slots (SM, slot), in order.
         streams: the random streams of the echoes.
         iteration: cycles over which their first accesses are spread.
-        places: loads and stores of the program.
+        waits: for which earlier accesses a warp waits.
     """
 
-    def __init__(self, slots: list[tuple[int, int]], streams: list[Stream], iteration: int, places: int) -> None:
+    def __init__(self, slots: list[tuple[int, int]], streams: list[Stream], iteration: int, waits: Waits) -> None:
         self.tracks = {slot: Track() for slot in slots}
         self.echoes = [Echo(stream, iteration) for stream in streams]
         self.phases = iteration > 0
-        self.pools = Pools(places)
+        self.pools = Pools(len(waits.left))
+        self.waits = waits
 
     def of(self, slot: tuple[int, int]) -> list[Echo]:
         """Returns the echoes of a warp slot."""
         return self.echoes[list(self.tracks).index(slot) :: len(self.tracks)]
 
-    def note(self, slot: tuple[int, int], made: Made, flight: Flight) -> None:
-        """Notes an access of the slice that leaves its SM."""
+    def note(self, slot: tuple[int, int], made: Made, flight: Flight, start: int) -> None:
+        """Notes an access of the slice that leaves its SM, of a warp that started in cycle `start`."""
         track, t = self.tracks[slot], flight.issue
         if track.flights:
             if self.phases and len(track.flights) == 1:
                 self.begin(slot, track.first, t + 2 * EPOCH)
-            under_way = self.pools.under_way(track, t)
-            self.pools.record(track.place, Transition(t, made, under_way, t - track.anchor(under_way)))
-            track.not_awaited = len(under_way)
+            begins = start > track.flights[-1].issue
+            not_awaited = self.waits.not_awaited(track, made.place, begins)
+            self.pools.record(track.place, Transition(t, made, begins, t - track.anchor(not_awaited)))
         else:
             track.first = made
             if not self.phases:
@@ -184,7 +216,7 @@ class Echoes:
     def begin(self, slot: tuple[int, int], made: Made, t: int) -> None:
         """Has the echoes of a warp slot begin with an access, in cycle `t` or each so much later as its lag."""
         for echo in self.of(slot):
-            echo.following, echo.earliest = Transition(t, made, frozenset(), 0), t + echo.lag
+            echo.following, echo.earliest = Transition(t, made, True, 0), t + echo.lag
 
     def find_transitions(self, t: int) -> None:
         """Has the echoes ask again that have found no transition, at the begin of an epoch."""
@@ -195,6 +227,8 @@ class Echoes:
 
     def choose(self, echo: Echo, t: int) -> None:
         echo.following, echo.earliest = self.pools.choose(echo.place, t, echo.stream), t
+        if echo.following is not None:
+            echo.not_awaited = self.waits.not_awaited(echo, echo.following.made.place, echo.following.begins)
 
     def due(self, t: int) -> Iterator[tuple[Echo, Made]]:
         """Yields the echoes that make an access in cycle `t`, and the access."""

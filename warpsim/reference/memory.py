@@ -16,7 +16,7 @@ from warpsim.hardware.latency import load_distribution
 from warpsim.hardware.memory import Writes
 from warpsim.kernels import Access
 from warpsim.kernels.access import Transactions
-from warpsim.reference.echoes import Echoes, Made
+from warpsim.reference.echoes import Echoes, Made, Waits
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -171,7 +171,7 @@ class Memory:
         seed: of the replicate.
         warps: warp slots of an SM that are used.
         iteration: cycles over which the first accesses of echoes are spread.
-        places: loads and stores of the program.
+        waits: for which earlier accesses a warp waits, with which echoes comply.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Memory:
         *,
         warps: int = 1,
         iteration: int = 0,
-        places: int = 1,
+        waits: Waits = Waits(),  # noqa: B008
     ) -> None:
         if model == "measured" and not gpu.memory.measured:
             raise ValueError(f"memory = 'measured': {gpu.name} has no measured distribution")
@@ -197,7 +197,7 @@ class Memory:
         sms = gpu.sms if sms is None else sms
         slots = [(sm, slot) for sm in range(sms) for slot in range(warps)]
         streams = [Stream.of_echo(seed, number) for number in range((gpu.sms - sms) * warps)]
-        self.echoes = Echoes(slots, streams, iteration, places)
+        self.echoes = Echoes(slots, streams, iteration, waits)
         distribution = load_distribution(gpu.memory.distribution)
         self.unloaded = distribution.scaled(gpu.memory.queue_latency_cycles).quantile_table(0).tolist()
         self.loads_gbs = distribution.loads_gbs.tolist()
@@ -224,10 +224,12 @@ class Memory:
         queued: int = 0,
         place: str = "",
         slot: tuple[int, int] | None = None,
+        start: int = 0,
     ) -> Flight:
         """Accepts a load or a store that issues in cycle `t`, and then waits in the queue of its unit for `queued` cycles.
 
-        `slot` is the SM and the warp slot that issue it, whose echoes follow it. Its return is known at once, or after `serve`.
+        `slot` is the SM and the warp slot that issue it, whose echoes follow it; its warp started in cycle `start`. Its return is
+        known at once, or after `serve`.
         """
         u = stream.uniform()
         level = self.level(access, stream)
@@ -236,13 +238,13 @@ class Memory:
         self.send(flight, made, u, [stream.draw() for _ in range(facts.requests)])
         self.moved_bytes = self.bytes_of(made)
         if level != "l1" and slot is not None:
-            self.echoes.note(slot, made, flight)
+            self.echoes.note(slot, made, flight, start)
         return flight
 
     def repeat(self, t: int) -> None:
         """Has the echoes make the accesses that are due in cycle `t`, after those of the slice."""
         for echo, made in self.echoes.due(t):
-            flight = Flight(t, "echo", made.is_write, late=1 / 2)
+            flight = Flight(t, "echo", made.is_write, made.place, late=1 / 2)
             u = echo.stream.uniform()
             self.send(flight, made, u, [echo.stream.draw() for _ in range(made.facts.requests)])
             echo.add(flight, made.place)

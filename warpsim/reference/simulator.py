@@ -13,9 +13,10 @@ from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
 from warpsim.kernels.costs import Costs, costs_on
 from warpsim.kernels.iteration import iteration
-from warpsim.kernels.statements import MEMORY_OPS, Instruction
+from warpsim.kernels.statements import Instruction
 from warpsim.kernels.traversal import walk
 from warpsim.reference.blocks import Blocks, number_of_blocks
+from warpsim.reference.echoes import Waits
 from warpsim.reference.fetch import addresses
 from warpsim.reference.memory import Flight, Memory
 from warpsim.reference.result import Result
@@ -80,7 +81,7 @@ class Machine:
         self.memory = Memory(
             gpu, memory, sms, seed, warps=launch.resident_blocks * launch.block_warps,
             iteration=0 if phases is None else phases.cycles,
-            places=sum(isinstance(s, Instruction) and s.op in MEMORY_OPS for _, s in walk(kernel.body)),
+            waits=Waits.of(kernel, drains=gpu.memory.store_drain_cycles is not None),
         )
         self.awaited: dict[Flight, tuple[Sm, Warp]] = {}  # accesses that have not been served, with the warps that wait for them
         self.known_costs: dict[str, Costs] = {}
@@ -275,7 +276,7 @@ class Machine:
         if access is not None:
             flight = self.memory.access(
                 t, step.instruction.access, access, warp.stream, step.access_kind,
-                queued=wait, place=step.place, slot=(sm.index, warp.slot),
+                queued=wait, place=step.place, slot=(sm.index, warp.slot), start=warp.start,
             )
             sm.flights[step.access_kind].append(flight)
             if t in self.window:

@@ -29,6 +29,6 @@ MOST_OF_PEAK = 1.05
 
 BEYOND_PEAK = (
     "the throughput exceeds the chip's peak: the window begins before the memory is under its full load, or holds too few "
-    "iterations; have the warm-up derived, or count more cycles"
+    "iterations; have the warm-up derived, or count more cycles, and of a slice, compare with the whole chip"
 )
 """What is wrong with results beyond `MOST_OF_PEAK`."""

@@ -28,6 +28,7 @@ from warpsim.hardware.residency import Launch
 from warpsim.kernels.access import Transactions
 from warpsim.kernels.costs import costs_on
 from warpsim.kernels.iteration import Iteration, iteration, places
+from warpsim.kernels.outstanding import outstanding
 from warpsim.kernels.program import Instruction, Kernel
 from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.kernels.steps import flatten
@@ -114,7 +115,7 @@ def _unlaunched(
         steps.append((kind, op, dst, first, len(operands), *timing, *[0] * 16))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
-        details.append((0, 0, 0, 0, *access, *branch, step.loop, *step.trips))
+        details.append((0, 0, 0, 0, 0, 0, *access, *branch, step.loop, *step.trips))
     reads, hints = encode_reads(program, gpu), encode_hints(program, gpu)
     # The fields of a plain array of records are read several times as fast; the engine names them as attributes.
     records: dict[str, Any] = {
@@ -138,6 +139,7 @@ def _unlaunched(
         addresses=encode_addresses(program, gpu, records["chip"]),
         quantiles=quantiles,
         loads=loads,
+        outstanding=_encode_outstanding(kernel, records["details"]),
         entries=np.array([program.entries[entry] for entry in kernel.entry_of_warp or (0,)], np.int32),
         loops=program.loops,
     )
@@ -149,6 +151,18 @@ def _unlaunched(
     if phases:
         _spread(machine, iteration(gpu, kernel, memory), kernel)
     return machine
+
+
+def _encode_outstanding(kernel: Kernel, details: Array) -> Array:
+    """Returns the loads that may be under way when each access issues; fills in their places, and which loads nobody reads."""
+    found = outstanding(kernel)
+    listed = [(load, times) for step in sorted(found.at) for load, times in sorted(found.at[step].items())]
+    end = 0
+    for step in sorted(found.at):
+        details["outstanding"][step], end = end, end + len(found.at[step])
+        details["outstanding_end"][step] = end
+    details["unread"][sorted(found.unread)] = 1
+    return np.array(listed, np.int32).reshape(-1, 2)
 
 
 def _spread(machine: Machine, repeated: Iteration, kernel: Kernel) -> None:

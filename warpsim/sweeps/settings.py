@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from warpsim.arguments import integer
+from warpsim.arguments import choice, integer
 from warpsim.hardware.files import is_file
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.kernels import Kernel, list_kernels
 from warpsim.results.schema import SWEEP_VARIABLES
 from warpsim.simulation.point import DEFAULTS as POINT_DEFAULTS
+from warpsim.simulation.point import MEMORY_MODELS
+from warpsim.simulation.policies import as_policy
 
 DEFAULTS: dict[str, Any] = {"warps": None, "warps_per_scheduler": None, "block_warps": None, **POINT_DEFAULTS}
 """Optional settings of a plan: those of `simulate`, and `warps_per_scheduler`."""
@@ -107,6 +109,10 @@ def checked_value(name: str, value: Any) -> Any:
         raise TypeError(f"kernel = {value!r}: must be a name, a path or a Kernel")
     if name == "kernel" and isinstance(value, str) and value.lower() in list_kernels():
         return value.lower()
+    if name == "scheduler" and isinstance(value, str):
+        return as_policy(value)
+    if name == "memory" and isinstance(value, str):
+        return choice(name, value, MEMORY_MODELS)
     if isinstance(value, Mapping | list | tuple):
         kind = "table" if isinstance(value, Mapping) else "list"
         raise TypeError(f"{name} = {value!r}: must be a value or a list of values, not a {kind}")
