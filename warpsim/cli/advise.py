@@ -178,10 +178,11 @@ def _estimates(ds: xr.Dataset) -> str:
     rows = []
     for author in ds.author.values:
         at = ds.sel(author=author)
-        warps = float(at.estimated_warps)
+        warps, launch = float(at.estimated_warps), int(at.estimated_launch)
         by_model, simulated = 1000 * float(at.estimated_rate), 1000 * float(at.estimated_rate_simulated)
         rows.append((
-            str(author), f"{warps:.1f}" if math.isfinite(warps) else "no number", str(int(at.estimated_launch)),
+            str(author), f"{warps:.1f}" if math.isfinite(warps) else "no number",
+            f"{launch} at most" if warps > launch else str(launch),
             f"{by_model:.4g}{'*' if bool(at.estimate_differs) else ''}", f"{simulated:.4g}",
             f"{100 * float(at.estimated_share):.1f}",
         ))  # fmt: skip
