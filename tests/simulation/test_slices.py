@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from tests.support.slices import LEVELS, POINTS, compare
+from tests.support.slices import LEVELS, POINTS, by_chance, compare
 from warpsim.hardware.gpu import load_gpu
+from warpsim.simulation.api import simulate
 
 MEANS, QUANTILES = 0.01, 0.03
 """Relative differences that are tolerated: of bandwidth and mean latency, and of quantiles of the latency."""
@@ -28,3 +29,10 @@ def test_a_slice_agrees_with_the_whole_chip(name):
     assert (np.abs(found.quantiles) <= QUANTILES + CHANCE * found.quantile_errors).all()
     assert (found.errors <= MEANS).all() and (found.quantile_errors <= QUANTILES).all(), "too few replicates to tell"
     assert len(found.quantiles) == len(LEVELS)
+
+
+@pytest.mark.parametrize("what", ["hits", "branch", "trips"])
+def test_a_slice_gets_no_more_of_the_memory_than_there_is(what):
+    """Chance decides which accesses a warp makes: echoes with other histories must wait for loads alone, not for stores."""
+    found = simulate("rtx4090", by_chance(what), warps=24, sms=8, replicates=2, cycles=40_000)
+    assert float(found.peak_fraction.mean()) == pytest.approx(1.0, abs=0.03)
