@@ -293,4 +293,4 @@ def test_coordinates_of_textures_are_no_addresses(row):
 
 def test_fences_move_nothing():
     found = kernel("MEMBAR.SC.GPU", "ERRBAR", "CCTL.IVALL")
-    assert {one.op for _, one in walk(found.body)} <= {"smem", "branch", "int", "alu", "imad"}
+    assert {one.op for _, one in walk(found.body)} <= {"smem", "branch", "int", "alu", "imad", "membar"}

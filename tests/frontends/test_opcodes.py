@@ -112,3 +112,14 @@ def test_families_of_opcodes_with_suffixes():
         "SYNCS.EXCH.64": ("shared", True),
         "XYZ": ("integer", False),
     }
+
+
+def test_fences_for_the_chip_take_time_and_those_of_a_block_an_issue_slot():
+    rows = ("--:-:-:-:6 MEMBAR.SC.GPU", "--:-:-:-:6 MEMBAR.ALL.CTA", "IADD3 R1, R1, 0x1, RZ", "EXIT")
+    kernel = to_kernel(function(*rows), as_geometry("64,128"), Choices(), name="f")
+    a100 = ws.load_gpu("a100")
+    fence, of_block = kernel.body[:2]
+    assert (fence.op, costs_on(a100, fence).gap_cycles) == ("membar", a100.ops["membar"].gap_cycles)
+    assert (of_block.op, costs_on(a100, of_block).gap_cycles) == ("branch", 6)
+    found = ws.simulate(a100, kernel, launch=ws.Launch(blocks=1, block_warps=1), memory="fixed")
+    assert float(found.warp_cycles.sel(state="membar").mean()) == a100.ops["membar"].gap_cycles - 1

@@ -233,7 +233,7 @@ class Emitter:
         cost: dict[str, Any] = {}
         if index in self.registers and op not in OPS_WITHOUT_RESULT:
             fields["dst"] = self.registers[index]
-        if self.by_counters and one.control is not None and family != "branch":
+        if self.by_counters and one.control is not None and family not in ("branch", "fence"):
             cost["gap_cycles"] = max(1, one.control.stall)
         if op == "tensor":
             cost |= self._matrix(one)

@@ -10,6 +10,9 @@ from warpsim.frontends.sass import MachineInstruction
 from warpsim.hardware import files as params
 from warpsim.hardware.operations import MatrixType
 
+_MOST_NAMED = 3
+"""Words of an opcode that the table looks at, at most: "MEMBAR.SC.GPU"."""
+
 
 @dataclass(frozen=True)
 class Opcodes:
@@ -20,8 +23,9 @@ class Opcodes:
     classes: dict[str, tuple[str, ...]]
 
     def family(self, one: MachineInstruction) -> tuple[str, bool]:
-        """Returns the family of an instruction, and whether its opcode is listed by name, perhaps with its first suffix."""
-        for opcode in (".".join(one.opcode.split(".")[:2]), one.base):
+        """Returns the family of an instruction, and whether its opcode is listed by name, perhaps with its first suffixes."""
+        words = one.opcode.split(".")
+        for opcode in (".".join(words[:count]) for count in range(min(len(words), _MOST_NAMED), 0, -1)):
             if opcode in self.families:
                 return self.families[opcode], True
         return next(family for beginning, family in self.beginnings if one.base.startswith(beginning)), False
