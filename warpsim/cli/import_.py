@@ -22,7 +22,7 @@ _MAPPINGS = {
     "args": "an argument of the kernel, by name or number (repeatable)",
     "trips": "the number of trips of a loop, named by its line or label, where it depends on data (repeatable)",
     "probabilities": "the probability that a warp does not jump, or makes a predicated access, by line or address (repeatable)",
-    "patterns": "coalesced, random, broadcast or a number of ways for an access, by line or address, if unknown (repeatable)",
+    "patterns": "coalesced, random, broadcast, a number of ways or of bytes for an access, by line or address (repeatable)",
 }
 
 _OF_TRITON = {

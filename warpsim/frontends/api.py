@@ -62,7 +62,8 @@ def from_cuda(
         probabilities: branch -> probability that a warp does not jump, where that depends on data; by line or address. Or an
             access under a predicate -> probability that a warp makes it.
         patterns: access, by line or address -> "coalesced", "random", "broadcast" or an Access, where addresses depend on data;
-            for shared memory also the ways of its bank conflict, and for constants how many of them a warp reads.
+            for shared memory also the ways of its bank conflict, for constants how many of them a warp reads, and for a copy by a
+            tensor map its bytes, or an Access with the share that hits L2.
         caches: chip, or its name, whose caches decide how often accesses hit; None: one of the architecture; "none": no hits.
         defines: macros, by name.
         options: further options of NVRTC.

@@ -36,7 +36,7 @@ class Choices:
         probabilities: branch, or access under a predicate -> probability that a warp does not jump, or makes the access, where
             that depends on data.
         patterns: access, by line or address -> its pattern, where its addresses depend on data; for shared memory the ways of its
-            bank conflict, for constants how many of them a warp reads.
+            bank conflict, for constants how many of them a warp reads, for a copy by a tensor map its bytes.
         caches: chip whose caches decide how often accesses hit; None: one of the architecture; "none": no access hits.
     """
 
