@@ -49,6 +49,7 @@ def prepare() -> tuple[dict[str, tuple[Any, Any]], list[Any]]:
         "arithmetic": (25, strategies.arithmetic()),
         "stores among loads": (20, strategies.with_stores_among_loads()),
         "hints": (20, strategies.with_hints()),
+        "echoes": (15, strategies.with_echoes()),
         "fetch": (15, strategies.with_fetch()),
         "all options": (15, strategies.with_all_options_of_a_core()),
     }.items():

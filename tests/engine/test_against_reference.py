@@ -21,6 +21,7 @@ from tests.support.strategies import (
     kernels,
     small_gpu,
     with_all_options_of_a_core,
+    with_echoes,
     with_fetch,
     with_hints,
     with_stores_among_loads,
@@ -29,7 +30,7 @@ from tests.support.whole_run import whole_run
 from warpsim import kernels as k
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Launch
-from warpsim.kernels import Access, Conditional, Cost, Instruction, Kernel, Loop
+from warpsim.kernels import Access, Conditional, Cost, Hints, Instruction, Kernel, Loop
 from warpsim.reference import simulator as reference_simulator
 
 REGISTERS = ("r0", "r1", "r2", "r3", "r4", "r5")
@@ -157,6 +158,11 @@ class TestRandomCases:
     def test_hints(self, case: Case) -> None:
         assert_same(case)
 
+    @examples(60)
+    @given(with_echoes())
+    def test_echoes(self, case: Case) -> None:
+        assert_same(case)
+
     @examples(100)
     @given(with_fetch())
     def test_fetch(self, case: Case) -> None:
@@ -279,6 +285,28 @@ DIRECTED: dict[str, Case] = {
         warmup=300,
         size=1,
         seats=3,
+        sms=1,
+        memory="queue",
+    ),
+    "echoes of loads that counters count": case(
+        small_gpu(sms=4, memory=FEW_SERVERS | {"loads_per_sm": 30}),
+        kernel(
+            Loop(
+                body=[
+                    Instruction("load", dst="r1", src=("r0",), access=Access(l2_hit=0.5), hints=Hints(write=0)),
+                    Instruction("load", dst="r2", src=("r0",), access=Access(l1_hit=0.4), hints=Hints(write=3)),
+                    one("load", 3),
+                    Instruction("alu", dst="r3", src=("r1",), hints=Hints(waits=(0,), at_most=2)),
+                    Instruction("load", dst="r4", src=("r3",)),
+                    Instruction("store", src=("r2", "r4"), hints=Hints(waits=(3,), at_most=1)),
+                ],
+                trips=None,
+            ),
+        ),
+        blocks=None,
+        cycles=2_500,
+        warmup=300,
+        size=2,
         sms=1,
         memory="queue",
     ),

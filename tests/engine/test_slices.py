@@ -23,7 +23,12 @@ def test_echoes_have_the_streams_of_the_reference() -> None:
     assert len(due) > 0 and (due == constants.FOREVER).all()
 
 
-SLICES = ["echoes of a slice, queue", "echoes of many loads under way", "a slice of scattered accesses"]
+SLICES = [
+    "echoes of a slice, queue",
+    "echoes of many loads under way",
+    "echoes of loads that counters count",
+    "a slice of scattered accesses",
+]
 
 
 @pytest.mark.parametrize("name", SLICES)

@@ -503,6 +503,19 @@ def with_hints(draw: st.DrawFn) -> Case:
 
 
 @st.composite
+def with_echoes(draw: st.DrawFn) -> Case:
+    """Generates runs of slices that are long enough for echoes, of endless programs some of whose instructions have hints."""
+    body = (*draw(bodies(barriers="none")), Instruction("load", dst="r1", src=("r0",)))
+    body = draw(hinted(body, every=draw(st.sampled_from([0, 2, 4]))))
+    gpu = draw(gpus()).model_copy(update={"sms": draw(st.integers(2, 5))})
+    memory = draw(st.sampled_from(["fixed", "queue", "queue"]))
+    options = {"scheduler": "lrr", "memory": memory, "seed": draw(st.integers(0, 999)), "warmup": 100, "cycles": 1400, "sms": 1}
+    kernel = Kernel(name="random", inputs=REGISTERS, body=(Loop(body=body, trips=None),))
+    launch = Launch(blocks=None, block_warps=draw(st.integers(1, 2)), resident_blocks=draw(st.integers(1, 2)))
+    return Case(gpu, kernel, launch, options)
+
+
+@st.composite
 def with_fetch(draw: st.DrawFn) -> Case:
     """Generates runs on chips that fetch instructions."""
     case = draw(cases())

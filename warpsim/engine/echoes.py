@@ -7,14 +7,25 @@ of the warp slots of the slice, which are noted here.
 import numpy as np
 
 from warpsim.engine.bits import at
-from warpsim.engine.constants import AWAITED, EPOCH, EPOCHS, FOREVER, UNKNOWN, Kind
+from warpsim.engine.constants import (
+    AT_THE_END,
+    AWAITED,
+    BY_REGISTER,
+    COUNTED_BITS,
+    EPOCH,
+    EPOCHS,
+    FOREVER,
+    UNKNOWN,
+    Kind,
+)
+from warpsim.engine.hints import has_hints
 from warpsim.engine.jit import inline
 from warpsim.engine.memory import hits_l2
 from warpsim.engine.order import add_request, sort_requests
 from warpsim.engine.places import slot_of, sm_of
 from warpsim.engine.rng import advance, mix, skip, uniform
 
-_STORE = int(Kind.STORE)
+_STORE, _BY_REGISTER, _AT_THE_END = int(Kind.STORE), BY_REGISTER, AT_THE_END
 _LATEST, _OF_EPOCH = 2, (5, 32)  # of the room of a pool: a half is drawn from, and so many 32nds can be filled in an epoch
 
 
@@ -74,14 +85,16 @@ def note_transition(machine, state, track, cycle, step, in_l2, begins):
     """Notes how an access of a warp slot follows the one before; `begins`: it is the first one of its warp."""
     left = not_awaited(machine, track, step, begins)
     first = pass_back(track, cycle)
-    record(state, state.pools[at(track.step)], cycle, cycle - latest_awaited(track, first, left), step, in_l2, begins)
+    gap = max(cycle - latest_awaited(machine, track, first, left, step, begins), 0)
+    record(state, state.pools[at(track.step)], cycle, gap, step, in_l2, begins)
 
 
 @inline
 def not_awaited(machine, sequence, step, begins):
     """Returns the set of the latest accesses of a sequence (bit 0: the latest) for which an access of a step does not wait.
 
-    `begins`: it is the first access of its warp. Those that were back when the latest one issued are left out.
+    `begins`: it is the first access of its warp. Those that were back when the latest one issued are left out, and those that a
+    dependence counter counts, for which it depends on their returns.
     """
     found = np.int64(0)
     for number in range(max(sequence.back, sequence.count - AWAITED), sequence.count):
@@ -97,10 +110,8 @@ def is_left(machine, sequence, number, step, begins):
     detail = machine.details[at(before)]
     if machine.program[at(before)].kind == _STORE:
         return not begins or detail.drain < 0.0
-    if begins:
-        return False
-    if detail.unread:
-        return True
+    if begins or detail.awaited_by != _BY_REGISTER:
+        return not begins and detail.awaited_by == _AT_THE_END
     later = 0
     for after in range(number + 1, sequence.count):
         later += sequence.steps[at(after & (AWAITED - 1))] == before
@@ -108,6 +119,23 @@ def is_left(machine, sequence, number, step, begins):
         if machine.outstanding[at(entry), 0] == before:
             return later < machine.outstanding[at(entry), 1]
     return False
+
+
+@inline
+def is_left_by_counter(machine, sequence, first, number, step):
+    """Returns whether a dependence counter counts an access, and may count it still when one of a step issues.
+
+    Of those from number `first` on that it counts, it counts so many that return last; of equals, those that issued last.
+    """
+    counter = machine.details[at(sequence.steps[at(number & (AWAITED - 1))])].awaited_by
+    if counter < 0:
+        return False
+    returns, later = sequence.returns[at(number & (AWAITED - 1))], 0
+    for other in range(first, sequence.count):
+        place = at(other & (AWAITED - 1))
+        if machine.details[at(sequence.steps[place])].awaited_by == counter:
+            later += sequence.returns[place] > returns or (sequence.returns[place] == returns and other > number)
+    return later < (machine.details[at(step)].counted >> (counter * COUNTED_BITS)) & ((1 << COUNTED_BITS) - 1)
 
 
 @inline
@@ -121,12 +149,16 @@ def pass_back(sequence, cycle):
 
 
 @inline
-def latest_awaited(sequence, first, left):
-    """Returns when all accesses from number `first` on are back but those in the set `left`, and the latest one has issued."""
+def latest_awaited(machine, sequence, first, left, step, begins):
+    """Returns when all accesses from number `first` on are back for which one of a step waits, and the latest one has issued.
+
+    `left` are those for which it does not wait, but for those that dependence counters count.
+    """
     latest = sequence.issue
     for number in range(first, sequence.count):
         if (left >> (sequence.count - 1 - number)) & 1 == 0:
-            latest = max(latest, sequence.returns[at(number & (AWAITED - 1))])
+            if begins or not (has_hints(machine.hints) and is_left_by_counter(machine, sequence, first, number, step)):
+                latest = max(latest, sequence.returns[at(number & (AWAITED - 1))])
     return latest
 
 
@@ -180,14 +212,15 @@ def find_transition(machine, state, echo, cycle):
     transition = state.transitions[at(pool.begin + ((known - 1 - back) & (room - 1)))]
     echo.gap, echo.next_step, echo.in_l2 = transition.gap, transition.step, transition.in_l2
     echo.not_awaited = not_awaited(machine, echo, np.int64(transition.step), transition.begins != 0)
-    echo.earliest = cycle
-    return due_cycle(echo)
+    echo.begins, echo.earliest = transition.begins, cycle
+    return due_cycle(machine, echo)
 
 
 @inline
-def due_cycle(echo):
+def due_cycle(machine, echo):
     """Returns in which cycle an echo makes its next access; FOREVER: that is not known yet."""
-    latest = latest_awaited(echo, max(echo.back, echo.count - AWAITED), np.int64(echo.not_awaited))
+    first, left = max(echo.back, echo.count - AWAITED), np.int64(echo.not_awaited)
+    latest = latest_awaited(machine, echo, first, left, np.int64(echo.next_step), echo.begins != 0)
     return max(echo.earliest, latest + echo.gap) if latest < UNKNOWN else np.int64(FOREVER)
 
 
@@ -212,7 +245,7 @@ def add(sequence, cycle, step):
 
 
 @inline
-def note_end(state, index, number, returns):
+def note_end(machine, state, index, number, returns):
     """Notes when an access is back, by its number among those of its warp slot, or of an echo (negative index)."""
     if len(state.echoes) == 0:
         return
@@ -221,6 +254,6 @@ def note_end(state, index, number, returns):
         return
     sequence.returns[at(number & (AWAITED - 1))] = returns
     if index < 0 and sequence.next_step >= 0:
-        due = due_cycle(sequence)
+        due = due_cycle(machine, sequence)
         state.echo_due[at(-1 - index)] = due
         state.clock[0].next_echo = min(state.clock[0].next_echo, due)

@@ -167,7 +167,7 @@ def accept(machine, state, request):
     if in_l2 or machine.chip[0].memory != _QUEUE:
         wait = memory.wait_before_dram(machine, state, stream, time, detail, in_l2, kind == _STORE)
         returns = cycle + request.queued + memory.whole(base + wait)
-        note_end(state, request.warp, request.number, returns)
+        note_end(machine, state, request.warp, request.number, returns)
         if not of_echo:
             note_served(machine, state, request.warp, step, cycle, cycle, returns)
         return
@@ -204,7 +204,7 @@ def serve_dram(machine, state, arrival):
     if access.unserved > 0:
         return
     close_access(state, place)
-    note_end(state, index, access.number, return_of(access))
+    note_end(machine, state, index, access.number, return_of(access))
     if index >= 0:
         hand_over(state, state.sms[at(sm_of(machine.chip[0], index))], place)
 

@@ -156,9 +156,10 @@ DETAIL = np.dtype(
         ("straight_alone", "i8"),  # the same from its issue to the end of the straight code that it belongs to
         ("straight_end", "i4"),  # the last step of that code, which has no barrier and no branch; of these, the step itself
         # Of a load or a store
-        ("unread", "i4"),  # 1: a load for which a warp waits at its end only
+        ("awaited_by", "i4"),  # a load: BY_REGISTER, AT_THE_END, or the dependence counter that counts it
         ("outstanding", "i4"),  # where the loads begin in `Machine.outstanding` that may be under way when it issues
         ("outstanding_end", "i4"),  # and where they end
+        ("counted", "i8"),  # what each dependence counter may count then, COUNTED_BITS each
         ("requests", "i8"),
         ("extra", "i8"),  # transactions beyond those of a coalesced access
         ("request_bytes", "f8"),
@@ -214,6 +215,6 @@ class Machine(NamedTuple):
     addresses: Any  # int32[S, or 0 without fetch]: of a step that issues
     quantiles: Array  # float64[R, BINS + 1], cycles
     loads: Array  # float64[R], bytes per cycle at which the rows were measured
-    outstanding: Array  # int32[n, 2]: a load, a step, and how many of its latest executions may be under way
+    outstanding: Array  # int32[n, 2]: of a slice, for each access: a load, how many of its latest executions may be left
     entries: Array  # int32[n]: the step at which a launched warp starts, by launch number modulo n
     loops: int

@@ -125,6 +125,7 @@ SEQUENCE = np.dtype(  # of the accesses of a warp slot of a slice, or of an echo
         ("step", "i4"),  # of the latest access
         # Of an echo: how the next access follows
         ("not_awaited", "i4"),  # set of the latest accesses (bit 0: the latest) for which it does not wait
+        ("begins", "i4"),  # 1: it is the first one of its warp
         ("next_step", "i4"),  # its step; negative: no transition has been found yet
         ("in_l2", "i4"),  # 1 if it hits L2; of a warp slot: if its latest access did
         ("gap", "i8"),  # cycles from what it waits for

@@ -13,10 +13,16 @@ from warpsim.units import ACCESS_KINDS
 __all__ = ["MOST_OUTSTANDING", "Outstanding", "outstanding"]
 
 MOST_OUTSTANDING = 16
-"""Executions of a load that are told apart."""
+"""Accesses that an echo looks back, so that no more of them matter; and loads that a counter counts, at most."""
 
-_Loads = dict[int, int]
-"""Load -> how many of its latest executions may be under way; what is not there is awaited."""
+_MOST_FOLLOWED = 64
+"""Loads of which it is followed at a time whether they are under way; of more, those that issued first count as awaited."""
+
+Loads = dict[int, int]
+"""Load, a step -> how many of its latest executions may be under way: 1, or MOST_OUTSTANDING for all."""
+
+Counters = dict[int, int]
+"""Dependence counter -> how much it may count."""
 
 
 @dataclass(frozen=True)
@@ -24,58 +30,116 @@ class Outstanding:
     """What may be under way when a warp issues an access.
 
     Attributes:
-        at: step of an access -> load -> how many of its latest executions may be under way.
+        loads: step of an access -> the loads that may be under way; others are awaited, but for those that are counted or unread.
+        counters: step of an access -> what the dependence counters may count; of the loads that a counter counts, so many that
+            return last.
+        counted: load -> the counter that counts it.
         unread: loads for which a warp waits at its end only.
     """
 
-    at: dict[int, _Loads]
+    loads: dict[int, Loads]
+    counters: dict[int, Counters]
+    counted: dict[int, int]
     unread: frozenset[int]
+
+
+@dataclass
+class _State:
+    """What may be under way at a step: load -> (executions, accesses that have left the SM since); and the counters."""
+
+    loads: dict[int, tuple[int, int]]
+    counters: Counters
+
+    def copy(self) -> _State:
+        return _State(dict(self.loads), dict(self.counters))
+
+    def joined(self, other: _State) -> _State:
+        """Returns what may be under way where two ways meet."""
+        loads = dict(self.loads)
+        for load, (times, age) in other.loads.items():
+            known = loads.get(load)
+            loads[load] = (times, age) if known is None else (max(times, known[0]), min(age, known[1]))
+        counters = {c: max(self.counters.get(c, 0), other.counters.get(c, 0)) for c in self.counters | other.counters}
+        return _State(loads, counters)
 
 
 @kept_by_object
 def outstanding(kernel: Kernel) -> Outstanding:
-    """Returns what may be under way when a warp of a kernel issues an access, whatever way it took through the program.
-
-    An instruction waits for the registers that it names, so that of each load the latest execution alone can be under way; or for
-    the dependence counters that its hints name, at most so many of what they count being left.
-    """
+    """Returns what may be under way when a warp of a kernel issues an access, whatever way it took through the program."""
     program = flatten(kernel)
-    loads = {number for number, step in enumerate(program.steps) if _is_load(step)}
-    unread = frozenset(number for number in loads if program.steps[number].dst < 0 and _counter(program.steps[number]) is None)
-    waits = _waits(program, sorted(loads - unread))
-    found: dict[int, _Loads] = {}
-    entry: dict[int, _Loads] = {number: {} for number in program.entries}
-    ends = _ends(program)
+    flow = _Flow(program)
+    entry = {number: _State({}, {}) for number in program.entries}
     todo = sorted(entry)
     while todo:
         first = todo.pop(0)
-        state, number = dict(entry[first]), first
+        state, number = entry[first].copy(), first
         while True:
-            step = program.steps[number]
-            for load, left in waits[number]:
-                if state.get(load, 0) > left:
-                    state[load] = left
-                    if left == 0:
-                        del state[load]
-            if step.instruction is not None and step.instruction.op in ACCESS_KINDS:
-                found[number] = _joined(found.get(number, {}), state)
-            if number in loads and number not in unread:
-                state[number] = min(state.get(number, 0) + 1, MOST_OUTSTANDING)
-            if number in ends:
+            flow.pass_step(number, state)
+            if number in flow.ends:
                 break
             number += 1
-        for target in ends[number]:
-            joined = _joined(entry.get(target, {}), state)
+        for target in flow.ends[number]:
+            joined = entry[target].joined(state) if target in entry else state.copy()
             if target not in entry or joined != entry[target]:
                 entry[target] = joined
                 if target not in todo:
                     todo.append(target)
         todo.sort()
-    return Outstanding(found, unread)
+    return Outstanding(flow.loads_at, flow.counters_at, flow.counted, flow.unread)
 
 
-def _is_load(step: Step) -> bool:
-    return step.instruction is not None and ACCESS_KINDS.get(step.instruction.op) == "load"
+class _Flow:
+    """Passes steps, and keeps what may be under way at the accesses."""
+
+    def __init__(self, program: FlatProgram) -> None:
+        self.steps = program.steps
+        self.ends = _ends(program)
+        loads = [number for number, step in enumerate(program.steps) if _kind(step) == "load"]
+        self.counted = {number: counter for number in loads if (counter := _counter(program.steps[number])) is not None}
+        self.unread = frozenset(number for number in loads if number not in self.counted and program.steps[number].dst < 0)
+        self.loads_at: dict[int, Loads] = {}
+        self.counters_at: dict[int, Counters] = {}
+
+    def pass_step(self, number: int, state: _State) -> None:
+        """Has a step wait, notes what may be under way if it is an access, and then has it begin."""
+        step = self.steps[number]
+        if step.instruction is None:
+            return
+        hints = step.instruction.hints
+        if hints is None:
+            named = {register for register in (*step.src, step.dst) if register >= 0}
+            for load in [x for x, (times, _) in state.loads.items() if times == 1 and self.steps[x].dst in named]:
+                del state.loads[load]
+        else:
+            for counter in hints.waits:
+                state.counters[counter] = min(state.counters.get(counter, 0), hints.at_most)
+            for load in [x for x in state.loads if step.dst >= 0 and self.steps[x].dst == step.dst]:
+                state.loads[load] = MOST_OUTSTANDING, state.loads[load][1]  # its register is another one's: nobody waits for it
+        if _kind(step) is None:
+            return
+        self._note(number, state)
+        if step.instruction.access is not None and step.instruction.access.l1_hit == 0.0:
+            state.loads = {x: (times, age + 1) for x, (times, age) in state.loads.items() if age + 1 < MOST_OUTSTANDING}
+        if number in self.counted:
+            counter = self.counted[number]
+            state.counters[counter] = min(state.counters.get(counter, 0) + 1, MOST_OUTSTANDING)
+        elif _kind(step) == "load" and number not in self.unread:
+            times, _ = state.loads.pop(number, (1, 0))
+            state.loads[number] = times, 0
+            if len(state.loads) > _MOST_FOLLOWED:
+                del state.loads[next(iter(state.loads))]
+
+    def _note(self, number: int, state: _State) -> None:
+        loads, counters = self.loads_at.setdefault(number, {}), self.counters_at.setdefault(number, {})
+        for load, (times, _) in state.loads.items():
+            loads[load] = max(loads.get(load, 0), times)
+        for counter, count in state.counters.items():
+            counters[counter] = max(counters.get(counter, 0), count)
+
+
+def _kind(step: Step) -> str | None:
+    """Returns "load" or "store" for an access; None for other steps."""
+    return None if step.instruction is None else ACCESS_KINDS.get(step.instruction.op)
 
 
 def _counter(step: Step) -> int | None:
@@ -84,47 +148,24 @@ def _counter(step: Step) -> int | None:
     return None if hints is None else hints.write
 
 
-def _waits(program: FlatProgram, loads: list[int]) -> list[list[tuple[int, int]]]:
-    """Returns for each step the loads for which it waits, and how many of the latest executions of each it leaves."""
-    by_register: dict[int, list[int]] = {}
-    by_counter: dict[int, list[int]] = {}
-    for load in loads:
-        step = program.steps[load]
-        by_register.setdefault(step.dst, []).append(load)
-        if (counter := _counter(step)) is not None:
-            by_counter.setdefault(counter, []).append(load)
-    found: list[list[tuple[int, int]]] = []
-    for step in program.steps:
-        hints = None if step.instruction is None else step.instruction.hints
-        if hints is None:
-            named = dict.fromkeys((*step.src, step.dst)) if step.instruction is not None else {}
-            found.append([(load, 0) for register in named if register >= 0 for load in by_register.get(register, ())])
-        else:
-            found.append([(load, hints.at_most) for counter in hints.waits for load in by_counter.get(counter, ())])
-    return found
-
-
 def _ends(program: FlatProgram) -> dict[int, tuple[int, ...]]:
     """Returns the steps after which another one than the next can follow, or which others can come to next: what follows each."""
-    last = len(program.steps) - 1
     ends = dict(_jumps(program))
     for number in {target for targets in ends.values() for target in targets} | set(program.entries):
         if number > 0 and number - 1 not in ends:
             ends[number - 1] = (number,)
-    ends[last] = ()
     return ends
 
 
 def _jumps(program: FlatProgram) -> Iterator[tuple[int, tuple[int, ...]]]:
     for number, step in enumerate(program.steps):
         if step.kind == "branch":
-            yield number, (number + 1, step.target)
+            certain = step.warps is None and step.probability == 1.0
+            yield number, (number + 1,) if certain else (number + 1, step.target)
         elif step.kind == "loop_end":
-            yield number, (step.target,) if step.trips[0] < 0 else (step.target, number + 1)
+            back = () if step.trips == (1, 1) else (step.target,)
+            yield number, back if step.trips[0] < 0 else (*back, number + 1)
         elif step.kind == "jump":
             yield number, (step.target,)
-
-
-def _joined(a: _Loads, b: _Loads) -> _Loads:
-    """Returns of each load the larger number of executions."""
-    return {load: max(a.get(load, 0), b.get(load, 0)) for load in a.keys() | b.keys()}
+        elif step.instruction is not None and step.instruction.op == "exit":
+            yield number, ()

@@ -66,11 +66,15 @@ class Waits:
 
     Attributes:
         left: place of an access -> place of a load -> how many of its latest executions may be under way.
+        limits: place of an access -> dependence counter -> how many of those that it counts may be under way.
+        counted: place of a load -> the counter that counts it.
         unread: loads for which a warp waits at its end only.
         drains: whether it waits for its stores at its end.
     """
 
     left: dict[str, dict[str, int]] = field(default_factory=dict)
+    limits: dict[str, dict[int, int]] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
     unread: frozenset[str] = frozenset()
     drains: bool = False
 
@@ -81,20 +85,31 @@ class Waits:
         places = [place for place, statement in walk(kernel.body) if not isinstance(statement, Loop)]
         place = dict(zip(issued, [*places, "end"], strict=True))
         found = outstanding(kernel)
-        left = {place[access]: {place[load]: times for load, times in loads.items()} for access, loads in found.at.items()}
-        return Waits(left, frozenset(place[load] for load in found.unread), drains)
+        return Waits(
+            {place[access]: {place[load]: times for load, times in loads.items()} for access, loads in found.loads.items()},
+            {place[access]: counters for access, counters in found.counters.items()},
+            {place[load]: counter for load, counter in found.counted.items()},
+            frozenset(place[load] for load in found.unread),
+            drains,
+        )
 
     def not_awaited(self, sequence: Sequence, place: str, begins: bool) -> frozenset[int]:
         """Returns for which of the latest accesses, counted from the latest one, 0, an access of an instruction does not wait."""
         flights = list(reversed(sequence.flights))
-        return frozenset(n for n, flight in enumerate(flights) if self.is_left(flight, flights[:n], place, begins))
+        return frozenset(n for n in range(len(flights)) if self.is_left(n, flights, place, begins))
 
-    def is_left(self, flight: Flight, later: list[Flight], place: str, begins: bool) -> bool:
+    def is_left(self, n: int, flights: list[Flight], place: str, begins: bool) -> bool:
+        flight = flights[n]
         if flight.is_write:
             return not (begins and self.drains)
         if begins or flight.place in self.unread:
             return not begins
-        return sum(other.place == flight.place for other in later) < self.left.get(place, {}).get(flight.place, 0)
+        counter = self.counted.get(flight.place)
+        if counter is None:
+            return sum(other.place == flight.place for other in flights[:n]) < self.left.get(place, {}).get(flight.place, 0)
+        alike = [other for other in flights if self.counted.get(other.place) == counter]  # of equals, the latest is left
+        last = sorted(alike, key=lambda other: -other.returns)[: self.limits.get(place, {}).get(counter, 0)]
+        return any(other is flight for other in last)
 
 
 class Sequence:
@@ -120,9 +135,9 @@ class Track(Sequence):
         super().__init__()
         self.first: Made  # the first access
 
-    def anchor(self, not_awaited: frozenset[int]) -> int:
+    def anchor(self, not_awaited: frozenset[int]) -> float:
         """Returns in which cycle all is back for which an access waited, or the one before issued."""
-        return int(max(self.flights[-1].issue, *self.returns(not_awaited).values(), 0))
+        return max(self.flights[-1].issue, *self.returns(not_awaited).values(), 0)
 
 
 class Echo(Sequence):
@@ -132,7 +147,6 @@ class Echo(Sequence):
         stream: its random stream.
         lag: cycles by which its first access is later than the earliest one that an echo of its slot can make.
         following: how its next access follows; None if it has found no transition yet.
-        not_awaited: for which of its latest accesses that one does not wait.
         earliest: cycle before which its next access cannot issue.
     """
 
@@ -141,14 +155,16 @@ class Echo(Sequence):
         self.stream = stream
         self.lag = math.floor(self.stream.uniform() * iteration)
         self.following: Transition | None = None
-        self.not_awaited: frozenset[int] = frozenset()
         self.earliest = 0
 
-    def due(self) -> float:
+    def due(self, waits: Waits) -> float:
         """Returns the cycle of its next access; infinite if not known."""
         if self.following is None:
             return math.inf
-        anchor = max(self.flights[-1].issue, *self.returns(self.not_awaited).values(), 0) if self.flights else 0
+        if not self.flights:
+            return max(self.earliest, self.following.gap)
+        not_awaited = waits.not_awaited(self, self.following.made.place, self.following.begins)
+        anchor = max(self.flights[-1].issue, *self.returns(not_awaited).values(), 0)
         return max(self.earliest, anchor + self.following.gap)
 
 
@@ -206,7 +222,8 @@ class Echoes:
                 self.begin(slot, track.first, t + 2 * EPOCH)
             begins = start > track.flights[-1].issue
             not_awaited = self.waits.not_awaited(track, made.place, begins)
-            self.pools.record(track.place, Transition(t, made, begins, t - track.anchor(not_awaited)))
+            gap = max(t - track.anchor(not_awaited), 0)
+            self.pools.record(track.place, Transition(t, made, begins, gap))
         else:
             track.first = made
             if not self.phases:
@@ -227,13 +244,11 @@ class Echoes:
 
     def choose(self, echo: Echo, t: int) -> None:
         echo.following, echo.earliest = self.pools.choose(echo.place, t, echo.stream), t
-        if echo.following is not None:
-            echo.not_awaited = self.waits.not_awaited(echo, echo.following.made.place, echo.following.begins)
 
     def due(self, t: int) -> Iterator[tuple[Echo, Made]]:
         """Yields the echoes that make an access in cycle `t`, and the access."""
         self.find_transitions(t)
         for echo in self.echoes:
-            while echo.due() == t:
+            while echo.due(self.waits) == t:
                 assert echo.following is not None
                 yield echo, echo.following.made

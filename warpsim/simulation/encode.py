@@ -10,6 +10,9 @@ import numpy as np
 from warpsim import units
 from warpsim.arguments import InvalidPoint
 from warpsim.engine.constants import (
+    AT_THE_END,
+    BY_REGISTER,
+    COUNTED_BITS,
     MAX_WARPS,
     MOST_STEPS,
     UNITS,
@@ -115,7 +118,7 @@ def _unlaunched(
         steps.append((kind, op, dst, first, len(operands), *timing, *[0] * 16))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
-        details.append((0, 0, 0, 0, 0, 0, *access, *branch, step.loop, *step.trips))
+        details.append((0, 0, 0, 0, 0, 0, 0, *access, *branch, step.loop, *step.trips))
     reads, hints = encode_reads(program, gpu), encode_hints(program, gpu)
     # The fields of a plain array of records are read several times as fast; the engine names them as attributes.
     records: dict[str, Any] = {
@@ -139,7 +142,7 @@ def _unlaunched(
         addresses=encode_addresses(program, gpu, records["chip"]),
         quantiles=quantiles,
         loads=loads,
-        outstanding=_encode_outstanding(kernel, records["details"]),
+        outstanding=np.zeros((0, 2), np.int32) if sms is None else _encode_outstanding(kernel, records["details"]),
         entries=np.array([program.entries[entry] for entry in kernel.entry_of_warp or (0,)], np.int32),
         loops=program.loops,
     )
@@ -154,14 +157,18 @@ def _unlaunched(
 
 
 def _encode_outstanding(kernel: Kernel, details: Array) -> Array:
-    """Returns the loads that may be under way when each access issues; fills in their places, and which loads nobody reads."""
+    """Returns the loads that may be under way when each access issues; fills in their places, and how loads are awaited."""
     found = outstanding(kernel)
-    listed = [(load, times) for step in sorted(found.at) for load, times in sorted(found.at[step].items())]
+    listed = [(load, times) for step in sorted(found.loads) for load, times in sorted(found.loads[step].items())]
     end = 0
-    for step in sorted(found.at):
-        details["outstanding"][step], end = end, end + len(found.at[step])
+    for step in sorted(found.loads):
+        details["outstanding"][step], end = end, end + len(found.loads[step])
         details["outstanding_end"][step] = end
-    details["unread"][sorted(found.unread)] = 1
+        details["counted"][step] = sum(count << COUNTED_BITS * c for c, count in found.counters[step].items())
+    details["awaited_by"] = BY_REGISTER
+    details["awaited_by"][sorted(found.unread)] = AT_THE_END
+    for load, counter in found.counted.items():
+        details["awaited_by"][load] = counter
     return np.array(listed, np.int32).reshape(-1, 2)
 
 
