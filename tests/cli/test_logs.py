@@ -111,3 +111,13 @@ def test_a_missing_package_is_found_before_the_work(capsys, monkeypatch, tmp_pat
     output = tmp_path / ("a.html" if command == "report" else "a.pftrace")
     assert cli.main([command, *POINT[1:], "-o", str(output)]) == 2
     assert f"needs the package {package}: pip install 'warpsim[{command}]'" in capsys.readouterr().err
+
+
+def test_a_command_says_each_warning_once(capsys):
+    assert cli.main([*POINT, "-q"]) == 0
+    for text in ("first", "first", "second", "first"):
+        logging.getLogger("warpsim").warning(text)
+    assert capsys.readouterr().err == "warpsim: first\nwarpsim: second\n"
+    assert cli.main([*POINT, "-q"]) == 0
+    logging.getLogger("warpsim").warning("first")
+    assert capsys.readouterr().err == "warpsim: first\n"

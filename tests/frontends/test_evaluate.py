@@ -89,3 +89,32 @@ def test_trips_that_are_taken_back_reach_no_shared_memory(shared, warned):
         to_kernel(function(*FILL, shared=shared), as_geometry("1,64"), Choices(), name="f")
     beyond = [str(one.message) for one in found if "accesses reach byte" in str(one.message)]
     assert len(beyond) == warned and all("reach byte 8192 of" in message for message in beyond)
+
+
+def nested(inner_limit, n):
+    """Returns a loop of n trips, whose register R0 counts from 0 on, around one whose R3 counts from 1 up to R4."""
+    return [
+        "MOV R0, RZ", ".L_outer:", *inner_limit, "MOV R3, RZ", ".L_inner:", "MUFU.RCP R9, R9", "IADD3 R3, R3, 0x1, RZ",
+        "ISETP.GE.AND P0, PT, R3, R4, PT", "@!P0 BRA `(.L_inner)", "IADD3 R0, R0, 0x1, RZ",
+        f"ISETP.GE.AND P1, PT, R0, {n:#x}, PT", "@!P1 BRA `(.L_outer)", "EXIT",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [5, 20, 100, 1000])
+@pytest.mark.parametrize(
+    ("limit", "trips"),
+    [
+        (["IADD3 R4, R0, 0x1, RZ"], lambda j, n: j + 1),
+        (["IADD3 R4, -R0, {n}, RZ"], lambda j, n: n - j),
+        (["IMAD R4, R0, 0x3, RZ"], lambda j, n: max(1, 3 * j)),
+        (["LOP3.LUT R4, R0, 0x4, RZ, 0xc0, !PT"], lambda j, n: max(1, j & 4)),
+        (["SHF.R.U32.HI R4, RZ, 0x5, R0"], lambda j, n: max(1, j >> 5)),
+    ],
+    ids=["grows", "shrinks", "grows by 3", "alternates", "grows at times"],
+)
+def test_trips_of_a_loop_that_follow_those_of_the_loop_around_it(limit, trips, n):
+    rows = nested([text.format(n=hex(n)) for text in limit], n)
+    kernel = to_kernel(function(*rows), as_geometry("2,64"), Choices(), name="f")
+    wanted = sum(trips(j, n) for j in range(n))
+    found = sum(times for op, times in expected_ops(kernel.body) if op == "sfu")
+    assert found == pytest.approx(wanted, abs=n / 2 if wanted > 10 * n else 1e-6)  # long loops are round

@@ -15,10 +15,19 @@ def add_verbosity(parser: argparse.ArgumentParser) -> None:
 
 
 class _Handler(logging.Handler):
-    """Writes to the standard error of the moment, which tests replace."""
+    """Writes to the standard error of the moment, which tests replace; each warning once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.warnings: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(self.format(record), file=sys.stderr, flush=True)
+        text = self.format(record)
+        if record.levelno == logging.WARNING:
+            if text in self.warnings:
+                return
+            self.warnings.add(text)
+        print(text, file=sys.stderr, flush=True)
 
 
 def show_messages(options: argparse.Namespace) -> None:

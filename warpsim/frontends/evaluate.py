@@ -31,7 +31,16 @@ from warpsim.frontends.keys import (
 )
 from warpsim.frontends.state import initial_state
 from warpsim.frontends.steps import Step
-from warpsim.frontends.trips import Mask, Trip, advance_of, advanced_evenly, same_advance
+from warpsim.frontends.trips import (
+    Executed,
+    Mask,
+    Trip,
+    advance_of,
+    grew_evenly,
+    growth_of,
+    same_advance,
+    totals_after,
+)
 from warpsim.units import WARP_LANES
 
 MAX_STEPS = 400_000
@@ -94,7 +103,7 @@ class Evaluator:
         self.notes: dict[str, None] = {}
         self.shared_bytes = self.function.shared_bytes + geometry.dynamic_shared
         self.reached = 0  # bytes of shared memory, up to the end of the accesses with known addresses
-        self.executed = 0
+        self.executed, self.most_executed = 0, MAX_STEPS
 
     def run(self) -> Evaluation:
         """Executes the kernel.
@@ -136,13 +145,8 @@ class Evaluator:
         if number in self.loop_at:
             self.iterations[self.loop_at[number]][warps] += 1
         self.executed += len(block.code)
-        if self.executed > MAX_STEPS:
-            loop = self.innermost[number]
-            if loop is None:
-                raise FrontEndError(f"{self.function.name}: more than {MAX_STEPS} instructions to evaluate")
-            raise self._trips_are_needed(
-                loop, f"its trips follow no simple rule, and there are more than {MAX_STEPS} instructions"
-            )
+        if self.executed > self.most_executed:
+            raise self._too_much(number)
         full = bool(mask.all())
         for step in self.steps.of_block(number):
             self._step(number, step, mask, full)
@@ -323,13 +327,12 @@ class Evaluator:
             return
         one = self._leap(loop, 0, step, pending, None)
         latest = None if one is None else self._leap(loop, 0, step, pending, None)
-        if one is not None and latest is not None and len(one) == len(latest):
-            rates = [after - before for before, after in zip(one, latest, strict=True)]
-            trips, growing = 1, True
-            while trips:
-                met = self._leap(loop, trips, step, pending, (latest, rates))
+        if one is not None and latest is not None and len(one.differences) == len(latest.differences):
+            growth, trips, growing = growth_of(one, latest), 1, True
+            while trips >= 0:
+                met = self._leap(loop, trips, step, pending, (latest, growth))
                 latest, growing = (latest, False) if met is None else (met, growing)
-                trips = min(trips * 2, 2**24) if growing else trips // 2
+                trips = min(trips * 2, 2**24) if growing else trips // 2 if trips else -1
         self.trip[loop] = Trip(mask, dict(self.state.values), step)
 
     def _leap(
@@ -338,17 +341,17 @@ class Evaluator:
         trips: int,
         step: dict[str, Values],
         pending: dict[int, Mask],
-        before: tuple[list[Values], list[Values]] | None,
-    ) -> list[Values] | None:
+        before: tuple[Executed, Executed] | None,
+    ) -> Executed | None:
         """Leaves out some trips of a loop and executes the next one.
 
-        Returns by how much the operands of its comparisons differed. Where `before` gives that of an earlier trip and how it
-        advances by trip, it must have done so, on the same side of 0: then no comparison came out otherwise in between. Returns
-        None, and changes nothing, if the trip was not like those before, or updates sectors of its own, which have to be counted.
+        Returns what that trip did. Where `before` gives what an earlier one did and how that grows by trip, it must have grown
+        so, and no comparison may have come out otherwise: then this holds for all trips in between. Returns None, and changes
+        nothing, if the trip was not like those before, or updates sectors of its own, which have to be counted.
         """
         mask, state = pending[self.flow.loops[loop].header], self.state
         saved = dict(state.values), self.record, {number: each.copy() for number, each in self.iterations.items()}
-        outer, reached, copies = state.differences, self.reached, self.copies
+        outer, reached, copies, drawn = state.differences, self.reached, self.copies, dict(self.drawn)
         for name, by in step.items():
             value = state.register(name)
             state.values[name] = np.where(value < 0, value, (value + by * trips) & MASK)
@@ -356,19 +359,26 @@ class Evaluator:
         start, trial = dict(state.values), dict(pending)
         self.record, self.copies, state.differences = Record(), copies.copy(), []
         self._advance(trial, loop)
-        found, met = self.record, state.differences
+        found, met = self.record, Executed(state.differences, self.record.totals())
         same_threads = trial.keys() == pending.keys() and all(np.array_equal(trial[k], pending[k]) for k in pending)
         moved = advance_of(start, state.values, mask) if same_threads else None
-        state.differences = outer
+        state.differences, self.drawn = outer, drawn  # branches that nothing decides come out alike in each trip
         values, record, iterations = saved
         alike = moved is not None and same_advance(moved, step) and not (trips and record.is_widened_by(found))
-        if alike and (before is None or advanced_evenly(*before, met, 1 + trips, mask)):
+        if alike and (before is None or grew_evenly(*before, met, 1 + trips, mask)):
             self.record = record
-            record.add(found, 1 + trips)
+            record.add(found, 1 + trips, None if before is None else totals_after(*before))
             return met
         state.values, self.record, self.iterations = values, record, iterations
         self.reached, self.copies = reached, copies
         return None
+
+    def _too_much(self, number: int) -> Exception:
+        """Returns why a block is not executed any more."""
+        loop = self.innermost[number]
+        if loop is None:
+            return FrontEndError(f"{self.function.name}: more than {MAX_STEPS} instructions to evaluate")
+        return self._trips_are_needed(loop, f"its trips follow no simple rule, and there are more than {MAX_STEPS} instructions")
 
     def _where(self, number: int) -> str:
         return place(self.function, self.flow.blocks[number].code[-1])

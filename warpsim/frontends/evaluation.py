@@ -16,6 +16,7 @@ from warpsim.frontends.flow import Flow
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.keys import Key, probabilities_by_place
 from warpsim.frontends.steps import Steps
+from warpsim.frontends.trips import Totals
 
 Counts = NDArray[np.float64]
 
@@ -64,13 +65,22 @@ class Record:
         both = self.accesses.keys() & other.accesses.keys()
         return any(self.accesses[each].contention.is_widened_by(other.accesses[each].contention) for each in both)
 
-    def add(self, other: Record, times: float) -> None:
-        """Adds the counts of another, several times."""
-        for mine, theirs in ((self.counts, other.counts), (self.entries, other.entries), (self.made, other.made)):
-            for key, value in theirs.items():
-                add_counts(mine, key, value * times)
+    def totals(self) -> Totals:
+        """Returns all counts: by the name of the field and its key."""
+        counts: dict[str, dict[Any, Counts]] = {"counts": self.counts, "entries": self.entries, "made": self.made}
+        found: Totals = {(name, key): value for name, by_key in counts.items() for key, value in by_key.items()}
+        return found | {("accesses", place_of): np.asarray(tally.warps) for place_of, tally in self.accesses.items()}
+
+    def add(self, other: Record, times: int, first: Totals | None = None) -> None:
+        """Adds the counts of another, several times; or those of as many trips, which grow evenly from `first` to the other's."""
+        for name, mine in (("counts", self.counts), ("entries", self.entries), ("made", self.made)):
+            for key, value in getattr(other, name).items():
+                begin = value if first is None else first.get((name, key), 0.0)
+                add_counts(mine, key, (begin + value) * (times / 2))
         for place_of, tally in other.accesses.items():
-            self.accesses.setdefault(place_of, Tally()).add(tally, times)
+            begin = tally.warps if first is None else float(first.get(("accesses", place_of), 0.0))
+            share = (begin + tally.warps) / (2 * tally.warps) if tally.warps else 1.0
+            self.accesses.setdefault(place_of, Tally()).add(tally, times * share)
 
 
 def add_counts(counts: dict[Any, Counts], key: Any, more: NDArray[Any]) -> None:

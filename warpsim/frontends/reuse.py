@@ -13,7 +13,7 @@ import numpy as np
 from warpsim.frontends.accesses import LINE_BYTES, bytes_per_thread, space_of
 from warpsim.frontends.async_copies import BULK_UNIT_BYTES, bulk_of, first_of
 from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, Hits, hits
-from warpsim.frontends.evaluate import Evaluator
+from warpsim.frontends.evaluate import MAX_STEPS, Evaluator
 from warpsim.frontends.evaluation import Given
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.integers import UNKNOWN, Values
@@ -55,6 +55,8 @@ def hits_of(
     caches: Caches,
 ) -> dict[Place, Hits]:
     """Returns for each access whose addresses are known how often it hits."""
+    if not any(space_of(one) == "global" for one in given.flow.function.code):
+        return {}
     geometry = given.geometry
     wave = min(geometry.blocks, caches.sms * caches.resident)
     recorder = _Recorder(given, _neighbours(geometry))
@@ -111,7 +113,7 @@ class _Recorder(Evaluator):
     def __init__(self, given: Given, blocks: list[BlockIndex]) -> None:
         super().__init__(given, [(block, 1.0) for block in blocks])
         self.blocks, self.threads = blocks, given.geometry.block_warps * WARP_LANES
-        self.most_executed = max(1, _MOST_WORK // (len(blocks) * self.threads))
+        self.most_executed = min(MAX_STEPS, max(1, _MOST_WORK // (len(blocks) * self.threads)))
         self.most_calls = max(1, _MOST_ADDRESSES // (len(blocks) * self.threads))
         self.numbers: dict[Place, int] = {}
         self.calls: list[tuple[int, Values]] = []
@@ -147,10 +149,8 @@ class _Recorder(Evaluator):
         addresses = np.stack([row[: groups * self.threads] for _, row in calls])
         return Accesses(addresses, place, kind[place], width[place], self.block_warps, group, index, step[:most_calls])
 
-    def _execute(self, number: int, mask: Mask, pending: dict[int, Mask]) -> None:
-        if self.executed > self.most_executed:
-            raise _EnoughError
-        super()._execute(number, mask, pending)
+    def _too_much(self, number: int) -> Exception:
+        return _EnoughError()
 
     def _access(self, number: int, step: Step, active: Mask) -> None:
         if space_of(step.one) != "global" or not active.any():

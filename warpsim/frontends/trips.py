@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 from warpsim.frontends.integers import MASK, NOTHING, Values
 
 Mask = NDArray[np.bool_]
+Totals = dict[tuple[str, Any], NDArray[np.float64]]
+
+_ZERO = np.zeros(())
 
 
 @dataclass
@@ -19,6 +23,19 @@ class Trip:
     mask: Mask
     values: dict[str, Values]
     step: dict[str, Values] | None
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What one trip of a loop did.
+
+    Attributes:
+        differences: between the operands of its comparisons, in the order of their execution.
+        totals: what was counted, by what it counts; 0 where it is absent.
+    """
+
+    differences: list[Values]
+    totals: Totals
 
 
 def advance_of(before: dict[str, Values], after: dict[str, Values], mask: Mask) -> dict[str, Values] | None:
@@ -39,14 +56,29 @@ def advance_of(before: dict[str, Values], after: dict[str, Values], mask: Mask) 
     return steps
 
 
-def advanced_evenly(before: list[Values], rates: list[Values], after: list[Values], trips: int, mask: Mask) -> bool:
-    """Returns whether differences have advanced by their rates in some trips, and have not come to 0 or to its other side."""
-    if len(before) != len(after):
+def growth_of(before: Executed, after: Executed) -> Executed:
+    """Returns by how much comparisons and totals grew from one trip to the next."""
+    differences = [new - old for old, new in zip(before.differences, after.differences, strict=True)]
+    keys = before.totals.keys() | after.totals.keys()
+    return Executed(differences, {key: after.totals.get(key, _ZERO) - before.totals.get(key, _ZERO) for key in keys})
+
+
+def totals_after(last: Executed, growth: Executed, trips: int = 1) -> Totals:
+    """Returns the totals of a trip that many trips after another, if they grow evenly."""
+    return {key: last.totals.get(key, _ZERO) + by * trips for key, by in growth.totals.items()}
+
+
+def grew_evenly(last: Executed, growth: Executed, met: Executed, trips: int, mask: Mask) -> bool:
+    """Returns whether all grew evenly in some trips, and no difference came to 0 or to its other side."""
+    if len(last.differences) != len(met.differences):
         return False
-    for old, rate, new in zip(before, rates, after, strict=True):
-        if (((old + rate * trips != new) | (np.sign(old) != np.sign(new))) & mask).any():
+    for old, by, new in zip(last.differences, growth.differences, met.differences, strict=True):
+        if (((old + by * trips != new) | (np.sign(old) != np.sign(new))) & mask).any():
             return False
-    return True
+    expected = totals_after(last, growth, trips)
+    return expected.keys() >= met.totals.keys() and all(
+        bool((value == met.totals.get(key, _ZERO)).all()) for key, value in expected.items()
+    )
 
 
 def same_advance(a: dict[str, Values], b: dict[str, Values]) -> bool:
