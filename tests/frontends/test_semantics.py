@@ -155,6 +155,52 @@ def test_addresses_are_those_that_the_source_says(arch, monkeypatch):
         assert (addresses - (1 << 40)).tolist() == expected, text
 
 
+def to_signed_64(x):
+    return x - 2**64 if x >> 63 else x
+
+
+WIDE = {
+    "a < b": lambda a, b: a < b,
+    "a <= b": lambda a, b: a <= b,
+    "a == b": lambda a, b: a == b,
+    "a != b": lambda a, b: a != b,
+    "(long long)a < (long long)b": lambda a, b: to_signed_64(a) < to_signed_64(b),
+    "(long long)a >= (long long)b": lambda a, b: to_signed_64(a) >= to_signed_64(b),
+    "min(a, b)": min,
+    "max(a, b)": max,
+    "min((long long)a, (long long)b)": lambda a, b: min(a, b, key=to_signed_64),
+    "max((long long)a, 128ll)": lambda a, b: max(a, 128, key=to_signed_64),
+    "a > b ? a - b : b + 5": lambda a, b: a - b if a > b else b + 5,
+    "a == b ? k : a": lambda a, b: ARGUMENTS["k"] if a == b else a,
+}
+"""Expressions of 64 bits, of a and b."""
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("seed", range(3))
+def test_values_of_64_bits_are_compared(arch, seed, monkeypatch):
+    """Pairs that differ in the upper words, in the lower ones, in both, in their signs, or not at all."""
+    r = random.Random(seed)
+    words = [0, 1, 127, 129, 0x7FFFFFFF, 0x80000000, MASK, r.getrandbits(32)]
+    pairs = [tuple(r.choice(words) for _ in range(4)) for _ in range(4)]
+    fill = " ".join(
+        f"if (ty == {n}) {{ a = {x << 32 | y}ull ^ tx; b = {z << 32 | w}ull; }}" for n, (x, y, z, w) in enumerate(pairs)
+    )
+    rows = "\n".join(
+        f"{{ unsigned long long v = {text}; x[(size_t)(unsigned)(v ^ v >> 29)] = {number}; }}" for number, text in enumerate(WIDE)
+    )
+    source = f"""extern "C" __global__ void f(volatile char *x, unsigned n, unsigned m, unsigned k) {{
+unsigned tx = threadIdx.x, ty = threadIdx.y; unsigned long long a = 0, b = 0; {fill}
+{rows}
+}}"""
+    (function,) = disassemble(compile_cuda(source, "f.cu", arch, options=["-lineinfo"])).values()
+    found = addresses_of(function, ((1,), (16, 4)), (None, *ARGUMENTS.values()), monkeypatch)
+    for number, (text, value) in enumerate(WIDE.items()):
+        addresses, seen = found[3 + number]
+        results = [int(value(x << 32 | y ^ t, z << 32 | w)) & 2**64 - 1 for x, y, z, w in pairs for t in range(16)]
+        assert seen.all() and (addresses - (1 << 40)).tolist() == [(v ^ v >> 29) & MASK for v in results], text
+
+
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("size", [1, 3, 96, 128, 1024])
 def test_integers_of_16_bits_are_divided_as_the_compiler_does_it(arch, size, monkeypatch):

@@ -31,10 +31,10 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Immediate:
-    """A number in the instruction: its 32 bits, and whether it is written with a minus, which extends it to 64 bits."""
+    """A number in the instruction: its lower and its upper word. One that is written with a minus has the sign in both."""
 
     value: int
-    negative_text: bool = False
+    high: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def operands(text: str) -> tuple[Operand, ...]:
 
 def _operand(text: str) -> Operand:
     if _NUMBER.match(text):
-        return Immediate(int(text, 16) & 0xFFFFFFFF, text.startswith("-"))
+        return Immediate(int(text, 16) & 0xFFFFFFFF, int(text, 16) >> 32 & 0xFFFFFFFF)
     bare, signs = text, ""
     while bare[:1] in ("-", "~", "!", "+"):
         signs, bare = signs + bare[0], bare[1:]
@@ -166,7 +166,7 @@ def _written_count(opcode: str, first_pair: bool) -> int:
     if base in ("LD", "LDG", "LDS", "LDL", "LDC", "LDCU", "ATOM", "ATOMG", "ATOMS", "SHF", *_OF_PAIRS):
         if "128" in suffixes:
             return 4
-        return 2 if "64" in suffixes and base != "SHF" else 1
+        return 2 if _of_pairs(suffixes) and base != "SHF" else 1
     return 2 if "WIDE" in suffixes else 1
 
 
@@ -195,9 +195,9 @@ def _effects(opcode: str, text: str, guard: str) -> tuple[tuple[str, ...], tuple
             results += registers_of(parts[0].name, 1 if _is_predicate(parts[0]) else 2)
     else:
         start = _results_end(base, parts)
-        for place, part in enumerate(parts[:start]):
+        for part in parts[:start]:
             if isinstance(part, Register):
-                results += registers_of(part.name, _written_count(opcode, part.pair) if not place or _is_data(part) else 1)
+                results += registers_of(part.name, _written_count(opcode, part.pair) if _is_data(part) else 1)
     values = [place for place, part in enumerate(parts) if not _is_predicate(part)]
     for place in range(start, len(parts)):
         reads += _read_by(parts[place], opcode, base, is_last=place == values[-1] if values else False)
@@ -243,6 +243,11 @@ def _is_data(part: Operand) -> bool:
     return isinstance(part, Register) and not _is_predicate(part)
 
 
+def _of_pairs(suffixes: list[str]) -> bool:
+    """Returns whether an integer instruction, or a load of 8 bytes, is about values of 64 bits."""
+    return not {"64", "U64", "S64"}.isdisjoint(suffixes)
+
+
 _OF_PAIRS = ("IADD", "IADD3", "MOV", "SEL", "ISETP", "LOP3", "SHL", "IMNMX")
 
 
@@ -256,7 +261,7 @@ def _read_by(part: Operand, opcode: str, base: str, is_last: bool) -> list[str]:
     count = 2 if part.pair else 1
     if base.startswith("ST") or base in ("RED", "REDG", "ATOM", "ATOMG", "ATOMS"):
         count = 4 if ".128" in opcode else 2 if ".64" in opcode else 1
-    elif base in ("DADD", "DMUL", "DFMA", "DSETP") or (base.removeprefix("U") in _OF_PAIRS and ".64" in opcode):
+    elif base in ("DADD", "DMUL", "DFMA", "DSETP") or (base.removeprefix("U") in _OF_PAIRS and _of_pairs(opcode.split("."))):
         count = 2
     elif base.removeprefix("U") == "IMAD" and is_last and ("WIDE" in opcode or "HI" in opcode):
         count = 2

@@ -28,7 +28,7 @@ def compare(suffixes: Suffixes, parts: Parts) -> Effect:
     """ISETP: compares two values, and combines the outcome with a predicate."""
     first, second, a, b, also = name_of(parts[0]), name_of(parts[1]), parts[2], parts[3], parts[4]
     how = suffixes[0]
-    is_signed = "U32" not in suffixes
+    is_signed, wide = "U32" not in suffixes and "U64" not in suffixes, _is_wide(suffixes)
     combining = next((word for word in suffixes if word in ("AND", "OR", "XOR")), "")
     lower = parts[5] if "EX" in suffixes else None
     if how not in integers.COMPARISONS or not combining or "64" in suffixes:
@@ -36,7 +36,13 @@ def compare(suffixes: Suffixes, parts: Parts) -> Effect:
 
     def effect(s: State) -> list[tuple[str, Values]]:
         below = None if lower is None else s.read(lower)
-        x, y = s.read(a), s.read(b)
+        if wide:
+            (low_x, x), (low_y, y) = s.read_pair(a), s.read_pair(b)
+            below = integers.compare(low_x, low_y, how, is_signed=False)
+            if s.differences is not None:
+                s.differences.append(integers.difference(low_x, low_y, is_signed=False))
+        else:
+            x, y = s.read(a), s.read(b)
         if s.differences is not None:
             s.differences.append(integers.difference(x, y, is_signed=is_signed))
         outcome = integers.compare(x, y, how, is_signed=is_signed, lower=below)
@@ -63,6 +69,8 @@ def select(suffixes: Suffixes, parts: Parts) -> Effect:
 
 def minimum(suffixes: Suffixes, parts: Parts) -> Effect:
     """IMNMX, VIMNMX, VIMNMX3: the smallest or the largest value, as a predicate says."""
+    if _is_wide(suffixes):
+        return _minimum_of_pairs(suffixes, parts)
     result, carries, values, tail = split(parts)
     is_signed, chooser = "U32" not in suffixes, tail[-1]
     if carries or set(suffixes) - {"U32", "S32"}:
@@ -77,6 +85,26 @@ def minimum(suffixes: Suffixes, parts: Parts) -> Effect:
         return [(result, found)]
 
     return effect
+
+
+def _minimum_of_pairs(suffixes: Suffixes, parts: Parts) -> Effect:
+    """IMNMX.U64: the smaller or the larger of two values of 64 bits, as the predicate after them says."""
+    parts = parts[next(k for k, part in enumerate(parts) if not is_predicate(part)) :]
+    names, (a, b, chooser) = registers_of(name_of(parts[0]), 2), parts[1:4]
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        x, y, smaller = s.read_pair(a), s.read_pair(b), s.read(chooser)
+        below = integers.compare(x[0], y[0], "LE", is_signed=False)
+        first_is_less = integers.compare(x[1], y[1], "LE", is_signed="U64" not in suffixes, lower=below)
+        first = known(np.where(first_is_less == smaller, 1, 0), first_is_less, smaller)
+        words = zip(names, x, y, strict=True)
+        return [(name, np.where(first < 0, UNKNOWN, np.where(first == 1, one, other))) for name, one, other in words]
+
+    return effect
+
+
+def _is_wide(suffixes: Suffixes) -> bool:
+    return "U64" in suffixes or "S64" in suffixes
 
 
 def add_minimum(suffixes: Suffixes, parts: Parts) -> Effect:

@@ -72,7 +72,7 @@ class State:
         if isinstance(part, Constant) and not part.index:
             return self.constants(part.bank, part.offset), self.constants(part.bank, part.offset + 4)
         value = self.read(part)
-        return value, array(MASK if isinstance(part, Immediate) and part.negative_text else 0) | np.minimum(value, 0)
+        return value, array(part.high if isinstance(part, Immediate) else 0) | np.minimum(value, 0)
 
     def address(self, part: Address) -> Values:
         """Returns the byte addresses of an access."""
