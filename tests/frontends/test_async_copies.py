@@ -46,11 +46,23 @@ def test_a_pipeline_of_copies_leaves_the_later_stages_under_way(stages):
     assert waits == [Hints(waits=(0,), at_most=stages - 1)]
 
 
-def test_a_wait_for_all_copies_needs_no_counter():
-    kernel = imported(*HEAD, ".L_loop:", *COPY, "DEPBAR.LE SB0, 0x0", "LDS R5, [R0.X4]", *NEXT)
-    (copy,) = instructions(kernel, "async_copy")
-    assert all(each.hints is None for each in instructions(kernel))
-    assert any(copy.dst in each.src for each in instructions(kernel, "branch"))
+def test_copies_before_a_wait_for_all_are_under_way_together():
+    """One warp makes so many copies in a loop, and then waits for all: for one latency, and while the copies issue."""
+    gpu = ws.load_gpu("a100")
+    fill = ("MOV R6, RZ", ".L_fill:", "LDGSTS.E [R0.X4], [R2.64]", "IADD3 R6, R6, 0x1, RZ")
+    for copies in (1, 16, 40):
+        ask = (f"ISETP.GE.AND P1, PT, R6, {copies:#x}, PT", "@!P1 BRA `(.L_fill)", "--:-:0:-:1 LDGDEPBAR", "DEPBAR.LE SB0, 0x0")
+        cycles = []
+        for trips in (50, 100):
+            rows = (*HEAD, ".L_loop:", *fill, *ask, "LDS R5, [R0.X4]", *NEXT)
+            kernel = imported(*rows, launch="1,32", args={"n": trips}, caches="none")
+            found = ws.simulate(gpu, kernel, launch=ws.Launch(blocks=1, block_warps=1), memory="fixed", replicates=1)
+            cycles.append(float(found["cycles"][0]))
+        (copy,) = instructions(kernel, "async_copy")
+        assert copy.dst is None and copy.hints == Hints(write=0)
+        assert [each.hints for each in instructions(kernel) if each.hints and each.hints.waits] == [Hints(waits=(0,))]
+        least = gpu.memory.latency_cycles
+        assert least <= (cycles[1] - cycles[0]) / 50 <= least + 60 + 30 * copies
 
 
 def test_a_deeper_pipeline_hides_more_of_the_latency():
@@ -93,8 +105,7 @@ def test_warps_wait_for_copies_of_their_own_where_only_some_come_to_a_barrier():
     with pytest.warns(AssumptionWarning, match="some warps wait at a barrier in shared memory here, and others do not"):
         kernel = imported(*rows, "ARRIVES.LDGSTSBAR.64 [R8]", *waiting(PHASE, "@!P1"), "EXIT")
     assert not instructions(kernel, "barrier")
-    (copy,) = instructions(kernel, "async_copy")
-    assert [each.comment for each in instructions(kernel) if copy.dst in each.src] == [PHASE[1]]
+    assert [each.comment for each in instructions(kernel) if each.hints and each.hints.waits] == [PHASE[1]]
 
 
 def test_a_test_waits_for_the_copies_that_report_to_its_barrier():
@@ -129,13 +140,13 @@ AFTER = (
 
 
 def test_a_bulk_copy_moves_its_bytes_once():
-    """One thread copies 0x200 units of 16 bytes: 64 lines. All warps wait for it, warp 0 by its register."""
+    """One thread copies 0x200 units of 16 bytes: 64 lines. All warps wait for it, warp 0 by its counter."""
     kernel = imported(*BULK, "UBLKCP.S.G [UR8], [UR4], UR6", *AFTER, arch=90, parameters="0x160 0:8:x 8:4:n")
     (copy,) = instructions(kernel, "async_copy")
     assert (copy.cost.requests, copy.cost.bytes_per_request, copy.cost.requested_bytes) == (64, 128.0, 8192)
     assert copy.access.l2_hit == 0.0
     assert len(instructions(kernel, "barrier")) == 1
-    assert [each.op for each in instructions(kernel) if copy.dst in each.src] == ["smem"]
+    assert [each.op for each in instructions(kernel) if each.hints and each.hints.waits] == ["smem"]
 
 
 def test_blocks_that_copy_the_same_bytes_hit_l2():
@@ -253,3 +264,22 @@ def test_the_barriers_of_cuda_cpp_need_no_trips(compiler, arch, moved):
     assert sum(each.op == "barrier" for each in inside) == 2
     lines = {int(each.comment.split(":")[1].split()[0]) for each in instructions(kernel) if ":" in each.comment.split(" ")[0]}
     assert lines <= set(range(1, 1 + SOURCE.count("\n")))  # those of the source, not of CUDA's headers
+
+
+RING = (
+    "S2R R0, SR_TID.X", "ULDC.64 UR4, c[0x0][0x160]", "UMOV UR8, 0x800", "UMOV UR6, 0x200", "MOV R2, 0x2000", "MOV R9, RZ",
+    "MOV R4, 0x400", "MOV R5, 0x600", "ISETP.NE.AND P1, PT, R0, RZ, PT",
+)  # fmt: skip
+FILL = (
+    "R2UR UR9, R4", "SYNCS.ARRIVE.TRANS64 RZ, [UR9], R2", "UBLKCP.S.G [UR8], [UR4], UR6", "LOP3.LUT R4, R4, 0x8, RZ, 0x3c, !PT",
+)  # fmt: skip
+"""A copy reports to the barriers at 0x400 and 0x408 in turn."""
+
+
+def test_the_warp_that_fills_buffers_waits_for_the_one_that_it_filled_first():
+    """Other threads tell it by barriers of their own, at 0x600, that a buffer is free: one of two copies is under way then."""
+    test = (".L_retry:", "SYNCS.PHASECHK.TRANS64 P0, [R5], R3", "@!P0 BRA `(.L_retry)")
+    rows = (*RING, "@P1 EXIT", *FILL, *FILL, ".L_loop:", *test, *FILL, *NEXT)
+    with pytest.warns(AssumptionWarning):
+        kernel = imported(*rows, arch=90, launch="1,64", parameters="0x160 0:8:x 8:4:n")
+    assert [each.hints for each in instructions(kernel) if each.hints and each.hints.waits] == [Hints(waits=(0,), at_most=1)]

@@ -64,6 +64,21 @@ def test_a_condition_on_the_warps_number_names_the_warps():
     assert conditional.warps == (0, 1) and [s.op for s in conditional.then] == ["sfu"]
 
 
+@pytest.mark.parametrize(("least", "warps", "share"), [(4, (0, 1), 0.8), (16, None, 0.1)])
+def test_warps_that_mostly_execute_a_side_are_named_with_their_share(least, warps, share):
+    """In a loop of 20 trips, two warps of four do so from one trip on. Where they rarely do, chance decides among all."""
+    rows = (
+        "S2R R1, SR_TID.X", "MOV R9, RZ", ".L_loop:", "ISETP.GT.U32.AND P0, PT, R1, 0x3f, PT",
+        f"ISETP.LT.OR P0, PT, R9, {least:#x}, P0", "@P0 BRA `(.L_next)", "MUFU.RCP R2, R2", ".L_next:",
+        "IADD3 R9, R9, 0x1, RZ", "ISETP.GE.AND P1, PT, R9, 0x14, PT", "@!P1 BRA `(.L_loop)", "EXIT",
+    )  # fmt: skip
+    found = kernel(*rows)
+    conditionals = only(found, Conditional)
+    assert conditionals[0].warps == warps and conditionals[-1].probability == pytest.approx(share)
+    assert len(conditionals) == (1 if warps is None else 2)
+    assert sum(n for op, n in expected_ops(found.body, 4) if op == "sfu") == pytest.approx((20 - least) / 2)
+
+
 def test_threads_of_a_warp_that_part_execute_both_sides():
     rows = (
         "S2R R1, SR_LANEID",

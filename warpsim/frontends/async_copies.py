@@ -141,8 +141,9 @@ class CopyLog:
     """Which copies the warps have under way at each wait, and how long bulk copies are, as an execution goes on.
 
     Attributes:
-        left: a wait, or a test of a barrier to which copies report -> how many later copies of its own a warp had made by then ->
-            how often.
+        left: a wait, or a test of a barrier -> how many later copies of its own a warp had made by then than those for which it
+            waits -> how often. At a barrier to which no copies report, these are those of the barrier to which its copies
+            reported least recently: as where consumers tell the producer of the copies that a buffer is free.
     """
 
     def __init__(self, warps: int) -> None:
@@ -195,6 +196,9 @@ class CopyLog:
                 self._note(place, groups[-1 - left], warps)
         elif role == "test" and barrier in self._reported:
             self._note(place, self._reported[barrier], warps)
+        elif role == "test" and barrier >= 0 and self._reported:  # others say that a buffer is free: the one filled first
+            reported = np.stack(list(self._reported.values()))
+            self._note(place, np.where(reported > 0, reported, self._made).min(axis=0), warps)
 
     def _note(self, place: Place, awaited: Values, warps: NDArray[np.bool_]) -> None:
         here = warps & (awaited > 0)

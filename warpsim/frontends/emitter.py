@@ -25,14 +25,13 @@ from warpsim.frontends.operands import register_slots
 from warpsim.frontends.patterns import as_access, conflict_degree, matrix_rows, ways_of
 from warpsim.frontends.reuse import Place
 from warpsim.frontends.sass import MachineInstruction
-from warpsim.frontends.structure import which_warps
+from warpsim.frontends.structure import under, which_warps
 from warpsim.hardware import files as params
 from warpsim.kernels.statements import (
     MAX_REQUESTS,
     MOST_COUNTED,
     OPS_WITHOUT_RESULT,
     Access,
-    Conditional,
     Cost,
     Hints,
     Instruction,
@@ -44,7 +43,7 @@ _ACCESSES = (*MEMORY_OPS, "smem")
 """Classes of accesses. They do not pass the register ports when they issue."""
 
 _COPIES = 0
-"""Dependence counter that counts asynchronous copies, where some may be under way at a wait for earlier ones."""
+"""Dependence counter that counts asynchronous copies, where it is known how many are under way at the waits for them."""
 
 _INTERVAL_OF_BULKS = 2
 """Cycles for which a bulk copy occupies the memory pipeline: as any instruction does (Huerta et al. 2025)."""
@@ -118,14 +117,14 @@ class Emitter:
         self.patterns = {str(key): value for key, value in patterns.items()}
         self.hits, self.sampled = hits, sampled
         self.by_counters = has_control_fields(flow)
-        waited = {writer for writers in waits.values() for writer in writers}
-        self.registers = {index: f"v{index}" for index in sorted(waited)}
         self.copies = CopyLog(0) if sampled is None else sampled.evaluation.copies
+        waited = {writer for place in waits for writer in self._writers(place)}
+        self.registers = {index: f"v{index}" for index in sorted(waited)}
         self.unlisted: Counter[tuple[str, str]] = Counter()
         self.unshaped: Counter[str] = Counter()
         self.unnamed: dict[str, None] = {}
         self.used: set[str] = set()
-        self.counts_copies = any(self._left_at(place) for place in self.copies.left)
+        self.counts_copies = any(self._left_at(place) is not None for place in self.copies.left)
 
     def notes(self) -> list[str]:
         """Returns what was assumed of opcodes and addresses."""
@@ -166,21 +165,21 @@ class Emitter:
         return found
 
     def _hints(self, number: int, index: int) -> Hints | None:
-        """Returns the hints of an asynchronous copy, or of a wait for copies, of which later ones may be under way; else None."""
+        """Returns the hints of an asynchronous copy that is counted, or of a wait for such copies; otherwise None."""
         role = role_of(self.function.code[index])
-        if role in ("wait", "test") and (left := self._left_at((number, index))):
+        if role in ("wait", "test") and (left := self._left_at((number, index))) is not None:
             return Hints(waits=(_COPIES,), at_most=left)
         is_counted = role == "copy" or (role == "bulk" and barrier_address(self.function.code[index]) is not None)
         return Hints(write=_COPIES) if self.counts_copies and is_counted and (number, index) in self.accesses else None
 
-    def _left_at(self, place: Place) -> int:
-        """Returns how many copies may be under way at a wait for copies; 0 if none may, or more than a counter counts."""
-        left = self.copies.left_at(place) or 0
-        if left < MOST_COUNTED:
+    def _left_at(self, place: Place) -> int | None:
+        """Returns how many copies may be under way at a wait for copies; None if that is not known, or more than are counted."""
+        left = self.copies.left_at(place)
+        if left is None or left < MOST_COUNTED:
             return left
         what = f"more than {MOST_COUNTED} asynchronous copies of a warp are under way: they are not waited for"
         self.unnamed[f"{_place(self.flow.function, place[1])}: {what}"] = None
-        return 0
+        return None
 
     def _phase(self, number: int, index: int) -> list[Statement]:
         """Returns the barrier that stands for a barrier in shared memory whose phase is tested."""
@@ -198,15 +197,19 @@ class Emitter:
         if self.sampled is None or one.op not in _ACCESSES or (number, index) not in self.accesses:
             return one
         rule = self.sampled.condition(number, index)
-        return one if rule is None else Conditional(then=(one,), src=one.src, cost=Cost(gap_cycles=1), **rule)
+        return one if rule is None else under(rule, [one], [], src=one.src, cost=Cost(gap_cycles=1))
 
     def waited(self, place: Place) -> tuple[str, ...]:
-        """Returns the registers for which an instruction waits; of asynchronous copies, none if later ones may be under way."""
+        """Returns the registers for which an instruction waits."""
+        return tuple(self.registers[writer] for writer in self._writers(place))
+
+    def _writers(self, place: Place) -> tuple[int, ...]:
+        """Returns the instructions for whose results one waits; no asynchronous copies where it waits for a count of them."""
         code, writers = self.function.code, self.waits.get(place, ())
         role = role_of(code[place[1]])
-        if (role == "test" and self.copies.left_at(place) != 0) or (role == "wait" and self._left_at(place)):
-            writers = tuple(writer for writer in writers if role_of(code[writer]) not in ("copy", "bulk"))
-        return tuple(f"v{writer}" for writer in writers)
+        if role == "test" or (role == "wait" and place in self.copies.left):
+            return tuple(writer for writer in writers if role_of(code[writer]) not in ("copy", "bulk"))
+        return writers
 
     def _counts(self, number: int, index: int) -> bool:
         """Whether an instruction is one of the program: an exit that ends it is implied, and padding is never issued."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.flow import Flow, place
-from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement
+from warpsim.kernels.statements import Conditional, Cost, Instruction, Loop, Statement
 from warpsim.kernels.traversal import has_op
 
 Counts = NDArray[np.float64]
@@ -29,6 +29,9 @@ _UNEVEN = 0.1
 
 _LONG_LOOP = 50
 """Trips from which on a fraction of a trip is rounded."""
+
+_MOSTLY = 0.5
+"""Share of the executions by some warps alone from which on it is not left to chance which warps execute a side."""
 
 
 @dataclass(frozen=True)
@@ -203,9 +206,8 @@ class Structure:
             out += [*([branch] if branch is not None else []), *(then if share >= 0.5 or not orelse else orelse)]
             return
         rule = which_warps(taken, here, self.weights, self.warp_in_block) if stated is None else {"probability": stated}
-        if branch is not None:
-            rule |= {"src": branch.src, "cost": branch.cost}
-        out.append(Conditional(then=tuple(then), orelse=tuple(orelse), **rule))
+        own = {} if branch is None else {"src": branch.src, "cost": branch.cost}
+        out.append(under(rule, then, orelse, **own))
 
     def _loop(self, loop: int) -> list[Statement]:
         """Returns a loop. Where it is left in the middle, what stands before comes once more."""
@@ -249,7 +251,8 @@ def _repeated(body: list[Statement], trips: int) -> list[Statement]:
 def which_warps(taken: Counts, here: Counts, weights: Counts, warp_in_block: NDArray[np.int64] | None) -> dict[str, Any]:
     """Returns the rule of a conditional: the numbers of the warps that execute its side, or the share of the executions that do.
 
-    The numbers of the warps in their blocks are the rule if they alone decide.
+    The numbers of the warps in their blocks are the rule if they alone decide. Both are, if all others never execute the side,
+    and these mostly do.
 
     Args:
         taken: executions of the side by each warp.
@@ -257,22 +260,28 @@ def which_warps(taken: Counts, here: Counts, weights: Counts, warp_in_block: NDA
         weights: what each warp stands for.
         warp_in_block: number of each warp in its block; None: only the share is asked for.
     """
-    numbers = () if warp_in_block is None else _deciding_numbers(taken, here, warp_in_block)
-    if numbers:
-        return {"warps": numbers}
-    return {"probability": min(1.0, float((taken * weights).sum()) / float((here * weights).sum()))}
+    if warp_in_block is not None and (numbers := _numbers_that(taken, here, warp_in_block)):
+        chosen = np.isin(warp_in_block, numbers)
+        if (taken >= here)[chosen].all():
+            return {"warps": numbers}
+        if (share := _share(taken[chosen], here[chosen], weights[chosen])) >= _MOSTLY:
+            return {"warps": numbers, "probability": share}
+    return {"probability": _share(taken, here, weights)}
 
 
-def _deciding_numbers(taken: Counts, here: Counts, warp_in_block: NDArray[np.int64]) -> tuple[int, ...]:
-    """Returns the numbers of the warps that execute a side whenever they come to it, if all others never do; otherwise none."""
-    with np.errstate(invalid="ignore"):
-        share = np.where(here > 0, taken / here, np.nan)
-    chosen = []
-    numbers = np.unique(warp_in_block)
-    for number in numbers:
-        values = np.unique(share[(warp_in_block == number) & (here > 0)])
-        if len(values) > 1 or (len(values) and values[0] not in (0.0, 1.0)):
-            return ()
-        if len(values) and values[0] == 1.0:
-            chosen.append(int(number))
-    return tuple(chosen) if 0 < len(chosen) < len(numbers) else ()
+def _share(taken: Counts, here: Counts, weights: Counts) -> float:
+    return min(1.0, float((taken * weights).sum()) / float((here * weights).sum()))
+
+
+def _numbers_that(taken: Counts, here: Counts, warp_in_block: NDArray[np.int64]) -> tuple[int, ...]:
+    """Returns the numbers of the warps that execute a side at times; none if these are all that come to it."""
+    come, execute = (set(warp_in_block[each > 0].tolist()) for each in (here, taken))
+    return tuple(sorted(execute)) if execute < come else ()
+
+
+def under(rule: dict[str, Any], then: list[Statement], orelse: list[Statement], **fields: Any) -> Conditional:
+    """Returns statements under the rule of a conditional; where it has two, chance decides within the warps of the first."""
+    if len(rule) == 1:
+        return Conditional(then=tuple(then), orelse=tuple(orelse), **rule, **fields)
+    by_chance = Conditional(then=tuple(then), orelse=tuple(orelse), probability=rule["probability"], cost=Cost(gap_cycles=1))
+    return Conditional(then=(by_chance,), orelse=tuple(orelse), warps=rule["warps"], **fields)
