@@ -149,6 +149,28 @@ def test_a_bulk_copy_moves_its_bytes_once():
     assert [each.op for each in instructions(kernel) if each.hints and each.hints.waits] == ["smem"]
 
 
+def test_the_length_of_a_copy_for_a_cluster_is_the_lower_half_of_its_register():
+    """The upper half names the blocks of the cluster that receive it."""
+    rows = [row.replace("UR6, 0x200", "UR6, 0x30200") for row in BULK]
+    (copy,) = instructions(imported(*rows, "UBLKCP.S.G.MULTICAST [UR8], [UR4], UR6", *AFTER, arch=90), "async_copy")
+    assert (copy.cost.requests, copy.cost.requested_bytes) == (64, 8192)
+
+
+def test_addresses_of_a_bulk_copy_are_known_without_caches(recwarn):
+    imported(*BULK, "UBLKCP.S.G [UR8], [UR4], UR6", *AFTER, arch=90, parameters="0x160 0:8:x 8:4:n", caches="none")
+    assert not [each for each in recwarn if "are not known" in str(each.message)]
+
+
+def test_a_copy_from_another_block_of_the_cluster_takes_nothing_from_memory():
+    kernel = imported(*BULK, "UBLKCP.S.S [UR8], [UR4], UR6", *AFTER, arch=90)
+    assert not instructions(kernel, "async_copy") and bulk_of(one("UBLKCP.S.S [UR8], [UR4], UR6")) is None
+
+
+def test_warps_wait_for_each_other_at_the_barrier_of_a_cluster():
+    kernel = imported("UCGABAR_ARV", "UCGABAR_WAIT", "FADD R0, R0, R0", "EXIT", arch=90)
+    assert [each.op for each in instructions(kernel)][-2:] == ["barrier", "alu"]
+
+
 def test_blocks_that_copy_the_same_bytes_hit_l2():
     rows = [row.replace("UR10, 0x2000", "URZ, 0x2000") for row in BULK]
     kernel = imported(*rows, "UBLKCP.S.G [UR8], [UR4], UR6", *AFTER, arch=90, launch="1320,128")

@@ -125,3 +125,23 @@ def test_compiled_code_waits_for_every_result_that_it_reads(arch):
                         entry[target] = joined
                         todo.append(target)
     assert checked > 500
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("HMMA.16816.F32 R8, R4, R2, RZ", 4), ("HMMA.16816.F16 R8, R4, R2, RZ", 2),
+        ("QMMA.16832.F16.E4M3.E4M3 R8, R4, R2, RZ", 2),
+        ("QMMA.16832.F32.E4M3.E4M3 R8, R4, R2, RZ", 4), ("IMMA.8816.S8.S8 R8, R4.ROW, R2.COL, RZ", 2),
+        ("IMMA.16832.S8.S8 R8, R4.ROW, R2.COL, RZ", 4), ("BMMA.88128.XOR.POPC R8, R4.ROW, R2.COL, RZ", 2),
+        ("BMMA.168256.XOR.POPC R8, R4.ROW, R2.COL, RZ", 4), ("DMMA.884 R8, R4, R2, RZ", 4), ("DMMA.16x8x16 R8, R4, R2, RZ", 8),
+        ("HGMMA.64x64x16.F32 R24, gdesc[UR4], RZ, !UPT", 32), ("HGMMA.64x64x16.F16 R24, gdesc[UR4], RZ, !UPT", 16),
+        ("QGMMA.64x64x32.F16.E4M3.E4M3 R24, gdesc[UR4], RZ, !UPT", 16), ("IGMMA.64x64x32.S8.S8 R24, gdesc[UR4], RZ, !UPT", 32),
+    ],
+)  # fmt: skip
+def test_a_matrix_instruction_writes_its_share_of_the_result(text, count):
+    """A warp of 32 threads has rows x columns of single or half precision, or four warps of a group have 64 x columns."""
+    opcode, _, operands = text.partition(" ")
+    found = written(MachineInstruction(0, opcode, operands))
+    first = int(operands.partition(",")[0].removeprefix("R"))
+    assert found == tuple(f"R{first + k}" for k in range(count))

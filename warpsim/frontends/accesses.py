@@ -41,8 +41,11 @@ _SPACE_OF = {
 def space_of(one: MachineInstruction) -> str | None:
     """Returns "global", "shared", "local" or "constant" for an instruction that accesses memory; None for others.
 
-    A constant at a fixed address, or at one from a uniform register, is an operand as any other.
+    A constant at a fixed address, or at one from a uniform register, is an operand as any other. Copies within a cluster
+    (UBLKCP.S.S) do not come to memory.
     """
+    if one.opcode.startswith("UBLKCP.S.S"):
+        return None
     return "constant" if indexed_constant(one) is not None else _SPACE_OF.get(one.base)
 
 

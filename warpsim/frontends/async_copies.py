@@ -64,7 +64,7 @@ def _bulk(opcode: str, text: str) -> Bulk | None:
     base, _, rest = opcode.partition(".")
     parts = operands(text)
     places = [part for part in parts if isinstance(part, Address) and part.terms]
-    if base not in ("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG") or len(places) < 2:
+    if base not in ("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG") or len(places) < 2 or rest.startswith("S.S"):
         return None
     loads = base == "UTMALDG" or rest.startswith("S")
     to_barrier = _next_register(places[0].terms[0][0].name) if loads else None
@@ -74,6 +74,11 @@ def _bulk(opcode: str, text: str) -> Bulk | None:
     where = places[1] if loads else places[0]
     pair = tuple((Register(term.name, suffix=".64"), factor) for term, factor in where.terms)
     return Bulk(Address(pair, where.offset), length, to_barrier)
+
+
+def bulk_units(one: MachineInstruction, length: int) -> int:
+    """Returns the length of a bulk copy, or UNKNOWN. The upper half of the register names the blocks of a cluster that get it."""
+    return length & 0xFFFF if length >= 0 and ".MULTICAST" in one.opcode else length
 
 
 def _next_register(name: str) -> str:
@@ -179,7 +184,7 @@ class CopyLog:
         if role == "expect":
             self._expected += max(0, length) * int(warps.sum())
         elif role == "bulk":
-            bytes_moved = length * BULK_UNIT_BYTES if length >= 0 else UNKNOWN
+            bytes_moved = bulk_units(one, length) * BULK_UNIT_BYTES if length >= 0 else UNKNOWN
             self._lengths.setdefault(place, Counter())[bytes_moved] += int(warps.sum())
         if role == "copy" or (role == "bulk" and barrier_address(one) is not None):
             self._made = self._made + warps

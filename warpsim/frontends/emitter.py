@@ -325,7 +325,7 @@ class Emitter:
             fields["access"] = Access(l2_hit=round(hit.l2, 4))
         elif isinstance(named, Access):
             fields["access"] = Access(l2_hit=named.l2_hit)
-        else:
+        elif (tally := self.accesses.get(place)) is None or tally.unknown >= tally.warps:
             what = f"the addresses of {one.opcode} are not known: {length} bytes, none of which hit L2"
             self.unnamed[f"{where}: {what}; in Python, patterns states their hits by an Access with l2_hit"] = None
         lines = min(max(1, -(-length // LINE_BYTES)), MAX_REQUESTS)

@@ -148,13 +148,16 @@ def _written_count(opcode: str, first_pair: bool) -> int:
     base, _, rest = opcode.partition(".")
     base = base.removeprefix("U")
     suffixes = rest.split(".")
-    if base in ("HMMA", "DMMA"):
-        return 2 if base == "HMMA" and "F32" not in suffixes else 4
-    if base in ("IMMA", "QMMA", "OMMA", "BMMA"):
-        return 2 if suffixes[:1] == ["8816"] or suffixes[:1] == ["8832"] else 4
+    if base in ("HMMA", "QMMA", "OMMA"):
+        return 4 if "F32" in suffixes else 2
+    if base in ("IMMA", "BMMA"):
+        return 2 if suffixes[0].startswith("88") else 4
+    if base == "DMMA":
+        return 8 if suffixes[0].startswith("16") else 4
     if base in ("HGMMA", "QGMMA", "IGMMA", "BGMMA"):
         shape = re.search(r"x(\d+)x", rest)
-        return int(shape[1]) // 2 if shape else 4
+        halves = base in ("HGMMA", "QGMMA") and "F32" not in suffixes
+        return int(shape[1]) // (4 if halves else 2) if shape else 4
     if base in ("DADD", "DMUL", "DFMA") or first_pair:
         return 2
     if base == "CS2R":

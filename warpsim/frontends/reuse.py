@@ -11,7 +11,7 @@ from contextlib import suppress
 import numpy as np
 
 from warpsim.frontends.accesses import LINE_BYTES, bytes_per_thread, space_of
-from warpsim.frontends.async_copies import BULK_UNIT_BYTES, bulk_of, first_of
+from warpsim.frontends.async_copies import BULK_UNIT_BYTES, bulk_of, bulk_units, first_of
 from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, Hits, hits
 from warpsim.frontends.evaluate import MAX_STEPS, Evaluator
 from warpsim.frontends.evaluation import Given
@@ -175,7 +175,7 @@ class _Recorder(Evaluator):
         """Returns the accesses of a bulk copy: each lane of its warp takes a line, again and again."""
         first = row.reshape(-1, WARP_LANES).max(axis=1)
         length = UNKNOWN if step.length is None else first_of(self.state.read(step.length), row >= 0)
-        lines = -(-length * BULK_UNIT_BYTES // LINE_BYTES)
+        lines = -(-bulk_units(step.one, length) * BULK_UNIT_BYTES // LINE_BYTES)
         places = [np.arange(begin, begin + WARP_LANES) for begin in range(0, lines, WARP_LANES)]
         return [np.where((first[:, None] >= 0) & (p < lines), first[:, None] + p * LINE_BYTES, -1).ravel() for p in places]
 
