@@ -33,6 +33,7 @@ MAY_IMPORT = {
         "hardware", "kernels", "models", "simulation", "results", "store", "sweeps", "analysis", "views", "frontends", "measure",
         "profiles",
     },
+    "__main__": {"cli"},  # python -m warpsim
 }
 """Room -> the rooms that it may import besides itself and the foundation. Imports for types alone are free."""
 
