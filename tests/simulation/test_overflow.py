@@ -17,7 +17,7 @@ from warpsim.hardware.operations import MOST_QUEUED
 from warpsim.hardware.residency import resolve_launch
 from warpsim.hardware.whatif import changed_gpu
 from warpsim.simulation.encode import encode
-from warpsim.simulation.limits import MAX_CYCLES, MAX_TICKS, MAX_WAIT, executions
+from warpsim.simulation.limits import MAX_CYCLES, MAX_TICKS, MAX_WAIT, executions, most_in_flight_of_warp
 from warpsim.units import MAX_SCHEDULERS
 
 MAXWELL = ws.load_gpu("maxwell")
@@ -228,6 +228,30 @@ def test_latencies_that_could_add_up_to_too_much_are_refused():
     load = ws.Kernel(name="loads", body=[ws.Loop(body=[ws.Instruction("load")], trips=None)])
     with pytest.raises(ValueError, match=r"load of loads: .* in flight .*: their latencies could add up to more than 2\*\*62"):
         ws.simulate(changed_gpu(MAXWELL, {"memory.latency_cycles": 400}), load, warps=64, warmup=10**6, cycles=10**7)
+
+
+@pytest.mark.parametrize(
+    ("body", "most"),
+    [
+        ([{"dst": "r1"}, {"dst": "r2"}, {"dst": "r1"}], 2),
+        ([{"dst": "r1"}, {"dst": "r1", "hints": ws.kernels.Hints(write=2)}], None),  # the second one overwrites r1 without a wait
+        ([{"dst": "r1"}, {"dst": "r2", "hints": ws.kernels.Hints(write=2)}, {"hints": ws.kernels.Hints(write=2)}], 64),
+        ([{"hints": ws.kernels.Hints(write=0)}, {"hints": ws.kernels.Hints(write=5)}], 126),
+        ([{"hints": ws.kernels.Hints()}, {"dst": "r1"}], None),
+        ([{}], None),
+    ],
+)
+def test_registers_and_counters_limit_the_loads_in_flight(body, most):
+    """Of the loads of a warp without other limits, no more are in flight, and as many of those that nothing else awaits."""
+    loads = tuple(ws.Instruction("load", **fields) for fields in body)
+    kernel = ws.Kernel(name="loads", inputs=("r1", "r2"), body=[ws.Loop(body=loads * 200, trips=None)])
+    assert most_in_flight_of_warp(kernel, list(loads)) == most
+    gpu = changed_gpu(MAXWELL, {"sms": 1, "memory.latency_cycles": 5_000})
+    flying = ws.simulate(gpu, kernel, warps=1, memory="fixed", replicates=1, warmup=5_000, cycles=20_000)
+    in_flight = float(flying["bandwidth"][0] / 128 / gpu.clock_ghz) * 5_000
+    assert in_flight < 1.02 * (most or 10**6)
+    if all("hints" in fields or not fields for fields in body):
+        assert in_flight > 0.95 * (most or 600)
 
 
 def test_executions_are_counted_at_least_and_at_most():

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from warpsim import units
+from warpsim.engine.constants import MOST_COUNTED
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.memo import kept_by_object
 from warpsim.kernels.costs import access_transactions, matrix_interval
@@ -180,8 +181,8 @@ def _slowest_service(gpu: Gpu, kernel: Kernel) -> tuple[dict[str, float], float]
 def _most_in_flight(point: Point, kind: str) -> int:
     """Returns how many loads or stores of one SM can be in flight at most.
 
-    A load whose register is still to come holds up the next load into this register. Without any limit it is the number
-    of accesses of the whole run.
+    A load without hints whose register is still to come holds up the next one into this register, and a dependence counter that
+    is full holds up the next load that it counts. Without any limit it is the number of accesses of the whole run.
     """
     gpu, launch = point.gpu, point.launch
     warps = _resident(point) * launch.block_warps
@@ -191,8 +192,7 @@ def _most_in_flight(point: Point, kind: str) -> int:
     limits = [gpu.memory.loads_per_sm if kind == "load" else gpu.memory.stores_per_sm]
     if kind == "load":
         limits.append(None if gpu.memory.loads_per_warp is None else warps * gpu.memory.loads_per_warp)
-        if all(i.dst is not None for i in instructions):
-            limits.append(warps * len({i.dst for i in instructions}))
+        limits.append(None if (of_warp := most_in_flight_of_warp(point.kernel, instructions)) is None else warps * of_warp)
     if point.finite:
         blocks = _resident(point) if launch.persistent else launch.blocks
         assert blocks is not None
@@ -203,6 +203,16 @@ def _most_in_flight(point: Point, kind: str) -> int:
         issues = gpu.sm.schedulers * gpu.issue.width * (-(-_end(point) // gpu.issue.interval_cycles))
         limits.append(issues)
     return min(limit for limit in limits if limit is not None)
+
+
+def most_in_flight_of_warp(kernel: Kernel, loads: list[Instruction]) -> int | None:
+    """Returns how many loads of a warp its registers and counters let be in flight; None: any number."""
+    hinted = [s for _, s in walk(kernel.body) if isinstance(s, Instruction) and s.hints is not None]
+    counters = {load.hints.write for load in loads if load.hints is not None}
+    registers = {load.dst for load in loads if load.hints is None}
+    if None in counters or None in registers or registers & {one.dst for one in hinted}:  # these wait for no register
+        return None
+    return len(registers) + MOST_COUNTED * len(counters)
 
 
 def _end(point: Point) -> int:
