@@ -310,6 +310,25 @@ DIRECTED: dict[str, Case] = {
         sms=1,
         memory="queue",
     ),
+    "echoes of warps that end with counted loads under way": case(
+        small_gpu(sms=4, memory=FEW_SERVERS | {"loads_per_sm": 30}),
+        kernel(
+            Loop(
+                body=[
+                    Instruction("load", access=Access(l2_hit=0.4), hints=Hints(write=0)),
+                    Instruction("alu", hints=Hints(waits=(0,), at_most=2)),
+                ],
+                trips=(2, 6),
+            )
+        ),
+        blocks=None,
+        cycles=3_000,
+        warmup=300,
+        size=1,
+        seats=3,
+        sms=1,
+        memory="queue",
+    ),
     "a slice of scattered accesses": case(
         small_gpu(sms=2, memory=FEW_SERVERS),
         kernel(Loop(body=[one("load", access=SCATTERED), ALU, one("store", 3, access=SCATTERED)], trips=None)),
