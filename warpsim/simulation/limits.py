@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from warpsim import units
-from warpsim.engine.constants import MOST_COUNTED
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.memo import kept_by_object
 from warpsim.kernels.costs import access_transactions, matrix_interval
 from warpsim.kernels.program import Instruction, Kernel, Loop, walk
-from warpsim.kernels.statements import MEMORY_OPS, Statement
+from warpsim.kernels.statements import MEMORY_OPS, MOST_COUNTED, Statement
 from warpsim.kernels.traversal import issued
 from warpsim.simulation.pilot import longest_spread, longest_warmup
 
