@@ -17,9 +17,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsim.frontends.accesses import space_of
 from warpsim.frontends.integers import UNKNOWN, Values
 from warpsim.frontends.operands import Address, Immediate, Register, operands
 from warpsim.frontends.sass import MachineInstruction
+from warpsim.kernels.statements import MOST_COUNTED
 from warpsim.units import WARP_LANES
 
 Place = tuple[int, int]
@@ -30,9 +32,6 @@ BULK_UNIT_BYTES = 16
 
 PHASE_WORD_OFFSET = 4
 """Offset of the word of a barrier whose sign is its phase."""
-
-MOST_QUEUED = 63
-"""Largest value of a dependence counter."""
 
 _SIGN = 0x80000000
 _DIFFERS_UNDER_MASK = 0x48
@@ -55,8 +54,8 @@ class Bulk:
 
 
 def bulk_of(one: MachineInstruction) -> Bulk | None:
-    """Returns the bulk copy that an instruction makes; None for other instructions."""
-    return _bulk(one.opcode, one.operands) if one.base.startswith(("UBLK", "UTMA")) else None
+    """Returns the bulk copy from or to global memory that an instruction makes; None for other instructions."""
+    return _bulk(one.opcode, one.operands) if one.base.startswith(("UBLK", "UTMA")) and space_of(one) else None
 
 
 @lru_cache(maxsize=4096)
@@ -64,7 +63,7 @@ def _bulk(opcode: str, text: str) -> Bulk | None:
     base, _, rest = opcode.partition(".")
     parts = operands(text)
     places = [part for part in parts if isinstance(part, Address) and part.terms]
-    if base not in ("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG") or len(places) < 2 or rest.startswith("S.S"):
+    if base not in ("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG") or len(places) < 2:
         return None
     loads = base == "UTMALDG" or rest.startswith("S")
     to_barrier = _next_register(places[0].terms[0][0].name) if loads else None
@@ -193,7 +192,7 @@ class CopyLog:
         if role == "commit":
             groups = self._groups.setdefault(None if one.control is None else one.control.write, [])
             groups.append(self._made)
-            del groups[: -MOST_QUEUED - 1]
+            del groups[: -MOST_COUNTED - 1]
         elif role == "wait":
             counter, left = counter_and_left(one)
             groups = self._groups.get(counter, [])

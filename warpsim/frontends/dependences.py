@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from warpsim.frontends.async_copies import MOST_QUEUED, barrier_address, counter_and_left, role_of
+from warpsim.frontends.async_copies import barrier_address, counter_and_left, role_of
 from warpsim.frontends.flow import Flow
 from warpsim.frontends.operands import read, written
 from warpsim.frontends.sass import COUNTERS, MachineInstruction
+from warpsim.kernels.statements import MOST_COUNTED
 
 Writers = frozenset[int]
 """Indices of instructions."""
@@ -133,7 +134,7 @@ def _partial_wait(one: MachineInstruction, queues: list[Queue]) -> set[int]:
 
 
 def _shortened(queue: Queue) -> Queue:
-    if len(queue) <= MOST_QUEUED:
+    if len(queue) <= MOST_COUNTED:
         return queue
     return (queue[0] | queue[1], *queue[2:])
 

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from warpsim.frontends.accesses import LINE_BYTES, SECTOR_BYTES, Tally, bytes_per_thread, is_widest, space_of
-from warpsim.frontends.async_copies import CopyLog, barrier_address, bulk_of, is_phase_test, role_of
+from warpsim.frontends.async_copies import CopyLog, Place, barrier_address, bulk_of, is_phase_test, role_of
 from warpsim.frontends.caches import Hits
 from warpsim.frontends.dependences import Waits, has_control_fields
 from warpsim.frontends.errors import FrontEndError
@@ -23,7 +23,6 @@ from warpsim.frontends.keys import Key, keys_of
 from warpsim.frontends.opcodes import matrix_work, opcodes
 from warpsim.frontends.operands import register_slots
 from warpsim.frontends.patterns import as_access, conflict_degree, matrix_rows, ways_of
-from warpsim.frontends.reuse import Place
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.structure import under, which_warps
 from warpsim.hardware import files as params

@@ -11,7 +11,7 @@ from contextlib import suppress
 import numpy as np
 
 from warpsim.frontends.accesses import LINE_BYTES, bytes_per_thread, space_of
-from warpsim.frontends.async_copies import BULK_UNIT_BYTES, bulk_of, bulk_units, first_of
+from warpsim.frontends.async_copies import BULK_UNIT_BYTES, Place, bulk_of, bulk_units, first_of
 from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, Hits, hits
 from warpsim.frontends.evaluate import MAX_STEPS, Evaluator
 from warpsim.frontends.evaluation import Given
@@ -32,9 +32,6 @@ _MOST_WORK = 100_000_000
 """Instructions of threads that are executed; what comes later is left out."""
 
 _MOST_ADDRESSES = 8_000_000
-
-Place = tuple[int, int]
-"""(block of the flow, instruction)."""
 
 BlockIndex = tuple[int, int, int]
 

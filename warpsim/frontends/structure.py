@@ -260,7 +260,7 @@ def which_warps(taken: Counts, here: Counts, weights: Counts, warp_in_block: NDA
         weights: what each warp stands for.
         warp_in_block: number of each warp in its block; None: only the share is asked for.
     """
-    if warp_in_block is not None and (numbers := _numbers_that(taken, here, warp_in_block)):
+    if warp_in_block is not None and (numbers := _executing_numbers(taken, here, warp_in_block)):
         chosen = np.isin(warp_in_block, numbers)
         if (taken >= here)[chosen].all():
             return {"warps": numbers}
@@ -273,7 +273,7 @@ def _share(taken: Counts, here: Counts, weights: Counts) -> float:
     return min(1.0, float((taken * weights).sum()) / float((here * weights).sum()))
 
 
-def _numbers_that(taken: Counts, here: Counts, warp_in_block: NDArray[np.int64]) -> tuple[int, ...]:
+def _executing_numbers(taken: Counts, here: Counts, warp_in_block: NDArray[np.int64]) -> tuple[int, ...]:
     """Returns the numbers of the warps that execute a side at times; none if these are all that come to it."""
     come, execute = (set(warp_in_block[each > 0].tolist()) for each in (here, taken))
     return tuple(sorted(execute)) if execute < come else ()

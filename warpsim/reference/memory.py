@@ -183,7 +183,7 @@ class Memory:
         *,
         warps: int = 1,
         iteration: int = 0,
-        waits: Waits = Waits(),  # noqa: B008
+        waits: Waits = Waits(),  # noqa: B008 (it is frozen)
     ) -> None:
         if model == "measured" and not gpu.memory.measured:
             raise ValueError(f"memory = 'measured': {gpu.name} has no measured distribution")
