@@ -252,7 +252,7 @@ EDGES: dict[str, Case] = {
         small_gpu(
             memory={
                 "bandwidth_gbs": 8.0,
-                "writes": {"mixed_rate": 0.7, "write_rate": 1.0, "write_batch": 4, "read_delay_ns": 9.0},
+                "writes": {"mixed_rate": 0.7, "write_rate": 1.0, "write_burst_ns": 90.0, "read_delay_ns": 9.0, "idle_ns": 30.0},
             }
         ),
         looped(one("load"), one("store"), trips=20), size=4, blocks=12, memory="queue",

@@ -9,7 +9,7 @@ from tests.support.strategies import small_gpu
 from warpsim.hardware.gpu import Gpu, GpuFileError
 from warpsim.kernels import Instruction, Loop
 
-WRITES = {"mixed_rate": 0.8, "write_rate": 1.25, "write_batch": 4, "read_delay_ns": 50.0}
+WRITES = {"mixed_rate": 0.8, "write_rate": 1.25, "write_burst_ns": 40.0, "read_delay_ns": 50.0, "idle_ns": 1e6}
 
 
 def test_the_warps_of_a_block_start_one_after_another() -> None:
@@ -28,11 +28,15 @@ def test_stores_alone_pass_at_their_own_rate() -> None:
 
 
 def test_stores_delay_the_loads_among_them() -> None:
-    """A load waits longer by 4 s (1 - s) times the delay; s is the share of stores among the latest 1024 requests."""
+    """A load waits longer by 4 s (1 - s) times the delay; s is the share of stores among the latest 1024 requests.
+
+    All requests have one channel, which is never idle.
+    """
     mixed = kernel(*[Instruction("store"), Instruction("load", dst="r0"), Instruction("alu", src=("r0",))] * 20)
     ends = []
     for delay in (0.0, 10_000.0):
-        gpu = small_gpu(memory={"bandwidth_gbs": 500.0, "writes": WRITES | {"read_delay_ns": delay}})
+        writes = WRITES | {"read_delay_ns": delay}
+        gpu = small_gpu(memory={"bandwidth_gbs": 500.0, "queue": {"crossbar_servers": 1}, "writes": writes})
         ends.append(assert_same(case(gpu, mixed, blocks=1, size=1, seats=1, memory="queue"))["end"])
     share, delays = 0.0, 0.0
     for _ in range(20):
@@ -40,6 +44,32 @@ def test_stores_delay_the_loads_among_them() -> None:
         delays += 4 * share * (1 - share) * 10_000 * gpu.clock_ghz
         share -= share / 1024
     assert ends[1] - ends[0] == pytest.approx(delays, abs=20)
+
+
+def test_an_idle_channel_delays_no_load() -> None:
+    """The next load reaches the channel after some 300 cycles, which are longer than one of the two times."""
+    body = [Instruction("load", dst="r0"), Instruction("store", src=("r0",)), Instruction("alu", src=("r0",))] * 20
+    ends = []
+    for idle in (0.0, 1.0, 10_000.0):
+        writes = WRITES | {"read_delay_ns": 10_000.0, "idle_ns": idle}
+        gpu = small_gpu(memory={"bandwidth_gbs": 500.0, "queue": {"crossbar_servers": 1}, "writes": writes})
+        ends.append(assert_same(case(gpu, kernel(*body), blocks=1, size=1, seats=1, memory="queue"))["end"])
+    assert ends[0] <= ends[1] < ends[2] - 1000
+
+
+@pytest.mark.parametrize("burst", [0, 3, 4])
+def test_a_server_writes_bursts(burst: int) -> None:
+    """A load waits behind three single stores, and behind a burst of three, but not behind three of a burst of four."""
+    queue = {"dram_servers": 1, "dram_gbs": 1.0}
+    service = 128 / queue["dram_gbs"]  # ns
+    writes = WRITES | {"read_delay_ns": 0.0, "write_burst_ns": max(0.0, (burst - 0.5) * service)}
+    gpu = small_gpu(memory={"bandwidth_gbs": 500.0, "queue": queue, "writes": writes})
+    load = [Instruction("load", dst="r0"), Instruction("alu", src=("r0",))]
+    alone, behind = (
+        assert_same(case(gpu, kernel(*stores, *load), blocks=1, size=1, seats=1, memory="queue"))["end"]
+        for stores in ([], [Instruction("store")] * 3)
+    )
+    assert behind - alone == pytest.approx(0 if burst == 4 else 3 * service * gpu.clock_ghz, abs=40)
 
 
 def test_turning_the_bus_takes_time() -> None:

@@ -256,8 +256,8 @@ def passes(draw: st.DrawFn) -> dict[str, Any]:
 def stores_among_loads(draw: st.DrawFn, gpu: Gpu) -> Gpu:
     """Generates chips on which stores hold their warps and slow down the loads, and whose warps start one after another."""
     rates = draw(st.sampled_from([(0.9, 1.0), (0.8, 1.1), (0.5, 0.7)]))
-    delay, batch = draw(st.sampled_from([0.0, 9.3, 60.0])), draw(st.integers(1, 5))
-    writes = {"mixed_rate": rates[0], "write_rate": rates[1], "write_batch": batch, "read_delay_ns": delay}
+    times = {key: draw(st.sampled_from([0.0, 9.3, 60.0, 400.0])) for key in ("write_burst_ns", "read_delay_ns", "idle_ns")}
+    writes = {"mixed_rate": rates[0], "write_rate": rates[1], **times}
     memory = {"writes": writes, "store_drain_cycles": draw(st.sampled_from([None, 1, 25]))}
     return Gpu.model_validate(_changed(gpu.to_dict(), {"warp_launch_cycles": draw(st.sampled_from([0, 1, 5])), "memory": memory}))
 

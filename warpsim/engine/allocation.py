@@ -107,7 +107,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         due=records(waiting, ARRIVAL),
         in_part=np.zeros(MOST_PARTS, np.int32),
         free_accesses=np.arange(waiting, dtype=np.int32),
-        servers=np.zeros((4, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
+        servers=np.zeros((5, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
         window=np.zeros(WINDOW_BUCKETS + 1, np.float64),
         tally=records(threads, TALLY),
         counts=records(threads * schedulers * steps, COUNT),
@@ -119,6 +119,9 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         lives=np.empty((lives, 5), np.int64),
         changes=np.empty((changes, 3), np.int64),
     )
+    servers = int(chip.dram_servers)
+    state.servers[3, :servers] = chip.write_burst * np.arange(servers) / servers  # so that they do not write all at once
+    state.servers[4] = -np.inf  # nothing has asked a channel
     state.clock[0].next_arrival, state.clock[0].next_echo = FOREVER, FOREVER
     state.clock["stuck_cycle"] = FOREVER
     edges = sms * np.arange(threads + 1) // threads

@@ -88,9 +88,10 @@ CHIP = np.dtype(
         ("dram_rate", "f8"),  # bytes per cycle of one server
         ("peak_rate", "f8"),  # bytes per cycle of the chip, the sustained rate
         ("write_cost", "f8"),  # service of a store on the data bus over that of a load
-        ("write_batch", "i8"),  # stores that a server of stage 2 collects, and writes together
         ("turnaround", "f8"),  # further service with as many stores as loads, over that of a load
-        ("read_delay", "f8"),  # cycles by which a load waits longer with as many stores as loads
+        ("write_burst", "f8"),  # cycles for which a server of stage 2 writes the stores that it has collected, at least
+        ("idle", "f8"),  # cycles after its latest request from which a channel is idle
+        ("read_delay", "f8"),  # cycles by which a load waits longer with as many stores as loads, at a channel that is not idle
         # Chance
         ("seed", "u8"),  # of the replicate
     ]

@@ -16,7 +16,7 @@ from warpsim.engine.constants import (
 from warpsim.engine.jit import inline
 from warpsim.engine.rng import advance, choose, mix, skip, uniform
 
-_CROSSBAR, _DRAM, _BUS, _COLLECTED = 0, 1, 2, 3  # rows of `State.servers`
+_CROSSBAR, _DRAM, _BUS, _COLLECTED, _ASKED = 0, 1, 2, 3, 4  # rows of `State.servers`
 _FIXED, _MEASURED, _QUEUE = int(MemoryModel.FIXED), int(MemoryModel.MEASURED), int(MemoryModel.QUEUE)
 
 
@@ -60,23 +60,33 @@ def bus_free_from(state):
 
 
 @inline
-def collected(chip, state, server):
-    """A server of stage 2 gets a store; returns how many stores it writes for that, the whole batch or none."""
-    stores = state.servers[_COLLECTED, at(server)] + 1.0
-    full = stores >= chip.write_batch
-    state.servers[_COLLECTED, at(server)] = 0.0 if full else stores
-    return stores if full else 0.0
+def collected(chip, state, server, service):
+    """A server of stage 2 gets a store; returns for how many cycles it writes because of that: a whole burst, or none."""
+    cycles = state.servers[_COLLECTED, at(server)] + service
+    full = cycles >= chip.write_burst
+    state.servers[_COLLECTED, at(server)] = 0.0 if full else cycles
+    return cycles if full else 0.0
+
+
+@inline
+def finds_idle(chip, state, server, arrival):
+    """Returns whether a request finds the channel of its server idle, which turns to loads then; it is the latest one there."""
+    channel = server * chip.crossbar_servers // chip.dram_servers
+    since = state.servers[_ASKED, at(channel)] + chip.idle
+    state.servers[_ASKED, at(channel)] = arrival
+    return arrival >= since
 
 
 @inline
 def pass_dram(chip, state, arrival, server, detail, is_write):
     """Returns when a request has passed stage 2 and the bus: a load with its delay by stores, a store that drains the bus."""
     service = detail.request_bytes / chip.dram_rate
-    begins = serve_at(state, _DRAM, server, arrival, service * collected(chip, state, server) if is_write else service)
+    begins = serve_at(state, _DRAM, server, arrival, collected(chip, state, server, service) if is_write else service)
     share = state.clock[0].write_share
     turn = pass_bus(chip, state, arrival, detail.request_bytes, is_write)
+    is_idle = finds_idle(chip, state, server, arrival)
     if not is_write:
-        return max(begins, turn) + 4.0 * share * (1.0 - share) * chip.read_delay
+        return max(begins, turn) + (0.0 if is_idle else 4.0 * share * (1.0 - share) * chip.read_delay)
     return turn if detail.drain >= 0.0 else max(begins, turn)
 
 

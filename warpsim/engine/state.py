@@ -330,7 +330,7 @@ class State(NamedTuple):
     echo_due: Array  # int64[e]: cycle in which an echo makes its next access, or looks for a transition; FOREVER: not known
     pools: Records  # POOL[S], or none
     transitions: Records  # TRANSITION[loads and stores of the program * a power of 2], or none
-    servers: Array  # float64[4, most servers]: when a server of the crossbar, of DRAM, or the bus is free; stores collected
+    servers: Array  # float64[5, most servers]: when a server of crossbar, DRAM, bus is free; stores collected; latest request
     window: Array  # float64[WINDOW_BUCKETS + 1]: bytes requested; then the number of the newest bucket
     # Counters, for each thread
     tally: Records  # TALLY[T]

@@ -49,14 +49,16 @@ class Writes(StrictModel):
     Attributes:
         mixed_rate: sustained rate of as many stores as loads, over that of loads (`Memory.bandwidth_gbs`).
         write_rate: sustained rate of stores alone, over that of loads.
-        write_batch: stores that a server of DRAM collects, and writes together.
-        read_delay_ns: wait of a load beside as many stores, beyond that of the queues.
+        write_burst_ns: time that the stores take that a server of DRAM collects, and writes together.
+        read_delay_ns: wait of a load beside as many stores, beyond that of the queues, at a channel that is not idle.
+        idle_ns: time after its latest request from which a channel of DRAM is idle: it has turned to loads.
     """
 
     mixed_rate: _Share
     write_rate: _Share
-    write_batch: Annotated[int, Between(1, 1024)]
+    write_burst_ns: NotNegative
     read_delay_ns: NotNegative
+    idle_ns: NotNegative
 
     @model_validator(mode="after")
     def _turning_costs_time(self) -> Self:

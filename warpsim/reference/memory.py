@@ -205,7 +205,13 @@ class Memory:
         self.rows = [measured.quantile_table(row).tolist() for row in range(len(self.loads_gbs))]
         self.buckets: Counter[int] = Counter()
         self.moved_bytes = 0.0  # DRAM traffic of the last access
-        self.stores: Counter[int] = Counter()  # that the servers of stage 2 have got
+        self.write_burst, self.idle = 0.0, 0.0
+        if gpu.memory.writes is not None:
+            self.write_burst = gpu.memory.writes.write_burst_ns * gpu.clock_ghz
+            self.idle = gpu.memory.writes.idle_ns * gpu.clock_ghz
+        servers = queue.dram_servers
+        self.collected = [self.write_burst * server / servers for server in range(servers)]  # cycles of stores, not yet written
+        self.asked: dict[int, float] = {}  # channel of DRAM -> arrival of the latest request
         self.issued = 0  # requests that have passed stage 1
         self.waiting: list[tuple[float, int, int, float, Flight]] = []  # by arrival at stage 2, then by issue: server, bytes
 
@@ -325,23 +331,34 @@ class Memory:
             heapq.heappush(self.waiting, (arrival, self.issued, server, request_bytes, flight))
             self.issued += 1
 
-    def collected(self, server: int) -> float:
-        """Counts a store at a server of stage 2; returns how many stores it writes for that, the whole batch or none."""
-        batch = 1 if self.facts.writes is None else self.facts.writes.write_batch
-        self.stores[server] += 1
-        return batch if self.stores[server] % batch == 0 else 0.0
+    def write(self, server: int, arrival: float, request_bytes: float) -> float:
+        """A server of stage 2 gets a store; returns when its service begins, which takes the time of a whole burst, or none."""
+        self.collected[server] += request_bytes / self.dram.server_bytes_per_cycle
+        burst = 0.0
+        if self.collected[server] >= self.write_burst:
+            burst, self.collected[server] = self.collected[server], 0.0
+        return self.dram.serve(server, arrival, 0.0, least=burst)
+
+    def finds_idle(self, server: int, arrival: float) -> bool:
+        """Returns whether a request that arrives at a server of stage 2 finds its channel idle."""
+        channel = server * len(self.crossbar.free) // len(self.dram.free)
+        latest = self.asked.get(channel, -math.inf)
+        self.asked[channel] = arrival
+        return arrival >= latest + self.idle
 
     def serve(self, end: int) -> list[Flight]:
         """Serves all requests that arrive at stage 2 before cycle `end`; returns the accesses whose returns are known by that."""
         served = []
         while self.waiting and self.waiting[0][0] < end:
             arrival, _, server, request_bytes, flight = heapq.heappop(self.waiting)
-            begins = self.dram.serve(server, arrival, request_bytes, self.collected(server) if flight.is_write else 1.0)
+            serve = self.write if flight.is_write else self.dram.serve
+            begins = serve(server, arrival, request_bytes)
             turn = self.bus.serve(arrival, request_bytes, flight.is_write)
+            is_idle = self.finds_idle(server, arrival)
             if flight.is_write and self.facts.store_drain_cycles is not None:
                 flight.note_served(turn)
             else:
-                flight.note_served(max(begins, turn) + (0 if flight.is_write else self.bus.read_delay))
+                flight.note_served(max(begins, turn) + (0 if flight.is_write or is_idle else self.bus.read_delay))
             if flight.unserved == 0:
                 served.append(flight)
         return served

@@ -247,9 +247,10 @@ def _encode_chip(gpu: Gpu, memory: str, sms: int | None, tick: int, registers: i
     if gpu.memory.writes is not None:
         writes = gpu.memory.writes
         record["write_cost"], record["turnaround"] = 1 / writes.write_rate, writes.turnaround
-        record["write_batch"], record["read_delay"] = writes.write_batch, writes.read_delay_ns * gpu.clock_ghz
+        for key in ("write_burst", "idle", "read_delay"):
+            record[key] = getattr(writes, f"{key}_ns") * gpu.clock_ghz
     else:
-        record["write_cost"], record["write_batch"] = 1.0, 1
+        record["write_cost"] = 1.0
     record["registers"] = registers
     return chip
 

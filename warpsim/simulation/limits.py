@@ -167,7 +167,7 @@ def _slowest_service(gpu: Gpu, kernel: Kernel) -> tuple[dict[str, float], float]
         + slowdown / memory.bandwidth_gbs
     ) / (units.gbs_to_bytes_per_cycle(1.0, gpu.clock_ghz))
     service = {"load": 0.0, "store": 0.0}
-    delay = 0.0 if writes is None else writes.read_delay_ns * gpu.clock_ghz
+    delay = 0.0 if writes is None else (writes.read_delay_ns + writes.write_burst_ns) * gpu.clock_ghz
     for instruction in _accesses(kernel):
         cost = access_transactions(gpu, instruction)
         assert cost is not None
