@@ -21,7 +21,7 @@ PAUSES = (20_000, 6_000, 2_000, 600)
 """Cycles between two loads of the only warp of an SM, for bandwidths below that of one warp without pauses."""
 
 CYCLES = 30_000
-PER_PAUSE = 40
+PER_PAUSE = 100
 """A window has at least this many pauses."""
 
 

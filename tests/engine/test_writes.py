@@ -28,7 +28,7 @@ def test_stores_alone_pass_at_their_own_rate() -> None:
 
 
 def test_stores_delay_the_loads_among_them() -> None:
-    """A load waits longer by 4 s (1 - s) times the delay; s is the share of stores among the latest 1024 requests.
+    """A load waits longer by 4 s (1 - s) times the delay; s is the share of stores among the latest 64 requests of each channel.
 
     All requests have one channel, which is never idle.
     """
@@ -40,9 +40,9 @@ def test_stores_delay_the_loads_among_them() -> None:
         ends.append(assert_same(case(gpu, mixed, blocks=1, size=1, seats=1, memory="queue"))["end"])
     share, delays = 0.0, 0.0
     for _ in range(20):
-        share += (1 - share) / 1024
+        share += (1 - share) / 64
         delays += 4 * share * (1 - share) * 10_000 * gpu.clock_ghz
-        share -= share / 1024
+        share -= share / 64
     assert ends[1] - ends[0] == pytest.approx(delays, abs=20)
 
 

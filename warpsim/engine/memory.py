@@ -49,7 +49,7 @@ def pass_bus(chip, state, arrival, request_bytes, is_write):
     clock = state.clock[0]
     share = clock.write_share
     cost = 1.0 + share * (chip.write_cost - 1.0) + 4.0 * share * (1.0 - share) * chip.turnaround
-    clock.write_share = share + (np.float64(is_write) - share) / LATEST
+    clock.write_share = share + (np.float64(is_write) - share) / (LATEST * chip.crossbar_servers)
     return serve_at(state, _BUS, np.int64(0), arrival, request_bytes / chip.peak_rate * cost)
 
 

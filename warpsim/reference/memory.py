@@ -23,7 +23,7 @@ GOLDEN = 0x9E3779B97F4A7C15
 BINS = 4096  # a copy of `engine.constants.BINS`, with which the reference machine shares nothing; a test asserts equality
 BUCKET_CYCLES = 512
 WINDOW_BUCKETS = 8
-LATEST = 1024  # requests of the data bus over which the share of stores is taken
+LATEST = 64  # requests of the data bus, for each channel of DRAM, over which the share of stores is taken
 
 
 def mix(z: int) -> int:
@@ -100,7 +100,8 @@ class Bus:
         read_delay: cycles by which a load waits longer, at the share that the latest request found.
     """
 
-    def __init__(self, bytes_per_cycle: float, writes: Writes | None, clock_ghz: float) -> None:
+    def __init__(self, bytes_per_cycle: float, writes: Writes | None, clock_ghz: float, channels: int) -> None:
+        self.latest = LATEST * channels
         self.server = Stage(1, bytes_per_cycle)
         self.write_cost, self.turnaround, self.longest_delay = 1.0, 0.0, 0.0
         if writes is not None:
@@ -114,7 +115,7 @@ class Bus:
         s = self.write_share
         self.read_delay = 4 * s * (1 - s) * self.longest_delay
         cost = 1 + s * (self.write_cost - 1) + 4 * s * (1 - s) * self.turnaround
-        self.write_share = s + (is_write - s) / LATEST
+        self.write_share = s + (is_write - s) / self.latest
         return self.server.serve(0, arrival, request_bytes, cost)
 
 
@@ -191,7 +192,7 @@ class Memory:
         self.facts = gpu.memory
         self.clock_ghz = gpu.clock_ghz
         queue = gpu.memory.queue
-        self.bus = Bus(self.rate(gpu.memory.bandwidth_gbs), gpu.memory.writes, gpu.clock_ghz)
+        self.bus = Bus(self.rate(gpu.memory.bandwidth_gbs), gpu.memory.writes, gpu.clock_ghz, queue.crossbar_servers)
         self.crossbar = Stage(queue.crossbar_servers, self.rate(queue.crossbar_gbs))
         self.dram = Stage(queue.dram_servers, self.rate(queue.dram_gbs))
         sms = gpu.sms if sms is None else sms
