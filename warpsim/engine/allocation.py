@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from warpsim.engine.constants import (
+    ASKED,
     CACHE_LINE,
+    COLLECTED,
     ECHO_ROOM,
     FOREVER,
     LEAST_TRANSITIONS,
@@ -120,8 +122,8 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         changes=np.empty((changes, 3), np.int64),
     )
     servers = int(chip.dram_servers)
-    state.servers[3, :servers] = chip.write_burst * np.arange(servers) / servers  # so that they do not write all at once
-    state.servers[4] = -np.inf  # nothing has asked a channel
+    state.servers[COLLECTED, :servers] = chip.write_burst * np.arange(servers) / servers  # so that they do not write all at once
+    state.servers[ASKED] = -np.inf  # nothing has asked a channel
     state.clock[0].next_arrival, state.clock[0].next_echo = FOREVER, FOREVER
     state.clock["stuck_cycle"] = FOREVER
     edges = sms * np.arange(threads + 1) // threads

@@ -129,5 +129,6 @@ ECHO_ROOM = 1  # accesses of an echo in a window for which there is room at firs
 EPOCH = 256  # cycles; a transition is known to the echoes from the second epoch after its own on
 EPOCHS = 8  # for which a pool holds how many transitions it had, a power of 2; a window touches three, and echoes look two back
 MOST_TRANSITIONS, LEAST_TRANSITIONS, TRANSITIONS = 1 << 15, 1 << 8, 1 << 24  # room of a pool; of all pools
+CROSSBAR, DRAM, BUS, COLLECTED, ASKED = 0, 1, 2, 3, 4  # rows of `State.servers`
 LATEST = 64  # requests of the data bus, for each channel of DRAM, over which the share of stores is taken
 WINDOW_BUCKETS, BUCKET_CYCLES = 8, 512  # of the sliding window in which the present load is measured

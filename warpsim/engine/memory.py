@@ -4,10 +4,15 @@ import numpy as np
 
 from warpsim.engine.bits import at
 from warpsim.engine.constants import (
+    ASKED,
     BINS,
     BUCKET_CYCLES,
+    BUS,
     COARSE_BINS,
     COARSE_WIDTH,
+    COLLECTED,
+    CROSSBAR,
+    DRAM,
     FINE_BINS,
     LATEST,
     WINDOW_BUCKETS,
@@ -16,7 +21,6 @@ from warpsim.engine.constants import (
 from warpsim.engine.jit import inline
 from warpsim.engine.rng import advance, choose, mix, skip, uniform
 
-_CROSSBAR, _DRAM, _BUS, _COLLECTED, _ASKED = 0, 1, 2, 3, 4  # rows of `State.servers`
 _FIXED, _MEASURED, _QUEUE = int(MemoryModel.FIXED), int(MemoryModel.MEASURED), int(MemoryModel.QUEUE)
 
 
@@ -40,7 +44,7 @@ def serve_at(state, stage, server, arrival, service):
 @inline
 def pass_crossbar(state, arrival, word, detail):
     """Returns when the service of a request begins in stage 1; a random word chooses its server."""
-    return serve_at(state, _CROSSBAR, choose(word, detail.slices), arrival, detail.slice_cycles)
+    return serve_at(state, CROSSBAR, choose(word, detail.slices), arrival, detail.slice_cycles)
 
 
 @inline
@@ -50,21 +54,21 @@ def pass_bus(chip, state, arrival, request_bytes, is_write):
     share = clock.write_share
     cost = 1.0 + share * (chip.write_cost - 1.0) + 4.0 * share * (1.0 - share) * chip.turnaround
     clock.write_share = share + (np.float64(is_write) - share) / (LATEST * chip.crossbar_servers)
-    return serve_at(state, _BUS, np.int64(0), arrival, request_bytes / chip.peak_rate * cost)
+    return serve_at(state, BUS, np.int64(0), arrival, request_bytes / chip.peak_rate * cost)
 
 
 @inline
 def bus_free_from(state):
     """Returns the cycle in which the time lies from which the data bus can serve another request."""
-    return np.int64(state.servers[_BUS, 0])
+    return np.int64(state.servers[BUS, 0])
 
 
 @inline
 def collected(chip, state, server, service):
     """A server of stage 2 gets a store; returns for how many cycles it writes because of that: a whole burst, or none."""
-    cycles = state.servers[_COLLECTED, at(server)] + service
+    cycles = state.servers[COLLECTED, at(server)] + service
     full = cycles >= chip.write_burst
-    state.servers[_COLLECTED, at(server)] = 0.0 if full else cycles
+    state.servers[COLLECTED, at(server)] = 0.0 if full else cycles
     return cycles if full else 0.0
 
 
@@ -72,8 +76,8 @@ def collected(chip, state, server, service):
 def finds_idle(chip, state, server, arrival):
     """Returns whether a request finds the channel of its server idle, which turns to loads then; it is the latest one there."""
     channel = server * chip.crossbar_servers // chip.dram_servers
-    since = state.servers[_ASKED, at(channel)] + chip.idle
-    state.servers[_ASKED, at(channel)] = arrival
+    since = state.servers[ASKED, at(channel)] + chip.idle
+    state.servers[ASKED, at(channel)] = arrival
     return arrival >= since
 
 
@@ -81,7 +85,7 @@ def finds_idle(chip, state, server, arrival):
 def pass_dram(chip, state, arrival, server, detail, is_write):
     """Returns when a request has passed stage 2 and the bus: a load with its delay by stores, a store that drains the bus."""
     service = detail.request_bytes / chip.dram_rate
-    begins = serve_at(state, _DRAM, server, arrival, collected(chip, state, server, service) if is_write else service)
+    begins = serve_at(state, DRAM, server, arrival, collected(chip, state, server, service) if is_write else service)
     share = state.clock[0].write_share
     turn = pass_bus(chip, state, arrival, detail.request_bytes, is_write)
     is_idle = finds_idle(chip, state, server, arrival)
