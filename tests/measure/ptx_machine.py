@@ -57,7 +57,7 @@ def parse(text):
         function = functions[match[1]] = Function(re.findall(r"\.param \.u64 (\w+)", match[2]))
         end = header.search(text, match.end())
         body = text[match.end() : end.start() if end else len(text)]
-        for size, name, count in re.findall(r"\.shared \.align \d+ \.b(\d+) (\w+)(?:\[(\d+)\])?", body):
+        for size, name, count in re.findall(r"\.shared \.align \d+ \.[bu](\d+) (\w+)(?:\[(\d+)\])?", body):
             function.shared[name] = function.shared_bytes
             function.shared_bytes += int(size) // 8 * int(count or 1)
         current = function

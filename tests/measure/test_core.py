@@ -61,7 +61,7 @@ def test_barriers_cost_their_latency():
 
 def test_the_order_of_issue_shows_the_policy():
     table = core.issue_order(session())
-    assert len(table.rows) == 4 * 32 * (1 + 2 + 4 + 8)
+    assert len(table.rows) == 4 * 32 * (1 + 2 + 4)
     values = derive(Record({}, {"issue_order": table}))
     for gap, _, run, order in values["issue.order"].value:
         if gap == 0:

@@ -125,3 +125,22 @@ def test_intervals_round_to_powers_of_two_where_they_are_near(value, wanted):
 
 def test_a_record_without_tables_has_no_values():
     assert derive(Record({}, {})) == {}
+
+
+def halves(first):
+    """A record of one SM whose first pass has these latencies; the second pass takes 280 to 300 cycles, the timing 2."""
+    units = {"sm": "", "pass": "", "cycles": "", "count": ""}
+    second = [(5, "second", cycles, 10) for cycles in (280, 290, 300)]
+    timing = Table("x", {"level": "", "footprint": "", "sm": "", "cycles": "", "count": ""}, [("timing", 4096, 0, 2, 100)])
+    rows = [(5, "first", cycles, count) for cycles, count in first] + second
+    return derive(Record({}, {"single_loads": timing, "l2_halves": Table("x", units, rows)}))
+
+
+def test_the_far_half_of_l2_is_what_only_the_first_pass_waits_for():
+    found = halves([(285, 30), (460, 5), (480, 5)])
+    assert found["memory.l2_far_latency_cycles"].value == 468
+    assert found["memory.l2_far_share"].value == [(5, 0.25)]
+
+
+def test_an_l2_of_one_part_has_no_far_half():
+    assert "memory.l2_far_latency_cycles" not in halves([(285, 40)])

@@ -67,6 +67,7 @@ def run_benchmarks(
         elif group == "levels":
             tables["levels"] = memory.levels(session)
             tables["single_loads"] = memory.single_loads(session)
+            tables["l2_halves"] = memory.l2_halves(session)
         elif group == "loaded":
             tables["loaded"], tables["loaded_samples"] = memory.loaded(session)
             tables["stream_chase"], tables["stream_chase_samples"] = memory.stream_chases(session)

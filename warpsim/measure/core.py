@@ -19,6 +19,9 @@ MEMORY_KINDS = ("global_load", "shared_load", "global_store", "shared_store")
 COUNTS = tuple(range(1, 17))
 """Numbers of memory instructions in a row."""
 
+ISSUE_ORDER_WARPS = (1, 2, 4)
+"""Warps of a scheduler whose order of issue is recorded; more would need more registers than an SM has."""
+
 _SOURCE_VALUES = np.array([3, 5, 6, 7, 9, 10, 11, 13], dtype=np.uint32)
 
 
@@ -68,11 +71,11 @@ def barriers(session: Session) -> Table:
 def issue_order(session: Session) -> Table:
     """Record when each warp of one scheduler issues each of 32 readings of the clock, with additions between."""
     device = session.device
-    out = device.allocate(8 * 32 * 32)
+    out = device.allocate(8 * 32 * 4 * max(ISSUE_ORDER_WARPS))
     rows: list[Row] = []
     for gap in (0, 1, 3, 8):
         kernel = session.kernel("issue_order.cu", "issue_order", {"GAP": gap})
-        for warps in (1, 2, 4, 8):
+        for warps in ISSUE_ORDER_WARPS:
             device.launch(kernel, 1, 32 * 4 * warps, out, 1)
             taken = session.rows(out, 4 * warps, 32)[::4].astype(np.int64)
             taken -= taken.min()
@@ -117,26 +120,17 @@ def _chains_of(session: Session, op: Operation, ilp: int, ways: int, schedulers:
     device, effort = session.device, session.effort
     block_most = device.properties.max_threads_per_block // 32
     idle = 4 // schedulers  # one of so many warps of a block works
-    most = device.properties.max_warps_per_sm if schedulers == 4 else block_most // 4
-    out = device.allocate(32 * 2 * device.properties.sms * block_most)
+    out = device.allocate(32 * block_most)
     data = device.allocate(1024)
     device.write(data, _SOURCE_VALUES)
     for repeats in REPEATS:
         defines = {f"OP_{op.name}": 1, "ILP": ilp, "REPEATS": repeats, "WAYS": ways, "SCHEDULERS": schedulers}
         kernel = session.kernel("chain.cu", "chain", defines)
-        for warps in session.warps(most) if op.saturate else [1]:
-            blocks = 1 if warps * idle <= block_most else 2  # two blocks on each SM, since one SM alone cannot be asked for
-            if warps % blocks:
-                continue
-            grid = 1 if blocks == 1 else 2 * device.properties.sms
-            each = warps * idle // blocks
+        for warps in session.warps(block_most // idle) if op.saturate else [1]:
             fastest = []
             for _ in range(effort.repetitions):
-                device.launch(kernel, grid, 32 * each, out, data, effort.trips, 1)
-                taken = elapsed_by_sm(session.rows(out, grid * each, 4)[::idle], warps)
-                if len(taken):
-                    fastest.append(int(np.median(taken)))
-            if fastest:
-                yield op.name, ways, schedulers, ilp, repeats, warps, effort.trips, min(fastest)
+                device.launch(kernel, 1, 32 * warps * idle, out, data, effort.trips, 1)
+                fastest.append(int(elapsed_by_sm(session.rows(out, warps * idle, 4)[::idle], warps).min()))
+            yield op.name, ways, schedulers, ilp, repeats, warps, effort.trips, min(fastest)
     device.free(out)
     device.free(data)

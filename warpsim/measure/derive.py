@@ -23,7 +23,8 @@ def derive(record: Record) -> dict[str, Value]:
     * `barrier.latency_cycles`, `barrier.warp_cycles`, `barrier.curve`
     * `issue.KIND.at_once`, `issue.KIND.interval_cycles` (memory instructions), `issue.order`
     * `launch.kernel_us`, `.latency_us`, `.interval_us`, `.block_cycles.THREADS`, `.turnover_cycles`, `.warp_delay_cycles`
-    * `memory.l1_latency_cycles`, `.l2_latency_cycles`, `.dram_latency_cycles`, `.footprints`, `.timing_cycles`
+    * `memory.l1_latency_cycles`, `.l2_latency_cycles`, `.l2_far_latency_cycles`, `.l2_far_share`, `.dram_latency_cycles`,
+      `.footprints`, `.timing_cycles`
     * `memory.contention` (a, b, c of V 6.4), `.contention_curve`, `.quantiles` (V 6.6), `.loaded.R_W` (latency under a mix)
     * `memory.bandwidth_gbs.KERNEL`, `memory.occupancy.KERNEL`
     * `atomics.SPREAD.interval_cycles`, `atomics.latency_cycles`
@@ -44,6 +45,7 @@ def derive(record: Record) -> dict[str, Value]:
         ("warp_starts", core_values.warp_starts),
         ("levels", memory_values.levels),
         ("single_loads", memory_values.single_loads),
+        ("l2_halves", memory_values.l2_halves),
         ("stream_chase", memory_values.stream_chase),
         ("stream_chase_samples", memory_values.quantiles),
         ("loaded", memory_values.loaded),

@@ -49,7 +49,7 @@ def levels(session: Session) -> Table:
             nodes = footprint // LINE
             session.say(f"levels: {footprint / 2**20:g} MiB past {'nothing' if name == 'l1' else 'L1'}")
             _ring(session, buffer, nodes, LINE)
-            warm, steps = min(2 * nodes, 2**16), 4096
+            warm, steps = 2 * nodes if footprint <= 2 * device.properties.l2_bytes else 2**16, 4096
             device.clear(times)
             device.launch(chase, device.properties.sms, 32, buffer, buffer, 0, 0, warm, steps, 0, 0, times, samples)
             claimed, cycles, _, sm, ns, _ = (int(value) for value in device.read(times, np.uint64, 6))
@@ -117,6 +117,38 @@ def single_loads(session: Session) -> Table:
         "count": "loads",
     }
     return Table("Latencies of single loads of an idle memory, as a histogram for each SM.", units, rows)
+
+
+def l2_halves(session: Session) -> Table:
+    """Times hits in L2 of lines that another SM has read: the first time that an SM reads them, and the second time.
+
+    An L2 of two halves keeps a line where its memory is, and a copy in the other half once an SM of that half has read it.
+    """
+    device, sms = session.device, session.device.properties.sms
+    footprint = LINE * 2 * SAMPLES
+    buffer, times, samples = device.allocate(footprint), device.allocate(48), device.allocate(4 * SAMPLES)
+    chase = session.kernel("chase.cu", "chase", {"PAST_L1": 1})
+    rows: list[Row] = []
+    session.say("hits in L2 of lines that another SM has read")
+    for target in sorted({1 + round(i * (sms - 1) / session.effort.sms_sampled) for i in range(session.effort.sms_sampled)}):
+        if target >= sms:
+            continue
+        _ring(session, buffer, footprint // LINE, LINE)
+        passes = (("other", 0, 4 * SAMPLES), ("first", target, 0), ("second", target, 0))  # each of the timed ones reads half
+        for name, sm, warm in passes:
+            device.clear(times)
+            device.launch(chase, sms, 32, buffer, buffer, 0, 0, warm, 0, SAMPLES, sm, times, samples)
+            if name != "other" and device.read(times, np.uint64, 1)[0]:
+                rows += [(target, name, *pair) for pair in histogram(device.read(samples, np.uint32, SAMPLES))]
+    for used in (buffer, times, samples):
+        device.free(used)
+    units = {
+        "sm": "that reads; SM 0 has read the lines before",
+        "pass": "",
+        "cycles": "cycles, the cost of the timing included",
+        "count": "loads",
+    }
+    return Table("Latencies of hits in L2 of lines that another SM has read, as a histogram for each SM and pass.", units, rows)
 
 
 def loaded(session: Session) -> tuple[Table, Table]:

@@ -16,6 +16,9 @@ from warpsim.measure.values import Floats, Value, quantile_of
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Probabilities of the latency quantiles, as in V Table 6.6."""
 
+LEAST_FAR_SHARE = 0.02
+"""Of the loads of an SM, above which L2 has a far half; less is chance."""
+
 
 def fit_contention(gbs: Floats, cycles: Floats) -> tuple[float, float, float]:
     """Fits latency = a + b x / (c - x) (V 6.4) to points of load and latency; returns a and b in cycles, and c in GB/s.
@@ -88,6 +91,34 @@ def single_loads(record: Record, _: Mapping[str, Value]) -> dict[str, Value]:
     if dram:
         how = f"mean of single loads with cold L2 and warm TLB, footprint {dram[0][0] // 2**20} MiB, less the cost of the timing"
         found["memory.dram_latency_cycles"] = Value(dram[0][1], "cycles", how)
+    return found
+
+
+def l2_halves(record: Record, so_far: Mapping[str, Value]) -> dict[str, Value]:
+    """Returns the latency of hits in the far half of L2, and how many of the lines that another SM has read lie only there.
+
+    A load comes from the far half where its latency is above all latencies of the second pass, in which all lines are near.
+    """
+    table = record.tables["l2_halves"]
+    cost = float(so_far["memory.timing_cycles"].value) if "memory.timing_cycles" in so_far else 0.0
+    shares, sums, counts = [], 0.0, 0.0
+    for sm in table.values("sm"):
+        first, second = table.where(**{"sm": sm, "pass": "first"}), table.where(**{"sm": sm, "pass": "second"})
+        cycles, count = first.column("cycles").astype(float), first.column("count").astype(float)
+        near = quantile_of(second.column("cycles").astype(float), second.column("count").astype(float), 0.99)
+        far = cycles > 1.15 * near
+        shares.append(float(count[far].sum() / count.sum()))
+        sums, counts = sums + float(np.sum(cycles[far] * count[far])), counts + float(count[far].sum())
+    found = {
+        "memory.l2_far_share": Value(
+            [(int(sm), round(share, 4)) for sm, share in zip(table.values("sm"), shares, strict=True)],
+            "SM, share",
+            "loads above 1.15 times the 99 % quantile of the second pass, of lines that SM 0 has read",
+        )
+    }
+    if max(shares) >= LEAST_FAR_SHARE:
+        how = "mean of the loads above 1.15 times the 99 % quantile of the second pass, less the cost of the timing"
+        found["memory.l2_far_latency_cycles"] = Value(round(sums / counts - cost, 1), "cycles", how)
     return found
 
 

@@ -15,7 +15,7 @@ extern "C" __global__ void atomic(u64 out, u64 counters, u64 trips) {
     at += 4 * (u64)threadIdx.x;
 #endif
     u32 value = threadIdx.x;
-    __syncthreads();
+    meet(blockDim.x);
     const u64 start = cycles();
 #pragma unroll 1
     for (u32 trip = 0; trip < (u32)trips; trip++) {

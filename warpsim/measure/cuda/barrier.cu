@@ -7,7 +7,7 @@ extern "C" __global__ void barrier(u64 out, u64 trips) {
     u64 start = 0, end = 0;
 #pragma unroll 1
     for (int pass = 0; pass < 2; pass++) {
-        __syncthreads();
+        meet(blockDim.x);
         start = cycles();
 #pragma unroll 1
         for (u32 trip = 0; trip < (u32)trips; trip++) {

@@ -29,13 +29,16 @@ extern "C" __global__ void chain(u64 out, u64 data, u64 trips, u64 seed) {
 #ifdef GLOBAL_POINTERS
     ((u64 *)(data + 256))[lane_id()] = data + 256 + 8 * lane_id();
 #endif
+#ifdef GLOBAL_LOW_HALVES
+    ((u32 *)(data + 256))[lane_id()] = (u32)(data + 256 + 4 * lane_id());
+#endif
     TYPE x[ILP];
 #pragma unroll
     for (int i = 0; i < ILP; i++) x[i] = FIRST;
     u64 start = 0, end = 0;
 #pragma unroll 1
     for (int pass = 0; pass < 2; pass++) {
-        __syncthreads();
+        meet(SCHEDULERS == 1 ? blockDim.x / 4 : blockDim.x);
         start = cycles();
 #pragma unroll 1
         for (u32 trip = 0; trip < (u32)trips; trip++) {

@@ -24,6 +24,16 @@ __device__ __forceinline__ u64 nanoseconds() {
     return t;
 }
 
+// Waits for `threads` threads of the block, a multiple of 32, before the clock is read. A barrier alone does not do: it lets a warp
+// issue a few more instructions before it holds the warp (BAR.SYNC.DEFER_BLOCKING), so that the clock would be read when the
+// warp comes to the barrier. A value from shared memory comes after the others did.
+__device__ __forceinline__ void meet(u32 threads) {
+    __shared__ volatile u32 zero;
+    zero = 0;
+    asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
+    while (zero != 0) {}
+}
+
 __device__ __forceinline__ u32 sm_id() {
     u32 id;
     asm volatile("mov.u32 %0, %%smid;" : "=r"(id)::"memory");

@@ -11,7 +11,7 @@ extern "C" __global__ void issue_order(u64 out, u64 seed) {
     const float b = (float)seed + threadIdx.y;
 #pragma unroll 1
     for (int pass = 0; pass < 2; pass++) {
-        asm volatile("bar.sync 1, %0;" ::"r"((blockDim.x + 127) / 128 * 32) : "memory");
+        meet((blockDim.x + 127) / 128 * 32);
 #pragma unroll
         for (int i = 0; i < 32; i++) {
             taken[i] = cycles();

@@ -20,7 +20,7 @@ extern "C" __global__ void memory_issue(u64 out, u64 data) {
     for (int pass = 0; pass < 4; pass++) {
 #pragma unroll
         for (int i = 0; i < COUNT; i++) value[i] = kept;
-        __syncthreads();
+        meet(blockDim.x);
         start = cycles();
 #pragma unroll
         for (int i = 0; i < COUNT; i++) {

@@ -10,6 +10,7 @@
 #undef STEP
 #undef SHARED_POINTERS
 #undef GLOBAL_POINTERS
+#undef GLOBAL_LOW_HALVES
 #undef CONSTANT_TABLE
 
 #if defined(OP_fadd)
@@ -135,9 +136,9 @@
 
 // A word of global memory holds its own address; after the first pass over the code all loads hit L1.
 #elif defined(OP_ldg)  // the low half of the address is loaded, the high half stays
-#define GLOBAL_POINTERS
+#define GLOBAL_LOW_HALVES
 #define TYPE u64
-#define FIRST data + 256 + 8 * lane_id()
+#define FIRST data + 256 + 4 * lane_id()
 #define STEP(x, k) asm volatile("{ .reg .u32 lo, hi; mov.b64 {lo, hi}, %0; ld.global.u32 lo, [%0]; mov.b64 %0, {lo, hi}; }" : "+l"(x))
 #elif defined(OP_ldg_64)
 #define GLOBAL_POINTERS
