@@ -12,7 +12,6 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import occupancy
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Instruction
-from warpsim.profiles.kernel import MEMORY_INTERVAL
 from warpsim.profiles.roofline import roofline
 from warpsim.profiles.traffic import LINE_BYTES
 from warpsim.profiles.whatif import edited
@@ -159,7 +158,7 @@ def _without_conflicts(kernel: Kernel, gpu: Gpu) -> Kernel:
 
     def edit(one: Instruction) -> Instruction:
         words = next((number for mark, number in _WORDS if mark in one.comment), 1)
-        return one if one.op != "smem" else _at_most(one, words * gpu.core.pass_cycles, {})
+        return one if one.op != "smem" else _at_most(gpu, one, words * gpu.core.pass_cycles, {})
 
     return edited(kernel, edit)
 
@@ -175,14 +174,14 @@ def _coalesced(kernel: Kernel, gpu: Gpu) -> Kernel:
         if lines >= cost.requests:
             return one
         bytes_of = min(cost.requests * cost.bytes_per_request, float(lines * LINE_BYTES))
-        return _at_most(one, lines * gpu.core.pass_cycles, {"requests": lines, "bytes_per_request": bytes_of / lines})
+        return _at_most(gpu, one, lines * gpu.core.pass_cycles, {"requests": lines, "bytes_per_request": bytes_of / lines})
 
     return edited(kernel, edit)
 
 
-def _at_most(one: Instruction, cycles: int, fields: dict[str, object]) -> Instruction:
+def _at_most(gpu: Gpu, one: Instruction, cycles: int, fields: dict[str, object]) -> Instruction:
     """Returns an instruction that occupies its unit for some cycles at most, or the least that the unit allows."""
     if one.cost is None or one.cost.interval_cycles is None:
         return one
-    time = min(one.cost.interval_cycles, Fraction(max(MEMORY_INTERVAL, cycles)))
+    time = min(one.cost.interval_cycles, max(Fraction(gpu.ops[one.op].interval_cycles), Fraction(cycles)))
     return one.model_copy(update={"cost": one.cost.model_copy(update={"interval_cycles": time, **fields})})

@@ -30,9 +30,6 @@ from warpsim.units import ACCESS_KINDS, ATOMIC_OPS, MEMORY_OPS, WARP_LANES
 L1_BYTES_PER_CYCLE = 128
 """Bytes that L1 or shared memory gives an SM in a cycle (CUDA C Programming Guide: 32 banks of 4 bytes)."""
 
-MEMORY_INTERVAL = 2
-"""Least number of cycles of an SM between two memory instructions (Huerta et al. 2025)."""
-
 _TOLERANCE = 0.01
 
 _PORTED = ("fp32", "multiply", "integer", "half")
@@ -223,7 +220,7 @@ class _Emitter:
             fields["access"] = Access(
                 l1_hit=of.local_hit if loads and cached else 0.0, l2_hit=of.load_l2_hit if loads else of.store_l2_hit
             )
-            cost |= {"requests": 1, "bytes_per_request": 128.0, "interval_cycles": self._passes(asked / L1_BYTES_PER_CYCLE)}
+            cost |= {"requests": 1, "bytes_per_request": 128.0, "interval_cycles": self._passes(op, asked / L1_BYTES_PER_CYCLE)}
             return
         lines = tags
         if loads:
@@ -237,17 +234,17 @@ class _Emitter:
         requests = max(1, round(lines))
         cost["requests"], cost["requested_bytes"] = requests, max(1, round(asked))
         cost["bytes_per_request"] = round(moved / requests, 3)
-        cost["interval_cycles"] = self._passes(max(tags, asked / L1_BYTES_PER_CYCLE))
+        cost["interval_cycles"] = self._passes(op, max(tags, asked / L1_BYTES_PER_CYCLE))
 
-    def _passes(self, count: float) -> str:
-        """Returns the time of the memory unit for a number of passes."""
-        return _cycles(max(MEMORY_INTERVAL, count * self.gpu.core.pass_cycles))
+    def _passes(self, op: str, count: float) -> str:
+        """Returns the time of the memory unit for a number of passes of an access."""
+        return _cycles(max(float(self.gpu.ops[op].interval_cycles), count * self.gpu.core.pass_cycles))
 
     def _shared(self, counted: ProfiledInstruction, op: str, cost: dict[str, object]) -> None:
         """Adds the time of shared memory: a cycle for each wavefront."""
         wavefronts = counted.counts.get("memory_l1_wavefronts_shared", 0.0) / max(1, counted.executed)
         cost["issue_slots"] = 1
-        cost["interval_cycles"] = self._passes(wavefronts)
+        cost["interval_cycles"] = self._passes(op, wavefronts)
         cost["latency_cycles"] = self.gpu.ops[op].latency_cycles + max(0, round((wavefronts - 1) * self.gpu.core.pass_cycles))
 
 
