@@ -68,7 +68,8 @@ PEAKS = {  # dense, in TFLOP/s or TOP/s, by the data sheets; those of other oper
 def test_matrix_instructions_attain_the_peaks_of_the_data_sheets(name, operands):
     """Within the difference of the clock of the chip's file and that of its data sheet."""
     gpu = ws.load_gpu(name)
-    cost = costs_on(gpu, Instruction("tensor", dst="d", cost=Cost(multiply_adds=2048, operands=operands)))
+    op = "wgmma" if "wgmma" in gpu.ops and operands in gpu.ops["wgmma"].rates else "tensor"
+    cost = costs_on(gpu, Instruction(op, dst="d", cost=Cost(multiply_adds=2048, operands=operands)))
     peak = 2 * 2048 / float(cost.unit_cycles) * gpu.sm.schedulers * gpu.sms * gpu.clock_ghz / 1000
     assert peak == pytest.approx(PEAKS[name][operands], rel=0.13)
 
@@ -82,7 +83,7 @@ def test_the_chip_that_is_simulated_decides_how_long_they_take():
         name: [costs_on(ws.load_gpu(name), each).unit_cycles for each in kernel.body if each.op == "tensor"]
         for name in ("a100", "a40", "rtx4090", "h100")
     }
-    assert spent == {"a100": [8, 8], "a40": [16, 16], "rtx4090": [32, 32], "h100": [4, 4]}
+    assert spent == {"a100": [8, 8], "a40": [16, 16], "rtx4090": [32, 32], "h100": [6, 6]}
 
 
 def test_a_chip_without_such_matrix_instructions_says_so():
@@ -98,9 +99,22 @@ def test_shapes_that_are_not_known_are_warned_of():
 
 def test_a_result_is_not_there_before_the_unit_has_computed_it():
     h100 = ws.load_gpu("h100")
-    wide = Instruction("tensor", dst="d", cost=Cost(multiply_adds=16 * 256 * 16, operands="f16_f32"))
+    wide = Instruction("wgmma", dst="d", cost=Cost(multiply_adds=16 * 256 * 16, operands="f16_f32"))
     assert (costs_on(h100, wide).unit_cycles, costs_on(h100, wide).latency_cycles) == (128, 128)
-    assert costs_on(h100, Instruction("tensor", dst="d")).latency_cycles == h100.ops["tensor"].latency_cycles
+    assert costs_on(h100, Instruction("wgmma", dst="d")).latency_cycles == h100.ops["wgmma"].latency_cycles
+
+
+def test_a_warp_multiplies_at_two_thirds_of_the_rate_of_a_warp_group_on_the_same_unit():
+    h100 = ws.load_gpu("h100")
+    assert h100.unit_of("tensor") == h100.unit_of("wgmma")
+    for operands, rate in h100.ops["wgmma"].rates.items():
+        assert h100.ops["tensor"].rates[operands] == rate * 2 / 3
+
+
+def test_products_of_warp_groups_have_a_class_of_their_own_where_the_chip_has_it():
+    assert opcodes().operation(opcodes().family(one("HGMMA.64x128x16.F32"))[0], ("tensor", "wgmma")) == "wgmma"
+    assert opcodes().operation(opcodes().family(one("HGMMA.64x128x16.F32"))[0], ("tensor",)) == "tensor"
+    assert opcodes().operation(opcodes().family(one("HMMA.16816.F32"))[0], ("tensor", "wgmma")) == "tensor"
 
 
 def test_families_of_opcodes_with_suffixes():

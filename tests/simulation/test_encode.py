@@ -161,10 +161,10 @@ def test_a_store_that_drains_returns_before_the_window_ends() -> None:
 def test_an_sm_issues_as_many_stores_as_its_units_serve_and_their_queues_hold() -> None:
     machine = encode(load_gpu("a100"), kernels.load_kernel("vector_add"), LAUNCH, scheduler="lrr", memory="queue")
     chip, stores = machine.chip[0], np.flatnonzero(machine.classes["access"] == Kind.STORE)
-    assert (chip.store_burst, chip.store_rate) == (1 + 4 * 5, 1 / 2)
+    assert (chip.store_burst, chip.store_rate) == (1 + 4 * 5, 1)
     machine.classes["own_unit"][stores] = -1
     precompute_lookahead(machine)
-    assert (chip.store_burst, chip.store_rate) == (4 + 4 * 5, 4 / 2)
+    assert (chip.store_burst, chip.store_rate) == (4 + 4 * 5, 4)
 
 
 def test_stores_that_may_hit_l2_do_not_wait_for_the_bus() -> None:

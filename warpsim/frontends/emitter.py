@@ -20,7 +20,7 @@ from warpsim.frontends.evaluation import Evaluation, Given
 from warpsim.frontends.flow import Flow
 from warpsim.frontends.flow import place as _place
 from warpsim.frontends.keys import Key, keys_of
-from warpsim.frontends.opcodes import matrix_work, opcodes
+from warpsim.frontends.opcodes import MATRIX_OPS, matrix_work, opcodes
 from warpsim.frontends.operands import register_slots
 from warpsim.frontends.patterns import as_access, conflict_degree, matrix_rows, ways_of
 from warpsim.frontends.sass import MachineInstruction
@@ -237,7 +237,7 @@ class Emitter:
             fields["dst"] = self.registers[index]
         if self.by_counters and one.control is not None and family not in ("branch", "fence"):
             cost["gap_cycles"] = max(1, one.control.stall)
-        if op == "tensor":
+        if op in MATRIX_OPS:
             cost |= self._matrix(one)
         if self.by_counters and op not in _ACCESSES:
             fields["reads"] = register_slots(one)

@@ -51,6 +51,9 @@ def opcodes() -> Opcodes:
 _SHAPE = re.compile(r"(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)$|(?P<old_m>16|8)8(?P<old_k>\d+)$")
 """Rows, columns and depth of a product of matrices: "64x128x16", or "16816", where there are eight columns."""
 
+MATRIX_OPS = ("tensor", "wgmma")
+"""Operation classes of matrix instructions: those of a warp, and those of a warp group."""
+
 _OF_A_WARP = 4
 """Warps that share a product of a warp group (HGMMA)."""
 

@@ -13,7 +13,7 @@ from warpsim.frontends.cubin import plain_name
 from warpsim.frontends.dependences import waits_of
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow, make_flow
-from warpsim.frontends.opcodes import matrix_work, opcodes
+from warpsim.frontends.opcodes import MATRIX_OPS, matrix_work, opcodes
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.structure import Structure
 from warpsim.hardware.gpu import Gpu
@@ -184,7 +184,7 @@ class _Emitter:
             least = _TAKEN if one.base in _JUMPS and not one.guard else 1
             after = _AFTER | _OF_PARTS if self.separates else _AFTER
             cost["gap_cycles"] = max(least, one.control.stall) + after.get(one.base, 0)
-        if op == "tensor" and (work := matrix_work(one)) is not None and work[1] in self.gpu.ops[op].rates:
+        if op in MATRIX_OPS and (work := matrix_work(one)) is not None and work[1] in self.gpu.ops[op].rates:
             cost |= {"multiply_adds": work[0], "operands": work[1]}
         if one.opcode.startswith(_TWO_PASSES):
             cost["interval_cycles"] = _cycles(2 * float(self.gpu.ops[op].interval_cycles))
