@@ -94,7 +94,7 @@ def test_a_chip_is_printed_with_what_its_file_leaves_out(capsys, tmp_path):
     assert "sms" in stated and not any(line.startswith("# sms = ") for line in lines)
     copy = tmp_path / "h100_pcie.toml"
     copy.write_text("\n".join(lines))
-    assert load_gpu(copy) == load_gpu("h100")
+    assert load_gpu(copy) == load_gpu("h100_pcie")
 
 
 @pytest.mark.parametrize("name", list_kernels())

@@ -62,6 +62,13 @@ def test_since_volta_passes_take_time_in_the_unit_and_no_issue_slots(chip, cycle
     assert unit_cycles("smem", ways=8, cost=Cost(interval_cycles=3)) == 3
 
 
+def test_an_asynchronous_copy_passes_again_to_shared_memory():
+    gpu = ws.load_gpu("h100")
+    for access in (Access(), Access(bytes_per_thread=16), Access(pattern="stride", stride=32)):
+        load, copy = (costs_on(gpu, Instruction(op, dst="r", access=access)).unit_cycles for op in ("load", "async_copy"))
+        assert copy == 2 * load
+
+
 def test_passes_of_accesses_do_not_slow_other_classes():
     """A Turing has a pass in every second cycle; its branches and barriers pass at the interval of their classes."""
     t4 = ws.load_gpu("t4")

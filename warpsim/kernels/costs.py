@@ -88,10 +88,14 @@ def matrix_interval(gpu: Gpu, op: str, cost: Cost) -> Fraction:
 
 
 def _passes(instruction: Instruction, ways: int, access: Transactions | None) -> Fraction:
-    """Returns the passes of an access in its unit: one for each way of a conflict, or for each line and for each 128 bytes."""
+    """Returns the passes of an access in its unit: one for each way of a conflict, or for each line and for each 128 bytes.
+
+    An asynchronous copy has as many again, for what it writes to shared memory.
+    """
     if access is None:
         return Fraction(ways if instruction.op == "smem" else 0)
-    return max(Fraction(access.requests), Fraction(access.requested_bytes, LINE_BYTES))
+    passes = max(Fraction(access.requests), Fraction(access.requested_bytes, LINE_BYTES))
+    return 2 * passes if instruction.op == "async_copy" else passes
 
 
 def access_transactions(gpu: Gpu, instruction: Instruction) -> Transactions | None:

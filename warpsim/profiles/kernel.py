@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from warpsim.frontends.async_copies import counter_and_left, role_of
 from warpsim.frontends.cubin import plain_name
 from warpsim.frontends.dependences import waits_of
 from warpsim.frontends.errors import FrontEndError
@@ -18,7 +19,7 @@ from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.structure import Structure
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import OPS_WITHOUT_RESULT, Access, Cost, Instruction, Loop, Statement
+from warpsim.kernels.statements import MOST_COUNTED, OPS_WITHOUT_RESULT, Access, Cost, Hints, Instruction, Loop, Statement
 from warpsim.profiles.code import machine_function
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.flows import MEETS, Flows
@@ -31,6 +32,9 @@ L1_BYTES_PER_CYCLE = 128
 """Bytes that L1 or shared memory gives an SM in a cycle (CUDA C Programming Guide: 32 banks of 4 bytes)."""
 
 _TOLERANCE = 0.01
+
+_COPIES = 0
+"""The dependence counter of a warp's asynchronous copies."""
 
 _PORTED = ("fp32", "multiply", "integer", "half")
 """Families whose operands pass the read ports of the register file one register at a time."""
@@ -123,6 +127,15 @@ def to_kernel(launch: ProfiledLaunch, gpu: Gpu, arch: int | None = None) -> Repl
     return Replayed(kernel, tuple(dict.fromkeys((*shape.notes, *emitter.notes()))))
 
 
+def copies_of_group(launch: ProfiledLaunch, flow: Flow) -> float:
+    """Returns the mean number of a warp's asynchronous copies (LDGSTS) in a group (LDGDEPBAR); 0 where there are no groups."""
+    counts = {"copy": 0, "commit": 0}
+    for one, counted in zip(flow.function.code, launch.code, strict=True):
+        if (role := role_of(one)) in counts:
+            counts[role] += counted.executed
+    return counts["copy"] / counts["commit"] if counts["commit"] else 0.0
+
+
 def _share(one: ProfiledInstruction) -> float:
     """Returns the share of the threads that the guard lets through."""
     threads = one.counts.get("thread_inst_executed") or 32.0 * one.executed
@@ -148,6 +161,9 @@ class _Emitter:
         self.known = frozenset(self.registers)
         self.unlisted: Counter[tuple[str, str]] = Counter()
         self.separates = flows.most_repeats(MEETS) >= _SEPARATES
+        self.copies_of_group = copies_of_group(launch, flow)
+        commits = (one.control for one in flow.function.code if role_of(one) == "commit")
+        self.counters_of_groups = frozenset(control.write for control in commits if control is not None)
 
     def notes(self) -> list[str]:
         """Returns what was assumed of opcodes."""
@@ -157,7 +173,11 @@ class _Emitter:
         ]
 
     def block(self, number: int) -> list[Statement]:
-        """Returns the instructions of a block. What a barrier waits for is left to the instruction after it."""
+        """Returns the instructions of a block.
+
+        What a barrier, or an instruction with hints, waits for is left to the instruction after it; a copy has it waited for
+        before.
+        """
         found: list[Statement] = []
         left: tuple[str, ...] = ()
         for index in self.flow.blocks[number].code:
@@ -165,11 +185,27 @@ class _Emitter:
             if one.base == "EXIT" and not one.guard:
                 continue
             sources = tuple(dict.fromkeys((*left, *(f"v{writer}" for writer in self.waits.get((number, index), ())))))
-            made = self._instruction(index, one, sources)
-            left = sources if made.op == "barrier" else ()
+            hints = self._hints(one)
+            if hints is not None and hints.write is not None and sources:
+                found.append(Instruction("branch", src=sources, cost=Cost(gap_cycles=1), comment="waits for the copy's operands"))
+                sources = ()
+            made = self._instruction(index, one, () if hints else sources)
+            left = sources if made.op == "barrier" or hints else ()
+            if hints is not None:
+                made = made.model_copy(update={"hints": hints})
             parts = self.flows.repeats(number, index) if one.base == MEETS else 1.0
             found.append(_by_parts(made, min(parts, float(WARP_LANES))))
         return found
+
+    def _hints(self, one: MachineInstruction) -> Hints | None:
+        """Returns the hints of an asynchronous copy, or of a wait for all but the latest groups of them; otherwise None."""
+        role = role_of(one) if self.copies_of_group else None
+        if role == "copy":
+            return Hints(write=_COPIES)
+        if role != "wait" or counter_and_left(one)[0] not in self.counters_of_groups:
+            return None
+        left = round(counter_and_left(one)[1] * self.copies_of_group)
+        return Hints(waits=(_COPIES,), at_most=left) if left <= MOST_COUNTED else None
 
     def _instruction(self, index: int, one: MachineInstruction, sources: tuple[str, ...]) -> Instruction:
         family, listed = self.table.family(one)
@@ -234,7 +270,10 @@ class _Emitter:
         requests = max(1, round(lines))
         cost["requests"], cost["requested_bytes"] = requests, max(1, round(asked))
         cost["bytes_per_request"] = round(moved / requests, 3)
-        cost["interval_cycles"] = self._passes(op, max(tags, asked / L1_BYTES_PER_CYCLE))
+        passes = max(tags, asked / L1_BYTES_PER_CYCLE)
+        if role_of(one) == "copy":  # it is written to shared memory as well
+            passes += counted.counts.get("memory_l1_wavefronts_shared", 0.0) / times
+        cost["interval_cycles"] = self._passes(op, passes)
 
     def _passes(self, op: str, count: float) -> str:
         """Returns the time of the memory unit for a number of passes of an access."""
