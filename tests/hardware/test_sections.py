@@ -10,7 +10,7 @@ from warpsim.hardware.sections import LEAST_SERVERS, LEAST_SMS, MOST_SMS, ROUNDI
 from warpsim.kernels import Access, Instruction, Kernel, Loop, mix
 from warpsim.simulation.point import make_point
 
-SECTIONS = {"v100": (25, 20, 60), "a100": (27, 20, 60), "h100": (19, 23, 69), "h200": (22, 32, 96), "h100_pcie": (30, 21, 63)}
+SECTIONS = {"v100": (25, 20, 60), "a100": (27, 20, 60), "h100": (19, 23, 138), "h200": (22, 32, 188), "h100_pcie": (30, 21, 63)}
 """Chip -> SMs and servers of both stages."""
 
 
