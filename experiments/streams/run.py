@@ -22,7 +22,7 @@ SIZES = (32, 64, 96, 128, 192, 256, 320, 384, 448, 512, 768, 1024)
 FITTED = {("v100", "read"), ("v100", "init"), ("a40", "scale")}
 """Curves that a fit has used: the turnover of blocks, and the bursts of writes of GDDR6."""
 
-TURNOVER = {("a40", "init"), ("h200", "init")}
+TURNOVER = {("a40", "init")}
 """Curves of which a point, of 64 threads a block, is the turnover of blocks in the file of the chip."""
 
 LOOKED_AT = ("v100", "a100")
