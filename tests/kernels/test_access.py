@@ -200,3 +200,11 @@ def test_the_degree_is_the_mean_of_both_half_warps():
 def test_without_an_access_the_degree_is_ways():
     assert conflict_ways(Instruction("smem", dst="r1", ways=5), load_gpu("kepler")) == 5
     assert conflict_ways(Instruction("load", dst="r1"), load_gpu("kepler")) == 1
+
+
+def test_sixteen_bytes_a_thread_take_two_passes_of_shared_memory_even_if_all_read_the_same():
+    same = {size: Instruction("smem", dst="r", access=Access(pattern="broadcast", bytes_per_thread=size)) for size in (4, 8, 16)}
+    assert [conflict_ways(one, load_gpu("h100")) for one in same.values()] == [1, 1, 2]
+    assert [conflict_ways(one, load_gpu("maxwell")) for one in same.values()] == [1, 1, 1]
+    rows = Instruction("smem", dst="r", access=Access(bytes_per_thread=16))
+    assert conflict_ways(rows, load_gpu("h100")) == 4

@@ -31,6 +31,9 @@ _HALF_WARP = 16
 _SMALLEST_TRANSACTION = 32
 _WORD_BYTES = 4
 
+MAX_BYTES = 16
+"""Of a thread in one access."""
+
 
 @dataclass(frozen=True)
 class Transactions:
@@ -150,7 +153,17 @@ def conflict_ways(instruction: Instruction, gpu: Gpu) -> int:
     access = instruction.access
     if instruction.op != "smem" or access is None:
         return instruction.ways
-    return bank_conflicts(thread_addresses(access), gpu.shared, access.bytes_per_thread)
+    degree = bank_conflicts(thread_addresses(access), gpu.shared, access.bytes_per_thread)
+    return max(degree, least_ways(access.bytes_per_thread)) if gpu.core.replays == "unit" else degree
+
+
+def least_ways(bytes_per_thread: int) -> int:
+    """Returns the ways that an access to shared memory has at least on chips since Volta, even if all threads read the same.
+
+    Loads of 16 bytes per thread have two wavefronts or more in all counters of Ada and Hopper (experiments/profiles,
+    experiments/hardware).
+    """
+    return 2 if bytes_per_thread == MAX_BYTES else 1
 
 
 def _coalesced_count(width: int, gpu: Gpu) -> int:
