@@ -1,0 +1,134 @@
+"""The launches of launches.toml: their measured times, and their simulation from machine code alone."""
+
+from __future__ import annotations
+
+import csv
+import math
+import tomllib
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import warpsim as ws
+from warpsim.kernels import Kernel
+from warpsim.kernels.traversal import expected_instructions
+
+HERE = Path(__file__).parent
+CHIPS = ("h100", "h200")
+ARCH = "sm_90"
+POLICY = "gty"
+"""Greedy, then youngest: as the order of issue in the records shows it."""
+
+RESIDENT = (1, 2, 4)
+"""Blocks per SM that are simulated beside as many as fit; `--full` simulates all that were measured."""
+
+SLICE = 6
+"""SMs that stand for all, with echoes for the others, where the whole launch is long."""
+
+WORK = 1_500_000
+"""Warp instructions up to which a launch is simulated on all SMs, and of the longer of two samples otherwise."""
+
+ROUNDS = 6
+"""Rounds of blocks of the longer of two samples, at least; the shorter one has half of them."""
+
+GROUPS = {
+    "streams": ("vector_add", "saxpy", "vabs", "copy"),
+    "random accesses": ("permute", "gather"),
+    "Black-Scholes": ("black_scholes",),
+    "reductions": ("reduce",),
+    "rows": ("softmax", "layer_norm"),
+    "histogram": ("histogram",),
+    "stencil": ("stencil",),
+    "transpositions": ("transpose",),
+    "matrix products": ("matmul",),
+}
+"""Group -> beginnings of the names of its launches."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A launch at one number of resident blocks: measured and simulated time in us."""
+
+    chip: str
+    name: str
+    resident: int
+    most: bool
+    measured_us: float
+    simulated_us: float
+
+    @property
+    def error(self) -> float:
+        """The relative error of the simulation in percent."""
+        return 100 * (self.simulated_us / self.measured_us - 1)
+
+    @property
+    def group(self) -> str:
+        """The group of the kernel."""
+        return next(group for group, names in GROUPS.items() if self.name.startswith(names))
+
+
+def launches() -> list[dict[str, Any]]:
+    """Returns the launches of launches.toml."""
+    found: list[dict[str, Any]] = tomllib.loads((HERE / "launches.toml").read_text(encoding="utf-8"))["launch"]
+    return found
+
+
+def measured(chip: str) -> dict[str, dict[int, float]]:
+    """Returns the measured times in us: launch -> resident blocks -> median."""
+    found: dict[str, dict[int, float]] = {}
+    with (HERE / f"{chip}.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(line for line in file if not line.startswith("#")):
+            found.setdefault(row["name"], {})[int(row["resident"])] = float(row["median_us"])
+    return found
+
+
+def kernel_of(entry: dict[str, Any], chip: str) -> tuple[Kernel, int]:
+    """Returns the kernel of a launch, with the hits of the chip's caches, and the number of its blocks."""
+    given = {key: entry[key] for key in ("function", "grid", "block", "args") if key in entry}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what depends on data is stated in the kernel's file
+        kernel = ws.load_kernel(f"cuda/{entry['kernel']}", arch=ARCH, caches=chip, **given)
+    path = HERE.parents[1] / "params" / "kernels" / "cuda" / f"{entry['kernel']}.toml"
+    arguments = {**tomllib.loads(path.read_text(encoding="utf-8"))["arguments"], **given}
+    return kernel, math.prod(int(part) for part in str(arguments["grid"]).split("x"))
+
+
+def of_launch(task: tuple[str, dict[str, Any], bool]) -> list[Point]:
+    """Simulates a launch on a chip at several numbers of resident blocks."""
+    chip, entry, full = task
+    times = measured(chip)[entry["name"]]
+    most = max(times)
+    kernel, blocks = kernel_of(entry, chip)
+    wanted = [count for count in times if full or count in (*RESIDENT, most)]
+    return [
+        Point(chip, entry["name"], count, count == most, times[count], round(microseconds(chip, kernel, blocks, count), 3))
+        for count in wanted
+    ]
+
+
+def microseconds(chip: str, kernel: Kernel, blocks: int, resident: int) -> float:
+    """Returns the simulated time of a launch in us, with its constant cost.
+
+    A short launch is simulated whole. Of a long one, some SMs stand for all; where they still have many rounds of blocks, two
+    samples of some rounds are simulated, and the time of the further rounds is that by which the samples differ.
+    """
+    gpu = ws.load_gpu(chip)
+    work = expected_instructions(kernel.body) * (kernel.block_warps or 1)
+    if work * blocks <= WORK:
+        return _cycles(gpu, kernel, blocks, resident, None) / gpu.clock_ghz / 1000
+    here = blocks * SLICE / gpu.sms
+    a_round = resident * SLICE
+    most = max(ROUNDS * a_round, int(WORK / work))
+    if here <= 1.5 * most:
+        return _cycles(gpu, kernel, math.ceil(here), resident, SLICE) / gpu.clock_ghz / 1000
+    rest = round(here) % a_round  # the last round is as full as that of the launch
+    longer = most // a_round * a_round + rest
+    shorter = longer - (most // a_round + 1) // 2 * a_round
+    short, long = (_cycles(gpu, kernel, count, resident, SLICE) for count in (shorter, longer))
+    return (long + (long - short) * (here - longer) / (longer - shorter)) / gpu.clock_ghz / 1000
+
+
+def _cycles(gpu: ws.Gpu, kernel: Kernel, blocks: int, resident: int, sms: int | None) -> float:
+    launch = ws.Launch(block_warps=kernel.block_warps or 1, resident_blocks=resident, blocks=blocks)
+    return float(ws.simulate(gpu, kernel, launch=launch, scheduler=POLICY, sms=sms, replicates=2).cycles.mean())

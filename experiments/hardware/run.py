@@ -1,0 +1,103 @@
+"""Do the everyday kernels take as long on an H100 and an H200 as simulated, from their machine code alone?
+
+measure.py measured the times on the two GPUs whose records lie beside them. The simulation gets the machine code of the kernels,
+the launches and the chips' files; nothing is fitted to these launches.
+"""
+
+from __future__ import annotations
+
+import csv
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+from _tables import markdown_table, replace_tables
+from launches import CHIPS, GROUPS, HERE, Point, launches, measured, of_launch
+from matplotlib.figure import Figure
+
+from warpsim.views.plots import paper
+from warpsim.views.plots.style import COLOURS
+
+SHORT = 12.0
+"""Microseconds below which the cost of the events, 1.3 us, is more than a tenth of what was measured."""
+
+SHOWN = (
+    "vector_add 16M", "copy_8 16M", "permute 16M", "gather 16M", "black_scholes 16M", "reduce_2 16M",
+    "softmax of 16384 rows", "histogram 16M", "transpose_padded 4096",
+    "matmul_naive 2048", "matmul_16 2048", "matmul_tensor 2048",
+)  # fmt: skip
+"""Launches of the figure."""
+
+
+def main(out: Path, *, full: bool, workers: int) -> int:
+    """Simulates all launches. Writes hardware.csv, hardware.png, and the tables of the page."""
+    out.mkdir(parents=True, exist_ok=True)
+    tasks = [(chip, entry, full) for chip in CHIPS for entry in launches()]
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        points = [point for found in pool.map(of_launch, tasks) for point in found]
+    with (out / "hardware.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [*asdict(points[0])], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(point) for point in points)
+    with paper():
+        figure(points).savefig(out / "hardware.png", dpi=150)
+    text = tables(points)
+    print(text)
+    replace_tables(HERE / "README.md", text)
+    return 0
+
+
+def tables(points: list[Point]) -> str:
+    """Returns the tables of the page."""
+    long = [point for point in points if point.measured_us >= SHORT]
+    rows = []
+    for chip in CHIPS:
+        for title, chosen in (
+            ("all, as many blocks as fit", [point for point in long if point.most]),
+            ("all, fewer blocks", [point for point in long if not point.most]),
+            *((group, [point for point in long if point.group == group]) for group in GROUPS),
+            (f"shorter than {SHORT:g} us, not counted above", [point for point in points if point.measured_us < SHORT]),
+        ):
+            of_chip = [point for point in chosen if point.chip == chip]
+            if of_chip:
+                rows.append({"chip": chip, "launches": title, **_summary(of_chip)})
+    worst = sorted(long, key=lambda point: -abs(point.error))[:12]
+    of_worst = [
+        {
+            "chip": point.chip, "launch": point.name, "blocks per SM": point.resident, "measured, us": f"{point.measured_us:.1f}",
+            "simulated, us": f"{point.simulated_us:.1f}", "error, %": f"{point.error:+.0f}",
+        }
+        for point in worst
+    ]  # fmt: skip
+    return f"{markdown_table(rows)}\n\nThe worst:\n\n{markdown_table(of_worst)}"
+
+
+def _summary(points: list[Point]) -> dict[str, object]:
+    signed = np.array([point.error for point in points])
+    errors = np.abs(signed)
+    return {
+        "points": len(points),
+        "median of the errors, %": f"{np.median(signed):+.1f}",
+        "median, %": f"{np.median(errors):.1f}",
+        "mean, %": f"{errors.mean():.1f}",
+        "90 % within, %": f"{np.quantile(errors, 0.9):.1f}",
+        "class": "prediction",
+    }
+
+
+def figure(points: list[Point]) -> Figure:
+    """Draws time against resident blocks of some launches: crosses are measured, lines simulated."""
+    drawn = Figure(figsize=(11, 8), layout="constrained")
+    for axes, name in zip(drawn.subplots(3, 4).ravel(), SHOWN, strict=True):
+        for colour, chip in zip(COLOURS, CHIPS, strict=False):
+            times = measured(chip)[name]
+            axes.plot(list(times), list(times.values()), "x", color=colour)
+            chosen = [point for point in points if (point.chip, point.name) == (chip, name)]
+            x, y = zip(*((point.resident, point.simulated_us) for point in chosen), strict=True)
+            axes.plot(x, y, "-o", markersize=3, color=colour, label=chip)
+        axes.set(title=name, xscale="log", yscale="log", xlabel="blocks per SM", ylabel="us")
+        axes.title.set_size(9)
+    drawn.axes[0].legend()
+    return drawn
