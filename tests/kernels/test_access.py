@@ -202,9 +202,29 @@ def test_without_an_access_the_degree_is_ways():
     assert conflict_ways(Instruction("load", dst="r1"), load_gpu("kepler")) == 1
 
 
-def test_sixteen_bytes_a_thread_take_two_passes_of_shared_memory_even_if_all_read_the_same():
-    same = {size: Instruction("smem", dst="r", access=Access(pattern="broadcast", bytes_per_thread=size)) for size in (4, 8, 16)}
-    assert [conflict_ways(one, load_gpu("h100")) for one in same.values()] == [1, 1, 2]
-    assert [conflict_ways(one, load_gpu("maxwell")) for one in same.values()] == [1, 1, 1]
-    rows = Instruction("smem", dst="r", access=Access(bytes_per_thread=16))
-    assert conflict_ways(rows, load_gpu("h100")) == 4
+def addresses_of(thread):
+    """An access of 16 bytes per thread at the address that a function gives."""
+    return Access(pattern="addresses", bytes_per_thread=16, addresses=[thread(lane) for lane in range(32)])
+
+
+@pytest.mark.parametrize(
+    ("access", "ways"),
+    [
+        (Access(pattern="broadcast", bytes_per_thread=4), 1),
+        (Access(pattern="broadcast", bytes_per_thread=8), 1),
+        (Access(pattern="broadcast", bytes_per_thread=16), 2),
+        (Access(bytes_per_thread=8), 2),
+        (Access(bytes_per_thread=16), 4),
+        (addresses_of(lambda lane: 64 * (lane % 16)), 16),  # LDS.128 of matmul_16_conflicts
+        (addresses_of(lambda lane: 32 * (lane % 8)), 8),  # of matmul_8_conflicts
+        (addresses_of(lambda lane: 32 * (lane // 8)), 2),  # of matmul_8
+        (addresses_of(lambda lane: 64 * (lane // 16)), 2),  # of matmul_16
+    ],
+)
+def test_wide_accesses_have_the_wavefronts_that_counters_of_hopper_have(access, ways):
+    assert conflict_ways(Instruction("smem", dst="r", access=access), load_gpu("h100")) == ways
+
+
+def test_older_chips_take_a_warp_as_a_whole():
+    access = Access(pattern="broadcast", bytes_per_thread=16)
+    assert conflict_ways(Instruction("smem", dst="r", access=access), load_gpu("maxwell")) == 1

@@ -11,7 +11,7 @@ import numpy as np
 from warpsim.frontends.accesses import Addresses, Tally, Width, bytes_per_thread, space_of
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.hardware.gpu import Shared
-from warpsim.kernels.access import bank_conflicts, least_ways
+from warpsim.kernels.access import ways_of_today
 from warpsim.kernels.statements import Access
 from warpsim.units import WARP_LANES
 
@@ -37,7 +37,7 @@ def ways_of(one: MachineInstruction, tally: Tally) -> float:
 
 def conflict_degree(addresses: Addresses, width: Width) -> int:
     """Returns the degree of the bank conflict of a pattern, in the banks of all chips since Volta."""
-    return max(bank_conflicts(addresses.tolist(), _BANKS, width), least_ways(width))
+    return ways_of_today(addresses.tolist(), _BANKS, width)
 
 
 def matrix_rows(one: MachineInstruction, addresses: Addresses) -> Addresses:

@@ -31,9 +31,6 @@ _HALF_WARP = 16
 _SMALLEST_TRANSACTION = 32
 _WORD_BYTES = 4
 
-MAX_BYTES = 16
-"""Of a thread in one access."""
-
 
 @dataclass(frozen=True)
 class Transactions:
@@ -153,17 +150,24 @@ def conflict_ways(instruction: Instruction, gpu: Gpu) -> int:
     access = instruction.access
     if instruction.op != "smem" or access is None:
         return instruction.ways
-    degree = bank_conflicts(thread_addresses(access), gpu.shared, access.bytes_per_thread)
-    return max(degree, least_ways(access.bytes_per_thread)) if gpu.core.replays == "unit" else degree
+    addresses, size = thread_addresses(access), access.bytes_per_thread
+    return (ways_of_today if gpu.core.replays == "unit" else bank_conflicts)(addresses, gpu.shared, size)
 
 
-def least_ways(bytes_per_thread: int) -> int:
-    """Returns the ways that an access to shared memory has at least on chips since Volta, even if all threads read the same.
+def ways_of_today(addresses: Sequence[int], shared: Shared, bytes_per_thread: int = 4) -> int:
+    """Returns the ways of a shared memory access on chips since Volta.
 
-    Loads of 16 bytes per thread have two wavefronts or more in all counters of Ada and Hopper (experiments/profiles,
-    experiments/hardware).
+    8 bytes per thread come half a warp at a time, and 16 bytes a quarter. If all neighbours, or all threads two apart, read the
+    same, twice as many threads come together. Each group has the ways of `bank_conflicts`. Counters of Ada and Hopper have it
+    so for five patterns (experiments/hardware).
     """
-    return 2 if bytes_per_thread == MAX_BYTES else 1
+    threads = min(len(addresses), WARP_LANES * _WORD_BYTES // max(_WORD_BYTES, bytes_per_thread))
+    if threads < len(addresses) and any(
+        all(address == addresses[thread ^ apart] for thread, address in enumerate(addresses)) for apart in (1, 2)
+    ):
+        threads *= 2
+    groups = (addresses[first : first + threads] for first in range(0, len(addresses), threads))
+    return sum(bank_conflicts(group, shared, bytes_per_thread) for group in groups)
 
 
 def _coalesced_count(width: int, gpu: Gpu) -> int:
