@@ -11,7 +11,7 @@ from fit import fit
 from loaded import fitted_chip, loaded_latency
 from matplotlib.figure import Figure
 from mixes import mixed_latency
-from streams import HERE, STREAMS, bandwidth, below_the_knee, measured
+from streams import HERE, STREAMS, bandwidth, below_the_knee, chip_of, measured
 
 import warpsim as ws
 from warpsim.hardware.architectures import BLOCK_LAUNCH, STORE_DRAIN
@@ -62,7 +62,7 @@ def curves(full: bool) -> Curves:
     """Returns the simulated bandwidths in GB/s: (chip, kernel) -> threads of a block -> bandwidth."""
     found: Curves = {}
     for chip, kernels in measured().items():
-        gpu = ws.load_gpu(chip)
+        gpu = chip_of(chip)
         for name, points in kernels.items():
             all_of_it = full and chip in LOOKED_AT
             sizes = sorted(points) if all_of_it else [threads for threads in sorted(points) if threads in SIZES]

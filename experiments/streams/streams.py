@@ -7,6 +7,7 @@ from pathlib import Path
 
 import warpsim as ws
 from warpsim.kernels import Access, Cost, Instruction, Kernel
+from warpsim.measure.record import read_record
 
 HERE = Path(__file__).parent
 BLOCKS = 2  # resident on each SM
@@ -17,6 +18,12 @@ STREAMS = {"read": (1, False), "init": (0, True), "scale": (1, True), "triad": (
 
 NEIGHBOURS = {"3pt": 2, "5pt": 4}
 """Kernel -> further loads of a thread, of its neighbours' elements, as many on either side."""
+
+OF_RECORDS = {"init": "init", "read": "read", "copy": "scale", "triad": "triad"}
+"""Stream of `warpsim measure` -> the kernel that does the same."""
+
+RECORDS = {"h100, own": "h100", "h200, own": "h200"}
+"""Name in the tables -> the chip whose record in ../hardware has streams."""
 
 OPERATIONS = {"scale": 1, "triad": 1, "3pt": 2, "5pt": 5}
 """Kernel -> operations in double precision that wait for each other, by the machine code of NVRTC for sm_80."""
@@ -64,13 +71,27 @@ def _body(name: str, first: bool, last: bool) -> list[Instruction]:
 
 
 def measured() -> dict[str, dict[str, dict[int, float]]]:
-    """Returns the measured bandwidths in GB/s: chip -> kernel -> threads of a block -> bandwidth."""
+    """Returns the measured bandwidths in GB/s: chip -> kernel -> threads of a block -> bandwidth.
+
+    They are those of gpu-stream, and of the records in ../hardware, which have no `3pt` and `5pt`.
+    """
     found: dict[str, dict[str, dict[int, float]]] = {}
     with (HERE / "gpu_stream.csv").open() as file:
         for row in csv.DictReader(line for line in file if not line.startswith("#")):
             for name in STREAMS:
                 found.setdefault(row["chip"], {}).setdefault(name, {})[int(row["threads"])] = float(row[name])
+    for title, chip in RECORDS.items():
+        table = read_record(HERE.parent / "hardware" / f"{chip}.record").tables["streams"].where(elements=1, resident=BLOCKS)
+        for kind, name in OF_RECORDS.items():
+            part = table.where(kernel=kind)
+            gbs = part.column("bytes") / part.column("median_ms") / 1e6
+            found.setdefault(title, {})[name] = dict(zip(part.column("block").tolist(), gbs.tolist(), strict=True))
     return found
+
+
+def chip_of(title: str) -> ws.Gpu:
+    """Returns the chip of a name in the tables."""
+    return ws.load_gpu(RECORDS.get(title, title))
 
 
 def below_the_knee(curve: dict[int, float], share: float = 0.9) -> list[int]:
