@@ -97,7 +97,12 @@ def figure(points: list[Point]) -> Figure:
             chosen = [point for point in points if (point.chip, point.name) == (chip, name)]
             x, y = zip(*((point.resident, point.simulated_us) for point in chosen), strict=True)
             axes.plot(x, y, "-o", markersize=3, color=colour, label=chip)
-        axes.set(title=name, xscale="log", yscale="log", xlabel="blocks per SM", ylabel="us")
+        axes.set(title=name, yscale="log", xlabel="blocks per SM", ylabel="us")
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter("{x:g}")
+        for formatter in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+            formatter("{x:g}")
+        axes.tick_params(which="both", labelsize=7)
         axes.title.set_size(9)
     drawn.axes[0].legend()
     return drawn
