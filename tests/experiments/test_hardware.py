@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import warpsim as ws
@@ -79,3 +80,11 @@ def test_the_chip_files_have_what_the_records_say(chip):
     assert gpu.warp_launch_cycles == pytest.approx(value("launch.warp_delay_cycles"), abs=0.5)
     assert gpu.memory.bandwidth_gbs == pytest.approx(value("memory.bandwidth_gbs.read"), rel=0.01)
     assert gpu.memory.l2_latency_cycles == pytest.approx(value("memory.l2_latency_cycles"), abs=1)
+
+
+@pytest.mark.parametrize("chip", LAUNCHES.CHIPS)
+def test_the_cost_of_a_launch_is_elapsed_less_active_time(chip):
+    with (HERE / "launch_cost.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(line for line in file if line[0] != "#") if row["chip"] == chip]
+    costs = [float(row["us"]) * (1 - int(row["active_cycles"]) / int(row["elapsed_cycles"])) for row in rows]
+    assert len(costs) > 15 and ws.load_gpu(chip).launch_microseconds == pytest.approx(np.median(costs), abs=0.05)
