@@ -14,14 +14,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from warpsim.kernels.access import Transactions
-from warpsim.kernels.outstanding import outstanding
+from warpsim.kernels.outstanding import MOST_OUTSTANDING, outstanding
 from warpsim.kernels.program import Kernel, Loop, walk
 from warpsim.kernels.steps import flatten
 
 if TYPE_CHECKING:
     from warpsim.reference.memory import Flight, Stream
 
-AWAITED = 16  # latest accesses of a sequence for which the next one can have waited
 EPOCH = 256  # cycles
 MOST_TRANSITIONS, LEAST_TRANSITIONS, TRANSITIONS = 1 << 15, 1 << 8, 1 << 24  # room for an instruction; for all of them
 
@@ -116,7 +115,7 @@ class Sequence:
     """The latest accesses of a warp slot or of an echo."""
 
     def __init__(self) -> None:
-        self.flights: deque[Flight] = deque(maxlen=AWAITED)
+        self.flights: deque[Flight] = deque(maxlen=MOST_OUTSTANDING)
         self.place = ""
 
     def add(self, flight: Flight, place: str) -> None:
