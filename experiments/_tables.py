@@ -5,6 +5,7 @@ An experiment imports this module as `_tables`: `warpsim experiment` puts this f
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -79,6 +80,12 @@ def with_grid(row: dict[str, str], simulated: ArrayLike, on_grid: ArrayLike) -> 
     differs = not abs(finite - steady) <= GRID_DIFFERENCE * abs(steady) and not math.isnan(steady)
     text = "not attained" if math.isnan(finite) else f"{finite:.4g}"
     return row | {GRID_COLUMN: text if differs else ""}
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Returns the rows of a CSV file: column -> cell. Lines that begin with # are comments."""
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
 def count_within(rows: list[dict[str, str]], kind: str, percent: float) -> tuple[int, int]:

@@ -5,10 +5,11 @@ They measured an RTX A6000, which has the same die.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
+
+from _tables import read_rows
 
 import warpsim as ws
 from warpsim.hardware.core import Fetch
@@ -64,10 +65,8 @@ def issues(gpu: Gpu, body: Sequence[Instruction], warps: int, policy: str) -> li
 
 def published_memory_issue() -> dict[tuple[int, int], list[int]]:
     """Returns the published cycles of the memory instructions: (sub-cores that issue, sub-core) -> one for each instruction."""
-    with (HERE / "memory_issue.csv").open() as file:
-        rows = list(csv.DictReader(line for line in file if line[0] != "#"))
     table: dict[tuple[int, int], list[int]] = {}
-    for row in rows:
+    for row in read_rows(HERE / "memory_issue.csv"):
         table.setdefault((int(row["active_subcores"]), int(row["subcore"])), []).append(int(row["issue_cycle"]))
     return table
 

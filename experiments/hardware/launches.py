@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import tomllib
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from _tables import read_rows
 
 import warpsim as ws
 from warpsim.kernels import Kernel
@@ -77,9 +78,8 @@ def launches() -> list[dict[str, Any]]:
 def measured(chip: str) -> dict[str, dict[int, float]]:
     """Returns the measured times in us: launch -> resident blocks -> median."""
     found: dict[str, dict[int, float]] = {}
-    with (HERE / f"{chip}.csv").open(encoding="utf-8") as file:
-        for row in csv.DictReader(line for line in file if not line.startswith("#")):
-            found.setdefault(row["name"], {})[int(row["resident"])] = float(row["median_us"])
+    for row in read_rows(HERE / f"{chip}.csv"):
+        found.setdefault(row["name"], {})[int(row["resident"])] = float(row["median_us"])
     return found
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
+
+from _tables import read_rows
 
 import warpsim as ws
 from warpsim.kernels import Cost, Instruction, Kernel, Loop
@@ -19,9 +20,8 @@ BRANCH_LATENCY = 12
 
 def measured() -> dict[tuple[int, int], float]:
     """Returns the published cycles for each multiply-add of a warp: (warps of the SM, chains of a warp) -> cycles."""
-    with (HERE / "v100_dfma.csv").open() as file:
-        table = csv.DictReader(line for line in file if line[0] != "#")
-        return {(int(row["warps"]), int(row["chains"])): float(row["cycles"]) for row in table}
+    rows = read_rows(HERE / "v100_dfma.csv")
+    return {(int(row["warps"]), int(row["chains"])): float(row["cycles"]) for row in rows}
 
 
 def loop(chains: int) -> Kernel:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-
 import numpy as np
-from _tables import comparison
+from _tables import comparison, read_rows
 from streams import HERE
 
 import warpsim as ws
@@ -32,9 +30,7 @@ def chip() -> ws.Gpu:
 
 def points(gpu: ws.Gpu) -> MeasuredCurve:
     """Returns the measured curve, without the very first point, at which the chase itself is the load."""
-    with (HERE / "mess_h100.csv").open() as file:
-        table = csv.DictReader(line for line in file if line[0] != "#")
-        rows = [(float(row["bandwidth_gbs"]), float(row["latency_ns"])) for row in table]
+    rows = [(float(row["bandwidth_gbs"]), float(row["latency_ns"])) for row in read_rows(HERE / "mess_h100.csv")]
     bandwidth, latency = np.array(rows[1:]).T
     return MeasuredCurve(bandwidth, latency * gpu.clock_ghz)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-
 import numpy as np
-from _tables import comparison
+from _tables import comparison, read_rows
 from streams import HERE
 
 import warpsim as ws
@@ -30,10 +28,9 @@ WARPS = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64)
 
 def measured() -> list[tuple[float, float, float]]:
     """Returns (share of writes, both bandwidths together in GB/s, latency in ns) of the points."""
-    with (HERE / "mess_h100_mixes.csv").open() as file:
-        table = csv.DictReader(line for line in file if line[0] != "#")
-        rows = [(float(row["read_gbs"]), float(row["write_gbs"]), float(row["latency_ns"])) for row in table]
-    return [(write / (read + write), read + write, latency) for read, write, latency in rows]
+    rows = read_rows(HERE / "mess_h100_mixes.csv")
+    points = [(float(row["read_gbs"]), float(row["write_gbs"]), float(row["latency_ns"])) for row in rows]
+    return [(write / (read + write), read + write, latency) for read, write, latency in points]
 
 
 def program(loads: int, stores: int, pause: int = 0) -> Kernel:

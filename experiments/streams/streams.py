@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
+
+from _tables import read_rows
 
 import warpsim as ws
 from warpsim.kernels import Access, Cost, Instruction, Kernel
@@ -76,10 +77,9 @@ def measured() -> dict[str, dict[str, dict[int, float]]]:
     They are those of gpu-stream, and of the records in ../hardware, which have no `3pt` and `5pt`.
     """
     found: dict[str, dict[str, dict[int, float]]] = {}
-    with (HERE / "gpu_stream.csv").open() as file:
-        for row in csv.DictReader(line for line in file if not line.startswith("#")):
-            for name in STREAMS:
-                found.setdefault(row["chip"], {}).setdefault(name, {})[int(row["threads"])] = float(row[name])
+    for row in read_rows(HERE / "gpu_stream.csv"):
+        for name in STREAMS:
+            found.setdefault(row["chip"], {}).setdefault(name, {})[int(row["threads"])] = float(row[name])
     for title, chip in RECORDS.items():
         table = read_record(HERE.parent / "hardware" / f"{chip}.record").tables["streams"].where(elements=1, resident=BLOCKS)
         for kind, name in OF_RECORDS.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +34,7 @@ def test_the_records_are_of_these_chips_and_of_the_kernels_in_the_package(chip):
 @pytest.mark.parametrize("chip", LAUNCHES.CHIPS)
 def test_the_hardware_holds_as_many_blocks_as_the_chip_file_says(chip):
     """The runtime of CUDA told measure.py how many blocks fit; rows without dynamic shared memory have as many."""
-    with (HERE / f"{chip}.csv").open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(line for line in file if line[0] != "#") if row["shared"] == "0"]
+    rows = [row for row in LAUNCHES.read_rows(HERE / f"{chip}.csv") if row["shared"] == "0"]
     fit = {row["name"]: int(row["resident"]) for row in rows}
     entries = {entry["name"]: entry for entry in LAUNCHES.launches()}
     assert set(fit) == set(entries)
@@ -84,7 +82,6 @@ def test_the_chip_files_have_what_the_records_say(chip):
 
 @pytest.mark.parametrize("chip", LAUNCHES.CHIPS)
 def test_the_cost_of_a_launch_is_elapsed_less_active_time(chip):
-    with (HERE / "launch_cost.csv").open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(line for line in file if line[0] != "#") if row["chip"] == chip]
+    rows = [row for row in LAUNCHES.read_rows(HERE / "launch_cost.csv") if row["chip"] == chip]
     costs = [float(row["us"]) * (1 - int(row["active_cycles"]) / int(row["elapsed_cycles"])) for row in rows]
     assert len(costs) > 15 and ws.load_gpu(chip).launch_microseconds == pytest.approx(np.median(costs), abs=0.05)

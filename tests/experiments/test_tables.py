@@ -1,8 +1,10 @@
 """The experiments' tables: published numbers beside simulated ones, as Markdown."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-from _tables import comparison, count_within, markdown_table, replace_tables, with_grid
+from _tables import comparison, count_within, markdown_table, read_rows, replace_tables, with_grid
 from scipy.stats import t
 
 
@@ -65,3 +67,8 @@ def test_the_number_of_a_finite_grid_is_shown_where_it_differs() -> None:
     assert with_grid(row, [100, 102], [97, 98])["finite grid"] == "97.5"
     assert with_grid(row, [100, 102], np.nan)["finite grid"] == "not attained"
     assert with_grid(row, [np.nan], np.nan)["finite grid"] == ""
+
+
+def test_rows_of_a_file_are_read_without_its_comments(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("# in us, measured\nname,us\nfirst,3\n# a remark\nsecond,4.5\n", encoding="utf-8")
+    assert read_rows(tmp_path / "table.csv") == [{"name": "first", "us": "3"}, {"name": "second", "us": "4.5"}]
