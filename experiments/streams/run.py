@@ -11,7 +11,7 @@ from fit import fit
 from loaded import fitted_chip, loaded_latency
 from matplotlib.figure import Figure
 from mixes import mixed_latency
-from streams import HERE, STREAMS, bandwidth, below_the_knee, chip_of, measured
+from streams import HERE, RECORDS, STREAMS, bandwidth, below_the_knee, chip_of, measured
 
 import warpsim as ws
 from warpsim.hardware.architectures import BLOCK_LAUNCH, STORE_DRAIN
@@ -67,8 +67,10 @@ def curves(full: bool) -> Curves:
             all_of_it = full and chip in LOOKED_AT
             sizes = sorted(points) if all_of_it else [threads for threads in sorted(points) if threads in SIZES]
             seeds = range(3) if all_of_it else range(1)
+            bound = chip not in RECORDS
             found[chip, name] = {
-                threads: float(np.mean([bandwidth(gpu, name, threads, seed=seed) for seed in seeds])) for threads in sizes
+                threads: float(np.mean([bandwidth(gpu, name, threads, bound=bound, seed=seed) for seed in seeds]))
+                for threads in sizes
             }
     return found
 

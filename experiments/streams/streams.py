@@ -29,6 +29,38 @@ RECORDS = {"h100, own": "h100", "h200, own": "h200"}
 OPERATIONS = {"scale": 1, "triad": 1, "3pt": 2, "5pt": 5}
 """Kernel -> operations in double precision that wait for each other, by the machine code of NVRTC for sm_80."""
 
+_INDEX = (
+    Instruction("smem", dst="block", cost=Cost(gap_cycles=4)),
+    Instruction("smem", dst="thread", cost=Cost(gap_cycles=2)),
+    Instruction("imad", src=("block", "thread"), cost=Cost(gap_cycles=4)),
+)
+"""Computes the number of a thread's element from special registers, which come through the path of shared memory."""
+
+_BOUND = (
+    Instruction("int", cost=Cost(gap_cycles=2)),
+    Instruction("int", cost=Cost(gap_cycles=4)),
+    Instruction("int", cost=Cost(gap_cycles=13)),  # until a branch sees the predicate
+    Instruction("branch"),
+)
+"""Compares that number with the length of the array, in 64 bits."""
+
+_FLAG = (
+    Instruction("int", cost=Cost(gap_cycles=13)),
+    Instruction("imad", cost=Cost(gap_cycles=4)),
+    Instruction("imad", cost=Cost(gap_cycles=6)),
+)
+"""Computes the address of a load that is never made, under a flag; only in `init` does the access come behind it."""
+
+_ADDRESS = (
+    Instruction("int", cost=Cost(gap_cycles=4)),
+    Instruction("int", cost=Cost(gap_cycles=4)),
+    Instruction("int", cost=Cost(gap_cycles=5)),
+)
+"""Computes the address of the first access. Those of the others are ready before their data."""
+
+_NOT_STORED = (Instruction("fp64", src=("r0",), cost=Cost(gap_cycles=13)), Instruction("branch"))
+"""Compares what `read` has loaded with a number that it never is."""
+
 _ELEMENT = Access(bytes_per_thread=BYTES)
 _BESIDE = Access(bytes_per_thread=BYTES, offset_bytes=BYTES)  # three lines instead of two
 _ON_ITS_WAY = _BESIDE.model_copy(update={"l1_hit": 1.0})  # what it needs, other loads of this block have asked for
@@ -38,15 +70,17 @@ _BEYOND = Cost(interval_cycles=3, requests=1, bytes_per_request=1.0, requested_b
 too, so that it moves once for both."""
 
 
-def kernel(name: str, block_warps: int) -> Kernel:
-    """Returns a kernel of gpu-stream as loads, operations in double precision, a store and the exit.
+def kernel(name: str, block_warps: int, *, bound: bool = True) -> Kernel:
+    """Returns a kernel of gpu-stream: the address, loads, operations in double precision, a store and the exit.
 
-    The few instructions that compute addresses are left out; their time is part of the fitted block launch. What the first and
-    the last warp of a block load beyond its elements belongs to other blocks, on other SMs.
+    The order and the fixed waits of what computes the address are those of the machine code for sm_80. With `bound`, a thread
+    compares its number with the length of the array, as in gpu-stream and not in `warpsim measure`. What the first and the last
+    warp of a block load beyond its elements belongs to other blocks, on other SMs.
     """
     edges = [(warp == 0, warp == block_warps - 1) for warp in range(block_warps)] if name in NEIGHBOURS else []
     different = list(dict.fromkeys(edges)) or [(False, False)]
-    bodies = [_body(name, *edge) for edge in different]
+    before = [*_INDEX, *(_BOUND if bound else ()), *(_FLAG if bound and name == "init" else ()), *_ADDRESS]
+    bodies = [[*before, *_body(name, *edge)] for edge in different]
     starts = [sum(len(body) + 1 for body in bodies[:number]) for number in range(len(bodies))]
     body = [step for path in bodies for step in (*path, Instruction("exit"))][:-1]
     entries = {"entries": starts, "entry_of_warp": [different.index(edge) for edge in edges]} if len(bodies) > 1 else {}
@@ -65,9 +99,11 @@ def _body(name: str, first: bool, last: bool) -> list[Instruction]:
         loads.append(
             Instruction("load", dst=register, access=_BESIDE if beyond else _ON_ITS_WAY, cost=_BEYOND if beyond else _SAME_BYTES)
         )
+    if not writes:
+        return [*loads, *_NOT_STORED]
     compute = [Instruction("fp64", dst="result", src=(*data, *near))] if reads else []
     compute += [Instruction("fp64", dst="result", src=("result",))] * (OPERATIONS.get(name, 1) - 1)
-    store = [Instruction("store", src=("result",) if reads else (), access=_ELEMENT)] if writes else []
+    store = [Instruction("store", src=("result",) if reads else (), access=_ELEMENT)]
     return [*loads, *compute, *store]
 
 
@@ -101,12 +137,27 @@ def below_the_knee(curve: dict[int, float], share: float = 0.9) -> list[int]:
 
 
 def bandwidth(
-    gpu: ws.Gpu, name: str, threads: int, *, sms: int = 8, warmup: int = 10_000, cycles: int = 50_000, seed: int = 0
+    gpu: ws.Gpu,
+    name: str,
+    threads: int,
+    *,
+    bound: bool = True,
+    sms: int = 8,
+    warmup: int = 10_000,
+    cycles: int = 50_000,
+    seed: int = 0,
 ) -> float:
     """Returns the simulated bandwidth of the chip in GB/s, in the steady state of a slice."""
     launch = ws.Launch(block_warps=threads // WARP, resident_blocks=BLOCKS)
     run = ws.simulate(
-        gpu, kernel(name, threads // WARP), launch=launch, sms=sms, warmup=warmup, cycles=cycles, seed=seed, replicates=1
+        gpu,
+        kernel(name, threads // WARP, bound=bound),
+        launch=launch,
+        sms=sms,
+        warmup=warmup,
+        cycles=cycles,
+        seed=seed,
+        replicates=1,
     )
     return float(run.bandwidth.values.mean())
 

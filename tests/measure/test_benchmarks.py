@@ -11,7 +11,7 @@ import warpsim as ws
 from tests.measure import analytic_device as known
 from tests.measure.analytic_device import AnalyticDevice
 from warpsim.measure.benchmarks import GROUPS, run_benchmarks
-from warpsim.measure.chipfile import IncompleteError, write_chip
+from warpsim.measure.chipfile import AFTER_THE_CLOCK, IncompleteError, write_chip
 from warpsim.measure.compiler import FOLDER
 from warpsim.measure.derive import derive
 from warpsim.measure.operations import CONFLICT_WAYS, OPERATIONS
@@ -108,7 +108,8 @@ def test_the_chip_file_loads_and_simulates_without_edits(record, values, tmp_pat
     assert gpu.memory.latency_cycles == pytest.approx(known.A, abs=2) and gpu.memory.measured
     assert gpu.ops["alu"].latency_cycles == 4 and gpu.ops["alu"].interval_cycles == 1
     assert gpu.ops["sfu"].interval_cycles == 8 and gpu.ops["smem"].scope == "sm"
-    assert gpu.block_launch_cycles == known.TURNOVER
+    assert gpu.memory.store_drain_cycles is not None
+    assert gpu.block_launch_cycles == known.TURNOVER - AFTER_THE_CLOCK - gpu.memory.store_drain_cycles
     assert table.name == "mygpu_latency.csv"
     for memory in ("fixed", "measured", "queue"):
         found = ws.simulate(gpu, ws.kernels.mix(alpha=4), warps=8, memory=memory, sms=1, warmup=4000, cycles=20000)
