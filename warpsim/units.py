@@ -37,6 +37,9 @@ NEEDED_FRACTION = 0.9
 COALESCED_BYTES = 4 * WARP_LANES
 """Bytes requested by a coalesced 32-bit access of a warp (V 3.2)."""
 
+LINE_BYTES, SECTOR_BYTES = 128, 32
+"""Bytes of a cache line, in which a coalesced access enters the memory queues, and of a sector, a part of it that moves alone."""
+
 
 def gbs_to_bytes_per_cycle(gbs: float, clock_ghz: float) -> float:
     """Converts a rate in GB/s to bytes per clock cycle."""

@@ -88,6 +88,24 @@ def test_only_overwritten_stores_hit():
     assert found[2].l1 == 1
 
 
+def test_a_launch_that_fits_into_l2_leaves_its_stores_there():
+    rows = [(4 * n + 4 * LANES) for n in range(0, 8 * 32, 32)]
+    copy = accesses(*((number, 4096 * number + row) for row in rows for number in (0, 1)), kind=[CACHED, STORE] * 8)
+    assert hits(copy, ONE_SM, 1, 1)[1].kept == 1 and hits(copy, ONE_SM, 1, 1)[0].kept == 0
+
+
+@pytest.mark.parametrize(("halves", "part", "kept"), [(1, 1.0, 1 / 2), (2, 1.0, 2 / 5), (1, 0.5, 1 / 4), (1, 0.0, 0)])
+def test_what_came_last_stays_in_l2(halves, part, kept):
+    """Each of 512 blocks loads and stores 2 KiB; L2 has 1 MiB. What is loaded is copied every other time in an L2 of halves."""
+    rows = [(number, 65536 * number + 128 * n + 4 * LANES) for n in range(16) for number in (0, 1)]
+    moving = replace(
+        accesses(*rows, kind=[CACHED, STORE] * 16),
+        group=np.zeros(8, np.int64), index=np.arange(8)[:, None] * [1, 0, 0], step=np.full((32, 3), 2048),
+    )  # fmt: skip
+    found = hits(moving, replace(ONE_SM, halves=halves), 1, 512, settled=4, part=part)
+    assert found[1].kept == pytest.approx(kept) and found[1].l2 == 0
+
+
 def test_blocks_at_the_start_can_be_left_out():
     rows = np.stack([4 * LANES, 4 * LANES])
     assert hits(accesses((0, rows)), ONE_SM, 1, 100, settled=1)[0].l1 == 1
@@ -125,6 +143,7 @@ def load(name, **arguments):
 
 def test_vector_operations_and_copies_do_not_hit():
     for one in (*load("vector_add"), *load("copy", function="copy_2")):
+        assert one.access.l2_kept == (one.op == "store")  # the launches are small
         assert one.access.l1_hit == one.access.l2_hit == 0 and one.cost.requests is None
 
 

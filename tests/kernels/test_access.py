@@ -62,6 +62,21 @@ def test_wide_coalesced_accesses_are_several_lines(name):
     assert (found.extra, found.requests, found.bytes_per_request, found.requested_bytes) == (0, 4, 128, 512)
 
 
+@pytest.mark.parametrize(
+    ("access", "sectors"),
+    [
+        (Access(), 4),
+        (Access(offset_bytes=4), 5 + 2),  # the first and the last sector in part
+        (Access(pattern="stride", stride=8), 32 + 32),
+        (Access(pattern="random"), 32 + 32),
+        (Access(bytes_per_thread=16), 16),
+    ],
+)
+def test_sectors_that_are_written_in_part_count_twice(access, sectors):
+    found = transactions(access, load_gpu("a100"))
+    assert found.port_sectors * found.requests == pytest.approx(sectors)
+
+
 @pytest.mark.parametrize("stride", [1, 2, 3, 4])
 def test_transactions_are_proportional_to_the_stride(stride):
     """V 2.5: two transactions for stride 2 and three for stride 3; at most one per thread."""

@@ -77,26 +77,24 @@ def test_half_of_the_bytes_come_from_memory(profile):
     load, store = instruction(profile, "LDG"), instruction(profile, "STG")
     assert (load.cost.requests, load.cost.bytes_per_request) == (1, 128.0)
     assert load.access.l2_hit == pytest.approx(0.5) and store.access.l2_hit == 1.0
-    of = traffic(launch({"dram__bytes_read.sum": WARPS * TRIPS * 128 * 1.5}), profile.gpu)
+    of = traffic(launch({"dram__bytes_read.sum": WARPS * TRIPS * 128 * 1.5}))
     assert of.load_excess == pytest.approx(1.5)
 
 
 def test_sectors_that_are_written_in_part_take_the_ports_of_l2_for_longer(profile):
-    """48 slices at 1 GHz; the first stage gives `crossbar_gbs`. DRAM moves as many bytes whatever the stage counts."""
+    """48 slices at 1 GHz take in 48 sectors in a cycle."""
     ports = {"device__attribute_l2s_count": 48, "lts__cycles_elapsed.avg.per_second": 1e9}
-    written = {"dram__bytes_write.sum": WARPS * TRIPS * 64}
-    of = traffic(launch(ports | written), profile.gpu)
-    port_bytes = profile.gpu.memory.queue.crossbar_gbs / 48
-    assert of.port_bytes == pytest.approx(max(32, port_bytes))
-    whole, strided = of.stored(4, 128), of.stored(32, 128)
-    assert whole[0] == pytest.approx(4 * of.port_bytes) and strided[0] == pytest.approx(64 * of.port_bytes)
-    assert whole[0] * (1 - whole[1]) == pytest.approx(64)
-    assert traffic(launch(written), profile.gpu).stored(4, 128) == (128.0, 0.5)
+    one = launch(ports | {"dram__bytes_write.sum": WARPS * TRIPS * 64})
+    assert profile_of(one).gpu.memory.l2_store_gbs == pytest.approx(48 * 32)
+    of = traffic(one)
+    assert of.stored(4, 128) == (128.0, 4.0) and of.stored(32, 128) == (1024.0, 64.0)
+    assert of.store_l2_hit == 0.5
+    assert profile_of(launch()).gpu.memory.l2_store_gbs == pytest.approx(load_gpu("a40").memory.l2_store_gbs * 1.3 / 1.74)
 
 
 def test_lines_hit_each_by_itself_unless_they_lie_side_by_side(profile):
     hits = {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum": WARPS * TRIPS * 2}
-    of = traffic(launch(hits), profile.gpu)
+    of = traffic(launch(hits))
     assert of.loaded(4, 1, 128)[:2] == (0.5, 1.0) and of.loaded(16, 4, 512)[:2] == (0.5, 4.0)
     hit, lines, _ = of.loaded(2, 2, 8)
     assert hit == 0.25 and lines == pytest.approx(2 * 0.5 / 0.75)
@@ -107,7 +105,7 @@ def test_accesses_that_are_counted_in_sum_have_their_mean(profile):
     one = launch({"l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": WARPS * TRIPS / 2})
     without = (replace(code, counts={k: v for k, v in code.counts.items() if k not in counts}) for code in one.code)
     one = replace(one, code=tuple(without))
-    assert traffic(one, profile.gpu).load_sectors == 8
+    assert traffic(one).load_sectors == 8
     assert instruction(profile_of(one), "LDG").cost.bytes_per_request == pytest.approx(128)
     assert instruction(profile_of(one), "LDG").cost.requests == 2
 
@@ -457,12 +455,12 @@ def test_lines_miss_as_often_as_l1_asked_l2():
         "lts__t_sectors_srcunit_tex_op_read.sum": loads,
         "dram__bytes_read.sum": 16 * loads,
     }
-    found = traffic(launch(metrics), load_gpu("a40"))
+    found = traffic(launch(metrics))
     assert (found.line_miss, found.line_sectors) == (0.5, 2.0)
     hit, lines, moved = found.loaded(4.0, 1.0, 128.0)
     assert (hit, lines) == (0.5, 1.0)
     assert (1 - hit) * moved == pytest.approx(32.0)  # a sector of each load
-    assert traffic(launch(), load_gpu("a40")).line_miss == 1.0
+    assert traffic(launch()).line_miss == 1.0
 
 
 def test_local_memory_misses_as_counted():
@@ -474,4 +472,4 @@ def test_local_memory_misses_as_counted():
     load, store = (next(one for _, one in walk(body) if getattr(one, "op", "") == op) for op in ("load", "store"))
     assert load.access.l1_hit == 0.75
     assert (load.cost.bytes_per_request, store.cost.bytes_per_request) == (128.0, 128.0)
-    assert traffic(launch(), load_gpu("a40")).local_hit == 1.0
+    assert traffic(launch()).local_hit == 1.0

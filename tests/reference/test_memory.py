@@ -32,6 +32,21 @@ def test_queue_stages_in_series() -> None:
     assert last.latency == 40 + 4 * 128 + (3 * 256 - 4 * 128)
 
 
+def test_l2_takes_in_a_sector_of_a_store_in_a_cycle_and_one_that_is_written_in_part_in_two() -> None:
+    """One slice gives 128 bytes in a cycle. A store of four whole sectors, and one of eight that are written in part."""
+    queue = {"crossbar_servers": 1, "dram_servers": 1, "crossbar_gbs": 128.0}
+    gpu = small_gpu(memory={"queue": queue, "l2_store_gbs": 32.0})
+
+    def service(access: Access, op: str) -> float:
+        memory = Memory(gpu, "queue", 1)
+        memory.access(0, access, transactions(access, gpu), Stream(7), op)
+        return memory.crossbar.free[0]
+
+    assert service(Access(), "load") == 1 and service(Access(), "store") == 4
+    in_part = Access(pattern="stride", stride=2)
+    assert service(in_part, "load") == 2 and service(in_part, "store") == 16
+
+
 def server_of_stage_1(seed: int) -> int:
     """Returns which of two servers the first request goes to that a stream makes; its first draw is for B."""
     stream = Stream(seed)

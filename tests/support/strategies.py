@@ -217,6 +217,7 @@ def memories(draw: st.DrawFn, measured: bool = False) -> dict[str, Any]:
         "l1_latency_cycles": draw(st.integers(1, 12)),
         "l2_latency_cycles": draw(st.integers(5, 30)),
         "l2_far_latency_cycles": draw(st.sampled_from([None, None, 30, 55])),
+        "l2_store_gbs": draw(st.sampled_from([None, 40.0, 200.0])),
         "atomic_interval_cycles": draw(st.sampled_from([0.0, 1.0, 2.3])),
         "measured": measured,
         "measured_latency_cycles": draw(st.sampled_from([None, 1, 60, 400])) if measured else None,
@@ -323,6 +324,7 @@ def own_costs(draw: st.DrawFn, op: str) -> Cost | None:
     }
     if op in MEMORY_OPS and draw(st.booleans()):
         fields |= {"requests": draw(st.integers(1, 5)), "bytes_per_request": draw(st.sampled_from([32.0, 71.5, 128.0]))}
+        fields["port_sectors"] = draw(st.sampled_from([None, None, 1.0, 7.5]))
         fields["requested_bytes"] = draw(st.sampled_from([None, None, 0, 32, 500, 1024]))
     if op in ATOMIC_OPS:
         fields["updates"] = draw(st.sampled_from([None, 1, 3, 32]))
@@ -349,6 +351,8 @@ def instructions(draw: st.DrawFn, random: bool, barriers: bool) -> Instruction:
         fields["dst"] = draw(st.one_of(st.none(), register, register, register))
     if op in MEMORY_OPS:
         fields["access"] = draw(accesses(random, atomic=op in ATOMIC_OPS))
+        if op == "store" and random and draw(st.integers(0, 2)) == 0:
+            fields["access"] = fields["access"].model_copy(update={"l2_kept": draw(st.sampled_from(_PROBABILITIES))})
     if op == "smem" and draw(st.booleans()):
         fields["access"] = Access(pattern="stride", stride=draw(st.sampled_from([1, 2, 3, 8])))
     elif op == "smem":

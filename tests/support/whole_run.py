@@ -14,6 +14,7 @@ from warpsim.kernels import Kernel
 from warpsim.results import schema
 from warpsim.simulation.counters import by_class, issues, occupancy_changes, warps_seen
 from warpsim.simulation.encode import encode, with_seed
+from warpsim.simulation.point import as_launched
 from warpsim.simulation.run import Capacity, run_machine
 
 
@@ -80,7 +81,7 @@ def whole_run(
         ValueError: the grid ends within `warmup`.
     """
 
-    phases = spreads(launch, warmup)
+    kernel, phases = as_launched(gpu, kernel, launch), spreads(launch, warmup)
     machine = with_seed(encode(gpu, kernel, launch, scheduler=scheduler, memory=memory, sms=sms, phases=phases), seed)
     capacity = Capacity(issues=rows if keep_issues else 0, lives=rows, changes=rows)
     state, _ = run_machine(machine, kernel.name, warmup, cycles, capacity)

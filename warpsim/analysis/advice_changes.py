@@ -142,6 +142,7 @@ def _doubled(point: Point) -> Iterator[Change]:
                 ("bandwidth_gbs", gpu.memory.bandwidth_gbs),
                 ("pin_bandwidth_gbs", gpu.memory.pin_bandwidth_gbs),
                 ("queue.crossbar_gbs", gpu.memory.queue.crossbar_gbs),
+                *([("l2_store_gbs", gpu.memory.l2_store_gbs)] if gpu.memory.l2_store_gbs is not None else []),
                 ("queue.dram_gbs", gpu.memory.queue.dram_gbs),
                 ("contention.c_gbs", gpu.memory.contention.c_gbs),
             )

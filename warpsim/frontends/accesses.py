@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from warpsim.frontends.contention import Contention
 from warpsim.frontends.operands import indexed_constant
 from warpsim.frontends.sass import MachineInstruction
-from warpsim.units import WARP_LANES
+from warpsim.units import LINE_BYTES, SECTOR_BYTES, WARP_LANES
 
-SECTOR_BYTES, LINE_BYTES = 32, 128
 _WIDEST = "256"
 """What the opcode of an access of a whole sector by each thread has, since Blackwell."""
 

@@ -3,7 +3,8 @@
 The blocks of a few SMs run together as residency allows, and every resident warp makes one access in turn. L1 is that of an SM:
 write-through, without allocation by stores, and bypassed by atomics. L2 is the share of the chip's that belongs to so many SMs; a
 store hits it if it overwrites what has been stored before, since then it adds nothing to what is written to memory. Both replace
-the line that was used longest ago, and fetch single sectors. A sector that is on its way counts as there.
+the line that was used longest ago, and fetch single sectors. A sector that is on its way counts as there. A launch begins with an
+empty L2; what L2 still holds of its stores at the end, DRAM does not see.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from warpsim.hardware import files as params
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Resources, occupancy
+from warpsim.units import SECTOR_BYTES
 
 CACHED, BYPASS_L1, STORE = 0, 1, 2
 """Kinds of accesses: a load through L1, an access that L1 never serves, and a store."""
@@ -34,11 +36,13 @@ class Hits:
         l1: share of the accesses that L1 serves in full.
         l2: of the others, the share whose missing sectors are all in L2.
         sectors: mean number of sectors of an access that memory moves, or L2 if hardly any access gets further.
+        kept: of a store, the share of what L2 has taken in that it still holds at the end of the launch.
     """
 
     l1: float
     l2: float
     sectors: float
+    kept: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class Caches:
         l1_bytes: what shared memory leaves of an SM's unified data cache.
         l2_bytes: L2 of the chip.
         ways: lines of a set; see params/caches.toml.
+        halves: of L2: 2 if each copies what its own SMs read.
     """
 
     resident: int
@@ -58,6 +63,7 @@ class Caches:
     l1_bytes: int
     l2_bytes: int
     ways: int = 16
+    halves: int = 1
 
 
 @dataclass(frozen=True)
@@ -131,7 +137,7 @@ def caches_of(arch: int, resources: Resources, block_warps: int, gpu: Gpu | str 
         needed = 0
     shared = next((kib for kib in facts["shared_kib"] if kib >= needed), facts["shared_kib"][-1])
     l1 = max(facts["unified_kib"] - shared, 4) * 1024
-    return Caches(resident, chip.sms, l1, mib * 2**20, table["ways"])
+    return Caches(resident, chip.sms, l1, mib * 2**20, table["ways"], 2 if chip.name in table["l2_in_halves"] else 1)
 
 
 @cache
@@ -139,7 +145,9 @@ def _table() -> Mapping[str, Any]:
     return params.read_toml(params.params_dir() / "caches.toml")
 
 
-def hits(accesses: Accesses | ListedAccesses, caches: Caches, sms: int, blocks: int, settled: int = 0) -> dict[int, Hits]:
+def hits(
+    accesses: Accesses | ListedAccesses, caches: Caches, sms: int, blocks: int, settled: int = 0, part: float = 1.0
+) -> dict[int, Hits]:
     """Walks accesses through the caches; returns instruction -> hits.
 
     Args:
@@ -148,6 +156,7 @@ def hits(accesses: Accesses | ListedAccesses, caches: Caches, sms: int, blocks: 
         sms: SMs that share the blocks.
         blocks: blocks of the whole launch, which decides how much of L2 belongs to these SMs.
         settled: blocks at the start whose accesses are not counted.
+        part: share of a block's accesses that are walked; 0: not known.
     """
     together = min(blocks, caches.sms * caches.resident)
     share = min(1.0, sms * caches.resident / together)
@@ -160,20 +169,41 @@ def hits(accesses: Accesses | ListedAccesses, caches: Caches, sms: int, blocks: 
     if isinstance(accesses, Accesses):
         of_threads = accesses.addresses, accesses.place, accesses.kind, accesses.width, accesses.block_warps
         given = *of_threads, accesses.group, accesses.index, accesses.step, no_rows, none, none
+        walked, stores = len(accesses.group), np.unique(accesses.place[accesses.kind == STORE])
     else:
         nothing = np.zeros((0, 3), np.int64)
         of_rows = no_rows, accesses.place, accesses.kind, none, accesses.block_warps, none, nothing, nothing
         given = *of_rows, np.stack([accesses.lines, accesses.masks]), accesses.first, accesses.warp_first
+        walked, stores = (len(accesses.warp_first) - 1) // accesses.block_warps, np.unique(accesses.place[accesses.kind == STORE])
     walk(*given, settled, sms, caches.resident, l1_sets, l2_sets, caches.ways, counts)
-    return {place: _summary(row) for place, row in enumerate(counts) if row[0] > 0}
+    kept = _kept(counts[:, -1], stores, caches, part * (walked - settled) / blocks)
+    of_place = np.zeros(len(counts))
+    of_place[stores] = kept
+    return {place: _summary(row, of_place[place]) for place, row in enumerate(counts) if row[0] > 0}
 
 
-def _summary(row: NDArray[np.float64]) -> Hits:
+def _kept(sectors: NDArray[np.float64], stores: NDArray[np.int64], caches: Caches, share: float) -> float:
+    """Returns the share of what a launch stores that L2 still holds at its end: what came last stays, loads and stores alike.
+
+    An L2 of two halves holds what is loaded in the half of its address, and every other time in that of the SM, too.
+
+    Args:
+        sectors: float64[instructions]: of the walked accesses that L2 did not have.
+        stores: those of the instructions that store.
+        caches: those of the chip.
+        share: part of the launch that was walked; 0: not known.
+    """
+    stored = float(sectors[stores].sum())
+    copied = stored + (caches.halves + 1) / 2 * (float(sectors.sum()) - stored)
+    return min(1.0, share * caches.l2_bytes / (SECTOR_BYTES * copied)) if copied else 0.0
+
+
+def _summary(row: NDArray[np.float64], kept: float) -> Hits:
     warps, in_l1, beyond_l1, in_l2, beyond_l2 = row.tolist()
     left = warps - in_l1
     if left <= 0:
-        return Hits(1.0, 1.0, 0.0)
+        return Hits(1.0, 1.0, 0.0, kept)
     further = left - in_l2
     few = further < 0.02 * left
     sectors = beyond_l1 / left if few else beyond_l2 / further
-    return Hits(in_l1 / warps, in_l2 / left, sectors)
+    return Hits(in_l1 / warps, in_l2 / left, sectors, kept)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-from warpsim.frontends.accesses import LINE_BYTES, SECTOR_BYTES, Tally, bytes_per_thread, is_widest, space_of
+from warpsim.frontends.accesses import Tally, bytes_per_thread, is_widest, space_of
 from warpsim.frontends.async_copies import CopyLog, Place, barrier_address, bulk_of, is_phase_test, role_of
 from warpsim.frontends.caches import Hits
 from warpsim.frontends.dependences import Waits, has_control_fields
@@ -26,6 +26,7 @@ from warpsim.frontends.patterns import as_access, conflict_degree, matrix_rows, 
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.structure import under, which_warps
 from warpsim.hardware import files as params
+from warpsim.kernels.access import port_sectors
 from warpsim.kernels.statements import (
     MAX_REQUESTS,
     MOST_COUNTED,
@@ -36,7 +37,7 @@ from warpsim.kernels.statements import (
     Instruction,
     Statement,
 )
-from warpsim.units import ATOMIC_OPS, MEMORY_OPS, WARP_LANES
+from warpsim.units import ATOMIC_OPS, LINE_BYTES, MEMORY_OPS, SECTOR_BYTES, WARP_LANES
 
 _ACCESSES = (*MEMORY_OPS, "smem")
 """Classes of accesses. They do not pass the register ports when they issue."""
@@ -268,7 +269,7 @@ class Emitter:
         cost: dict[str, Any],
     ) -> None:
         if bulk_of(one) is not None:
-            self._bulk(one, place, fields, cost)
+            self._bulk(one, op, place, fields, cost)
             return
         width = bytes_per_thread(one)
         if is_widest(one) and op != "smem":
@@ -295,7 +296,8 @@ class Emitter:
                 return
         access = as_access(tuple(addresses.tolist()), width)
         if hit is not None and op != "smem":
-            access = access.model_copy(update={"l1_hit": round(hit.l1, 4), "l2_hit": round(hit.l2, 4)})
+            kept = round(hit.kept, 4) if op == "store" else 0.0
+            access = access.model_copy(update={"l1_hit": round(hit.l1, 4), "l2_hit": round(hit.l2, 4), "l2_kept": kept})
         fields["access"] = access
         if tally is not None and op != "smem" and (known := tally.warps - tally.unknown) > 0:
             sectors, lines = tally.sectors / known, tally.lines / known
@@ -309,8 +311,11 @@ class Emitter:
             if abs(sectors - of_pattern) > _SPREAD * of_pattern:
                 cost["requests"] = max(1, round(lines))
                 cost["bytes_per_request"] = round(sectors * SECTOR_BYTES / cost["requests"], 3)
+                if op == "store":
+                    written = width * tally.threads / tally.warps
+                    cost["port_sectors"] = round(port_sectors(sectors, written) / cost["requests"], 3)
 
-    def _bulk(self, one: MachineInstruction, place: Place, fields: dict[str, Any], cost: dict[str, Any]) -> None:
+    def _bulk(self, one: MachineInstruction, op: str, place: Place, fields: dict[str, Any], cost: dict[str, Any]) -> None:
         """States what a bulk copy moves: lines, all at once. It occupies the memory pipeline as any other instruction does."""
         where, length, hit = _place(self.function, place[1]), self.copies.bytes_of(place), self.hits.get(place)
         named = next((self.patterns[str(key)] for key in keys_of(one) if str(key) in self.patterns), None)
@@ -321,7 +326,7 @@ class Emitter:
             what = f"the bytes that {one.opcode} copies are not known"
             raise FrontEndError(f"{where}: {what}; give patterns={{KEY: number}} with KEY its line and number its bytes")
         if hit is not None:
-            fields["access"] = Access(l2_hit=round(hit.l2, 4))
+            fields["access"] = Access(l2_hit=round(hit.l2, 4), l2_kept=round(hit.kept, 4) if op == "store" else 0.0)
         elif isinstance(named, Access):
             fields["access"] = Access(l2_hit=named.l2_hit)
         elif (tally := self.accesses.get(place)) is None or tally.unknown >= tally.warps:

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from warpsim.frontends.accesses import LINE_BYTES, bytes_per_thread, space_of
+from warpsim.frontends.accesses import bytes_per_thread, space_of
 from warpsim.frontends.async_copies import BULK_UNIT_BYTES, Place, bulk_of, bulk_units, first_of
 from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, Hits, hits
 from warpsim.frontends.evaluate import MAX_STEPS, Evaluator
@@ -20,7 +20,7 @@ from warpsim.frontends.integers import UNKNOWN, Values
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.steps import Step
 from warpsim.frontends.trips import Mask
-from warpsim.units import WARP_LANES
+from warpsim.units import LINE_BYTES, WARP_LANES
 
 MOST_THREADS = 16384
 """Threads that are executed where addresses are not affine in the block index."""
@@ -66,7 +66,8 @@ def hits_of(
         order = _middle(geometry, min(geometry.blocks, waves * wave))
         index = np.array(order, np.int64) - np.array(recorder.blocks[0], np.int64)
         accesses = recorder.accesses(1, np.zeros(len(order), np.int64), index, step, most_calls)
-        walked = hits(accesses, caches, caches.sms, geometry.blocks, wave if waves > 1 else 0)
+        part = min(1.0, most_calls / len(step)) if recorder.complete else 0.0
+        walked = hits(accesses, caches, caches.sms, geometry.blocks, wave if waves > 1 else 0, part)
     else:
         sms = max(1, min(caches.sms, MOST_THREADS // (2 * caches.resident * geometry.block_warps * WARP_LANES)))
         count = min(geometry.blocks, 2 * sms * caches.resident)
@@ -75,7 +76,7 @@ def hits_of(
         none = np.zeros((len(recorder.calls), 3), np.int64)
         accesses = recorder.accesses(count, np.arange(count), np.zeros((count, 3), np.int64), none, len(none))
         settled = sms * caches.resident if geometry.blocks > wave and count > sms * caches.resident else 0
-        walked = hits(accesses, caches, min(sms, count), geometry.blocks, settled)
+        walked = hits(accesses, caches, min(sms, count), geometry.blocks, settled, float(recorder.complete))
     return {place: walked[number] for place, number in recorder.numbers.items() if number in walked}
 
 
@@ -115,11 +116,13 @@ class _Recorder(Evaluator):
         self.numbers: dict[Place, int] = {}
         self.calls: list[tuple[int, Values]] = []
         self.facts: list[tuple[int, int]] = []
+        self.complete = False
 
     def execute_blocks(self) -> bool:
-        """Executes the blocks; returns whether any address is known."""
+        """Executes the blocks, and notes whether to their end; returns whether any address is known."""
         with suppress(_EnoughError):
             self.run()
+            self.complete = True
         return bool(self.calls)
 
     def block_steps(self) -> Values | None:

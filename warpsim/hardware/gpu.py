@@ -235,7 +235,7 @@ def _without_options_that_are_off(parts: dict[str, Any]) -> dict[str, Any]:
     """Returns a dump of a chip without the options of newer chips that it does not use."""
     off = Core().model_dump(mode="json")
     core = {key: value for key, value in parts["core"].items() if value != off[key]} if "core" in parts else {}
-    options = ("store_drain_cycles", "writes", "l2_far_latency_cycles", "atomic_interval_cycles")
+    options = ("store_drain_cycles", "writes", "l2_far_latency_cycles", "l2_store_gbs", "atomic_interval_cycles")
     memory = {key: value for key, value in parts["memory"].items() if key not in options or value is not None}
     defaults: dict[str, Any] = {"unit": None, "operand_cycles": 1, "rates": {}}
     ops = {

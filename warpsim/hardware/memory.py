@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
 from warpsim.hardware.fields import Between, Count, Finite, MustBe, Name, NotNegative, Positive, StrictModel, is_number
+from warpsim.units import SECTOR_BYTES, gbs_to_bytes_per_cycle
 
 
 def _as_tuples(value: Any) -> Any:
@@ -122,6 +123,8 @@ class Memory(StrictModel):
         l1_latency_cycles: latency of a hit in L1; None: unknown.
         l2_latency_cycles: latency of a hit in L2, or in its near half; None: unknown.
         l2_far_latency_cycles: latency of a hit in the far half of L2; None: L2 has one latency.
+        l2_store_gbs: rate at which L2 takes in stores: 32 bytes in a cycle of each slice. A sector that is written in part takes
+            as long as two. None: stores pass as loads do.
         atomic_interval_cycles: cycles between two updates of one address by L2; None: the chip has no classes of atomics.
         distribution: latency quantiles, the name of a file in params/latency or a path.
         measured: whether these quantiles were measured on this chip.
@@ -146,6 +149,7 @@ class Memory(StrictModel):
     l1_latency_cycles: Count | None = None
     l2_latency_cycles: Count | None = None
     l2_far_latency_cycles: Count | None = None
+    l2_store_gbs: Positive | None = None
     atomic_interval_cycles: NotNegative | None = None
     distribution: Name
     measured: bool
@@ -179,6 +183,12 @@ class Memory(StrictModel):
     def stores_gbs(self) -> float:
         """Sustained bandwidth of stores alone, in GB/s."""
         return self.bandwidth_gbs * (self.writes.write_rate if self.writes else 1.0)
+
+    def port_cycles(self, clock_ghz: float) -> float:
+        """Returns the cycles of a chip in which a server of the queue's first stage takes in a sector of a store; 0: no limit."""
+        if self.l2_store_gbs is None:
+            return 0.0
+        return SECTOR_BYTES * self.queue.crossbar_servers / gbs_to_bytes_per_cycle(self.l2_store_gbs, clock_ghz)
 
     @property
     def mean_l2_latency_cycles(self) -> float | None:

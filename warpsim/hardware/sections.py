@@ -47,6 +47,8 @@ def _section(gpu: Gpu) -> Gpu:
         }
     )
     changed = {"queue": part, "bandwidth_gbs": memory.bandwidth_gbs * share}
+    if memory.l2_store_gbs is not None:
+        changed["l2_store_gbs"] = memory.l2_store_gbs * share
     interval = gpu.launch_interval_cycles / share
     return gpu.model_copy(
         update={"sms": sms, "memory": memory.model_copy(update=changed), "launch_interval_cycles": interval}

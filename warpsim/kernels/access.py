@@ -12,20 +12,17 @@ from dataclasses import dataclass
 
 from warpsim.hardware.gpu import Gpu, Shared
 from warpsim.kernels.statements import Access, Instruction
-from warpsim.units import WARP_LANES
+from warpsim.units import LINE_BYTES, SECTOR_BYTES, WARP_LANES
 
 __all__ = [
-    "LINE_BYTES",
     "Transactions",
     "bank_conflicts",
     "conflict_ways",
+    "port_sectors",
     "thread_addresses",
     "transactions",
     "updates_of_one_address",
 ]
-
-LINE_BYTES = 128
-"""Bytes of a cache line, the unit in which a coalesced access enters the memory queues."""
 
 _HALF_WARP = 16
 _SMALLEST_TRANSACTION = 32
@@ -44,6 +41,8 @@ class Transactions:
             does not coalesce.
         bytes_per_request: bytes moved, averaged over the requests.
         requested_bytes: bytes that the program requests: 32 times the bytes per thread.
+        port_sectors: sectors that a slice of L2 takes in, on average over the requests, where each that is written in part counts
+            twice. Only stores pass this port.
         updates: largest number of threads that update one address, one after another; 0: the access is not atomic.
         contended_addresses: number of addresses that all warps update; 0: so many that they do not meet.
     """
@@ -53,6 +52,7 @@ class Transactions:
     requests: int
     bytes_per_request: float
     requested_bytes: int
+    port_sectors: float = 0.0
     updates: int = 0
     contended_addresses: int = 0
 
@@ -89,14 +89,31 @@ def transactions(access: Access, gpu: Gpu) -> Transactions:
     requested = WARP_LANES * width
     if access.pattern == "random":
         extra = max(0, WARP_LANES - minimum)
-        return Transactions(WARP_LANES, extra, WARP_LANES, memory.divergent_transaction_bytes, requested)
-    groups = _groups(thread_addresses(access), width, gpu)
+        ports = port_sectors(WARP_LANES, requested) / WARP_LANES
+        return Transactions(WARP_LANES, extra, WARP_LANES, memory.divergent_transaction_bytes, requested, ports)
+    addresses = thread_addresses(access)
+    groups = _groups(addresses, width, gpu)
     count = _count(groups)
     coalesced = [transaction for group in groups for transaction in group.coalesced]
     divergent = sum(group.divergent for group in groups)
     requests = len({first // LINE_BYTES for first, _ in coalesced}) + divergent
     moved = sum(size for _, size in coalesced) + divergent * memory.divergent_transaction_bytes
-    return Transactions(count, max(0, count - minimum), requests, moved / requests, requested)
+    sectors = {address // SECTOR_BYTES for address in addresses}
+    ports = port_sectors(len(sectors), len(set(addresses)) * width) / requests
+    return Transactions(count, max(0, count - minimum), requests, moved / requests, requested, ports)
+
+
+def port_sectors(sectors: float, written: float) -> float:
+    """Returns how many sectors L2 takes in with a store, where each that is written in part counts twice.
+
+    lts__xbar2lts_cycles_active of 14 kernels on five chips is the sum of these and of one for each load (public profiles of
+    experiments/profiles).
+
+    Args:
+        sectors: of the store.
+        written: bytes that its threads write.
+    """
+    return sectors + min(sectors, 2 * max(0.0, sectors - written / SECTOR_BYTES))
 
 
 def thread_addresses(access: Access) -> tuple[int, ...]:

@@ -8,9 +8,9 @@ from fractions import Fraction
 
 from warpsim.arguments import InvalidPoint
 from warpsim.hardware.gpu import Gpu
-from warpsim.kernels.access import LINE_BYTES, Transactions, conflict_ways, transactions, updates_of_one_address
+from warpsim.kernels.access import Transactions, conflict_ways, transactions, updates_of_one_address
 from warpsim.kernels.statements import MEMORY_OPS, Cost, Instruction
-from warpsim.units import ATOMIC_OPS, WARP_LANES
+from warpsim.units import ATOMIC_OPS, LINE_BYTES, SECTOR_BYTES, WARP_LANES
 
 __all__ = ["Costs", "access_transactions", "costs_on", "matrix_interval"]
 
@@ -107,7 +107,8 @@ def access_transactions(gpu: Gpu, instruction: Instruction) -> Transactions | No
         counted = transactions(instruction.access, gpu)
     else:
         asked = WARP_LANES * instruction.access.bytes_per_thread
-        counted = Transactions(own.requests, 0, own.requests, own.bytes_per_request, asked)
+        ports = own.port_sectors or own.bytes_per_request / SECTOR_BYTES
+        counted = Transactions(own.requests, 0, own.requests, own.bytes_per_request, asked, ports)
     if instruction.op in ATOMIC_OPS:
         updates = updates_of_one_address(instruction.access) if own.updates is None else own.updates
         counted = replace(counted, updates=updates, contended_addresses=instruction.access.contended_addresses or 0)

@@ -39,7 +39,7 @@ OPS_WITHOUT_RESULT = ("store", "reduction", "barrier", "branch", "exit")
 
 _ACCESSING_OPS = (*MEMORY_OPS, "smem")
 _WITHOUT_OPERANDS = ("barrier", "exit")
-_COSTS_OF_ACCESSES = ("requests", "bytes_per_request", "requested_bytes")
+_COSTS_OF_ACCESSES = ("requests", "bytes_per_request", "port_sectors", "requested_bytes")
 
 MAX_STATEMENTS = 2**17
 """Largest number of statements of one list: a program has no more lines."""
@@ -99,6 +99,8 @@ class Access(StrictModel):
             transaction.
         l1_hit: probability that the L1 cache serves the access.
         l2_hit: probability that the L2 cache serves an access that missed L1.
+        l2_kept: of a store, the share that L2 still holds at the end of the launch and DRAM never sees. It counts in launches
+            with a number of blocks, on chips with a known latency of L2.
         contended_addresses: number of addresses that the accesses of all warps update; only for "atomic" and "reduction".
             None: so many that they do not meet.
     """
@@ -110,6 +112,7 @@ class Access(StrictModel):
     offset_bytes: Annotated[int, Between(0, MAX_ADDRESS)] = 0
     l1_hit: Probability = 0.0
     l2_hit: Probability = 0.0
+    l2_kept: Probability = 0.0
     contended_addresses: Count | None = None
 
     @model_validator(mode="after")
@@ -152,6 +155,8 @@ class Cost(StrictModel):
         issue_slots: issue cycles that the instruction takes, with its reissues.
         requests: requests that a load or a store sends into the memory's queues; given together with `bytes_per_request`.
         bytes_per_request: bytes that each of them moves.
+        port_sectors: of a store, sectors that L2 takes in for each of them, where one that is written in part counts twice; left
+            out: `bytes_per_request` / 32.
         requested_bytes: bytes that the threads of a load or a store ask for, which count for the bandwidth.
         updates: threads of an "atomic" or a "reduction" that update one address, one after another.
     """
@@ -164,6 +169,7 @@ class Cost(StrictModel):
     issue_slots: Annotated[int, Between(1, 10_000)] | None = None
     requests: Annotated[int, Between(1, MAX_REQUESTS)] | None = None
     bytes_per_request: Positive | None = None
+    port_sectors: Positive | None = None
     requested_bytes: Bytes | None = None
     updates: Annotated[int, Between(1, WARP_LANES)] | None = None
 
@@ -284,6 +290,8 @@ class Instruction(StrictModel):
                 problems.append(f"access.l1_hit, access.l2_hit = {hits}: must be 0 for smem")
             if self.ways != 1:
                 problems.append(f"ways = {self.ways}: must be 1 if access is given, which determines the conflict")
+        if self.access is not None and self.access.l2_kept and self.op != "store":
+            problems.append(f"access.l2_kept = {self.access.l2_kept}: must be 0 for {self.op}; only stores stay in L2")
         if self.access is not None:
             problems += _problems_of_atomics(self.access, self.op)
         if self.ways != 1 and self.op != "smem":

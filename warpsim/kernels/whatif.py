@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from warpsim.arguments import integer
+from warpsim.hardware.memo import kept_by_object
 from warpsim.kernels.program import Conditional, Cost, Instruction, Kernel, Loop, Statement, walk
-from warpsim.kernels.traversal import expected_instructions
+from warpsim.kernels.traversal import expected_instructions, inner_statements
 from warpsim.units import MAX_WARPS
 
-__all__ = ["changed_kernel", "converged", "interleaved", "without", "without_conflicts"]
+__all__ = ["changed_kernel", "converged", "ending_in_l2", "interleaved", "with_instructions", "without", "without_conflicts"]
 
 _RESOURCES = ("registers_per_thread", "shared_bytes_per_block")
 
@@ -134,6 +135,35 @@ def converged(kernel: Kernel) -> Kernel:
 
     program = _program(kernel, lambda instruction: [instruction], edit_conditional)
     return _with(kernel, **program, inputs=_registers(kernel))
+
+
+def with_instructions(kernel: Kernel, edit: Callable[[Instruction], Instruction]) -> Kernel:
+    """Returns a kernel in which each instruction is replaced by what `edit` makes of it; registers and entries stay."""
+
+    def of(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        found: list[Statement] = []
+        for one in statements:
+            if isinstance(one, Instruction):
+                found.append(edit(one))
+            else:
+                found.append(one.model_copy(update={name: of(inner) for name, inner in inner_statements(one)}))
+        return tuple(found)
+
+    return kernel.model_copy(update={"body": of(kernel.body)})
+
+
+@kept_by_object
+def ending_in_l2(kernel: Kernel) -> Kernel:
+    """Returns the kernel of a launch that ends: what L2 still holds then of its stores (`Access.l2_kept`) counts as hits."""
+
+    def edit(one: Instruction) -> Instruction:
+        access = one.access
+        if access is None or not access.l2_kept:
+            return one
+        hit = 1.0 - (1.0 - access.l2_hit) * (1.0 - access.l2_kept)
+        return one.model_copy(update={"access": access.model_copy(update={"l2_hit": hit, "l2_kept": 0.0})})
+
+    return with_instructions(kernel, edit)
 
 
 def _same_conditional(conditional: Conditional) -> tuple[Statement, ...]:

@@ -3,7 +3,7 @@
 report    reads a report: metrics, counters of each instruction, the machine code inside
 code      the instructions of a launch as a machine function
 flows     how often each block, loop and branch was executed
-traffic   hits, the bytes that DRAM moved, and the time of L2's ports
+traffic   hits, the bytes that DRAM moved, and the sectors that L2 took in
 updates   atomics that meet at few addresses
 kernel    the kernel of a launch, with the costs that its counters state
 chip      the chip of a launch, with its measured clocks

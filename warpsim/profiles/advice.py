@@ -12,10 +12,10 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import occupancy
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Instruction
+from warpsim.kernels.whatif import with_instructions
 from warpsim.profiles.roofline import roofline
-from warpsim.profiles.traffic import LINE_BYTES
-from warpsim.profiles.whatif import edited
 from warpsim.simulation.policies import POLICIES, REPLAYED
+from warpsim.units import LINE_BYTES
 
 if TYPE_CHECKING:
     from warpsim.profiles.api import Profile
@@ -160,7 +160,7 @@ def _without_conflicts(kernel: Kernel, gpu: Gpu) -> Kernel:
         words = next((number for mark, number in _WORDS if mark in one.comment), 1)
         return one if one.op != "smem" else _at_most(gpu, one, words * gpu.core.pass_cycles, {})
 
-    return edited(kernel, edit)
+    return with_instructions(kernel, edit)
 
 
 def _coalesced(kernel: Kernel, gpu: Gpu) -> Kernel:
@@ -174,9 +174,10 @@ def _coalesced(kernel: Kernel, gpu: Gpu) -> Kernel:
         if lines >= cost.requests:
             return one
         bytes_of = min(cost.requests * cost.bytes_per_request, float(lines * LINE_BYTES))
-        return _at_most(gpu, one, lines * gpu.core.pass_cycles, {"requests": lines, "bytes_per_request": bytes_of / lines})
+        fields: dict[str, object] = {"requests": lines, "bytes_per_request": bytes_of / lines, "port_sectors": None}
+        return _at_most(gpu, one, lines * gpu.core.pass_cycles, fields)
 
-    return edited(kernel, edit)
+    return with_instructions(kernel, edit)
 
 
 def _at_most(gpu: Gpu, one: Instruction, cycles: int, fields: dict[str, object]) -> Instruction:

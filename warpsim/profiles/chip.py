@@ -16,7 +16,7 @@ from warpsim.hardware.architectures import contention
 from warpsim.hardware.gpu import Gpu, list_gpus, load_gpu
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.report import ProfiledLaunch
-from warpsim.profiles.traffic import l2_clock
+from warpsim.profiles.traffic import l2_clock, l2_store_gbs
 from warpsim.profiles.updates import cycles_of_update
 
 _NAMES = (
@@ -81,7 +81,12 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     latency = round(of_l2 + (base.memory.latency_cycles - at_l2) * clock / base.clock_ghz)
     sms = _sms(launch) or base.sms
     queue = memory["queue"]
-    l2 = queue["crossbar_gbs"] * lead * clock / base.clock_ghz * (sms / base.sms if notes else 1.0)
+    faster = lead * clock / base.clock_ghz * (sms / base.sms if notes else 1.0)
+    stores = l2_store_gbs(launch)
+    if stores is not None:
+        memory["l2_store_gbs"] = stores * stretch
+    elif memory.get("l2_store_gbs"):
+        memory["l2_store_gbs"] *= faster
     memory |= {"latency_cycles": latency, "pin_bandwidth_gbs": pins, "bandwidth_gbs": share * pins, "measured": False}
     memory["measured_latency_cycles"], memory["writes"] = None, kind.to_dict()["memory"].get("writes")
     for key in ("l2_latency_cycles", "l2_far_latency_cycles", "store_drain_cycles"):
@@ -90,7 +95,7 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     data["block_launch_cycles"] = max(1, round(base.block_launch_cycles * clock / base.clock_ghz))
     if memory.get("atomic_interval_cycles"):
         memory["atomic_interval_cycles"] *= cycles_of_update(launch) * measured / (l2_clock(launch) or measured)
-    queue |= {"dram_gbs": queue["dram_gbs"] * ratio, "crossbar_gbs": l2, "latency_offset_cycles": 0.0}
+    queue |= {"dram_gbs": queue["dram_gbs"] * ratio, "crossbar_gbs": queue["crossbar_gbs"] * faster, "latency_offset_cycles": 0.0}
     if notes:
         queue |= {key: max(1, round(queue[key] * ratio)) for key in ("dram_servers", "crossbar_servers")}
     memory["contention"] = contention(memory, clock)

@@ -155,7 +155,7 @@ class _Emitter:
         arch: int,
     ) -> None:
         self.launch, self.flow, self.waits, self.gpu, self.flows, self.arch = launch, flow, waits, gpu, flows, arch
-        self.table, self.traffic, self.updates = opcodes(), traffic(launch, gpu), updates(launch)
+        self.table, self.traffic, self.updates = opcodes(), traffic(launch), updates(launch)
         self.available = frozenset(gpu.ops)
         self.registers = [f"v{index}" for index in sorted({writer for writers in waits.values() for writer in writers})]
         self.known = frozenset(self.registers)
@@ -263,13 +263,15 @@ class _Emitter:
             hit, lines, moved = of.loaded(max(0.5, sectors), tags, asked)
             fields["access"] = Access(l1_hit=hit if cached else 0.0, l2_hit=of.load_l2_hit)
         else:
-            moved, hit = of.stored(max(0.5, sectors), asked)
-            fields["access"] = Access(l2_hit=hit)
+            moved, taken_in = of.stored(max(0.5, sectors), asked)
+            fields["access"] = Access(l2_hit=of.store_l2_hit)
         if not cached and self.updates.addresses is not None:
             fields["access"] = self.updates.access()
         requests = max(1, round(lines))
         cost["requests"], cost["requested_bytes"] = requests, max(1, round(asked))
         cost["bytes_per_request"] = round(moved / requests, 3)
+        if not loads:
+            cost["port_sectors"] = round(taken_in / requests, 3)
         passes = max(tags, asked / L1_BYTES_PER_CYCLE)
         if role_of(one) == "copy":  # it is written to shared memory as well
             passes += counted.counts.get("memory_l1_wavefronts_shared", 0.0) / times

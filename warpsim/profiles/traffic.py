@@ -1,4 +1,4 @@
-"""What becomes of the accesses of a profiled kernel: hits, the bytes that DRAM moves, and the time of L2's ports.
+"""What becomes of the accesses of a profiled kernel: hits, the bytes that DRAM moves, and the sectors that L2 takes in.
 
 Hit rates and bytes of DRAM are known of a kernel as a whole, and hold for all of its accesses alike.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpsim.hardware.gpu import Gpu
+from warpsim.kernels.access import port_sectors
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
+from warpsim.units import LINE_BYTES, SECTOR_BYTES
 
-SECTOR_BYTES, LINE_BYTES, SECTORS = 32, 128, 4
+SECTORS = LINE_BYTES // SECTOR_BYTES
+"""Of a line."""
 
 _STORES = 4
 _MOST_EXCESS = 2.0
@@ -29,7 +31,6 @@ class Traffic:
         store_excess: the same of writes.
         load_merged: sectors of loads that came from L2 over those that missed L1.
         store_merged: sectors of stores that came to L2 over those that the instructions asked for.
-        port_bytes: bytes that L2 can give while it takes a sector in; a sector at least.
         line_miss: share of the lines of loads that L1 had to ask L2 for.
         load_sectors: sectors of a load, on average, where the report does not count them by instruction; otherwise 0.
         store_sectors: the same of a store.
@@ -44,7 +45,6 @@ class Traffic:
     store_excess: float
     load_merged: float
     store_merged: float
-    port_bytes: float
     line_miss: float
     load_sectors: float = 0.0
     store_sectors: float = 0.0
@@ -70,24 +70,17 @@ class Traffic:
         return hit, self.line_miss * lines / (1.0 - hit), asked_for * SECTOR_BYTES * self.load_excess
 
     def stored(self, sectors: float, asked: float) -> tuple[float, float]:
-        """Returns the bytes of a store as its time in L2 counts, and the probability with which DRAM does not see it.
-
-        The input port of a slice of L2 takes a cycle for each sector, and two for one that is written in part
-        (lts__xbar2lts_cycles_active of 14 kernels on five chips is the sum of these and of a cycle for each load). A store
-        that needs the port for longer than its bytes need the stage has as many bytes as the stage passes in this time, and
-        goes to DRAM less often, so that DRAM moves as many bytes as before.
+        """Returns the bytes that a store moves, and the sectors that L2 takes in, each that is written in part twice.
 
         Args:
             sectors: of an execution.
             asked: bytes that its threads write.
         """
         moved = sectors * self.store_merged * SECTOR_BYTES * self.store_excess
-        in_part = min(sectors, 2 * max(0.0, sectors - asked / SECTOR_BYTES))
-        timed = max(moved, (sectors + in_part) * self.store_merged * self.port_bytes)
-        return timed, 1.0 - (1.0 - self.store_l2_hit) * moved / timed
+        return moved, port_sectors(sectors, asked) * self.store_merged
 
 
-def traffic(launch: ProfiledLaunch, gpu: Gpu) -> Traffic:
+def traffic(launch: ProfiledLaunch) -> Traffic:
     """Returns hit probabilities with which DRAM moves the bytes that it moved.
 
     L2's own hit rates are not used: they count writes as hits, and on chips with two halves the traffic between them.
@@ -134,7 +127,6 @@ def traffic(launch: ProfiledLaunch, gpu: Gpu) -> Traffic:
         store_excess=min(_MOST_EXCESS, max(1.0, of_stores)),
         load_merged=load_merged,
         store_merged=store_merged,
-        port_bytes=max(SECTOR_BYTES, _port_bytes(launch, gpu)),
         line_miss=min(1.0, max(0.0, requests - local_missed / SECTORS) / lines) if requests and lines else 1 - l1_hit,
         load_sectors=of_load,
         store_sectors=of_store,
@@ -154,10 +146,10 @@ def _counted_in_sum(launch: ProfiledLaunch, kind: str) -> tuple[float, float]:
     return (sectors, sectors / requests) if sectors and requests else (0.0, 0.0)
 
 
-def _port_bytes(launch: ProfiledLaunch, gpu: Gpu) -> float:
-    """Returns the bytes that the first stage of the memory passes in the time in which all slices of L2 take a sector in."""
+def l2_store_gbs(launch: ProfiledLaunch) -> float | None:
+    """Returns the rate at which L2 takes in stores, a sector in a cycle of each slice; None: the report does not tell."""
     slices, clock = launch.get("device__attribute_l2s_count"), l2_clock(launch)
-    return gpu.memory.queue.crossbar_gbs / (slices * clock) if slices and clock else 0.0
+    return slices * SECTOR_BYTES * clock if slices and clock else None
 
 
 def l2_clock(launch: ProfiledLaunch) -> float | None:

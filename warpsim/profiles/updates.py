@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpsim.kernels.access import LINE_BYTES
 from warpsim.kernels.statements import Access
 from warpsim.profiles.report import ProfiledLaunch
-from warpsim.units import WARP_LANES
+from warpsim.units import LINE_BYTES, WARP_LANES
 
 _KINDS = ("red", "atom_dot_alu", "atom_dot_cas")
 _OPCODES = ("RED", "ATOM.", "ATOMG")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,8 +10,9 @@ from warpsim.arguments import integer
 from warpsim.hardware.gpu import Gpu, as_gpu
 from warpsim.hardware.residency import Launch, occupancy
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import Instruction, Loop, Statement
+from warpsim.kernels.statements import Instruction
 from warpsim.kernels.traversal import expected_executions
+from warpsim.kernels.whatif import with_instructions
 from warpsim.profiles.chip import scaled
 from warpsim.profiles.endless import without_exits
 from warpsim.profiles.errors import ProfileError
@@ -132,24 +132,7 @@ def _with_caches(kernel: Kernel, l1_hit: float | None, l2_hit: float | None, l1_
         hits = {"l1_hit": of_l1, "l2_hit": access.l2_hit if l2_hit is None else l2_hit}
         return one.model_copy(update={"access": access.model_copy(update=hits)})
 
-    return kernel if l1_hit is None and l2_hit is None and l1_size == 1 else edited(kernel, edit)
-
-
-def edited(kernel: Kernel, edit: Callable[[Instruction], Instruction]) -> Kernel:
-    """Returns a kernel in which each instruction is replaced by what `edit` makes of it."""
-
-    def of(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        found: list[Statement] = []
-        for one in statements:
-            if isinstance(one, Instruction):
-                found.append(edit(one))
-            elif isinstance(one, Loop):
-                found.append(one.model_copy(update={"body": of(one.body)}))
-            else:
-                found.append(one.model_copy(update={"then": of(one.then), "orelse": of(one.orelse)}))
-        return tuple(found)
-
-    return kernel.model_copy(update={"body": of(kernel.body)})
+    return kernel if l1_hit is None and l2_hit is None and l1_size == 1 else with_instructions(kernel, edit)
 
 
 def dram_bytes(kernel: Kernel) -> float:

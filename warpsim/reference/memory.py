@@ -172,6 +172,7 @@ class Memory:
         seed: of the replicate.
         warps: warp slots of an SM that are used.
         iteration: cycles over which the first accesses of echoes are spread.
+        ends: whether the launch ends, so that L2 keeps what `Access.l2_kept` says.
         waits: for which earlier accesses a warp waits, with which echoes comply.
     """
 
@@ -184,11 +185,13 @@ class Memory:
         *,
         warps: int = 1,
         iteration: int = 0,
+        ends: bool = False,
         waits: Waits = Waits(),  # noqa: B008 (it is frozen)
     ) -> None:
         if model == "measured" and not gpu.memory.measured:
             raise ValueError(f"memory = 'measured': {gpu.name} has no measured distribution")
         self.model = model
+        self.ends = ends
         self.facts = gpu.memory
         self.clock_ghz = gpu.clock_ghz
         queue = gpu.memory.queue
@@ -275,15 +278,17 @@ class Memory:
         """Returns the bytes of an access that DRAM moves."""
         return made.facts.requests * made.facts.bytes_per_request if made.level == "memory" else 0.0
 
-    @staticmethod
-    def level(access: Access, stream: Stream) -> str:
+    def level(self, access: Access, stream: Stream) -> str:
         """Returns the level that serves an access; makes one draw if the access has hit probabilities."""
-        if access.l1_hit == 0 and access.l2_hit == 0:
+        l2_hit = access.l2_hit
+        if self.ends and access.l2_kept and self.facts.l2_latency_cycles is not None:
+            l2_hit = 1 - (1 - l2_hit) * (1 - access.l2_kept)
+        if access.l1_hit == 0 and l2_hit == 0:
             return "memory"
         u = stream.uniform()
         if u < access.l1_hit:
             return "l1"
-        return "l2" if u < access.l1_hit + (1 - access.l1_hit) * access.l2_hit else "memory"
+        return "l2" if u < access.l1_hit + (1 - access.l1_hit) * l2_hit else "memory"
 
     def unloaded_latency(self, t: int, u: float, level: str) -> float:
         """Returns the unloaded latency B in cycles (5); `u` is a draw from [0, 1)."""
@@ -322,8 +327,11 @@ class Memory:
             flight.note_served(self.bus.serve(t, request_bytes, flight.is_write))
         else:
             slices = min(facts.contended_addresses or MASK, len(self.crossbar.free))
-            updating = facts.updates * (self.facts.atomic_interval_cycles or 0.0)
-            arrival = self.crossbar.serve((draw >> 32) * slices >> 32, t, request_bytes, least=updating)
+            least = facts.updates * (self.facts.atomic_interval_cycles or 0.0)
+            if flight.is_write and self.facts.l2_store_gbs is not None:
+                port = units.gbs_to_bytes_per_cycle(self.facts.l2_store_gbs, self.clock_ghz) / len(self.crossbar.free)
+                least = max(least, facts.port_sectors * 32 / port)
+            arrival = self.crossbar.serve((draw >> 32) * slices >> 32, t, request_bytes, least=least)
             if level == "l2":
                 flight.note_served(arrival)
                 return

@@ -302,15 +302,17 @@ def _costs(instruction: Instruction, gpu: Gpu, tick: int) -> _Costs:
     access = _NO_ACCESS
     if cost.access is not None:
         drain = gpu.memory.store_drain_cycles if kind == Kind.STORE else None
-        access = (*_requests(cost.access, gpu), *_hits(instruction, gpu), -1.0 if drain is None else drain)
+        access = (*_requests(cost.access, kind, gpu), *_hits(instruction, gpu), -1.0 if drain is None else drain)
     return timing, (*access, max(cost.taken_gap_cycles, least))
 
 
-def _requests(cost: Transactions, gpu: Gpu) -> tuple[float, ...]:
+def _requests(cost: Transactions, kind: Kind, gpu: Gpu) -> tuple[float, ...]:
     """Returns the fields `requests` to `slice_cycles` of DETAIL."""
     queue = gpu.memory.queue
     rate = units.gbs_to_bytes_per_cycle(queue.crossbar_gbs, gpu.clock_ghz) / queue.crossbar_servers
     service = max(cost.bytes_per_request / rate, cost.updates * (gpu.memory.atomic_interval_cycles or 0.0))
+    if kind == Kind.STORE:
+        service = max(service, cost.port_sectors * gpu.memory.port_cycles(gpu.clock_ghz))
     slices = min(cost.contended_addresses or queue.crossbar_servers, queue.crossbar_servers)
     return cost.requests, cost.extra, cost.bytes_per_request, cost.requested_bytes, slices, service
 

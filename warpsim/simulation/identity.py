@@ -95,7 +95,8 @@ def _access_costs(kernel: Kernel, gpu: Gpu) -> Iterator[list[Any]]:
             yield ["smem", conflict_ways(instruction, gpu)]
         elif cost is not None:
             atomic = [cost.updates, cost.contended_addresses] if cost.updates else []
-            yield [instruction.op, cost.requests, cost.extra, cost.bytes_per_request, cost.requested_bytes, *atomic]
+            ports = [cost.port_sectors] if ACCESS_KINDS[instruction.op] == "store" and gpu.memory.l2_store_gbs is not None else []
+            yield [instruction.op, cost.requests, cost.extra, cost.bytes_per_request, cost.requested_bytes, *atomic, *ports]
 
 
 def _op(op: str, gpu: Gpu, parts: dict[str, Any], kernel: Kernel, costs: list[list[Any]]) -> dict[str, Any]:
@@ -155,6 +156,8 @@ def _memory(gpu: Gpu, parts: dict[str, Any], kernel: Kernel, memory: str, costs:
     keys += ["writes"] if "store" in kinds and gpu.memory.writes is not None else []
     contended = used.intersection(ATOMIC_OPS) and memory == "queue" and gpu.memory.atomic_interval_cycles is not None
     keys += ["atomic_interval_cycles"] if contended else []
+    taken_in = "store" in kinds and memory == "queue" and gpu.memory.l2_store_gbs is not None
+    keys += ["l2_store_gbs"] if taken_in else []
     keys += ["distribution"] if memory in ("queue", "measured") else []
     keys += ["queue"] if memory == "queue" else []
     keys += ["transaction_latency_cycles"] if any(cost[0] in MEMORY_OPS and cost[2] > 0 for cost in costs) else []

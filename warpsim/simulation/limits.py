@@ -172,7 +172,8 @@ def _slowest_service(gpu: Gpu, kernel: Kernel) -> tuple[dict[str, float], float]
         cost = access_transactions(gpu, instruction)
         assert cost is not None
         kind, updating = units.ACCESS_KINDS[instruction.op], cost.updates * (memory.atomic_interval_cycles or 0.0)
-        service[kind] = max(service[kind], cost.requests * (cost.bytes_per_request * per_byte + updating))
+        taken_in = cost.port_sectors * memory.port_cycles(gpu.clock_ghz) if kind == "store" else 0.0
+        service[kind] = max(service[kind], cost.requests * (cost.bytes_per_request * per_byte + updating + taken_in))
         delay = max(delay, cost.extra * memory.transaction_latency_cycles)
     return service, delay
 

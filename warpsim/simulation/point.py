@@ -22,6 +22,7 @@ from warpsim.kernels.files import as_kernel
 from warpsim.kernels.iteration import MOST_STORES, stores_run_free
 from warpsim.kernels.program import barriers_not_reached_by_all, has_contended_addresses, names_warps
 from warpsim.kernels.statements import MEMORY_OPS
+from warpsim.kernels.whatif import ending_in_l2
 from warpsim.results.provenance import dump, load, provenance, read_call
 from warpsim.simulation.identity import identity
 from warpsim.simulation.limits import MAX_CYCLES, MAX_REPLICATES, MAX_SEED, check_limits
@@ -165,8 +166,15 @@ def make_point(
         warmup=0 if point.finite else None if point.warmup is None else integer("warmup", point.warmup, 0, MAX_CYCLES),
         cycles=integer("cycles", point.cycles, 1, MAX_CYCLES),
     )
+    point = replace(point, kernel=as_launched(gpu, kernel, point.launch))
     check_limits(point)
     return point
+
+
+def as_launched(gpu: Gpu, kernel: Kernel, launch: Launch) -> Kernel:
+    """Returns the kernel of a launch: where it ends, and L2 has a known latency, stores that stay there are hits."""
+    ends = launch.blocks is not None or launch.persistent
+    return ending_in_l2(kernel) if ends and gpu.memory.l2_latency_cycles is not None else kernel
 
 
 def _check_block_size(kernel: Kernel, launch: Launch) -> None:
