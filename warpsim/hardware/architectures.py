@@ -33,8 +33,8 @@ CROSSBAR_RATE = 2.5
 """Rate of the first stage, L2, over the sustained bandwidth, where it is not known; the chips in params/gpus have 2 to 6."""
 
 
-BLOCK_LAUNCH, STORE_DRAIN = 1.269, 0.047
-"""Block launch and drain of a store over the latency of L2: 269 and 10 cycles on a V100, with 212 (experiments/streams)."""
+BLOCK_LAUNCH, STORE_DRAIN = 1.264, 0.042
+"""Block launch and drain of a store over the latency of L2: 268 and 9 cycles on a V100, with 212 (experiments/streams)."""
 
 FALLBACK_LAUNCH = 300
 """Block launch in cycles where the latency of L2 is not known; V 3.7 gives 150 to 300."""
