@@ -11,8 +11,8 @@ import warpsim as ws
 
 CHIP = "v100"
 WARP_LAUNCH = 6
-"""Cycles by which the warps of a block follow each other: `init` alone comes nearest with 2 (rms error 0.7 %, and 1.1 % with 6), and
-`read` alone with 10 or more."""
+"""Cycles by which the warps of a block follow each other: `init` alone comes nearest with 2 (rms error 0.7 %, and 1.1 % with 6),
+and `read` alone with 10 or more."""
 
 _CYCLES = 300_000  # of each run, so that chance hardly matters
 _STEPS = 3  # of the fixed-point search; the residency follows the launch cycle by cycle

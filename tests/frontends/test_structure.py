@@ -2,12 +2,15 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from tests.frontends.machine import function
 from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
+from warpsim.frontends.flow import make_flow
 from warpsim.frontends.geometry import as_geometry
+from warpsim.frontends.structure import Structure
 from warpsim.kernels.program import Conditional, Instruction, Loop
 from warpsim.kernels.traversal import expected_ops, walk
 
@@ -62,6 +65,35 @@ def test_a_condition_on_the_warps_number_names_the_warps():
     )
     (conditional,) = only(kernel(*rows), Conditional)
     assert conditional.warps == (0, 1) and [s.op for s in conditional.then] == ["sfu"]
+
+
+def of_counts(*executions, warps):
+    """A program of three blocks, of which the second is under a condition: statements by how often each was executed in sum."""
+    flow = make_flow(
+        function("ISETP.GT.AND P0, PT, R1, R2, PT", "@P0 BRA `(.L_end)", "MUFU.RCP R2, R2", "BAR.SYNC 0x0", ".L_end:", "EXIT")
+    )
+    ops = {"ISETP": "int", "BRA": "branch", "MUFU": "sfu", "BAR": "barrier"}
+
+    def emit(block):
+        bases = (flow.function.code[index].base for index in flow.blocks[block].code)
+        return [Instruction(ops[base]) for base in bases if base in ops]
+
+    counts = {block: np.array([float(count)]) for block, count in enumerate(executions)}
+    found = Structure(flow, counts, {}, np.ones(1), None, emit, specialised=warps)
+    return found.body(), found.notes
+
+
+def test_shares_are_warps_where_warps_have_tasks():
+    (_, tasks), (note,) = of_counts(4000, 3000, 4000, warps=8)
+    assert tasks.warps == (0, 1, 2, 3, 4, 5) and [one.op for one in tasks.then] == ["sfu", "branch"]
+    assert note == "a barrier is of some warps of a block, which have a task of their own: nobody waits there"
+
+
+def test_other_shares_are_of_all_warps():
+    """Without tasks, or where no whole warps make up a share, all come to a barrier."""
+    for share, warps in ((3000, 0), (2900, 8)):
+        body, (note,) = of_counts(4000, share, 4000, warps=warps)
+        assert [one.op for one in body] == ["int", "branch", "sfu", "barrier"] and "all warps of a block" in note
 
 
 @pytest.mark.parametrize(("least", "warps", "share"), [(4, (0, 1), 0.8), (16, None, 0.1)])

@@ -405,13 +405,23 @@ def test_code_that_was_not_executed_leaves_the_counters_to_the_rest():
 
 
 def test_a_jump_that_no_thread_took_is_none():
-    """It would enter the middle of a loop otherwise."""
+    """It would enter the middle of a loop otherwise. Its guard says so, or else that all warps come to what follows."""
     profiled = launch(texts={1: "@P0 BRA 0x1040"})
+    assert to_kernel(profiled, load_gpu("a40")).kernel.body
     code = list(profiled.code)
-    code[1] = replace(code[1], counts=code[1].counts | {"thread_inst_executed_true": 0.0})
+    code[2] = replace(code[2], executed=code[2].executed // 2)
     with pytest.raises(ProfileError, match="irreducible control flow"):
-        to_kernel(profiled, load_gpu("a40"))
+        to_kernel(replace(profiled, code=tuple(code)), load_gpu("a40"))
+    code[1] = replace(code[1], counts=code[1].counts | {"thread_inst_executed_true": 0.0})
     assert to_kernel(replace(profiled, code=tuple(code)), load_gpu("a40")).kernel.body
+
+
+def test_nobody_waits_at_a_barrier_of_some_warps():
+    """A block has 256 threads. Where 64 come to a barrier, some warps have tasks of their own."""
+    for operands, op, notes in (("0x1, 0x40", "branch", 1), ("0x1, 0x100", "barrier", 0), ("0x0", "barrier", 0)):
+        found = to_kernel(launch(texts={1: f"BAR.SYNC {operands}"}), load_gpu("a40"))
+        assert next(one for _, one in walk(found.kernel.body) if "BAR" in getattr(one, "comment", "")).op == op
+        assert sum("tasks of their own" in note for note in found.notes) == notes
 
 
 def test_what_waits_after_branches():

@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 
 from warpsim.frontends.flow import Flow, place
 from warpsim.kernels.statements import Conditional, Cost, Instruction, Loop, Statement
-from warpsim.kernels.traversal import has_op
+from warpsim.kernels.traversal import has_op, inner_statements
 
 Counts = NDArray[np.float64]
+
+Tasks = tuple[tuple[int, ...], tuple[int, ...]]
+"""The numbers of the warps that execute a side of a conditional, and of those that do not; none: not known."""
 
 Emit = Callable[[int], list[Statement]]
 """Returns the instructions of a block."""
@@ -55,6 +58,8 @@ class Structure:
         emit: returns the instructions of a block.
         stated: block -> probability that a warp does not jump at its end, where it is known better than from the counts.
         tolerance: share of executions that may be missing where all warps are taken to come.
+        specialised: warps of a block of which some have other tasks than others, by counts that are known in sum only; 0: they
+            have none. Then a share of the executions, outside of loops, is that of so many warps, the first ones that come.
     """
 
     def __init__(
@@ -67,10 +72,11 @@ class Structure:
         emit: Emit,
         stated: Mapping[int, float] | None = None,
         tolerance: float = 1e-9,
+        specialised: int = 0,
     ) -> None:
         self.flow, self.counts, self.entries, self.weights = flow, counts, entries, weights
         self.warp_in_block, self.emit, self.tolerance = warp_in_block, emit, tolerance
-        self.stated = stated or {}
+        self.stated, self.specialised = stated or {}, specialised
         self.last: int | None = None
         self.none = np.zeros_like(weights)
         self.innermost = flow.innermost()
@@ -80,7 +86,7 @@ class Structure:
         """Returns the statements of the whole program."""
         loop = self.flow.loop_at().get(0)
         here = self.counts.get(0, self.none) if loop is None else self.entries.get(loop, self.none)
-        statements = self._region(None, here, top=True)
+        statements = self._sequence(self._items(None), here, top=True, members=tuple(range(self.specialised)))
         while statements and isinstance(statements[-1], Instruction) and statements[-1].op == "exit":
             statements.pop()
         return statements
@@ -104,16 +110,15 @@ class Structure:
     def _sum(self, counts: Counts) -> float:
         return float((counts * self.weights).sum())
 
-    def _region(self, loop: int | None, here: Counts, *, top: bool = False) -> list[Statement]:
-        return self._sequence(self._items(loop), here, top=top)
-
-    def _sequence(self, items: list[_Item], here: Counts, *, top: bool = False) -> list[Statement]:
-        """Returns the statements of items in a place to which the warps come `here` times."""
+    def _sequence(
+        self, items: list[_Item], here: Counts, *, top: bool = False, members: tuple[int, ...] = ()
+    ) -> list[Statement]:
+        """Returns the statements of items in a place to which the warps come `here` times, and these once if they have tasks."""
         out: list[Statement] = []
         at = 0
         while at < len(items):
             if top:
-                here = self._exits(out, items[at:], here)
+                here, members = self._exits(out, items[at:], here, members)
             if self._covers(items[at].counts, here):
                 out += self._inline(items[at])
                 at += 1
@@ -123,8 +128,10 @@ class Structure:
                 end += 1
             side, before = items[at:end], self.last
             if top and self._leaves(side[-1]) and self._covers(self._most(items[end:]), here - side[0].counts):
-                self._conditional(out, side[0].counts, here, [*self._sequence(side, side[0].counts), Instruction("exit")], [])
-                here = here - side[0].counts
+                chosen, left = self._chosen(side[0].counts, here, members)
+                then = [*self._sequence(side, side[0].counts, members=chosen), Instruction("exit")]
+                self._conditional(out, side[0].counts, here, then, [], tasks=(chosen, left))
+                here, members = here - side[0].counts, left
                 at = end
                 continue
             other_end = end
@@ -133,19 +140,29 @@ class Structure:
                 while other_end < len(items) and self._within(items[other_end].counts, items[end].counts):
                     other_end += 1
             other = items[end:other_end]
-            then = self._sequence(side, side[0].counts)
-            orelse = self._sequence(other, other[0].counts) if other else []
-            self._conditional(out, side[0].counts, here, then, orelse, self._stated(before, side[0]))
+            chosen, left = self._chosen(side[0].counts, here, members)
+            then = self._sequence(side, side[0].counts, members=chosen)
+            orelse = self._sequence(other, other[0].counts, members=left) if other else []
+            self._conditional(out, side[0].counts, here, then, orelse, self._stated(before, side[0]), (chosen, left))
             at = other_end
         return out
 
-    def _exits(self, out: list[Statement], rest: list[_Item], here: Counts) -> Counts:
-        """Lets those warps exit that come to nothing that is left; returns how many come on."""
+    def _chosen(self, taken: Counts, here: Counts, members: tuple[int, ...]) -> Tasks:
+        """Returns which warps execute a side, and which do not, if whole warps make up its share of those that come."""
+        count = len(members) * self._sum(taken) / self._sum(here)
+        first = round(count)
+        return (members[:first], members[first:]) if abs(count - first) <= self.tolerance * len(members) else ((), ())
+
+    def _exits(
+        self, out: list[Statement], rest: list[_Item], here: Counts, members: tuple[int, ...]
+    ) -> tuple[Counts, tuple[int, ...]]:
+        """Lets those warps exit that come to nothing that is left; returns how many come on, and which."""
         ahead = np.minimum(self._most(rest), here)
         if self._covers(ahead, here) or not (out and isinstance(out[-1], Instruction) and out[-1].op == "branch"):
-            return here
-        self._conditional(out, here - ahead, here, [Instruction("exit")], [])
-        return ahead
+            return here, members
+        on, off = self._chosen(ahead, here, members)
+        self._conditional(out, here - ahead, here, [Instruction("exit")], [], tasks=(off, on))
+        return ahead, on
 
     def _most(self, items: list[_Item]) -> Counts:
         most = self.none
@@ -187,26 +204,33 @@ class Structure:
         then: list[Statement],
         orelse: list[Statement],
         stated: float | None = None,
+        tasks: Tasks = ((), ()),
     ) -> None:
-        """Adds a conditional; the branch before it becomes its own."""
+        """Adds a conditional, by `tasks` where the warps of its sides are known; the branch before it becomes its own."""
         last = out[-1] if out else None
         branch = last if isinstance(last, Instruction) and last.op == "branch" else None
         if branch is not None:
             out.pop()
         if not then and orelse:
-            then, orelse, taken = orelse, [], here - taken
+            then, orelse, taken, tasks = orelse, [], here - taken, tasks[::-1]
             stated = None if stated is None else 1 - stated
         if not then:
             if branch is not None:
                 out.append(branch)
             return
         share = min(1.0, self._sum(taken) / self._sum(here))
+        own = {} if branch is None else {"src": branch.src, "cost": branch.cost}
+        if tasks[0]:
+            if has_op((*then, *orelse), "barrier"):
+                self.notes.append("a barrier is of some warps of a block, which have a task of their own: nobody waits there")
+                then, orelse = without_barriers(then), without_barriers(orelse)
+            out.append(under({"warps": tasks[0]}, then, orelse, **own))
+            return
         if has_op((*then, *orelse), "barrier"):
             self.notes.append("a barrier stands under a condition: all warps of a block are taken to come to it")
             out += [*([branch] if branch is not None else []), *(then if share >= 0.5 or not orelse else orelse)]
             return
         rule = which_warps(taken, here, self.weights, self.warp_in_block) if stated is None else {"probability": stated}
-        own = {} if branch is None else {"src": branch.src, "cost": branch.cost}
         out.append(under(rule, then, orelse, **own))
 
     def _loop(self, loop: int) -> list[Statement]:
@@ -277,6 +301,18 @@ def _executing_numbers(taken: Counts, here: Counts, warp_in_block: NDArray[np.in
     """Returns the numbers of the warps that execute a side at times; none if these are all that come to it."""
     come, execute = (set(warp_in_block[each > 0].tolist()) for each in (here, taken))
     return tuple(sorted(execute)) if execute < come else ()
+
+
+def without_barriers(statements: list[Statement]) -> list[Statement]:
+    """Returns statements in which no warp waits at a barrier."""
+
+    def of(one: Statement) -> Statement:
+        if isinstance(one, Instruction):
+            passes = Instruction("branch", cost=Cost(gap_cycles=1), comment=one.comment)
+            return passes if one.op == "barrier" else one
+        return one.model_copy(update={name: tuple(map(of, inner)) for name, inner in inner_statements(one)})
+
+    return [of(one) for one in statements]
 
 
 def under(rule: dict[str, Any], then: list[Statement], orelse: list[Statement], **fields: Any) -> Conditional:

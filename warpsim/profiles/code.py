@@ -45,11 +45,14 @@ def machine_function(launch: ProfiledLaunch) -> MachineFunction:
     places, calls = {one.address for one in launch.code}, calls_of(launch.sections)
     found = [_instruction(one, launch, where) for one in launch.code]
     returns = any(made.base == "RET" for made, _ in found)
+    led_to = {calls.get(made.address, stated) for made, stated in found}
     code: list[MachineInstruction] = []
     targets: set[int] = set()
-    for counted, (made, stated) in zip(launch.code, found, strict=True):
+    for counted, after, (made, stated) in zip(launch.code, (*launch.code[1:], None), found, strict=True):
         target = calls.get(made.address, stated) if made.base == "CALL" else stated
-        if made.base in _JUMPS and counted.counts.get("thread_inst_executed_true") == 0.0:  # its guard let no thread through
+        passed = after is not None and after.executed == counted.executed and after.address not in led_to
+        off = counted.counts.get("thread_inst_executed_true") == 0.0  # its guard let no thread through
+        if (made.base in _JUMPS and off) or (passed and _depends(made)):
             made = replace(made, opcode="NOP", operands="")
         elif target in places:
             targets.add(target)
@@ -109,6 +112,11 @@ def _names() -> dict[int, str]:
 
 def _label(address: int) -> str:
     return f".L_{address:x}"
+
+
+def _depends(one: MachineInstruction) -> bool:
+    """Returns whether an instruction is a jump that depends on a predicate."""
+    return one.base == "BRA" and (bool(one.guard) or re.search(r"!?\bU?P\d\b", one.operands) is not None)
 
 
 def _with_label(one: MachineInstruction, target: int) -> str:

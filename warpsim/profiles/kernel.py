@@ -15,7 +15,7 @@ from warpsim.frontends.dependences import waits_of
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow, make_flow
 from warpsim.frontends.opcodes import MATRIX_OPS, matrix_work, opcodes
-from warpsim.frontends.sass import MachineInstruction
+from warpsim.frontends.sass import MachineFunction, MachineInstruction
 from warpsim.frontends.structure import Structure
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.program import Kernel
@@ -112,6 +112,7 @@ def to_kernel(launch: ProfiledLaunch, gpu: Gpu, arch: int | None = None) -> Repl
         None,
         emitter.block,
         tolerance=_TOLERANCE,
+        specialised=_warps_of_block(launch) if emitter.of_some else 0,
     )
     body = shape.body()
     kernel = Kernel(
@@ -125,6 +126,19 @@ def to_kernel(launch: ProfiledLaunch, gpu: Gpu, arch: int | None = None) -> Repl
         body=tuple(body or [Instruction("branch")]),
     )
     return Replayed(kernel, tuple(dict.fromkeys((*shape.notes, *emitter.notes()))))
+
+
+def _warps_of_block(launch: ProfiledLaunch) -> int:
+    return -(-round(launch.need("launch__block_size")) // WARP_LANES)
+
+
+def _barriers_of_some(launch: ProfiledLaunch, function: MachineFunction) -> frozenset[int]:
+    """Returns the barriers that fewer threads than a block has come to: some warps have tasks of their own."""
+    found = {}
+    for index, one in enumerate(function.code):
+        if one.base == "BAR" and (stated := re.fullmatch(r"\S+, (0x[0-9a-f]+|\d+)", one.operands)):
+            found[index] = -(-int(stated[1], 0) // WARP_LANES)
+    return frozenset(index for index, warps in found.items() if warps < _warps_of_block(launch))
 
 
 def copies_of_group(launch: ProfiledLaunch, flow: Flow) -> float:
@@ -162,14 +176,19 @@ class _Emitter:
         self.unlisted: Counter[tuple[str, str]] = Counter()
         self.separates = flows.most_repeats(MEETS) >= _SEPARATES
         self.copies_of_group = copies_of_group(launch, flow)
+        self.of_some = _barriers_of_some(launch, flow.function)
         commits = (one.control for one in flow.function.code if role_of(one) == "commit")
         self.counters_of_groups = frozenset(control.write for control in commits if control is not None)
 
     def notes(self) -> list[str]:
-        """Returns what was assumed of opcodes."""
+        """Returns what was assumed of opcodes, and of barriers."""
+        tasks = "warps of a block have tasks of their own: nobody waits at a barrier of some of them, or for what others copy"
         return [
-            f"{count} instructions {opcode} are not in the table of opcodes: taken as {family}"
-            for (opcode, family), count in sorted(self.unlisted.items())
+            *(
+                f"{count} instructions {opcode} are not in the table of opcodes: taken as {family}"
+                for (opcode, family), count in sorted(self.unlisted.items())
+            ),
+            *([tasks] if self.of_some else []),
         ]
 
     def block(self, number: int) -> list[Statement]:
@@ -211,7 +230,7 @@ class _Emitter:
         family, listed = self.table.family(one)
         if not listed:
             self.unlisted[one.base, family] += 1
-        op = self.table.operation(family, self.available)
+        op = "branch" if index in self.of_some else self.table.operation(family, self.available)
         counted = self.launch.code[index]
         if op in (*MEMORY_OPS, "smem") and one.guard and not counted.counts.get("thread_inst_executed_true"):
             op, family = self.table.operation("integer", self.available), "integer"  # off for all threads: it accesses nothing
