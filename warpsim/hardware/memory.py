@@ -188,7 +188,8 @@ class Memory(StrictModel):
         """Returns the cycles of a chip in which a server of the queue's first stage takes in a sector of a store; 0: no limit."""
         if self.l2_store_gbs is None:
             return 0.0
-        return SECTOR_BYTES * self.queue.crossbar_servers / gbs_to_bytes_per_cycle(self.l2_store_gbs, clock_ghz)
+        slower = min(self.l2_store_gbs, self.queue.crossbar_gbs)
+        return SECTOR_BYTES * self.queue.crossbar_servers / gbs_to_bytes_per_cycle(slower, clock_ghz)
 
     @property
     def mean_l2_latency_cycles(self) -> float | None:
