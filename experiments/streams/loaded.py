@@ -21,10 +21,13 @@ CHANNELS = 64
 
 
 def chip() -> ws.Gpu:
-    """Returns the H100 of the measurement: with HBM2e, and the sustained bandwidth that it attained, an input."""
-    gpu = ws.load_gpu("h100")
+    """Returns the H100 of the measurement: with HBM2e, as on the PCIe card, and the bandwidth that it sustained, an input."""
+    gpu, hbm2e = ws.load_gpu("h100"), ws.load_gpu("h100_pcie").memory.writes
+    assert gpu.memory.writes is not None and hbm2e is not None
+    writes = gpu.memory.writes.model_copy(update={"idle_ns": hbm2e.idle_ns})
     queue = gpu.memory.queue.model_copy(update={"crossbar_servers": CHANNELS})
-    memory = gpu.memory.model_copy(update={"bandwidth_gbs": 1524.5, "pin_bandwidth_gbs": 1631.0, "queue": queue})
+    rates = {"bandwidth_gbs": 1524.5, "pin_bandwidth_gbs": 1631.0}
+    memory = gpu.memory.model_copy(update={**rates, "queue": queue, "writes": writes})
     return gpu.model_copy(update={"memory": memory})
 
 
