@@ -53,7 +53,7 @@ class WholeRun:
 
 def spreads(launch: Launch, warmup: int) -> bool:
     """Returns whether the warps of the deal start at random phases (docs/model.md, section 4)."""
-    return warmup > 0 and launch.blocks is None and not launch.persistent
+    return warmup > 0 and not launch.finite
 
 
 def whole_run(

@@ -37,7 +37,7 @@ def all_launches(point: Point) -> list[Launch]:
     """
     found = {resident_warps(launch): launch for launch in same_size_launches(point)}
     gpu, kernel, launch = point.gpu, point.kernel, point.launch
-    if not ("barrier" in kernel.ops or names_warps(kernel) or launch.blocks is not None or launch.persistent):
+    if not ("barrier" in kernel.ops or names_warps(kernel) or launch.finite):
         for warps in range(1, gpu.sm.max_warps + 1):
             try:
                 size = default_block_warps(gpu, warps)

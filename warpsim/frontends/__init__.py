@@ -9,7 +9,7 @@
     triton_functions a Triton function to machine code
     cubin            reads ELF files of machine code
     sass             instructions as text, with their control fields
-    operands         operands, and the registers that an instruction writes and reads
+    operands         operands, the registers that an instruction writes and reads, and the predicates it depends on
     flow             basic blocks, loops and calls
     dependences      which instructions an instruction waits for
     async_copies     copies into shared memory, and what waits for them

@@ -169,17 +169,17 @@ def hits(
     if isinstance(accesses, Accesses):
         of_threads = accesses.addresses, accesses.place, accesses.kind, accesses.width, accesses.block_warps
         given = *of_threads, accesses.group, accesses.index, accesses.step, no_rows, none, none
-        walked, stores = len(accesses.group), np.unique(accesses.place[accesses.kind == STORE])
+        walked = len(accesses.group)
     else:
         nothing = np.zeros((0, 3), np.int64)
         of_rows = no_rows, accesses.place, accesses.kind, none, accesses.block_warps, none, nothing, nothing
         given = *of_rows, np.stack([accesses.lines, accesses.masks]), accesses.first, accesses.warp_first
-        walked, stores = (len(accesses.warp_first) - 1) // accesses.block_warps, np.unique(accesses.place[accesses.kind == STORE])
+        walked = (len(accesses.warp_first) - 1) // accesses.block_warps
     walk(*given, settled, sms, caches.resident, l1_sets, l2_sets, caches.ways, counts)
-    kept = _kept(counts[:, -1], stores, caches, part * (walked - settled) / blocks)
-    of_place = np.zeros(len(counts))
-    of_place[stores] = kept
-    return {place: _summary(row, of_place[place]) for place, row in enumerate(counts) if row[0] > 0}
+    stores = np.unique(accesses.place[accesses.kind == STORE])
+    kept = np.zeros(len(counts))
+    kept[stores] = _kept(counts[:, -1], stores, caches, part * (walked - settled) / blocks)
+    return {place: _summary(row, kept[place]) for place, row in enumerate(counts) if row[0] > 0}
 
 
 def _kept(sectors: NDArray[np.float64], stores: NDArray[np.int64], caches: Caches, share: float) -> float:

@@ -21,14 +21,8 @@ from warpsim.frontends.evaluation import Evaluation, Given, Record, add_counts
 from warpsim.frontends.flow import place
 from warpsim.frontends.geometry import MORE_SAMPLED_THREADS
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array
-from warpsim.frontends.keys import (
-    branch_keys,
-    branches_of,
-    conditions,
-    entries_by_block,
-    loop_keys,
-    trips_by_loop,
-)
+from warpsim.frontends.keys import branch_keys, branches_of, entries_by_block, loop_keys, trips_by_loop
+from warpsim.frontends.operands import conditions
 from warpsim.frontends.state import initial_state
 from warpsim.frontends.steps import Step
 from warpsim.frontends.trips import (

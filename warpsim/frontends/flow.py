@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from warpsim.frontends.errors import FrontEndError
+from warpsim.frontends.operands import conditions, guard_of
 from warpsim.frontends.sass import MachineFunction, MachineInstruction
 
 MAX_BLOCKS = 100_000
@@ -218,14 +219,13 @@ class _Blocks:
     ) -> tuple[tuple[tuple[int, ...], int] | None, list[tuple[tuple[int, ...], int]]]:
         one = self.code[index]
         after = (calls, index + 1)
-        guarded = one.guard not in ("", "@PT", "@UPT")
+        guarded = guard_of(one) is not None
         if one.base == "EXIT":
             return (after if guarded else None), []
         if one.base in _JUMPS:
             if ".DIV" in one.opcode or ".CONV" in one.opcode:  # to code for warps whose threads have diverged
                 return after, []
-            conditional = guarded or len(re.findall(r"!?\bU?P\d\b", one.operands.partition("`")[0])) > 0
-            return (after if conditional else None), [(calls, target) for target in self.targets(index)]
+            return (after if conditions(one) else None), [(calls, target) for target in self.targets(index)]
         if one.base in _INDIRECT:
             return (after if guarded else None), [(calls, target) for target in self.targets(index)]
         if one.base == "CALL" and (callee := self.targets(index)):

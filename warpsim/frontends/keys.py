@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from warpsim.frontends.accesses import space_of
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow
-from warpsim.frontends.operands import Register
+from warpsim.frontends.operands import conditions, guard_of
 from warpsim.frontends.sass import MachineInstruction
 
 Key = str | int
 """A loop, a branch or an access: a line of the source, or a label or address."""
-
-
-def guard_of(one: MachineInstruction) -> Register | None:
-    """Returns the predicate under which an instruction is executed; None: always."""
-    if one.guard in ("", "@PT", "@UPT"):
-        return None
-    return Register(one.guard.lstrip("@!"), negative="!" in one.guard)
-
-
-def conditions(one: MachineInstruction) -> list[Register]:
-    """Returns the predicates that must all hold for a jump or an exit."""
-    guard = guard_of(one)
-    found = [guard] if guard else []
-    if one.base in ("BRA", "JMP"):
-        for text in re.findall(r"!?\bU?P\d\b", one.operands.partition("`")[0]):
-            found.append(Register(text.lstrip("!"), negative=text.startswith("!")))
-    return found
 
 
 def _lines(flow: Flow, loop: int) -> tuple[list[int], list[int]]:

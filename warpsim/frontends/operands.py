@@ -318,3 +318,20 @@ def written(one: MachineInstruction) -> tuple[str, ...]:
 def read(one: MachineInstruction) -> tuple[str, ...]:
     """Returns the registers and predicates that an instruction reads, with its guard."""
     return _effects(one.opcode, one.operands, one.guard)[1]
+
+
+def guard_of(one: MachineInstruction) -> Register | None:
+    """Returns the predicate under which an instruction is executed; None: always."""
+    if one.guard in ("", "@PT", "@UPT"):
+        return None
+    return Register(one.guard.lstrip("@!"), negative="!" in one.guard)
+
+
+def conditions(one: MachineInstruction) -> list[Register]:
+    """Returns the predicates that must all hold for a jump or an exit."""
+    guard = guard_of(one)
+    found = [guard] if guard else []
+    if one.base in ("BRA", "JMP"):
+        for text in re.findall(r"!?\bU?P\d\b", one.operands.partition("`")[0]):
+            found.append(Register(text.lstrip("!"), negative=text.startswith("!")))
+    return found

@@ -8,8 +8,7 @@ from warpsim.frontends.accesses import TEXTURES, space_of
 from warpsim.frontends.async_copies import PHASE_WORD_OFFSET, Role, barrier_address, bulk_of, phase_word, role_of
 from warpsim.frontends.effects import Effect
 from warpsim.frontends.flow import Flow
-from warpsim.frontends.keys import conditions, guard_of
-from warpsim.frontends.operands import Address, Register, addresses, operands, read, registers_of, written
+from warpsim.frontends.operands import Address, Register, addresses, conditions, guard_of, operands, read, registers_of, written
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.semantics import effect_of
 

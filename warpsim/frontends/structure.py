@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from warpsim.frontends.flow import Flow, place
 from warpsim.kernels.statements import Conditional, Cost, Instruction, Loop, Statement
-from warpsim.kernels.traversal import has_op, inner_statements
+from warpsim.kernels.traversal import has_op, mapped
 
 Counts = NDArray[np.float64]
 
@@ -306,13 +306,10 @@ def _executing_numbers(taken: Counts, here: Counts, warp_in_block: NDArray[np.in
 def without_barriers(statements: list[Statement]) -> list[Statement]:
     """Returns statements in which no warp waits at a barrier."""
 
-    def of(one: Statement) -> Statement:
-        if isinstance(one, Instruction):
-            passes = Instruction("branch", cost=Cost(gap_cycles=1), comment=one.comment)
-            return passes if one.op == "barrier" else one
-        return one.model_copy(update={name: tuple(map(of, inner)) for name, inner in inner_statements(one)})
+    def edit(one: Instruction) -> Instruction:
+        return Instruction("branch", cost=Cost(gap_cycles=1), comment=one.comment) if one.op == "barrier" else one
 
-    return [of(one) for one in statements]
+    return list(mapped(statements, edit))
 
 
 def under(rule: dict[str, Any], then: list[Statement], orelse: list[Statement], **fields: Any) -> Conditional:

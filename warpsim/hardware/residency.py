@@ -49,6 +49,11 @@ class Launch(StrictModel):
     resident_blocks: Count | None = None
     persistent: bool = False
 
+    @property
+    def finite(self) -> bool:
+        """Whether the grid ends, so that it runs to completion."""
+        return self.blocks is not None or self.persistent
+
 
 @dataclass(frozen=True)
 class Residency:

@@ -1,8 +1,8 @@
-"""What statements hold: all of them in program order, and how often a warp is expected to execute each."""
+"""What statements hold: all of them in program order, how often a warp is expected to execute each, and all of them replaced."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement
 
@@ -55,6 +55,17 @@ def issued(statements: tuple[Statement, ...]) -> Iterator[Instruction]:
     for _, statement in walk(statements):
         if isinstance(statement, Instruction | Conditional):
             yield statement.branch if isinstance(statement, Conditional) else statement
+
+
+def mapped(statements: Iterable[Statement], edit: Callable[[Instruction], Instruction]) -> tuple[Statement, ...]:
+    """Returns statements in which each instruction is replaced by what `edit` makes of it."""
+    found: list[Statement] = []
+    for one in statements:
+        if isinstance(one, Instruction):
+            found.append(edit(one))
+        else:
+            found.append(one.model_copy(update={name: mapped(inner, edit) for name, inner in inner_statements(one)}))
+    return tuple(found)
 
 
 def has_op(statements: Iterable[Statement], op: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from warpsim.arguments import integer
 from warpsim.hardware.memo import kept_by_object
 from warpsim.kernels.program import Conditional, Cost, Instruction, Kernel, Loop, Statement, walk
-from warpsim.kernels.traversal import expected_instructions, inner_statements
+from warpsim.kernels.traversal import expected_instructions, mapped
 from warpsim.units import MAX_WARPS
 
 __all__ = ["changed_kernel", "converged", "ending_in_l2", "interleaved", "with_instructions", "without", "without_conflicts"]
@@ -139,17 +139,7 @@ def converged(kernel: Kernel) -> Kernel:
 
 def with_instructions(kernel: Kernel, edit: Callable[[Instruction], Instruction]) -> Kernel:
     """Returns a kernel in which each instruction is replaced by what `edit` makes of it; registers and entries stay."""
-
-    def of(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        found: list[Statement] = []
-        for one in statements:
-            if isinstance(one, Instruction):
-                found.append(edit(one))
-            else:
-                found.append(one.model_copy(update={name: of(inner) for name, inner in inner_statements(one)}))
-        return tuple(found)
-
-    return kernel.model_copy(update={"body": of(kernel.body)})
+    return kernel.model_copy(update={"body": mapped(kernel.body, edit)})
 
 
 @kept_by_object
@@ -163,7 +153,8 @@ def ending_in_l2(kernel: Kernel) -> Kernel:
         hit = 1.0 - (1.0 - access.l2_hit) * (1.0 - access.l2_kept)
         return one.model_copy(update={"access": access.model_copy(update={"l2_hit": hit, "l2_kept": 0.0})})
 
-    return with_instructions(kernel, edit)
+    stays = any(isinstance(one, Instruction) and one.access is not None and one.access.l2_kept for _, one in walk(kernel.body))
+    return with_instructions(kernel, edit) if stays else kernel
 
 
 def _same_conditional(conditional: Conditional) -> tuple[Statement, ...]:

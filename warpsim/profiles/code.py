@@ -10,6 +10,7 @@ import struct
 from dataclasses import replace
 from functools import cache
 
+from warpsim.frontends.operands import conditions
 from warpsim.frontends.sass import VOLTA, Control, MachineFunction, MachineInstruction, decode_control
 from warpsim.hardware import files as params
 from warpsim.profiles.errors import ProfileError
@@ -52,7 +53,7 @@ def machine_function(launch: ProfiledLaunch) -> MachineFunction:
         target = calls.get(made.address, stated) if made.base == "CALL" else stated
         passed = after is not None and after.executed == counted.executed and after.address not in led_to
         off = counted.counts.get("thread_inst_executed_true") == 0.0  # its guard let no thread through
-        if (made.base in _JUMPS and off) or (passed and _depends(made)):
+        if (made.base in _JUMPS and off) or (passed and made.base == "BRA" and conditions(made)):
             made = replace(made, opcode="NOP", operands="")
         elif target in places:
             targets.add(target)
@@ -112,11 +113,6 @@ def _names() -> dict[int, str]:
 
 def _label(address: int) -> str:
     return f".L_{address:x}"
-
-
-def _depends(one: MachineInstruction) -> bool:
-    """Returns whether an instruction is a jump that depends on a predicate."""
-    return one.base == "BRA" and (bool(one.guard) or re.search(r"!?\bU?P\d\b", one.operands) is not None)
 
 
 def _with_label(one: MachineInstruction, target: int) -> str:

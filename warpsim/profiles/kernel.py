@@ -112,7 +112,7 @@ def to_kernel(launch: ProfiledLaunch, gpu: Gpu, arch: int | None = None) -> Repl
         None,
         emitter.block,
         tolerance=_TOLERANCE,
-        specialised=_warps_of_block(launch) if emitter.of_some else 0,
+        specialised=_warps_of_block(launch) if emitter.partial_barriers else 0,
     )
     body = shape.body()
     kernel = Kernel(
@@ -132,7 +132,7 @@ def _warps_of_block(launch: ProfiledLaunch) -> int:
     return -(-round(launch.need("launch__block_size")) // WARP_LANES)
 
 
-def _barriers_of_some(launch: ProfiledLaunch, function: MachineFunction) -> frozenset[int]:
+def _partial_barriers(launch: ProfiledLaunch, function: MachineFunction) -> frozenset[int]:
     """Returns the barriers that fewer threads than a block has come to: some warps have tasks of their own."""
     found = {}
     for index, one in enumerate(function.code):
@@ -176,7 +176,7 @@ class _Emitter:
         self.unlisted: Counter[tuple[str, str]] = Counter()
         self.separates = flows.most_repeats(MEETS) >= _SEPARATES
         self.copies_of_group = copies_of_group(launch, flow)
-        self.of_some = _barriers_of_some(launch, flow.function)
+        self.partial_barriers = _partial_barriers(launch, flow.function)
         commits = (one.control for one in flow.function.code if role_of(one) == "commit")
         self.counters_of_groups = frozenset(control.write for control in commits if control is not None)
 
@@ -188,7 +188,7 @@ class _Emitter:
                 f"{count} instructions {opcode} are not in the table of opcodes: taken as {family}"
                 for (opcode, family), count in sorted(self.unlisted.items())
             ),
-            *([tasks] if self.of_some else []),
+            *([tasks] if self.partial_barriers else []),
         ]
 
     def block(self, number: int) -> list[Statement]:
@@ -230,7 +230,7 @@ class _Emitter:
         family, listed = self.table.family(one)
         if not listed:
             self.unlisted[one.base, family] += 1
-        op = "branch" if index in self.of_some else self.table.operation(family, self.available)
+        op = "branch" if index in self.partial_barriers else self.table.operation(family, self.available)
         counted = self.launch.code[index]
         if op in (*MEMORY_OPS, "smem") and one.guard and not counted.counts.get("thread_inst_executed_true"):
             op, family = self.table.operation("integer", self.available), "integer"  # off for all threads: it accesses nothing

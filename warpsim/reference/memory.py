@@ -330,7 +330,7 @@ class Memory:
             least = facts.updates * (self.facts.atomic_interval_cycles or 0.0)
             if flight.is_write and self.facts.l2_store_gbs is not None:
                 port = self.rate(self.facts.l2_store_gbs) / len(self.crossbar.free)
-                least = max(least, facts.port_sectors * 32 / min(port, self.crossbar.server_bytes_per_cycle))
+                least = max(least, facts.port_sectors * units.SECTOR_BYTES / min(port, self.crossbar.server_bytes_per_cycle))
             arrival = self.crossbar.serve((draw >> 32) * slices >> 32, t, request_bytes, least=least)
             if level == "l2":
                 flight.note_served(arrival)

@@ -80,7 +80,7 @@ class Machine:
         self.blocks = Blocks(gpu, kernel, launch, seed, self.sms, phases, self.addresses)
         self.memory = Memory(
             gpu, memory, sms, seed, warps=launch.resident_blocks * launch.block_warps,
-            iteration=0 if phases is None else phases.cycles, ends=launch.blocks is not None or launch.persistent,
+            iteration=0 if phases is None else phases.cycles, ends=launch.finite,
             waits=Waits.of(kernel, drains=gpu.memory.store_drain_cycles is not None),
         )
         self.awaited: dict[Flight, tuple[Sm, Warp]] = {}  # accesses that have not been served, with the warps that wait for them

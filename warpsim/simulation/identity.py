@@ -65,8 +65,7 @@ def _without_launch(gpu: Gpu, kernel: Kernel, memory: str, table: str) -> dict[s
 
 def _of_launch(launch: Launch) -> tuple[str, ...]:
     """Returns the options of the chip's launch that the launch reads."""
-    finite = launch.persistent or launch.blocks is not None
-    return ("warp_launch_cycles", "launch_interval_cycles", *(["launch_microseconds"] if finite else []))
+    return ("warp_launch_cycles", "launch_interval_cycles", *(["launch_microseconds"] if launch.finite else []))
 
 
 def _core(gpu: Gpu, kernel: Kernel) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class Point:
     @property
     def finite(self) -> bool:
         """Whether the grid ends, so that it runs to completion."""
-        return self.launch.blocks is not None or self.launch.persistent
+        return self.launch.finite
 
     @property
     def rounds_are_few(self) -> bool:
@@ -173,8 +173,7 @@ def make_point(
 
 def as_launched(gpu: Gpu, kernel: Kernel, launch: Launch) -> Kernel:
     """Returns the kernel of a launch: where it ends, and L2 has a known latency, stores that stay there are hits."""
-    ends = launch.blocks is not None or launch.persistent
-    return ending_in_l2(kernel) if ends and gpu.memory.l2_latency_cycles is not None else kernel
+    return ending_in_l2(kernel) if launch.finite and gpu.memory.l2_latency_cycles is not None else kernel
 
 
 def _check_block_size(kernel: Kernel, launch: Launch) -> None:
