@@ -7,12 +7,12 @@ import tomllib
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from _tables import read_rows
 
 import warpsim as ws
-from warpsim.kernels import Kernel
+from warpsim.kernels import Access, Kernel
 from warpsim.kernels.traversal import expected_instructions
 
 HERE = Path(__file__).parent
@@ -75,20 +75,32 @@ def launches() -> list[dict[str, Any]]:
     return found
 
 
-def measured(chip: str) -> dict[str, dict[int, float]]:
-    """Returns the measured times in us: launch -> resident blocks -> median."""
-    found: dict[str, dict[int, float]] = {}
+class Timed(NamedTuple):
+    """A measurement: median time in us, and the dynamic shared memory of a block in bytes that let so many blocks be resident."""
+
+    us: float
+    shared: int
+
+
+def measured(chip: str) -> dict[str, dict[int, Timed]]:
+    """Returns the measurements: launch -> resident blocks -> measurement."""
+    found: dict[str, dict[int, Timed]] = {}
     for row in read_rows(HERE / f"{chip}.csv"):
-        found.setdefault(row["name"], {})[int(row["resident"])] = float(row["median_us"])
+        found.setdefault(row["name"], {})[int(row["resident"])] = Timed(float(row["median_us"]), int(row["shared"]))
     return found
 
 
-def kernel_of(entry: dict[str, Any], chip: str) -> tuple[Kernel, int]:
-    """Returns the kernel of a launch, with the hits of the chip's caches, and the number of its blocks."""
+def kernel_of(entry: dict[str, Any], chip: str, shared: int) -> tuple[Kernel, int]:
+    """Returns the kernel of a launch, with the hits of the chip's caches, and the number of its blocks.
+
+    `shared` is the dynamic shared memory of a block in bytes.
+    """
     given = {key: entry[key] for key in ("function", "grid", "block", "args") if key in entry}
+    if "l2_hit" in entry:
+        given["patterns"] = {line: Access(pattern="random", l2_hit=share) for line, share in entry["l2_hit"].items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what depends on data is stated in the kernel's file
-        kernel = ws.load_kernel(f"cuda/{entry['kernel']}", arch=ARCH, caches=chip, **given)
+        kernel = ws.load_kernel(f"cuda/{entry['kernel']}", arch=ARCH, caches=chip, shared=shared, **given)
     path = HERE.parents[1] / "params" / "kernels" / "cuda" / f"{entry['kernel']}.toml"
     arguments = {**tomllib.loads(path.read_text(encoding="utf-8"))["arguments"], **given}
     return kernel, math.prod(int(part) for part in str(arguments["grid"]).split("x"))
@@ -98,13 +110,12 @@ def of_launch(task: tuple[str, dict[str, Any], bool]) -> list[Point]:
     """Simulates a launch on a chip at several numbers of resident blocks."""
     chip, entry, full = task
     times = measured(chip)[entry["name"]]
-    most = max(times)
-    kernel, blocks = kernel_of(entry, chip)
-    wanted = [count for count in times if full or count in (*RESIDENT, most)]
-    return [
-        Point(chip, entry["name"], count, count == most, times[count], round(microseconds(chip, kernel, blocks, count), 3))
-        for count in wanted
-    ]
+    most, points = max(times), []
+    for count, timed in times.items():
+        if full or count in (*RESIDENT, most):
+            time = microseconds(chip, *kernel_of(entry, chip, timed.shared), count)
+            points.append(Point(chip, entry["name"], count, count == most, timed.us, round(time, 3)))
+    return points
 
 
 def microseconds(chip: str, kernel: Kernel, blocks: int, resident: int) -> float:

@@ -93,7 +93,7 @@ def figure(points: list[Point]) -> Figure:
     for axes, name in zip(drawn.subplots(3, 4).ravel(), SHOWN, strict=True):
         for colour, chip in zip(COLOURS, CHIPS, strict=False):
             times = measured(chip)[name]
-            axes.plot(list(times), list(times.values()), "x", color=colour)
+            axes.plot(list(times), [timed.us for timed in times.values()], "x", color=colour)
             chosen = [point for point in points if (point.chip, point.name) == (chip, name)]
             x, y = zip(*((point.resident, point.simulated_us) for point in chosen), strict=True)
             axes.plot(x, y, "-o", markersize=3, color=colour, label=chip)

@@ -199,6 +199,7 @@ def one(op: str, register: int = 1, **fields: Any) -> Instruction:
 ALU, SFU, LOAD, STORE = one("alu"), one("sfu", 2), one("load", 3), one("store", 3)
 BARRIER, EXIT = Instruction("barrier"), Instruction("exit")
 HIT = Access(l1_hit=0.4, l2_hit=0.5)
+LATE = HIT.model_copy(update={"l1_late_cycles": 37, "l2_late_cycles": 215})
 SCATTERED = Access(pattern="random", l1_hit=0.2)
 COPY = kernel(LOAD, one("load", 4), ALU, STORE, one("store", 4), SFU)
 SLOW = {"bandwidth_gbs": 20.0}
@@ -499,6 +500,7 @@ DIRECTED: dict[str, Case] = {
         memory="queue",
     ),
     "caches": case(small_gpu(memory=SLOW), kernel(Loop(body=[one("load", access=HIT), STORE], trips=9))),
+    "data on its way": case(small_gpu(memory=SLOW), kernel(Loop(body=[one("load", access=LATE), one("alu")], trips=9))),
     "the last load returns first": case(small_gpu(), kernel(LOAD, one("load", 4, access=Access(l1_hit=1.0)))),
     "caches, queue": case(
         small_gpu(memory=FEW_SERVERS),

@@ -40,13 +40,13 @@ def test_the_hardware_holds_as_many_blocks_as_the_chip_file_says(chip):
     entries = {entry["name"]: entry for entry in LAUNCHES.launches()}
     assert set(fit) == set(entries)
     for name in ("vector_add 1M", "copy_14 of 1024 blocks", "reduce_2 of 4096 blocks", "matmul_8 1024", "matmul_32 1024"):
-        kernel, _ = LAUNCHES.kernel_of(entries[name], "none")
+        kernel, _ = LAUNCHES.kernel_of(entries[name], "none", 0)
         assert occupancy(ws.load_gpu(chip), kernel, kernel.block_warps).blocks == fit[name], name
 
 
 def test_samples_stand_for_a_whole_launch(monkeypatch):
     entry = next(entry for entry in LAUNCHES.launches() if entry["name"] == "copy_8 16M")
-    kernel, blocks = LAUNCHES.kernel_of(entry, "none")
+    kernel, blocks = LAUNCHES.kernel_of(entry, "none", 0)
     sampled = LAUNCHES.microseconds("h100", kernel, blocks, 4)
     monkeypatch.setattr(LAUNCHES, "WORK", 10**9)
     assert sampled == pytest.approx(LAUNCHES.microseconds("h100", kernel, blocks, 4), rel=0.04)

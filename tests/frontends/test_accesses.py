@@ -264,15 +264,16 @@ def test_threads_that_are_off_ask_for_nothing(limit, threads):
 
 
 @pytest.mark.parametrize(
-    ("index", "sectors"), [("MOV R4, 0x8", 4), ("IMAD.SHL.U32 R4, R0, 0x4, RZ", 32), ("IMAD R4, R0, 0x8, RZ", 32)]
+    ("index", "lines", "moved"),
+    [("MOV R4, 0x8", 1, 128), ("IMAD.SHL.U32 R4, R0, 0x4, RZ", 32, 64), ("IMAD R4, R0, 0x8, RZ", 32, 64)],
 )
-def test_local_memory_of_the_threads_of_a_warp_lies_side_by_side(index, sectors):
+def test_local_memory_of_the_threads_of_a_warp_lies_side_by_side(index, lines, moved):
     """One index for all threads is one line; an index of its own for each thread is a line for each."""
     found = kernel(index, "LDL R5, [R4]")
     load = only(found, "load")
     assert load.access.l1_hit == 1.0
-    moved = access_transactions(ws.load_gpu("a100"), load)
-    assert moved.requests * moved.bytes_per_request == sectors * 32
+    found = access_transactions(ws.load_gpu("a100"), load)
+    assert (found.requests, found.bytes_per_request) == (lines, moved)
 
 
 def test_local_memory_at_an_unknown_index_is_warned_of():

@@ -25,6 +25,7 @@ def test_queue_stages_in_series() -> None:
     last = memory.access(0, Access(), facts, Stream(7))
     assert (hit.served, hit.latency) == (0, 19 + 3 * 128)
     assert memory.access(0, Access(l1_hit=1.0), facts, Stream(7)).latency == 7
+    assert memory.access(0, Access(l1_hit=1.0, l1_late_cycles=30, l2_late_cycles=9), facts, Stream(7)).latency == 7 + 30
     assert [load.served for load in loads] == [0, 128, 256]
     assert memory.serve(128) == loads[:1]
     assert memory.serve(10_000) == [*loads[1:], last]

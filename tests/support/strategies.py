@@ -351,8 +351,10 @@ def instructions(draw: st.DrawFn, random: bool, barriers: bool) -> Instruction:
         fields["dst"] = draw(st.one_of(st.none(), register, register, register))
     if op in MEMORY_OPS:
         fields["access"] = draw(accesses(random, atomic=op in ATOMIC_OPS))
-        if op == "store" and random and draw(st.integers(0, 2)) == 0:
-            fields["access"] = fields["access"].model_copy(update={"l2_kept": draw(st.sampled_from(_PROBABILITIES))})
+        if random and draw(st.integers(0, 2)) == 0:
+            late = {"l1_late_cycles": draw(st.integers(0, 50)), "l2_late_cycles": draw(st.integers(0, 50))}
+            update = {"l2_kept": draw(st.sampled_from(_PROBABILITIES))} if op == "store" else late
+            fields["access"] = fields["access"].model_copy(update=update)
     if op == "smem" and draw(st.booleans()):
         fields["access"] = Access(pattern="stride", stride=draw(st.sampled_from([1, 2, 3, 8])))
     elif op == "smem":

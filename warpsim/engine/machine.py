@@ -169,6 +169,8 @@ DETAIL = np.dtype(
         ("slice_cycles", "f8"),  # cycles for which a request occupies its server of stage 1
         ("l1_hit", "f8"),  # probability of a hit in L1
         ("l2_hit", "f8"),  # probability of a hit in L1 or L2
+        ("l1_late", "f8"),  # cycles for which what L1 serves is still on its way
+        ("l2_late", "f8"),  # the same of L2
         ("drain", "f8"),  # cycles: unloaded latency of a store for which its warp waits; negative: none
         # Of a branch, of a loop's end, of a jump
         ("taken_gap", "i8"),  # cycles

@@ -147,7 +147,7 @@ def latency_in_l1(machine, detail):
     added = 0.0
     for request in range(detail.requests):
         added = max(added, delay_of(chip, detail, request))
-    return whole((detail.drain if detail.drain >= 0.0 else chip.l1_latency) + added)
+    return whole((detail.drain if detail.drain >= 0.0 else chip.l1_latency + detail.l1_late) + added)
 
 
 @inline
@@ -195,7 +195,7 @@ def unloaded_load(machine, state, stream, now, detail, in_l2):
     chip, model = machine.chip[0], machine.chip[0].memory
     u = uniform(mix(advance(stream)))
     if in_l2:
-        return chip.l2_latency if u < 0.5 else chip.l2_far_latency
+        return (chip.l2_latency if u < 0.5 else chip.l2_far_latency) + detail.l2_late
     if model == _QUEUE:
         return quantile(machine.quantiles, 0, u)
     if model == _FIXED:

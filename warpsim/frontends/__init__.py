@@ -26,7 +26,7 @@
     keys             how a user names loops and branches
     accesses         sectors, lines and patterns of an access
     patterns         an access as a pattern of a kernel, and its bank conflicts
-    reuse            the accesses of a wave of blocks; caches, cache_walk: how often they hit
+    reuse            the accesses of some waves of blocks; timing: when they are made; caches, cache_walk: how often they hit
     emitter          machine instructions as instructions of a kernel
     structure        statements from how often each block was executed
     convert          all of it together: a Kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,9 @@ from warpsim.engine.jit import CACHE_FOLDER
 LINE_SHIFT, SECTOR_SHIFT, SECTORS, LANES = 7, 5, 4, 32
 _CACHED, _STORE = 0, 2  # the kinds of `caches`
 _DIRTY = SECTORS  # bit of the first sector that has been stored
+_RUNS, _AT_BARRIER, _ENDED = 0, 1, 2  # states of a warp
+_SLOT_BITS = 20  # of a warp in the queue, below its time
+NEVER = 2**62
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,11 +36,14 @@ def hashed(line, sets):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def place_of(tags, used, bits, first, ways, line, now):  # type: ignore[no-untyped-def]
-    """Returns where a line of a set is, or where it goes instead of the line that was used longest ago, then without sectors."""
+def place_of(tags, used, bits, first, ways, line, since, now):  # type: ignore[no-untyped-def]
+    """Returns where a line of a set is that was used at `since` or later.
+
+    Or where it goes instead of the line that was used longest ago, then without sectors.
+    """
     oldest = first
     for way in range(first, first + ways):
-        if tags[way] == line:
+        if tags[way] == line and used[way] >= since:
             used[way] = now
             return way
         if used[way] < used[oldest]:
@@ -89,6 +96,12 @@ def compressed(addresses, widths):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def pieces_of(mask):  # type: ignore[no-untyped-def]
+    """Returns the sectors that memory moves when some are asked for: it moves pairs."""
+    return mask | (mask & 0b0101) << 1 | (mask & 0b1010) >> 1
+
+
+@compiled
 def sectors_in(mask):  # type: ignore[no-untyped-def]
     """Returns the number of sectors of a mask."""
     count = 0
@@ -98,80 +111,186 @@ def sectors_in(mask):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def walk(  # type: ignore[no-untyped-def]
-    addresses, place, kind, width, block_warps, group, index, step, rows, first, warp_first,
-    settled, sms, resident, l1_sets, l2_sets, ways, counts,
-):
-    """Walks the accesses of blocks; the other arguments are those of `caches.hits`.
+def look_up(cache, size, begin, line, wanted, since, now):  # type: ignore[no-untyped-def]
+    """Looks for sectors of a line in a cache of so many (sets, ways), which begins at a place of the arrays.
 
-    The accesses are given by `addresses` (`caches.Accesses`), or by lines and masks in `rows`, which begin at `first` for each
-    access and at `warp_first` for each warp. Adds to counts[instruction]: accesses; those that L1 serves in full; sectors that
-    L1 misses; of the accesses that miss, those that L2 serves in full; sectors that miss both.
+    Returns the place of the line, which of the sectors are missing, and from when on the others are there.
     """
-    listed = len(warp_first) > 1
-    calls, blocks = len(place), (len(warp_first) - 1) // block_warps if listed else len(group)
-    seats = np.full((resident, sms), -1, np.int64)
-    following = np.zeros(blocks * block_warps, np.int64)  # the next call of each warp
-    l1_tags, l1_used = np.full((sms, l1_sets * ways), -1, np.int64), np.zeros((sms, l1_sets * ways), np.int64)
-    l1_bits = np.zeros((sms, l1_sets * ways), np.int64)
-    l2_tags, l2_used = np.full(l2_sets * ways, -1, np.int64), np.zeros(l2_sets * ways, np.int64)
-    l2_bits = np.zeros(l2_sets * ways, np.int64)
+    tags, used, bits, there = cache
+    sets, ways = size
+    way = place_of(tags, used, bits, begin + hashed(line, sets) * ways, ways, line, since, now)
+    held, ready = wanted & bits[way], np.int64(0)
+    for sector in range(SECTORS):
+        if held >> sector & 1:
+            ready = max(ready, there[way * SECTORS + sector])
+    return way, wanted & ~held, ready
+
+
+@compiled
+def fill(cache, way, sectors, ready):  # type: ignore[no-untyped-def]
+    """Sectors of a line come into a cache, and are there from a time on."""
+    _, _, bits, there = cache
+    bits[way] |= sectors
+    for sector in range(SECTORS):
+        if sectors >> sector & 1:
+            there[way * SECTORS + sector] = ready
+
+
+@compiled
+def drawn(number, values):  # type: ignore[no-untyped-def]
+    """Returns one of some values, each for as many numbers as any other."""
+    return values[hashed(number, len(values))]
+
+
+@compiled
+def empty_cache(lines):  # type: ignore[no-untyped-def]
+    """Returns a cache of so many lines: tags, latest uses, bits of sectors, and from when on each sector is there."""
+    return np.full(lines, -1, np.int64), np.zeros(lines, np.int64), np.zeros(lines, np.int64), np.zeros(lines * SECTORS, np.int64)
+
+
+@compiled
+def access_caches(lines, masks, count, what, sm, begin, l1, l2, sizes, latencies, filled):  # type: ignore[no-untyped-def]
+    """A warp of an SM accesses lines at a time, when L2 has been filled with so many lines.
+
+    Returns the sectors that L1 misses, those that L2 misses, too, when the data is there, and with how many lines L2 is filled
+    then.
+    """
+    l1_size, l2_size = sizes
+    l1_cycles, l2_cycles, memory_cycles = latencies
+    beyond_l1, beyond_l2, arrival = 0, 0, begin
+    for k in range(count):
+        missing, way = masks[k], 0
+        if what == _CACHED:
+            first = sm * l1_size[0] * l1_size[1]
+            way, missing, ready = look_up(l1, l1_size, first, lines[k], masks[k], 0, begin)
+            arrival = max(arrival, ready, begin + l1_cycles)
+        if missing:
+            shift = _DIRTY if what == _STORE else 0
+            since = max(0, filled - l2_size[0] * l2_size[1])
+            l2_way, absent, ready = look_up(l2, l2_size, 0, lines[k], missing << shift, since, filled)
+            ready = max(ready, begin + l2_cycles)
+            absent >>= shift
+            if absent:
+                filled += l2[2][l2_way] == 0
+                if what != _STORE:
+                    ready = max(ready, begin + drawn(begin + lines[k], memory_cycles))
+                    absent = pieces_of(absent) & ~l2[2][l2_way]
+                fill(l2, l2_way, absent << shift | absent, ready)
+            if what == _CACHED:
+                fill(l1, way, missing, ready)
+            beyond_l1 += sectors_in(missing)
+            beyond_l2 += sectors_in(absent)
+            arrival = max(arrival, ready)
+    return beyond_l1, beyond_l2, arrival, filled
+
+
+@compiled
+def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-def]
+    """Walks the accesses of blocks in the order of time; the arguments are those of `caches.hits`, as tuples.
+
+    The accesses are those of `caches.Accesses`, or of `caches.ListedAccesses` as lines and masks in `rows`, which begin at
+    `first` for each access and at `warp_first` for each warp. Where `part` of a block's accesses are walked, those that are left
+    out fill L2 when the block ends, and take the place of lines that have not been used for as long.
+
+    The blocks stand in seats, and their warps have slots. The accesses of a warp's program are its positions. A warp comes to a
+    position when it has spent the cycles of the instructions before, and has what it waits for there: data, and the other warps
+    of its block at barriers.
+
+    Adds to counts[0, instruction] for the first blocks, and to counts[1, instruction] from block `settled` on: accesses; those
+    that L1 serves in full; sectors that L1 misses; of the accesses that miss, those that L2 serves in full; sectors that memory
+    moves; and the cycles for which data is still on its way, of the accesses that L1 serves in full, and of those that L2 does.
+    """
+    addresses, place, kind, width, block_warps, group, index, step, rows, first, warp_first = accesses
+    spent, arrives, lead, barriers, furthest, part = timing
+    sms, resident, sizes, latencies, launch_interval, warp_launch, block_launch, barrier_cycles = chip
+    listed, seats = len(warp_first) > 1, sms * resident
+    blocks = (len(warp_first) - 1) // block_warps if listed else len(group)
+    l1, l2 = empty_cache(sms * sizes[0][0] * sizes[0][1]), empty_cache(sizes[1][0] * sizes[1][1])
     lines, masks = np.zeros(2 * LANES, np.int64), np.zeros(2 * LANES, np.int64)
-    next_block, left, now = 0, blocks, 1
-    while left > 0:
-        for seat in range(resident):
-            for sm in range(sms):
-                block = seats[seat, sm]
-                if block < 0 and next_block < blocks:
-                    block = seats[seat, sm] = next_block
-                    next_block += 1
-                if block < 0:
-                    continue
-                working = False
-                for in_block in range(block_warps):
-                    warp = block * block_warps + in_block
-                    lane = 0 if listed else (group[block] * block_warps + in_block) * LANES
-                    call, count = following[warp], 0
-                    if listed and warp_first[warp] + call < warp_first[warp + 1]:
-                        row = warp_first[warp] + call
-                        count = first[row + 1] - first[row]
-                        for k in range(count):
-                            lines[k], masks[k] = rows[0, first[row] + k], rows[1, first[row] + k]
-                        following[warp] = call + 1
-                        call = row + 1
-                    while not listed and call < calls and count == 0:
-                        shift = 0
-                        for d in range(3):
-                            shift += step[call, d] * index[block, d]
-                        count = lines_of(addresses[call, lane : lane + LANES], shift, width[call], lines, masks)
-                        call += 1
-                    if not listed:
-                        following[warp] = call
-                    if count == 0:
-                        continue
-                    working = True
-                    beyond_l1, beyond_l2, what = 0, 0, kind[call - 1]
-                    for k in range(count):
-                        missing = masks[k]
-                        if what == _CACHED:
-                            begin = hashed(lines[k], l1_sets) * ways
-                            way = place_of(l1_tags[sm], l1_used[sm], l1_bits[sm], begin, ways, lines[k], now)
-                            missing &= ~l1_bits[sm, way]
-                            l1_bits[sm, way] |= missing
-                        if missing:
-                            beyond_l1 += sectors_in(missing)
-                            way = place_of(l2_tags, l2_used, l2_bits, hashed(lines[k], l2_sets) * ways, ways, lines[k], now)
-                            there = l2_bits[way] >> _DIRTY if what == _STORE else l2_bits[way]
-                            beyond_l2 += sectors_in(missing & ~there)
-                            l2_bits[way] |= missing << _DIRTY | missing if what == _STORE else missing
-                        now += 1
-                    if block >= settled:
-                        row = counts[place[call - 1]]
-                        row[0] += 1
-                        row[1] += beyond_l1 == 0
-                        row[2] += beyond_l1
-                        row[3] += beyond_l1 > 0 and beyond_l2 == 0
-                        row[4] += beyond_l2
-                if not working:
-                    seats[seat, sm] = -1
-                    left -= 1
+    filled, filled_by = np.int64(1), np.zeros(seats, np.int64)  # lines with which L2 has been filled, and of these, by a block
+    block_of, passed, next_block = np.full(seats, -1, np.int64), np.zeros(seats, np.int64), np.int64(0)
+    slots = seats * block_warps
+    position, time, state = np.zeros(slots, np.int64), np.zeros(slots, np.int64), np.full(slots, _ENDED, np.int64)
+    awaited = np.zeros((slots, furthest), np.int64)  # by position: from when on the data is there that a warp waits for at it
+    queue = [np.int64(0) for _ in range(0)]  # warps by time
+    for seat in range(min(seats, blocks)):
+        block_of[seat] = next_block
+        for slot in range(seat * block_warps, (seat + 1) * block_warps):
+            begin = np.int64(next_block * launch_interval) + (slot - seat * block_warps) * warp_launch
+            position[slot], time[slot], state[slot] = -1, begin, _RUNS
+            heapq.heappush(queue, begin << _SLOT_BITS | slot)
+        next_block += 1
+    while len(queue) > 0:
+        slot = int(heapq.heappop(queue) & (1 << _SLOT_BITS) - 1)
+        seat = slot // block_warps
+        sm, block, at, begin = seat % sms, block_of[seat], position[slot], time[slot]
+        warp = block * block_warps + slot - seat * block_warps
+        if at >= 0:
+            count, call = 0, at
+            if listed:
+                call = warp_first[warp] + at
+                count = first[call + 1] - first[call]
+                for k in range(count):
+                    lines[k], masks[k] = rows[0, first[call] + k], rows[1, first[call] + k]
+            else:
+                lane, shift = (group[block] * block_warps + slot - seat * block_warps) * LANES, 0
+                for d in range(3):
+                    shift += step[call, d] * index[block, d]
+                count = lines_of(addresses[call, lane : lane + LANES], shift, width[call], lines, masks)
+            if count > 0:
+                what, before = kind[call], filled
+                beyond_l1, beyond_l2, arrival, filled = access_caches(
+                    lines, masks, count, what, sm, begin, l1, l2, sizes, latencies, filled
+                )
+                filled_by[seat] += filled - before
+                row = counts[np.int64(block >= settled), place[call]]
+                row[0] += 1
+                row[2] += beyond_l1
+                row[4] += beyond_l2
+                if beyond_l1 == 0:
+                    row[1] += 1
+                    row[5] += arrival - begin - latencies[0]
+                elif beyond_l2 == 0:
+                    row[3] += 1
+                    row[6] += arrival - begin - latencies[1]
+                if what != _STORE and arrives[at] > at:
+                    due = arrives[at] % furthest
+                    awaited[slot, due] = max(awaited[slot, due], arrival + lead[at])
+        at += 1
+        begin = max(begin + spent[at], awaited[slot, at % furthest])
+        awaited[slot, at % furthest] = 0
+        position[slot], time[slot] = at, begin
+        if at == (warp_first[warp + 1] - warp_first[warp] if listed else len(place)):
+            state[slot] = _ENDED
+        elif barriers[at] > passed[seat]:
+            state[slot] = _AT_BARRIER
+        else:
+            heapq.heappush(queue, begin << _SLOT_BITS | slot)
+            continue
+        slots_here = range(seat * block_warps, (seat + 1) * block_warps)
+        running, latest, reached = 0, np.int64(0), np.int64(NEVER)
+        for slot in slots_here:
+            running += state[slot] == _RUNS
+            latest = max(latest, time[slot])
+            if state[slot] == _AT_BARRIER:
+                reached = min(reached, barriers[position[slot]])
+        if running > 0:
+            continue
+        if reached < NEVER:
+            passed[seat] = reached
+            for slot in slots_here:
+                if state[slot] == _AT_BARRIER and barriers[position[slot]] <= reached:
+                    state[slot], time[slot] = _RUNS, latest + barrier_cycles
+                    heapq.heappush(queue, time[slot] << _SLOT_BITS | slot)
+        elif next_block < blocks:
+            filled += np.int64(filled_by[seat] * (1.0 / part - 1.0))
+            filled_by[seat] = 0
+            if block < seats:
+                latest += hashed(seat, latest)  # later waves are in no common phase
+            block_of[seat], passed[seat] = next_block, 0
+            next_block += 1
+            for slot in slots_here:
+                begin = latest + block_launch + (slot - seat * block_warps) * warp_launch
+                position[slot], time[slot], state[slot] = -1, begin, _RUNS
+                awaited[slot] = 0
+                heapq.heappush(queue, begin << _SLOT_BITS | slot)

@@ -1,10 +1,10 @@
 """A walk of the accesses of a launch through its L1 and L2 caches, which tells how often each instruction hits.
 
-The blocks of a few SMs run together as residency allows, and every resident warp makes one access in turn. L1 is that of an SM:
-write-through, without allocation by stores, and bypassed by atomics. L2 is the share of the chip's that belongs to so many SMs; a
-store hits it if it overwrites what has been stored before, since then it adds nothing to what is written to memory. Both replace
-the line that was used longest ago, and fetch single sectors. A sector that is on its way counts as there. A launch begins with an
-empty L2; what L2 still holds of its stores at the end, DRAM does not see.
+The blocks of the chip, or of a few SMs, run together as residency allows, and their warps make accesses in the order of time.
+L1 is that of an SM: write-through, without allocation by stores, and bypassed by atomics. L2 is the share of the chip's that
+belongs to so many SMs; a store hits it if it overwrites what has been stored before, since then it adds nothing to what is
+written to memory. Both replace the line that was used longest ago. L1 fetches single sectors, and L2 pairs. A sector that is on
+its way is hit, and late. A launch begins with an empty L2; what L2 still holds of its stores at the end, DRAM does not see.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsim.frontends.timing import NO_TIMES, Times, Timing, times_of
 from warpsim.hardware import files as params
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Resources, occupancy
@@ -25,7 +26,8 @@ from warpsim.units import SECTOR_BYTES
 CACHED, BYPASS_L1, STORE = 0, 1, 2
 """Kinds of accesses: a load through L1, an access that L1 never serves, and a store."""
 
-_COLUMNS = 5
+_COLUMNS, _BEYOND_L2 = 7, 4
+"""Counts of `cache_walk.walk`, and the place of the sectors that miss L1 and L2."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,15 @@ class Hits:
         l2: of the others, the share whose missing sectors are all in L2.
         sectors: mean number of sectors of an access that memory moves, or L2 if hardly any access gets further.
         kept: of a store, the share of what L2 has taken in that it still holds at the end of the launch.
+        l1_late, l2_late: cycles for which what L1 serves, or L2, is still on its way, on average.
     """
 
     l1: float
     l2: float
     sectors: float
     kept: float = 0.0
+    l1_late: float = 0.0
+    l2_late: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,7 @@ class Caches:
         l2_bytes: L2 of the chip.
         ways: lines of a set; see params/caches.toml.
         halves: of L2: 2 if each copies what its own SMs read.
+        times: of the chip; without them, warps make accesses in turn, and all data is there at once.
     """
 
     resident: int
@@ -64,6 +70,7 @@ class Caches:
     l2_bytes: int
     ways: int = 16
     halves: int = 1
+    times: Times = NO_TIMES
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,7 @@ class Accesses:
         place: int64[calls]: number of the instruction.
         kind: int64[calls]: CACHED, BYPASS_L1 or STORE.
         width: int64[calls]: bytes of a thread.
+        timing: when they are made.
         block_warps: warps of a block; threads are those of whole warps.
         group: int64[blocks]: in the order in which blocks start, the group of `addresses` whose addresses a block has.
         index: int64[blocks, 3]: block index relative to the group's.
@@ -89,6 +97,7 @@ class Accesses:
     group: NDArray[np.int64]
     index: NDArray[np.int64]
     step: NDArray[np.int64]
+    timing: Timing
 
 
 @dataclass(frozen=True)
@@ -137,7 +146,8 @@ def caches_of(arch: int, resources: Resources, block_warps: int, gpu: Gpu | str 
         needed = 0
     shared = next((kib for kib in facts["shared_kib"] if kib >= needed), facts["shared_kib"][-1])
     l1 = max(facts["unified_kib"] - shared, 4) * 1024
-    return Caches(resident, chip.sms, l1, mib * 2**20, table["ways"], 2 if chip.name in table["l2_in_halves"] else 1)
+    halves = 2 if chip.name in table["l2_in_halves"] else 1
+    return Caches(resident, chip.sms, l1, mib * 2**20, table["ways"], halves, times_of(chip))
 
 
 @cache
@@ -146,39 +156,51 @@ def _table() -> Mapping[str, Any]:
 
 
 def hits(
-    accesses: Accesses | ListedAccesses, caches: Caches, sms: int, blocks: int, settled: int = 0, part: float = 1.0
+    accesses: Accesses | ListedAccesses, caches: Caches, sms: int, blocks: int, part: float = 1.0, *, complete: bool = True
 ) -> dict[int, Hits]:
     """Walks accesses through the caches; returns instruction -> hits.
+
+    The last wave of the walked blocks, if there are several, stands for all later ones of the launch, too.
 
     Args:
         accesses: of blocks, which the SMs take in turn.
         caches: those of the chip.
         sms: SMs that share the blocks.
         blocks: blocks of the whole launch, which decides how much of L2 belongs to these SMs.
-        settled: blocks at the start whose accesses are not counted.
-        part: share of a block's accesses that are walked; 0: not known.
+        part: share of a block's accesses that are walked.
+        complete: whether the walked accesses are known to be that share, on which it depends what a launch leaves in L2.
     """
-    together = min(blocks, caches.sms * caches.resident)
-    share = min(1.0, sms * caches.resident / together)
+    share = min(1.0, sms * caches.resident / min(blocks, caches.sms * caches.resident))
     line = _table()["line_bytes"]
     l1_sets, l2_sets = (max(1, round(size / (line * caches.ways))) for size in (caches.l1_bytes, share * caches.l2_bytes))
-    counts = np.zeros((int(accesses.place.max(initial=-1)) + 1, _COLUMNS))
+    parts = np.zeros((2, int(accesses.place.max(initial=-1)) + 1, _COLUMNS))
     from warpsim.frontends.cache_walk import walk  # numba takes a while to load
 
-    none, no_rows = np.zeros(0, np.int64), np.zeros((2, 0), np.int64)
+    none, no_rows, times = np.zeros(0, np.int64), np.zeros((2, 0), np.int64), caches.times
     if isinstance(accesses, Accesses):
         of_threads = accesses.addresses, accesses.place, accesses.kind, accesses.width, accesses.block_warps
         given = *of_threads, accesses.group, accesses.index, accesses.step, no_rows, none, none
-        walked = len(accesses.group)
+        walked, timing = len(accesses.group), accesses.timing
     else:
         nothing = np.zeros((0, 3), np.int64)
         of_rows = no_rows, accesses.place, accesses.kind, none, accesses.block_warps, none, nothing, nothing
         given = *of_rows, np.stack([accesses.lines, accesses.masks]), accesses.first, accesses.warp_first
         walked = (len(accesses.warp_first) - 1) // accesses.block_warps
-    walk(*given, settled, sms, caches.resident, l1_sets, l2_sets, caches.ways, counts)
+        times, timing = NO_TIMES, Timing.in_turn(int(np.diff(accesses.warp_first).max(initial=0)))
+    furthest = int((timing.arrives - np.arange(len(timing.arrives))).max(initial=0)) + 1
+    order = timing.spent, timing.arrives, timing.lead, timing.barriers, furthest, part
+    sizes = ((l1_sets, caches.ways), (l2_sets, caches.ways))
+    latencies = times.l1, times.l2, np.array(times.memory, np.int64)
+    starts = float(times.launch_interval), times.warp_launch, times.block_launch, times.barrier
+    wave = min(sms * caches.resident, walked)
+    first = max(wave, walked - wave)
+    walk(given, order, (sms, caches.resident, sizes, latencies, *starts), first, parts)
+    later = max(1.0, (share * blocks - first) / (walked - first)) if walked > first else 0.0
+    counts = parts[0] + later * parts[1]
     stores = np.unique(accesses.place[accesses.kind == STORE])
     kept = np.zeros(len(counts))
-    kept[stores] = _kept(counts[:, -1], stores, caches, part * (walked - settled) / blocks)
+    if complete:
+        kept[stores] = _kept(counts[:, _BEYOND_L2], stores, caches, part * (first + later * (walked - first)) / blocks)
     return {place: _summary(row, kept[place]) for place, row in enumerate(counts) if row[0] > 0}
 
 
@@ -188,10 +210,10 @@ def _kept(sectors: NDArray[np.float64], stores: NDArray[np.int64], caches: Cache
     An L2 of two halves holds what is loaded in the half of its address, and every other time in that of the SM, too.
 
     Args:
-        sectors: float64[instructions]: of the walked accesses that L2 did not have.
+        sectors: float64[instructions]: of accesses that L2 did not have.
         stores: those of the instructions that store.
         caches: those of the chip.
-        share: part of the launch that was walked; 0: not known.
+        share: part of the launch that makes these accesses.
     """
     stored = float(sectors[stores].sum())
     copied = stored + (caches.halves + 1) / 2 * (float(sectors.sum()) - stored)
@@ -199,11 +221,12 @@ def _kept(sectors: NDArray[np.float64], stores: NDArray[np.int64], caches: Cache
 
 
 def _summary(row: NDArray[np.float64], kept: float) -> Hits:
-    warps, in_l1, beyond_l1, in_l2, beyond_l2 = row.tolist()
+    warps, in_l1, beyond_l1, in_l2, beyond_l2, late_in_l1, late_in_l2 = row.tolist()
     left = warps - in_l1
+    l1_late, l2_late = late_in_l1 / max(1.0, in_l1), late_in_l2 / max(1.0, in_l2)
     if left <= 0:
-        return Hits(1.0, 1.0, 0.0, kept)
+        return Hits(1.0, 1.0, 0.0, kept, l1_late)
     further = left - in_l2
     few = further < 0.02 * left
     sectors = beyond_l1 / left if few else beyond_l2 / further
-    return Hits(in_l1 / warps, in_l2 / left, sectors, kept)
+    return Hits(in_l1 / warps, in_l2 / left, sectors, kept, l1_late, l2_late)

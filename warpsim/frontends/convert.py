@@ -72,7 +72,7 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
     shared = function.shared_bytes + geometry.dynamic_shared
     resources = Requirements(min(255, max(1, function.registers)), shared)
     caches = None if choices.caches == "none" else caches_of(function.arch, resources, geometry.block_warps, choices.caches)
-    found = {} if caches is None else hits_of(given, caches)
+    found = {} if caches is None else hits_of(given, waits, caches)
     emitter = Emitter(flow, waits, evaluation.accesses, choices.patterns, found, Sampled(given, evaluation))
     counted = (evaluation.counts, evaluation.entries, evaluation.weights, evaluation.warp_in_block)
     shape = Structure(flow, *counted, emitter.block, evaluation.stated)

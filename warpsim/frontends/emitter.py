@@ -296,12 +296,11 @@ class Emitter:
                 return
         access = as_access(tuple(addresses.tolist()), width)
         if hit is not None and op != "smem":
-            kept = round(hit.kept, 4) if op == "store" else 0.0
-            access = access.model_copy(update={"l1_hit": round(hit.l1, 4), "l2_hit": round(hit.l2, 4), "l2_kept": kept})
+            access = _with_hits(access, hit, op)
         fields["access"] = access
         if tally is not None and op != "smem" and (known := tally.warps - tally.unknown) > 0:
             sectors, lines = tally.sectors / known, tally.lines / known
-            if hit is not None and 0.0 < hit.sectors < sectors:
+            if hit is not None and hit.sectors > 0.0:
                 sectors = hit.sectors
             if op in ATOMIC_OPS and tally.updates > 0:
                 cost["updates"] = max(1, round(tally.updates / known))
@@ -326,7 +325,7 @@ class Emitter:
             what = f"the bytes that {one.opcode} copies are not known"
             raise FrontEndError(f"{where}: {what}; give patterns={{KEY: number}} with KEY its line and number its bytes")
         if hit is not None:
-            fields["access"] = Access(l2_hit=round(hit.l2, 4), l2_kept=round(hit.kept, 4) if op == "store" else 0.0)
+            fields["access"] = _with_hits(Access(), hit, op)
         elif isinstance(named, Access):
             fields["access"] = Access(l2_hit=named.l2_hit)
         elif (tally := self.accesses.get(place)) is None or tally.unknown >= tally.warps:
@@ -358,6 +357,16 @@ class Emitter:
         assumed = "one for all threads" if is_constant else "coalesced"
         self.unnamed[f"{where}: the addresses of {one.opcode} depend on data: taken as {assumed}; give patterns"] = None
         return None
+
+
+def _with_hits(access: Access, hit: Hits, op: str) -> Access:
+    """Returns the access of an instruction with what it states of the caches."""
+    found: dict[str, float] = {"l1_hit": round(float(hit.l1), 4), "l2_hit": round(float(hit.l2), 4)}
+    if op == "store":
+        found["l2_kept"] = round(float(hit.kept), 4)
+    else:
+        found |= {"l1_late_cycles": round(hit.l1_late), "l2_late_cycles": round(hit.l2_late)}
+    return access.model_copy(update=found)
 
 
 @lru_cache(maxsize=4096)

@@ -1,7 +1,7 @@
 """Executes blocks of a launch trip by trip, and walks their accesses through the caches of a chip.
 
-Most addresses are affine in the block index: then a few neighbouring blocks are executed, and those of a whole wave, or two, are
-walked. Otherwise consecutive blocks of a few SMs are executed and walked, with their share of L2.
+Most addresses are affine in the block index: then a few neighbouring blocks are executed, and those of some waves are walked.
+Otherwise consecutive blocks of a few SMs are executed and walked, with their share of L2.
 """
 
 from __future__ import annotations
@@ -13,20 +13,25 @@ import numpy as np
 from warpsim.frontends.accesses import bytes_per_thread, space_of
 from warpsim.frontends.async_copies import BULK_UNIT_BYTES, Place, bulk_of, bulk_units, first_of
 from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, Hits, hits
+from warpsim.frontends.dependences import Waits
 from warpsim.frontends.evaluate import MAX_STEPS, Evaluator
 from warpsim.frontends.evaluation import Given
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.integers import UNKNOWN, Values
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.steps import Step
+from warpsim.frontends.timing import Clock
 from warpsim.frontends.trips import Mask
 from warpsim.units import LINE_BYTES, WARP_LANES
 
 MOST_THREADS = 16384
 """Threads that are executed where addresses are not affine in the block index."""
 
-MOST_WALKED = 800_000
-"""Accesses of warps that are walked, about; where one wave of blocks makes more, it is walked up to there."""
+MOST_WALKED = 2_000_000
+"""Lines of accesses of warps that are walked, about: of as many waves of blocks as make so many, or of the first accesses of the
+blocks of two waves."""
+
+_FEWEST_WAVES, _MOST_WAVES, _FEWEST_CALLS, _SAMPLED_CALLS = 2, 8, 64, 64
 
 _MOST_WORK = 100_000_000
 """Instructions of threads that are executed; what comes later is left out."""
@@ -47,36 +52,35 @@ def kind_of(one: MachineInstruction) -> int:
     return BYPASS_L1 if {"STRONG", "BYPASS"} & set(one.opcode.split(".")) else CACHED
 
 
-def hits_of(
-    given: Given,
-    caches: Caches,
-) -> dict[Place, Hits]:
+def hits_of(given: Given, waits: Waits, caches: Caches) -> dict[Place, Hits]:
     """Returns for each access whose addresses are known how often it hits."""
     if not any(space_of(one) == "global" for one in given.flow.function.code):
         return {}
     geometry = given.geometry
+    tick = -(-caches.resident * geometry.block_warps // caches.times.schedulers)
     wave = min(geometry.blocks, caches.sms * caches.resident)
-    recorder = _Recorder(given, _neighbours(geometry))
+    recorder = _Recorder(given, waits, tick, _neighbours(geometry))
     if not recorder.execute_blocks():
         return {}
     step = recorder.block_steps()
     if step is not None:
-        most_calls = max(128, MOST_WALKED // (wave * geometry.block_warps))
-        waves = 2 if 2 * len(step) <= most_calls and geometry.blocks > wave else 1
-        order = _middle(geometry, min(geometry.blocks, waves * wave))
+        lines = wave * geometry.block_warps * recorder.lines_of_an_access()
+        waves = min(_FEWEST_WAVES, -(-geometry.blocks // wave))
+        calls = min(len(step), max(_FEWEST_CALLS, int(MOST_WALKED / (waves * lines))))
+        waves = min(_MOST_WAVES, max(waves, int(MOST_WALKED / (lines * calls))))
+        order = _middle(geometry, min(geometry.blocks, wave * waves))
         index = np.array(order, np.int64) - np.array(recorder.blocks[0], np.int64)
-        accesses = recorder.accesses(1, np.zeros(len(order), np.int64), index, step, most_calls)
-        part = min(1.0, most_calls / len(step)) if recorder.complete else 0.0
-        walked = hits(accesses, caches, caches.sms, geometry.blocks, wave if waves > 1 else 0, part)
+        accesses = recorder.accesses(1, np.zeros(len(order), np.int64), index, step, calls)
+        part = calls / len(step)
+        walked = hits(accesses, caches, caches.sms, geometry.blocks, part, complete=recorder.complete)
     else:
         sms = max(1, min(caches.sms, MOST_THREADS // (2 * caches.resident * geometry.block_warps * WARP_LANES)))
         count = min(geometry.blocks, 2 * sms * caches.resident)
-        recorder = _Recorder(given, _middle(geometry, count))
+        recorder = _Recorder(given, waits, tick, _middle(geometry, count))
         recorder.execute_blocks()
         none = np.zeros((len(recorder.calls), 3), np.int64)
         accesses = recorder.accesses(count, np.arange(count), np.zeros((count, 3), np.int64), none, len(none))
-        settled = sms * caches.resident if geometry.blocks > wave and count > sms * caches.resident else 0
-        walked = hits(accesses, caches, min(sms, count), geometry.blocks, settled, float(recorder.complete))
+        walked = hits(accesses, caches, min(sms, count), geometry.blocks, complete=recorder.complete)
     return {place: walked[number] for place, number in recorder.numbers.items() if number in walked}
 
 
@@ -108,7 +112,7 @@ class _EnoughError(Exception):
 class _Recorder(Evaluator):
     """An evaluator that keeps the addresses of all accesses, and leaves out no trip of a loop."""
 
-    def __init__(self, given: Given, blocks: list[BlockIndex]) -> None:
+    def __init__(self, given: Given, waits: Waits, tick: int, blocks: list[BlockIndex]) -> None:
         super().__init__(given, [(block, 1.0) for block in blocks])
         self.blocks, self.threads = blocks, given.geometry.block_warps * WARP_LANES
         self.most_executed = min(MAX_STEPS, max(1, _MOST_WORK // (len(blocks) * self.threads)))
@@ -116,6 +120,7 @@ class _Recorder(Evaluator):
         self.numbers: dict[Place, int] = {}
         self.calls: list[tuple[int, Values]] = []
         self.facts: list[tuple[int, int]] = []
+        self.clock = Clock(given.flow, waits, tick)
         self.complete = False
 
     def execute_blocks(self) -> bool:
@@ -141,16 +146,38 @@ class _Recorder(Evaluator):
         expected = first[:, None] + (found @ index.T)[:, :, None]
         return found if (np.where(active[:, None], expected, -1) == rows).all() else None
 
+    def lines_of_an_access(self) -> float:
+        """Returns how many lines an access of a warp touches, on average."""
+        from warpsim.frontends.cache_walk import compressed  # numba takes a while to load
+
+        chosen = [self.calls[at] for at in np.linspace(0, len(self.calls) - 1, _SAMPLED_CALLS, dtype=int)]
+        rows = np.concatenate([row[: self.threads].reshape(-1, WARP_LANES) for _, row in chosen])
+        widths = np.repeat([self.facts[number][1] for number, _ in chosen], self.block_warps)
+        return max(1.0, len(compressed(rows, widths)[0]) / len(rows))
+
     def accesses(self, groups: int, group: Values, index: Values, step: Values, most_calls: int) -> Accesses:
         """Returns the first accesses of blocks; `groups` of the executed blocks stand for them, as `Accesses` says."""
         calls = self.calls[:most_calls]
         place = np.array([number for number, _ in calls], np.int64)
         kind, width = np.array(self.facts, np.int64).T
         addresses = np.stack([row[: groups * self.threads] for _, row in calls])
-        return Accesses(addresses, place, kind[place], width[place], self.block_warps, group, index, step[:most_calls])
+        timing = self.clock.timing(len(calls))
+        return Accesses(addresses, place, kind[place], width[place], self.block_warps, group, index, step[:most_calls], timing)
 
     def _too_much(self, number: int) -> Exception:
         return _EnoughError()
+
+    def _execute(self, number: int, mask: Mask, pending: dict[int, Mask]) -> None:
+        self.clock.enter(number)
+        super()._execute(number, mask, pending)
+        self.clock.go_on(self.flow.blocks[number].code.stop)
+
+    def _follow_copies(self, number: int, step: Step, active: Mask) -> Mask:
+        active = super()._follow_copies(number, step, active)
+        if step.role in ("wait", "test") and (left := self.copies.left_at((number, step.index))) is not None:
+            self.clock.go_on(step.index)
+            self.clock.wait_for_copies(left)
+        return active
 
     def _access(self, number: int, step: Step, active: Mask) -> None:
         if space_of(step.one) != "global" or not active.any():
@@ -167,6 +194,8 @@ class _Recorder(Evaluator):
             self.facts.append((kind_of(step.one), width))
         row = np.where(active, addresses, -1)
         rows = [row] if step.role != "bulk" else self._lines(step, row)
+        self.clock.go_on(step.index + 1)
+        self.clock.make(step, len(rows))
         self.calls += [(self.numbers[number, step.index], row) for row in rows]
         if len(self.calls) >= self.most_calls:
             raise _EnoughError

@@ -234,4 +234,4 @@ def _hits(trace: CompiledTrace, resources: Requirements, caches: Gpu | str | Non
     sms = sizes.sms if kept >= min(wave, trace.blocks) else max(1, kept // sizes.resident)
     kinds = np.array([kind_of(machine_instruction(one)) for one in trace.instructions], np.int64)
     listed = ListedAccesses(rows.lines, rows.masks, rows.first, rows.place, kinds[rows.place], rows.warp_first, size)
-    return hits(listed, sizes, sms, trace.head.geometry.blocks, wave if kept >= 2 * wave else 0)
+    return hits(listed, sizes, sms, trace.head.geometry.blocks)

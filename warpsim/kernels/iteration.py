@@ -220,8 +220,9 @@ class _Alone:
         latency = memory.queue_latency_cycles if self.memory == "queue" else memory.latency_cycles
         in_l2 = memory.mean_l2_latency_cycles or latency
         in_l1 = memory.l1_latency_cycles or latency
-        beyond_l1 = access.l2_hit * in_l2 + (1.0 - access.l2_hit) * latency
-        return access.l1_hit * in_l1 + (1.0 - access.l1_hit) * beyond_l1 + extra * memory.transaction_latency_cycles
+        beyond_l1 = access.l2_hit * (in_l2 + access.l2_late_cycles) + (1.0 - access.l2_hit) * latency
+        mean = access.l1_hit * (in_l1 + access.l1_late_cycles) + (1.0 - access.l1_hit) * beyond_l1
+        return mean + extra * memory.transaction_latency_cycles
 
 
 def places(kernel: Kernel) -> list[str]:

@@ -99,6 +99,8 @@ class Access(StrictModel):
             transaction.
         l1_hit: probability that the L1 cache serves the access.
         l2_hit: probability that the L2 cache serves an access that missed L1.
+        l1_late_cycles, l2_late_cycles: for how many cycles, on average, what L1 serves is still on its way there, and what L2
+            serves, as an earlier access has asked for it. They add to the latency of a hit.
         l2_kept: of a store, the share that L2 still holds at the end of the launch and DRAM never sees. It counts in launches
             with a number of blocks, on chips with a known latency of L2.
         contended_addresses: number of addresses that the accesses of all warps update; only for "atomic" and "reduction".
@@ -112,6 +114,8 @@ class Access(StrictModel):
     offset_bytes: Annotated[int, Between(0, MAX_ADDRESS)] = 0
     l1_hit: Probability = 0.0
     l2_hit: Probability = 0.0
+    l1_late_cycles: Cycles = 0
+    l2_late_cycles: Cycles = 0
     l2_kept: Probability = 0.0
     contended_addresses: Count | None = None
 
@@ -290,9 +294,8 @@ class Instruction(StrictModel):
                 problems.append(f"access.l1_hit, access.l2_hit = {hits}: must be 0 for smem")
             if self.ways != 1:
                 problems.append(f"ways = {self.ways}: must be 1 if access is given, which determines the conflict")
-        if self.access is not None and self.access.l2_kept and self.op != "store":
-            problems.append(f"access.l2_kept = {self.access.l2_kept}: must be 0 for {self.op}; only stores stay in L2")
         if self.access is not None:
+            problems += _problems_of_caches(self.access, self.op)
             problems += _problems_of_atomics(self.access, self.op)
         if self.ways != 1 and self.op != "smem":
             problems.append(f"ways = {self.ways}: must be 1 for {self.op}: only smem has bank conflicts")
@@ -300,6 +303,15 @@ class Instruction(StrictModel):
         problems += _cost_problems(self.cost, self.op)
         raise_problems(problems)
         return self
+
+
+def _problems_of_caches(access: Access, op: str) -> Iterator[str]:
+    """Yields errors for what an access states of the caches and an instruction of class `op` cannot have."""
+    if access.l2_kept and op != "store":
+        yield f"access.l2_kept = {access.l2_kept}: must be 0 for {op}; only stores stay in L2"
+    if op in ("smem", "store") and (access.l1_late_cycles or access.l2_late_cycles):
+        late = f"{access.l1_late_cycles}, {access.l2_late_cycles}"
+        yield f"access.l1_late_cycles, access.l2_late_cycles = {late}: must be 0 for {op}, which waits for no data of the caches"
 
 
 def _problems_of_atomics(access: Access, op: str) -> Iterator[str]:

@@ -34,12 +34,14 @@ class Made:
         level: level that serves it, `l2` or `memory`.
         facts: its requests.
         is_write: whether it is a store.
+        late: cycles for which its data is still on its way to the level that serves it.
     """
 
     place: str
     level: str
     facts: Transactions
     is_write: bool
+    late: int = 0
 
 
 @dataclass(frozen=True)

@@ -243,7 +243,8 @@ class Memory:
         """
         u = stream.uniform()
         level = self.level(access, stream)
-        made = Made(place, level, facts, op == "store")
+        late = {"l1": access.l1_late_cycles, "l2": access.l2_late_cycles, "memory": 0}[level]
+        made = Made(place, level, facts, op == "store", late)
         flight = Flight(t, op, made.is_write, place, queued)
         self.send(flight, made, u, [stream.draw() for _ in range(facts.requests)])
         self.moved_bytes = self.bytes_of(made)
@@ -263,7 +264,7 @@ class Memory:
     def send(self, flight: Flight, made: Made, u: float, draws: list[int]) -> None:
         """Sends the requests of an access to their servers; `u` decides on its unloaded latency."""
         t, facts = flight.issue, made.facts
-        flight.unloaded, flight.unserved, flight.served = self.unloaded_latency(t, u, made.level), facts.requests, t
+        flight.unloaded, flight.unserved, flight.served = self.unloaded_latency(t, u, made.level) + made.late, facts.requests, t
         if made.is_write and self.facts.store_drain_cycles is not None:
             flight.unloaded = self.facts.store_drain_cycles
         if facts.requests > 1:

@@ -288,7 +288,7 @@ def _encode_classes(gpu: Gpu) -> tuple[Array, Array]:
 
 
 _Costs = tuple[tuple[int, ...], tuple[float, ...]]
-_NO_ACCESS: tuple[float, ...] = (0, 0, 0.0, 0.0, 0, 0.0, 0.0, 0.0, -1.0)
+_NO_ACCESS: tuple[float, ...] = (0, 0, 0.0, 0.0, 0, *5 * (0.0,), -1.0)
 
 
 def _costs(instruction: Instruction, gpu: Gpu, tick: int) -> _Costs:
@@ -317,8 +317,8 @@ def _requests(cost: Transactions, kind: Kind, gpu: Gpu) -> tuple[float, ...]:
     return cost.requests, cost.extra, cost.bytes_per_request, cost.requested_bytes, slices, service
 
 
-def _hits(instruction: Instruction, gpu: Gpu) -> tuple[float, float]:
-    """Returns the fields `l1_hit` and `l2_hit` of DETAIL."""
+def _hits(instruction: Instruction, gpu: Gpu) -> tuple[float, ...]:
+    """Returns the fields `l1_hit` to `l2_late` of DETAIL."""
     access = instruction.access
     assert access is not None
     for level, hit, latency in (
@@ -327,7 +327,8 @@ def _hits(instruction: Instruction, gpu: Gpu) -> tuple[float, float]:
     ):
         if hit > 0 and latency is None:
             raise InvalidPoint(f"access.{level}_hit = {hit}: 0 on {gpu.name}, whose memory.{level}_latency_cycles is not known")
-    return access.l1_hit, access.l1_hit + (1 - access.l1_hit) * access.l2_hit
+    in_either = access.l1_hit + (1 - access.l1_hit) * access.l2_hit
+    return access.l1_hit, in_either, access.l1_late_cycles, access.l2_late_cycles
 
 
 def _latencies(gpu: Gpu, memory: str) -> tuple[np.ndarray, np.ndarray]:

@@ -127,15 +127,16 @@ def access_latency(gpu: Gpu, access: Access, memory_latency: float) -> tuple[flo
     Raises:
         ValueError: the chip lacks the latency of a cache that the access hits.
     """
+    in_l1, in_l2 = access.l1_hit, (1 - access.l1_hit) * access.l2_hit
     levels = (
-        ("l1_latency_cycles", gpu.memory.l1_latency_cycles, access.l1_hit),
-        ("l2_latency_cycles", gpu.memory.l2_latency_cycles, (1 - access.l1_hit) * access.l2_hit),
+        ("l1_latency_cycles", gpu.memory.l1_latency_cycles, access.l1_late_cycles, in_l1),
+        ("l2_latency_cycles", gpu.memory.l2_latency_cycles, access.l2_late_cycles, in_l2),
     )
     mean, missing = 0.0, 1.0
-    for key, cycles, probability in levels:
+    for key, cycles, late, probability in levels:
         if probability > 0 and cycles is None:
             raise ValueError(f"memory.{key} = None: must be set on {gpu.name} for an access that hits this cache")
-        mean += probability * (cycles or 0.0)
+        mean += probability * ((cycles or 0.0) + late)
         missing -= probability
     # The latency of a saturated memory is infinite, and must not reach accesses that always hit.
     return mean + (missing * memory_latency if missing > 0 else 0.0), missing
