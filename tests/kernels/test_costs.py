@@ -55,16 +55,34 @@ def test_since_volta_passes_take_time_in_the_unit_and_no_issue_slots(chip, cycle
         return spent.unit_cycles
 
     assert [unit_cycles("smem", ways=ways) for ways in (1, 2, 3, 32)] == [cycles, 2 * cycles, 3 * cycles, 32 * cycles]
-    assert [unit_cycles("load", access=Access(bytes_per_thread=size)) for size in (4, 8, 16)] == [cycles, 2 * cycles, 4 * cycles]
-    assert unit_cycles("load", access=Access(pattern="stride", stride=32)) == 32 * cycles
+    in_l1 = [Access(bytes_per_thread=size, l1_hit=1.0) for size in (4, 8, 16)]
+    assert [unit_cycles("load", access=access) for access in in_l1] == [cycles, 2 * cycles, 4 * cycles]
+    assert unit_cycles("load", access=Access(pattern="stride", stride=32, l1_hit=1.0)) == 32 * cycles
     cost = Cost(requests=1, bytes_per_request=32.0, requested_bytes=640)
-    assert unit_cycles("load", access=Access(), cost=cost) == 5 * cycles
+    assert unit_cycles("load", access=Access(l1_hit=1.0), cost=cost) == 5 * cycles
     assert unit_cycles("smem", ways=8, cost=Cost(interval_cycles=3)) == 3
+
+
+@pytest.mark.parametrize(("chip", "cycles"), [("v100", 4), ("t4", 4), ("a100", 2), ("rtx4090", 4), ("h100", 1)])
+def test_what_comes_from_l2_takes_the_time_of_passes(chip, cycles):
+    """docs/model.md, section 2: a line of 128 bytes comes in so many cycles, in which L1 makes no pass."""
+    gpu = ws.load_gpu(chip)
+
+    def unit_cycles(op="load", **fields):
+        return costs_on(gpu, Instruction(op, **fields)).unit_cycles
+
+    a_pass, interval = gpu.core.pass_cycles, gpu.ops["load"].interval_cycles
+    assert unit_cycles(access=Access(l1_hit=1.0)) == unit_cycles("store", access=Access()) == interval
+    assert unit_cycles(access=Access()) == unit_cycles(access=Access(l2_hit=1.0)) == max(interval, a_pass + cycles)
+    for access, cost in ((Access(l1_hit=0.75), None), (Access(), Cost(requests=1, bytes_per_request=32.0))):
+        assert unit_cycles(access=access, cost=cost) == max(interval, a_pass + Fraction(cycles, 4))
+    assert unit_cycles(access=Access(), cost=Cost(interval_cycles=7)) == 7
 
 
 def test_an_asynchronous_copy_passes_again_to_shared_memory():
     gpu = ws.load_gpu("h100")
-    for access in (Access(), Access(bytes_per_thread=16), Access(pattern="stride", stride=32)):
+    for fields in ({}, {"bytes_per_thread": 16}, {"pattern": "stride", "stride": 32}):
+        access = Access(l1_hit=1.0, **fields)
         load, copy = (costs_on(gpu, Instruction(op, dst="r", access=access)).unit_cycles for op in ("load", "async_copy"))
         assert copy == 2 * load
 

@@ -18,6 +18,7 @@ from warpsim.reference import simulator as reference_simulator
 from warpsim.results import schema
 from warpsim.simulation.counters import occupancy_changes
 from warpsim.simulation.encode import encode, with_seed
+from warpsim.simulation.point import as_launched
 from warpsim.simulation.run import Capacity, run_machine
 from warpsim.simulation.trace import RunSize
 
@@ -30,7 +31,8 @@ def run_case(case: Case, capacity: Capacity | None) -> Any:
     options = case.options
     named = {name: options[name] for name in ("scheduler", "memory", "sms")}
     phases = spreads(case.launch, options["warmup"])
-    machine = with_seed(encode(case.gpu, case.kernel, case.launch, **named, phases=phases), options["seed"])
+    kernel = as_launched(case.gpu, case.kernel, case.launch)
+    machine = with_seed(encode(case.gpu, kernel, case.launch, **named, phases=phases), options["seed"])
     try:
         return machine, *run_machine(machine, "random", options["warmup"], options["cycles"], capacity)
     except ValueError as error:  # a deadlock, or a grid that ends within the warm-up

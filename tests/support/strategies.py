@@ -250,7 +250,8 @@ def gpus(draw: st.DrawFn, measured: bool = False) -> Gpu:
 @st.composite
 def passes(draw: st.DrawFn) -> dict[str, Any]:
     """Generates where further passes of an access take their time, and how much in the unit."""
-    return draw(st.sampled_from([{}, {"replays": "unit"}])) | {"pass_cycles": draw(st.sampled_from([1, 1, 2, 3]))}
+    fields = {"pass_cycles": draw(st.sampled_from([1, 1, 2, 3])), "fill_bytes": draw(st.sampled_from([None, 32, 100]))}
+    return draw(st.sampled_from([{}, {"replays": "unit"}])) | fields
 
 
 @st.composite

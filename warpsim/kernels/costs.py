@@ -10,9 +10,9 @@ from warpsim.arguments import InvalidPoint
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.access import Transactions, conflict_ways, transactions, updates_of_one_address
 from warpsim.kernels.statements import MEMORY_OPS, Cost, Instruction
-from warpsim.units import ATOMIC_OPS, LINE_BYTES, SECTOR_BYTES, WARP_LANES
+from warpsim.units import ACCESS_KINDS, ATOMIC_OPS, LINE_BYTES, SECTOR_BYTES, WARP_LANES
 
-__all__ = ["Costs", "access_transactions", "costs_on", "matrix_interval"]
+__all__ = ["Costs", "access_transactions", "costs_on", "fill_cycles", "matrix_interval"]
 
 _CLASS_COSTS = Cost()
 
@@ -54,7 +54,8 @@ def costs_on(gpu: Gpu, instruction: Instruction) -> Costs:
     slots, reissues = op.issue_slots, ways - 1 + (access.extra if access else 0)
     interval = op.interval_cycles * ways
     if gpu.core.replays == "unit":
-        reissues, interval = 0, max(op.interval_cycles, gpu.core.pass_cycles * _passes(instruction, ways, access))
+        passes = gpu.core.pass_cycles * _passes(instruction, ways, access)
+        reissues, interval = 0, max(op.interval_cycles, passes + fill_cycles(gpu, instruction, access))
     if own.multiply_adds is not None:
         interval = matrix_interval(gpu, instruction.op, own)
         latency = max(latency, math.ceil(interval))
@@ -96,6 +97,14 @@ def _passes(instruction: Instruction, ways: int, access: Transactions | None) ->
         return Fraction(ways if instruction.op == "smem" else 0)
     passes = max(Fraction(access.requests), Fraction(access.requested_bytes, LINE_BYTES))
     return 2 * passes if instruction.op == "async_copy" else passes
+
+
+def fill_cycles(gpu: Gpu, instruction: Instruction, access: Transactions | None) -> Fraction:
+    """Returns for how long L1 takes in what a load gets from L2, on average, in quarters of a cycle."""
+    if gpu.core.fill_bytes is None or access is None or instruction.access is None or ACCESS_KINDS[instruction.op] == "store":
+        return Fraction(0)
+    filled = (1.0 - instruction.access.l1_hit) * access.requests * access.bytes_per_request
+    return Fraction(round(4 * filled / gpu.core.fill_bytes), 4)
 
 
 def access_transactions(gpu: Gpu, instruction: Instruction) -> Transactions | None:

@@ -75,7 +75,7 @@ def _core(gpu: Gpu, kernel: Kernel) -> dict[str, Any]:
     if not any(instruction.reads for instruction in instructions):
         read.pop("register_banks", None)
     if not any(instruction.op in (*MEMORY_OPS, "smem") for instruction in instructions):
-        for passes in ("replays", "pass_cycles"):
+        for passes in ("replays", "pass_cycles", "fill_bytes"):
             read.pop(passes, None)
     return {"core": read} if read else {}
 
