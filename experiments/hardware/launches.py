@@ -7,6 +7,7 @@ import tomllib
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from _tables import read_rows
@@ -49,7 +50,7 @@ GROUPS = {
 
 @dataclass(frozen=True)
 class Point:
-    """A launch at one number of resident blocks: measured and simulated time in us."""
+    """A launch at one number of resident blocks: measured and simulated time in us, with the cost of the events."""
 
     chip: str
     name: str
@@ -90,6 +91,15 @@ def measured(chip: str) -> dict[str, dict[int, Timed]]:
     return found
 
 
+def events_us(chip: str) -> float:
+    """Returns what the two events of a measurement cost in us.
+
+    That is the median over short launches, with as many blocks as fit, of the measured time less that of the profiler.
+    """
+    rows, times = read_rows(HERE / "launch_cost.csv"), measured(chip)
+    return median(times[row["name"]][max(times[row["name"]])].us - float(row["us"]) for row in rows if row["chip"] == chip)
+
+
 def kernel_of(entry: dict[str, Any], chip: str, shared: int) -> tuple[Kernel, int]:
     """Returns the kernel of a launch, with the hits of the chip's caches, and the number of its blocks.
 
@@ -109,11 +119,11 @@ def kernel_of(entry: dict[str, Any], chip: str, shared: int) -> tuple[Kernel, in
 def of_launch(task: tuple[str, dict[str, Any], bool]) -> list[Point]:
     """Simulates a launch on a chip at several numbers of resident blocks."""
     chip, entry, full = task
-    times = measured(chip)[entry["name"]]
+    times, events = measured(chip)[entry["name"]], events_us(chip)
     most, points = max(times), []
     for count, timed in times.items():
         if full or count in (*RESIDENT, most):
-            time = microseconds(chip, *kernel_of(entry, chip, timed.shared), count)
+            time = events + microseconds(chip, *kernel_of(entry, chip, timed.shared), count)
             points.append(Point(chip, entry["name"], count, count == most, timed.us, round(time, 3)))
     return points
 

@@ -20,9 +20,6 @@ from matplotlib.figure import Figure
 from warpsim.views.plots import paper
 from warpsim.views.plots.style import COLOURS
 
-SHORT = 12.0
-"""Microseconds below which the cost of the events, 1.3 us, is more than a tenth of what was measured."""
-
 SHOWN = (
     "vector_add 16M", "copy_8 16M", "permute 16M", "gather 16M", "black_scholes 16M", "reduce_2 16M",
     "softmax of 16384 rows", "histogram 16M", "transpose_padded 4096",
@@ -51,19 +48,17 @@ def main(out: Path, *, full: bool, workers: int) -> int:
 
 def tables(points: list[Point]) -> str:
     """Returns the tables of the page."""
-    long = [point for point in points if point.measured_us >= SHORT]
     rows = []
     for chip in CHIPS:
         for title, chosen in (
-            ("all, as many blocks as fit", [point for point in long if point.most]),
-            ("all, fewer blocks", [point for point in long if not point.most]),
-            *((group, [point for point in long if point.group == group]) for group in GROUPS),
-            (f"shorter than {SHORT:g} us, not counted above", [point for point in points if point.measured_us < SHORT]),
+            ("all, as many blocks as fit", [point for point in points if point.most]),
+            ("all, fewer blocks", [point for point in points if not point.most]),
+            *((group, [point for point in points if point.group == group]) for group in GROUPS),
         ):
             of_chip = [point for point in chosen if point.chip == chip]
             if of_chip:
                 rows.append({"chip": chip, "launches": title, **_summary(of_chip)})
-    worst = sorted(long, key=lambda point: -abs(point.error))[:12]
+    worst = sorted(points, key=lambda point: -abs(point.error))[:12]
     of_worst = [
         {
             "chip": point.chip, "launch": point.name, "blocks per SM": point.resident, "measured, us": f"{point.measured_us:.1f}",

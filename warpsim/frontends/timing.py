@@ -120,7 +120,7 @@ class Clock:
 
     def wait_for_copies(self, left: int) -> None:
         """Waits for all asynchronous copies but the latest ones."""
-        arrived = len(self.copied) - left
+        arrived = max(0, len(self.copied) - left)
         self._wait_for([call for calls in self.copied[:arrived] for call in calls])
         del self.copied[:arrived]
 
