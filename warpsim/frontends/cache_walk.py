@@ -41,13 +41,14 @@ def place_of(tags, used, bits, first, ways, line, since, now):  # type: ignore[n
 
     Or where it goes instead of the line that was used longest ago, then without sectors.
     """
-    oldest = first
     for way in range(first, first + ways):
         if tags[way] == line and used[way] >= since:
             used[way] = now
             return way
-        if used[way] < used[oldest]:
-            oldest = way
+    oldest, least = first, used[first]
+    for way in range(first + 1, first + ways):
+        oldest = way if used[way] < least else oldest
+        least = min(least, used[way])
     tags[oldest], bits[oldest], used[oldest] = line, 0, now
     return oldest
 

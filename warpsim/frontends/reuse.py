@@ -27,11 +27,17 @@ from warpsim.units import LINE_BYTES, WARP_LANES
 MOST_THREADS = 16384
 """Threads that are executed where addresses are not affine in the block index."""
 
-MOST_WALKED = 2_000_000
-"""Lines of accesses of warps that are walked, about: of as many waves of blocks as make so many, or of the first accesses of the
-blocks of two waves."""
+MOST_WALKED = 1_000_000
+"""Lines of accesses of warps that are walked, about, unless the first accesses of two waves make more."""
 
-_FEWEST_WAVES, _MOST_WAVES, _FEWEST_CALLS, _SAMPLED_CALLS = 2, 8, 64, 64
+_FEWEST_WAVES, _MOST_WAVES = 2, 4
+"""Waves of blocks that are walked. Blocks of the second one may be the first to access what the later ones find in L2."""
+
+_FEWEST_CALLS, _SAMPLED_CALLS = 32, 64
+"""First accesses of a block that are walked, at least; and those of which the lines are counted."""
+
+_PROLOGUE = 128
+"""First accesses of a block that are walked, at least, if that brings more loads."""
 
 _MOST_WORK = 100_000_000
 """Instructions of threads that are executed; what comes later is left out."""
@@ -65,9 +71,9 @@ def hits_of(given: Given, waits: Waits, caches: Caches) -> dict[Place, Hits]:
     step = recorder.block_steps()
     if step is not None:
         lines = wave * geometry.block_warps * recorder.lines_of_an_access()
-        waves = min(_FEWEST_WAVES, -(-geometry.blocks // wave))
-        calls = min(len(step), max(_FEWEST_CALLS, int(MOST_WALKED / (waves * lines))))
-        waves = min(_MOST_WAVES, max(waves, int(MOST_WALKED / (lines * calls))))
+        fewest = min(len(step), max(_FEWEST_CALLS, min(_PROLOGUE, recorder.calls_of_all())))
+        waves = min(_MOST_WAVES, max(_FEWEST_WAVES, int(MOST_WALKED / (lines * fewest))), -(-geometry.blocks // wave))
+        calls = min(len(step), max(fewest, int(MOST_WALKED / (lines * waves))))
         order = _middle(geometry, min(geometry.blocks, wave * waves))
         index = np.array(order, np.int64) - np.array(recorder.blocks[0], np.int64)
         accesses = recorder.accesses(1, np.zeros(len(order), np.int64), index, step, calls)
@@ -145,6 +151,11 @@ class _Recorder(Evaluator):
         index = np.array(self.blocks, np.int64) - np.array(self.blocks[0], np.int64)
         expected = first[:, None] + (found @ index.T)[:, :, None]
         return found if (np.where(active[:, None], expected, -1) == rows).all() else None
+
+    def calls_of_all(self) -> int:
+        """Returns how many calls there are until each load has made one."""
+        place = [number for number, _ in self.calls]
+        return max((place.index(n) for n in set(place) if self.facts[n][0] != STORE), default=0) + 1
 
     def lines_of_an_access(self) -> float:
         """Returns how many lines an access of a warp touches, on average."""
