@@ -154,8 +154,10 @@ class _Recorder(Evaluator):
 
     def calls_of_all(self) -> int:
         """Returns how many calls there are until each load has made one."""
-        place = [number for number, _ in self.calls]
-        return max((place.index(n) for n in set(place) if self.facts[n][0] != STORE), default=0) + 1
+        first: dict[int, int] = {}
+        for at, (number, _) in enumerate(self.calls):
+            first.setdefault(number, at)
+        return max((at for number, at in first.items() if self.facts[number][0] != STORE), default=0) + 1
 
     def lines_of_an_access(self) -> float:
         """Returns how many lines an access of a warp touches, on average."""
