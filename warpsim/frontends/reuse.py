@@ -42,7 +42,8 @@ _PROLOGUE = 128
 _MOST_WORK = 100_000_000
 """Instructions of threads that are executed; what comes later is left out."""
 
-_MOST_ADDRESSES = 8_000_000
+_MOST_ADDRESSES, _MOST_CALLS = 8_000_000, 10_000
+"""Addresses that are kept, and accesses of a block."""
 
 BlockIndex = tuple[int, int, int]
 
@@ -122,7 +123,7 @@ class _Recorder(Evaluator):
         super().__init__(given, [(block, 1.0) for block in blocks])
         self.blocks, self.threads = blocks, given.geometry.block_warps * WARP_LANES
         self.most_executed = min(MAX_STEPS, max(1, _MOST_WORK // (len(blocks) * self.threads)))
-        self.most_calls = max(1, _MOST_ADDRESSES // (len(blocks) * self.threads))
+        self.most_calls = max(1, min(_MOST_CALLS, _MOST_ADDRESSES // (len(blocks) * self.threads)))
         self.numbers: dict[Place, int] = {}
         self.calls: list[tuple[int, Values]] = []
         self.facts: list[tuple[int, int]] = []
