@@ -17,7 +17,7 @@ _CACHED, _STORE = 0, 2  # the kinds of `caches`
 _DIRTY = SECTORS  # bit of the first sector that has been stored
 _RUNS, _AT_BARRIER, _ENDED = 0, 1, 2  # states of a warp
 _SLOT_BITS = 20  # of a warp in the queue, below its time
-NEVER = 2**62
+_NO_BARRIER = 2**62
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -186,6 +186,14 @@ def access_caches(lines, masks, count, what, sm, begin, l1, l2, sizes, latencies
 
 
 @compiled
+def start_block(first, block_warps, begin, warp_launch, position, time, state, queue):  # type: ignore[no-untyped-def]
+    """The warps of a block start in the slots from one on, one after another from a time on."""
+    for slot in range(first, first + block_warps):
+        position[slot], time[slot], state[slot] = -1, begin + (slot - first) * warp_launch, _RUNS
+        heapq.heappush(queue, time[slot] << _SLOT_BITS | slot)
+
+
+@compiled
 def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-def]
     """Walks the accesses of blocks in the order of time; the arguments are those of `caches.hits`, as tuples.
 
@@ -216,10 +224,8 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
     queue = [np.int64(0) for _ in range(0)]  # warps by time
     for seat in range(min(seats, blocks)):
         block_of[seat] = next_block
-        for slot in range(seat * block_warps, (seat + 1) * block_warps):
-            begin = np.int64(next_block * launch_interval) + (slot - seat * block_warps) * warp_launch
-            position[slot], time[slot], state[slot] = -1, begin, _RUNS
-            heapq.heappush(queue, begin << _SLOT_BITS | slot)
+        begin = np.int64(next_block * launch_interval)
+        start_block(seat * block_warps, block_warps, begin, warp_launch, position, time, state, queue)
         next_block += 1
     while len(queue) > 0:
         slot = int(heapq.heappop(queue) & (1 << _SLOT_BITS) - 1)
@@ -269,7 +275,7 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
             heapq.heappush(queue, begin << _SLOT_BITS | slot)
             continue
         slots_here = range(seat * block_warps, (seat + 1) * block_warps)
-        running, latest, reached = 0, np.int64(0), np.int64(NEVER)
+        running, latest, reached = 0, np.int64(0), np.int64(_NO_BARRIER)
         for slot in slots_here:
             running += state[slot] == _RUNS
             latest = max(latest, time[slot])
@@ -277,7 +283,7 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
                 reached = min(reached, barriers[position[slot]])
         if running > 0:
             continue
-        if reached < NEVER:
+        if reached < _NO_BARRIER:
             passed[seat] = reached
             for slot in slots_here:
                 if state[slot] == _AT_BARRIER and barriers[position[slot]] <= reached:
@@ -290,8 +296,6 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
                 latest += hashed(seat, latest)  # later waves are in no common phase
             block_of[seat], passed[seat] = next_block, 0
             next_block += 1
-            for slot in slots_here:
-                begin = latest + block_launch + (slot - seat * block_warps) * warp_launch
-                position[slot], time[slot], state[slot] = -1, begin, _RUNS
-                awaited[slot] = 0
-                heapq.heappush(queue, begin << _SLOT_BITS | slot)
+            awaited[seat * block_warps : (seat + 1) * block_warps] = 0
+            begin = latest + block_launch
+            start_block(seat * block_warps, block_warps, begin, warp_launch, position, time, state, queue)

@@ -173,7 +173,7 @@ def hits(
     share = min(1.0, sms * caches.resident / min(blocks, caches.sms * caches.resident))
     line = _table()["line_bytes"]
     l1_sets, l2_sets = (max(1, round(size / (line * caches.ways))) for size in (caches.l1_bytes, share * caches.l2_bytes))
-    parts = np.zeros((2, int(accesses.place.max(initial=-1)) + 1, _COLUMNS))
+    walked_counts = np.zeros((2, int(accesses.place.max(initial=-1)) + 1, _COLUMNS))
     from warpsim.frontends.cache_walk import walk  # numba takes a while to load
 
     none, no_rows, times = np.zeros(0, np.int64), np.zeros((2, 0), np.int64), caches.times
@@ -194,9 +194,9 @@ def hits(
     starts = float(times.launch_interval), times.warp_launch, times.block_launch, times.barrier
     wave = min(sms * caches.resident, walked)
     first = max(wave, walked - wave)
-    walk(given, order, (sms, caches.resident, sizes, latencies, *starts), first, parts)
+    walk(given, order, (sms, caches.resident, sizes, latencies, *starts), first, walked_counts)
     later = max(1.0, (share * blocks - first) / (walked - first)) if walked > first else 0.0
-    counts = parts[0] + later * parts[1]
+    counts = walked_counts[0] + later * walked_counts[1]
     stores = np.unique(accesses.place[accesses.kind == STORE])
     kept = np.zeros(len(counts))
     if complete:

@@ -33,11 +33,11 @@ MOST_WALKED = 1_000_000
 _FEWEST_WAVES, _MOST_WAVES = 2, 4
 """Waves of blocks that are walked. Blocks of the second one may be the first to access what the later ones find in L2."""
 
-_FEWEST_CALLS, _SAMPLED_CALLS = 32, 64
-"""First accesses of a block that are walked, at least; and those of which the lines are counted."""
+_FEWEST_CALLS, _CALLS_FOR_LOADS = 32, 128
+"""First accesses of a block that are walked in any case; and as many as are walked for the sake of loads that come later."""
 
-_PROLOGUE = 128
-"""First accesses of a block that are walked, at least, if that brings more loads."""
+_SAMPLED_CALLS = 64
+"""Accesses of a block of which the lines are counted."""
 
 _MOST_WORK = 100_000_000
 """Instructions of threads that are executed; what comes later is left out."""
@@ -72,7 +72,7 @@ def hits_of(given: Given, waits: Waits, caches: Caches) -> dict[Place, Hits]:
     step = recorder.block_steps()
     if step is not None:
         lines = wave * geometry.block_warps * recorder.lines_of_an_access()
-        fewest = min(len(step), max(_FEWEST_CALLS, min(_PROLOGUE, recorder.calls_of_all())))
+        fewest = min(len(step), max(_FEWEST_CALLS, min(_CALLS_FOR_LOADS, recorder.calls_of_all())))
         waves = min(_MOST_WAVES, max(_FEWEST_WAVES, int(MOST_WALKED / (lines * fewest))), -(-geometry.blocks // wave))
         calls = min(len(step), max(fewest, int(MOST_WALKED / (lines * waves))))
         order = _middle(geometry, min(geometry.blocks, wave * waves))

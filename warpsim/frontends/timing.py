@@ -51,11 +51,11 @@ NO_TIMES = Times()
 def times_of(chip: Gpu) -> Times:
     """Returns the times of a chip."""
     distribution = load_distribution(chip.memory.distribution).scaled(chip.memory.queue_latency_cycles)
-    table = distribution.quantile_table(0)
+    latencies = distribution.quantile((np.arange(_DRAWN) + 0.5) / _DRAWN)
     return Times(
         l1=chip.memory.l1_latency_cycles or 0,
         l2=round(chip.memory.mean_l2_latency_cycles or 0),
-        memory=tuple(round(float(cycles)) for cycles in table[len(table) // (2 * _DRAWN) :: len(table) // _DRAWN]),
+        memory=tuple(round(float(cycles)) for cycles in latencies),
         schedulers=chip.sm.schedulers,
         block_launch=chip.block_launch_cycles,
         warp_launch=chip.warp_launch_cycles,
