@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.profiles.launches import WARPS, launch
-from warpsim.kernels.statements import Instruction
+from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.traversal import walk
 from warpsim.profiles.advice import _coalesced, _limit, _without_conflicts, advise
 from warpsim.profiles.api import profile_of

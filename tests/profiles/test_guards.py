@@ -3,8 +3,9 @@
 import pytest
 
 from warpsim.hardware.residency import Launch
+from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import Conditional, Instruction, Loop
+from warpsim.kernels.statements import Conditional, Loop
 from warpsim.profiles.guards import blocks_with_work
 from warpsim.profiles.report import ProfiledInstruction
 

@@ -10,7 +10,8 @@ from tests.profiles.launches import TRIPS, WARPS, launch
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.residency import occupancy
 from warpsim.kernels.access import updates_of_one_address
-from warpsim.kernels.statements import Conditional, Instruction, Loop
+from warpsim.kernels.instruction import Instruction
+from warpsim.kernels.statements import Conditional, Loop
 from warpsim.kernels.traversal import expected_ops, walk
 from warpsim.profiles import report
 from warpsim.profiles.api import profile_of

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.profiles.launches import launch
-from warpsim.kernels.statements import Conditional, Instruction, Loop
+from warpsim.kernels.instruction import Instruction
+from warpsim.kernels.statements import Conditional, Loop
 from warpsim.kernels.traversal import expected_ops
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.endless import shortened

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Conditional, Cost, Hints, Instruction, Kernel, Loop
-from warpsim.kernels.statements import OPS_WITHOUT_RESULT
+from warpsim.kernels.instruction import OPS_WITHOUT_RESULT
 from warpsim.simulation.policies import POLICIES as NAMED
 from warpsim.units import ATOMIC_OPS, MEMORY_OPS
 

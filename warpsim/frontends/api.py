@@ -25,8 +25,8 @@ from warpsim.frontends.traces import CompiledTrace, compiled_trace
 from warpsim.frontends.triton_functions import triton_function
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
+from warpsim.kernels.instruction import Access
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import Access
 
 _MOST_NAMED = 1000
 """Launches of a list whose names are looked at."""

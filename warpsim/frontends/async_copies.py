@@ -21,7 +21,7 @@ from warpsim.frontends.accesses import space_of
 from warpsim.frontends.integers import UNKNOWN, Values
 from warpsim.frontends.operands import Address, Immediate, Register, operands
 from warpsim.frontends.sass import MachineInstruction
-from warpsim.kernels.statements import MOST_COUNTED
+from warpsim.kernels.instruction import MOST_COUNTED
 from warpsim.units import WARP_LANES
 
 Place = tuple[int, int]

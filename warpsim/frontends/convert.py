@@ -20,8 +20,8 @@ from warpsim.frontends.reuse import hits_of
 from warpsim.frontends.sass import MachineFunction
 from warpsim.frontends.structure import Structure
 from warpsim.hardware.gpu import Gpu
+from warpsim.kernels.instruction import Access, Instruction
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import Access, Instruction
 
 _OLDEST = 50
 

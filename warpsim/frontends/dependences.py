@@ -17,7 +17,7 @@ from warpsim.frontends.async_copies import barrier_address, counter_and_left, ro
 from warpsim.frontends.flow import Flow
 from warpsim.frontends.operands import read, written
 from warpsim.frontends.sass import COUNTERS, MachineInstruction
-from warpsim.kernels.statements import MOST_COUNTED
+from warpsim.kernels.instruction import MOST_COUNTED
 
 Writers = frozenset[int]
 """Indices of instructions."""

@@ -27,16 +27,8 @@ from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.structure import under, which_warps
 from warpsim.hardware import files as params
 from warpsim.kernels.access import port_sectors
-from warpsim.kernels.statements import (
-    MAX_REQUESTS,
-    MOST_COUNTED,
-    OPS_WITHOUT_RESULT,
-    Access,
-    Cost,
-    Hints,
-    Instruction,
-    Statement,
-)
+from warpsim.kernels.instruction import MAX_REQUESTS, MOST_COUNTED, OPS_WITHOUT_RESULT, Access, Cost, Hints, Instruction
+from warpsim.kernels.statements import Statement
 from warpsim.units import ATOMIC_OPS, LINE_BYTES, MEMORY_OPS, SECTOR_BYTES, WARP_LANES
 
 _ACCESSES = (*MEMORY_OPS, "smem")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from warpsim.frontends.sass import MachineInstruction
-from warpsim.kernels.statements import OPERAND_SLOTS
+from warpsim.kernels.instruction import OPERAND_SLOTS
 
 ZERO, TRUE = ("RZ", "URZ"), ("PT", "UPT")
 """Registers that are always zero, and predicates that are always true."""

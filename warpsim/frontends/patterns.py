@@ -12,7 +12,7 @@ from warpsim.frontends.accesses import Addresses, Tally, Width, bytes_per_thread
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.hardware.gpu import Shared
 from warpsim.kernels.access import ways_of_today
-from warpsim.kernels.statements import Access
+from warpsim.kernels.instruction import Access
 from warpsim.units import WARP_LANES
 
 _BANKS = Shared(banks=32, bank_bytes=4, lanes_per_pass=32)

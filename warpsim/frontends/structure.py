@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.flow import Flow, place
-from warpsim.kernels.statements import Conditional, Cost, Instruction, Loop, Statement
+from warpsim.kernels.instruction import Cost, Instruction
+from warpsim.kernels.statements import Conditional, Loop, Statement
 from warpsim.kernels.traversal import has_op, mapped
 
 Counts = NDArray[np.float64]

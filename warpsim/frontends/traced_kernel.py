@@ -25,8 +25,9 @@ from warpsim.frontends.reuse import kind_of
 from warpsim.frontends.sass import MachineFunction
 from warpsim.frontends.traces import CompiledTrace, machine_instruction
 from warpsim.hardware.gpu import Gpu
+from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import Instruction, Loop, Statement
+from warpsim.kernels.statements import Loop, Statement
 
 MOST_STATEMENTS, MOST_FOLDED, MOST_PATHS = 20_000, 2_000_000, 256
 """Limits of what is kept: statements of the kernel, instructions that are folded into loops, different paths."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpsim.hardware.gpu import Gpu, Shared
-from warpsim.kernels.statements import Access, Instruction
+from warpsim.kernels.instruction import Access, Instruction
 from warpsim.units import LINE_BYTES, SECTOR_BYTES, WARP_LANES
 
 __all__ = [

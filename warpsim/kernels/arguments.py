@@ -9,7 +9,8 @@ from numbers import Real
 from typing import Any, SupportsIndex, TypeVar
 
 from warpsim import arguments
-from warpsim.kernels.statements import MAX_STRIDE, MAX_TRIPS, Access
+from warpsim.kernels.instruction import MAX_STRIDE, Access
+from warpsim.kernels.statements import MAX_TRIPS
 from warpsim.units import WARP_LANES
 
 __all__ = ["ALPHA_TOLERANCE", "MAX_GROUP", "Arguments"]

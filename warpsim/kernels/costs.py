@@ -9,8 +9,8 @@ from fractions import Fraction
 from warpsim.arguments import InvalidPoint
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.access import Transactions, conflict_ways, transactions, updates_of_one_address
-from warpsim.kernels.statements import MEMORY_OPS, Cost, Instruction
-from warpsim.units import ACCESS_KINDS, ATOMIC_OPS, LINE_BYTES, SECTOR_BYTES, WARP_LANES
+from warpsim.kernels.instruction import Cost, Instruction
+from warpsim.units import ACCESS_KINDS, ATOMIC_OPS, LINE_BYTES, MEMORY_OPS, SECTOR_BYTES, WARP_LANES
 
 __all__ = ["Costs", "access_transactions", "costs_on", "fill_cycles", "matrix_interval"]
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.costs import Costs, costs_on
+from warpsim.kernels.instruction import Access
 from warpsim.kernels.program import Instruction, Kernel, Loop, barriers_not_reached_by_all
-from warpsim.kernels.statements import MEMORY_OPS, Access, Statement
+from warpsim.kernels.statements import Statement
 from warpsim.kernels.traversal import expected_executions, walk
-from warpsim.units import ACCESS_KINDS, WARP_LANES
+from warpsim.units import ACCESS_KINDS, MEMORY_OPS, WARP_LANES
 
 MOST_CYCLES = 1 << 20
 """Cycles of an iteration over which warps are spread, at most."""

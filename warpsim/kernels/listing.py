@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from warpsim.kernels.statements import Cost
+from warpsim.kernels.instruction import Cost
 from warpsim.kernels.steps import FlatProgram, Step
 
 __all__ = ["listing"]

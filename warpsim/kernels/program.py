@@ -13,19 +13,8 @@ from pydantic import model_validator
 
 from warpsim.hardware.fields import FROM_LIST, Between, Bytes, Name, StrictModel
 from warpsim.hardware.memo import kept_by_object
-from warpsim.kernels.statements import (
-    MAX_STATEMENTS,
-    Access,
-    Conditional,
-    Cost,
-    Hints,
-    Instruction,
-    Loop,
-    RegisterNames,
-    Statement,
-    Statements,
-    raise_problems,
-)
+from warpsim.kernels.instruction import Access, Cost, Hints, Instruction, RegisterNames, raise_problems
+from warpsim.kernels.statements import MAX_STATEMENTS, Conditional, Loop, Statement, Statements
 from warpsim.kernels.traversal import inner_statements, issued, walk
 from warpsim.units import MAX_WARPS
 

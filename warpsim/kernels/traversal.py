@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement
+from warpsim.kernels.instruction import Instruction
+from warpsim.kernels.statements import Conditional, Loop, Statement
 
 
 def expected_executions(

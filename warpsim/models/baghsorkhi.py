@@ -33,11 +33,11 @@ from numpy.typing import ArrayLike
 from warpsim.arguments import check_fraction
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction, Kernel
-from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.models.parts.common import accepts_names, axis, quantity
 from warpsim.models.parts.longest_path import longest_path
 from warpsim.models.parts.needed import smallest_warps
 from warpsim.models.parts.profile import Part, busy, count, dataset, part_of, profile, refuse, sequence
+from warpsim.units import MEMORY_OPS
 
 _HIDDEN = 1e6  # enough warps to hide any latency
 

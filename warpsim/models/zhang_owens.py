@@ -29,10 +29,10 @@ from numpy.typing import ArrayLike
 from warpsim.arguments import choice
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction, Kernel, Loop
-from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.models import volkov
 from warpsim.models.parts.common import NotCoveredError, accepts_names, axis
 from warpsim.models.parts.profile import Part, dataset, profile, refuse
+from warpsim.units import MEMORY_OPS
 
 _FREE = ("branch", "exit")
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import occupancy
+from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import Instruction
 from warpsim.kernels.whatif import with_instructions
 from warpsim.profiles.roofline import roofline
 from warpsim.simulation.policies import POLICIES, REPLAYED

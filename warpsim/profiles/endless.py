@@ -10,8 +10,9 @@ to the branches of these conditions and the rounding of trips. Barriers, which a
 
 from __future__ import annotations
 
+from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement
+from warpsim.kernels.statements import Conditional, Loop, Statement
 from warpsim.kernels.traversal import expected_instructions, has_op, walk
 
 _FEWEST_TRIPS = 2

@@ -11,8 +11,9 @@ import math
 from collections.abc import Mapping
 
 from warpsim.hardware.residency import Launch
+from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import Conditional, Instruction, Loop, Statement
+from warpsim.kernels.statements import Conditional, Loop, Statement
 from warpsim.kernels.traversal import expected_instructions, walk
 from warpsim.profiles.endless import without_exits
 from warpsim.profiles.report import ProfiledInstruction

@@ -18,8 +18,9 @@ from warpsim.frontends.opcodes import MATRIX_OPS, matrix_work, opcodes
 from warpsim.frontends.sass import MachineFunction, MachineInstruction
 from warpsim.frontends.structure import Structure
 from warpsim.hardware.gpu import Gpu
+from warpsim.kernels.instruction import MOST_COUNTED, OPS_WITHOUT_RESULT, Access, Cost, Hints, Instruction
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import MOST_COUNTED, OPS_WITHOUT_RESULT, Access, Cost, Hints, Instruction, Loop, Statement
+from warpsim.kernels.statements import Loop, Statement
 from warpsim.profiles.code import machine_function
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.flows import MEETS, Flows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpsim.kernels.statements import Access
+from warpsim.kernels.instruction import Access
 from warpsim.profiles.report import ProfiledLaunch
 from warpsim.units import LINE_BYTES, WARP_LANES
 

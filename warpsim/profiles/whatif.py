@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from warpsim.arguments import integer
 from warpsim.hardware.gpu import Gpu, as_gpu
 from warpsim.hardware.residency import Launch, occupancy
+from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import Instruction
 from warpsim.kernels.traversal import expected_executions
 from warpsim.kernels.whatif import with_instructions
 from warpsim.profiles.chip import scaled

@@ -12,8 +12,8 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
 from warpsim.kernels.costs import Costs, costs_on
+from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.iteration import iteration
-from warpsim.kernels.statements import Instruction
 from warpsim.kernels.traversal import walk
 from warpsim.reference.blocks import Blocks, number_of_blocks
 from warpsim.reference.echoes import Waits

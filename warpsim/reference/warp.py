@@ -13,7 +13,7 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.operations import Op
 from warpsim.kernels import Conditional, Hints, Instruction, Kernel, Loop
 from warpsim.kernels.costs import Costs
-from warpsim.kernels.statements import COUNTERS, MOST_COUNTED
+from warpsim.kernels.instruction import COUNTERS, MOST_COUNTED
 from warpsim.reference.memory import Flight, Stream
 from warpsim.units import ACCESS_KINDS
 

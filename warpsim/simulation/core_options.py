@@ -7,7 +7,7 @@ import numpy as np
 from warpsim.engine.constants import BANK_BITS, LANE_BITS, LINE_BITS, OPERAND_SLOTS, RANK_BITS, Array, Records
 from warpsim.engine.machine import HINT
 from warpsim.hardware.gpu import Gpu
-from warpsim.kernels.statements import Hints
+from warpsim.kernels.instruction import Hints
 from warpsim.kernels.steps import FlatProgram, Step
 
 

@@ -33,7 +33,6 @@ from warpsim.kernels.costs import costs_on
 from warpsim.kernels.iteration import Iteration, iteration, places
 from warpsim.kernels.outstanding import outstanding
 from warpsim.kernels.program import Instruction, Kernel
-from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.kernels.steps import flatten
 from warpsim.simulation.core_options import (
     awaited_registers,
@@ -47,6 +46,7 @@ from warpsim.simulation.known_waits import has_options, precompute_lookahead, pr
 from warpsim.simulation.limits import ticks_per_cycle
 from warpsim.simulation.policies import group_of
 from warpsim.simulation.readiness import NOTHING
+from warpsim.units import MEMORY_OPS
 
 _POLICIES = {policy.name.lower(): policy for policy in Policy}  # a test asserts that the names are policies.POLICIES
 _MEMORY_MODELS = {model.name.lower(): model for model in MemoryModel}  # and point.MEMORY_MODELS

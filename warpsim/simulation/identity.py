@@ -15,9 +15,8 @@ from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Instruction, Kernel
 from warpsim.kernels.access import conflict_ways
 from warpsim.kernels.costs import access_transactions
-from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.kernels.traversal import issued, walk
-from warpsim.units import ACCESS_KINDS, ATOMIC_OPS
+from warpsim.units import ACCESS_KINDS, ATOMIC_OPS, MEMORY_OPS
 
 _WITHOUT_RESULT = (*MEMORY_OPS, "branch", "exit")
 """Operation classes whose latency nobody waits for, or is the memory's."""

@@ -3,8 +3,8 @@
 The engine holds the cycle in which a wait ends, together with the cause of the wait, in 64 bits, and takes cycles from 2**41 on
 as unknown (`engine.constants`). Warm-up and counted cycles are at most `MAX_CYCLES` each, which leaves `MAX_WAIT` for a wait
 that begins at the end of a run. The limits of the numbers of a chip and of a kernel (`hardware.fields`,
-`kernels.statements`) hold every wait but one below 2e10 cycles. The exception is the wait for the memory, which adds up
-over the accesses in flight; `check_limits` bounds it, and the time of a finite grid.
+`kernels.instruction`, `kernels.statements`) hold every wait but one below 2e10 cycles. The exception is the wait for the
+memory, which adds up over the accesses in flight; `check_limits` bounds it, and the time of a finite grid.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from warpsim import units
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.memo import kept_by_object
 from warpsim.kernels.costs import access_transactions, fill_cycles, matrix_interval
+from warpsim.kernels.instruction import MOST_COUNTED
 from warpsim.kernels.program import Instruction, Kernel, Loop, walk
-from warpsim.kernels.statements import MEMORY_OPS, MOST_COUNTED, Statement
+from warpsim.kernels.statements import Statement
 from warpsim.kernels.traversal import issued
 from warpsim.simulation.pilot import longest_spread, longest_warmup
 
@@ -72,7 +73,7 @@ def ticks_per_cycle(gpu: Gpu, kernel: Kernel) -> int:
     given = [(op, cost) for op, cost in own if cost is not None]
     of_instructions = {(f"cost of {op}", cost.interval_cycles) for op, cost in given if cost.interval_cycles is not None}
     of_matrices = {(f"cost of {op}", matrix_interval(gpu, op, cost)) for op, cost in given if cost.multiply_adds is not None}
-    loads = [one for one in issued(kernel.body) if one.access is not None and one.op in MEMORY_OPS]
+    loads = [one for one in issued(kernel.body) if one.access is not None and one.op in units.MEMORY_OPS]
     of_fills = {(f"fill of {one.op}", fill_cycles(gpu, one, access_transactions(gpu, one))) for one in loads}
     intervals = of_classes | of_instructions | of_matrices | of_fills
     ticks = math.lcm(*(interval.denominator for _, interval in intervals))
@@ -255,7 +256,8 @@ def executions(statements: Iterable[Statement], choose: Callable[[int, int], int
 @kept_by_object
 def _accesses(kernel: Kernel) -> tuple[Instruction, ...]:
     """Returns the different loads and stores of a kernel; kernels repeat few instructions."""
-    found: dict[int, Instruction] = {id(s): s for _, s in walk(kernel.body) if isinstance(s, Instruction) and s.op in MEMORY_OPS}
+    statements = [one for _, one in walk(kernel.body)]
+    found = {id(one): one for one in statements if isinstance(one, Instruction) and one.op in units.MEMORY_OPS}
     return tuple(found.values())
 
 

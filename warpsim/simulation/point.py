@@ -21,13 +21,13 @@ from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
 from warpsim.kernels.iteration import MOST_STORES, stores_run_free
 from warpsim.kernels.program import barriers_not_reached_by_all, has_contended_addresses, names_warps
-from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.kernels.whatif import ending_in_l2
 from warpsim.results.provenance import dump, load, provenance, read_call
 from warpsim.simulation.identity import identity
 from warpsim.simulation.limits import MAX_CYCLES, MAX_REPLICATES, MAX_SEED, check_limits
 from warpsim.simulation.policies import as_policy
 from warpsim.simulation.trace import Trace
+from warpsim.units import MEMORY_OPS
 
 FEW_ROUNDS = 12
 """Rounds of resident blocks, below which the slice of a finite grid is not to be relied on."""

@@ -16,8 +16,8 @@ from warpsim.hardware import files as params
 from warpsim.hardware.fields import Count, Name, Positive, StrictModel
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction
-from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.models.parts.costs import cost, issue_uses
+from warpsim.units import MEMORY_OPS
 
 WITHOUT_RESULT = "store"
 """Operation class that completes as soon as it has issued, so that nothing waits for it (L III.C)."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from warpsim.kernels.program import Instruction
-from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.models.parts.counts import Counts
+from warpsim.units import MEMORY_OPS
 
 
 def instruction_parallelism(counted: Counts) -> float:

@@ -18,10 +18,11 @@ from warpsim import units
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Conditional, Instruction, Kernel, Loop
 from warpsim.kernels.program import names_warps
-from warpsim.kernels.statements import MEMORY_OPS, Statement
+from warpsim.kernels.statements import Statement
 from warpsim.models.parts.common import NotCoveredError, quantity, result
 from warpsim.models.parts.costs import MEMORY, Cost, cost, issue_uses
 from warpsim.models.parts.counts import counts
+from warpsim.units import MEMORY_OPS
 
 MOST_INSTRUCTIONS = 200_000
 """Largest number of instructions that the models follow in program order."""

@@ -10,9 +10,9 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch, resolve_launch
 from warpsim.kernels.access import transactions
 from warpsim.kernels.program import Instruction, Kernel, Loop, walk
-from warpsim.kernels.statements import MEMORY_OPS
 from warpsim.models.parts.common import accepts_names
 from warpsim.models.volkov.bounds import latency_bound
+from warpsim.units import MEMORY_OPS
 
 WARP_CYCLES = 10**6
 """Latency of a warp that runs alone, in cycles (V 5.9)."""
