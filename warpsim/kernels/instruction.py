@@ -29,7 +29,11 @@ __all__ = [
     "Cost",
     "Hints",
     "Instruction",
+    "OwnCost",
+    "Probability",
     "RegisterNames",
+    "cost_problems",
+    "hint_problems",
     "raise_problems",
 ]
 
@@ -272,8 +276,8 @@ class Instruction(StrictModel):
             if self.ways != 1:
                 problems.append(f"ways = {self.ways}: must be 1 if access is given, which determines the conflict")
         if self.access is not None:
-            problems += cache_problems(self.access, self.op)
-            problems += atomic_problems(self.access, self.op)
+            problems += _problems_of_caches(self.access, self.op)
+            problems += _problems_of_atomics(self.access, self.op)
         if self.ways != 1 and self.op != "smem":
             problems.append(f"ways = {self.ways}: must be 1 for {self.op}: only smem has bank conflicts")
         problems += hint_problems(self.hints, self.op)
@@ -282,7 +286,7 @@ class Instruction(StrictModel):
         return self
 
 
-def cache_problems(access: Access, op: str) -> Iterator[str]:
+def _problems_of_caches(access: Access, op: str) -> Iterator[str]:
     """Yields errors for what an access states of the caches and an instruction of class `op` cannot have."""
     if access.l2_kept and op != "store":
         yield f"access.l2_kept = {access.l2_kept}: must be 0 for {op}; only stores stay in L2"
@@ -291,7 +295,7 @@ def cache_problems(access: Access, op: str) -> Iterator[str]:
         yield f"access.l1_late_cycles, access.l2_late_cycles = {late}: must be 0 for {op}, which waits for no data of the caches"
 
 
-def atomic_problems(access: Access, op: str) -> Iterator[str]:
+def _problems_of_atomics(access: Access, op: str) -> Iterator[str]:
     """Yields errors for an access that an instruction of class `op` cannot have, because it is an atomic, or is not."""
     if access.contended_addresses is not None and op not in ATOMIC_OPS:
         allowed = ", ".join(ATOMIC_OPS)

@@ -1,17 +1,23 @@
 """Launches that Nsight Compute profiled: read, replayed, and compared with what was measured.
 
-report    reads a report: metrics, counters of each instruction, the machine code inside
-code      the instructions of a launch as a machine function
-flows     how often each block, loop and branch was executed
-traffic   hits, the bytes that DRAM moved, and the sectors that L2 took in
-updates   atomics that meet at few addresses
-kernel    the kernel of a launch, with the costs that its counters state
-chip      the chip of a launch, with its measured clocks
-measured  what the profiler measured
-roofline  the busiest resource of a launch, from the same counters
-whatif    a launch with changes
-advice    what limits a launch, and what changes would gain
-replay    simulates a launch, in full or in samples
-api       what users call
-errors    what can be wrong
+report       reads a report: metrics, counters of each instruction, the machine code inside
+report_file  the blocks of its file
+sections     which functions a launch executed, and where their code stands
+code         the instructions of a launch as a machine function
+flows        how often each block, loop and branch was executed
+guards       blocks whose warps leave at once
+inputs       which counters are inputs of a replay
+traffic      hits, the bytes that DRAM moved, and the sectors that L2 took in
+updates      atomics that meet at few addresses
+kernel       the kernel of a launch, with the costs that its counters state
+endless      kernels that stand for a long one
+chip         the chip of a launch, with its measured clocks
+measured     what the profiler measured
+roofline     the busiest resource of a launch, from the same counters
+whatif       a launch with changes
+advice       what limits a launch, and what changes would gain
+sampling     which samples of a launch are simulated
+replay       simulates a launch, in full or in samples
+api          what users call
+errors       what can be wrong
 """

@@ -256,9 +256,7 @@ def executions(statements: Iterable[Statement], choose: Callable[[int, int], int
 @kept_by_object
 def _accesses(kernel: Kernel) -> tuple[Instruction, ...]:
     """Returns the different loads and stores of a kernel; kernels repeat few instructions."""
-    statements = [one for _, one in walk(kernel.body)]
-    found = {id(one): one for one in statements if isinstance(one, Instruction) and one.op in units.MEMORY_OPS}
-    return tuple(found.values())
+    return tuple({id(one): one for one in issued(kernel.body) if one.op in units.MEMORY_OPS}.values())
 
 
 def _resident(point: Point) -> int:
