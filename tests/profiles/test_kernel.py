@@ -13,16 +13,14 @@ from warpsim.kernels.access import updates_of_one_address
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.statements import Conditional, Loop
 from warpsim.kernels.traversal import expected_ops, walk
-from warpsim.profiles import report
 from warpsim.profiles.api import profile_of
-from warpsim.profiles.chip import chip_name, chip_of
+from warpsim.profiles.chip import chip_of
 from warpsim.profiles.code import decoded
 from warpsim.profiles.endless import endless, without_exits
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.inputs import inputs_of
 from warpsim.profiles.kernel import to_kernel
 from warpsim.profiles.measured import OTHER, measurements
-from warpsim.profiles.report import list_launches
 from warpsim.profiles.roofline import roofline
 from warpsim.profiles.traffic import traffic
 from warpsim.profiles.updates import Updates, updates
@@ -109,78 +107,6 @@ def test_accesses_that_are_counted_in_sum_have_their_mean(profile):
     assert traffic(one).load_sectors == 8
     assert instruction(profile_of(one), "LDG").cost.bytes_per_request == pytest.approx(128)
     assert instruction(profile_of(one), "LDG").cost.requests == 2
-
-
-def test_an_l2_with_a_higher_clock_has_fewer_cycles_of_the_sms(profile):
-    faster = profile_of(launch({"lts__cycles_elapsed.avg.per_second": 2.6e9})).gpu.memory
-    own = profile.gpu.memory
-    assert faster.l2_latency_cycles == pytest.approx((own.l2_latency_cycles + own.l1_latency_cycles) / 2, abs=1)
-    assert profile_of(launch({"lts__cycles_elapsed.avg.per_second": 1e9})).gpu.memory.l2_latency_cycles == own.l2_latency_cycles
-
-
-def test_the_chip_has_the_measured_clocks(profile):
-    assert profile.gpu.clock_ghz == 1.3
-    assert profile.gpu.memory.pin_bandwidth_gbs == pytest.approx(96 * 7.2)
-    assert 250 < profile.gpu.memory.latency_cycles < 557  # the part of DRAM takes fewer cycles at a lower clock
-    assert profile.launch.resident_blocks == 6
-
-
-def test_names_of_chips():
-    assert chip_name("NVIDIA A100-PCIE-40GB", None) == "a100_40gb"
-    assert chip_name("NVIDIA H100 PCIe", None) == "h100_pcie"
-    assert chip_name("Tesla V100-SXM2-32GB", None) == "v100"
-    assert chip_name("NVIDIA GeForce RTX 4060 Laptop GPU", None) is None
-
-
-@pytest.mark.parametrize(
-    ("arch", "title", "like", "note"),
-    [
-        ((8, 6), "NVIDIA GeForce RTX 3090", "a40", "has no file in params/gpus: latencies are those of a40"),
-        ((8, 7), "Orin", "a40", "neither has another chip of sm_87: latencies and rates of units are those of a40"),
-        ((10, 0), "NVIDIA B200", "h100", "neither has another chip of sm_100: latencies and rates of units are those of h100"),
-        ((13, 0), "NVIDIA GeForce RTX 9090", "rtx5090", "chip of sm_130: latencies and rates of units are those of rtx5090"),
-        ((8, 9), "NVIDIA GeForce RTX 4090 Laptop GPU", "rtx4090", "has 84 SMs, and the file in params/gpus 128"),
-    ],
-)
-def test_a_chip_without_a_file_is_like_one_of_its_generation_and_says_so(arch, title, like, note):
-    major, minor = arch
-    one = launch({
-        "device__attribute_compute_capability_major": major,
-        "device__attribute_compute_capability_minor": minor,
-        "device__attribute_display_name": title,
-    })  # fmt: skip
-    gpu, (found,) = chip_of(one)
-    assert gpu.name == like and gpu.sms == 84 and gpu.title == title
-    assert note in found
-    assert profile_of(one).replay(replicates=1).cycles.mean > 0
-
-
-@pytest.mark.parametrize(
-    ("minor", "title", "khz", "like", "memory"),
-    [
-        (9, "NVIDIA L4", 6.251e6, "l40", "l40"),
-        (9, "NVIDIA GeForce RTX 4080", 11.201e6, "rtx4090", "rtx4090"),
-        (6, "NVIDIA GeForce RTX 3060", 7.501e6, "a40", "a40"),
-        (6, "NVIDIA GeForce RTX 3090", 9.751e6, "a40", "rtx4090"),
-    ],
-)
-def test_a_chip_without_a_file_has_the_rates_of_its_kind_of_memory(minor, title, khz, like, memory):
-    gpu, _ = chip_of(launch({
-        "device__attribute_compute_capability_minor": minor,
-        "device__attribute_display_name": title,
-        "device__attribute_max_mem_frequency_khz": khz,
-        "dram__cycles_elapsed.avg.per_second": khz * 1e3,
-    }))  # fmt: skip
-    kind = load_gpu(memory).memory
-    assert gpu.name == like and gpu.memory.writes == kind.writes
-    assert gpu.memory.bandwidth_gbs / gpu.memory.pin_bandwidth_gbs == pytest.approx(kind.bandwidth_gbs / kind.pin_bandwidth_gbs)
-
-
-@pytest.mark.parametrize("title", ["NVIDIA GeForce GTX 1080", "NVIDIA TITAN X (Pascal)"])
-def test_chips_before_volta_are_refused(title):
-    pascal = {"device__attribute_compute_capability_major": 6, "device__attribute_compute_capability_minor": 1}
-    with pytest.raises(ProfileError, match=r"sm_61.*machine code before sm_70 has no control fields"):
-        profile_of(launch(pascal | {"device__attribute_display_name": title}))
 
 
 def test_what_was_measured():
@@ -324,42 +250,6 @@ def test_another_chip_that_executes_the_machine_code(profile):
         profile.what_if(l1_hit=0.5).what_if(gpu="rtx4090")
     held_back = replace(profile, launch=profile.launch.model_copy(update={"resident_blocks": 1}))
     assert held_back.what_if(gpu="rtx4090").launch.resident_blocks == 1
-
-
-def test_files_that_are_no_reports(tmp_path):
-    pytest.importorskip("ncu_report", reason="the reader of reports is not installed")
-    for name, data, text in (
-        ("text.ncu-rep", b"hello", "is not a report"),
-        ("cut.ncu-rep", b"NVR\0\2\0\0\0\10\7\xff\0\0\0\10", "is truncated"),
-        ("none.ncu-rep", None, "cannot be read"),
-        ("empty.ncu-rep", b"NVR\0\2\0\0\0\10\7", "no launch that ncu-report"),
-    ):
-        if data is not None:
-            (tmp_path / name).write_bytes(data)
-        with pytest.raises(ProfileError, match=text):
-            list_launches(tmp_path / name)
-
-
-class DamagedAction:
-    """A launch of which the reader returns the names of metrics, but not the metrics."""
-
-    NameBase_DEMANGLED = NameBase_MANGLED = 0
-
-    def name(self, _):
-        return "kernel"
-
-    def metric_names(self):
-        return ["cycles"]
-
-    def metric_by_name(self, _):
-        return None
-
-
-def test_damaged_data_of_a_launch_are_named(monkeypatch):
-    monkeypatch.setattr(report, "_actions", lambda path: iter([(path, 0, DamagedAction(), [])]))
-    for read in (report.list_launches, report.read_report, report.read_launch):
-        with pytest.raises(ProfileError, match=r"a\.ncu-rep, launch 0: is damaged: AttributeError"):
-            read("a.ncu-rep")
 
 
 def with_sums(metrics, opcode="RED.E.ADD.F32.FTZ.RN.STRONG.GPU [R4.64], R6"):

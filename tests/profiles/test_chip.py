@@ -1,0 +1,86 @@
+"""The chip of a launch: its file, or that of a relative, with the measured clocks."""
+
+import pytest
+
+from tests.profiles.launches import launch
+from warpsim.hardware.gpu import load_gpu
+from warpsim.profiles.api import profile_of
+from warpsim.profiles.chip import chip_name, chip_of
+from warpsim.profiles.errors import ProfileError
+
+
+@pytest.fixture(scope="module")
+def profile():
+    return profile_of(launch())
+
+
+def test_an_l2_with_a_higher_clock_has_fewer_cycles_of_the_sms(profile):
+    faster = profile_of(launch({"lts__cycles_elapsed.avg.per_second": 2.6e9})).gpu.memory
+    own = profile.gpu.memory
+    assert faster.l2_latency_cycles == pytest.approx((own.l2_latency_cycles + own.l1_latency_cycles) / 2, abs=1)
+    assert profile_of(launch({"lts__cycles_elapsed.avg.per_second": 1e9})).gpu.memory.l2_latency_cycles == own.l2_latency_cycles
+
+
+def test_the_chip_has_the_measured_clocks(profile):
+    assert profile.gpu.clock_ghz == 1.3
+    assert profile.gpu.memory.pin_bandwidth_gbs == pytest.approx(96 * 7.2)
+    assert 250 < profile.gpu.memory.latency_cycles < 557  # the part of DRAM takes fewer cycles at a lower clock
+    assert profile.launch.resident_blocks == 6
+
+
+def test_names_of_chips():
+    assert chip_name("NVIDIA A100-PCIE-40GB", None) == "a100_40gb"
+    assert chip_name("NVIDIA H100 PCIe", None) == "h100_pcie"
+    assert chip_name("Tesla V100-SXM2-32GB", None) == "v100"
+    assert chip_name("NVIDIA GeForce RTX 4060 Laptop GPU", None) is None
+
+
+@pytest.mark.parametrize(
+    ("arch", "title", "like", "note"),
+    [
+        ((8, 6), "NVIDIA GeForce RTX 3090", "a40", "has no file in params/gpus: latencies are those of a40"),
+        ((8, 7), "Orin", "a40", "neither has another chip of sm_87: latencies and rates of units are those of a40"),
+        ((10, 0), "NVIDIA B200", "h100", "neither has another chip of sm_100: latencies and rates of units are those of h100"),
+        ((13, 0), "NVIDIA GeForce RTX 9090", "rtx5090", "chip of sm_130: latencies and rates of units are those of rtx5090"),
+        ((8, 9), "NVIDIA GeForce RTX 4090 Laptop GPU", "rtx4090", "has 84 SMs, and the file in params/gpus 128"),
+    ],
+)
+def test_a_chip_without_a_file_is_like_one_of_its_generation_and_says_so(arch, title, like, note):
+    major, minor = arch
+    one = launch({
+        "device__attribute_compute_capability_major": major,
+        "device__attribute_compute_capability_minor": minor,
+        "device__attribute_display_name": title,
+    })  # fmt: skip
+    gpu, (found,) = chip_of(one)
+    assert gpu.name == like and gpu.sms == 84 and gpu.title == title
+    assert note in found
+    assert profile_of(one).replay(replicates=1).cycles.mean > 0
+
+
+@pytest.mark.parametrize(
+    ("minor", "title", "khz", "like", "memory"),
+    [
+        (9, "NVIDIA L4", 6.251e6, "l40", "l40"),
+        (9, "NVIDIA GeForce RTX 4080", 11.201e6, "rtx4090", "rtx4090"),
+        (6, "NVIDIA GeForce RTX 3060", 7.501e6, "a40", "a40"),
+        (6, "NVIDIA GeForce RTX 3090", 9.751e6, "a40", "rtx4090"),
+    ],
+)
+def test_a_chip_without_a_file_has_the_rates_of_its_kind_of_memory(minor, title, khz, like, memory):
+    gpu, _ = chip_of(launch({
+        "device__attribute_compute_capability_minor": minor,
+        "device__attribute_display_name": title,
+        "device__attribute_max_mem_frequency_khz": khz,
+        "dram__cycles_elapsed.avg.per_second": khz * 1e3,
+    }))  # fmt: skip
+    kind = load_gpu(memory).memory
+    assert gpu.name == like and gpu.memory.writes == kind.writes
+    assert gpu.memory.bandwidth_gbs / gpu.memory.pin_bandwidth_gbs == pytest.approx(kind.bandwidth_gbs / kind.pin_bandwidth_gbs)
+
+
+@pytest.mark.parametrize("title", ["NVIDIA GeForce GTX 1080", "NVIDIA TITAN X (Pascal)"])
+def test_chips_before_volta_are_refused(title):
+    pascal = {"device__attribute_compute_capability_major": 6, "device__attribute_compute_capability_minor": 1}
+    with pytest.raises(ProfileError, match=r"sm_61.*machine code before sm_70 has no control fields"):
+        profile_of(launch(pascal | {"device__attribute_display_name": title}))
