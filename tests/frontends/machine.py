@@ -1,6 +1,11 @@
-"""Short listings of machine code for tests, written line by line."""
+"""Short listings of machine code for tests, written line by line, and the kernels from them."""
 
+from collections import Counter
+
+from warpsim.frontends.convert import Choices, to_kernel
+from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.sass import parse_listing
+from warpsim.kernels.traversal import expected_ops, walk
 
 
 def function(*rows, arch=80, parameters="0x160 0:8:x 8:4:n", shared=16384):
@@ -12,6 +17,24 @@ def function(*rows, arch=80, parameters="0x160 0:8:x 8:4:n", shared=16384):
         lines.append(plain if plain.endswith(":") or plain.startswith(".") or has_control else f"--:-:-:-:1 {plain}")
     head = f".target sm_{arch}\n.function f\n.registers 16\n.shared {shared}\n.parameters {parameters}\n.source f.cu\n"
     return parse_listing(head + "\n".join(lines) + "\n")[0]
+
+
+def kernel(*rows, launch="64,128", arch=80, **choices):
+    """The kernel from the rows of a function, for a launch."""
+    return to_kernel(function(*rows, arch=arch), as_geometry(launch), Choices(**choices), name="f")
+
+
+def counts(found):
+    """Expected executions of a kernel by a warp, by operation class."""
+    total = Counter()
+    for op, times in expected_ops(found.body):
+        total[op] += times
+    return {op: round(times, 9) for op, times in total.items()}
+
+
+def only(found, kind):
+    """The statements of one kind of a kernel, in program order."""
+    return [statement for _, statement in walk(found.body) if isinstance(statement, kind)]
 
 
 SCALE = """\

@@ -1,35 +1,17 @@
 """Statements have the counts of the code that they stand for."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 
-from tests.frontends.machine import function
-from warpsim.frontends.convert import Choices, to_kernel
+from tests.frontends.machine import counts, function, kernel, only
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.flow import make_flow
 from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.structure import Structure
-from warpsim.kernels.program import Conditional, Instruction, Loop
-from warpsim.kernels.traversal import expected_ops, walk
+from warpsim.kernels.program import Conditional, Instruction
+from warpsim.kernels.traversal import expected_ops
 
 INDEX = ("S2R R0, SR_CTAID.X", "S2R R1, SR_TID.X", "IMAD R0, R0, c[0x0][0x0], R1")
-
-
-def kernel(*rows, launch="64,128", arch=80, **choices):
-    return to_kernel(function(*rows, arch=arch), as_geometry(launch), Choices(**choices), name="f")
-
-
-def counts(found):
-    total = Counter()
-    for op, times in expected_ops(found.body):
-        total[op] += times
-    return {op: round(times, 9) for op, times in total.items()}
-
-
-def only(found, kind):
-    return [statement for _, statement in walk(found.body) if isinstance(statement, kind)]
 
 
 def test_a_bound_check_that_all_threads_pass_leaves_a_branch():
@@ -126,191 +108,6 @@ def test_threads_of_a_warp_that_part_execute_both_sides():
     found = kernel(*rows)
     assert not only(found, Conditional)
     assert counts(found)["sfu"] == counts(found)["fp64"] == 1
-
-
-def test_a_loop_to_a_bound_that_the_launch_gives():
-    rows = (
-        "MOV R3, RZ",
-        ".L_loop:",
-        "MUFU.RCP R2, R2",
-        "IADD3 R3, R3, 0x1, RZ",
-        "ISETP.GE.AND P0, PT, R3, c[0x0][0x168], PT",
-        "@!P0 BRA `(.L_loop)",
-        "EXIT",
-    )
-    assert [loop.trips for loop in only(kernel(*rows, arguments={"n": 1_000_000_007}), Loop)] == [1_000_000_007]
-
-
-def test_a_loop_that_ends_at_equality_is_not_run_past_its_end():
-    rows = (
-        "MOV R3, 0x3039",
-        ".L_loop:",
-        "MUFU.RCP R2, R2",
-        "IADD3 R3, R3, -0x1, RZ",
-        "ISETP.NE.AND P0, PT, R3, RZ, PT",
-        "@P0 BRA `(.L_loop)",
-        "EXIT",
-    )
-    assert [loop.trips for loop in only(kernel(*rows), Loop)] == [12345]
-
-
-def test_nested_loops_multiply():
-    rows = (
-        "MOV R3, RZ",
-        ".L_outer:",
-        "MOV R4, RZ",
-        ".L_inner:",
-        "MUFU.RCP R2, R2",
-        "IADD3 R4, R4, 0x1, RZ",
-        "ISETP.LT.AND P0, PT, R4, 0x40, PT",
-        "@P0 BRA `(.L_inner)",
-        "IADD3 R3, R3, 0x2, RZ",
-        "ISETP.LT.AND P1, PT, R3, 0x7d0, PT",
-        "@P1 BRA `(.L_outer)",
-        "EXIT",
-    )
-    found = kernel(*rows)
-    assert [loop.trips for loop in only(found, Loop)] == [1000, 64]
-    assert counts(found)["sfu"] == 64_000
-
-
-def test_a_loop_that_is_left_in_the_middle_repeats_its_start_once_more():
-    rows = (
-        "MOV R3, RZ",
-        ".L_loop:",
-        "MUFU.RCP R2, R2",
-        "ISETP.GE.AND P0, PT, R3, 0x9, PT",
-        "@P0 BRA `(.L_end)",
-        "IADD3 R3, R3, 0x1, RZ",
-        "BRA `(.L_loop)",
-        ".L_end:",
-        "EXIT",
-    )
-    found = kernel(*rows)
-    assert [loop.trips for loop in only(found, Loop)] == [9]
-    assert counts(found)["sfu"] == 10
-
-
-DATA = ("MOV R3, RZ", ".L_loop:", ".line 5", "LDG.E R2, [R4.64]", "ISETP.NE.AND P0, PT, R2, RZ, PT", "@P0 BRA `(.L_loop)", "EXIT")
-
-
-def test_trips_that_depend_on_data_are_asked_for_and_can_be_given_by_line_or_label():
-    with pytest.raises(
-        FrontEndError, match=r"the loop at line 5 of f\.cu: .* give trips=\{KEY: number\} with KEY 5 or '\.L_loop'"
-    ):
-        kernel(*DATA)
-    for key in (5, "5", ".L_loop"):
-        with pytest.warns(AssumptionWarning, match="addresses of LDG.E depend on data"):
-            assert [loop.trips for loop in only(kernel(*DATA, trips={key: 7}), Loop)] == [7]
-    with pytest.raises(FrontEndError, match=r"trips\[6\]: there is no such loop; loops: 5 or '\.L_loop'"):
-        kernel(*DATA, trips={6: 7})
-    with pytest.raises(FrontEndError, match=r"trips\[5\] = -1: must be an integer from 0"):
-        kernel(*DATA, trips={5: -1})
-    with pytest.raises(FrontEndError, match=r"trips\['\.L_loop'\] = 0: warps come to this loop"):
-        kernel(*DATA, trips={5: 0})
-
-
-UNROLLED = """\
-MOV R3, RZ
-.line 4
-LDG.E R5, [R4.64]
-.line 6
-ISETP.GE.AND P0, PT, R5, 0x1, PT
-@!P0 BRA `(.L_end)
-ISETP.GE.AND P1, PT, R5, 0x4, PT
-@!P1 BRA `(.L_rest)
-.L_four:
-.line 7
-LDG.E R2, [R4.64]
-LDG.E R2, [R4.64]
-LDG.E R2, [R4.64]
-LDG.E R2, [R4.64]
-.line 6
-ISETP.GE.AND P1, PT, R5, R3, PT
-@P1 BRA `(.L_four)
-.L_rest:
-ISETP.NE.AND P0, PT, R5, RZ, PT
-@!P0 BRA `(.L_end)
-.L_one:
-.line 7
-LDG.E R2, [R4.64]
-.line 6
-ISETP.NE.AND P0, PT, R5, RZ, PT
-@P0 BRA `(.L_one)
-.L_end:
-EXIT
-""".splitlines()
-"""A loop on line 6 whose bound is loaded, unrolled by four, with a loop for the rest."""
-
-
-def test_trips_by_the_line_of_an_unrolled_loop_are_refused_and_its_loops_listed():
-    with pytest.raises(FrontEndError, match=r"the loop at line 7 of f\.cu: .* with KEY '\.L_four', or args"):
-        kernel(*UNROLLED)
-    listed = r"'\.L_four' \(6 instructions, 4 of them accesses to memory\); '\.L_one' \(3 instructions, 1 of them"
-    for key in (6, "6", 7):
-        with pytest.raises(FrontEndError, match=rf"trips\[{key!r}\]: the machine code has 2 loops of line {key}.*{listed}"):
-            kernel(*UNROLLED, trips={key: 103})
-
-
-@pytest.mark.parametrize("four, one", [(25, 3), (25, 0), (0, 3)])
-def test_trips_by_label_also_say_whether_a_loop_is_entered(four, one):
-    with pytest.warns(AssumptionWarning, match="line 6 of f.cu: the condition is taken as the trips of the loop say"):
-        found = kernel(*UNROLLED, trips={".L_four": four, ".L_one": one}, patterns={4: "coalesced", 7: "coalesced"})
-    assert counts(found)["load"] == 1 + 4 * four + one and not only(found, Conditional)
-
-
-def test_a_loop_with_stated_trips_is_not_left_early_and_says_so():
-    leaves = ("ISETP.LT.AND P1, PT, R2, RZ, PT", "@P1 BRA `(.L_end)")
-    *begin, compare, back, last = DATA
-    with pytest.warns(AssumptionWarning) as notes:
-        found = kernel(*begin, *leaves, ".line 6", compare, back, ".L_end:", last, trips={5: 7}, patterns={5: "coalesced"})
-    assert [loop.trips for loop in only(found, Loop)] == [7]
-    (note,) = [str(note.message) for note in notes if "early" in str(note.message)]
-    assert note.endswith("line 5 of f.cu: no warp leaves the loop early here; state it with probabilities")
-
-
-@pytest.mark.parametrize("trips", [1, 7])
-def test_a_loop_that_an_exit_ends_has_the_stated_trips(trips):
-    rows = (*DATA[:4], "ISETP.NE.AND P0, PT, R2, RZ, PT", "MUFU.RCP R6, R6", "@P0 EXIT", "BRA `(.L_loop)")
-    found = counts(kernel(*rows, trips={5: trips}, patterns={5: "coalesced"}))
-    assert found["sfu"] == found["load"] == trips
-    with pytest.raises(FrontEndError, match="= 0: warps come to this loop"):
-        kernel(*rows, trips={5: 0}, patterns={5: "coalesced"})
-
-
-def test_of_two_exits_in_the_middle_of_a_loop_the_first_one_ends_it_and_the_other_says_so():
-    leaves = ("ISETP.NE.AND P0, PT, R2, RZ, PT", "@P0 BRA `(.L_end)")
-    rows = (*DATA[:4], *leaves, "MUFU.RCP R6, R6", ".line 8", *leaves, "DADD R8, R8, R8", "BRA `(.L_loop)", ".L_end:", "EXIT")
-    with pytest.warns(AssumptionWarning, match="line 8 of f.cu: no warp leaves the loop early here") as notes:
-        found = counts(kernel(*rows, trips={5: 7}, patterns={5: "coalesced"}))
-    assert (found["sfu"], found["fp64"]) == (7, 7)
-    assert sum("early" in str(note.message) for note in notes) == 1
-
-
-@pytest.mark.filterwarnings("ignore:.*addresses of LDG")
-def test_a_line_names_the_loops_that_jump_back_there_before_those_that_only_begin_there():
-    outer = (".L_outer:", ".line 6", "LDG.E R5, [R2.64]", ".L_inner:", ".line 7", "MUFU.RCP R6, R6")
-    inner = (".line 6", "ISETP.NE.AND P0, PT, R5, RZ, PT", "@P0 BRA `(.L_inner)")
-    back = ("ISETP.NE.AND P1, PT, R5, RZ, PT", "@P1 BRA `(.L_outer)", "EXIT")
-    assert counts(kernel(*outer, *inner, ".line 5", *back, trips={5: 10, 6: 20}))["sfu"] == 200
-    both = kernel(*outer, *inner, *back, trips={6: 20})
-    assert counts(both)["sfu"] == 400  # nested loops of one line each have the trips
-    assert counts(kernel(*outer, *inner, *back, trips={".L_inner": 3, 6: 20}))["sfu"] == 60
-
-
-@pytest.mark.filterwarnings("ignore:.*addresses of LDG")
-def test_trips_of_a_loop_that_is_tested_first_are_those_of_its_body():
-    rows = (".L_loop:", ".line 5", "LDG.E R5, [R2.64]", "ISETP.NE.AND P0, PT, R5, RZ, PT", "@P0 BRA `(.L_end)")
-    found = kernel(*rows, "MUFU.RCP R6, R6", "BRA `(.L_loop)", ".L_end:", "EXIT", trips={5: 10})
-    assert (counts(found)["sfu"], counts(found)["load"]) == (10, 11)
-
-
-@pytest.mark.parametrize("inner", [(), ("ISETP.NE.AND P1, PT, R5, 0x3, PT", "@P1 BRA `(.L_skip)", "MUFU.RCP R7, R7", ".L_skip:")])
-def test_trips_of_a_loop_that_is_left_by_a_jump_and_repeated_by_another_are_those_of_its_body(inner):
-    rows = (".L_loop:", ".line 6", "LDG.E R5, [R2.64]", *inner, ".line 5", "ISETP.NE.AND P0, PT, R5, RZ, PT", "@P0 BRA `(.L_end)")
-    probabilities = {6: 1.0} if inner else {}
-    found = kernel(*rows, "BRA `(.L_loop)", ".L_end:", "EXIT", trips={".L_loop": 10}, probabilities=probabilities)
-    assert counts(found)["load"] == 10
 
 
 BRANCH = (".line 4", "LDS R2, [RZ]", "ISETP.NE.AND P0, PT, R2, RZ, PT", "@P0 BRA `(.L_end)", "MUFU.RCP R2, R2", ".L_end:", "EXIT")
