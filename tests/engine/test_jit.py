@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import pytest
 from numba.core import config
@@ -21,6 +22,26 @@ class Arrays(NamedTuple):
     many: Any
     count: int
     option: Any
+
+
+@compiling.apart
+def _twice(x: Any) -> Any:
+    return x + x
+
+
+@compiling.inline
+def _twice_and_one(x: Any) -> Any:
+    return _twice(x) + 1
+
+
+def test_parts_are_inlined_unless_they_are_compiled_apart() -> None:
+    """A part that an inlined part calls would inherit that it is inlined, if it did not say otherwise."""
+    compiled = numba.njit(lambda x: _twice_and_one(x), no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    compiled.compile((numba.int64,))
+    (code,) = compiled.inspect_llvm().values()
+    defined = [line for line in code.splitlines() if line.startswith("define")]
+    assert sum("_twice" in line and "_twice_and_one" not in line for line in defined) == 1
+    assert not any("_twice_and_one" in line for line in defined)
 
 
 def test_parts_belong_to_their_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:

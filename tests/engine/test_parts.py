@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numba.core import config
 
 from tests.support.strategies import examples
-from warpsim.engine import bits, cycle_sets, flights, jit, lanes, memory, speculation, tandem
+from warpsim.engine import bits, cycle_sets, flights, lanes, memory, speculation, tandem
 from warpsim.engine import ports as ports_of
 from warpsim.engine.constants import (
     BINS,
@@ -384,24 +384,3 @@ def test_bins_of_latencies() -> None:
         tally.histogram[:] = 0
         memory.count_latency(tally, np.int64(latency))
         assert np.flatnonzero(tally.histogram).tolist() == [place]
-
-
-@jit.apart
-def _twice(x: Any) -> Any:
-    return x + x
-
-
-@jit.inline
-def _twice_and_one(x: Any) -> Any:
-    return _twice(x) + 1
-
-
-@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
-def test_parts_are_inlined_unless_they_are_compiled_apart() -> None:
-    """A part that an inlined part calls would inherit that it is inlined, if it did not say otherwise."""
-    compiled = numba.njit(lambda x: _twice_and_one(x), no_cpython_wrapper=True, no_cfunc_wrapper=True)
-    compiled.compile((numba.int64,))
-    (code,) = compiled.inspect_llvm().values()
-    defined = [line for line in code.splitlines() if line.startswith("define")]
-    assert sum("_twice" in line and "_twice_and_one" not in line for line in defined) == 1
-    assert not any("_twice_and_one" in line for line in defined)
