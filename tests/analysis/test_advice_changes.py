@@ -130,6 +130,15 @@ def test_units_that_several_classes_share_are_doubled_for_all_of_them(gpu):
     assert "twice the lsu units" in found
 
 
+def test_a_data_stage_is_doubled_where_accesses_make_many_passes():
+    conflict = kernel(Instruction("smem", dst="r1", ways=4))
+    point, found = changed("a100", conflict, memory="fixed")
+    twice = found["twice the rate of the lsu data stage"].point.gpu
+    before, after = (volkov.throughput_bound(gpu, conflict).totals for gpu in (point.gpu, twice))
+    assert after == before | {"lsu data stage": before["lsu data stage"] / 2} and before["lsu data stage"] == 4 * before["lsu"]
+    assert twice.core.fill_bytes == 2 * point.gpu.core.fill_bytes
+
+
 def test_matrix_units_are_doubled_for_instructions_that_say_how_much_they_multiply():
     product = Instruction("tensor", dst="r1", cost=Cost(multiply_adds=4096, operands="tf32"))
     point, found = changed("a100", kernel(product), memory="fixed")

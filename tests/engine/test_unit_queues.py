@@ -78,6 +78,32 @@ def test_a_queue_of_one_entry_refuses_its_own_scheduler_alone() -> None:
     assert counted["mio_throttle"] > 0
 
 
+def test_a_data_stage_serves_accesses_behind_the_input_of_the_unit() -> None:
+    """Intervals of 2, and passes of 4, 1, 4, 1, 4 cycles: the input holds an access until the passes of those before are made.
+
+    They begin in the data stage at 0, 4, 5, 9 and 10, and the input is free at 2, 4, 6, 9 and 11.
+    """
+    shared = {"unit": "lsu", "interval_cycles": 2}
+    lsu = {"units": {"lsu": {"scope": "sm"}}, "ops": {"load": shared, "store": shared, "smem": shared}}
+    gpu = chip(**lsu, core={"replays": "unit"})
+    accesses = [Instruction("smem", dst=f"r{k}", cost=Cost(passes=n)) for k, n in enumerate((4, 1, 4, 1, 4))]
+    latency = gpu.ops["smem"].latency_cycles
+    for k, (issue, begins) in enumerate(zip((0, 2, 4, 6, 9), (0, 4, 5, 9, 10), strict=True)):
+        reader = Instruction("alu", dst="r8", src=(f"r{k}",), cost=Cost(gap_cycles=1))
+        issues = assert_same(case(gpu, *accesses[: k + 1], reader, warps=1))["issues"]
+        assert [t for t, *_, op in issues if op == "smem"][k] == issue
+        assert next(t for t, *_, op in issues if op == "alu") == begins + latency
+
+
+def test_an_access_that_waits_for_the_data_stage_has_left_the_queue() -> None:
+    """A queue of two: the second access is in the input while the passes of the first are made, and two wait behind it."""
+    gpu = chip(units={"lsu": {"scope": "sm", "queue": 2, "lead_cycles": 0, "address_cycles": 1}}, core={"replays": "unit"})
+    accesses = [Instruction("smem", dst=f"r{k}", ways=8) for k in range(5)]
+    issues = assert_same(case(gpu, *accesses, warps=1))["issues"]
+    # They reach the input at 0, 2, 8, 16 and 24, when the data stage has begun with the one before; two wait before it at a time.
+    assert [t for t, *_, op in issues if op == "smem"] == [0, 1, 2, 3, 8]
+
+
 @pytest.mark.parametrize("limit", [None, 3])
 def test_costs_of_single_accesses_hold_the_unit(limit: int | None) -> None:
     gpu = chip(memory={"loads_per_sm": limit, "stores_per_sm": limit})

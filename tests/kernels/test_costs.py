@@ -44,46 +44,50 @@ def test_a_branch_with_a_gap_of_its_own_has_it_on_both_sides():
 
 
 @pytest.mark.parametrize(("chip", "cycles"), [("v100", 1), ("t4", 2)])
-def test_since_volta_passes_take_time_in_the_unit_and_no_issue_slots(chip, cycles):
+def test_since_volta_passes_take_time_in_the_data_stage_and_no_issue_slots(chip, cycles):
     """docs/model.md, section 2: a pass for each way of a conflict, and for each line and each 128 bytes of a global access."""
     gpu = ws.load_gpu(chip)
     assert gpu.core.pass_cycles == cycles and gpu.ops["load"].interval_cycles == gpu.ops["smem"].interval_cycles == cycles
 
-    def unit_cycles(op, **fields):
+    def data_cycles(op, **fields):
         spent = costs_on(gpu, Instruction(op, dst="r", **fields))
         assert spent.reissues == 0
-        return spent.unit_cycles
+        return spent.data_cycles
 
-    assert [unit_cycles("smem", ways=ways) for ways in (1, 2, 3, 32)] == [cycles, 2 * cycles, 3 * cycles, 32 * cycles]
+    assert [data_cycles("smem", ways=ways) for ways in (1, 2, 3, 32)] == [cycles, 2 * cycles, 3 * cycles, 32 * cycles]
     in_l1 = [Access(bytes_per_thread=size, l1_hit=1.0) for size in (4, 8, 16)]
-    assert [unit_cycles("load", access=access) for access in in_l1] == [cycles, 2 * cycles, 4 * cycles]
-    assert unit_cycles("load", access=Access(pattern="stride", stride=32, l1_hit=1.0)) == 32 * cycles
+    assert [data_cycles("load", access=access) for access in in_l1] == [cycles, 2 * cycles, 4 * cycles]
+    assert data_cycles("load", access=Access(pattern="stride", stride=32, l1_hit=1.0)) == 32 * cycles
     cost = Cost(requests=1, bytes_per_request=32.0, requested_bytes=640)
-    assert unit_cycles("load", access=Access(l1_hit=1.0), cost=cost) == 5 * cycles
-    assert unit_cycles("smem", ways=8, cost=Cost(interval_cycles=3)) == 3
+    assert data_cycles("load", access=Access(l1_hit=1.0), cost=cost) == 5 * cycles
+    assert data_cycles("load", access=Access(l1_hit=1.0), cost=Cost(passes="5/2")) == Fraction(5, 2) * cycles
+    assert data_cycles("smem", ways=8, cost=Cost(interval_cycles=3)) == 0  # it is in the unit for all of them
+    assert data_cycles("smem", ways=8, cost=Cost(interval_cycles=3, passes=2)) == 2 * cycles
 
 
-@pytest.mark.parametrize(("chip", "cycles"), [("v100", 4), ("t4", 4), ("a100", 2), ("rtx4090", 4), ("h100", 1)])
+@pytest.mark.parametrize(("chip", "cycles"), [("v100", 4), ("t4", 0), ("a100", 2), ("rtx4090", 4), ("h100", 1)])
 def test_what_comes_from_l2_takes_the_time_of_passes(chip, cycles):
-    """docs/model.md, section 2: a line of 128 bytes comes in so many cycles, in which L1 makes no pass."""
+    """docs/model.md, section 2: a line of 128 bytes comes in so many cycles, in which L1 makes no pass, except on Turing."""
     gpu = ws.load_gpu(chip)
 
-    def unit_cycles(op="load", **fields):
-        return costs_on(gpu, Instruction(op, **fields)).unit_cycles
+    def data_cycles(op="load", **fields):
+        spent = costs_on(gpu, Instruction(op, **fields))
+        assert spent.unit_cycles == gpu.ops["load"].interval_cycles
+        return spent.data_cycles
 
-    a_pass, interval = gpu.core.pass_cycles, gpu.ops["load"].interval_cycles
-    assert unit_cycles(access=Access(l1_hit=1.0)) == unit_cycles("store", access=Access()) == interval
-    assert unit_cycles(access=Access()) == unit_cycles(access=Access(l2_hit=1.0)) == max(interval, a_pass + cycles)
+    a_pass = gpu.core.pass_cycles
+    assert data_cycles(access=Access(l1_hit=1.0)) == data_cycles("store", access=Access()) == a_pass
+    assert data_cycles(access=Access()) == data_cycles(access=Access(l2_hit=1.0)) == a_pass + cycles
     for access, cost in ((Access(l1_hit=0.75), None), (Access(), Cost(requests=1, bytes_per_request=32.0))):
-        assert unit_cycles(access=access, cost=cost) == max(interval, a_pass + Fraction(cycles, 4))
-    assert unit_cycles(access=Access(), cost=Cost(interval_cycles=7)) == 7
+        assert data_cycles(access=access, cost=cost) == a_pass + Fraction(cycles, 4)
+    assert costs_on(gpu, Instruction("load", access=Access(), cost=Cost(interval_cycles=7))).data_cycles == 0
 
 
 def test_an_asynchronous_copy_passes_again_to_shared_memory():
     gpu = ws.load_gpu("h100")
     for fields in ({}, {"bytes_per_thread": 16}, {"pattern": "stride", "stride": 32}):
         access = Access(l1_hit=1.0, **fields)
-        load, copy = (costs_on(gpu, Instruction(op, dst="r", access=access)).unit_cycles for op in ("load", "async_copy"))
+        load, copy = (costs_on(gpu, Instruction(op, dst="r", access=access)).data_cycles for op in ("load", "async_copy"))
         assert copy == 2 * load
 
 
@@ -92,8 +96,14 @@ def test_passes_of_accesses_do_not_slow_other_classes():
     t4 = ws.load_gpu("t4")
     assert t4.core.pass_cycles == 2
     for op in ("barrier", "branch", "exit"):
-        assert costs_on(t4, Instruction(op)).unit_cycles == t4.ops[op].interval_cycles == 1
-    assert costs_on(t4, Instruction("smem", dst="r", ways=3)).unit_cycles == 6
+        spent = costs_on(t4, Instruction(op))
+        assert spent.unit_cycles == t4.ops[op].interval_cycles == 1 and spent.data_cycles == 0
+    assert costs_on(t4, Instruction("smem", dst="r", ways=3)).data_cycles == 6
+
+
+def test_passes_of_its_own_are_the_ways_of_a_conflict_where_conflicts_are_reissued():
+    plain, own = (costs_on(KEPLER, Instruction("smem", dst="r", cost=cost)) for cost in (None, Cost(passes=3)))
+    assert (own.unit_cycles, own.data_cycles) == (3 * plain.unit_cycles, 0)
 
 
 def test_requests_replace_those_of_the_pattern():
@@ -144,16 +154,17 @@ def test_what_ifs_without_conflicts_drop_costs_that_contain_the_conflict():
 @pytest.mark.parametrize(
     ("instruction", "cycles"),
     [
-        (Instruction("smem", dst="r"), 2),
-        (Instruction("smem", dst="r", ways=5), 5),
-        (Instruction("load", dst="r"), 2),
-        (Instruction("load", dst="r", access=Access(bytes_per_thread=16)), 4),
-        (Instruction("load", dst="r", access=Access(pattern="random")), 32),
-        (Instruction("alu", dst="r"), 1),
-        (Instruction("smem", dst="r", ways=5, cost=Cost(interval_cycles=3)), 3),
+        (Instruction("smem", dst="r"), (2, 1)),
+        (Instruction("smem", dst="r", ways=5), (2, 5)),
+        (Instruction("load", dst="r"), (2, 1)),
+        (Instruction("load", dst="r", access=Access(bytes_per_thread=16)), (2, 4)),
+        (Instruction("load", dst="r", access=Access(pattern="random")), (2, 32)),
+        (Instruction("alu", dst="r"), (1, 0)),
+        (Instruction("smem", dst="r", ways=5, cost=Cost(interval_cycles=3)), (3, 0)),
+        (Instruction("smem", dst="r", ways=5, cost=Cost(passes="7/2")), (2, Fraction(7, 2))),
     ],
 )
-def test_passes_take_time_in_the_unit_and_no_issue_slots(instruction, cycles):
+def test_passes_take_time_in_the_data_stage_and_no_issue_slots(instruction, cycles):
     gpu = small_gpu(core={"replays": "unit"}, ops={op: {"interval_cycles": 2} for op in ("smem", "load", "store")})
     spent = costs_on(gpu, instruction)
-    assert (spent.unit_cycles, spent.reissues) == (cycles, 0)
+    assert ((spent.unit_cycles, spent.data_cycles), spent.reissues) == (cycles, 0)

@@ -99,6 +99,21 @@ def test_lines_hit_each_by_itself_unless_they_lie_side_by_side(profile):
     assert hit == 0.25 and lines == pytest.approx(2 * 0.5 / 0.75)
 
 
+def test_bytes_that_a_load_brings_and_does_not_ask_for_hit_first(profile):
+    """Of the 4 sectors of each load half are spare; of its hits, as many as possible are due to these."""
+    hits = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum"
+    one = launch()
+    narrow = (replace(code, counts=dict(code.counts) | {"memory_access_size_type": 16.0}) for code in one.code)
+    one = replace(one, code=tuple(narrow))
+    few, many = (traffic(replace(one, metrics=dict(one.metrics) | {hits: WARPS * TRIPS * n})) for n in (1, 3))
+    assert (few.l1_hit, few.asked_hit, few.spare_hit) == (0.25, 0.0, 0.5)
+    assert (many.l1_hit, many.asked_hit, many.spare_hit) == (0.75, 0.5, 1.0)
+    for of in (few, many):
+        assert of.loaded(4, 1, 64)[0] == pytest.approx(of.l1_hit)  # as all loads of the kernel
+        assert of.loaded(4, 1, 128)[0] == pytest.approx(of.asked_hit)  # all of its bytes are asked for
+        assert of.loaded(4, 1, 32)[0] == pytest.approx(0.75 * of.spare_hit + 0.25 * of.asked_hit)
+
+
 def test_accesses_that_are_counted_in_sum_have_their_mean(profile):
     counts = "memory_l2_theoretical_sectors_global", "memory_l1_tag_requests_global"
     one = launch({"l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": WARPS * TRIPS / 2})

@@ -327,6 +327,8 @@ def own_costs(draw: st.DrawFn, op: str) -> Cost | None:
         fields |= {"requests": draw(st.integers(1, 5)), "bytes_per_request": draw(st.sampled_from([32.0, 71.5, 128.0]))}
         fields["port_sectors"] = draw(st.sampled_from([None, None, 1.0, 7.5]))
         fields["requested_bytes"] = draw(st.sampled_from([None, None, 0, 32, 500, 1024]))
+    if op in ("smem", *MEMORY_OPS):
+        fields["passes"] = draw(st.sampled_from([None, None, "1/2", 3, "7/2"]))
     if op in ATOMIC_OPS:
         fields["updates"] = draw(st.sampled_from([None, 1, 3, 32]))
     if op not in (*MEMORY_OPS, "branch"):

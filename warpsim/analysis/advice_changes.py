@@ -14,13 +14,14 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.hardware.whatif import changed_gpu
 from warpsim.kernels import Conditional, Instruction
+from warpsim.kernels.costs import data_stage
 from warpsim.kernels.program import walk
 from warpsim.kernels.whatif import converged, interleaved, without, without_conflicts
 from warpsim.models import volkov
 from warpsim.models.parts.costs import ISSUE, LOADS_IN_FLIGHT, MEMORY
 from warpsim.models.parts.counts import bank_conflicts, counts
 from warpsim.simulation.point import Point
-from warpsim.units import MAX_SCHEDULERS
+from warpsim.units import MAX_SCHEDULERS, MEMORY_OPS
 
 COPIES = 2
 """Warps whose work one warp does in the change to more ILP."""
@@ -132,6 +133,7 @@ def _fast_sfu(gpu: Gpu) -> Gpu:
 def _doubled(point: Point) -> Iterator[Change]:
     gpu = point.gpu
     tightest = volkov.bottleneck(gpu, point.kernel, block_warps=point.launch.block_warps)
+    stages = {data_stage(gpu.unit_of(op)) for op in gpu.ops}
     fields: dict[str, Any] = {}
     if tightest == MEMORY and point.memory == "measured":
         return  # the measured latencies hold for this bandwidth only
@@ -159,9 +161,18 @@ def _doubled(point: Point) -> Iterator[Change]:
             for name, op in of_unit.items()
             if op.rates
         }
+        if tightest in stages or any(name in ("smem", *MEMORY_OPS) for name in of_unit):
+            fields |= _twice_the_passes(gpu)
     if fields:
         names = {MEMORY: "memory bandwidth", ISSUE: "issue rate", LOADS_IN_FLIGHT: "loads in flight"}
+        names |= {stage: f"rate of the {stage}" for stage in stages}
         yield Change(f"twice the {names.get(tightest, f'{tightest} units')}", replace(point, gpu=changed_gpu(gpu, fields)))
+
+
+def _twice_the_passes(gpu: Gpu) -> dict[str, Any]:
+    """Returns the changed fields of a chip whose data stages are twice as fast."""
+    filled = {} if gpu.core.fill_bytes is None else {"core.fill_bytes": 2 * gpu.core.fill_bytes}
+    return {"core.pass_cycles": str(gpu.core.pass_cycles / 2), **filled} if gpu.core.replays == "unit" else {}
 
 
 def _twice_the_issue(gpu: Gpu) -> dict[str, Any]:

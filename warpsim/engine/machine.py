@@ -125,7 +125,8 @@ STEP = np.dtype(
         ("operands_end", "i4"),  # and where they end
         ("gap", "i4"),  # cycles to the warp's next issue, at least
         ("latency", "i8"),  # cycles from issue to result
-        ("unit_ticks", "i8"),  # ticks for which the unit is occupied
+        ("unit_ticks", "i8"),  # ticks for which it occupies its unit, or the input of a unit that has a data stage
+        ("data_ticks", "i8"),  # ticks for which it occupies the data stage of its unit; 0: it does not pass it
         ("busy", "i8"),  # cycles for which the scheduler is occupied, at least 1
         # Known waits: where the next instruction is certain and waits for this one alone
         ("delay", "i8"),  # cycles from this issue until the next step is eligible; 0: not known

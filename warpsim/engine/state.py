@@ -67,6 +67,7 @@ SM = in_whole_lines(
         ("next_event", "i8"),  # cycle before which nothing happens on it
         ("next_start", "i8"),  # cycle before which no block starts on it; FOREVER: none is to start
         ("free", "i8", UNITS * MAX_SCHEDULERS),  # tick from which a unit is free; a unit of the SM stands at scheduler 0
+        ("data_free", "i8", UNITS * MAX_SCHEDULERS),  # tick from which its data stage is free, in the same places
         ("room", "i8", UNITS * MAX_SCHEDULERS),  # cycle from which the queue of a scheduler takes one more, by unit, scheduler
         ("last_issue", "i8", UNITS * MAX_SCHEDULERS),  # by unit, scheduler: value of `shared_issues` at its last issue
         ("shared_issues", "i8"),  # instructions of shared units that have issued

@@ -66,25 +66,33 @@ def accepts(machine, state, sm, s, op, cycle):
 
 @inline
 def occupy(machine, state, sm, s, ins, cycle):
-    """Issues an instruction to its unit, of which nothing has to be noted if it never refuses. Returns the wait in its queue."""
+    """Issues an instruction to its unit, of which nothing has to be noted if it never refuses.
+
+    Returns its wait in the queue, and for the data stage.
+    """
     facts, tick = machine.classes[at(ins.op)], machine.chip[0].tick
     if not facts.refusable:
         return np.int64(0)
     unit = unit_of(facts, s)
     arrival = cycle + facts.lead
     begin = max(sm.free[unit], arrival * tick)
-    free = begin + ins.unit_ticks
+    passes = begin
+    if ins.data_ticks > 0:
+        passes = max(begin, sm.data_free[unit])
+        sm.data_free[unit] = passes + ins.data_ticks
+    free = max(begin + ins.unit_ticks, passes)
     sm.free[unit] = free
     if facts.queue > 0:
-        return enter(state, sm, s, queue_of(machine, state, sm, s, facts), facts, cycle, cycle_of(begin, tick))
+        leaves = enter(state, sm, s, queue_of(machine, state, sm, s, facts), facts, cycle, cycle_of(begin, tick))
+        return max(leaves, cycle_of(passes, tick)) - arrival
     if free >= (cycle + 2) * tick:
         refuses(state, sm, user_of(facts, s), facts.unit, cycle + 1, cycle_of(free, tick))
-    return np.int64(0)
+    return cycle_of(passes, tick) - arrival if ins.data_ticks > 0 else np.int64(0)
 
 
 @inline
 def enter(state, sm, s, queue, facts, cycle, begin):
-    """An instruction enters the queue of a unit, which can serve it at cycle `begin`. Returns how long it waits there."""
+    """An instruction enters the queue of a unit, which can serve it at cycle `begin`. Returns in which cycle it leaves."""
     arrival = cycle + facts.lead
     address, oldest = max(state.queues[queue, _NEXT_ADDRESS], arrival), state.queues[queue, _OLDEST]
     leaves = max(address, begin)
@@ -95,7 +103,7 @@ def enter(state, sm, s, queue, facts, cycle, begin):
     state.queues[queue, _OLDEST], sm.room[place_of(facts, s)] = oldest, room
     if room > cycle + 1:
         refuses(state, sm, s, facts.unit, cycle + 1, room)
-    return leaves - arrival
+    return leaves
 
 
 @inline

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Annotated, Literal
 
 from pydantic import model_validator
 
 from warpsim import units
-from warpsim.hardware.fields import Between, Count, Cycles, StrictModel
+from warpsim.hardware.fields import Between, Count, Cycles, Interval, StrictModel
 
 
 class Fetch(StrictModel):
@@ -44,13 +45,13 @@ class Core(StrictModel):
     Attributes:
         register_banks: banks of a scheduler's register file, each with one read port; None: reads never wait.
         replays: where further passes of an access take their time: "issue": at the scheduler, which reissues it, or "unit".
-        pass_cycles: cycles of such a pass, of a line or of 128 bytes, in its unit.
-        fill_bytes: bytes from L2 that L1 takes in during a cycle, in which its unit makes no pass; None: that takes no time.
+        pass_cycles: cycles of such a pass, of a line or of 128 bytes, in the data stage of its unit.
+        fill_bytes: bytes from L2 that L1 takes in during a cycle, in which it makes no pass; None: that takes no time.
         fetch: instruction fetch; None: every instruction is there in time.
     """
 
     register_banks: Annotated[int, Between(1, units.MAX_REGISTER_BANKS)] | None = None
     replays: Literal["issue", "unit"] = "issue"
-    pass_cycles: Count = 1
+    pass_cycles: Interval = Fraction(1)
     fill_bytes: Count | None = None
     fetch: Fetch | None = None

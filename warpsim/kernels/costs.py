@@ -12,7 +12,7 @@ from warpsim.kernels.access import Transactions, conflict_ways, transactions, up
 from warpsim.kernels.instruction import Cost, Instruction
 from warpsim.units import ACCESS_KINDS, ATOMIC_OPS, LINE_BYTES, MEMORY_OPS, SECTOR_BYTES, WARP_LANES
 
-__all__ = ["Costs", "access_transactions", "costs_on", "fill_cycles", "matrix_interval"]
+__all__ = ["Costs", "access_transactions", "costs_on", "data_stage", "matrix_interval"]
 
 _CLASS_COSTS = Cost()
 
@@ -22,7 +22,8 @@ class Costs:
     """What an instruction costs on a chip.
 
     Attributes:
-        unit_cycles: time for which it occupies its unit, with all passes of a bank conflict.
+        unit_cycles: time for which it occupies its unit, or the input of a unit that has a data stage.
+        data_cycles: time for which it occupies the data stage of its unit; 0: it does not pass it.
         latency_cycles: register dependency latency, with that of the conflict; 0 for a load or a store.
         own_latency: whether `latency_cycles` holds for all consumers, so that the `latency_to` of its class does not apply.
         gap_cycles: least distance to the next issue of the same warp.
@@ -34,6 +35,7 @@ class Costs:
     """
 
     unit_cycles: Fraction
+    data_cycles: Fraction
     latency_cycles: int
     own_latency: bool
     gap_cycles: int
@@ -52,10 +54,12 @@ def costs_on(gpu: Gpu, instruction: Instruction) -> Costs:
     gap = op.gap_cycles if own.gap_cycles is None else own.gap_cycles
     taken = gap if op.taken_gap_cycles is None or own.gap_cycles is not None else op.taken_gap_cycles
     slots, reissues = op.issue_slots, ways - 1 + (access.extra if access else 0)
-    interval = op.interval_cycles * ways
+    passes = _passes(instruction, ways, access) if own.passes is None else own.passes
+    interval, data = op.interval_cycles * (passes if instruction.op == "smem" else 1), Fraction(0)
     if gpu.core.replays == "unit":
-        passes = gpu.core.pass_cycles * _passes(instruction, ways, access)
-        reissues, interval = 0, max(op.interval_cycles, passes + fill_cycles(gpu, instruction, access))
+        reissues, interval = 0, op.interval_cycles
+        if own.interval_cycles is None or own.passes is not None:
+            data = gpu.core.pass_cycles * passes + _fill_cycles(gpu, instruction, access)
     if own.multiply_adds is not None:
         interval = matrix_interval(gpu, instruction.op, own)
         latency = max(latency, math.ceil(interval))
@@ -63,6 +67,7 @@ def costs_on(gpu: Gpu, instruction: Instruction) -> Costs:
         slots, reissues = own.issue_slots, 0
     return Costs(
         unit_cycles=interval if own.interval_cycles is None else own.interval_cycles,
+        data_cycles=data,
         latency_cycles=latency if own.latency_cycles is None else own.latency_cycles,
         own_latency=own.latency_cycles is not None,
         gap_cycles=gap,
@@ -72,6 +77,11 @@ def costs_on(gpu: Gpu, instruction: Instruction) -> Costs:
         ways=ways,
         access=access,
     )
+
+
+def data_stage(unit: str) -> str:
+    """Returns the name of the data stage of a unit, as one of an SM's resources."""
+    return f"{unit} data stage"
 
 
 def matrix_interval(gpu: Gpu, op: str, cost: Cost) -> Fraction:
@@ -89,7 +99,7 @@ def matrix_interval(gpu: Gpu, op: str, cost: Cost) -> Fraction:
 
 
 def _passes(instruction: Instruction, ways: int, access: Transactions | None) -> Fraction:
-    """Returns the passes of an access in its unit: one for each way of a conflict, or for each line and for each 128 bytes.
+    """Returns the passes of an access in its data stage: one for each way of a conflict, or for each line and for each 128 bytes.
 
     An asynchronous copy has as many again, for what it writes to shared memory.
     """
@@ -99,7 +109,7 @@ def _passes(instruction: Instruction, ways: int, access: Transactions | None) ->
     return 2 * passes if instruction.op == "async_copy" else passes
 
 
-def fill_cycles(gpu: Gpu, instruction: Instruction, access: Transactions | None) -> Fraction:
+def _fill_cycles(gpu: Gpu, instruction: Instruction, access: Transactions | None) -> Fraction:
     """Returns for how long L1 takes in what a load gets from L2, on average, in quarters of a cycle."""
     if gpu.core.fill_bytes is None or access is None or instruction.access is None or ACCESS_KINDS[instruction.op] == "store":
         return Fraction(0)

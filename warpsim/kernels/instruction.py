@@ -131,6 +131,8 @@ class Cost(StrictModel):
     Attributes:
         interval_cycles: time for which the instruction occupies its unit, with all passes of a conflict: a number, or an
             exact fraction such as "3/2".
+        passes: of an access, those in L1 or in shared memory: a number, or a fraction. Given together with `interval_cycles`,
+            that is without them.
         multiply_adds: those of a matrix instruction, which occupies its unit for as long as the chip's rate for its `operands`
             says; given together with these, in place of `interval_cycles`.
         operands: type of its operands and sums, such as "f16_f32" (`hardware.operations.MatrixType`).
@@ -147,6 +149,7 @@ class Cost(StrictModel):
     """
 
     interval_cycles: Interval | None = None
+    passes: Interval | None = None
     multiply_adds: Count | None = None
     operands: MatrixType | None = None
     latency_cycles: Cycles | None = None
@@ -322,5 +325,7 @@ def cost_problems(cost: Cost | None, op: str) -> Iterator[str]:
             yield f"cost.{name} = {value}: must be left out, since {op} writes no register"
         elif name in _COSTS_OF_ACCESSES and op not in MEMORY_OPS:
             yield f"cost.{name} = {value}: must be left out for {op}; only {', '.join(MEMORY_OPS)} have it"
+        elif name == "passes" and op not in ("smem", *MEMORY_OPS):
+            yield f"cost.{name} = {value}: must be left out for {op}; only {', '.join(('smem', *MEMORY_OPS))} have it"
         elif name == "updates" and op not in ATOMIC_OPS:
             yield f"cost.{name} = {value}: must be left out for {op}; only {', '.join(ATOMIC_OPS)} have it"

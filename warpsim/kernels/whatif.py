@@ -101,7 +101,7 @@ def _without_passes(cost: Cost | None) -> Cost | None:
     """Returns the costs without those that depend on the number of passes; None if there are no others."""
     if cost is None:
         return None
-    left = cost.model_copy(update={"interval_cycles": None, "latency_cycles": None, "issue_slots": None})
+    left = cost.model_copy(update={"interval_cycles": None, "passes": None, "latency_cycles": None, "issue_slots": None})
     return left if left.given else None
 
 

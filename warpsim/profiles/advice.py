@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import occupancy
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Kernel
@@ -139,8 +138,8 @@ def _changes(profile: Profile, scheduler: str) -> Iterator[tuple[str, str, Profi
             continue
         yield f"blocks of {other} threads in place of {threads}", "launch", cut, scheduler
     for words, changed in (
-        ("shared memory without bank conflicts", _without_conflicts(kernel, gpu)),
-        ("loads and stores in as few lines as their bytes need", _coalesced(kernel, gpu)),
+        ("shared memory without bank conflicts", _without_conflicts(kernel)),
+        ("loads and stores in as few lines as their bytes need", _coalesced(kernel)),
     ):
         if changed != kernel:
             yield words, "program", replace(profile, kernel=changed), scheduler
@@ -153,17 +152,17 @@ def _changes(profile: Profile, scheduler: str) -> Iterator[tuple[str, str, Profi
             yield f"scheduling policy {policy} in place of {scheduler}", "machine", profile, policy
 
 
-def _without_conflicts(kernel: Kernel, gpu: Gpu) -> Kernel:
+def _without_conflicts(kernel: Kernel) -> Kernel:
     """Returns a kernel whose accesses to shared memory take as few passes as their bytes need."""
 
     def edit(one: Instruction) -> Instruction:
         words = next((number for mark, number in _WORDS if mark in one.comment), 1)
-        return one if one.op != "smem" else _at_most(gpu, one, words * gpu.core.pass_cycles, {})
+        return one if one.op != "smem" else _at_most(one, words, {})
 
     return with_instructions(kernel, edit)
 
 
-def _coalesced(kernel: Kernel, gpu: Gpu) -> Kernel:
+def _coalesced(kernel: Kernel) -> Kernel:
     """Returns a kernel whose loads and stores move the bytes that their threads ask for, in as few lines as these need."""
 
     def edit(one: Instruction) -> Instruction:
@@ -175,14 +174,14 @@ def _coalesced(kernel: Kernel, gpu: Gpu) -> Kernel:
             return one
         bytes_of = min(cost.requests * cost.bytes_per_request, float(lines * LINE_BYTES))
         fields: dict[str, object] = {"requests": lines, "bytes_per_request": bytes_of / lines, "port_sectors": None}
-        return _at_most(gpu, one, lines * gpu.core.pass_cycles, fields)
+        return _at_most(one, lines, fields)
 
     return with_instructions(kernel, edit)
 
 
-def _at_most(gpu: Gpu, one: Instruction, cycles: int, fields: dict[str, object]) -> Instruction:
-    """Returns an instruction that occupies its unit for some cycles at most, or the least that the unit allows."""
-    if one.cost is None or one.cost.interval_cycles is None:
+def _at_most(one: Instruction, passes: int, fields: dict[str, object]) -> Instruction:
+    """Returns an instruction that makes so many passes at most."""
+    if one.cost is None or one.cost.passes is None:
         return one
-    time = min(one.cost.interval_cycles, max(Fraction(gpu.ops[one.op].interval_cycles), Fraction(cycles)))
-    return one.model_copy(update={"cost": one.cost.model_copy(update={"interval_cycles": time, **fields})})
+    fields["passes"] = min(one.cost.passes, Fraction(passes))
+    return one.model_copy(update={"cost": one.cost.model_copy(update=fields)})

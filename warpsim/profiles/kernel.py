@@ -25,7 +25,7 @@ from warpsim.profiles.code import machine_function
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.flows import MEETS, Flows
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
-from warpsim.profiles.traffic import traffic
+from warpsim.profiles.traffic import asked_bytes, traffic
 from warpsim.profiles.updates import updates
 from warpsim.units import ACCESS_KINDS, ATOMIC_OPS, MEMORY_OPS, WARP_LANES
 
@@ -70,9 +70,6 @@ _HOLDS, _HOLDS_SINCE = "IMAD.WIDE", 80
 """Beginning of opcodes that take the issue port for one cycle more, and from which compute capability on, times ten. The
 simulator of Huerta et al. (2025) is configured so, and the next instruction of a warp waits 0.9 cycles longer than after others
 (A100; on a T4 it does not)."""
-
-_INTERVAL_PARTS = 4
-"""Times of units are rounded to this part of a cycle."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +240,7 @@ class _Emitter:
         if op in MATRIX_OPS and (work := matrix_work(one)) is not None and work[1] in self.gpu.ops[op].rates:
             cost |= {"multiply_adds": work[0], "operands": work[1]}
         if one.opcode.startswith(_TWO_PASSES):
-            cost["interval_cycles"] = _cycles(2 * float(self.gpu.ops[op].interval_cycles))
+            cost["interval_cycles"] = _in_quarters(2 * float(self.gpu.ops[op].interval_cycles))
         if one.opcode.startswith(_HOLDS) and self.arch >= _HOLDS_SINCE:
             cost["issue_slots"] = 2
         fields: dict[str, object] = {"src": () if op == "barrier" else sources, "comment": self._comment(one, counted)}
@@ -269,14 +266,13 @@ class _Emitter:
         sectors = counted.counts.get("memory_l2_theoretical_sectors_global", 0.0) / times
         sectors = sectors or (of.load_sectors if loads else of.store_sectors)
         tags = counted.counts.get("memory_l1_tag_requests_global", 0.0) / times or sectors / of.line_sectors
-        width = (counted.counts.get("memory_access_size_type") or 32.0) / 8
-        asked = width * counted.counts.get("thread_inst_executed_true", 32.0 * times) / times
+        asked = asked_bytes(counted) / times
         cost["issue_slots"] = 1  # since Volta, further passes take no issue slots
         if one.base in ("LDL", "STL") or not sectors:  # local memory is interleaved by threads
             fields["access"] = Access(
                 l1_hit=of.local_hit if loads and cached else 0.0, l2_hit=of.load_l2_hit if loads else of.store_l2_hit
             )
-            cost |= {"requests": 1, "bytes_per_request": 128.0, "interval_cycles": self._passes(op, asked / L1_BYTES_PER_CYCLE)}
+            cost |= {"requests": 1, "bytes_per_request": 128.0, "passes": _in_quarters(asked / L1_BYTES_PER_CYCLE)}
             return
         lines = tags
         if loads:
@@ -295,17 +291,14 @@ class _Emitter:
         passes = max(tags, asked / L1_BYTES_PER_CYCLE)
         if role_of(one) == "copy":  # it is written to shared memory as well
             passes += counted.counts.get("memory_l1_wavefronts_shared", 0.0) / times
-        cost["interval_cycles"] = self._passes(op, passes)
-
-    def _passes(self, op: str, count: float) -> str:
-        """Returns the time of the memory unit for a number of passes of an access."""
-        return _cycles(max(float(self.gpu.ops[op].interval_cycles), count * self.gpu.core.pass_cycles))
+        cost["passes"] = _in_quarters(passes)
 
     def _shared(self, counted: ProfiledInstruction, op: str, cost: dict[str, object]) -> None:
-        """Adds the time of shared memory: a cycle for each wavefront."""
+        """Adds the passes in shared memory: one for each wavefront."""
         wavefronts = counted.counts.get("memory_l1_wavefronts_shared", 0.0) / max(1, counted.executed)
         cost["issue_slots"] = 1
-        cost["interval_cycles"] = self._passes(op, wavefronts)
+        if wavefronts:
+            cost["passes"] = _in_quarters(wavefronts)
         cost["latency_cycles"] = self.gpu.ops[op].latency_cycles + max(0, round((wavefronts - 1) * self.gpu.core.pass_cycles))
 
 
@@ -328,5 +321,6 @@ def _reads(one: MachineInstruction) -> tuple[str, ...]:
     return tuple(f"{read[1]}{'.reuse' if kept >> slot & 1 else ''}" if read else "" for slot, read in enumerate(found))
 
 
-def _cycles(value: float) -> str:
-    return str(Fraction(round(value * _INTERVAL_PARTS), _INTERVAL_PARTS))
+def _in_quarters(value: float) -> str:
+    """Returns a number that is above 0 in quarters, so that intervals and passes need few ticks of a cycle."""
+    return str(Fraction(max(1, round(value * 4)), 4))

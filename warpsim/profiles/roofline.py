@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from warpsim.kernels.costs import costs_on
+from warpsim.kernels.costs import costs_on, data_stage
 from warpsim.kernels.traversal import expected_executions
 from warpsim.profiles.endless import without_exits
 from warpsim.units import gbs_to_bytes_per_cycle
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def roofline(profile: Profile) -> dict[str, float]:
     """Returns resource -> cycles that the launch needs of it, with the constant cost of a launch.
 
-    The resources are the issue slots, the execution units by name, and DRAM at its sustained bandwidth. Work is spread evenly
-    over the SMs.
+    The resources are the issue slots, the execution units by name, their data stages, and DRAM at its sustained bandwidth. Work
+    is spread evenly over the SMs.
     """
     gpu, launch = profile.gpu, profile.launch
     warps = (launch.blocks or 1) * launch.block_warps / gpu.sms
@@ -26,7 +26,8 @@ def roofline(profile: Profile) -> dict[str, float]:
         costs = costs_on(gpu, one)
         unit = gpu.unit_of(one.op)
         busy["issue"] += count * costs.issue_slots / gpu.issue_ipc
-        busy[unit] = busy.get(unit, 0.0) + count * float(costs.unit_cycles) / gpu.units_per_sm(one.op)
+        for name, time in ((unit, costs.unit_cycles), (data_stage(unit), costs.data_cycles)):
+            busy[name] = busy.get(name, 0.0) + count * float(time) / gpu.units_per_sm(one.op)
     cycles = {name: warps * value for name, value in busy.items()}
     cycles["dram"] = profile.measured.dram_bytes / gbs_to_bytes_per_cycle(gpu.memory.bandwidth_gbs, gpu.clock_ghz)
     return {name: value + gpu.launch_cost_cycles for name, value in cycles.items()}

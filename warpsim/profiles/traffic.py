@@ -1,6 +1,8 @@
 """What becomes of the accesses of a profiled kernel: hits, the bytes that DRAM moves, and the sectors that L2 takes in.
 
-Hit rates and bytes of DRAM are known of a kernel as a whole, and hold for all of its accesses alike.
+Hit rates and bytes of DRAM are known of a kernel as a whole. L2's rates hold for all of its accesses alike. Of L1's hits, as many
+as possible are in sectors that a load brought before which asked for a part of their bytes only, since some thread of the block
+mostly asks for the others: loads hit by the share of such bytes. The hits that are left are spread over all others alike.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from dataclasses import dataclass
 
 from warpsim.kernels.access import port_sectors
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
-from warpsim.units import LINE_BYTES, SECTOR_BYTES
+from warpsim.units import LINE_BYTES, SECTOR_BYTES, WARP_LANES
 
 SECTORS = LINE_BYTES // SECTOR_BYTES
 """Of a line."""
@@ -25,6 +27,8 @@ class Traffic:
 
     Attributes:
         l1_hit: share of the sectors of loads that L1 holds.
+        asked_hit: the same of a sector all of whose bytes a load asks for.
+        spare_hit: the same as far as it does not ask for them.
         load_l2_hit: share of the others that L2 holds.
         store_l2_hit: share of the sectors of stores that DRAM does not see.
         load_excess: bytes that DRAM read over those that missed.
@@ -39,6 +43,8 @@ class Traffic:
     """
 
     l1_hit: float
+    asked_hit: float
+    spare_hit: float
     load_l2_hit: float
     store_l2_hit: float
     load_excess: float
@@ -62,12 +68,15 @@ class Traffic:
             lines: over which they are spread.
             asked: bytes that its threads read.
         """
+        spare = max(0.0, 1.0 - asked / (sectors * SECTOR_BYTES))
+        l1_hit = spare * self.spare_hit + (1.0 - spare) * self.asked_hit
+        line_miss = min(1.0, self.line_miss * (1.0 - l1_hit) / (1.0 - self.l1_hit)) if self.l1_hit < 1.0 else self.line_miss
         apart = max(1.0, lines / max(1.0, asked / LINE_BYTES))
-        hit = (1.0 - self.line_miss) ** apart
+        hit = (1.0 - line_miss) ** apart
         if hit == 1.0:
             return 1.0, lines, sectors * SECTOR_BYTES
-        asked_for = (1.0 - self.l1_hit) * sectors * self.load_merged / (1.0 - hit)
-        return hit, self.line_miss * lines / (1.0 - hit), asked_for * SECTOR_BYTES * self.load_excess
+        asked_for = (1.0 - l1_hit) * sectors * self.load_merged / (1.0 - hit)
+        return hit, line_miss * lines / (1.0 - hit), asked_for * SECTOR_BYTES * self.load_excess
 
     def stored(self, sectors: float, asked: float) -> tuple[float, float]:
         """Returns the bytes that a store moves, and the sectors that L2 takes in, each that is written in part twice.
@@ -85,7 +94,7 @@ def traffic(launch: ProfiledLaunch) -> Traffic:
 
     L2's own hit rates are not used: they count writes as hits, and on chips with two halves the traffic between them.
     """
-    loads = stores = lines = 0.0
+    loads = stores = lines = spare = 0.0
     for one in launch.code:
         sectors = one.counts.get("memory_l2_theoretical_sectors_global", 0.0)
         if is_store(one):
@@ -93,6 +102,7 @@ def traffic(launch: ProfiledLaunch) -> Traffic:
         else:
             loads += sectors
             lines += one.counts.get("memory_l1_tag_requests_global", 0.0)
+            spare += max(0.0, sectors - asked_bytes(one) / SECTOR_BYTES)
     of_load = of_store = 0.0
     if not loads and not stores:
         (loads, of_load), (stores, of_store) = _counted_in_sum(launch, "ld"), _counted_in_sum(launch, "st")
@@ -118,9 +128,12 @@ def traffic(launch: ProfiledLaunch) -> Traffic:
         came = min(of_both - missed / SECTOR_BYTES, came if came else of_both)
     store_merged = _share_of(came, stores + local_stores)
     stored = (stores + local_stores) * store_merged * SECTOR_BYTES
+    asked_hit, spare_hit = _hits(l1_hit, loads, spare)
     of_loads, of_stores = read / missed if missed else 0.0, written / stored if stored else 0.0
     return Traffic(
         l1_hit=l1_hit,
+        asked_hit=asked_hit,
+        spare_hit=spare_hit,
         load_l2_hit=1 - min(1.0, of_loads),
         store_l2_hit=1 - min(1.0, of_stores),
         load_excess=min(_MOST_EXCESS, max(1.0, of_loads)),
@@ -133,6 +146,22 @@ def traffic(launch: ProfiledLaunch) -> Traffic:
         line_sectors=min(SECTORS, max(1.0, of_requests / requests)) if requests and of_requests else SECTORS,
         local_hit=1 - local_missed / of_local if of_local else 1.0,
     )
+
+
+def asked_bytes(one: ProfiledInstruction) -> float:
+    """Returns the bytes for which all executions of an instruction ask."""
+    width = (one.counts.get("memory_access_size_type") or 32.0) / 8
+    return width * one.counts.get("thread_inst_executed_true", float(WARP_LANES * max(1, one.executed)))
+
+
+def _hits(l1_hit: float, sectors: float, spare: float) -> tuple[float, float]:
+    """Returns `asked_hit` and `spare_hit` of loads of so many sectors, of which so many are brought and not asked for."""
+    hits = l1_hit * sectors
+    if spare == 0.0:
+        return l1_hit, l1_hit
+    if hits <= spare:
+        return 0.0, hits / spare
+    return (hits - spare) / (sectors - spare), 1.0
 
 
 def _share_of(part: float | None, whole: float) -> float:

@@ -55,6 +55,8 @@ class Result:
     instructions: Counter[str] = field(default_factory=Counter)
     unit_cycles: Counter[str] = field(default_factory=Counter)
     """Unit-cycles by unit, as exact fractions."""
+    data_cycles: Counter[str] = field(default_factory=Counter)
+    """Those of the data stages of units."""
     asked_bytes: float = 0.0
     """Bytes that the threads requested."""
     moved_bytes: float = 0.0

@@ -266,9 +266,10 @@ class Machine:
             self.result.instructions[step.op] += 1
 
         costs, unit = self.costs(step), self.gpu.unit_of(step.op)
-        wait = self.unit(sm, scheduler, step).occupy(scheduler.index, t, costs.unit_cycles)
+        wait = self.unit(sm, scheduler, step).occupy(scheduler.index, t, costs)
         if t in self.window:
             self.result.unit_cycles[unit] += costs.unit_cycles
+            self.result.data_cycles[unit] += costs.data_cycles
         sm.note_issue(scheduler, unit)
         if scheduler.ports is not None and self.gpu.uses_ports(step.op):
             scheduler.ports_free = max(scheduler.ports_free, scheduler.ports.issue(step.instruction, warp, t))

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.operations import Unit as UnitFacts
+from warpsim.kernels.costs import Costs
 from warpsim.reference.fetch import FrontEnd
 from warpsim.reference.memory import Flight, Stream
 from warpsim.reference.policies import Policy, make_policy
@@ -26,6 +27,7 @@ class Unit:
     def __init__(self, facts: UnitFacts | None) -> None:
         self.facts = facts if facts is not None and facts.queue is not None else None
         self.free = Fraction(0)
+        self.data_free = Fraction(0)  # of its data stage
         self.address_free: Counter[int] = Counter()  # by scheduler
         self.departures: defaultdict[int, list[int]] = defaultdict(list)  # by scheduler
 
@@ -34,18 +36,21 @@ class Unit:
             return self.free < t + 1
         return sum(g > t for g in self.departures[scheduler]) < self.facts.queue
 
-    def occupy(self, scheduler: int, t: int, cycles: Fraction) -> int:
-        """Takes an instruction that issues in cycle `t`; returns how long it waits in the queue."""
+    def occupy(self, scheduler: int, t: int, costs: Costs) -> int:
+        """Takes an instruction that issues in cycle `t`; returns how long it waits in the queue, and for the data stage."""
         arrival = t if self.facts is None else t + self.facts.lead_cycles
-        begin = max(self.free, Fraction(arrival))
-        self.free = begin + cycles
+        begin = passes = max(self.free, Fraction(arrival))
+        if costs.data_cycles > 0:
+            passes = max(begin, self.data_free)
+            self.data_free = passes + costs.data_cycles
+        self.free = max(begin + costs.unit_cycles, passes)
         if self.facts is None:
-            return 0
+            return math.floor(passes) - arrival if costs.data_cycles > 0 else 0
         address = max(self.address_free[scheduler], arrival)
         self.address_free[scheduler] = address + self.facts.address_cycles
         leaves = max(address, math.floor(begin))
         self.departures[scheduler] = [g for g in self.departures[scheduler] if g > t] + [leaves]
-        return leaves - arrival
+        return max(leaves, math.floor(passes)) - arrival
 
 
 class Scheduler:

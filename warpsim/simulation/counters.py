@@ -33,7 +33,7 @@ class Counts:
         instructions: operation class -> warp instructions issued.
         asked_bytes: bytes that the threads requested.
         moved_bytes: bytes that were moved at the memory's sustained rate.
-        unit_use: fraction of time in which the units of each operation class were occupied.
+        unit_use: fraction of time in which the units of each operation class, or their data stages, were occupied.
         warp_cycles: int64[states], warp-cycles by state.
         issue_cycles: scheduler-cycles in which instructions issued.
         busy_cycles: scheduler-cycles in which the scheduler was still busy with earlier issues.
@@ -104,7 +104,9 @@ def engine_counts(machine: Machine, state: State, gpu: Gpu, warmup: int) -> Coun
     cycles = int(state.clock[0].cycle) - warmup
     issued, busy = scheduler_cycles(machine, state)
     by_step = steps_issued(machine, state)
-    use = by_unit(machine, by_step * machine.program.unit_ticks) / (int(chip.sms) * cycles * chip.tick)
+    program = machine.program
+    ticks = np.maximum(*(by_unit(machine, by_step * each) for each in (program.unit_ticks, program.data_ticks)))
+    use = ticks / (int(chip.sms) * cycles * chip.tick)
     return Counts(
         cycles=cycles,
         instructions=dict(zip(gpu.ops, by_class(machine, by_step).tolist(), strict=False)),
@@ -137,7 +139,9 @@ def reference_counts(result: Result, gpu: Gpu, launch: Launch, sms: int, warmup:
         asked_bytes=result.asked_bytes,
         moved_bytes=result.moved_bytes,
         unit_use=[
-            float(result.unit_cycles[gpu.unit_of(op)] / (sms * cycles)) / gpu.units_per_sm(op) for op in _first_classes(gpu)
+            float(max(result.unit_cycles[gpu.unit_of(op)], result.data_cycles[gpu.unit_of(op)]) / (sms * cycles))
+            / gpu.units_per_sm(op)
+            for op in _first_classes(gpu)
         ],
         warp_cycles=np.array([result.warp_cycles[name] for name in schema.STATES]),
         issue_cycles=result.scheduler_cycles["issued"],

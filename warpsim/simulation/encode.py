@@ -105,7 +105,7 @@ def _unlaunched(
     operands: list[int] = []
     registers = awaited_registers(program)
     for step in program.steps:
-        cost: _Costs = (_CONTROL.get(step.kind, Kind.JUMP), 0, 0, 0, 0, 0), (*_NO_ACCESS, 0)
+        cost: _Costs = (_CONTROL.get(step.kind, Kind.JUMP), 0, 0, 0, 0, 0, 0), (*_NO_ACCESS, 0)
         if step.instruction is not None:
             if id(step.instruction) not in costs:
                 costs[id(step.instruction)] = _costs(step.instruction, gpu, tick)
@@ -298,7 +298,8 @@ def _costs(instruction: Instruction, gpu: Gpu, tick: int) -> _Costs:
     number = list(gpu.ops).index(instruction.op) + cost.own_latency * len(gpu.ops)
     busy = gpu.issue.interval_cycles * (cost.issue_slots + cost.reissues)
     least = 2 if instruction.hints is not None and instruction.hints.yields else 1
-    timing = (kind, number, max(cost.gap_cycles, least), cost.latency_cycles, int(cost.unit_cycles * tick), busy)
+    in_unit = int(cost.unit_cycles * tick), int(cost.data_cycles * tick)
+    timing = (kind, number, max(cost.gap_cycles, least), cost.latency_cycles, *in_unit, busy)
     access = _NO_ACCESS
     if cost.access is not None:
         drain = gpu.memory.store_drain_cycles if kind == Kind.STORE else None

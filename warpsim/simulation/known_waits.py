@@ -160,7 +160,7 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     chip["window"], chip["most_requests"] = window, machine.details["requests"].max()
     chip["span"] = min(window, max(int(barriers.min()), 1)) if len(barriers) else window
 
-    late = program["unit_ticks"] > program["busy"] * chip["tick"]
+    late = np.maximum(program["unit_ticks"], program["data_ticks"]) > program["busy"] * chip["tick"]
     classes, refusable = machine.classes, machine.classes["refusable"]
     unit = classes["unit"][op]
     for number in set(op[instructions].tolist()):
@@ -174,7 +174,8 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     ordered = (kind == Kind.BARRIER) | (kind == Kind.EXIT) | (instructions & (classes["shared"][op] > 0))
     program["ordered"] = ordered
     of_sm = (refusable > 0) & ((classes["own_unit"] == 0) | (classes["queue"] > 0))
-    plain = (kind == Kind.COMPUTE) & (delay > 0) & ~ordered & ~of_sm[op]
+    alone = ~(ordered | of_sm[op] | (program["data_ticks"] > 0))
+    plain = (kind == Kind.COMPUTE) & (delay > 0) & alone
     if len(machine.hints):
         plain &= ~_counted(machine.hints)
     chip["interval"] = program["busy"][plain].min() if plain.any() else 1
@@ -184,7 +185,7 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     program["uses"], program["ports"] = unit << ACCESS_BITS | classes["access"][op], classes["ports"][op]
     program["next_uses"] = program["uses"][program["following"]]
     if has_options(machine):
-        resolved = _resolved(machine, ~ordered & ~of_sm[op])
+        resolved = _resolved(machine, alone)
         program["plain"][resolved] = RESOLVED | limited[resolved]
     program["next_delay"] = program["own_delay"][program["following"]]
     return np.flatnonzero(refusable)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from warpsim import units
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.memo import kept_by_object
-from warpsim.kernels.costs import access_transactions, fill_cycles, matrix_interval
+from warpsim.kernels.costs import access_transactions, costs_on, matrix_interval
 from warpsim.kernels.instruction import MOST_COUNTED
 from warpsim.kernels.program import Instruction, Kernel, Loop, walk
 from warpsim.kernels.statements import Statement
@@ -73,9 +73,9 @@ def ticks_per_cycle(gpu: Gpu, kernel: Kernel) -> int:
     given = [(op, cost) for op, cost in own if cost is not None]
     of_instructions = {(f"cost of {op}", cost.interval_cycles) for op, cost in given if cost.interval_cycles is not None}
     of_matrices = {(f"cost of {op}", matrix_interval(gpu, op, cost)) for op, cost in given if cost.multiply_adds is not None}
-    loads = [one for one in issued(kernel.body) if one.access is not None and one.op in units.MEMORY_OPS]
-    of_fills = {(f"fill of {one.op}", fill_cycles(gpu, one, access_transactions(gpu, one))) for one in loads}
-    intervals = of_classes | of_instructions | of_matrices | of_fills
+    passing = [one for one in issued(kernel.body) if one.op in gpu.ops and one.op in ("smem", *units.MEMORY_OPS)]
+    of_passes = {(f"passes of {one.op}", costs_on(gpu, one).data_cycles) for one in passing}
+    intervals = of_classes | of_instructions | of_matrices | of_passes
     ticks = math.lcm(*(interval.denominator for _, interval in intervals))
     if ticks > MAX_TICKS:
         largest = sorted(intervals, key=lambda named: (-named[1].denominator, named[0]))[:4]

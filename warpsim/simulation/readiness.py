@@ -92,7 +92,7 @@ class Analysis:
         )
         self._target, self._taken_gap = details["target"].tolist(), details["taken_gap"].tolist()
         self._endless = (details["low"] < 0).tolist()
-        self._queued = (classes["queue"] > 0).tolist()
+        self._waits_in_unit = ((classes["queue"][program["op"]] > 0) | (program["data_ticks"] > 0)).tolist()
         self._pairs = machine.chip[0]["issue_width"] == 2
         extra = machine.latency_to.reshape(len(classes), -1)
         self._extra, self._most_extra = extra.tolist(), np.maximum(extra.max(axis=1), 0).tolist()
@@ -156,7 +156,7 @@ class Analysis:
 
     def _takes_its_latency(self, step: int) -> bool:
         """Returns whether the result of a step is ready its latency after the issue, and no later."""
-        return self._kind[step] == Kind.COMPUTE and not self._queued[self._op[step]]
+        return self._kind[step] == Kind.COMPUTE and not self._waits_in_unit[step]
 
     def _next_eligible(self, step: int, now: int) -> tuple[int, int]:
         """Returns `now` and `eligible` of the step behind one that issues at cycle `now`, and notes its `to_next`.

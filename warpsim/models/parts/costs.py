@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Access, Instruction
-from warpsim.kernels.costs import costs_on
+from warpsim.kernels.costs import costs_on, data_stage
 
 MEMORY = "memory"
 """Name of the memory resource (V Table 3.4), the share of an SM in the sustained bandwidth."""
@@ -53,8 +53,8 @@ class Cost:
         slots: issue slots, without reissues.
         reissues: further issue slots, for bank conflicts and extra transactions (V 3.6).
         twice_a_cycle: whether the unit takes two such instructions in one cycle.
-        uses: pairs (use, expected number) for units and memory. Issue is counted separately, since two instructions may share
-            a slot.
+        uses: pairs (use, expected number) for units, their data stages and memory. Issue is counted separately, since two
+            instructions may share a slot.
     """
 
     op: str
@@ -86,10 +86,10 @@ def cost(gpu: Gpu, instruction: Instruction, memory_latency: float) -> Cost:
     if name not in gpu.ops:
         raise ValueError(f"op = {name!r}: {gpu.name} has {', '.join(gpu.ops)}")
     op, spent = gpu.ops[name], costs_on(gpu, instruction)
-    held = 1 / float(gpu.units_per_sm(name) / spent.unit_cycles)
+    unit, held = gpu.unit_of(name), 1 / float(gpu.units_per_sm(name) / spent.unit_cycles)
     label = name if spent.ways == 1 else f"{name}, {spent.ways}-way conflict"
     requested = 0
-    memory_uses: list[tuple[Use, float]] = []
+    behind: list[tuple[Use, float]] = []
     latency: dict[str, int] = {"": 0} if name == "load" or spent.own_latency else {"": op.latency_cycles, **op.latency_to}
     waits = float(spent.latency_cycles - latency[""])
     drain = 0.0
@@ -102,12 +102,14 @@ def cost(gpu: Gpu, instruction: Instruction, memory_latency: float) -> Cost:
             drain = gpu.memory.store_drain_cycles + serialised
         moving = made.requests * made.bytes_per_request / (gpu.bandwidth_bytes_per_cycle / gpu.sms)
         label, requested = _label(name, access), made.requested_bytes
-        memory_uses.append((Use(MEMORY, label, moving), missing))
+        behind.append((Use(MEMORY, label, moving), missing))
         if name == "load" and gpu.memory.loads_per_sm:
-            memory_uses.append((Use(LOADS_IN_FLIGHT, label, waits / gpu.memory.loads_per_sm), 1.0))
+            behind.append((Use(LOADS_IN_FLIGHT, label, waits / gpu.memory.loads_per_sm), 1.0))
+    if spent.data_cycles > 0:
+        behind.append((Use(data_stage(unit), label, float(spent.data_cycles / gpu.units_per_sm(name))), 1.0))
     return Cost(
         op=name,
-        unit=gpu.unit_of(name),
+        unit=unit,
         reads=(*instruction.src, *((instruction.dst,) if instruction.dst else ())),
         dst=instruction.dst,
         latency={consumer: cycles + waits for consumer, cycles in latency.items()},
@@ -117,7 +119,7 @@ def cost(gpu: Gpu, instruction: Instruction, memory_latency: float) -> Cost:
         slots=spent.issue_slots,
         reissues=spent.reissues,
         twice_a_cycle=spent.unit_cycles < 1,
-        uses=((Use(gpu.unit_of(name), label, held, requested, name), 1.0), *memory_uses),
+        uses=((Use(unit, label, held, requested, name), 1.0), *behind),
     )
 
 

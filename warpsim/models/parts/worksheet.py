@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from warpsim.hardware.gpu import Gpu
+from warpsim.kernels.costs import data_stage
 from warpsim.models.parts.costs import ISSUE, LOADS_IN_FLIGHT, MEMORY
 from warpsim.models.parts.warp_path import WarpPath
 
@@ -94,7 +95,8 @@ class Worksheet:
 
 def worksheet(gpu: Gpu, path: WarpPath) -> Worksheet:
     """Returns the worksheet of a warp in the order of V: units, memory system, issue."""
-    order = [*dict.fromkeys(map(gpu.unit_of, gpu.ops)), MEMORY, LOADS_IN_FLIGHT, ISSUE]
+    units = dict.fromkeys(map(gpu.unit_of, gpu.ops))
+    order = [*units, *map(data_stage, units), MEMORY, LOADS_IN_FLIGHT, ISSUE]
 
     def place(row: Row) -> tuple[int, int, float]:
         kind = next((i for i, kind in enumerate(_ISSUE_KINDS) if row.used_by.startswith(kind)), 0)
