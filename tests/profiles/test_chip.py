@@ -58,6 +58,16 @@ def test_a_chip_without_a_file_is_like_one_of_its_generation_and_says_so(arch, t
     assert profile_of(one).replay(replicates=1).cycles.mean > 0
 
 
+def test_the_rate_of_l2_of_a_chip_without_a_file_follows_its_slices():
+    """Of the A40, which it is like, L2 has 48 slices and the chip 84 SMs, as many as this one."""
+    name = {"device__attribute_display_name": "NVIDIA GeForce RTX 3090"}
+    unknown, half = (chip_of(launch(name | slices))[0] for slices in ({}, {"device__attribute_l2s_count": 24}))
+    queue, fewer = unknown.memory.queue, half.memory.queue
+    assert queue.crossbar_gbs == pytest.approx(load_gpu("a40").memory.queue.crossbar_gbs * 1.3 / 1.74)
+    assert (fewer.crossbar_gbs, fewer.crossbar_servers) == (queue.crossbar_gbs / 2, queue.crossbar_servers / 2)
+    assert fewer.dram_gbs == queue.dram_gbs
+
+
 @pytest.mark.parametrize(
     ("minor", "title", "khz", "like", "memory"),
     [

@@ -37,6 +37,10 @@ GDDR6X whose share of the pins' bandwidth, and cost of stores, one without a fil
 a pin, and from 19 on. Additions of arrays on RTX 3080 and 3070 Ti, from which the cost of stores is taken, pass 0.92 and 0.91 of
 the pins."""
 
+_SLICES = {"v100": 64, "t4": 32, "a100": 80, "a40": 48, "rtx4090": 48, "l40": 48, "h100": 80}
+"""Chip -> slices of its L2, whose rate follows them: reports of these chips (experiments/profiles); of an L40 those of an RTX
+4090, which has the same die, and of an H100 those of its version for PCIe."""
+
 _OTHER_SIZE = 0.1
 """Relative difference in SMs from which on a chip is another one than the file that its name suggests: a laptop's, or a slice."""
 
@@ -81,7 +85,8 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     latency = round(of_l2 + (base.memory.latency_cycles - at_l2) * clock / base.clock_ghz)
     sms = _sms(launch) or base.sms
     queue = memory["queue"]
-    faster = lead * clock / base.clock_ghz * (sms / base.sms if notes else 1.0)
+    slices = _slices_over(base, launch) if notes else 1.0
+    faster = lead * clock / base.clock_ghz * slices
     stores = l2_store_gbs(launch)
     if stores is not None:
         memory["l2_store_gbs"] = stores * stretch
@@ -97,7 +102,8 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
         memory["atomic_interval_cycles"] *= cycles_of_update(launch) * measured / (l2_clock(launch) or measured)
     queue |= {"dram_gbs": queue["dram_gbs"] * ratio, "crossbar_gbs": queue["crossbar_gbs"] * faster, "latency_offset_cycles": 0.0}
     if notes:
-        queue |= {key: max(1, round(queue[key] * ratio)) for key in ("dram_servers", "crossbar_servers")}
+        queue |= {"dram_servers": max(1, round(queue["dram_servers"] * ratio))}
+        queue |= {"crossbar_servers": max(1, round(queue["crossbar_servers"] * slices))}
     memory["contention"] = contention(memory, clock)
     data |= {"title": _title(launch), "sms": sms, "clock_ghz": clock, "memory": memory}
     if stretch != 1.0:
@@ -128,6 +134,12 @@ def _nearest(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     fastest, with_gddr6 = _GDDR6.get(arch, (0.0, ""))
     like = with_gddr6 if _memory_khz(launch, math.inf) < fastest else _LIKE[arch]
     return load_gpu(like), (f"{what}: {rest} are those of {like}",)
+
+
+def _slices_over(base: Gpu, launch: ProfiledLaunch) -> float:
+    """Returns the slices of L2 of a launch's chip over those of the chip that it is like; if not known, the ratio of SMs."""
+    slices, known = launch.get("device__attribute_l2s_count"), _SLICES.get(base.name)
+    return slices / known if slices and known else (_sms(launch) or base.sms) / base.sms
 
 
 def _memory_like(launch: ProfiledLaunch, like: Gpu) -> Gpu:
