@@ -11,6 +11,7 @@ from warpsim.kernels.traversal import expected_ops
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.endless import shortened
 from warpsim.profiles.replay import Line
+from warpsim.profiles.sampling import plan_of
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +30,26 @@ def test_a_run_with_fewer_trips_is_extended_to_the_whole(long):
     assert abs(part.cycles.mean - whole.cycles.mean) < max(apart, 0.03 * whole.cycles.mean)
     assert part.warps.mean == pytest.approx(whole.warps.mean, rel=0.05)
     assert part.stalls["long_scoreboard"].mean == pytest.approx(whole.stalls["long_scoreboard"].mean, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "resident", "parts"),
+    [
+        (1.25, 6, [1.0, 0.25]),
+        (3.5, 6, [3.0, 0.5]),
+        (4.0, 6, [4.0]),
+        (0.5, 6, [0.5]),
+        (6.5, 6, [6.5]),  # the blocks are out of step by then
+        (1.25, 1, [1.25]),  # no SM can take several at a time
+    ],
+)
+def test_the_last_one_of_few_rounds_is_shared_evenly(blocks, resident, parts):
+    profile = profile_of(launch())
+    wave = profile.gpu.sms * resident
+    few = profile.launch.model_copy(update={"blocks": round(blocks * wave), "resident_blocks": resident})
+    plan = plan_of(profile.gpu, profile.kernel, few, 10**9)
+    assert [part.samples[0].blocks / wave for part in plan.parts] == parts and not plan.left_out
+    assert all(len(part.samples) == 1 and part.work == part.samples[0].work for part in plan.parts)
 
 
 def test_outer_loops_are_shortened_and_nothing_else():

@@ -2,6 +2,10 @@
 
 First, some SMs stand for all. Then two samples of different length are run: with some rounds of blocks, and where that is too
 long, of a single round, with fewer trips of the kernel's outer loops.
+
+Of few rounds, one that is not full is run by itself. The SMs of a chip share such a last round evenly: their active cycles in the
+reports differ by no more than those of a block. In the simulation the blocks of an SM stay in step, so that some SMs would take
+several of the last blocks, and others none; in a part of its own they are dealt out.
 """
 
 from __future__ import annotations
@@ -84,10 +88,10 @@ def plan_of(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> Plan | Non
         return Sample(used, count, program, count * warps * per_warp(program) / sms)
 
     left_out = of_sms(gpu, sms)
-    whole = sample(part)
+    whole, wave = sample(part), sms * resident
     if part * per_block <= 2 * budget:
-        return Plan((Part((whole,), whole.work),), left_out)
-    wave = sms * resident
+        rounds = (part,) if resident == 1 or part > _FEWEST_ROUNDS * wave else (part // wave * wave, part % wave)
+        return Plan(tuple(Part((one,), one.work) for one in map(sample, filter(None, rounds))), left_out)
     longer = max(_FEWEST_ROUNDS, int(2 * budget / (wave * per_block)))
     counts = [(rounds - (part % wave > 0)) * wave + part % wave for rounds in (longer // 2, longer)]
     if part > counts[1] and counts[1] * per_block <= 4 * budget:
