@@ -26,7 +26,8 @@ def roofline(profile: Profile) -> dict[str, float]:
         costs = costs_on(gpu, one)
         unit = gpu.unit_of(one.op)
         busy["issue"] += count * costs.issue_slots / gpu.issue_ipc
-        for name, time in ((unit, costs.unit_cycles), (data_stage(unit), costs.data_cycles)):
+        times = {unit: costs.unit_cycles} | ({data_stage(unit): costs.data_cycles} if costs.data_cycles else {})
+        for name, time in times.items():
             busy[name] = busy.get(name, 0.0) + count * float(time) / gpu.units_per_sm(one.op)
     cycles = {name: warps * value for name, value in busy.items()}
     cycles["dram"] = profile.measured.dram_bytes / gbs_to_bytes_per_cycle(gpu.memory.bandwidth_gbs, gpu.clock_ghz)
