@@ -31,6 +31,9 @@ ACCESS_KINDS = {"load": "load", "store": "store", "atomic": "load", "reduction":
 MEMORY_OPS = tuple(ACCESS_KINDS)
 """Operation classes that access global memory."""
 
+ACCESSING_OPS = (*MEMORY_OPS, "smem")
+"""Operation classes that access global or shared memory."""
+
 NEEDED_FRACTION = 0.9
 """Share of a throughput limit that needed warps attain unless another one is asked for (V 4.5)."""
 

@@ -18,7 +18,7 @@ from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Conditional, Cost, Hints, Instruction, Kernel, Loop
 from warpsim.kernels.instruction import OPS_WITHOUT_RESULT
 from warpsim.simulation.policies import POLICIES as NAMED
-from warpsim.units import ATOMIC_OPS, MEMORY_OPS
+from warpsim.units import ACCESSING_OPS, ATOMIC_OPS, MEMORY_OPS
 
 POLICIES = (*NAMED, "two_level:2")
 _DRAWN = (*POLICIES, "two_level:1", "two_level:4")
@@ -327,7 +327,7 @@ def own_costs(draw: st.DrawFn, op: str) -> Cost | None:
         fields |= {"requests": draw(st.integers(1, 5)), "bytes_per_request": draw(st.sampled_from([32.0, 71.5, 128.0]))}
         fields["port_sectors"] = draw(st.sampled_from([None, None, 1.0, 7.5]))
         fields["requested_bytes"] = draw(st.sampled_from([None, None, 0, 32, 500, 1024]))
-    if op in ("smem", *MEMORY_OPS):
+    if op in ACCESSING_OPS:
         fields["passes"] = draw(st.sampled_from([None, None, "1/2", 3, "7/2"]))
     if op in ATOMIC_OPS:
         fields["updates"] = draw(st.sampled_from([None, 1, 3, 32]))

@@ -21,7 +21,7 @@ from warpsim.models import volkov
 from warpsim.models.parts.costs import ISSUE, LOADS_IN_FLIGHT, MEMORY
 from warpsim.models.parts.counts import bank_conflicts, counts
 from warpsim.simulation.point import Point
-from warpsim.units import MAX_SCHEDULERS, MEMORY_OPS
+from warpsim.units import ACCESSING_OPS, MAX_SCHEDULERS
 
 COPIES = 2
 """Warps whose work one warp does in the change to more ILP."""
@@ -161,7 +161,7 @@ def _doubled(point: Point) -> Iterator[Change]:
             for name, op in of_unit.items()
             if op.rates
         }
-        if tightest in stages or any(name in ("smem", *MEMORY_OPS) for name in of_unit):
+        if tightest in stages or any(name in ACCESSING_OPS for name in of_unit):
             fields |= _twice_the_passes(gpu)
     if fields:
         names = {MEMORY: "memory bandwidth", ISSUE: "issue rate", LOADS_IN_FLIGHT: "loads in flight"}

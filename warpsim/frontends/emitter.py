@@ -29,9 +29,8 @@ from warpsim.hardware import files as params
 from warpsim.kernels.access import port_sectors
 from warpsim.kernels.instruction import MAX_REQUESTS, MOST_COUNTED, OPS_WITHOUT_RESULT, Access, Cost, Hints, Instruction
 from warpsim.kernels.statements import Statement
-from warpsim.units import ATOMIC_OPS, LINE_BYTES, MEMORY_OPS, SECTOR_BYTES, WARP_LANES
+from warpsim.units import ACCESSING_OPS, ATOMIC_OPS, LINE_BYTES, SECTOR_BYTES, WARP_LANES
 
-_ACCESSES = (*MEMORY_OPS, "smem")
 """Classes of accesses. They do not pass the register ports when they issue."""
 
 _COPIES = 0
@@ -186,7 +185,7 @@ class Emitter:
 
     def _if_made(self, number: int, index: int, one: Instruction) -> Statement:
         """Returns an instruction, under a condition if it is an access that only some of the warps make."""
-        if self.sampled is None or one.op not in _ACCESSES or (number, index) not in self.accesses:
+        if self.sampled is None or one.op not in ACCESSING_OPS or (number, index) not in self.accesses:
             return one
         rule = self.sampled.condition(number, index)
         return one if rule is None else under(rule, [one], [], src=one.src, cost=Cost(gap_cycles=1))
@@ -219,7 +218,7 @@ class Emitter:
         if bulk_of(one) is not None and tally is None and self.sampled is None:
             what = f"a trace does not tell what {one.opcode} copies: nothing is taken"
             self.unnamed[f"{_place(self.function, index)}: {what}"] = None
-        idle = op in _ACCESSES and tally is not None and tally.warps == 0
+        idle = op in ACCESSING_OPS and tally is not None and tally.warps == 0
         if idle or (space_of(one) and tally is None):
             op = self.table.operation(
                 "integer", self.available
@@ -232,9 +231,9 @@ class Emitter:
             cost["gap_cycles"] = max(1, one.control.stall)
         if op in MATRIX_OPS:
             cost |= self._matrix(one)
-        if self.by_counters and op not in _ACCESSES:
+        if self.by_counters and op not in ACCESSING_OPS:
             fields["reads"] = register_slots(one)
-        if op in _ACCESSES and space_of(one) is not None:
+        if op in ACCESSING_OPS and space_of(one) is not None:
             self._access(one, (number, index), op, tally, fields, cost)
         return Instruction(op, **fields, cost=_cost(tuple(cost.items())))
 

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from warpsim.hardware.fields import FROM_LIST, Between, Bytes, Count, Cycles, Interval, MustBe, Positive, StrictModel
 from warpsim.hardware.operations import MatrixType
-from warpsim.units import ATOMIC_OPS, MEMORY_OPS, WARP_LANES
+from warpsim.units import ACCESSING_OPS, ATOMIC_OPS, MEMORY_OPS, WARP_LANES
 
 __all__ = [
     "COUNTERS",
@@ -40,7 +40,6 @@ __all__ = [
 OPS_WITHOUT_RESULT = ("store", "reduction", "barrier", "branch", "exit")
 """Operation classes that write no register."""
 
-_ACCESSING_OPS = (*MEMORY_OPS, "smem")
 _WITHOUT_OPERANDS = ("barrier", "exit")
 _COSTS_OF_ACCESSES = ("requests", "bytes_per_request", "port_sectors", "requested_bytes")
 
@@ -267,8 +266,8 @@ class Instruction(StrictModel):
             problems.append(f"dst = {self.dst!r}: must be left out, since {self.op} writes no register")
         if self.src and self.op in _WITHOUT_OPERANDS:
             problems.append(f"src = {list(self.src)}: must be left out, since {self.op} reads no register")
-        if self.access is not None and self.op not in _ACCESSING_OPS:
-            allowed = ", ".join(_ACCESSING_OPS)
+        if self.access is not None and self.op not in ACCESSING_OPS:
+            allowed = ", ".join(ACCESSING_OPS)
             problems.append(f"access = {self.access.pattern!r}: must be left out for {self.op}; only {allowed} access memory")
         if self.op == "smem" and self.access is not None:
             if self.access.pattern == "random":
@@ -325,7 +324,7 @@ def cost_problems(cost: Cost | None, op: str) -> Iterator[str]:
             yield f"cost.{name} = {value}: must be left out, since {op} writes no register"
         elif name in _COSTS_OF_ACCESSES and op not in MEMORY_OPS:
             yield f"cost.{name} = {value}: must be left out for {op}; only {', '.join(MEMORY_OPS)} have it"
-        elif name == "passes" and op not in ("smem", *MEMORY_OPS):
-            yield f"cost.{name} = {value}: must be left out for {op}; only {', '.join(('smem', *MEMORY_OPS))} have it"
+        elif name == "passes" and op not in ACCESSING_OPS:
+            yield f"cost.{name} = {value}: must be left out for {op}; only {', '.join(ACCESSING_OPS)} have it"
         elif name == "updates" and op not in ATOMIC_OPS:
             yield f"cost.{name} = {value}: must be left out for {op}; only {', '.join(ATOMIC_OPS)} have it"

@@ -27,7 +27,7 @@ from warpsim.profiles.flows import MEETS, Flows
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
 from warpsim.profiles.traffic import asked_bytes, traffic
 from warpsim.profiles.updates import updates
-from warpsim.units import ACCESS_KINDS, ATOMIC_OPS, MEMORY_OPS, WARP_LANES
+from warpsim.units import ACCESS_KINDS, ACCESSING_OPS, ATOMIC_OPS, MEMORY_OPS, WARP_LANES
 
 L1_BYTES_PER_CYCLE = 128
 """Bytes that L1 or shared memory gives an SM in a cycle (CUDA C Programming Guide: 32 banks of 4 bytes)."""
@@ -230,7 +230,7 @@ class _Emitter:
             self.unlisted[one.base, family] += 1
         op = "branch" if index in self.partial_barriers else self.table.operation(family, self.available)
         counted = self.launch.code[index]
-        if op in (*MEMORY_OPS, "smem") and one.guard and not counted.counts.get("thread_inst_executed_true"):
+        if op in ACCESSING_OPS and one.guard and not counted.counts.get("thread_inst_executed_true"):
             op, family = self.table.operation("integer", self.available), "integer"  # off for all threads: it accesses nothing
         cost: dict[str, object] = {}
         if one.control is not None:

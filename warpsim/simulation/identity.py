@@ -16,7 +16,7 @@ from warpsim.kernels import Access, Instruction, Kernel
 from warpsim.kernels.access import conflict_ways
 from warpsim.kernels.costs import access_transactions
 from warpsim.kernels.traversal import issued, walk
-from warpsim.units import ACCESS_KINDS, ATOMIC_OPS, MEMORY_OPS
+from warpsim.units import ACCESS_KINDS, ACCESSING_OPS, ATOMIC_OPS, MEMORY_OPS
 
 _WITHOUT_RESULT = (*MEMORY_OPS, "branch", "exit")
 """Operation classes whose latency nobody waits for, or is the memory's."""
@@ -73,7 +73,7 @@ def _core(gpu: Gpu, kernel: Kernel) -> dict[str, Any]:
     instructions = [statement for _, statement in walk(kernel.body) if isinstance(statement, Instruction)]
     if not any(instruction.reads for instruction in instructions):
         read.pop("register_banks", None)
-    if not any(instruction.op in (*MEMORY_OPS, "smem") for instruction in instructions):
+    if not any(instruction.op in ACCESSING_OPS for instruction in instructions):
         for passes in ("replays", "pass_cycles", "fill_bytes"):
             read.pop(passes, None)
     return {"core": read} if read else {}

@@ -73,7 +73,7 @@ def ticks_per_cycle(gpu: Gpu, kernel: Kernel) -> int:
     given = [(op, cost) for op, cost in own if cost is not None]
     of_instructions = {(f"cost of {op}", cost.interval_cycles) for op, cost in given if cost.interval_cycles is not None}
     of_matrices = {(f"cost of {op}", matrix_interval(gpu, op, cost)) for op, cost in given if cost.multiply_adds is not None}
-    passing = [one for one in issued(kernel.body) if one.op in gpu.ops and one.op in ("smem", *units.MEMORY_OPS)]
+    passing = [one for one in issued(kernel.body) if one.op in gpu.ops and one.op in units.ACCESSING_OPS]
     of_passes = {(f"passes of {one.op}", costs_on(gpu, one).data_cycles) for one in passing}
     intervals = of_classes | of_instructions | of_matrices | of_passes
     ticks = math.lcm(*(interval.denominator for _, interval in intervals))
