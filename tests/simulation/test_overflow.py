@@ -17,7 +17,8 @@ from warpsim.hardware.operations import MOST_QUEUED
 from warpsim.hardware.residency import resolve_launch
 from warpsim.hardware.whatif import changed_gpu
 from warpsim.simulation.encode import encode
-from warpsim.simulation.limits import MAX_CYCLES, MAX_TICKS, MAX_WAIT, executions, most_in_flight_of_warp
+from warpsim.simulation.limits import MAX_CYCLES, MAX_OCCUPIED, MAX_TICKS, MAX_WAIT, executions, most_in_flight_of_warp
+from warpsim.simulation.point import make_point
 from warpsim.units import MAX_SCHEDULERS
 
 MAXWELL = ws.load_gpu("maxwell")
@@ -77,10 +78,28 @@ def test_waits_within_the_limits_of_the_fields_fit_into_the_engine():
     reissues = 32 * 16  # more than the transactions of any access
     own = max(op.latency_cycles + conflict for op in gpu.ops.values())
     busy = max(gpu.issue.interval_cycles * (op.issue_slots + reissues) for op in gpu.ops.values())
-    queued = MOST_QUEUED * MAX_SCHEDULERS * (32 * MAX_INTERVAL + gpu.ops["alu"].gap_cycles)  # all wait for one unit
+    queued = MOST_QUEUED * MAX_SCHEDULERS * (MAX_OCCUPIED + gpu.ops["alu"].gap_cycles)  # all wait for one unit
     assert max(own, busy, queued, gpu.block_launch_cycles) < 2e10 < MAX_WAIT
     assert 2 * MAX_CYCLES + MAX_WAIT < UNKNOWN
-    assert (2 * MAX_CYCLES + 10**6 * 32) * MAX_TICKS < 2**63
+    assert (2 * MAX_CYCLES + MAX_SCHEDULERS * MOST_QUEUED * MAX_OCCUPIED) * MAX_TICKS < 2**63
+
+
+@pytest.mark.parametrize(
+    ("instruction", "message"),
+    [
+        (ws.Instruction("smem", dst="r", ways=32), None),  # the longest that is allowed
+        (ws.Instruction("smem", dst="r", cost=ws.Cost(passes="65/2")), "cost.passes = 65/2: must be so small that no smem"),
+        (ws.Instruction("load", dst="r", access=ws.Access(pattern="random")), "core.pass_cycles = 1000000: must be so small"),
+    ],
+)
+def test_passes_that_take_too_long_are_refused(instruction, message):
+    gpu = changed_gpu(ws.load_gpu("a100"), {"core.pass_cycles": MAX_INTERVAL})
+    kernel = ws.Kernel(name="long", body=[instruction])
+    if message is None:
+        assert make_point(gpu, kernel).gpu is gpu
+    else:
+        with pytest.raises(ValueError, match=re.escape(message)):
+            make_point(gpu, kernel)
 
 
 def test_counters_of_the_longest_run_on_the_largest_chip_fit_into_64_bits():

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from warpsim import units
+from warpsim.hardware.fields import MAX_INTERVAL
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.memo import kept_by_object
-from warpsim.kernels.costs import access_transactions, costs_on, matrix_interval
+from warpsim.kernels.costs import Costs, access_transactions, costs_on, matrix_interval
 from warpsim.kernels.instruction import MOST_COUNTED
 from warpsim.kernels.program import Instruction, Kernel, Loop, walk
 from warpsim.kernels.statements import Statement
@@ -45,6 +46,9 @@ MAX_WAIT = 10**11
 MAX_TICKS = 10**6
 """Maximum number of ticks per cycle, so that times of 2 * MAX_CYCLES in ticks fit into 64 bits."""
 
+MAX_OCCUPIED = 32 * MAX_INTERVAL
+"""Upper limit on the cycles for which an access occupies its unit, or the data stage: as many as a conflict of 32 ways."""
+
 _MAX_SUM = 2**62
 """Upper limit on a sum of latencies, an integer of 64 bits."""
 
@@ -55,6 +59,7 @@ def check_limits(point: Point) -> None:
     Raises:
         ValueError: the message names the operations and the limit.
     """
+    _check_passes(point)
     ticks_per_cycle(point.gpu, point.kernel)
     if point.finite:
         _check_grid(point)
@@ -73,8 +78,7 @@ def ticks_per_cycle(gpu: Gpu, kernel: Kernel) -> int:
     given = [(op, cost) for op, cost in own if cost is not None]
     of_instructions = {(f"cost of {op}", cost.interval_cycles) for op, cost in given if cost.interval_cycles is not None}
     of_matrices = {(f"cost of {op}", matrix_interval(gpu, op, cost)) for op, cost in given if cost.multiply_adds is not None}
-    passing = [one for one in issued(kernel.body) if one.op in gpu.ops and one.op in units.ACCESSING_OPS]
-    of_passes = {(f"passes of {one.op}", costs_on(gpu, one).data_cycles) for one in passing}
+    of_passes = {(f"passes of {one.op}", cost.data_cycles) for one, cost in _costs_of_accesses(gpu, kernel)}
     intervals = of_classes | of_instructions | of_matrices | of_passes
     ticks = math.lcm(*(interval.denominator for _, interval in intervals))
     if ticks > MAX_TICKS:
@@ -84,6 +88,26 @@ def ticks_per_cycle(gpu: Gpu, kernel: Kernel) -> int:
             f"{ticks} ticks of a cycle as a common denominator: must be at most {MAX_TICKS}; round some of them"
         )
     return ticks
+
+
+@kept_by_object
+def _costs_of_accesses(gpu: Gpu, kernel: Kernel) -> list[tuple[Instruction, Costs]]:
+    """Returns the accesses of a kernel, to shared memory, too, that have a class on the chip, with what they cost there."""
+    return [(one, costs_on(gpu, one)) for one in issued(kernel.body) if one.op in gpu.ops and one.op in units.ACCESSING_OPS]
+
+
+def _check_passes(point: Point) -> None:
+    """Refuses a point in which an access occupies its unit, or the data stage, for more than MAX_OCCUPIED."""
+    for one, cost in _costs_of_accesses(point.gpu, point.kernel):
+        cycles = float(max(cost.unit_cycles, cost.data_cycles))
+        if cycles > MAX_OCCUPIED:
+            passes = f"core.pass_cycles = {point.gpu.core.pass_cycles}"
+            if one.cost is not None and one.cost.passes is not None:
+                passes = f"cost.passes = {one.cost.passes}"
+            raise ValueError(
+                f"{passes}: must be so small that no {one.op} occupies its unit for more than {MAX_OCCUPIED:.2g} cycles; one of "
+                f"{point.kernel.name} does so for {cycles:.2g} on {point.gpu.name}"
+            )
 
 
 def instructions_of_grid(point: Point) -> int:
