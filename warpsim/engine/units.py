@@ -87,7 +87,7 @@ def occupy(machine, state, sm, s, ins, cycle):
         return max(leaves, cycle_of(passes, tick)) - arrival
     if free >= (cycle + 2) * tick:
         refuses(state, sm, user_of(facts, s), facts.unit, cycle + 1, cycle_of(free, tick))
-    return cycle_of(passes, tick) - arrival if ins.data_ticks > 0 else np.int64(0)
+    return cycle_of(passes, tick) - arrival
 
 
 @inline

@@ -26,9 +26,9 @@ def roofline(profile: Profile) -> dict[str, float]:
         costs = costs_on(gpu, one)
         unit = gpu.unit_of(one.op)
         busy["issue"] += count * costs.issue_slots / gpu.issue_ipc
-        times = {unit: costs.unit_cycles} | ({data_stage(unit): costs.data_cycles} if costs.data_cycles else {})
-        for name, time in times.items():
-            busy[name] = busy.get(name, 0.0) + count * float(time) / gpu.units_per_sm(one.op)
+        for name, time in ((unit, costs.unit_cycles), (data_stage(unit), costs.data_cycles)):
+            if time > 0:
+                busy[name] = busy.get(name, 0.0) + count * float(time) / gpu.units_per_sm(one.op)
     cycles = {name: warps * value for name, value in busy.items()}
     cycles["dram"] = profile.measured.dram_bytes / gbs_to_bytes_per_cycle(gpu.memory.bandwidth_gbs, gpu.clock_ghz)
     return {name: value + gpu.launch_cost_cycles for name, value in cycles.items()}

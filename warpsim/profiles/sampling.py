@@ -90,8 +90,9 @@ def plan_of(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> Plan | Non
     left_out = of_sms(gpu, sms)
     whole, wave = sample(part), sms * resident
     if part * per_block <= 2 * budget:
-        rounds = (part,) if resident == 1 or part > _FEWEST_ROUNDS * wave else (part // wave * wave, part % wave)
-        return Plan(tuple(Part((one,), one.work) for one in map(sample, filter(None, rounds))), left_out)
+        in_step = resident > 1 and part <= _FEWEST_ROUNDS * wave
+        counts = [part // wave * wave, part % wave] if in_step else [part]
+        return Plan(tuple(Part((one,), one.work) for one in map(sample, filter(None, counts))), left_out)
     longer = max(_FEWEST_ROUNDS, int(2 * budget / (wave * per_block)))
     counts = [(rounds - (part % wave > 0)) * wave + part % wave for rounds in (longer // 2, longer)]
     if part > counts[1] and counts[1] * per_block <= 4 * budget:

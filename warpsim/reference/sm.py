@@ -45,7 +45,7 @@ class Unit:
             self.data_free = passes + costs.data_cycles
         self.free = max(begin + costs.unit_cycles, passes)
         if self.facts is None:
-            return math.floor(passes) - arrival if costs.data_cycles > 0 else 0
+            return math.floor(passes) - arrival
         address = max(self.address_free[scheduler], arrival)
         self.address_free[scheduler] = address + self.facts.address_cycles
         leaves = max(address, math.floor(begin))

@@ -129,6 +129,7 @@ def reference_counts(result: Result, gpu: Gpu, launch: Launch, sms: int, warmup:
     from warpsim.engine.constants import COARSE_BINS, COARSE_WIDTH, FINE_BINS
 
     cycles = result.end - warmup
+    occupied = result.unit_cycles | result.data_cycles  # by unit the larger one
     assert launch.resident_blocks is not None
     latencies = np.array(result.load_latencies, np.int64)
     coarse = FINE_BINS + (latencies - FINE_BINS) // COARSE_WIDTH
@@ -139,9 +140,7 @@ def reference_counts(result: Result, gpu: Gpu, launch: Launch, sms: int, warmup:
         asked_bytes=result.asked_bytes,
         moved_bytes=result.moved_bytes,
         unit_use=[
-            float(max(result.unit_cycles[gpu.unit_of(op)], result.data_cycles[gpu.unit_of(op)]) / (sms * cycles))
-            / gpu.units_per_sm(op)
-            for op in _first_classes(gpu)
+            float(occupied[gpu.unit_of(op)] / (sms * cycles)) / gpu.units_per_sm(op) for op in _first_classes(gpu)
         ],
         warp_cycles=np.array([result.warp_cycles[name] for name in schema.STATES]),
         issue_cycles=result.scheduler_cycles["issued"],
