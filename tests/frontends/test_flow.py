@@ -97,6 +97,31 @@ def test_what_is_no_nest_of_loops_is_refused(rows, message):
         make_flow(function(*rows))
 
 
+def test_a_call_of_code_that_does_not_return_is_a_jump():
+    """Compilers end trips of a loop in this way where threads of a warp have separated."""
+    flow = make_flow(
+        function(
+            ".L_head:",
+            "IADD3 R0, R0, 0x1, RZ",
+            "ISETP.GE.AND P0, PT, R0, 0x3, PT",
+            "CALL.REL.NOINC `($f$g)",
+            "@!P0 CALL.REL.NOINC `(.L_head)",
+            "BRA `(.L_end)",
+            ".L_end:",
+            "EXIT",
+            "$f$g:",
+            "@P1 BRA `(.L_back)",
+            "FMUL R2, R2, R2",
+            ".L_back:",
+            "RET.REL.NODEC R4 `(f)",
+        )
+    )
+    (loop,) = flow.loops
+    texts = [flow.function.code[index].text for block in sorted(loop.blocks) for index in flow.blocks[block].code]
+    assert texts[0] == "IADD3 R0, R0, 0x1, RZ" and texts[-1] == "@!P0 CALL.REL.NOINC `(.L_head)"
+    assert sum(flow.last(number).base == "RET" for number in range(len(flow.blocks))) == 1
+
+
 @pytest.mark.parametrize(
     "rows",
     [

@@ -214,6 +214,23 @@ class _Blocks:
             )
         return blocks
 
+    def _returns(self, start: int) -> bool:
+        """Returns whether the code from an index on comes to a RET, other than that of a function that it calls."""
+        todo, seen = [start], {start}
+        while todo:
+            index = todo.pop()
+            if index == len(self.code):
+                continue
+            one = self.code[index]
+            if one.base == "RET":
+                return True
+            jumps = one.base in (*_JUMPS, *_INDIRECT)
+            goes_on = conditions(one) if one.base in _JUMPS else not (jumps or one.base == "EXIT") or guard_of(one) is not None
+            after = {*(self.targets(index) if jumps else ()), *((index + 1,) if goes_on else ())} - seen
+            seen |= after
+            todo += after
+        return False
+
     def _after(
         self, index: int, calls: tuple[int, ...]
     ) -> tuple[tuple[tuple[int, ...], int] | None, list[tuple[tuple[int, ...], int]]]:
@@ -229,6 +246,8 @@ class _Blocks:
         if one.base in _INDIRECT:
             return (after if guarded else None), [(calls, target) for target in self.targets(index)]
         if one.base == "CALL" and (callee := self.targets(index)):
+            if not self._returns(callee[0]):  # compilers close loops in this way, too
+                return (after if guarded else None), [(calls, callee[0])]
             if any(self.targets(call) == callee for call in calls):
                 raise FrontEndError(f"{place(self.function, index)}: {one.text}: a function that calls itself")
             return (after if guarded else None), [((*calls, index), callee[0])]
