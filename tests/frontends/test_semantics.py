@@ -286,6 +286,7 @@ def test_a_move_to_a_uniform_register_says_which_threads_are_left():
         ("FMUL R3, |R1|, 0.25", -2.0, 0.0, 0.5),
         ("FSEL R3, R1, 1, PT", 4.0, 0.0, 4.0),
         ("FSEL R3, R1, 1, !PT", 4.0, 0.0, 1.0),
+        ("FSEL R3, R1, +INF, !PT", 4.0, 0.0, np.inf),
         ("MUFU.RCP R3, R1", 4.0, 0.0, 0.25),
     ],
 )
@@ -303,11 +304,17 @@ def test_numbers_of_single_precision(text, x, y, expected):
         ("FSETP.LT.AND P0, P1, R1, 1, PT", float("nan"), (0, 1)),
         ("FSETP.LTU.AND P0, P1, R1, 1, PT", float("nan"), (1, 0)),
         ("FSETP.EQ.OR P0, P1, R1, 2, PT", 1.0, (1, 1)),
+        ("FSETP.NEU.AND P0, P1, R1, -QNAN , PT", 1.0, (1, 0)),
     ],
 )
 def test_numbers_are_compared(text, x, flags):
     found = computed(text, R1=int(np.float32(x).view(np.uint32)))
     assert (found["P0"][0], found["P1"][0]) == flags
+
+
+def test_a_number_that_is_none_or_is_not_foreseen():
+    assert np.isnan(np.uint32(computed("FSEL R3, R1, -QNAN , !PT", R1=0)["R3"][0]).view(np.float32))
+    assert semantics.effect_of(MachineInstruction(0, "FSEL", "R3, R1, MANY, !PT")) is None
 
 
 def test_halves_of_registers_become_numbers():

@@ -6,6 +6,7 @@ The value of a register is its bits. Numbers too small to be normal, and the las
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,12 +69,12 @@ def reciprocal(bits: Values) -> Values:
 
 def multiply(suffixes: Suffixes, parts: Parts) -> Effect:
     """FMUL: a product, rounded to nearest, up, or towards 0."""
-    result, a, b = name_of(parts[0]), parts[1], parts[2]
+    result, read_a, read_b = name_of(parts[0]), _reader(parts[1]), _reader(parts[2])
     if set(suffixes) - {"FTZ", "RZ", "RP"}:
         raise ValueError
 
     def effect(s: State) -> list[tuple[str, Values]]:
-        x, y = _read(s, a), _read(s, b)
+        x, y = read_a(s), read_b(s)
         with np.errstate(invalid="ignore", over="ignore"):
             product = _floats(x).astype(np.float64) * _floats(y).astype(np.float64)  # exact: 24 bits each
         return [(result, known(_rounded(product, suffixes), x, y))]
@@ -83,10 +84,10 @@ def multiply(suffixes: Suffixes, parts: Parts) -> Effect:
 
 def select(suffixes: Suffixes, parts: Parts) -> Effect:
     """FSEL: one of two numbers."""
-    result, a, b, chooser = name_of(parts[0]), parts[1], parts[2], parts[3]
+    result, read_a, read_b, chooser = name_of(parts[0]), _reader(parts[1]), _reader(parts[2]), parts[3]
 
     def effect(s: State) -> list[tuple[str, Values]]:
-        which, x, y = s.read(chooser), _read(s, a), _read(s, b)
+        which, x, y = s.read(chooser), read_a(s), read_b(s)
         return [(result, np.where(which < 0, np.where(x == y, x, UNKNOWN), np.where(which == 1, x, y)))]
 
     return effect
@@ -94,12 +95,13 @@ def select(suffixes: Suffixes, parts: Parts) -> Effect:
 
 def compare(suffixes: Suffixes, parts: Parts) -> Effect:
     """FSETP: compares two numbers, and combines the outcome with a predicate; U: true as well if one of them is none."""
-    first, second, a, b, also = name_of(parts[0]), name_of(parts[1]), parts[2], parts[3], parts[4]
+    first, second, also = name_of(parts[0]), name_of(parts[1]), parts[4]
+    read_a, read_b = _reader(parts[2]), _reader(parts[3])
     how, combining = suffixes[0], next(word for word in suffixes[1:] if word in ("AND", "OR", "XOR"))
     function, unordered = _COMPARISONS[how.removesuffix("U")], how.endswith("U")
 
     def effect(s: State) -> list[tuple[str, Values]]:
-        x, y, other = _read(s, a), _read(s, b), s.read(also)
+        x, y, other = read_a(s), read_b(s), s.read(also)
         left, right = _floats(x), _floats(y)
         none = np.isnan(left) | np.isnan(right)
         outcome = known(np.where(none, unordered, function(left, right)).astype(np.int64), x, y)
@@ -121,20 +123,27 @@ def halves(suffixes: Suffixes, parts: Parts) -> Effect:
 
 def _constant(part: Operand) -> str:
     text = part.text if isinstance(part, Other) else "0" if isinstance(part, Immediate) and not part.value else ""
-    if not re.match(r"[-+]?(\d|INF)", text.strip()):
+    if not re.match(r"[-+]?(\d|INF|QNAN)", text.strip()):
         raise ValueError
-    return text.strip()
+    return text.strip().replace("QNAN", "NAN")
 
 
-def _read(s: State, part: Operand) -> Values:
-    """Returns the bits of an operand of single precision with its signs."""
+def _reader(part: Operand) -> Callable[[State], Values]:
+    """Returns what reads the bits of an operand of single precision with its signs."""
+    if isinstance(part, Immediate | Other):
+        bits = _bits(np.array([_constant(part)], np.float32))
+        return lambda s: bits
     if not isinstance(part, Register):
-        return s.read(part) if not isinstance(part, Immediate | Other) else _bits(np.array([_constant(part)], np.float32))
+        return lambda s: s.read(part)
     if is_predicate(part) or part.suffix:
         raise ValueError
-    bits = s.register(part.name)
-    value = np.where(bits < 0, bits, bits & 0x7FFFFFFF) if part.absolute else bits
-    return known(value ^ 0x80000000, bits) if part.negative else value
+
+    def read(s: State) -> Values:
+        bits = s.register(part.name)
+        value = np.where(bits < 0, bits, bits & 0x7FFFFFFF) if part.absolute else bits
+        return known(value ^ 0x80000000, bits) if part.negative else value
+
+    return read
 
 
 def _rounded(exact: NDArray[np.float64], suffixes: Suffixes) -> Values:
