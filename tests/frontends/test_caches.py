@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 
 import warpsim as ws
+from tests.frontends.machine import kernel, only
+from warpsim.frontends import reuse
 from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, caches_of, hits
 from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.reuse import _neighbours
 from warpsim.frontends.timing import Times, Timing
+from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.traversal import walk
 
 LANES = np.arange(32)
@@ -237,6 +240,16 @@ def test_a_stencil_finds_the_rows_of_its_block_in_l1():
     accesses = [one.access for one in load("stencil", caches="h100") if one.op == "load"]
     rows = [one for one in accesses if abs(one.l1_hit - 7 / 8) < 0.002]
     assert len(rows) >= 8 and min(one.l2_hit for one in rows) > 0.95
+
+
+def test_a_walk_that_comes_to_no_access_finds_no_hits(monkeypatch):
+    """Blocks whose addresses are not affine are executed together, each up to fewer instructions: here 30 of five, or one."""
+    monkeypatch.setattr(reuse, "_MOST_WORK", 5 * 128 * 30)
+    square = "--:-:0:-:1 S2R R0, SR_CTAID.X", "01:-:-:Y:5 IMAD R0, R0, R0, RZ"
+    address = "IMAD.MOV.U32 R3, RZ, RZ, 0x4", "--:-:-:Y:5 IMAD.WIDE R2, R0, R3, c[0x0][0x160]"
+    found = kernel(*square, *address, "--:-:0:-:4 LDG.E R4, [R2.64]", "01:-:-:-:5 EXIT", launch="4096,128", caches="a100")
+    (access,) = [one.access for one in only(found, Instruction) if one.op == "load"]
+    assert access is None or access.l1_hit == access.l2_hit == 0
 
 
 def test_caches_can_be_those_of_a_chip_or_none():
