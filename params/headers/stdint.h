@@ -1,8 +1,9 @@
-// Integers of given sizes.
+// Integers of given sizes, and the short names that the headers of Linux bring along.
 #pragma once
 typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long long int64_t;
 typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t;
+typedef unsigned int uint; typedef unsigned short ushort; typedef unsigned long ulong;
 typedef int64_t intptr_t; typedef uint64_t uintptr_t; typedef int64_t intmax_t; typedef uint64_t uintmax_t;
 namespace std {
 using ::int8_t; using ::int16_t; using ::int32_t; using ::int64_t; using ::intptr_t; using ::size_t;

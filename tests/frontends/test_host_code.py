@@ -185,7 +185,7 @@ def test_headers_beside_the_source_come_without_host_code(tmp_path):
     (tmp_path / "common" / "a.h").write_text('#include "b.h"\ndouble seconds() { return clock(); }\n#define A 3\n')
     (tmp_path / "common" / "b.h").write_text('#include "a.h"\n__device__ float b(float x) { return x; }\n')
     text = '#include "common/a.h"\n#include <iostream>\n#include <sys/time.h>\n#include <thrust/sort.h>\n#include <math.h>\n'
-    headers, missing, macros = included(text, tmp_path, [])
+    headers, missing, macros = included(text, tmp_path, [], [])
     assert macros == {"A": " 3"}
     assert b"seconds" not in headers["common/a.h"] and b"#define A 3" in headers["common/a.h"]
     assert b"__device__ float b" in headers["b.h"]
@@ -306,3 +306,78 @@ def test_parameters_of_templates_in_templates_have_their_names():
     kernel = "__global__ void f(int *x, P<int, P<int, int>> p, int n) { if (n > 5) *x = p.a; }"
     source = f"template <class A, class B> struct P {{ A a; B b; }};\n{kernel}"
     assert [one.op for one in imported(source, "f", args={"n": 3}).body].count("store") == 0
+
+
+LIBRARY = """#include <vendor/library.h>
+#include "common.h"
+static library_handle_t handle;
+library_status_t status[2] = {
+    LIBRARY_SUCCESS,
+    LIBRARY_SUCCESS};
+struct Reader { FILE *file; int n; int size() const { return n; } };
+class Writer : public Stream { int n; };
+struct Shape { int n; };
+void report(FILE *file) { fprintf(file, "%d", 1); }
+__global__ void f(float *x, Shape shape) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < shape.n) x[i] += scale; }
+int main() { Reader reader; f<<<1, 128>>>(nullptr, {3}); return reader.size(); }
+"""
+
+
+def test_declarations_that_are_refused_are_left_out_as_a_whole():
+    lines = {3, 4, 7, 8, 11}  # the last one is annotated for the device, and stays
+    of_device, of_host = without_host_code(LIBRARY, {}, lines)
+    assert of_device.count("\n") == LIBRARY.count("\n") and len(of_device) == len(LIBRARY)
+    assert not re.search(r"\b(handle|status|LIBRARY_SUCCESS|Reader|FILE|size|Writer|Stream)\b", of_device)
+    assert all(re.search(rf"\b{name}\b", of_device) for name in ("Shape", "__global__", "scale"))
+    assert "library_handle_t handle" in of_host and "struct Reader" in of_host
+    assert without_host_code(LIBRARY, {}, {1, 2, 12}) == without_host_code(LIBRARY)  # no declaration, or left out anyway
+
+
+def test_a_method_that_is_refused_leaves_its_type():
+    """The variables of a type keep their places only together."""
+    source = "struct A {\n  int n;\n  void f() { host(); }\n  FILE *file;\n};\n"
+    assert without_host_code(source, {}, {3})[0].split() == "struct A { int n; FILE *file; };".split()
+    assert without_host_code(source, {}, {4})[0].split() == []
+
+
+@pytest.mark.usefixtures("compiler")
+def test_what_a_kernel_does_not_need_may_be_of_a_library_that_is_not_there(tmp_path):
+    (tmp_path / "common.h").write_text("#pragma once\n__constant__ float scale;\nextern library_handle_t other;\n")
+    path = tmp_path / "library.cu"
+    path.write_text(LIBRARY)
+    with pytest.warns(AssumptionWarning) as notes:
+        assert imported(path, "f", args={1: 1024}).name == "f"
+    said = " ".join(str(note.message) for note in notes)
+    assert "library.cu: headers that are not there are taken as empty: vendor/library.h" in said
+    places = ["common.h:3", *(f"library.cu:{line}" for line in (3, 4, 5, 6, 7, 8))]
+    assert {place for place in places if place in said} >= {"common.h:3", "library.cu:3", "library.cu:7", "library.cu:8"}
+    assert "library.cu:9" not in said and "library.cu:11" not in said
+
+
+@pytest.mark.usefixtures("compiler")
+def test_what_a_kernel_needs_is_refused_with_what_was_left_out_before(tmp_path):
+    path = tmp_path / "library.cu"
+    path.write_text(LIBRARY.replace("struct Shape { int n; };", "struct Shape { integer n; };"))
+    with pytest.raises(CompileError, match=r'library.cu\(11\): error: identifier "Shape" is undefined') as error:
+        imported(path, "f", args={1: 1024})
+    assert 'refused before, and left out: ' in str(error.value)
+    assert 'library.cu(9): error: identifier "integer" is undefined' in str(error.value)
+
+
+@pytest.mark.usefixtures("compiler")
+def test_a_header_may_be_included_by_two_names(tmp_path):
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "a.h").write_text("#pragma once\n__device__ float twice(float x) { return x + x; }\n")
+    (tmp_path / "parts" / "b.h").write_text('#include "a.h"\ndouble now() { return clock(); }\n')
+    source = '#include "parts/a.h"\n#include "parts/b.h"\n__global__ void f(float *x) { *x = twice(*x); }\nint main() { now(); }'
+    path = tmp_path / "two.cu"
+    path.write_text(source)
+    assert imported(path, "f").name == "f"
+
+
+@pytest.mark.usefixtures("compiler")
+def test_headers_of_libraries_bring_the_types_that_they_include():
+    head = "#include <cublas_v2.h>\n#include <type_traits>\ncublasHandle_t handle;\n"
+    kernel = "__global__ void f(__half *x, std::is_same<int, uint> same) { *x = same ? *x : *x + *x; }"
+    with pytest.warns(AssumptionWarning, match=r"source.cu: what NVRTC refuses, .* is left out: source.cu:3"):
+        assert imported(head + kernel, "f").name == "f"

@@ -16,6 +16,7 @@ from warpsim.frontends.nvdisasm import find_nvdisasm
 from warpsim.frontends.parameters import declared_in_source, parameters_of
 from warpsim.frontends.sass import parse_listing, write_listing
 from warpsim.kernels.files import write_kernel
+from warpsim.kernels.traversal import expected_ops
 
 SOURCE = """
 template <class T> __device__ T twice(T x) { return x + x; }
@@ -241,10 +242,28 @@ def test_without_triton_the_message_says_what_is_missing(monkeypatch):
 def test_options_of_other_kinds_of_files_are_refused(tmp_path, capsys):
     path, output = tmp_path / "scale.sass", str(tmp_path / "scale.toml")
     path.write_text(LISTING)
-    for option, value, kind in (("--kernel", "2", "trace"), ("--signature", "x=i32", "Triton"), ("--num-warps", "8", "Triton")):
+    of_traces, of_triton = [("--kernel", "2", "trace")], [("--signature", "x=i32", "Triton"), ("--num-warps", "8", "Triton")]
+    for option, value, kind in (*of_traces, *of_triton, ("--define", "N=3", "CUDA")):
         assert cli.main(["import", str(path), option, value, "-o", output]) == 2
         error = capsys.readouterr().err
         assert option in error and f"is no {kind}" in error
+
+
+@needs_tools
+def test_headers_and_macros_are_given_as_to_a_compiler(nvrtc, tmp_path, capsys):
+    (tmp_path / "headers").mkdir()
+    (tmp_path / "headers" / "many.h").write_text("#include <exception>\n#define MANY 4\nvoid host() { throw 1; }\n")
+    path, output = tmp_path / "fill.cu", tmp_path / "fill.toml"
+    path.write_text(
+        '#include "many.h"\n'
+        "__global__ void fill(int *x) { for (int i = 0; i < MANY * MORE; i++) x[i * 4096 + threadIdx.x] = i; }\n"
+        "int main() { host(); }"
+    )
+    command = ["import", str(path), "--launch", "16,128", "-o", str(output)]
+    assert cli.main(command) == 1
+    assert 'identifier "MANY" is undefined' in capsys.readouterr().err
+    assert cli.main([*command, "-I", str(tmp_path / "headers"), "-D", "MORE=2"]) == 0
+    assert sum(times for op, times in expected_ops(ws.load_kernel(output).body) if op == "store") == 8
 
 
 def test_a_triton_function_needs_triton(tmp_path, capsys):

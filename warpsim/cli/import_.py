@@ -46,6 +46,12 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--arch", help=f"architecture for which a source is compiled (default: {_ARCH})")
     parser.add_argument("--function", metavar="NAME", help="the kernel (default: the only one)")
     parser.add_argument(
+        "-I", "--include", action="append", default=[], metavar="FOLDER", help="of a CUDA source: folder of headers (repeatable)"
+    )
+    parser.add_argument(
+        "-D", "--define", action="append", default=[], metavar="NAME[=TEXT]", help="of a CUDA source: macro (repeatable)"
+    )
+    parser.add_argument(
         "--launch", metavar="GRID,BLOCK[,SHARED]",
         help=f"blocks, threads of a block and bytes of dynamic shared memory, such as 32x32,16x16 (default: {_LAUNCH}); "
         f"of a Triton function: blocks",
@@ -135,7 +141,11 @@ def _reader(options: argparse.Namespace) -> Callable[[argparse.Namespace, dict[s
     is_triton = options.file.name.rpartition(":")[0].endswith(".py")
     if options.file.suffix == ".py":
         raise RequestError(f"{options.file}: must be {options.file}:NAME, with the name of a Triton function in that file")
-    kinds = {"trace": (is_trace, ("kernel", "binary")), "Triton function": (is_triton, (*_OF_TRITON, "num_warps", "num_stages"))}
+    kinds = {
+        "trace": (is_trace, ("kernel", "binary")),
+        "Triton function": (is_triton, (*_OF_TRITON, "num_warps", "num_stages")),
+        "CUDA source": (options.file.suffix == ".cu", ("include", "define")),
+    }
     for kind, (is_it, names) in kinds.items():
         for name in () if is_it else names:
             if getattr(options, name):
@@ -162,7 +172,8 @@ def _from_triton(options: argparse.Namespace, given: dict[str, Any]) -> _Importe
 def _from_code(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
     from warpsim.frontends import api
 
-    function, source = api.read_function(options.file, options.arch or _ARCH, options.function)
+    flags = [*(f"-I{folder}" for folder in options.include), *(f"-D{macro}" for macro in options.define)]
+    function, source = api.read_function(options.file, options.arch or _ARCH, options.function, flags)
     if options.arch is not None and options.arch.rstrip("af") != f"sm_{function.arch}":
         raise RequestError(f"--arch {options.arch}: {options.file} holds machine code for sm_{function.arch}; leave it out")
     _list(options, function)

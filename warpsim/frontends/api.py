@@ -258,15 +258,19 @@ def launch_of(launch: Any) -> Launch:
     return Launch(blocks=geometry.blocks, block_warps=geometry.block_warps)
 
 
-def read_function(path: str | os.PathLike[str], arch: str, function: str | None) -> tuple[MachineFunction, str]:
+def read_function(
+    path: str | os.PathLike[str], arch: str, function: str | None, options: Sequence[str] = ()
+) -> tuple[MachineFunction, str]:
     """Returns a function of a CUDA source, a cubin or a disassembly, by what the file holds, and the source's name if it is one.
+
+    `options` are further ones of NVRTC, for a source.
 
     Raises:
         MissingToolError, CompileError, FrontEndError: as `from_cuda`.
     """
     name, data = os.fspath(path), _read(path)
     if name.endswith(".cu"):
-        return compiled_source(decoded(data), name, arch, function, None, ()), Path(name).name
+        return compiled_source(decoded(data), name, arch, function, None, options), Path(name).name
     if not data.strip():
         raise FrontEndError(f"{name}: is empty")
     if data.startswith(b"//") and b".version" in data and b".target" in data:

@@ -7,7 +7,7 @@ uses. Those beside the source come without host code, and others that are not th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -29,36 +29,47 @@ def short_headers() -> Mapping[str, bytes]:
     return empty | {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-def included(source: str, folder: Path | None, folders: Sequence[Path]) -> tuple[dict[str, bytes], list[str], dict[str, str]]:
+def included(
+    source: str,
+    folder: Path | None,
+    folders: Sequence[Path],
+    toolkit: Sequence[Path],
+    refused: Mapping[str, Collection[int]] | None = None,
+) -> tuple[dict[str, bytes], list[str], dict[str, str]]:
     """Returns the headers that a source includes, by their names there, without host code; those that are missing; and macros.
 
     Args:
         source: the text.
         folder: that of its file; None: it has none.
-        folders: those of CUDA's own headers, and others that the user names, which stay as they are.
+        folders: other folders of headers.
+        toolkit: folders of CUDA's own headers, which stay as they are.
+        refused: name of a header -> lines that NVRTC refuses (`without_host_code`).
     """
     texts: dict[str, str] = {}
     headers, missing = dict(short_headers()), []
-    todo, seen = [(source, folder)], set[Path]()
+    todo, seen = [(source, folder)], dict[Path, str]()
     while todo:
         text, here = todo.pop()
         for quoted, bracketed in _INCLUDED.findall(text):
             name = quoted or bracketed
-            path = None if here is None else here / name
+            places = [each / name for each in (*([] if here is None else [here]), *folders)]
+            path = next((path for path in places if path.is_file()), None)
             if name.startswith("thrust/"):  # what is called from the host
                 headers[name] = b""
-            if name in headers or any((each / name).is_file() for each in folders):
+            if name in headers or name in texts or any((each / name).is_file() for each in toolkit):
                 continue
-            if path is None or not path.is_file():
+            if path is None:
                 headers[name] = b""
                 if "." in name:  # others are the C++ library's
                     missing.append(name)
-            elif path.resolve() not in seen:
-                seen.add(path.resolve())
-                texts[name] = decoded(path.read_bytes())
+            elif path.resolve() in seen:  # by another name
+                headers[name] = f'#include "{seen[path.resolve()]}"'.encode()
+            else:
+                texts[name], seen[path.resolve()] = decoded(path.read_bytes()), name
                 todo.append((texts[name], path.parent))
     macros = {name: text for each in texts.values() for name, text in macros_of(each).items()}
-    headers |= {name: without_host_code(text, macros)[0].encode() for name, text in texts.items()}
+    refused = refused or {}
+    headers |= {name: without_host_code(text, macros, refused.get(name, ()))[0].encode() for name, text in texts.items()}
     return headers, list(dict.fromkeys(missing)), macros
 
 

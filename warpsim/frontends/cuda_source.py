@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,6 +23,15 @@ from warpsim.frontends.sass import MachineFunction
 _ALL_FOR_DEVICE = "-default-device", "-w", *(f"-include={name}" for name in ("cuda_runtime.h", "stdint.h", "math.h", "limits.h"))
 """Options with which what has no annotation is device code, not warned of, and what nvcc includes by itself is there."""
 
+_OF_FOLDER = re.compile(r"(?:-I ?|--include-path[= ])(.+)")
+"""An option that names a folder of headers."""
+
+_ERROR = re.compile(r"(?:^|: )([^:\n]+)\((\d+)\): (error: .*)", re.MULTILINE)
+"""An error in a log of NVRTC: file, line, message."""
+
+_MOST_LINES = 8
+"""Lines, left out before NVRTC refused the source for good, that a message names."""
+
 _OF_HOST = (
     "\nNVRTC compiles device code only, and what seems to be for the host was left out: leave out the rest of it "
     "(#ifndef __CUDACC_RTC__), or import a cubin of nvcc"
@@ -33,8 +43,9 @@ def compiled_source(
 ) -> MachineFunction:
     """Returns a kernel of a source; `name` is the path of its file, or empty.
 
-    NVRTC compiles the source as it is; if it refuses that, without what is for the host, and with the instances of templates that
-    the host launches, as far as they are constants.
+    NVRTC compiles the source as it is. If it refuses that, it compiles it without what is for the host, and with the instances of
+    templates that the host launches, as far as they are constants; and without other declarations that it refuses, such as
+    variables of types of a library, unless they are annotated for the device.
     """
     short, folder = (Path(name).name, Path(name).parent) if name else ("source.cu", None)
     wanted = [function] if function and "<" in function else []
@@ -51,30 +62,52 @@ def compiled_source(
     beside = {} if folder is None else {path.name: path.read_bytes() for path in sorted(folder.glob("*.cuh"))}
     with suppress(CompileError):
         return kernel_of(text, [*flags, *([] if folder is None else [f"--include-path={folder}"])], beside, wanted)
-    headers, missing, macros = included(text, folder, [*toolkit, *_folders_in(options)])
-    of_device, of_host = without_host_code(text, macros)
-    launched = [] if wanted else launched_instances(of_host)
-    flags = [*_ALL_FOR_DEVICE, *flags]
-    found = None
-    try:
-        found = kernel_of(of_device, flags, headers, wanted or launched)
-    except CompileError as error:
-        if launched:  # one of them may not be constant
-            with suppress(FrontEndError):
-                found = kernel_of(of_device, flags, headers, [])
-        of_headers = f"\nheaders that are not there, and were taken as empty: {', '.join(missing)}" if missing else ""
-        if found is None:
-            raise CompileError(f"{error}{of_headers}{_OF_HOST if of_host or missing else ''}") from None
+    folders = [Path(one[1]) for one in map(_OF_FOLDER.match, options) if one]
+    flags = [*_ALL_FOR_DEVICE, *(flag for flag in flags if flag not in options or not _OF_FOLDER.match(flag))]
+    refused: dict[str, dict[int, str]] = {}
+    given, failure = None, None
+    while True:
+        headers, missing, macros = included(text, folder, folders, toolkit, refused)
+        of_device, of_host = without_host_code(text, macros, refused.get(short, ()))
+        has_kernels = any("__global__" in each for each in (of_device, *map(bytes.decode, headers.values())))
+        if failure is not None and (given == (of_device, headers) or not has_kernels):
+            raise CompileError(f"{failure}{_what_was_left_out(refused, failure, missing, of_host)}") from None
+        given = of_device, headers
+        try:
+            found = _with_instances(partial(kernel_of, of_device, flags, headers), wanted or launched_instances(of_host))
+            break
+        except CompileError as error:
+            failure = str(error)
+            for file, line, message in _ERROR.findall(failure):
+                refused.setdefault(file, {}).setdefault(int(line), message)
     if of_kernels := [name for name in missing if not name.startswith("sys/")]:
         note = f"{short}: headers that are not there are taken as empty: {', '.join(of_kernels)}"
+        warnings.warn(note, AssumptionWarning, stacklevel=4)
+    if refused:
+        places = (f"{file}:{line}" for file, lines in refused.items() for line in sorted(lines))
+        note = f"{short}: what NVRTC refuses, and the kernel does not need, is left out: {', '.join(places)}"
         warnings.warn(note, AssumptionWarning, stacklevel=4)
     return found
 
 
-def _folders_in(options: Sequence[str]) -> list[Path]:
-    """Returns the folders of headers that options of NVRTC name."""
-    named = (re.match(r"(?:-I ?|--include-path[= ])(.+)", option) for option in options)
-    return [Path(one[1]) for one in named if one]
+def _with_instances(kernel_of: Callable[[Sequence[str]], MachineFunction], instances: Sequence[str]) -> MachineFunction:
+    """Returns a kernel that is compiled with instances of templates, or without them, as one of them may not be constant."""
+    try:
+        return kernel_of(instances)
+    except CompileError:
+        if instances:
+            with suppress(FrontEndError):
+                return kernel_of([])
+        raise
+
+
+def _what_was_left_out(refused: Mapping[str, Mapping[int, str]], failure: str, missing: Sequence[str], of_host: str) -> str:
+    """Returns what a message says beside the log of NVRTC."""
+    left_out = [f"{file}({line}): {text}" for file, lines in refused.items() for line, text in lines.items()]
+    before = [one for one in left_out if one not in failure]
+    of_headers = f"\nheaders that are not there, and were taken as empty: {', '.join(missing)}" if missing else ""
+    of_lines = f"\nrefused before, and left out: {'; '.join(before[:_MOST_LINES])}" if before else ""
+    return f"{of_lines}{of_headers}{_OF_HOST if of_host or missing else ''}"
 
 
 def named_parameters(function: MachineFunction, source: str) -> MachineFunction:

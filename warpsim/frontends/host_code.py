@@ -6,7 +6,8 @@ A source is not parsed, but divided into declarations by its semicolons and brac
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 
 from warpsim.frontends.brackets import end_of, without_templates
@@ -36,7 +37,28 @@ _LONGEST_HEAD = 10_000
 """Characters of a declaration that are looked at."""
 
 
-def without_host_code(source: str, macros: Mapping[str, str] | None = None) -> tuple[str, str]:
+@dataclass(frozen=True)
+class _Declaration:
+    """A declaration of a source.
+
+    Attributes:
+        begin: where it begins.
+        end: behind its end.
+        of_host: whether it is for the host alone.
+        of_device: whether it is annotated for the device.
+        within: begin and end of the type of which it is a variable; None: it is no such variable.
+    """
+
+    begin: int
+    end: int
+    of_host: bool
+    of_device: bool
+    within: tuple[int, int] | None = None
+
+
+def without_host_code(
+    source: str, macros: Mapping[str, str] | None = None, refused: Collection[int] = ()
+) -> tuple[str, str]:
     """Returns a source with blanks in place of functions of the host, and these functions.
 
     Lines keep their numbers. Declarations of functions, and variables of the C++ library, are left out, too. Functions for the
@@ -46,12 +68,47 @@ def without_host_code(source: str, macros: Mapping[str, str] | None = None) -> t
     Args:
         source: the text.
         macros: those that are defined elsewhere, with what they stand for.
+        refused: numbers of lines that NVRTC refuses. The declarations that they belong to are left out, unless they are
+            annotated for the device: a type as a whole, as its other variables would have other places.
     """
     plain = _without_text(source)
-    known = {**(macros or {}), **macros_of(source)}
-    of_device = _annotations(known)
+    found = list(_declarations(plain, {**(macros or {}), **macros_of(source)}))
+    spans = [(one.begin, one.end) for one in found if one.of_host]
+    for line in _places_of_lines(plain, refused):
+        here = [one for one in found if one.begin < line.stop and one.end > line.start]
+        spans += [one.within or (one.begin, one.end) for one in here if not one.of_device]
+    left_out = _united(spans)
+    edges = [0, *(edge for span in left_out for edge in span), len(source)]
+    parts = [_blank(source, a, b) if number % 2 else source[a:b] for number, (a, b) in enumerate(pairwise(edges))]
+    return "".join(parts), "\n".join(source[first:end].strip() for first, end in left_out)
+
+
+def _places_of_lines(plain: str, numbers: Collection[int]) -> Iterator[range]:
+    """Yields where lines of a text are, those that hold code; the first one has the number 1."""
+    place = 0
+    for number, line in enumerate(plain.splitlines(keepends=True), 1):
+        if number in numbers and line.strip():
+            first = place + len(line) - len(line.lstrip())
+            yield range(first, place + len(line.rstrip()))
+        place += len(line)
+
+
+def _united(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns spans in their order, those that overlap as one."""
+    found: list[tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if found and begin < found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((begin, end))
+    return found
+
+
+def _declarations(plain: str, macros: Mapping[str, str]) -> Iterator[_Declaration]:
+    """Yields the declarations of a text without texts and comments, those in namespaces and types among them."""
+    of_device = _annotations(macros)
     declared = _declared_for_device(plain, of_device)
-    left_out: list[tuple[int, int]] = []
+    types: list[tuple[int, int]] = []  # begin and end of those that are open
     begin = place = depth = 0  # of the present declaration; where it is looked at; open parentheses
     while place < len(plain):
         letter = plain[place]
@@ -60,17 +117,23 @@ def without_host_code(source: str, macros: Mapping[str, str] | None = None) -> t
             place += 1
             continue
         depth = 0
-        begin = _behind_calls_of_macros(plain, begin, place, known)
+        begin = _behind_calls_of_macros(plain, begin, place, macros)
         head = " ".join(_ATTRIBUTE.sub(" ", plain[begin:place][:_LONGEST_HEAD]).split())
         is_for_device = of_device.search(plain, begin, place) is not None
+        while types and place >= types[-1][1]:
+            types.pop()
         if letter == "}":  # a namespace or a type ends
             begin = place + 1
         elif letter == ";":
             is_function = head.endswith(")") and _FUNCTION.match(head) and not _OF_TYPES.match(head)
-            if not is_for_device and (_OF_LIBRARY.match(head) or (is_function and not _may_be_annotated(head))):
-                left_out.append((begin, place + 1))
+            of_host = not is_for_device and (_OF_LIBRARY.match(head) or (is_function and not _may_be_annotated(head)))
+            within = None if is_function or not types else types[0]
+            yield _Declaration(begin, place + 1, bool(of_host), is_for_device, within)
             begin = place + 1
-        elif _SCOPE.search(without_templates(head, parentheses=True)) and not _FUNCTION.match(head):
+        elif (scope := _SCOPE.search(without_templates(head, parentheses=True))) and not _FUNCTION.match(head):
+            if scope[1]:
+                types.append((begin, 1 + _find(plain, ";", end_of(plain, place))))
+                yield _Declaration(begin, place + 1, of_host=False, of_device=is_for_device, within=types[0])
             begin = place + 1
         else:
             place = end_of(plain, place)
@@ -78,13 +141,16 @@ def without_host_code(source: str, macros: Mapping[str, str] | None = None) -> t
             holds_values = "=" in without_templates(head, parentheses=True) or _ENUM.search(head) or follows in (",", "{")
             if ")" in head and not holds_values:
                 name = _NAME.search(without_templates(head))
-                if not (is_for_device or _may_be_annotated(head) or (name and name[1] in declared)):
-                    left_out.append((begin, place + 1))
+                of_host = not (is_for_device or _may_be_annotated(head) or (name and name[1] in declared))
+                yield _Declaration(begin, place + 1, of_host, is_for_device or (name is not None and name[1] in declared))
                 begin = place + 1
         place += 1
-    edges = [0, *(edge for span in left_out for edge in span), len(source)]
-    parts = [_blank(source, a, b) if number % 2 else source[a:b] for number, (a, b) in enumerate(pairwise(edges))]
-    return "".join(parts), "\n".join(source[first:end].strip() for first, end in left_out)
+
+
+def _find(text: str, letter: str, place: int) -> int:
+    """Returns where a letter comes next, or the end of the text."""
+    found = text.find(letter, place)
+    return len(text) if found < 0 else found
 
 
 def _annotations(macros: Mapping[str, str]) -> re.Pattern[str]:
