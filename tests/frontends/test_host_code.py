@@ -134,6 +134,11 @@ CASES = {
         "g",
     ),
     "what never counts": ("#if 0\n{ {\n#endif\n__device__ int d() { return 1; }\nint g() { return 1; }", "g"),
+    "what is for other systems": (
+        "#if defined(WIN32) || defined(_WIN32)\nvoid f(HANDLE h) {\n#else\nvoid f(pthread_t h) {\n#endif\n}\n"
+        "#ifndef _WIN32\nint g() {\n#else\nint g(int) {\n#endif\n}\n__device__ int d() { return 1; }",
+        "f g",
+    ),
     "raw texts": ('void g() { puts(R"(\n{ " )"); }\n__device__ int d() { return 1; }', "g"),
     "separators of digits": ("void g() { int n = 1'024; if (c == '{') { n++; } }\n__device__ int d() { return 1; }", "g"),
     "calls of macros": (

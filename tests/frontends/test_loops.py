@@ -33,6 +33,20 @@ def test_a_loop_that_ends_at_equality_is_not_run_past_its_end():
     assert [loop.trips for loop in only(kernel(*rows), Loop)] == [12345]
 
 
+def test_trips_that_are_given_hold_where_the_bound_is_known_too():
+    rows = (
+        "MOV R3, RZ",
+        ".L_loop:",
+        "MUFU.RCP R2, R2",
+        "IADD3 R3, R3, 0x1, RZ",
+        "ISETP.GE.AND P0, PT, R3, 0x7, PT",
+        "@!P0 BRA `(.L_loop)",
+        "EXIT",
+    )
+    found = kernel(*rows), kernel(*rows, trips={".L_loop": 3}), kernel(*rows, trips={".L_loop": 2000})
+    assert [loop.trips for one in found for loop in only(one, Loop)] == [7, 3, 2000]
+
+
 def test_nested_loops_multiply():
     rows = (
         "MOV R3, RZ",

@@ -30,7 +30,7 @@ _ERROR = re.compile(r"(?:^|: )([^:\n]+)\((\d+)\): (error: .*)", re.MULTILINE)
 """An error in a log of NVRTC: file, line, message."""
 
 _MOST_LINES = 8
-"""Lines, left out before NVRTC refused the source for good, that a message names."""
+"""Lines that are left out and that a message names, at most."""
 
 _OF_HOST = (
     "\nNVRTC compiles device code only, and what seems to be for the host was left out: leave out the rest of it "
@@ -84,8 +84,9 @@ def compiled_source(
         note = f"{short}: headers that are not there are taken as empty: {', '.join(of_kernels)}"
         warnings.warn(note, AssumptionWarning, stacklevel=4)
     if refused:
-        places = (f"{file}:{line}" for file, lines in refused.items() for line in sorted(lines))
-        note = f"{short}: what NVRTC refuses, and the kernel does not need, is left out: {', '.join(places)}"
+        places = [f"{file}:{line}" for file, lines in refused.items() for line in sorted(lines)]
+        more = f" and {len(places) - _MOST_LINES} more" if len(places) > _MOST_LINES else ""
+        note = f"{short}: what NVRTC refuses, and the kernel does not need, is left out: {', '.join(places[:_MOST_LINES])}{more}"
         warnings.warn(note, AssumptionWarning, stacklevel=4)
     return found
 

@@ -218,6 +218,8 @@ class Evaluator:
             condition = np.where((condition == 0) | (value == 0), 0, np.where((condition < 0) | (value < 0), UNKNOWN, 1))
         jumps = mask & (condition == 1)
         open_lanes = mask & (condition < 0)
+        if (loop := self.innermost[number]) is not None and loop in self.trips and number in self.flow.closing[loop]:
+            jumps, open_lanes = np.zeros_like(mask), mask  # as the caller says, whatever the condition is
         if block.following is None:
             jumps, open_lanes = mask, np.zeros_like(mask)
         if block.following is not None and (mask & (condition >= 0)).any():

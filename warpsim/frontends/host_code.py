@@ -63,7 +63,7 @@ def without_host_code(
 
     Lines keep their numbers. Declarations of functions, and variables of the C++ library, are left out, too. Functions for the
     device, constexpr ones and those that a macro may annotate stay, as do types and other variables. Of parts under `#if` the
-    first one counts, unless its condition is 0.
+    first one counts, unless its condition is 0, or asks for another system than Linux.
 
     Args:
         source: the text.
@@ -230,6 +230,9 @@ _TEXT = re.compile(
     |(?<!\w)'(?:\\.|[^'\\\n])*'""",
     flags=re.DOTALL | re.MULTILINE | re.VERBOSE,
 )
+_OTHER_SYSTEMS = {"_WIN32", "WIN32", "_WIN64", "WIN64", "_MSC_VER", "__APPLE__", "__MACOSX", "MACOSX", "__QNX__"}
+"""Macros that are not defined: NVRTC compiles as on Linux."""
+
 _CONDITION = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b[ \t]*(.*)", re.DOTALL)
 
 
@@ -248,7 +251,7 @@ def _without_text(source: str) -> str:
             continue
         word = condition[1]
         if word.startswith("if"):
-            counts.append(word != "if" or condition[2].strip() != "0")
+            counts.append(word == "ifndef" or not _never_holds(condition[2]))
             counted.append(counts[-1])
         elif len(counts) > 1 and word == "endif":
             counts.pop()
@@ -257,6 +260,12 @@ def _without_text(source: str) -> str:
             counts[-1], counted[-1] = not counted[-1], True
     parts.append(source[at:] if all(counts) else _spaces(source[at:]))
     return "".join(parts)
+
+
+def _never_holds(condition: str) -> bool:
+    """Returns whether a condition is 0, or asks for other systems."""
+    names = set(re.findall(r"[A-Za-z_]\w*", condition)) - {"defined"}
+    return condition.strip() == "0" or ("!" not in condition and bool(names) and names <= _OTHER_SYSTEMS)
 
 
 def _blank(source: str, first: int, end: int) -> str:

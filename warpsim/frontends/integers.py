@@ -8,6 +8,8 @@ most of floating point (`floats.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,16 +106,18 @@ def logic(a: Values, b: Values, c: Values, table: int) -> Values:
 
 def predicate_logic(a: Values, b: Values, c: Values, table: int) -> Values:
     """Returns the function of three predicates that a table of 8 bits gives; known where unknown ones do not matter."""
-    can_be = [np.zeros(1, bool), np.zeros(1, bool)]
-    for row in range(8):
-        possible = _may_be(a, row >> 2 & 1) & _may_be(b, row >> 1 & 1) & _may_be(c, row & 1)
-        outcome = table >> row & 1
-        can_be[outcome] = can_be[outcome] | possible
-    return np.where(can_be[0] & can_be[1], UNKNOWN, np.where(can_be[1], 1, 0)).astype(np.int64)
+    return np.asarray(_outcomes(table)[np.atleast_1d(9 * a + 3 * b + c) + 13])
 
 
-def _may_be(predicate: Values, value: int) -> NDArray[np.bool_]:
-    return np.asarray((predicate < 0) | (predicate == value))
+@cache
+def _outcomes(table: int) -> Values:
+    """Returns the function of three predicates, each UNKNOWN, 0 or 1, in this order and the last one first: int64[27]."""
+    found = []
+    for each in product((UNKNOWN, 0, 1), repeat=3):
+        values = product(*((0, 1) if one == UNKNOWN else (one,) for one in each))
+        can_be = {table >> (4 * a + 2 * b + c) & 1 for a, b, c in values}
+        found.append(can_be.pop() if len(can_be) == 1 else UNKNOWN)
+    return np.array(found, np.int64)
 
 
 def combine(a: Values, b: Values, how: str) -> Values:
