@@ -7,7 +7,7 @@ import pytest
 import warpsim as ws
 from warpsim.frontends import listings
 from warpsim.frontends.cuda_headers import included, short_headers
-from warpsim.frontends.errors import AssumptionWarning, CompileError
+from warpsim.frontends.errors import AssumptionWarning, CompileError, FrontEndError
 from warpsim.frontends.host_code import launched_instances, without_host_code
 from warpsim.kernels.traversal import expected_ops
 
@@ -234,6 +234,17 @@ def test_instances_of_templates(whole, function):
     found = imported(whole, function, args={"n": 1024})
     assert found.shared_bytes_per_block == (2048 if "double" in function else 512)
     assert dict(expected_ops(found.body))["barrier"] == 1
+
+
+@pytest.mark.usefixtures("compiler")
+def test_instances_with_arguments_that_the_host_does_not_say_are_left_out():
+    source = """template <int N> __global__ void f(int *x) { x[N] = N; }
+    template <int N> __global__ void g(int *x) { x[N] = N; }
+    template <int N> void launch(int *x) { f<N><<<1, 32>>>(x); }
+    int main() { g < 4 ><<<1, 32>>>(nullptr); launch<5>(nullptr); }"""
+    assert imported(source, "g").name == "g"
+    with pytest.raises(FrontEndError, match=r"function = 'f': is not in source.cu; functions there: g"):
+        imported(source, "f")
 
 
 @pytest.mark.usefixtures("compiler")

@@ -211,7 +211,7 @@ def test_a_source_becomes_a_kernel(nvrtc, tmp_path):
     )  # five if unrolled by four
     named = ws.kernels.from_cuda(path, "sm_90", "scale", (64, 256), args={"n": 64 * 256 * 20})
     assert named.identity() == kernel.identity()
-    with pytest.raises(FrontEndError, match=r"function = None: source.cu holds several; name one of: _Z5scalePffi, fill"):
+    with pytest.raises(FrontEndError, match=r"function = None: source.cu holds several; name one of: fill, scale"):
         ws.kernels.from_cuda(SOURCE)
     with pytest.raises(CompileError, match=r"source\.cu\(2\): error"):
         ws.kernels.from_cuda("\nint x = y;")

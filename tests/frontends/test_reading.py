@@ -110,7 +110,7 @@ def test_functions_are_found_by_their_plain_names():
     assert plain_name("_Z9julia_bb_13CuDeviceArrayI5Int32E") == "julia_bb_"  # types follow the name
     assert pick_function(names, "softmax", "x") == names[0]
     assert pick_function(names[2:], None, "x") == "main_kernel"
-    with pytest.raises(FrontEndError, match=r"function = 'f': is not in x.*_Z7softmaxPKfPfi, _ZN2nn4normEv, main_kernel"):
+    with pytest.raises(FrontEndError, match=r"function = 'f': is not in x.*main_kernel, norm, softmax"):
         pick_function(names, "f", "x")
     with pytest.raises(FrontEndError, match="name one of"):
         pick_function(names, None, "x")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -123,7 +124,9 @@ def pick_function(names: list[str], wanted: str | None, where: str) -> str:
     Raises:
         FrontEndError: there is no such function, or several are possible; the message lists those that are there.
     """
-    there = ", ".join(sorted(names)) or "none"
+    times = Counter(map(plain_name, names))
+    shown = sorted(plain if times[plain := plain_name(name)] == 1 else name for name in names)
+    there = ", ".join(shown) or "none"
     if wanted is None:
         if len(names) == 1:
             return names[0]
@@ -135,7 +138,7 @@ def pick_function(names: list[str], wanted: str | None, where: str) -> str:
         return found[0]
     if found:
         raise FrontEndError(f"function = {wanted!r}: several match; name one of: {', '.join(sorted(found))}")
-    raise FrontEndError(f"function = {wanted!r}: is not in {where}{did_you_mean(wanted, names)}; functions there: {there}")
+    raise FrontEndError(f"function = {wanted!r}: is not in {where}{did_you_mean(wanted, shown)}; functions there: {there}")
 
 
 def plain_name(symbol: str) -> str:

@@ -29,6 +29,9 @@ _OF_FOLDER = re.compile(r"(?:-I ?|--include-path[= ])(.+)")
 _ERROR = re.compile(r"(?:^|: )([^:\n]+)\((\d+)\): (error: .*)", re.MULTILINE)
 """An error in a log of NVRTC: file, line, message."""
 
+_NO_INSTANCE = re.compile(r'Input name expression was: "([^"]*)"')
+"""What a log of NVRTC says of an instance whose arguments it does not know."""
+
 _MOST_LINES = 8
 """Lines that are left out and that a message names, at most."""
 
@@ -92,11 +95,15 @@ def compiled_source(
 
 
 def _with_instances(kernel_of: Callable[[Sequence[str]], MachineFunction], instances: Sequence[str]) -> MachineFunction:
-    """Returns a kernel that is compiled with instances of templates, or without them, as one of them may not be constant."""
+    """Returns a kernel that is compiled with those instances of templates that are constant, or without any."""
     try:
         return kernel_of(instances)
-    except CompileError:
-        if instances:
+    except CompileError as error:
+        unknown = {"".join(one.split()) for one in _NO_INSTANCE.findall(str(error))}
+        known = [one for one in instances if "".join(one.split()) not in unknown]
+        if len(known) < len(instances):
+            return _with_instances(kernel_of, known)
+        if instances:  # what is wrong may be in another kernel than the one that is wanted
             with suppress(FrontEndError):
                 return kernel_of([])
         raise
