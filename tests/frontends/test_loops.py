@@ -33,6 +33,23 @@ def test_a_loop_that_ends_at_equality_is_not_run_past_its_end():
     assert [loop.trips for loop in only(kernel(*rows), Loop)] == [12345]
 
 
+def test_a_loop_whose_last_jump_goes_by_way_of_another_is_asked_for():
+    """The branch at its end leaves it; otherwise a jump behind it leads to the next trip."""
+    rows = (
+        ".L_loop:",
+        "MUFU.RCP R2, R2",
+        "LDG.E R4, [R2.64]",
+        "ISETP.GE.AND P0, PT, R4, 0x7, PT",
+        "@P0 CALL.REL.NOINC `(.L_end)",
+        "BRA `(.L_loop)",
+        ".L_end:",
+        "EXIT",
+    )
+    with pytest.raises(FrontEndError, match=r"depends on data.*; give trips=\{KEY: number\} with KEY '.L_loop', or args"):
+        kernel(*rows)
+    assert counts(kernel(*rows, trips={".L_loop": 5}))["sfu"] == 5
+
+
 def test_trips_that_are_given_hold_where_the_bound_is_known_too():
     rows = (
         "MOV R3, RZ",

@@ -269,11 +269,10 @@ class Evaluator:
         inside = self.flow.loops[loop].blocks if loop is not None else frozenset()
         leaves, stays = target not in inside, following not in inside
         if loop is not None and leaves != stays and probability is None:
-            header = self.flow.loops[loop].header
-            if loop in self.trips or header in (target, following, number):
+            closing = self.flow.closing[loop]
+            if loop in self.trips or number in (self.flow.loops[loop].header, *closing):
                 if loop not in self.trips:
                     raise self._trips_are_needed(loop, "its number of trips depends on data, or on an argument that is not given")
-                closing = self.flow.closing[loop]
                 closes = number in closing
                 if number not in (closing or self.flow.leaving[loop][:1]):
                     self.notes[f"{self._where(number)}: {_STAYS}"] = None
