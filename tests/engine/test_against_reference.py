@@ -203,6 +203,7 @@ LATE = HIT.model_copy(update={"l1_late_cycles": 37, "l2_late_cycles": 215})
 SCATTERED = Access(pattern="random", l1_hit=0.2)
 COPY = kernel(LOAD, one("load", 4), ALU, STORE, one("store", 4), SFU)
 SLOW = {"bandwidth_gbs": 20.0}
+QUEUED = {"scope": "sm", "queue": 2, "lead_cycles": 1, "address_cycles": 1}
 FEW_SERVERS = {"queue": {"crossbar_servers": 2, "dram_servers": 3, "crossbar_gbs": 30.0, "dram_gbs": 25.0}}
 
 SHARED = {"fma": {"scope": "scheduler"}, "port": {"scope": "sm"}}
@@ -249,6 +250,11 @@ DIRECTED: dict[str, Case] = {
             one("store", 3, cost=Cost(interval_cycles=5)),
         ),
         memory="queue",
+    ),
+    "passes behind the input of a unit": case(
+        small_gpu(sm={"schedulers": 2}, core={"replays": "unit"}, units={"lsu": QUEUED}, ops={"smem": {"unit": "lsu"}}),
+        kernel(Loop(body=[one("smem", k, cost=Cost(passes=n)) for k, n in enumerate((5, 1, 1, 3))] + [one("alu", 2)], trips=4)),
+        size=4,
     ),
     "one warp": case(small_gpu(), COPY, blocks=1, size=1, seats=1),
     "many SMs": case(small_gpu(sms=3, memory=SLOW), COPY, blocks=11),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -68,30 +68,33 @@ def compiled_source(
     folders = [Path(one[1]) for one in map(_OF_FOLDER.match, options) if one]
     flags = [*_ALL_FOR_DEVICE, *(flag for flag in flags if flag not in options or not _OF_FOLDER.match(flag))]
     refused: dict[str, dict[int, str]] = {}
-    given, failure = None, None
+    given, failure = None, ""
     while True:
         headers, missing, macros = included(text, folder, folders, toolkit, refused)
         of_device, of_host = without_host_code(text, macros, refused.get(short, ()))
         has_kernels = any("__global__" in each for each in (of_device, *map(bytes.decode, headers.values())))
-        if failure is not None and (given == (of_device, headers) or not has_kernels):
+        if failure and (given == (of_device, headers) or not has_kernels):
             raise CompileError(f"{failure}{_what_was_left_out(refused, failure, missing, of_host)}") from None
         given = of_device, headers
         try:
             found = _with_instances(partial(kernel_of, of_device, flags, headers), wanted or launched_instances(of_host))
-            break
         except CompileError as error:
             failure = str(error)
             for file, line, message in _ERROR.findall(failure):
                 refused.setdefault(file, {}).setdefault(int(line), message)
+        else:
+            for note in _assumptions(missing, refused):
+                warnings.warn(f"{short}: {note}", AssumptionWarning, stacklevel=4)
+            return found
+
+
+def _assumptions(missing: Sequence[str], refused: Mapping[str, Mapping[int, str]]) -> Iterator[str]:
+    """Yields what was assumed of a source: headers that are missing, and lines that NVRTC refuses."""
     if of_kernels := [name for name in missing if not name.startswith("sys/")]:
-        note = f"{short}: headers that are not there are taken as empty: {', '.join(of_kernels)}"
-        warnings.warn(note, AssumptionWarning, stacklevel=4)
-    if refused:
-        places = [f"{file}:{line}" for file, lines in refused.items() for line in sorted(lines)]
+        yield f"headers that are not there are taken as empty: {', '.join(of_kernels)}"
+    if places := [f"{file}:{line}" for file, lines in refused.items() for line in sorted(lines)]:
         more = f" and {len(places) - _MOST_LINES} more" if len(places) > _MOST_LINES else ""
-        note = f"{short}: what NVRTC refuses, and the kernel does not need, is left out: {', '.join(places[:_MOST_LINES])}{more}"
-        warnings.warn(note, AssumptionWarning, stacklevel=4)
-    return found
+        yield f"what NVRTC refuses, and the kernel does not need, is left out: {', '.join(places[:_MOST_LINES])}{more}"
 
 
 def _with_instances(kernel_of: Callable[[Sequence[str]], MachineFunction], instances: Sequence[str]) -> MachineFunction:

@@ -46,7 +46,7 @@ class _Declaration:
         end: behind its end.
         of_host: whether it is for the host alone.
         of_device: whether it is annotated for the device.
-        within: begin and end of the type of which it is a variable; None: it is no such variable.
+        within: begin and end of the type that it begins, or of which it is a variable; None: neither.
     """
 
     begin: int
@@ -56,9 +56,7 @@ class _Declaration:
     within: tuple[int, int] | None = None
 
 
-def without_host_code(
-    source: str, macros: Mapping[str, str] | None = None, refused: Collection[int] = ()
-) -> tuple[str, str]:
+def without_host_code(source: str, macros: Mapping[str, str] | None = None, refused: Collection[int] = ()) -> tuple[str, str]:
     """Returns a source with blanks in place of functions of the host, and these functions.
 
     Lines keep their numbers. Declarations of functions, and variables of the C++ library, are left out, too. Functions for the
