@@ -181,8 +181,9 @@ def test_what_is_for_the_host_is_told_from_what_is_not(source, names):
 @pytest.mark.parametrize("cut", range(0, len(WHOLE), 97))
 def test_damaged_sources_are_cut_without_an_error(cut):
     for damaged in (WHOLE[:cut], WHOLE[cut:], WHOLE[:cut] + WHOLE[cut + 1 :]):
-        of_device, _ = without_host_code(damaged)
-        assert len(of_device) == len(damaged)
+        for refused in ((), range(1, 90)):
+            of_device, _ = without_host_code(damaged, {}, refused)
+            assert len(of_device) == len(damaged)
 
 
 def test_headers_beside_the_source_come_without_host_code(tmp_path):
