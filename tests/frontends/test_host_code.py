@@ -357,6 +357,11 @@ def test_a_method_that_is_refused_leaves_its_type():
     assert without_host_code(source, {}, {4})[0].split() == []
 
 
+def test_lines_are_those_of_the_compiler():
+    """It does not take a form feed, as between the pages of old sources, for the end of a line."""
+    assert without_host_code("\f// page 2\nFILE *file;\nint n;\n", {}, {2})[0].split() == ["int", "n;"]
+
+
 @pytest.mark.usefixtures("compiler")
 def test_what_a_kernel_does_not_need_may_be_of_a_library_that_is_not_there(tmp_path):
     (tmp_path / "common.h").write_text("#pragma once\n__constant__ float scale;\nextern library_handle_t other;\n")

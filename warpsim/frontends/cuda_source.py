@@ -53,7 +53,7 @@ def compiled_source(
     short, folder = (Path(name).name, Path(name).parent) if name else ("source.cu", None)
     wanted = [function] if function and "<" in function else []
     toolkit = _toolkit_headers()
-    flags = ["-lineinfo", *(f"--include-path={each}" for each in toolkit), *options]
+    flags = ["-lineinfo", *(f"--include-path={each}" for each in toolkit)]
 
     def kernel_of(source: str, options: Sequence[str], headers: Mapping[str, bytes], instances: Sequence[str]) -> MachineFunction:
         cubin, symbols = compile_instances(
@@ -64,15 +64,16 @@ def compiled_source(
 
     beside = {} if folder is None else {path.name: path.read_bytes() for path in sorted(folder.glob("*.cuh"))}
     with suppress(CompileError):
-        return kernel_of(text, [*flags, *([] if folder is None else [f"--include-path={folder}"])], beside, wanted)
+        here = [] if folder is None else [f"--include-path={folder}"]
+        return kernel_of(text, [*flags, *options, *here], beside, wanted)
     folders = [Path(one[1]) for one in map(_OF_FOLDER.match, options) if one]
-    flags = [*_ALL_FOR_DEVICE, *(flag for flag in flags if flag not in options or not _OF_FOLDER.match(flag))]
+    flags = [*_ALL_FOR_DEVICE, *flags, *(option for option in options if not _OF_FOLDER.match(option))]
     refused: dict[str, dict[int, str]] = {}
     given, failure = None, ""
     while True:
         headers, missing, macros = included(text, folder, folders, toolkit, refused)
         of_device, of_host = without_host_code(text, macros, refused.get(short, ()))
-        has_kernels = any("__global__" in each for each in (of_device, *map(bytes.decode, headers.values())))
+        has_kernels = any(b"__global__" in each for each in (of_device.encode(), *headers.values()))
         if failure and (given == (of_device, headers) or not has_kernels):
             raise CompileError(f"{failure}{_what_was_left_out(refused, failure, missing, of_host)}") from None
         given = of_device, headers

@@ -258,7 +258,7 @@ class Evaluator:
         self.trip.pop(loop, None)
 
     def _decide(self, number: int, warps: Mask) -> Mask:
-        """Returns which of the warps jump, at a branch whose condition is not known: bool[warps]."""
+        """Returns which of the warps jump, at a branch whose condition is not known, or does not count: bool[warps]."""
         block = self.flow.blocks[number]
         target = block.targets[0] if block.targets else None
         following = block.following

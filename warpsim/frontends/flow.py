@@ -221,15 +221,25 @@ class _Blocks:
             index = todo.pop()
             if index == len(self.code):
                 continue
-            one = self.code[index]
-            if one.base == "RET":
+            if self.code[index].base == "RET":
                 return True
-            jumps = one.base in (*_JUMPS, *_INDIRECT)
-            goes_on = conditions(one) if one.base in _JUMPS else not (jumps or one.base == "EXIT") or guard_of(one) is not None
-            after = {*(self.targets(index) if jumps else ()), *((index + 1,) if goes_on else ())} - seen
+            goes_on, targets = self._next(index)
+            after = {*targets, *((index + 1,) if goes_on else ())} - seen
             seen |= after
             todo += after
         return False
+
+    def _next(self, index: int) -> tuple[bool, list[int]]:
+        """Returns whether an instruction that neither calls nor returns can go on to the next one, and where it can jump."""
+        one = self.code[index]
+        guarded = guard_of(one) is not None
+        if one.base == "EXIT":
+            return guarded, []
+        if one.base in _JUMPS:
+            if ".DIV" in one.opcode or ".CONV" in one.opcode:  # to code for warps whose threads have diverged
+                return True, []
+            return bool(conditions(one)), self.targets(index)
+        return (guarded, self.targets(index)) if one.base in _INDIRECT else (True, [])
 
     def _after(
         self, index: int, calls: tuple[int, ...]
@@ -237,14 +247,6 @@ class _Blocks:
         one = self.code[index]
         after = (calls, index + 1)
         guarded = guard_of(one) is not None
-        if one.base == "EXIT":
-            return (after if guarded else None), []
-        if one.base in _JUMPS:
-            if ".DIV" in one.opcode or ".CONV" in one.opcode:  # to code for warps whose threads have diverged
-                return after, []
-            return (after if conditions(one) else None), [(calls, target) for target in self.targets(index)]
-        if one.base in _INDIRECT:
-            return (after if guarded else None), [(calls, target) for target in self.targets(index)]
         if one.base == "CALL" and (callee := self.targets(index)):
             if not self._returns(callee[0]):  # compilers close loops in this way, too
                 return (after if guarded else None), [(calls, callee[0])]
@@ -254,7 +256,8 @@ class _Blocks:
         if one.base == "RET":
             back = [(calls[:-1], calls[-1] + 1)] if calls else []
             return (after if guarded else None), back
-        return after, []
+        goes_on, targets = self._next(index)
+        return (after if goes_on else None), [(calls, target) for target in targets]
 
 
 def _renumbered(blocks: Iterable[Block], order: list[int]) -> list[Block]:

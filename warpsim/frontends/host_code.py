@@ -84,11 +84,10 @@ def without_host_code(source: str, macros: Mapping[str, str] | None = None, refu
 def _places_of_lines(plain: str, numbers: Collection[int]) -> Iterator[range]:
     """Yields where lines of a text are, those that hold code; the first one has the number 1."""
     place = 0
-    for number, line in enumerate(plain.splitlines(keepends=True), 1):
+    for number, line in enumerate(plain.split("\n"), 1):  # other separators of lines do not count for compilers
         if number in numbers and line.strip():
-            first = place + len(line) - len(line.lstrip())
-            yield range(first, place + len(line.rstrip()))
-        place += len(line)
+            yield range(place + len(line) - len(line.lstrip()), place + len(line.rstrip()))
+        place += len(line) + 1
 
 
 def _united(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -130,7 +129,7 @@ def _declarations(plain: str, macros: Mapping[str, str]) -> Iterator[_Declaratio
             begin = place + 1
         elif (scope := _SCOPE.search(without_templates(head, parentheses=True))) and not _FUNCTION.match(head):
             if scope[1]:
-                types.append((begin, 1 + _find(plain, ";", end_of(plain, place))))
+                types.append((begin, plain.find(";", end_of(plain, place)) + 1 or len(plain)))
                 yield _Declaration(begin, place + 1, of_host=False, of_device=is_for_device, within=types[0])
             begin = place + 1
         else:
@@ -143,12 +142,6 @@ def _declarations(plain: str, macros: Mapping[str, str]) -> Iterator[_Declaratio
                 yield _Declaration(begin, place + 1, of_host, is_for_device or (name is not None and name[1] in declared))
                 begin = place + 1
         place += 1
-
-
-def _find(text: str, letter: str, place: int) -> int:
-    """Returns where a letter comes next, or the end of the text."""
-    found = text.find(letter, place)
-    return len(text) if found < 0 else found
 
 
 def _annotations(macros: Mapping[str, str]) -> re.Pattern[str]:
@@ -228,8 +221,8 @@ _TEXT = re.compile(
     |(?<!\w)'(?:\\.|[^'\\\n])*'""",
     flags=re.DOTALL | re.MULTILINE | re.VERBOSE,
 )
-_OTHER_SYSTEMS = {"_WIN32", "WIN32", "_WIN64", "WIN64", "_MSC_VER", "__APPLE__", "__MACOSX", "MACOSX", "__QNX__"}
-"""Macros that are not defined: NVRTC compiles as on Linux."""
+_FALSE = {"0", "_WIN32", "WIN32", "_WIN64", "WIN64", "_MSC_VER", "__APPLE__", "__MACOSX", "MACOSX", "__QNX__"}
+"""Words that are false in a condition: NVRTC compiles as on Linux."""
 
 _CONDITION = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b[ \t]*(.*)", re.DOTALL)
 
@@ -262,8 +255,8 @@ def _without_text(source: str) -> str:
 
 def _never_holds(condition: str) -> bool:
     """Returns whether a condition is 0, or asks for other systems."""
-    names = set(re.findall(r"[A-Za-z_]\w*", condition)) - {"defined"}
-    return condition.strip() == "0" or ("!" not in condition and bool(names) and names <= _OTHER_SYSTEMS)
+    words = set(re.findall(r"\w+", condition)) - {"defined"}
+    return bool(words) and words <= _FALSE and re.fullmatch(r"[\w\s()|&]+", condition) is not None
 
 
 def _blank(source: str, first: int, end: int) -> str:

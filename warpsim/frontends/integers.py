@@ -111,7 +111,7 @@ def predicate_logic(a: Values, b: Values, c: Values, table: int) -> Values:
 
 @cache
 def _outcomes(table: int) -> Values:
-    """Returns the function of three predicates, each UNKNOWN, 0 or 1, in this order and the last one first: int64[27]."""
+    """Returns what `predicate_logic` does of a, b, c, each of them UNKNOWN, 0 and 1 in turn, c fastest: int64[27]."""
     found = []
     for each in product((UNKNOWN, 0, 1), repeat=3):
         values = product(*((0, 1) if one == UNKNOWN else (one,) for one in each))

@@ -84,7 +84,7 @@ def hits_of(given: Given, waits: Waits, caches: Caches) -> dict[Place, Hits]:
         sms = max(1, min(caches.sms, MOST_THREADS // (2 * caches.resident * geometry.block_warps * WARP_LANES)))
         count = min(geometry.blocks, 2 * sms * caches.resident)
         recorder = _Recorder(given, waits, tick, _middle(geometry, count))
-        if not recorder.execute_blocks():  # they may have less to do than those before
+        if not recorder.execute_blocks():  # of so many blocks few instructions are executed, perhaps no access
             return {}
         none = np.zeros((len(recorder.calls), 3), np.int64)
         accesses = recorder.accesses(count, np.arange(count), np.zeros((count, 3), np.int64), none, len(none))
