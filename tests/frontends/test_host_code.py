@@ -7,8 +7,8 @@ import pytest
 import warpsim as ws
 from warpsim.frontends import listings
 from warpsim.frontends.cuda_headers import included, short_headers
-from warpsim.frontends.errors import AssumptionWarning, CompileError, FrontEndError
-from warpsim.frontends.host_code import launched_instances, without_host_code
+from warpsim.frontends.errors import AssumptionWarning, CompileError
+from warpsim.frontends.host_code import without_host_code
 from warpsim.kernels.traversal import expected_ops
 
 WHOLE = r"""
@@ -94,32 +94,6 @@ def test_a_source_without_host_code_stays_as_it_is(path):
     assert without_host_code(source) == (source, "")
 
 
-def test_instances_are_those_that_the_host_launches():
-    assert launched_instances(without_host_code(WHOLE)[1]) == ["scale<float, 128>"]
-    host_code = "a<1><<<2, 3>>>(); a < 1 ><<<2, 3>>>(); b<float,\n  x><<<1, 1>>>(); c<<<1, 1>>>(); d<f(2)><<<1, 1>>>();"
-    assert launched_instances(host_code) == ["a<1>", "a < 1 >", "b<float, x>", "d<f(2)>"]
-    assert launched_instances("k<P<int, int>><<<1, 1>>>(); // k<2><<<1, 1>>>();\n/* k<3><<<1, 1>>>(); */") == ["k<P<int, int>>"]
-
-
-@pytest.mark.parametrize(
-    ("defined", "instance"),
-    [
-        ("constexpr int B = 128;", "k<128>"),
-        ("using B = float;", "k<float>"),
-        ("typedef unsigned int B;", "k<unsigned int>"),
-        ("int B = argc;", None),
-        ("constexpr int B = f();", None),
-        ("int B; cin >> B;", None),
-        ("if (x) { using B = float; } else { using B = double; }", None),
-        ("", "k<B>"),
-    ],
-)
-def test_names_of_an_instance_that_the_host_defines(defined, instance):
-    """One of another function's may be a constant beside it."""
-    found = launched_instances(f"int main() {{ {defined} k<B><<<1, 1>>>(); k<7><<<1, 1>>>(); }}")
-    assert found == ([instance] if instance else []) + ["k<7>"]
-
-
 CASES = {
     "a type with an attribute": ("struct alignas(8) A { float x; };\nstruct __align__(16) B { float y; };", ""),
     "a specialization with one": ("template<> struct alignas(8) T<float> { static constexpr int N = 4; };", ""),
@@ -191,12 +165,22 @@ def test_headers_beside_the_source_come_without_host_code(tmp_path):
     (tmp_path / "common" / "a.h").write_text('#include "b.h"\ndouble seconds() { return clock(); }\n#define A 3\n')
     (tmp_path / "common" / "b.h").write_text('#include "a.h"\n__device__ float b(float x) { return x; }\n')
     text = '#include "common/a.h"\n#include <iostream>\n#include <sys/time.h>\n#include <thrust/sort.h>\n#include <math.h>\n'
-    headers, missing, macros = included(text, tmp_path, [], [])
-    assert macros == {"A": " 3"}
-    assert b"seconds" not in headers["common/a.h"] and b"#define A 3" in headers["common/a.h"]
-    assert b"__device__ float b" in headers["b.h"]
-    assert headers["iostream"] == headers["thrust/sort.h"] == b"" and missing == ["sys/time.h"]
-    assert headers["math.h"] == short_headers()["math.h"]
+    headers = included(text, tmp_path, [], [])
+    assert headers.macros == {"A": " 3"} and headers.missing == ["sys/time.h"] and not headers.whole
+    assert b"seconds" not in headers.texts["common/a.h"] and b"#define A 3" in headers.texts["common/a.h"]
+    assert headers.of_host.endswith("double seconds() { return clock(); }")
+    assert b"__device__ float b" in headers.texts["b.h"]
+    assert headers.texts["iostream"] == headers.texts["thrust/sort.h"] == b""
+    assert headers.texts["math.h"] == short_headers()["math.h"]
+
+
+def test_headers_of_other_folders_come_without_host_code_once_they_are_refused(tmp_path):
+    """A library such as CUTLASS compiles as it is, and declares without annotations what its types need."""
+    (tmp_path / "a.h").write_text("template <class T> T of(T x);\ndouble seconds() { return clock(); }\n")
+    first = included('#include "a.h"\n', None, [tmp_path], [])
+    assert first.whole == {"a.h"} and first.texts["a.h"] == (tmp_path / "a.h").read_bytes() and not first.of_host
+    then = included('#include "a.h"\n', None, [tmp_path], [], {"a.h": ()})
+    assert not then.whole and then.texts["a.h"].split() == [] and "seconds" in then.of_host
 
 
 def imported(source, function, **how):
@@ -235,17 +219,6 @@ def test_instances_of_templates(whole, function):
     found = imported(whole, function, args={"n": 1024})
     assert found.shared_bytes_per_block == (2048 if "double" in function else 512)
     assert dict(expected_ops(found.body))["barrier"] == 1
-
-
-@pytest.mark.usefixtures("compiler")
-def test_instances_with_arguments_that_the_host_does_not_say_are_left_out():
-    source = """template <int N> __global__ void f(int *x) { x[N] = N; }
-    template <int N> __global__ void g(int *x) { x[N] = N; }
-    template <int N> void launch(int *x) { f<N><<<1, 32>>>(x); }
-    int main() { g < 4 ><<<1, 32>>>(nullptr); launch<5>(nullptr); }"""
-    assert imported(source, "g").name == "g"
-    with pytest.raises(FrontEndError, match=r"function = 'f': is not in source.cu; functions there: g"):
-        imported(source, "f")
 
 
 @pytest.mark.usefixtures("compiler")

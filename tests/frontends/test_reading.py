@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from tests.support.strategies import examples
 from warpsim.frontends.api import from_sass
-from warpsim.frontends.cubin import Parameter, pick_function, plain_name, read_cubin
+from warpsim.frontends.cubin import Parameter, read_cubin
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.nvdisasm import disassemble, find_nvdisasm
 from warpsim.frontends.operands import register_slots
 from warpsim.frontends.sass import Control, MachineInstruction, decode_control, parse_disassembly, parse_text, write_listing
+from warpsim.frontends.symbols import instance_name, pick_function, plain_name
 
 DISASSEMBLY = """
 \t.target\tsm_80
@@ -114,6 +115,30 @@ def test_functions_are_found_by_their_plain_names():
         pick_function(names, "f", "x")
     with pytest.raises(FrontEndError, match="name one of"):
         pick_function(names, None, "x")
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        ("_Z5scaleIfLi128EEvPT_S0_i", "scale<float, 128>"),
+        ("_ZN3M1014matmulKernel10ILi128ELb1ELin3EEEvi", "matmulKernel10<128, true, -3>"),
+        ("_Z4copyI6__halfxEvPT_", "copy<__half, long long>"),
+        ("_Z4copyIPfEvT_", "_Z4copyIPfEvT_"),
+        ("_Z7softmaxPKfPfi", "_Z7softmaxPKfPfi"),
+        ("_Z4copyI", "_Z4copyI"),
+        ("main_kernel", "main_kernel"),
+    ],
+)
+def test_instances_of_templates_by_their_symbols(symbol, name):
+    assert instance_name(symbol) == name
+
+
+def test_functions_are_found_by_the_arguments_of_their_templates():
+    names = ["_Z5scaleIfLi128EEvPT_", "_Z5scaleIdLi128EEvPT_", "_Z4copyPf"]
+    assert pick_function(names, "scale<double,128>", "x") == names[1]
+    for wanted in (None, "scale"):
+        with pytest.raises(FrontEndError, match=r"name one of: (copy, )?scale<double, 128>, scale<float, 128>$"):
+            pick_function(names, wanted, "x")
 
 
 def test_control_fields_are_those_of_the_encoding():

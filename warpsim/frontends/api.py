@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from warpsim.frontends.convert import Choices, to_kernel
-from warpsim.frontends.cubin import plain_name
 from warpsim.frontends.cuda_headers import decoded
 from warpsim.frontends.cuda_source import compiled_source, pick
 from warpsim.frontends.errors import FrontEndError
@@ -19,6 +18,7 @@ from warpsim.frontends.geometry import Geometry, as_geometry
 from warpsim.frontends.keys import Key
 from warpsim.frontends.nvdisasm import disassemble
 from warpsim.frontends.sass import MachineFunction, parse_text
+from warpsim.frontends.symbols import plain_name
 from warpsim.frontends.trace_file import Head, TraceReader, kernels_of, opened
 from warpsim.frontends.traced_kernel import traced_kernel
 from warpsim.frontends.traces import CompiledTrace, compiled_trace

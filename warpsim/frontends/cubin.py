@@ -5,13 +5,10 @@ The layout is that of ELF64; sections and attributes of NVIDIA's ABI are named a
 
 from __future__ import annotations
 
-import re
 import struct
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from warpsim.arguments import did_you_mean
 from warpsim.frontends.errors import FrontEndError
 
 _MACHINE_CUDA = 190
@@ -116,43 +113,6 @@ def read_cubin(data: bytes, name: str = "cubin") -> Cubin:
         why = "it ends too early" if "requires a buffer" in str(error) else error
         raise FrontEndError(f"{name}: is truncated or damaged: {why}") from None
     return Cubin(arch, functions)
-
-
-def pick_function(names: list[str], wanted: str | None, where: str) -> str:
-    """Returns the name of the function that is meant: the only one, or that whose (perhaps mangled) name is given.
-
-    Raises:
-        FrontEndError: there is no such function, or several are possible; the message lists those that are there.
-    """
-    times = Counter(map(plain_name, names))
-    shown = sorted(plain if times[plain := plain_name(name)] == 1 else name for name in names)
-    there = ", ".join(shown) or "none"
-    if wanted is None:
-        if len(names) == 1:
-            return names[0]
-        raise FrontEndError(f"function = None: {where} holds several; name one of: {there}" if names else f"{where}: no function")
-    if wanted in names:
-        return wanted
-    found = [name for name in names if plain_name(name) == wanted]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise FrontEndError(f"function = {wanted!r}: several match; name one of: {', '.join(sorted(found))}")
-    raise FrontEndError(f"function = {wanted!r}: is not in {where}{did_you_mean(wanted, shown)}; functions there: {there}")
-
-
-def plain_name(symbol: str) -> str:
-    """Returns the function's own name in a mangled symbol: "softmax" of "_ZN2nn7softmaxEPKfPf"; others as they are."""
-    if not symbol.startswith("_Z"):
-        return symbol
-    nested = symbol.startswith("_ZN")  # of several names the last one; otherwise types follow the first one
-    rest, found = symbol.removeprefix("_Z").removeprefix("N"), symbol
-    while digits := re.match(r"\d+", rest):
-        size = int(digits.group())
-        found, rest = rest[digits.end() : digits.end() + size], rest[digits.end() + size :]
-        if not nested:
-            break
-    return found or symbol
 
 
 def _read_elf(data: bytes) -> tuple[int, dict[str, _Section], list[str]]:

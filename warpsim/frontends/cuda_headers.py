@@ -1,13 +1,15 @@
 """Headers for CUDA sources, where NVRTC does not find them or does not take them.
 
 In place of those of the C and C++ libraries it is given short ones, with the types, constants and functions that device code
-uses. Those beside the source come without host code, and others that are not there are empty.
+uses. Those beside the source come without host code, those of other folders first with it, and those that are not there are
+empty.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -29,23 +31,44 @@ def short_headers() -> Mapping[str, bytes]:
     return empty | {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
+@dataclass(frozen=True)
+class Headers:
+    """The headers that a source includes.
+
+    Attributes:
+        texts: name there -> what NVRTC is given.
+        whole: names of those that are given with their host code.
+        missing: names of those that are not there, and are empty.
+        macros: name -> what it stands for, its parameters first.
+        of_host: host code that they held.
+    """
+
+    texts: Mapping[str, bytes]
+    whole: frozenset[str]
+    missing: Sequence[str]
+    macros: Mapping[str, str]
+    of_host: str
+
+
 def included(
     source: str,
     folder: Path | None,
     folders: Sequence[Path],
     toolkit: Sequence[Path],
     refused: Mapping[str, Collection[int]] | None = None,
-) -> tuple[dict[str, bytes], list[str], dict[str, str]]:
-    """Returns the headers that a source includes, by their names there, without host code; those that are missing; and macros.
+) -> Headers:
+    """Returns the headers that a source includes. Those of other folders are without host code where NVRTC has refused them.
 
     Args:
         source: the text.
         folder: that of its file; None: it has none.
         folders: other folders of headers.
         toolkit: folders of CUDA's own headers, which stay as they are.
-        refused: name of a header -> lines that NVRTC refuses (`without_host_code`).
+        refused: name of a header -> lines that NVRTC refuses (`without_host_code`); none: it is only known that it does.
     """
     texts: dict[str, str] = {}
+    whole: set[str] = set()
+    refused = refused or {}
     headers, missing = dict(short_headers()), []
     todo, seen = [(source, folder)], dict[Path, str]()
     while todo:
@@ -67,10 +90,15 @@ def included(
             else:
                 texts[name], seen[path.resolve()] = decoded(path.read_bytes()), name
                 todo.append((texts[name], path.parent))
+                if name not in refused and any(path.is_relative_to(each) for each in folders):
+                    whole.add(name)
     macros = {name: text for each in texts.values() for name, text in macros_of(each).items()}
-    refused = refused or {}
-    headers |= {name: without_host_code(text, macros, refused.get(name, ()))[0].encode() for name, text in texts.items()}
-    return headers, list(dict.fromkeys(missing)), macros
+    of_host = []
+    for name, text in texts.items():
+        of_device, left_out = (text, "") if name in whole else without_host_code(text, macros, refused.get(name, ()))
+        headers[name] = of_device.encode()
+        of_host.append(left_out)
+    return Headers(headers, frozenset(whole), list(dict.fromkeys(missing)), macros, "\n".join(filter(None, of_host)))
 
 
 def decoded(data: bytes) -> str:

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from warpsim.frontends.cubin import Parameter, pick_function, plain_name
-from warpsim.frontends.cuda_headers import included
+from warpsim.frontends.cubin import Parameter
+from warpsim.frontends.cuda_headers import decoded, included
 from warpsim.frontends.errors import AssumptionWarning, CompileError, FrontEndError
-from warpsim.frontends.host_code import launched_instances, without_host_code
+from warpsim.frontends.host_code import macros_of, without_host_code
+from warpsim.frontends.instances import kernel_templates, named_instances, namespaces_used
 from warpsim.frontends.nvdisasm import disassemble
 from warpsim.frontends.nvrtc import compile_instances
 from warpsim.frontends.parameters import declared_in_source
 from warpsim.frontends.sass import MachineFunction
+from warpsim.frontends.symbols import pick_function, plain_name
 
-_ALL_FOR_DEVICE = "-default-device", "-w", *(f"-include={name}" for name in ("cuda_runtime.h", "stdint.h", "math.h", "limits.h"))
-"""Options with which what has no annotation is device code, not warned of, and what nvcc includes by itself is there."""
+_BY_ITSELF = "cuda_runtime.h", "stdint.h", "math.h", "limits.h", "algorithm"
+"""Headers that nvcc includes by itself, or that many headers of the C++ library include."""
+
+_ALL_FOR_DEVICE = "-default-device", "-w", *(f"-include={name}" for name in _BY_ITSELF)
+"""Options with which what has no annotation is device code, not warned of, and these headers are there."""
 
 _OF_FOLDER = re.compile(r"(?:-I ?|--include-path[= ])(.+)")
 """An option that names a folder of headers."""
@@ -47,11 +52,10 @@ def compiled_source(
     """Returns a kernel of a source; `name` is the path of its file, or empty.
 
     NVRTC compiles the source as it is. If it refuses that, it compiles it without what is for the host, and with the instances of
-    templates that the host launches, as far as they are constants; and without other declarations that it refuses, such as
+    templates that the host names, as far as they are constants; and without other declarations that it refuses, such as
     variables of types of a library, unless they are annotated for the device.
     """
     short, folder = (Path(name).name, Path(name).parent) if name else ("source.cu", None)
-    wanted = [function] if function and "<" in function else []
     toolkit = _toolkit_headers()
     flags = ["-lineinfo", *(f"--include-path={each}" for each in toolkit)]
 
@@ -65,28 +69,48 @@ def compiled_source(
     beside = {} if folder is None else {path.name: path.read_bytes() for path in sorted(folder.glob("*.cuh"))}
     with suppress(CompileError):
         here = [] if folder is None else [f"--include-path={folder}"]
-        return kernel_of(text, [*flags, *options, *here], beside, wanted)
+        return kernel_of(text, [*flags, *options, *here], beside, [function] if function and "<" in function else [])
     folders = [Path(one[1]) for one in map(_OF_FOLDER.match, options) if one]
     flags = [*_ALL_FOR_DEVICE, *flags, *(option for option in options if not _OF_FOLDER.match(option))]
     refused: dict[str, dict[int, str]] = {}
     given, failure = None, ""
     while True:
-        headers, missing, macros = included(text, folder, folders, toolkit, refused)
-        of_device, of_host = without_host_code(text, macros, refused.get(short, ()))
-        has_kernels = any(b"__global__" in each for each in (of_device.encode(), *headers.values()))
-        if failure and (given == (of_device, headers) or not has_kernels):
-            raise CompileError(f"{failure}{_what_was_left_out(refused, failure, missing, of_host)}") from None
+        headers = included(text, folder, folders, toolkit, refused)
+        of_device, of_host = without_host_code(text, headers.macros, refused.get(short, ()))
+        device_code = [of_device, *map(decoded, headers.texts.values())]
+        if failure and (given == (of_device, headers) or not any("__global__" in each for each in device_code)):
+            raise CompileError(f"{failure}{_what_was_left_out(refused, failure, headers.missing, of_host)}") from None
         given = of_device, headers
+        all_host, macros = f"{headers.of_host}\n{of_host}", {**headers.macros, **macros_of(text)}
+        instances = _instances(function, kernel_templates(device_code), all_host, macros)
+        names = "".join(f"\nusing namespace {space};" for space in namespaces_used(all_host, device_code))
         try:
-            found = _with_instances(partial(kernel_of, of_device, flags, headers), wanted or launched_instances(of_host))
+            found = _with_instances(partial(kernel_of, of_device + names, flags, headers.texts), instances)
         except CompileError as error:
             failure = str(error)
-            for file, line, message in _ERROR.findall(failure):
-                refused.setdefault(file, {}).setdefault(int(line), message)
+            _note_refusals(refused, failure, headers.whole)
         else:
-            for note in _assumptions(missing, refused):
+            for note in _assumptions(headers.missing, refused):
                 warnings.warn(f"{short}: {note}", AssumptionWarning, stacklevel=4)
             return found
+
+
+def _instances(function: str | None, kernels: Mapping[str, str], of_host: str, macros: Mapping[str, str]) -> list[str]:
+    """Returns the instances of templates that are compiled, too: the one that is wanted, or those of the host."""
+    name, bracket, arguments = (function or "").partition("<")
+    if bracket:
+        return [f"{kernels.get(name, name)}<{arguments}"]
+    return named_instances(of_host, {name: kernels[name]} if name in kernels else kernels, macros)
+
+
+def _note_refusals(refused: dict[str, dict[int, str]], failure: str, whole: Collection[str]) -> None:
+    """Notes which lines NVRTC refuses; or only that it refuses headers that are whole, as what else it refuses may follow."""
+    errors = _ERROR.findall(failure)
+    of_whole = {file for file, _, _ in errors if file in whole}
+    for file in of_whole:
+        refused[file] = {}
+    for file, line, message in errors if not of_whole else ():
+        refused.setdefault(file, {}).setdefault(int(line), message)
 
 
 def _assumptions(missing: Sequence[str], refused: Mapping[str, Mapping[int, str]]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a CUDA source holds for the host, which NVRTC does not compile: its functions, and the templates that they launch.
+"""What a CUDA source holds for the host, which NVRTC does not compile.
 
 A source is not parsed, but divided into declarations by its semicolons and braces.
 """
@@ -6,7 +6,7 @@ A source is not parsed, but divided into declarations by its semicolons and brac
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -69,7 +69,7 @@ def without_host_code(source: str, macros: Mapping[str, str] | None = None, refu
         refused: numbers of lines that NVRTC refuses. The declarations that they belong to are left out, unless they are
             annotated for the device: a type as a whole, as its other variables would have other places.
     """
-    plain = _without_text(source)
+    plain = without_text(source)
     found = list(_declarations(plain, {**(macros or {}), **macros_of(source)}))
     spans = [(one.begin, one.end) for one in found if one.of_host]
     for line in _places_of_lines(plain, refused):
@@ -114,8 +114,10 @@ def _declarations(plain: str, macros: Mapping[str, str]) -> Iterator[_Declaratio
             place += 1
             continue
         depth = 0
-        begin = _behind_calls_of_macros(plain, begin, place, macros)
-        head = " ".join(_ATTRIBUTE.sub(" ", plain[begin:place][:_LONGEST_HEAD]).split())
+        calls = list(_calls_of_macros(plain, begin, place, macros))
+        yield from _declared_by(calls, macros, of_device)
+        begin = calls[-1][1] if calls else begin
+        head = " ".join(_ATTRIBUTE.sub(" ", plain[begin:place].lstrip()[:_LONGEST_HEAD]).split())
         is_for_device = of_device.search(plain, begin, place) is not None
         while types and place >= types[-1][1]:
             types.pop()
@@ -142,6 +144,7 @@ def _declarations(plain: str, macros: Mapping[str, str]) -> Iterator[_Declaratio
                 yield _Declaration(begin, place + 1, of_host, is_for_device or (name is not None and name[1] in declared))
                 begin = place + 1
         place += 1
+    yield from _declared_by(_calls_of_macros(plain, begin, len(plain), macros), macros, of_device)
 
 
 def _annotations(macros: Mapping[str, str]) -> re.Pattern[str]:
@@ -167,49 +170,31 @@ def _may_be_annotated(head: str) -> bool:
     return any(not word.endswith(_NO_ANNOTATION) for word in words)
 
 
-def _behind_calls_of_macros(plain: str, begin: int, end: int, macros: Mapping[str, str]) -> int:
-    """Returns where a declaration begins behind calls of macros that end without a semicolon, and behind labels of access."""
+def _declared_by(
+    calls: Iterable[tuple[int, int, str]], macros: Mapping[str, str], of_device: re.Pattern[str]
+) -> Iterator[_Declaration]:
+    """Yields what calls of macros declare. Many a macro for functions of the host has `constexpr` variables in it."""
+    for begin, end, macro in calls:
+        if macro:
+            annotations = {one[0] for one in of_device.finditer(macros[macro])} - {"constexpr", "consteval"}
+            yield _Declaration(begin, end, of_host=False, of_device=bool(annotations))
+
+
+def _calls_of_macros(plain: str, begin: int, end: int, macros: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
+    """Yields calls of macros that end without a semicolon, and labels of access, before a declaration: begin, end, the macro."""
     while True:
         label = _LABEL.match(plain, begin, end)
         called = _CALL.match(plain, begin, end)
         if label is not None:
-            begin = label.end()
+            behind, name = label.end(), ""
         elif called is not None and macros.get(called[1], "").startswith("("):
-            behind = end_of(plain, called.end() - 1) + 1
-            if behind >= end or plain[behind:end].isspace():
-                return begin
-            begin = behind
+            behind, name = end_of(plain, called.end() - 1) + 1, called[1]
         else:
-            return begin
-
-
-def launched_instances(host_code: str) -> list[str]:
-    """Returns the instances of templates that host code launches with constants, such as "k<float, 16>".
-
-    A name that host code defines itself stands for a number or a type if it is defined once; otherwise it is no constant.
-    """
-    plain = _without_text(host_code)
-    found = re.findall(r"\b([\w:]+\s*<(?:[^<>;{}]|<[^<>;{}]*>)*>)\s*<<<", plain)
-    instances = (_with_constants(" ".join(one.split()), plain) for one in found)
-    return list(dict.fromkeys(one for one in instances if one is not None))
-
-
-_LITERAL = re.compile(r"[-+]?\d\w*|true|false|float|double|int|unsigned( int)?|half|__half|char|short|long( long)?")
-
-
-def _with_constants(instance: str, plain: str) -> str | None:
-    """Returns an instance with what its names stand for that a text defines; None: they are no constants there."""
-    name, _, arguments = instance.partition("<")
-    for word in set(re.findall(r"\b[A-Za-z_]\w*\b", arguments)):
-        defined = re.findall(rf"(?:\busing\s+{word}\s*=|\b{word}\s*=(?!=))\s*([^;,]*)[;,]", plain)
-        defined += re.findall(rf"\btypedef\s+([^;]*?)\s+{word}\s*;", plain)
-        declared = re.search(rf"\b(?:int|size_t|unsigned|auto|typename|class)\s+{word}\b\s*[^=\w\s]", plain)
-        values = {one.strip() for one in defined}
-        if (declared and not values) or len(values) > 1 or (values and not _LITERAL.fullmatch(next(iter(values)))):
-            return None
-        if values:
-            arguments = re.sub(rf"\b{word}\b", next(iter(values)), arguments)
-    return f"{name}<{arguments}"
+            return
+        if behind > end or (plain[behind:end].isspace() and end < len(plain)):  # it is the declaration
+            return
+        yield begin, behind, name
+        begin = behind
 
 
 _TEXT = re.compile(
@@ -227,7 +212,7 @@ _FALSE = {"0", "_WIN32", "WIN32", "_WIN64", "WIN64", "_MSC_VER", "__APPLE__", "_
 _CONDITION = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b[ \t]*(.*)", re.DOTALL)
 
 
-def _without_text(source: str) -> str:
+def without_text(source: str) -> str:
     """Returns a source with blanks in place of comments, texts, directives and parts that do not count under `#if`."""
     parts, at = [], 0
     counts = [True]  # of each `#if` that is open: whether its present part counts

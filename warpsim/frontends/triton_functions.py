@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from warpsim.arguments import did_you_mean
-from warpsim.frontends.cubin import pick_function
 from warpsim.frontends.errors import FrontEndError, MissingToolError
 from warpsim.frontends.nvdisasm import disassemble
 from warpsim.frontends.sass import MachineFunction
+from warpsim.frontends.symbols import pick_function
 
 
 def triton_function(

@@ -10,13 +10,13 @@ from fractions import Fraction
 import numpy as np
 
 from warpsim.frontends.async_copies import counter_and_left, role_of
-from warpsim.frontends.cubin import plain_name
 from warpsim.frontends.dependences import waits_of
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow, make_flow
 from warpsim.frontends.opcodes import MATRIX_OPS, matrix_work, opcodes
 from warpsim.frontends.sass import MachineFunction, MachineInstruction
 from warpsim.frontends.structure import Structure
+from warpsim.frontends.symbols import plain_name
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.instruction import MOST_COUNTED, OPS_WITHOUT_RESULT, Access, Cost, Hints, Instruction
 from warpsim.kernels.program import Kernel

@@ -1,0 +1,154 @@
+"""Instances of templates of kernels: which ones host code names, and with which constants."""
+
+import pytest
+
+import warpsim as ws
+from warpsim.frontends.errors import AssumptionWarning, FrontEndError
+from warpsim.frontends.host_code import macros_of
+from warpsim.frontends.instances import kernel_templates, named_instances
+
+NAMES = {name: name for name in "abcdk"}
+
+
+def instances(host_code, kernels=NAMES):
+    return named_instances(host_code, kernels, macros_of(host_code))
+
+
+def test_instances_are_those_that_the_host_names():
+    host_code = "a<1><<<2, 3>>>(); a < 1 ><<<2, 3>>>(); b<float,\n  x><<<1, 1>>>(); c<<<1, 1>>>(); auto *p = d<f(2)>; e<3>();"
+    assert instances(host_code) == ["a<1>", "b<float, x>", "d<f(2)>"]
+    assert instances("k<P<int, int>><<<1, 1>>>(); // k<2><<<1, 1>>>();\n/* k<3><<<1, 1>>>(); */") == ["k<P<int, int>>"]
+    assert instances("if (a < 1) { i = c < 4; }") == []
+
+
+@pytest.mark.parametrize(
+    ("defined", "instance"),
+    [
+        ("constexpr int B = 128;", "k<128>"),
+        ("const int A = 2, B = 64 * A;", "k<(64 * 2)>"),
+        ("constexpr int B = A > 2 ? f(A, 3) : 8;", "k<(A > 2 ? f(A, 3) : 8)>"),
+        ("using B = float;", "k<float>"),
+        ("typedef unsigned int B;", "k<unsigned int>"),
+        ("using B = P<int, 3>;", "k<P<int, 3>>"),
+        ("constexpr int B = 1; { constexpr int B = 2; }", "k<2>"),
+        ("int B; cin >> B;", None),
+        ("int B = B;", None),
+        ("", "k<B>"),
+    ],
+)
+def test_names_of_an_instance_that_the_host_defines(defined, instance):
+    """Others may be constants beside it; NVRTC knows."""
+    found = instances(f"void other() {{ constexpr int B = 9; }} int main() {{ {defined} k<B><<<1, 1>>>(); k<7><<<1, 1>>>(); }}")
+    assert found == ([instance] if instance else []) + ["k<7>"]
+
+
+def test_instances_by_the_template_of_a_function_of_the_host():
+    host_code = """
+    template <typename T, int N, bool CAUSAL = false> void launch(T *x) {
+        constexpr int TILE = N / 2;
+        auto kernel = k<T, TILE, CAUSAL>;
+        kernel<<<1, 32>>>(x);
+    }
+    template <int N> void both() { launch<float, N>(x); launch<half, 2 * N, true>(x); }
+    void never_called_as_such() { launch(x); }
+    int main() { both<64>(); constexpr int M = 128; launch<int, M>(x); }
+    """
+    expected = ["k<float, (64 / 2), false>", "k<half, ((2 * 64) / 2), true>", "k<int, (128 / 2), false>"]
+    assert instances(host_code) == expected
+    assert instances("template <int N> void f() { k<N>(); f<N + 1>(); }") == []  # it calls itself, and nobody else does
+
+
+def test_instances_in_macros():
+    host_code = r"""
+#define LAUNCH(N) k<(N)><<<1, N>>>(x);
+#define DISPATCH(n) \
+  switch (n) { \
+    case 1: LAUNCH(64) break; \
+    case 2: LAUNCH(128) break; \
+  }
+#define SWITCH(condition, NAME, ...) [&] { \
+    if (condition) { constexpr bool NAME = true; return __VA_ARGS__(); } \
+    else { constexpr bool NAME = false; return __VA_ARGS__(); } }()
+#define NAMED(name, type) void run_##name(type *x) { name<type, 4><<<1, 1>>>(x); }
+NAMED(a, float)
+NAMED(b, half)
+void f(int n) { DISPATCH(n) SWITCH(n > 3, BIG, [&] { c<BIG, int><<<1, 1>>>(x); }); }
+"""
+    assert instances(host_code) == ["a<float, 4>", "b<half, 4>", "c<true, int>", "c<false, int>", "k<64>", "k<128>"]
+    assert instances("#define A(x) A(x) A(x) k<x><<<1, 1>>>();\nvoid f() { A(1) }")[:1] == ["k<1>"]  # no macro expands itself
+
+
+def test_kernels_that_are_templates():
+    source = """
+    __global__ void no(int *x) {}
+    namespace outer { namespace inner {
+    template <int N> __global__ void __launch_bounds__(N * 32) bounded(float *x) { x[0] = N; }
+    } template <class T> struct S {}; // template <int N> __global__ void comment();
+    template <> __global__ void special<4>(float *x) {}
+    }
+    template <typename T>
+    static __global__ void plain(T *x);
+    """
+    expected = {"bounded": "outer::inner::bounded", "special": "outer::special", "plain": "plain"}
+    assert kernel_templates([source, "", "int main() {}"]) == expected
+
+
+def imported(source, function=None, **how):
+    return ws.kernels.from_cuda(source, arch="sm_90", function=function, launch=(8, 128), caches="none", **how)
+
+
+@pytest.mark.usefixtures("compiler")
+def test_instances_with_arguments_that_the_host_does_not_say_are_left_out():
+    source = """template <int N> __global__ void f(int *x) { x[N] = N; }
+    template <int N> __global__ void g(int *x) { x[N] = N; }
+    template <int N> void launch(int *x) { f<N><<<1, 32>>>(x); }
+    int main(int argc, char **argv) { int n = argc; f<n><<<1, 1>>>(nullptr); g < 4 ><<<1, 32>>>(nullptr); }"""
+    assert imported(source, "g").name == "g"
+    with pytest.raises(FrontEndError, match=r"source.cu: holds no kernel; a template needs an instantiation"):
+        imported(source, "f")
+
+
+@pytest.mark.usefixtures("compiler")
+def test_a_kernel_of_a_namespace_whose_arguments_are_constants_of_the_function_that_launches_it():
+    source = """namespace demo {
+    template <int TILE, typename T> __global__ void fill(T *x) { for (int i = 0; i < TILE; i++) x[i * 1024 + threadIdx.x] = i; }
+    template <int N> struct Size { static constexpr int value = N; };
+    }
+    void run(float *x) {
+        using namespace demo;
+        constexpr int WARPS = 3;
+        auto kernel = fill<Size<WARPS>::value * 2, float>;
+        kernel<<<1, 32>>>(x);
+    }"""
+    kernel = imported(source)
+    assert kernel.name == "fill" and sum(one.op == "store" for one in kernel.body) == 6
+    assert imported(source, "fill<6, float>") == kernel
+
+
+@pytest.mark.usefixtures("compiler")
+def test_several_instances_are_named_as_one_can_ask_for_them():
+    source = """template <int N, bool UP>
+    __global__ void fill(int *x) { for (int i = 0; i < N; i++) x[i * 1024 + threadIdx.x] = UP; }
+    template <int N> void launch(bool up) { if (up) fill<N, true><<<1, 32>>>(x); else fill<N / 2, false><<<1, 32>>>(x); }
+    void main() { launch<4>(true); launch<16>(false); }"""
+    with pytest.raises(FrontEndError, match=r"name one of: fill<16, true>, fill<2, false>, fill<4, true>, fill<8, false>$"):
+        imported(source, "fill")
+    assert sum(one.op == "store" for one in imported(source, "fill<8,false>").body) == 8
+
+
+@pytest.mark.usefixtures("compiler")
+def test_bindings_of_a_library_that_is_not_there_are_left_out():
+    """As in extensions of PyTorch: macros define functions of the host at the level of the file."""
+    macros = "\n".join(f"#define UNUSED_{number}(x) \\\n  something_long_{number}(x);" for number in range(300))
+    source = f"""#include <torch/extension.h>
+template <int N> __global__ void fill(float *x) {{ for (int i = 0; i < N; i++) x[i * 1024 + threadIdx.x] = std::max(i, 3); }}
+{macros}
+#define BINDING(name, type, n) \\
+  void bind_##name(torch::Tensor x) {{ constexpr int count = n; fill<count><<<1, 32>>>((type *)x.data_ptr()); }}
+void direct(torch::Tensor x) {{ fill<2><<<1, 32>>>(x.data_ptr()); }}
+BINDING(f32, float, 5)
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ m.def("fill", &bind_f32); }}
+"""
+    with pytest.warns(AssumptionWarning, match="torch/extension.h"), pytest.warns(AssumptionWarning, match="source.cu:606"):
+        kernel = imported(source, "fill<5>")
+    assert sum(one.op == "store" for one in kernel.body) == 5

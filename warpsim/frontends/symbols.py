@@ -1,0 +1,114 @@
+"""Names of functions in machine code, which compilers mangle (Itanium C++ ABI): their own names, and instances of templates."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from warpsim.arguments import did_you_mean
+from warpsim.frontends.errors import FrontEndError
+
+_BUILT_IN = {
+    "b": "bool",
+    "c": "char",
+    "a": "signed char",
+    "h": "unsigned char",
+    "s": "short",
+    "t": "unsigned short",
+    "i": "int",
+    "j": "unsigned int",
+    "l": "long",
+    "m": "unsigned long",
+    "x": "long long",
+    "y": "unsigned long long",
+    "f": "float",
+    "d": "double",
+}
+_VALUE = re.compile(r"L([a-z])(n?)(\d+)E")
+
+
+def pick_function(names: Sequence[str], wanted: str | None, where: str) -> str:
+    """Returns the name of the function that is meant: the only one, or that whose name is given.
+
+    Args:
+        names: those that are there, perhaps mangled.
+        wanted: that of the function: mangled or not, with or without the arguments of its template; None: the only one.
+        where: what holds them, for messages.
+
+    Raises:
+        FrontEndError: there is no such function, or several are possible; the message lists those that are there.
+    """
+    times = Counter(map(plain_name, names))
+    shown = sorted(plain if times[plain := plain_name(name)] == 1 else instance_name(name) for name in names)
+    there = ", ".join(shown) or "none"
+    if wanted is None:
+        if len(names) == 1:
+            return names[0]
+        raise FrontEndError(f"function = None: {where} holds several; name one of: {there}" if names else f"{where}: no function")
+    if wanted in names:
+        return wanted
+    found = [name for name in names if plain_name(name) == wanted or _alike(instance_name(name), wanted)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        several = ", ".join(sorted(map(instance_name, found)))
+        raise FrontEndError(f"function = {wanted!r}: several match; name one of: {several}")
+    raise FrontEndError(f"function = {wanted!r}: is not in {where}{did_you_mean(wanted, shown)}; functions there: {there}")
+
+
+def _alike(name: str, other: str) -> bool:
+    return "".join(name.split()) == "".join(other.split())
+
+
+def plain_name(symbol: str) -> str:
+    """Returns the function's own name in a mangled symbol: "softmax" of "_ZN2nn7softmaxEPKfPf"; others as they are."""
+    return _divided(symbol)[0]
+
+
+def instance_name(symbol: str) -> str:
+    """Returns the name with the arguments of the template: "scale<float, 128>" of "_Z5scaleIfLi128EEvPT_".
+
+    Other symbols stay as they are. Arguments are known that are whole numbers, truth values, types of the language, and types
+    that have a single name.
+    """
+    name, rest = _divided(symbol)
+    arguments = _arguments(rest)
+    return symbol if not arguments else f"{name}<{', '.join(arguments)}>"
+
+
+def _divided(symbol: str) -> tuple[str, str]:
+    """Returns the function's own name in a symbol, and what follows it."""
+    if not symbol.startswith("_Z"):
+        return symbol, ""
+    nested = symbol.startswith("_ZN")  # of several names the last one; otherwise types follow the first one
+    rest, found = symbol.removeprefix("_Z").removeprefix("N"), symbol
+    while digits := re.match(r"\d+", rest):
+        size = int(digits.group())
+        found, rest = rest[digits.end() : digits.end() + size], rest[digits.end() + size :]
+        if not nested:
+            break
+    return found or symbol, rest
+
+
+def _arguments(rest: str) -> list[str]:
+    """Returns the arguments of a template with which a part of a symbol begins; none if one of them is not known."""
+    found: list[str] = []
+    if not rest.startswith("I"):
+        return found
+    rest = rest[1:]
+    while not rest.startswith("E"):
+        if value := _VALUE.match(rest):
+            number = int(value[3])
+            found.append(("false", "true")[number] if value[1] == "b" and number < 2 else f"{'-' if value[2] else ''}{number}")
+            rest = rest[value.end() :]
+        elif rest[:1] in _BUILT_IN:
+            found.append(_BUILT_IN[rest[0]])
+            rest = rest[1:]
+        elif digits := re.match(r"\d+", rest):
+            end = digits.end() + int(digits[0])
+            found.append(rest[digits.end() : end])
+            rest = rest[end:]
+        else:
+            return []
+    return found
