@@ -152,3 +152,15 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ m.def("fill", &bind_f32); }}
     with pytest.warns(AssumptionWarning, match="torch/extension.h"), pytest.warns(AssumptionWarning, match="source.cu:606"):
         kernel = imported(source, "fill<5>")
     assert sum(one.op == "store" for one in kernel.body) == 5
+
+
+@pytest.mark.usefixtures("compiler")
+def test_kernels_of_headers_have_the_names_of_their_parameters(tmp_path):
+    """And the instances that host code beside them names."""
+    (tmp_path / "kernel.cuh").write_text(
+        "template <int N> __global__ void fill(int *x, int count) { for (int i = 0; i < count; i++) x[i] = N; }\n"
+        "void run(int *x) { fill<3><<<1, 32>>>(x, 5); std::cout << x; }\n"
+    )
+    path = tmp_path / "main.cu"
+    path.write_text('#include <iostream>\n#include "kernel.cuh"\nint main() { run(nullptr); std::cout << 1; }\n')
+    assert imported(path, "fill", args={"count": 7}).name == "fill"

@@ -221,3 +221,18 @@ def test_trips_of_a_loop_that_is_left_by_a_jump_and_repeated_by_another_are_thos
     probabilities = {6: 1.0} if inner else {}
     found = kernel(*rows, "BRA `(.L_loop)", ".L_end:", "EXIT", trips={".L_loop": 10}, probabilities=probabilities)
     assert counts(found)["load"] == 10
+
+
+def test_a_warp_group_gets_the_registers_that_it_asks_for():
+    """It asks until another group has released some, which that does when it begins."""
+    rows = (
+        ".L_try:",
+        "WARPSYNC.ALL",
+        "USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xf0",
+        "PLOP3.LUT P0, PT, PT, PT, UP0, 0x80, 0x0",
+        "@!P0 BRA `(.L_try)",
+        "USETMAXREG.DEALLOC.CTAPOOL 0x18",
+        "EXIT",
+    )
+    found = kernel(*rows)
+    assert not only(found, Loop) and counts(found)["branch"] == 4

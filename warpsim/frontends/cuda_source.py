@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -64,7 +64,7 @@ def compiled_source(
             source, short, arch, defines=defines, headers=headers, options=options, instances=instances
         )
         found = pick(disassemble(cubin, short), symbols.get(function, function) if function else None, short)
-        return named_parameters(found, text)
+        return named_parameters(found, [text, *map(decoded, headers.values())])
 
     beside = {} if folder is None else {path.name: path.read_bytes() for path in sorted(folder.glob("*.cuh"))}
     with suppress(CompileError):
@@ -146,13 +146,15 @@ def _what_was_left_out(refused: Mapping[str, Mapping[int, str]], failure: str, m
     return f"{of_lines}{of_headers}{_OF_HOST if of_host or missing else ''}"
 
 
-def named_parameters(function: MachineFunction, source: str) -> MachineFunction:
-    """Returns a function whose parameters have the names and types that its CUDA source gives them, where it is found there."""
-    declared = declared_in_source(source, plain_name(function.name))
-    if len(declared) != len(function.parameters):
-        return function
-    named = tuple(Parameter(one.offset, one.size, *facts) for one, facts in zip(function.parameters, declared, strict=True))
-    return replace(function, parameters=named)
+def named_parameters(function: MachineFunction, sources: Iterable[str]) -> MachineFunction:
+    """Returns a function whose parameters have the names and types that a CUDA source gives them, if one of them declares it."""
+    name = plain_name(function.name)
+    for source in sources:
+        declared = declared_in_source(source, name) if name in source else ()
+        if declared and len(declared) == len(function.parameters):
+            named = (Parameter(one.offset, one.size, *facts) for one, facts in zip(function.parameters, declared, strict=True))
+            return replace(function, parameters=tuple(named))
+    return function
 
 
 def pick(functions: Mapping[str, MachineFunction], wanted: str | None, where: str) -> MachineFunction:

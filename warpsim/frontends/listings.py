@@ -31,7 +31,7 @@ def make_listing(source: Path, arch: str) -> str:
     """
     text = source.read_text(encoding="utf-8")
     functions = disassemble(compile_cuda(text, source.name, arch, options=["-lineinfo"]), source.name)
-    listings = [write_listing(named_parameters(functions[name], text)) for name in sorted(functions)]
+    listings = [write_listing(named_parameters(functions[name], [text])) for name in sorted(functions)]
     return "\n".join((f"# {source.name} by NVRTC {nvrtc_version()}", *listings))
 
 

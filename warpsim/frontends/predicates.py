@@ -177,8 +177,12 @@ def elect(suffixes: Suffixes, parts: Parts) -> Effect:
     return lambda s: [(flag, first_lanes(s.active).astype(np.int64))]
 
 
-def reached_phase(suffixes: Suffixes, parts: Parts) -> Effect:
-    """A test of the phase of a barrier in shared memory: it comes out at once, since the warp waits for the barrier elsewhere."""
+def succeeds(suffixes: Suffixes, parts: Parts) -> Effect:
+    """What a warp tries until it succeeds, which it does at once.
+
+    That is a test of the phase of a barrier in shared memory, since the warp waits for the barrier elsewhere, and the allocation of
+    registers, which another warp group releases when it begins.
+    """
     flag = name_of(parts[0])
     return lambda s: [(flag, array(1))]
 

@@ -24,7 +24,7 @@ def effect_of(one: MachineInstruction) -> Effect | None:
     """Returns a function that computes the results of an instruction, as (register, value); None where they are not known."""
     base, _, rest = one.opcode.partition(".")
     plain = base[1:] if base.startswith("U") and base[1:] in _MAKERS else base
-    maker = predicates.reached_phase if is_phase_test(one) else _MAKERS.get(plain)
+    maker = predicates.succeeds if is_phase_test(one) else _MAKERS.get(plain)
     if maker is None:
         return None
     try:
@@ -295,4 +295,5 @@ _MAKERS: dict[str, Callable[[Suffixes, Parts], Effect]] = {
     "P2R": predicates.pack_predicates, "R2P": predicates.unpack_predicates, "ELECT": predicates.elect, "I2F": floats.to_float,
     "I2FP": floats.to_float, "F2I": floats.to_integer, "F2IP": floats.to_integer, "MUFU": floats.special_function,
     "HFMA2": floats.halves, "FMUL": floats.multiply, "FSEL": floats.select, "FSETP": floats.compare,
+    "USETMAXREG": predicates.succeeds,
 }  # fmt: skip
