@@ -180,8 +180,8 @@ def elect(suffixes: Suffixes, parts: Parts) -> Effect:
 def succeeds(suffixes: Suffixes, parts: Parts) -> Effect:
     """What a warp tries until it succeeds, which it does at once.
 
-    That is a test of the phase of a barrier in shared memory, since the warp waits for the barrier elsewhere, and the allocation of
-    registers, which another warp group releases when it begins.
+    That is a test of the phase of a barrier in shared memory, since the warp waits for the barrier elsewhere, and the allocation
+    of registers, which another warp group releases when it begins.
     """
     flag = name_of(parts[0])
     return lambda s: [(flag, array(1))]
