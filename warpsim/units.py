@@ -25,7 +25,9 @@ OPS = ("alu", "sfu", "smem", "load", "store", "barrier", "branch", "exit")
 ATOMIC_OPS = ("atomic", "reduction")
 """Operation classes that update global memory; the first one also loads what was there."""
 
-ACCESS_KINDS = {"load": "load", "store": "store", "atomic": "load", "reduction": "store", "async_copy": "load"}
+ACCESS_KINDS = {
+    "load": "load", "store": "store", "texture": "load", "atomic": "load", "reduction": "store", "async_copy": "load"
+}  # fmt: skip
 """Operation class that accesses global memory -> whether the memory system has a load or a store to serve."""
 
 MEMORY_OPS = tuple(ACCESS_KINDS)

@@ -137,3 +137,17 @@ def test_fences_for_the_chip_take_time_and_those_of_a_block_an_issue_slot():
     assert (of_block.op, costs_on(a100, of_block).gap_cycles) == ("branch", 6)
     found = ws.simulate(a100, kernel, launch=ws.Launch(blocks=1, block_warps=1), memory="fixed")
     assert float(found.warp_cycles.sel(state="membar").mean()) == a100.ops["membar"].gap_cycles - 1
+
+
+def test_textures_and_sleep_have_classes_of_their_own():
+    rows = ("TEX.LL RZ, R4, R2, R6, 0x0, 2D, 0x1", "NANOSLEEP 0x64", "NANOSLEEP R4", "NANOSLEEP 0xf4240", "EXIT")
+    with pytest.warns(AssumptionWarning) as notes:
+        kernel = to_kernel(function(*rows), as_geometry("64,128"), Choices(), name="f")
+    texture, *sleeps = kernel.body[:4]
+    assert texture.op == "texture" and texture.access is not None
+    assert [(one.op, one.cost.gap_ns) for one in sleeps] == [("sleep", 100), ("sleep", 100), ("sleep", 10_000)]
+    said = " ".join(str(note.message) for note in notes)
+    assert "how long NANOSLEEP sleeps depends on data: taken as 100 ns" in said
+    assert "the addresses of TEX.LL depend on data" in said
+    found = ws.simulate("a100", kernel, launch=ws.Launch(blocks=1, block_warps=1), memory="fixed")
+    assert float(found.warp_cycles.sel(state="sleeping").mean()) > 10_000

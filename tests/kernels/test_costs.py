@@ -1,5 +1,6 @@
 """What an instruction costs on a chip, and the errors of costs of single instructions."""
 
+import math
 from fractions import Fraction
 
 import pytest
@@ -27,6 +28,7 @@ def test_an_instruction_has_the_costs_of_its_class_its_conflict_and_its_access()
         ({"interval_cycles": "7/2"}, {"unit_cycles": Fraction(7, 2)}),
         ({"latency_cycles": 5}, {"latency_cycles": 5, "own_latency": True}),
         ({"gap_cycles": 9}, {"gap_cycles": 9, "taken_gap_cycles": 9}),
+        ({"gap_ns": 100}, dict.fromkeys(("gap_cycles", "taken_gap_cycles"), math.ceil(100 * KEPLER.clock_ghz))),
         ({"issue_slots": 1}, {"issue_slots": 1, "reissues": 0}),
     ],
 )
@@ -118,12 +120,14 @@ def test_requests_replace_those_of_the_pattern():
         ("load", {"latency_cycles": 3}, "cost.latency_cycles = 3: must be left out for load, since the memory system"),
         ("store", {"latency_cycles": 3}, "cost.latency_cycles = 3: must be left out for store, since the memory system"),
         ("branch", {"latency_cycles": 3}, "cost.latency_cycles = 3: must be left out, since branch writes no register"),
-        ("alu", {"requested_bytes": 4}, "cost.requested_bytes = 4: must be left out for alu; only load, store, atomic"),
+        ("alu", {"requested_bytes": 4}, "cost.requested_bytes = 4: must be left out for alu; only load, store, texture, atomic"),
         ("load", {"requests": 3}, "requests, bytes_per_request = 3, None: must be given together, or neither"),
         ("alu", {"multiply_adds": 8}, "multiply_adds, operands = 8, None: must be given together, or neither"),
         ("alu", {"multiply_adds": 8, "operands": "f16", "interval_cycles": 2}, "interval_cycles = 2: must be left out with"),
         ("alu", {"multiply_adds": 8, "operands": "f15"}, "operands = \"f15\": must be"),
         ("alu", {"gap_cycles": 0}, "gap_cycles = 0: must be an integer from 1 to 1000000"),
+        ("alu", {"gap_ns": 10_001}, "gap_ns = 10001: must be an integer from 1 to 10000"),
+        ("alu", {"gap_ns": 5, "gap_cycles": 5}, "gap_ns = 5: must be left out with gap_cycles"),
         ("alu", {"interval_cycles": "1/0"}, 'interval_cycles = "1/0": must be a number above 0'),
         ("load", {"requests": 2000, "bytes_per_request": 1.0}, "requests = 2000: must be an integer from 1 to 1024"),
     ],

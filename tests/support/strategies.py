@@ -142,6 +142,7 @@ _PIPES = {
     "smem": "mio",
     "load": "lg",
     "store": "lg",
+    "texture": "tex",
     "atomic": "lg",
     "reduction": "lg",
     "async_copy": "lg",
@@ -160,14 +161,14 @@ def ops(draw: st.DrawFn) -> dict[str, Any]:
     result = {}
     for name, pipe in _PIPES.items():
         facts = _op(
-            pipe if pipe == "lg" or draw(often_usual) else draw(st.sampled_from(PIPES)),
+            pipe if name in MEMORY_OPS or draw(often_usual) else draw(st.sampled_from(PIPES)),
             latency_cycles=draw(st.sampled_from([0, 1, 2, 3, 5, 9, 24])),
             interval_cycles=draw(st.sampled_from(_INTERVALS)),
             scope=draw(st.sampled_from(["scheduler", "sm"])),
             gap_cycles=draw(st.sampled_from([1, 1, 1, 2, 3, 6, 17])),
             issue_slots=draw(st.sampled_from([1, 1, 1, 2, 3])),
         )
-        if pipe != "lg" and not draw(often_usual):
+        if name not in MEMORY_OPS and not draw(often_usual):
             consumers = st.sampled_from(list(_PIPES))
             facts["latency_to"] = draw(st.dictionaries(consumers, st.integers(0, 30), max_size=3))
         result[name] = facts
@@ -323,6 +324,8 @@ def own_costs(draw: st.DrawFn, op: str) -> Cost | None:
         "gap_cycles": draw(st.sampled_from([None, None, 1, 4, 13])),
         "issue_slots": draw(st.sampled_from([None, None, 1, 4])),
     }
+    if fields["gap_cycles"] is None:
+        fields["gap_ns"] = draw(st.sampled_from([None, None, None, 1, 30]))
     if op in MEMORY_OPS and draw(st.booleans()):
         fields |= {"requests": draw(st.integers(1, 5)), "bytes_per_request": draw(st.sampled_from([32.0, 71.5, 128.0]))}
         fields["port_sectors"] = draw(st.sampled_from([None, None, 1.0, 7.5]))
@@ -342,7 +345,7 @@ def instructions(draw: st.DrawFn, random: bool, barriers: bool) -> Instruction:
     register = st.sampled_from(REGISTERS)
     reads = st.lists(register, min_size=draw(st.sampled_from([0, 1])), max_size=2)
     classes = ["load", "alu", "smem", "load", "store", "alu", "sfu", "load", "fp64", "alu", "branch"]
-    classes += ["atomic", "reduction", "async_copy"] if draw(st.integers(0, 2)) == 0 else []
+    classes += ["texture", "atomic", "reduction", "async_copy"] if draw(st.integers(0, 2)) == 0 else []
     op = draw(st.sampled_from(classes + ["barrier"] * 2 * barriers))
     if op == "barrier":
         return Instruction(op)

@@ -20,7 +20,7 @@ from warpsim.frontends.evaluation import Evaluation, Given
 from warpsim.frontends.flow import Flow
 from warpsim.frontends.flow import place as _place
 from warpsim.frontends.keys import Key, keys_of
-from warpsim.frontends.opcodes import MATRIX_OPS, matrix_work, opcodes
+from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, opcodes, sleep_ns
 from warpsim.frontends.operands import register_slots
 from warpsim.frontends.patterns import as_access, conflict_degree, matrix_rows, ways_of
 from warpsim.frontends.sass import MachineInstruction
@@ -30,8 +30,6 @@ from warpsim.kernels.access import port_sectors
 from warpsim.kernels.instruction import MAX_REQUESTS, MOST_COUNTED, OPS_WITHOUT_RESULT, Access, Cost, Hints, Instruction
 from warpsim.kernels.statements import Statement
 from warpsim.units import ACCESSING_OPS, ATOMIC_OPS, LINE_BYTES, SECTOR_BYTES, WARP_LANES
-
-"""Classes of accesses. They do not pass the register ports when they issue."""
 
 _COPIES = 0
 """Dependence counter that counts asynchronous copies, where it is known how many are under way at the waits for them."""
@@ -227,7 +225,9 @@ class Emitter:
         cost: dict[str, Any] = {}
         if index in self.registers and op not in OPS_WITHOUT_RESULT:
             fields["dst"] = self.registers[index]
-        if self.by_counters and one.control is not None and family not in ("branch", "fence"):
+        if op == "sleep":
+            cost["gap_ns"] = self._sleep(one, index)
+        elif self.by_counters and one.control is not None and family not in ("branch", "fence"):
             cost["gap_cycles"] = max(1, one.control.stall)
         if op in MATRIX_OPS:
             cost |= self._matrix(one)
@@ -245,6 +245,13 @@ class Emitter:
         if one.base != "WARPGROUP":
             self.unshaped[one.opcode] += 1
         return {}
+
+    def _sleep(self, one: MachineInstruction, index: int) -> int:
+        asked = sleep_ns(one)
+        if asked is None:
+            what = f"how long {one.opcode} sleeps depends on data: taken as {ASSUMED_SLEEP_NS} ns"
+            self.unnamed[f"{_place(self.function, index)}: {what}"] = None
+        return asked or ASSUMED_SLEEP_NS
 
     def _comment(self, one: MachineInstruction) -> str:
         where = "" if one.line is None else f"{self.function.source or 'line'}:{one.line} "

@@ -6,9 +6,11 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from warpsim.frontends.operands import Immediate, operands
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.hardware import files as params
 from warpsim.hardware.operations import MatrixType
+from warpsim.kernels.instruction import MAX_GAP_NS
 
 _MOST_NAMED = 3
 """Words of an opcode that the table looks at, at most: "MEMBAR.SC.GPU"."""
@@ -56,6 +58,16 @@ MATRIX_OPS = ("tensor", "wgmma")
 
 _OF_A_WARP = 4
 """Warps that share a product of a warp group (HGMMA)."""
+
+
+ASSUMED_SLEEP_NS = 100
+"""Time for which a warp is taken to sleep where that depends on data: waits for another warp or block mostly begin so short."""
+
+
+def sleep_ns(one: MachineInstruction) -> int | None:
+    """Returns for how many ns a warp asks to sleep, at most MAX_GAP_NS; None where that depends on data."""
+    asked = next((part.value for part in operands(one.operands) if isinstance(part, Immediate)), None)
+    return None if asked is None else min(max(1, asked), MAX_GAP_NS)
 
 
 def matrix_work(one: MachineInstruction) -> tuple[int, MatrixType] | None:

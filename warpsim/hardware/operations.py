@@ -126,8 +126,9 @@ def inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
         if name in units.ATOMIC_OPS and _interval_of_atomics(data) is None:
             yield ("memory", "atomic_interval_cycles"), f" is missing: it is needed for ops.{name}"
         if name in units.MEMORY_OPS:
-            if op.get("pipe") not in (None, "lg"):
-                yield ("ops", name, "pipe"), f" = {params.format_value(op['pipe'])}: must be 'lg' for {name}"
+            pipe = "tex" if name == "texture" else "lg"
+            if op.get("pipe") not in (None, pipe):
+                yield ("ops", name, "pipe"), f" = {params.format_value(op['pipe'])}: must be {pipe!r} for {name}"
             if op.get("latency_to"):
                 yield ("ops", name, "latency_to"), ": must be left out, since the memory system determines the latency"
         consumers = op.get("latency_to")

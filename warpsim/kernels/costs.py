@@ -51,8 +51,9 @@ def costs_on(gpu: Gpu, instruction: Instruction) -> Costs:
     op, own = gpu.ops[instruction.op], instruction.cost or _CLASS_COSTS
     ways, access = conflict_ways(instruction, gpu), access_transactions(gpu, instruction)
     latency = op.latency_cycles + (ways - 1) * op.conflict_latency_cycles
-    gap = op.gap_cycles if own.gap_cycles is None else own.gap_cycles
-    taken = gap if op.taken_gap_cycles is None or own.gap_cycles is not None else op.taken_gap_cycles
+    own_gap = own.gap_cycles if own.gap_ns is None else math.ceil(own.gap_ns * gpu.clock_ghz)
+    gap = op.gap_cycles if own_gap is None else own_gap
+    taken = gap if op.taken_gap_cycles is None or own_gap is not None else op.taken_gap_cycles
     slots, reissues = op.issue_slots, ways - 1 + (access.extra if access else 0)
     passes = _passes(instruction, ways, access) if own.passes is None else own.passes
     interval, data = op.interval_cycles * (passes if instruction.op == "smem" else 1), Fraction(0)

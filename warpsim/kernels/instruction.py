@@ -46,6 +46,9 @@ _COSTS_OF_ACCESSES = ("requests", "bytes_per_request", "port_sectors", "requeste
 MAX_REQUESTS = 1024
 """Largest number of requests of one instruction."""
 
+MAX_GAP_NS = 10_000
+"""Longest time, in ns, from one instruction to the warp's next one."""
+
 MAX_STRIDE, MAX_ADDRESS = 2**31, 2**48
 """Largest stride in elements, and largest byte address."""
 
@@ -138,6 +141,7 @@ class Cost(StrictModel):
         latency_cycles: register dependency latency for every consumer; not for loads and stores.
         gap_cycles: minimum number of cycles to the next issue of the same warp, such as the stall count of the machine
             code; of a branch, whether it is taken or not.
+        gap_ns: the same as a time, as that for which a warp sleeps; given in place of `gap_cycles`.
         issue_slots: issue cycles that the instruction takes, with its reissues.
         requests: requests that a load or a store sends into the memory's queues; given together with `bytes_per_request`.
         bytes_per_request: bytes that each of them moves.
@@ -153,6 +157,7 @@ class Cost(StrictModel):
     operands: MatrixType | None = None
     latency_cycles: Cycles | None = None
     gap_cycles: Count | None = None
+    gap_ns: Annotated[int, Between(1, MAX_GAP_NS)] | None = None
     issue_slots: Annotated[int, Between(1, 10_000)] | None = None
     requests: Annotated[int, Between(1, MAX_REQUESTS)] | None = None
     bytes_per_request: Positive | None = None
@@ -168,6 +173,8 @@ class Cost(StrictModel):
         if (self.multiply_adds is None) != (self.operands is None):
             given = f"{self.multiply_adds}, {self.operands}"
             raise ValueError(f"multiply_adds, operands = {given}: must be given together, or neither")
+        if self.gap_cycles is not None and self.gap_ns is not None:
+            raise ValueError(f"gap_ns = {self.gap_ns}: must be left out with gap_cycles")
         if self.multiply_adds is not None and self.interval_cycles is not None:
             raise ValueError(f"interval_cycles = {self.interval_cycles}: must be left out with multiply_adds")
         return self
@@ -227,8 +234,8 @@ class Instruction(StrictModel):
             class of the chip's file.
         dst: register written, or None; "store", "reduction", "barrier", "branch" and "exit" write none.
         src: registers read.
-        access: how memory is accessed; only for the classes of global memory, "load", "store", "atomic", "reduction" and
-            "async_copy" (default: coalesced, 4 bytes per thread), and for "smem".
+        access: how memory is accessed; only for the classes of global memory, "load", "store", "texture", "atomic", "reduction"
+            and "async_copy" (default: coalesced, 4 bytes per thread), and for "smem".
         ways: degree of the bank conflict of an "smem" instruction (V 2.6), from 1 to 32. It must be 1 if
             `access` is given, which then determines the conflict.
         cost: costs of this instruction that differ from those of its class; None: those of its class.

@@ -13,7 +13,7 @@ from warpsim.frontends.async_copies import counter_and_left, role_of
 from warpsim.frontends.dependences import waits_of
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow, make_flow
-from warpsim.frontends.opcodes import MATRIX_OPS, matrix_work, opcodes
+from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, opcodes, sleep_ns
 from warpsim.frontends.sass import MachineFunction, MachineInstruction
 from warpsim.frontends.structure import Structure
 from warpsim.frontends.symbols import plain_name
@@ -233,7 +233,9 @@ class _Emitter:
         if op in ACCESSING_OPS and one.guard and not counted.counts.get("thread_inst_executed_true"):
             op, family = self.table.operation("integer", self.available), "integer"  # off for all threads: it accesses nothing
         cost: dict[str, object] = {}
-        if one.control is not None:
+        if op == "sleep":
+            cost["gap_ns"] = sleep_ns(one) or ASSUMED_SLEEP_NS
+        elif one.control is not None:
             least = _TAKEN if one.base in _JUMPS and not one.guard else 1
             after = _AFTER | _OF_PARTS if self.separates else _AFTER
             cost["gap_cycles"] = max(least, one.control.stall) + after.get(one.base, 0)

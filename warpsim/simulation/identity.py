@@ -125,7 +125,7 @@ def _op(op: str, gpu: Gpu, parts: dict[str, Any], kernel: Kernel, costs: list[li
     if "latency_cycles" in own:
         for key in ("latency_cycles", "latency_to", "conflict_latency_cycles"):
             read.pop(key, None)
-    if "gap_cycles" in own:
+    if own & {"gap_cycles", "gap_ns"}:
         for key in ("gap_cycles", "taken_gap_cycles"):
             read.pop(key, None)
     return read
