@@ -164,3 +164,17 @@ def test_kernels_of_headers_have_the_names_of_their_parameters(tmp_path):
     path = tmp_path / "main.cu"
     path.write_text('#include <iostream>\n#include "kernel.cuh"\nint main() { run(nullptr); std::cout << 1; }\n')
     assert imported(path, "fill", args={"count": 7}).name == "fill"
+
+
+@pytest.mark.usefixtures("compiler")
+def test_types_that_headers_of_other_libraries_bring():
+    source = """#include <ATen/ATen.h>
+    template <typename T> __global__ void fill(T *x, half *y) {
+        if constexpr (std::is_same_v<T, __nv_bfloat16>) y[threadIdx.x] = __float2half(1.0f);
+        __asm__ __volatile__("bar.sync 1, 128;");
+        x[threadIdx.x] = T(0.0f);
+    }
+    void run(at::Tensor x) { fill<float><<<1, 32>>>(x.data_ptr(), nullptr); }
+    """
+    for name, stores in (("float", 1), ("__nv_bfloat16", 2)):
+        assert sum(one.op == "store" for one in imported(source, f"fill<{name}>").body) == stores

@@ -25,8 +25,18 @@ from warpsim.frontends.symbols import pick_function, plain_name
 _BY_ITSELF = "cuda_runtime.h", "stdint.h", "math.h", "limits.h", "algorithm"
 """Headers that nvcc includes by itself, or that many headers of the C++ library include."""
 
-_ALL_FOR_DEVICE = "-default-device", "-w", *(f"-include={name}" for name in _BY_ITSELF)
-"""Options with which what has no annotation is device code, not warned of, and these headers are there."""
+_WORDS = "-D__asm__=asm", "-D__volatile__=volatile", "-D__inline__=inline"
+"""Words of other compilers that nvcc knows, too."""
+
+_ALL_FOR_DEVICE = "-default-device", "-w", *_WORDS, *(f"-include={name}" for name in _BY_ITSELF)
+"""Options with which what has no annotation is device code, not warned of, and these words and headers are there."""
+
+_BY_NAME = {
+    "cuda_fp16.h": re.compile(r"\b(?:__)?half2?\b"),
+    "cuda_bf16.h": re.compile(r"\b(?:__)?nv_bfloat162?\b"),
+    "type_traits": re.compile(r"\bstd::(?:is_|enable_if|conditional|decay|remove_|integral_|true_type|false_type)"),
+}
+"""Headers that those of other libraries bring, and the names that tell so."""
 
 _OF_FOLDER = re.compile(r"(?:-I ?|--include-path[= ])(.+)")
 """An option that names a folder of headers."""
@@ -84,8 +94,9 @@ def compiled_source(
         all_host, macros = f"{headers.of_host}\n{of_host}", {**headers.macros, **macros_of(text)}
         instances = _instances(function, kernel_templates(device_code), all_host, macros)
         names = "".join(f"\nusing namespace {space};" for space in namespaces_used(all_host, device_code))
+        brought = [f"-include={name}" for name, use in _BY_NAME.items() if any(use.search(each) for each in device_code)]
         try:
-            found = _with_instances(partial(kernel_of, of_device + names, flags, headers.texts), instances)
+            found = _with_instances(partial(kernel_of, of_device + names, [*brought, *flags], headers.texts), instances)
         except CompileError as error:
             failure = str(error)
             _note_refusals(refused, failure, headers.whole)

@@ -63,7 +63,8 @@ def _alike(name: str, other: str) -> bool:
 
 def plain_name(symbol: str) -> str:
     """Returns the function's own name in a mangled symbol: "softmax" of "_ZN2nn7softmaxEPKfPf"; others as they are."""
-    return _divided(symbol)[0]
+    names, _ = _divided(symbol)
+    return names[-1]
 
 
 def instance_name(symbol: str) -> str:
@@ -72,27 +73,37 @@ def instance_name(symbol: str) -> str:
     Other symbols stay as they are. Arguments are known that are whole numbers, truth values, types of the language, and types
     that have a single name.
     """
-    name, rest = _divided(symbol)
-    arguments = _arguments(rest)
-    return symbol if not arguments else f"{name}<{', '.join(arguments)}>"
+    names, rest = _divided(symbol)
+    arguments = _arguments(rest, [None] * len(names))
+    return symbol if not arguments else f"{names[-1]}<{', '.join(arguments)}>"
 
 
-def _divided(symbol: str) -> tuple[str, str]:
-    """Returns the function's own name in a symbol, and what follows it."""
+def _divided(symbol: str) -> tuple[list[str], str]:
+    """Returns the names in a symbol, the last of which is the function's own, and what follows them."""
     if not symbol.startswith("_Z"):
-        return symbol, ""
+        return [symbol], ""
     nested = symbol.startswith("_ZN")  # of several names the last one; otherwise types follow the first one
-    rest, found = symbol.removeprefix("_Z").removeprefix("N"), symbol
-    while digits := re.match(r"\d+", rest):
-        size = int(digits.group())
-        found, rest = rest[digits.end() : digits.end() + size], rest[digits.end() + size :]
+    rest = symbol.removeprefix("_Z").removeprefix("N")
+    names = []
+    while found := re.match(r"\d+", rest):
+        name, rest = _counted(rest, found)
+        names.append(name)
         if not nested:
             break
-    return found or symbol, rest
+    return (names, rest) if names and names[-1] else ([symbol], rest)
 
 
-def _arguments(rest: str) -> list[str]:
-    """Returns the arguments of a template with which a part of a symbol begins; none if one of them is not known."""
+def _counted(rest: str, length: re.Match[str]) -> tuple[str, str]:
+    """Returns a name of so many letters, and what follows it."""
+    end = length.end() + int(length[0])
+    return rest[length.end() : end], rest[end:]
+
+
+def _arguments(rest: str, known: list[str | None]) -> list[str]:
+    """Returns the arguments of a template with which a part of a symbol begins; none if one of them is not known.
+
+    `known` are the names so far, to which a symbol can refer by number; None where no type has it.
+    """
     found: list[str] = []
     if not rest.startswith("I"):
         return found
@@ -105,10 +116,17 @@ def _arguments(rest: str) -> list[str]:
         elif rest[:1] in _BUILT_IN:
             found.append(_BUILT_IN[rest[0]])
             rest = rest[1:]
-        elif digits := re.match(r"\d+", rest):
-            end = digits.end() + int(digits[0])
-            found.append(rest[digits.end() : end])
-            rest = rest[end:]
+        elif length := re.match(r"\d+", rest):
+            name, rest = _counted(rest, length)
+            known = [*known, name]
+            found.append(name)
+        elif again := re.match(r"S([0-9A-Z]*)_", rest):
+            number = int(again[1], 36) + 1 if again[1] else 0
+            name_again = known[number] if number < len(known) else None
+            if name_again is None:
+                return []
+            found.append(name_again)
+            rest = rest[again.end() :]
         else:
             return []
     return found
