@@ -289,7 +289,7 @@ def test_coordinates_of_textures_are_no_addresses(row):
     with pytest.warns(AssumptionWarning, match="depend on data: taken as coalesced"):
         to_kernel(function(*rows), as_geometry("64,256"), Choices(), name="f")
     stated = to_kernel(function(*rows), as_geometry("64,256"), Choices(patterns={"0x50": "random"}), name="f")
-    assert only(stated, "load").access.pattern == "random"
+    assert only(stated, "texture").access.pattern == "random"
 
 
 def test_fences_move_nothing():

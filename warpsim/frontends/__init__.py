@@ -3,7 +3,8 @@
     api              what users call
     cuda_source      a CUDA source to machine code
     cuda_headers     headers where NVRTC does not find them
-    host_code        what a source holds for the host, which is left out
+    host_code        what a source holds for the host, which is left out; instances: templates of kernels that it names
+    symbols          names of functions in machine code
     brackets         brackets in C++ text
     nvrtc, nvdisasm  the vendor's compiler and disassembler, where they are installed
     triton_functions a Triton function to machine code
@@ -26,6 +27,7 @@
     keys             how a user names loops and branches
     accesses         sectors, lines and patterns of an access
     patterns         an access as a pattern of a kernel, and its bank conflicts
+    tiles            what a copy by a tensor map moves
     reuse            the accesses of some waves of blocks; timing: when they are made; caches, cache_walk: how often they hit
     emitter          machine instructions as instructions of a kernel
     structure        statements from how often each block was executed

@@ -75,6 +75,21 @@ def _bulk(opcode: str, text: str) -> Bulk | None:
     return Bulk(Address(pair, where.offset), length, to_barrier)
 
 
+def corner_of(one: MachineInstruction) -> tuple[Register, ...]:
+    """Returns the registers with the coordinates at which a load by a tensor map begins, the innermost one first.
+
+    They follow those with the places of the copy and its barrier in shared memory. Other instructions have none.
+    """
+    dimensions = re.search(r"\.([1-5])D\b", one.opcode)
+    bulk = bulk_of(one)
+    if dimensions is None or one.base != "UTMALDG" or bulk is None or bulk.barrier is None:
+        return ()
+    names = [bulk.barrier]
+    for _ in range(int(dimensions[1])):
+        names.append(_next_register(names[-1]))
+    return tuple(map(Register, names[1:]))
+
+
 def bulk_units(one: MachineInstruction, length: int) -> int:
     """Returns the length of a bulk copy, or UNKNOWN. The upper half of the register names the blocks of a cluster that get it."""
     return length & 0xFFFF if length >= 0 and ".MULTICAST" in one.opcode else length

@@ -209,7 +209,7 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
     that L1 serves in full; sectors that L1 misses; of the accesses that miss, those that L2 serves in full; sectors that memory
     moves; and the cycles for which data is still on its way, of the accesses that L1 serves in full, and of those that L2 does.
     """
-    addresses, place, kind, width, block_warps, group, index, step, rows, first, warp_first = accesses
+    addresses, place, kind, width, block_warps, group, index, step, moved, rows, first, warp_first = accesses
     spent, arrives, lead, barriers, furthest, part = timing
     sms, resident, sizes, latencies, launch_interval, warp_launch, block_launch, barrier_cycles = chip
     listed, seats = len(warp_first) > 1, sms * resident
@@ -240,7 +240,7 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
                 for k in range(count):
                     lines[k], masks[k] = rows[0, first[call] + k], rows[1, first[call] + k]
             else:
-                lane, shift = (group[block] * block_warps + slot - seat * block_warps) * LANES, 0
+                lane, shift = (group[block] * block_warps + slot - seat * block_warps) * LANES, moved[block, place[call]]
                 for d in range(3):
                     shift += step[call, d] * index[block, d]
                 count = lines_of(addresses[call, lane : lane + LANES], shift, width[call], lines, masks)

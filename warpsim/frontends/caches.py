@@ -87,6 +87,7 @@ class Accesses:
         group: int64[blocks]: in the order in which blocks start, the group of `addresses` whose addresses a block has.
         index: int64[blocks, 3]: block index relative to the group's.
         step: int64[calls, 3]: by how much addresses grow with the block index.
+        moved: int64[blocks, instructions]: by how much further the addresses of an instruction are in a block.
     """
 
     addresses: NDArray[np.int64]
@@ -97,7 +98,12 @@ class Accesses:
     group: NDArray[np.int64]
     index: NDArray[np.int64]
     step: NDArray[np.int64]
+    moved: NDArray[np.int64]
     timing: Timing
+
+    def __post_init__(self) -> None:
+        if not len(self.group) == len(self.index) == len(self.moved):
+            raise ValueError("group, index and moved: must have a row for each block")
 
 
 @dataclass(frozen=True)
@@ -179,11 +185,11 @@ def hits(
     none, no_rows, times = np.zeros(0, np.int64), np.zeros((2, 0), np.int64), caches.times
     if isinstance(accesses, Accesses):
         of_threads = accesses.addresses, accesses.place, accesses.kind, accesses.width, accesses.block_warps
-        given = *of_threads, accesses.group, accesses.index, accesses.step, no_rows, none, none
+        given = *of_threads, accesses.group, accesses.index, accesses.step, accesses.moved, no_rows, none, none
         walked, timing = len(accesses.group), accesses.timing
     else:
         nothing = np.zeros((0, 3), np.int64)
-        of_rows = no_rows, accesses.place, accesses.kind, none, accesses.block_warps, none, nothing, nothing
+        of_rows = no_rows, accesses.place, accesses.kind, none, accesses.block_warps, none, nothing, nothing, nothing
         given = *of_rows, np.stack([accesses.lines, accesses.masks]), accesses.first, accesses.warp_first
         walked = (len(accesses.warp_first) - 1) // accesses.block_warps
         times, timing = NO_TIMES, Timing.in_turn(int(np.diff(accesses.warp_first).max(initial=0)))

@@ -19,6 +19,7 @@ from warpsim.frontends.parameters import argument_bytes
 from warpsim.frontends.reuse import hits_of
 from warpsim.frontends.sass import MachineFunction
 from warpsim.frontends.structure import Structure
+from warpsim.frontends.tiles import Tile, tiles_of
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.instruction import Access, Instruction
 from warpsim.kernels.program import Kernel
@@ -36,7 +37,7 @@ class Choices:
         probabilities: branch, or access under a predicate -> probability that a warp does not jump, or makes the access, where
             that depends on data.
         patterns: access, by line or address -> its pattern, where its addresses depend on data; for shared memory the ways of its
-            bank conflict, for constants how many of them a warp reads, for a copy by a tensor map its bytes.
+            bank conflict, for constants how many of them a warp reads, for a copy by a tensor map its bytes or tile (tiles.py).
         caches: chip whose caches decide how often accesses hit; None: one of the architecture; "none": no access hits.
     """
 
@@ -66,14 +67,15 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
     if function.arch < _OLDEST:
         raise FrontEndError(f"{function.name}: sm_{function.arch} is not supported; architectures from sm_{_OLDEST} on are")
     flow = make_flow(function)
-    given = Given(flow, geometry, argument_bytes(function, choices.arguments), choices.trips, choices.probabilities)
+    arguments, tiles = argument_bytes(function, choices.arguments), tiles_of(choices.patterns)
+    given = Given(flow, geometry, arguments, choices.trips, choices.probabilities, tiles)
     evaluation = evaluate(given)
     waits = waits_of(flow)
     shared = function.shared_bytes + geometry.dynamic_shared
     resources = Requirements(min(255, max(1, function.registers)), shared)
     caches = None if choices.caches == "none" else caches_of(function.arch, resources, geometry.block_warps, choices.caches)
     found = {} if caches is None else hits_of(given, waits, caches)
-    emitter = Emitter(flow, waits, evaluation.accesses, choices.patterns, found, Sampled(given, evaluation))
+    emitter = Emitter(flow, waits, evaluation.accesses, _with_tiles(choices.patterns, tiles), found, Sampled(given, evaluation))
     counted = (evaluation.counts, evaluation.entries, evaluation.weights, evaluation.warp_in_block)
     shape = Structure(flow, *counted, emitter.block, evaluation.stated)
     body = shape.body()
@@ -89,6 +91,11 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
         inputs=tuple(emitter.registers.values()),
         body=tuple(body or [Instruction("branch")]),
     )
+
+
+def _with_tiles(patterns: Mapping[Key, str | int | Access], tiles: Mapping[str, Tile]) -> dict[Key, str | int | Access | Tile]:
+    """Returns the patterns of accesses, with tiles in place of their texts."""
+    return {key: tiles.get(str(key), pattern) for key, pattern in patterns.items()}
 
 
 def warn(name: str, notes: tuple[str, ...]) -> None:

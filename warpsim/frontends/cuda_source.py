@@ -161,7 +161,7 @@ def named_parameters(function: MachineFunction, sources: Iterable[str]) -> Machi
     """Returns a function whose parameters have the names and types that a CUDA source gives them, if one of them declares it."""
     name = plain_name(function.name)
     for source in sources:
-        declared = declared_in_source(source, name) if name in source else ()
+        declared = declared_in_source(source, name) if "__global__" in source else ()
         if declared and len(declared) == len(function.parameters):
             named = (Parameter(one.offset, one.size, *facts) for one, facts in zip(function.parameters, declared, strict=True))
             return replace(function, parameters=tuple(named))

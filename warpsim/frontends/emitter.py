@@ -25,6 +25,7 @@ from warpsim.frontends.operands import register_slots
 from warpsim.frontends.patterns import as_access, conflict_degree, matrix_rows, ways_of
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.structure import under, which_warps
+from warpsim.frontends.tiles import Tile
 from warpsim.hardware import files as params
 from warpsim.kernels.access import port_sectors
 from warpsim.kernels.instruction import MAX_REQUESTS, MOST_COUNTED, OPS_WITHOUT_RESULT, Access, Cost, Hints, Instruction
@@ -97,7 +98,7 @@ class Emitter:
         flow: Flow,
         waits: Waits,
         accesses: Mapping[Place, Tally],
-        patterns: Mapping[Key, str | int | Access],
+        patterns: Mapping[Key, str | int | Access | Tile],
         hits: Mapping[Place, Hits],
         sampled: Sampled | None = None,
     ) -> None:
@@ -319,6 +320,8 @@ class Emitter:
         self.used |= {str(key) for key in keys_of(one)} & set(self.patterns)
         if isinstance(named, int) and named > 0:
             length = named
+        elif isinstance(named, Tile):
+            length = named.bytes
         elif length is None:
             what = f"the bytes that {one.opcode} copies are not known"
             raise FrontEndError(f"{where}: {what}; give patterns={{KEY: number}} with KEY its line and number its bytes")
@@ -328,8 +331,8 @@ class Emitter:
             fields["access"] = Access(l2_hit=named.l2_hit)
         elif (tally := self.accesses.get(place)) is None or tally.unknown >= tally.warps:
             what = f"the addresses of {one.opcode} are not known: {length} bytes, none of which hit L2"
-            self.unnamed[f"{where}: {what}; in Python, patterns states their hits by an Access with l2_hit"] = None
-        lines = min(max(1, -(-length // LINE_BYTES)), MAX_REQUESTS)
+            self.unnamed[f"{where}: {what}; give patterns with their tile, or in Python with an Access that has l2_hit"] = None
+        lines = min(len(named.lines) if isinstance(named, Tile) else max(1, -(-length // LINE_BYTES)), MAX_REQUESTS)
         cost |= {"requests": lines, "bytes_per_request": round(length / lines, 3), "requested_bytes": length}
         cost["interval_cycles"] = _INTERVAL_OF_BULKS
 

@@ -187,7 +187,7 @@ class Evaluator:
             return
         if not step.addresses:  # a tensor map, or a texture, holds them
             tally = self.record.accesses.setdefault((number, step.index), Tally())
-            tally.record(NOTHING, active, self.weights)
+            tally.record(NOTHING if step.tile is None else self.first_of_tile(step), active, self.weights)
             add_counts(self.record.made, (number, step.index), _warps(active))
         for place_in_text, address in enumerate(step.addresses):
             if step.one.base == "LDGSTS" and place_in_text == 0 and len(step.addresses) > 1:
@@ -203,6 +203,11 @@ class Evaluator:
                 last = int(np.where(active, where, UNKNOWN).max())
                 self.reached = max(self.reached, last + bytes_per_thread(step.one) - _shared_base(self.function.arch))
             return
+
+    def first_of_tile(self, step: Step) -> Values:
+        """Returns the addresses at which the tiles of a copy begin."""
+        assert step.tile is not None
+        return step.tile.first(tuple(self.state.read(place) for place in step.corner))
 
     def _leave(self, number: int, mask: Mask, pending: dict[int, Mask]) -> None:
         """Moves the threads on to the blocks that follow."""

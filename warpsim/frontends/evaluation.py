@@ -16,6 +16,7 @@ from warpsim.frontends.flow import Flow
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.keys import Key, probabilities_by_place
 from warpsim.frontends.steps import Steps
+from warpsim.frontends.tiles import Tile
 from warpsim.frontends.trips import Totals
 
 Counts = NDArray[np.float64]
@@ -32,6 +33,7 @@ class Given:
         trips: loop -> number of trips, where it depends on data.
         probabilities: branch, or access under a predicate -> probability that a warp does not jump, or makes the access, where
             that depends on data.
+        tiles: what copies by tensor maps move, by line or address.
     """
 
     flow: Flow
@@ -39,11 +41,12 @@ class Given:
     arguments: Mapping[int, int] = field(default_factory=dict)
     trips: Mapping[Key, int] = field(default_factory=dict)
     probabilities: Mapping[Key, float] = field(default_factory=dict)
+    tiles: Mapping[str, Tile] = field(default_factory=dict)
 
     @cached_property
     def steps(self) -> Steps:
         """What each instruction does."""
-        return Steps(self.flow)
+        return Steps(self.flow, self.tiles)
 
     @cached_property
     def probabilities_by_place(self) -> tuple[dict[int, float], dict[int, float]]:

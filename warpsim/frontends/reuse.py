@@ -1,11 +1,12 @@
 """Executes blocks of a launch trip by trip, and walks their accesses through the caches of a chip.
 
 Most addresses are affine in the block index: then a few neighbouring blocks are executed, and those of some waves are walked.
-Otherwise consecutive blocks of a few SMs are executed and walked, with their share of L2.
+So they are where blocks differ by where each instruction begins, of which the first calls of all blocks tell. Otherwise
+consecutive blocks of a few SMs are executed and walked, with their share of L2.
 """
-
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 
 import numpy as np
@@ -42,6 +43,9 @@ _SAMPLED_CALLS = 64
 _MOST_WORK = 100_000_000
 """Instructions of threads that are executed; what comes later is left out."""
 
+_MOST_THREADS_OF_FIRSTS, _THREADS_TOGETHER = 1_000_000, 65_536
+"""Threads that are executed for the sake of the first calls of instructions, and those of them that are executed together."""
+
 _MOST_ADDRESSES, _MOST_CALLS = 8_000_000, 10_000
 """Addresses that are kept, and accesses of a block."""
 
@@ -69,16 +73,18 @@ def hits_of(given: Given, waits: Waits, caches: Caches) -> dict[Place, Hits]:
     recorder = _Recorder(given, waits, tick, _neighbours(geometry))
     if not recorder.execute_blocks():
         return {}
-    step = recorder.block_steps()
-    if step is not None:
-        lines = wave * geometry.block_warps * recorder.lines_of_an_access()
-        fewest = min(len(step), max(_FEWEST_CALLS, min(_CALLS_FOR_LOADS, recorder.calls_of_all())))
-        waves = min(_MOST_WAVES, max(_FEWEST_WAVES, int(MOST_WALKED / (lines * fewest))), -(-geometry.blocks // wave))
-        calls = min(len(step), max(fewest, int(MOST_WALKED / (lines * waves))))
-        order = _middle(geometry, min(geometry.blocks, wave * waves))
+    step, moved = recorder.block_steps(), None
+    lines = wave * geometry.block_warps * recorder.lines_of_an_access()
+    fewest = min(len(recorder.calls), max(_FEWEST_CALLS, min(_CALLS_FOR_LOADS, recorder.calls_of_all())))
+    waves = min(_MOST_WAVES, max(_FEWEST_WAVES, int(MOST_WALKED / (lines * fewest))), -(-geometry.blocks // wave))
+    order = _middle(geometry, min(geometry.blocks, wave * waves))
+    if step is None and recorder.blocks_differ_by_instruction():
+        moved = _moved(given, recorder, order)
+    if step is not None or moved is not None:
+        calls = recorder.first_calls(min(len(recorder.calls), max(fewest, int(MOST_WALKED / (lines * waves)))))
         index = np.array(order, np.int64) - np.array(recorder.blocks[0], np.int64)
-        accesses = recorder.accesses(1, np.zeros(len(order), np.int64), index, step, calls)
-        part = calls / len(step)
+        accesses = recorder.accesses(1, np.zeros(len(order), np.int64), index, step, moved, calls)
+        part = len(calls) / len(recorder.calls)
         walked = hits(accesses, caches, caches.sms, geometry.blocks, part, complete=recorder.complete)
     else:
         sms = max(1, min(caches.sms, MOST_THREADS // (2 * caches.resident * geometry.block_warps * WARP_LANES)))
@@ -86,8 +92,8 @@ def hits_of(given: Given, waits: Waits, caches: Caches) -> dict[Place, Hits]:
         recorder = _Recorder(given, waits, tick, _middle(geometry, count))
         if not recorder.execute_blocks():  # of so many blocks few instructions are executed, perhaps no access
             return {}
-        none = np.zeros((len(recorder.calls), 3), np.int64)
-        accesses = recorder.accesses(count, np.arange(count), np.zeros((count, 3), np.int64), none, len(none))
+        all_calls, none = np.arange(len(recorder.calls)), np.zeros((count, 3), np.int64)
+        accesses = recorder.accesses(count, np.arange(count), none, None, None, all_calls)
         walked = hits(accesses, caches, min(sms, count), geometry.blocks, complete=recorder.complete)
     return {place: walked[number] for place, number in recorder.numbers.items() if number in walked}
 
@@ -113,8 +119,76 @@ def _neighbours(geometry: Geometry) -> list[BlockIndex]:
     return [(x, y, z) for x, y, z in found]
 
 
+def _moved(given: Given, recorder: _Recorder, order: list[BlockIndex]) -> Values | None:
+    """Returns by how much the addresses of each instruction are further in some blocks than in the recorder's first one.
+
+    None: that cannot be known from the first calls of the instructions, or there are too many threads.
+    """
+    if len(order) * recorder.threads > _MOST_THREADS_OF_FIRSTS:
+        return None
+    moved = np.zeros((len(order), len(recorder.numbers)), np.int64)
+    together = max(1, _THREADS_TOGETHER // recorder.threads)
+    for begin in range(0, len(order), together):
+        blocks = [recorder.blocks[0], *order[begin : begin + together]]
+        firsts = _Firsts(given, blocks, recorder.numbers)
+        firsts.execute_blocks()
+        if len(firsts.rows) < len(recorder.numbers):
+            return None
+        for number, row in firsts.rows.items():
+            rows = row.reshape(len(blocks), recorder.threads)
+            if not _is_moved_as_one(rows):
+                return None
+            lane = int((rows[0] >= 0).argmax())
+            moved[begin : begin + len(blocks) - 1, number] = rows[1:, lane] - rows[0, lane]
+    return moved
+
+
+def _is_moved_as_one(rows: Values) -> bool:
+    """Returns whether the threads of each block, a row, access what those of the first one do, all moved by the same."""
+    active = rows[0] >= 0
+    if not active.any() or not ((rows >= 0) == active).all():
+        return False
+    distance = (rows - rows[0])[:, active]
+    return bool((distance == distance[:, :1]).all())
+
+
 class _EnoughError(Exception):
     """Enough has been recorded."""
+
+
+class _Firsts(Evaluator):
+    """An evaluator that keeps the addresses of the first call of each instruction."""
+
+    def __init__(self, given: Given, blocks: list[BlockIndex], numbers: Mapping[Place, int]) -> None:
+        super().__init__(given, [(block, 1.0) for block in blocks])
+        self.numbers, self.rows = numbers, dict[int, Values]()
+
+    def execute_blocks(self) -> None:
+        """Executes the blocks until each instruction has made a call."""
+        with suppress(_EnoughError):
+            self.run()
+
+    def _too_much(self, number: int) -> Exception:
+        return _EnoughError()
+
+    def _access(self, number: int, step: Step, active: Mask) -> None:
+        place = number, step.index
+        if place not in self.numbers or self.numbers[place] in self.rows or not active.any():
+            return
+        self.rows[self.numbers[place]] = np.where(active, _addresses(self, step, active), -1)
+        if len(self.rows) == len(self.numbers):
+            raise _EnoughError
+
+
+def _addresses(of: Evaluator, step: Step, active: Mask) -> Values:
+    """Returns the addresses of threads in global memory; those at which their bulk copies begin."""
+    if step.tile is not None:
+        where = of.first_of_tile(step)
+    elif not step.addresses:
+        where = np.full(1, UNKNOWN)
+    else:
+        where = of.state.address(step.addresses[-1] if step.one.base == "LDGSTS" else step.addresses[0])
+    return np.broadcast_to(where, active.shape)
 
 
 class _Recorder(Evaluator):
@@ -154,12 +228,37 @@ class _Recorder(Evaluator):
         expected = first[:, None] + (found @ index.T)[:, :, None]
         return found if (np.where(active[:, None], expected, -1) == rows).all() else None
 
+    def blocks_differ_by_instruction(self) -> bool:
+        """Returns whether each instruction's addresses differ from block to block by the same in all of its calls and threads.
+
+        So they do where the index of a block is divided into those of a tile, as in most products of matrices.
+        """
+        first: dict[int, Values] = {}
+        for number, row in self.calls:
+            rows = row.reshape(len(self.blocks), self.threads)
+            begin = first.setdefault(number, rows)
+            active = rows[0] >= 0
+            if not ((rows >= 0) == active).all():
+                return False
+            here = begin[0] >= 0
+            if not here[active].all() or (np.where(active, rows - begin, 0) != np.where(active, rows[0] - begin[0], 0)).any():
+                return False
+        return all(_is_moved_as_one(rows) for rows in first.values())
+
     def calls_of_all(self) -> int:
         """Returns how many calls there are until each load has made one."""
         first: dict[int, int] = {}
         for at, (number, _) in enumerate(self.calls):
             first.setdefault(number, at)
         return max((at for number, at in first.items() if self.facts[number][0] != STORE), default=0) + 1
+
+    def first_calls(self, most: int) -> Values:
+        """Returns the numbers of the first calls, so many; where warps have tasks of their own, so many of each warp."""
+        made = np.stack([(row[: self.threads].reshape(-1, WARP_LANES) >= 0).any(axis=1) for _, row in self.calls])
+        made = made[:, made.any(axis=0)]
+        if (made.T.astype(np.int64) @ made > 0).all():  # each two warps have a call in common
+            return np.arange(most)
+        return np.flatnonzero((made & (made.cumsum(axis=0) <= most)).any(axis=1))
 
     def lines_of_an_access(self) -> float:
         """Returns how many lines an access of a warp touches, on average."""
@@ -170,14 +269,18 @@ class _Recorder(Evaluator):
         widths = np.repeat([self.facts[number][1] for number, _ in chosen], self.block_warps)
         return max(1.0, len(compressed(rows, widths)[0]) / len(rows))
 
-    def accesses(self, groups: int, group: Values, index: Values, step: Values, most_calls: int) -> Accesses:
-        """Returns the first accesses of blocks; `groups` of the executed blocks stand for them, as `Accesses` says."""
-        calls = self.calls[:most_calls]
+    def accesses(
+        self, groups: int, group: Values, index: Values, step: Values | None, moved: Values | None, kept: Values
+    ) -> Accesses:
+        """Returns accesses of blocks, by number; `groups` of the executed blocks stand for them, as `Accesses` says."""
+        calls = [self.calls[call] for call in kept]
+        step = np.zeros((len(calls), 3), np.int64) if step is None else step[kept]
+        moved = np.zeros((len(group), len(self.facts)), np.int64) if moved is None else moved
         place = np.array([number for number, _ in calls], np.int64)
         kind, width = np.array(self.facts, np.int64).T
         addresses = np.stack([row[: groups * self.threads] for _, row in calls])
-        timing = self.clock.timing(len(calls))
-        return Accesses(addresses, place, kind[place], width[place], self.block_warps, group, index, step[:most_calls], timing)
+        timing = self.clock.timing(kept)
+        return Accesses(addresses, place, kind[place], width[place], self.block_warps, group, index, step, moved, timing)
 
     def _too_much(self, number: int) -> Exception:
         return _EnoughError()
@@ -197,10 +300,7 @@ class _Recorder(Evaluator):
     def _access(self, number: int, step: Step, active: Mask) -> None:
         if space_of(step.one) != "global" or not active.any():
             return
-        if not step.addresses:
-            return
-        where = step.addresses[-1] if step.one.base == "LDGSTS" else step.addresses[0]
-        addresses = np.broadcast_to(self.state.address(where), active.shape)
+        addresses = _addresses(self, step, active)
         if not (addresses[active] >= 0).any():
             return
         if (number, step.index) not in self.numbers:
@@ -217,11 +317,19 @@ class _Recorder(Evaluator):
 
     def _lines(self, step: Step, row: Values) -> list[Values]:
         """Returns the accesses of a bulk copy: each lane of its warp takes a line, again and again."""
-        first = row.reshape(-1, WARP_LANES).max(axis=1)
-        length = UNKNOWN if step.length is None else first_of(self.state.read(step.length), row >= 0)
-        lines = -(-bulk_units(step.one, length) * BULK_UNIT_BYTES // LINE_BYTES)
-        places = [np.arange(begin, begin + WARP_LANES) for begin in range(0, lines, WARP_LANES)]
-        return [np.where((first[:, None] >= 0) & (p < lines), first[:, None] + p * LINE_BYTES, -1).ravel() for p in places]
+        first = row.reshape(-1, WARP_LANES).max(axis=1)[:, None]
+        if step.tile is not None:
+            lines = step.tile.lines
+        else:
+            length = UNKNOWN if step.length is None else first_of(self.state.read(step.length), row >= 0)
+            lines = np.arange(0, bulk_units(step.one, length) * BULK_UNIT_BYTES, LINE_BYTES)
+        found = []
+        for begin in range(0, len(lines), WARP_LANES):
+            part = lines[begin : begin + WARP_LANES]
+            accessed = np.full((len(first), WARP_LANES), -1)
+            accessed[:, : len(part)] = np.where(first >= 0, first + part, -1)
+            found.append(accessed.ravel())
+        return found
 
     def _skip_trips(self, loop: int, header: int, pending: dict[int, Mask]) -> None:
         pass

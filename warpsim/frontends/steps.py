@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from warpsim.frontends.accesses import TEXTURES, space_of
-from warpsim.frontends.async_copies import PHASE_WORD_OFFSET, Role, barrier_address, bulk_of, phase_word, role_of
+from warpsim.frontends.async_copies import PHASE_WORD_OFFSET, Role, barrier_address, bulk_of, corner_of, phase_word, role_of
 from warpsim.frontends.effects import Effect
+from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow
+from warpsim.frontends.keys import keys_of
 from warpsim.frontends.operands import Address, Register, addresses, conditions, guard_of, operands, read, registers_of, written
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.semantics import effect_of
+from warpsim.frontends.tiles import Tile
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,8 @@ class Step:
     """One instruction as it is executed: its effect, its guard, and the address that it accesses.
 
     `role` is what it does with asynchronous copies; `barrier` is the address of the barrier in shared memory that it names, and
-    `length` the register with the length of its copy, or the number of bytes that the barrier is to expect.
+    `length` the register with the length of its copy, or the number of bytes that the barrier is to expect. A copy by a tensor
+    map may move a known `tile`, which begins at a `corner`.
     """
 
     index: int
@@ -30,13 +35,20 @@ class Step:
     role: Role | None = None
     barrier: Address | None = None
     length: Register | None = None
+    tile: Tile | None = None
+    corner: tuple[Register, ...] = ()
 
 
 class Steps:
-    """The steps of a flow: the instructions on which branches, addresses and guards depend, and those that access memory."""
+    """The steps of a flow: the instructions on which branches, addresses and guards depend, and those that access memory.
 
-    def __init__(self, flow: Flow) -> None:
-        self.flow = flow
+    Args:
+        flow: the kernel.
+        tiles: of copies by tensor maps, by line or address.
+    """
+
+    def __init__(self, flow: Flow, tiles: Mapping[str, Tile]) -> None:
+        self.flow, self.tiles = flow, tiles
         self.needed = _needed(flow)
         self.known: dict[int, list[Step]] = {}
 
@@ -55,9 +67,20 @@ class Steps:
             effect = effect_of(one) if results else None
             step = Step(index, one, effect, results, guard_of(one), where, role)
             if role is not None:
+                corner, stated = corner_of(one), [self.tiles[str(key)] for key in keys_of(one) if str(key) in self.tiles]
+                if corner and stated:
+                    step = replace(step, tile=stated[0], corner=_matching(stated[0], corner, one))
                 step = replace(step, barrier=_barrier_of(self.flow, number, index), length=_length_of(one))
             steps.append(step)
         return steps
+
+
+def _matching(tile: Tile, corner: tuple[Register, ...], one: MachineInstruction) -> tuple[Register, ...]:
+    """Returns those coordinates of a copy that its tile has; the dimensions that it leaves out have one element."""
+    if len(tile.shape) > len(corner):
+        what = f"{one.opcode} copies a tile of {len(corner)} dimensions, and not {len(tile.shape)}"
+        raise FrontEndError(f"patterns[{str(keys_of(one)[0])!r}]: {what}")
+    return corner[: len(tile.shape)]
 
 
 def accessed_by(one: MachineInstruction) -> tuple[Address, ...]:
@@ -105,7 +128,7 @@ def _needed(flow: Flow) -> set[str]:
             if one.base in ("BRA", "JMP", "EXIT"):
                 needed |= {part.name for part in conditions(one)}
             elif space_of(one) is not None or role_of(one) is not None:
-                needed |= {part.name for part in [guard_of(one), _length_of(one)] if part}
+                needed |= {part.name for part in [guard_of(one), _length_of(one), *corner_of(one)] if part}
                 for where in (*accessed_by(one), barrier_address(one)):
                     for term, _ in where.terms if where else ():
                         needed |= set(registers_of(term.name, 2 if term.pair else 1))

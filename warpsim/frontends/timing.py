@@ -136,12 +136,15 @@ class Clock:
     def _wait_for(self, calls: list[int]) -> None:
         self.awaited.update(dict.fromkeys(calls, (len(self.calls), self.cycles)))
 
-    def timing(self, calls: int) -> Timing:
-        """Returns the timing of the first accesses."""
-        cycles, barriers = np.array([*self.calls, (self.cycles, self.barriers)][: calls + 1], np.int64).T
-        arrives, lead = np.zeros(calls, np.int64), np.zeros(calls, np.int64)
+    def timing(self, kept: NDArray[np.int64]) -> Timing:
+        """Returns the timing of those accesses that are kept, by number."""
+        last = int(kept[-1]) + 1 if len(kept) else 0
+        made = [*self.calls, (self.cycles, self.barriers)]
+        cycles, barriers = np.array([*(made[call] for call in kept), made[last]], np.int64).T
+        arrives, lead = np.zeros(len(kept), np.int64), np.zeros(len(kept), np.int64)
+        places = {int(call): place for place, call in enumerate(kept)}
         for call, (position, at) in self.awaited.items():
-            if call < calls:
-                arrives[call] = min(position, call + MOST_AHEAD)
-                lead[call] = cycles[arrives[call]] - at if arrives[call] <= calls else 0
+            if (place := places.get(call)) is not None:
+                arrives[place] = min(int(np.searchsorted(kept, position)) + (position > last), place + MOST_AHEAD)
+                lead[place] = cycles[arrives[place]] - at if arrives[place] <= len(kept) else 0
         return Timing(np.diff(cycles, prepend=0), arrives, np.maximum(lead, 0), barriers)

@@ -244,14 +244,13 @@ class Machine:
         step = warp.next
         if scheduler.front_end is not None and not warp.buffer.has_instruction(t):
             return "no_instruction"
-        if not self.unit(sm, scheduler, step).accepts(scheduler.index, t):
-            return THROTTLE[self.gpu.ops[step.op].pipe]
         limits = {"load": self.gpu.memory.loads_per_sm, "store": self.gpu.memory.stores_per_sm}
         kind = step.access_kind
         limit = limits.get(kind)
-        if limit is not None and sum(flight.returns > t for flight in sm.flights[kind]) >= limit:
-            return "lg_throttle"
-        return None
+        has_room = limit is None or sum(flight.returns > t for flight in sm.flights[kind]) < limit
+        if has_room and self.unit(sm, scheduler, step).accepts(scheduler.index, t):
+            return None
+        return THROTTLE[self.gpu.ops[step.op].pipe]
 
     def unit(self, sm: Sm, scheduler: Scheduler, step: Step) -> Unit:
         own = self.gpu.ops[step.op].scope == "scheduler"
