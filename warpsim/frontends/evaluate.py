@@ -207,7 +207,7 @@ class Evaluator:
     def first_of_tile(self, step: Step) -> Values:
         """Returns the addresses at which the tiles of a copy begin."""
         assert step.tile is not None
-        return step.tile.first(tuple(self.state.read(place) for place in step.corner))
+        return step.tile.first(tuple(self.state.read(place) for place in step.corner), step.index)
 
     def _leave(self, number: int, mask: Mask, pending: dict[int, Mask]) -> None:
         """Moves the threads on to the blocks that follow."""

@@ -3,7 +3,7 @@
 A tile is written `tile:SHAPE:BOX:BYTES[:NAME]`, such as `tile:8192x4096:64x128:2:A`. SHAPE has the elements of the array by
 dimension, the innermost one first, BOX those of a copy, and BYTES is the size of an element: these are arguments of
 cuTensorMapEncodeTiled of the CUDA driver API. A dimension that is not dense has the bytes between two of its elements behind it,
-such as `64x4096/16384x128/128`. Copies with the same NAME are of one array.
+such as `64x4096/16384x128/128`. Copies with the same NAME are of one array; without one, each instruction copies from its own.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from functools import cached_property
 import numpy as np
 
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.integers import Values
+from warpsim.frontends.integers import UNKNOWN, Values
 from warpsim.frontends.keys import Key
 from warpsim.units import LINE_BYTES
 
 _FORM = re.compile(r"tile:(\d+(?:x\d+(?:/\d+)?){0,4}):(\d+(?:x\d+){0,4}):(\d+)(?::(\w+))?")
-_MOST_BYTES = 2**44
-_FIRST_ARRAY, _APART = 2**54, 2**45
-"""Addresses of the arrays: behind all pointers, and apart from each other."""
+_MOST_BYTES = 2**43
+_FIRST_ARRAY, _APART, _FIRST_NAME = 2**54, 2**44, 2**17
+"""Addresses of the arrays: behind all pointers, and apart from each other; and the number of the first one that has a name."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Tile:
         shape: elements of the array by dimension, the innermost one first.
         strides: bytes between two elements of each dimension.
         box: elements of a copy by dimension.
-        array: address of the array.
+        array: number of the array; None: each instruction has its own.
     """
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     box: tuple[int, ...]
-    array: int
+    array: int | None
 
     @property
     def bytes(self) -> int:
@@ -56,11 +56,12 @@ class Tile:
             row = (np.arange(count)[:, None] * stride + row).ravel()
         return row
 
-    def first(self, corner: tuple[Values, ...]) -> Values:
-        """Returns the addresses at which copies begin, of which the coordinates are given; UNKNOWN where one is not known."""
+    def first(self, corner: tuple[Values, ...], instruction: int) -> Values:
+        """Returns the addresses at which copies of an instruction begin, by their coordinates; UNKNOWN where one is not known."""
         known = np.all([place >= 0 for place in corner], axis=0)
         place = sum(place * stride for place, stride in zip(corner, self.strides, strict=True))
-        return np.where(known, self.array + place, -1)
+        number = instruction if self.array is None else _FIRST_NAME + self.array
+        return np.where(known, _FIRST_ARRAY + _APART * number + place, UNKNOWN)
 
 
 def tiles_of(patterns: Mapping[Key, object]) -> dict[str, Tile]:
@@ -73,13 +74,12 @@ def tiles_of(patterns: Mapping[Key, object]) -> dict[str, Tile]:
     arrays: dict[str, int] = {}
     for key, text in patterns.items():
         if isinstance(text, str) and text.startswith("tile"):
-            name = text.split(":")[4] if text.count(":") > 3 else f"{key}"
-            array = _FIRST_ARRAY + _APART * arrays.setdefault(name, len(arrays))
+            array = arrays.setdefault(text.split(":")[4], len(arrays)) if text.count(":") > 3 else None
             found[str(key)] = _tile(text, array, f"patterns[{str(key)!r}] = {text!r}")
     return found
 
 
-def _tile(text: str, array: int, where: str) -> Tile:
+def _tile(text: str, array: int | None, where: str) -> Tile:
     form = _FORM.fullmatch(text)
     if form is None:
         raise FrontEndError(f"{where}: must be tile:SHAPE:BOX:BYTES, perhaps with a NAME, such as tile:8192x4096:64x128:2:A")
