@@ -58,6 +58,19 @@ def test_instances_by_the_template_of_a_function_of_the_host():
     assert instances("template <int N> void f() { k<N>(); f<N + 1>(); }") == []  # it calls itself, and nobody else does
 
 
+@pytest.mark.parametrize(
+    "host_code",
+    [
+        "".join(f"template <int N> void f{i}() {{ {''.join(f'f{j}<N>(); ' for j in range(20))} k<N>(); }}\n" for i in range(20)),
+        "void f() { " + "".join(f"const int a{i + 1} = {' + '.join([f'a{i}'] * 40)};" for i in range(9)) + " k<a9>(); }",
+        "#define A(x) B(x) B(x) B(x) B(x)\n#define B(x) A(x x) A(x)\nvoid f() { A(k<1>) }",
+    ],
+    ids=["templates that call each other", "constants that grow", "macros that grow"],
+)
+def test_host_code_without_end_is_given_up(host_code):
+    assert len(instances(host_code)) <= 64
+
+
 def test_instances_in_macros():
     host_code = r"""
 #define LAUNCH(N) k<(N)><<<1, N>>>(x);

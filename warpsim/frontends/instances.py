@@ -20,8 +20,8 @@ _MOST_INSTANCES = 64
 _DEEPEST = 8
 """Names, calls or macros that are followed one after another, at most."""
 
-_LONGEST = 1_000_000
-"""Characters of host code with its macros expanded, at most."""
+_LONGEST, _LONGEST_LIST, _MOST_LISTS = 1_000_000, 10_000, 20_000
+"""Characters that macros insert into host code, and of the arguments of an instance; and lists of arguments, at most."""
 
 _WORD = re.compile(r"(?<![\w:.])[A-Za-z_]\w*(?!\w|\s*::)")
 _NAMED = re.compile(r"((?:\b\w+\s*::\s*)*)\b(\w+)\s*<(?![<=])")
@@ -100,6 +100,7 @@ class _Host:
 
     def __init__(self, plain: str) -> None:
         self.functions = list(_functions(plain))
+        self.lists = 0
 
     def instances(self, kernels: Mapping[str, str]) -> Iterator[str]:
         """Yields the instances of kernels that are named."""
@@ -112,7 +113,12 @@ class _Host:
 
     def _constants(self, function: _Function, place: int, text: str, depth: int) -> Iterator[str]:
         """Yields a text of a function at a place with constants for names, once for each way to call the function's template."""
+        self.lists += 1
+        if self.lists > _MOST_LISTS:
+            return
         for _ in range(_DEEPEST):
+            if len(text) > _LONGEST_LIST:
+                return
             values = {word: _value(function, word, place) for word in _words(text) if word not in function.parameters}
             if None in values.values():
                 return
@@ -224,14 +230,16 @@ def _expanded(plain: str, macros: Mapping[str, str]) -> str:
         return plain
     pattern = re.compile(rf"\b({'|'.join(map(re.escape, called))})\s*\(")
     for _ in range(_DEEPEST):
-        expanded, at = "", 0
-        while (found := pattern.search(plain, at)) and len(expanded) < _LONGEST:
+        parts: list[str] = []
+        length, at = 0, 0
+        while (found := pattern.search(plain, at)) and length < _LONGEST:
             end = end_of(plain, found.end() - 1)
             inserted = _inserted(*called[found[1]], _separated(plain[found.end() : end], templates=False))
-            expanded, at = f"{expanded}{plain[at : found.start()]}{inserted}", end + 1
+            parts += [plain[at : found.start()], inserted]
+            length, at = length + len(inserted), end + 1
         if not at:
             break
-        plain = expanded + plain[at:]
+        plain = "".join([*parts, plain[at:]])
     return plain
 
 

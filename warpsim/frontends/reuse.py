@@ -73,20 +73,8 @@ def hits_of(given: Given, waits: Waits, caches: Caches) -> dict[Place, Hits]:
     recorder = _Recorder(given, waits, tick, _neighbours(geometry))
     if not recorder.execute_blocks():
         return {}
-    step, moved = recorder.block_steps(), None
-    lines = wave * geometry.block_warps * recorder.lines_of_an_access()
-    fewest = min(len(recorder.calls), max(_FEWEST_CALLS, min(_CALLS_FOR_LOADS, recorder.calls_of_all())))
-    waves = min(_MOST_WAVES, max(_FEWEST_WAVES, int(MOST_WALKED / (lines * fewest))), -(-geometry.blocks // wave))
-    order = _middle(geometry, min(geometry.blocks, wave * waves))
-    if step is None and recorder.blocks_differ_by_instruction():
-        moved = _moved(given, recorder, order)
-    if step is not None or moved is not None:
-        calls = recorder.first_calls(min(len(recorder.calls), max(fewest, int(MOST_WALKED / (lines * waves)))))
-        index = np.array(order, np.int64) - np.array(recorder.blocks[0], np.int64)
-        accesses = recorder.accesses(1, np.zeros(len(order), np.int64), index, step, moved, calls)
-        part = len(calls) / len(recorder.calls)
-        walked = hits(accesses, caches, caches.sms, geometry.blocks, part, complete=recorder.complete)
-    else:
+    walked = _walked(given, recorder, caches, wave)
+    if walked is None:
         sms = max(1, min(caches.sms, MOST_THREADS // (2 * caches.resident * geometry.block_warps * WARP_LANES)))
         count = min(geometry.blocks, 2 * sms * caches.resident)
         recorder = _Recorder(given, waits, tick, _middle(geometry, count))
@@ -96,6 +84,27 @@ def hits_of(given: Given, waits: Waits, caches: Caches) -> dict[Place, Hits]:
         accesses = recorder.accesses(count, np.arange(count), none, None, None, all_calls)
         walked = hits(accesses, caches, min(sms, count), geometry.blocks, complete=recorder.complete)
     return {place: walked[number] for place, number in recorder.numbers.items() if number in walked}
+
+
+def _walked(given: Given, recorder: _Recorder, caches: Caches, wave: int) -> dict[int, Hits] | None:
+    """Walks the blocks of some waves on all SMs; returns the hits by number of the instruction.
+
+    None: the addresses of a few blocks do not tell those of all others.
+    """
+    geometry, step, moved = given.geometry, recorder.block_steps(), None
+    lines = wave * geometry.block_warps * recorder.lines_of_an_access()
+    fewest = min(len(recorder.calls), max(_FEWEST_CALLS, min(_CALLS_FOR_LOADS, recorder.calls_of_all())))
+    waves = min(_MOST_WAVES, max(_FEWEST_WAVES, int(MOST_WALKED / (lines * fewest))), -(-geometry.blocks // wave))
+    order = _middle(geometry, min(geometry.blocks, wave * waves))
+    if step is None and recorder.blocks_differ_by_instruction():
+        moved = _moved(given, recorder, order)
+    if step is None and moved is None:
+        return None
+    calls = recorder.first_calls(min(len(recorder.calls), max(fewest, int(MOST_WALKED / (lines * waves)))))
+    index = np.array(order, np.int64) - np.array(recorder.blocks[0], np.int64)
+    accesses = recorder.accesses(1, np.zeros(len(order), np.int64), index, step, moved, calls)
+    part = len(calls) / len(recorder.calls)
+    return hits(accesses, caches, caches.sms, geometry.blocks, part, complete=recorder.complete)
 
 
 def _middle(geometry: Geometry, count: int) -> list[BlockIndex]:
