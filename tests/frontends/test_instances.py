@@ -117,7 +117,7 @@ def test_instances_with_arguments_that_the_host_does_not_say_are_left_out():
     template <int N> void launch(int *x) { f<N><<<1, 32>>>(x); }
     int main(int argc, char **argv) { int n = argc; f<n><<<1, 1>>>(nullptr); g < 4 ><<<1, 32>>>(nullptr); }"""
     assert imported(source, "g").name == "g"
-    with pytest.raises(FrontEndError, match=r"source.cu: holds no kernel; a template needs an instantiation"):
+    with pytest.raises(FrontEndError, match=r"source.cu: holds no kernel; .*; templates there: f, g$"):
         imported(source, "f")
 
 

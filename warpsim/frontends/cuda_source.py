@@ -13,7 +13,7 @@ from pathlib import Path
 
 from warpsim.frontends.cubin import Parameter
 from warpsim.frontends.cuda_headers import decoded, included
-from warpsim.frontends.errors import AssumptionWarning, CompileError, FrontEndError
+from warpsim.frontends.errors import AssumptionWarning, CompileError, FrontEndError, NoKernelError
 from warpsim.frontends.host_code import macros_of, without_host_code
 from warpsim.frontends.instances import kernel_templates, named_instances, namespaces_used
 from warpsim.frontends.nvdisasm import disassemble
@@ -73,8 +73,13 @@ def compiled_source(
         cubin, symbols = compile_instances(
             source, short, arch, defines=defines, headers=headers, options=options, instances=instances
         )
-        found = pick(disassemble(cubin, short), symbols.get(function, function) if function else None, short)
-        return named_parameters(found, [text, *map(decoded, headers.values())])
+        sources = [text, *map(decoded, headers.values())]
+        try:
+            functions = disassemble(cubin, short)
+        except NoKernelError as error:
+            templates = ", ".join(sorted(kernel_templates(sources)))
+            raise NoKernelError(f"{error}{templates and f'; templates there: {templates}'}") from None
+        return named_parameters(pick(functions, symbols.get(function, function) if function else None, short), sources)
 
     beside = {} if folder is None else {path.name: path.read_bytes() for path in sorted(folder.glob("*.cuh"))}
     with suppress(CompileError):

@@ -11,6 +11,10 @@ class CompileError(FrontEndError):
     """The CUDA compiler refused a source; the message holds its log."""
 
 
+class NoKernelError(FrontEndError):
+    """A binary holds no kernel; of a source, the message names the templates of kernels."""
+
+
 class MissingToolError(RuntimeError):
     """A package or a device that is needed is not there; the message says which."""
 

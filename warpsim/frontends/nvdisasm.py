@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from warpsim.frontends.cubin import read_cubin
-from warpsim.frontends.errors import FrontEndError, MissingToolError
+from warpsim.frontends.errors import FrontEndError, MissingToolError, NoKernelError
 from warpsim.frontends.sass import MachineFunction, parse_disassembly
 
 
@@ -33,11 +33,12 @@ def disassemble(cubin: bytes, name: str = "cubin") -> dict[str, MachineFunction]
 
     Raises:
         MissingToolError: nvdisasm is missing.
+        NoKernelError: the file holds no kernel.
         FrontEndError: the file is no cubin or is damaged, or nvdisasm does not know its architecture.
     """
     described = read_cubin(cubin, name)
     if not described.functions:
-        raise FrontEndError(
+        raise NoKernelError(
             f"{name}: holds no kernel; a template needs an instantiation, such as template __global__ void f<256>(...); "
             "or name one as the function, such as 'f<256>'"
         )
