@@ -8,7 +8,8 @@ import warpsim as ws
 from warpsim.frontends import listings
 from warpsim.frontends.cuda_headers import included, short_headers
 from warpsim.frontends.errors import AssumptionWarning, CompileError
-from warpsim.frontends.host_code import without_host_code
+from warpsim.frontends.host_code import macros_of, without_host_code
+from warpsim.frontends.instances import kernel_templates, named_instances
 from warpsim.kernels.traversal import expected_ops
 
 WHOLE = r"""
@@ -158,6 +159,8 @@ def test_damaged_sources_are_cut_without_an_error(cut):
         for refused in ((), range(1, 90)):
             of_device, _ = without_host_code(damaged, {}, refused)
             assert len(of_device) == len(damaged)
+        for instance in named_instances(damaged, kernel_templates([damaged]), macros_of(damaged)):
+            assert instance.startswith("scale<")
 
 
 def test_headers_beside_the_source_come_without_host_code(tmp_path):
