@@ -3,7 +3,7 @@
 import pytest
 
 import warpsim as ws
-from warpsim.frontends.errors import AssumptionWarning, FrontEndError
+from warpsim.frontends.errors import AssumptionWarning, CompileError, FrontEndError
 from warpsim.frontends.host_code import macros_of
 from warpsim.frontends.instances import kernel_templates, named_instances
 
@@ -191,3 +191,10 @@ def test_types_that_headers_of_other_libraries_bring():
     """
     for name, stores in (("float", 1), ("__nv_bfloat16", 2)):
         assert sum(one.op == "store" for one in imported(source, f"fill<{name}>").body) == stores
+
+
+@pytest.mark.usefixtures("compiler")
+def test_a_wrong_argument_of_a_template_is_named():
+    source = "template <typename T> __global__ void fill(T *x) { *x = 1; }\nint main() { fill<float><<<1, 1>>>(nullptr); }"
+    with pytest.raises(CompileError, match='identifier "floaty" is undefined'):
+        imported(source, "fill<floaty>")

@@ -66,7 +66,7 @@ def compiled_source(
     variables of types of a library, unless they are annotated for the device.
     """
     short, folder = (Path(name).name, Path(name).parent) if name else ("source.cu", None)
-    toolkit = _toolkit_headers()
+    toolkit, wanted = _toolkit_headers(), [function] if function and "<" in function else []
     flags = ["-lineinfo", *(f"--include-path={each}" for each in toolkit)]
 
     def kernel_of(source: str, options: Sequence[str], headers: Mapping[str, bytes], instances: Sequence[str]) -> MachineFunction:
@@ -84,7 +84,7 @@ def compiled_source(
     beside = {} if folder is None else {path.name: path.read_bytes() for path in sorted(folder.glob("*.cuh"))}
     with suppress(CompileError):
         here = [] if folder is None else [f"--include-path={folder}"]
-        return kernel_of(text, [*flags, *options, *here], beside, [function] if function and "<" in function else [])
+        return kernel_of(text, [*flags, *options, *here], beside, wanted)
     folders = [Path(one[1]) for one in map(_OF_FOLDER.match, options) if one]
     flags = [*_ALL_FOR_DEVICE, *flags, *(option for option in options if not _OF_FOLDER.match(option))]
     refused: dict[str, dict[int, str]] = {}
@@ -100,8 +100,9 @@ def compiled_source(
         instances = _instances(function, kernel_templates(device_code), all_host, macros)
         names = "".join(f"\nusing namespace {space};" for space in namespaces_used(all_host, device_code))
         brought = [f"-include={name}" for name, use in _BY_NAME.items() if any(use.search(each) for each in device_code)]
+        compiled = partial(kernel_of, of_device + names, [*brought, *flags], headers.texts)
         try:
-            found = _with_instances(partial(kernel_of, of_device + names, [*brought, *flags], headers.texts), instances)
+            found = compiled(instances) if wanted else _with_instances(compiled, instances)
         except CompileError as error:
             failure = str(error)
             _note_refusals(refused, failure, headers.whole)
