@@ -194,6 +194,18 @@ def test_types_that_headers_of_other_libraries_bring():
 
 
 @pytest.mark.usefixtures("compiler")
+def test_a_type_that_a_macro_of_a_missing_library_chooses_is_asked_for():
+    source = """#include <torch/extension.h>
+    template <typename T, int N> __global__ void relu(T *x) { for (int i = 0; i < N; i++) if (x[i] < T(0)) x[i] = T(0); }
+    void run(torch::Tensor x) { DISPATCH(x.type(), [&] { relu<scalar_t, 2><<<1, 32>>>(x.data_ptr<scalar_t>()); }); }
+    """
+    message = r"templates there: relu; host code names relu<scalar_t, 2>, not all with constants$"
+    with pytest.raises(FrontEndError, match=message):
+        imported(source)
+    assert imported(source, "relu<float, 2>").name == "relu"
+
+
+@pytest.mark.usefixtures("compiler")
 def test_a_wrong_argument_of_a_template_is_named():
     source = "template <typename T> __global__ void fill(T *x) { *x = 1; }\nint main() { fill<float><<<1, 1>>>(nullptr); }"
     with pytest.raises(CompileError, match='identifier "floaty" is undefined'):

@@ -103,6 +103,9 @@ def compiled_source(
         compiled = partial(kernel_of, of_device + names, [*brought, *flags], headers.texts)
         try:
             found = compiled(instances) if wanted else _with_instances(compiled, instances)
+        except NoKernelError as error:
+            named = f"; host code names {', '.join(instances[:_MOST_LINES])}, not all with constants" if instances else ""
+            raise NoKernelError(f"{error}{named}") from None
         except CompileError as error:
             failure = str(error)
             _note_refusals(refused, failure, headers.whole)
