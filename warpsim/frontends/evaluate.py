@@ -185,29 +185,28 @@ class Evaluator:
     def _access(self, number: int, step: Step, active: Mask) -> None:
         if not active.any():
             return
-        if not step.addresses:  # a tensor map, or a texture, holds them
-            tally = self.record.accesses.setdefault((number, step.index), Tally())
-            tally.record(NOTHING if step.tile is None else self.first_of_tile(step), active, self.weights)
-            add_counts(self.record.made, (number, step.index), _warps(active))
-        for place_in_text, address in enumerate(step.addresses):
-            if step.one.base == "LDGSTS" and place_in_text == 0 and len(step.addresses) > 1:
-                continue  # where the copy goes in shared memory; the loads decide its time
-            tally = self.record.accesses.setdefault((number, step.index), Tally())
-            atomic = step.one.base.startswith(("ATOM", "RED"))
-            where = self.state.address(address)
-            if space_of(step.one) == "local":
-                where = interleaved(np.broadcast_to(where, active.shape), bytes_per_thread(step.one))
-            tally.record(where, active, self.weights, atomic=atomic)
-            add_counts(self.record.made, (number, step.index), _warps(active))
-            if space_of(step.one) == "shared":
-                last = int(np.where(active, where, UNKNOWN).max())
-                self.reached = max(self.reached, last + bytes_per_thread(step.one) - _shared_base(self.function.arch))
-            return
+        place, space = (number, step.index), space_of(step.one)
+        where = self.addresses_of(step)
+        if space == "local":
+            where = interleaved(np.broadcast_to(where, active.shape), bytes_per_thread(step.one))
+        tally = self.record.accesses.setdefault(place, Tally())
+        tally.record(where, active, self.weights, atomic=step.one.base.startswith(("ATOM", "RED")))
+        add_counts(self.record.made, place, _warps(active))
+        if space == "shared":
+            last = int(np.where(active, where, UNKNOWN).max())
+            self.reached = max(self.reached, last + bytes_per_thread(step.one) - _shared_base(self.function.arch))
 
-    def first_of_tile(self, step: Step) -> Values:
-        """Returns the addresses at which the tiles of a copy begin."""
-        assert step.tile is not None
-        return step.tile.first(tuple(self.state.read(place) for place in step.corner), step.index)
+    def addresses_of(self, step: Step) -> Values:
+        """Returns the addresses that an instruction accesses; of a bulk copy those at which it begins.
+
+        Of a copy from global to shared memory they are those that it reads: the loads decide its time. A texture and a tensor
+        map without a stated tile do not tell theirs.
+        """
+        if step.tile is not None:
+            return step.tile.first(tuple(self.state.read(place) for place in step.corner), step.index)
+        if not step.addresses:
+            return NOTHING
+        return self.state.address(step.addresses[-1] if step.one.base == "LDGSTS" else step.addresses[0])
 
     def _leave(self, number: int, mask: Mask, pending: dict[int, Mask]) -> None:
         """Moves the threads on to the blocks that follow."""

@@ -91,25 +91,29 @@ def named_instances(host_code: str, kernels: Mapping[str, str], macros: Mapping[
         macros: name -> what it stands for, its parameters first.
     """
     host, most = _Host(_expanded(without_text(host_code), macros)), max(1, _MOST_INSTANCES // max(1, len(kernels)))
-    of_each = (dict.fromkeys(islice(host.instances({name: full}), most)) for name, full in kernels.items())
+    of_each = (dict.fromkeys(islice(host.instances(name, full), most)) for name, full in kernels.items())
     return [instance for instances in of_each for instance in instances]
 
 
 class _Host:
-    """Functions of the host, and what is constant in them."""
+    """Templates that functions of the host name, and what is constant in these functions.
+
+    Attributes:
+        templates: the function, then as from `_named`.
+        lists: of arguments, looked at so far.
+    """
 
     def __init__(self, plain: str) -> None:
-        self.functions = list(_functions(plain))
+        self.templates = [(function, *one) for function in _functions(plain) for one in _named(function.text)]
         self.lists = 0
 
-    def instances(self, kernels: Mapping[str, str]) -> Iterator[str]:
-        """Yields the instances of kernels that are named."""
-        for function in self.functions:
-            for place, qualified, name, arguments in _named(function.text):
-                if name in kernels:
-                    full = qualified + name if qualified else kernels[name]
-                    for constants in self._constants(function, place, arguments, 0):
-                        yield f"{full}<{', '.join(_ALONE.sub(_BARE, one) for one in _separated(constants))}>"
+    def instances(self, name: str, full: str) -> Iterator[str]:
+        """Yields the instances of a kernel that are named; `full` is its name with namespaces."""
+        for function, place, qualified, named, arguments in self.templates:
+            if named == name:
+                for constants in self._constants(function, place, arguments, 0):
+                    given = ", ".join(_ALONE.sub(_BARE, one) for one in _separated(constants))
+                    yield f"{qualified + name if qualified else full}<{given}>"
 
     def _constants(self, function: _Function, place: int, text: str, depth: int) -> Iterator[str]:
         """Yields a text of a function at a place with constants for names, once for each way to call the function's template."""
@@ -138,14 +142,13 @@ class _Host:
 
     def _calls(self, function: _Function, depth: int) -> Iterator[tuple[_Function, int, str]]:
         """Yields where the template of a function is named, and with which arguments."""
-        for caller in self.functions if depth < _DEEPEST else ():
-            if caller is not function:
-                for place, _, name, arguments in _named(caller.text):
-                    if name == function.name:
-                        yield caller, place, arguments
+        for caller, place, _, name, arguments in self.templates if depth < _DEEPEST else ():
+            if caller is not function and name == function.name:
+                yield caller, place, arguments
 
 
 def _functions(plain: str) -> Iterator[_Function]:
+    """Yields what host code has at file level: each begins where the one before it ends, with its declarations."""
     begin = 0
     while begin < len(plain):
         opened = plain.find("{", begin)

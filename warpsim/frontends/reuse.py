@@ -184,20 +184,9 @@ class _Firsts(Evaluator):
         place = number, step.index
         if place not in self.numbers or self.numbers[place] in self.rows or not active.any():
             return
-        self.rows[self.numbers[place]] = np.where(active, _addresses(self, step, active), -1)
+        self.rows[self.numbers[place]] = np.where(active, self.addresses_of(step), -1)
         if len(self.rows) == len(self.numbers):
             raise _EnoughError
-
-
-def _addresses(of: Evaluator, step: Step, active: Mask) -> Values:
-    """Returns the addresses of threads in global memory; those at which their bulk copies begin."""
-    if step.tile is not None:
-        where = of.first_of_tile(step)
-    elif not step.addresses:
-        where = np.full(1, UNKNOWN)
-    else:
-        where = of.state.address(step.addresses[-1] if step.one.base == "LDGSTS" else step.addresses[0])
-    return np.broadcast_to(where, active.shape)
 
 
 class _Recorder(Evaluator):
@@ -309,7 +298,7 @@ class _Recorder(Evaluator):
     def _access(self, number: int, step: Step, active: Mask) -> None:
         if space_of(step.one) != "global" or not active.any():
             return
-        addresses = _addresses(self, step, active)
+        addresses = np.broadcast_to(self.addresses_of(step), active.shape)
         if not (addresses[active] >= 0).any():
             return
         if (number, step.index) not in self.numbers:
