@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from tests.support.strategies import small_gpu
+from tests.support.strategies import examples, small_gpu
 from warpsim import kernels
 from warpsim.engine.constants import (
     BINS,
@@ -22,7 +24,8 @@ from warpsim.engine.constants import (
     Policy,
     WarpState,
 )
-from warpsim.engine.machine import Machine
+from warpsim.engine.machine import CHIP, Machine
+from warpsim.engine.units import cycle_of
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.hardware.whatif import changed_gpu
@@ -30,8 +33,9 @@ from warpsim.kernels import Conditional, Cost, Instruction, Kernel, Loop
 from warpsim.results import schema
 from warpsim.simulation import encode as encoding
 from warpsim.simulation import point
-from warpsim.simulation.encode import encode, with_seed
+from warpsim.simulation.encode import encode, factor_of, with_seed
 from warpsim.simulation.known_waits import precompute_lookahead
+from warpsim.simulation.limits import MAX_CYCLES, MAX_TICKS
 from warpsim.simulation.policies import POLICIES
 
 KEPLER = load_gpu("kepler")
@@ -196,6 +200,19 @@ def test_plain_steps_are_limited_where_the_unit_of_the_scheduler_can_refuse() ->
         machine = encode(small_gpu(ops=ops), kernels.chain("alu"), LAUNCH, scheduler="lrr", memory="fixed")
         alu = machine.program[machine.program.kind == Kind.COMPUTE][0]
         assert (alu.plain, machine.hints is not None) == (plain | limited * LIMITED, limited == 1), ops
+
+
+@examples(300)
+@given(st.integers(1, MAX_TICKS), st.integers(0, 2 * MAX_CYCLES), st.integers(0, MAX_TICKS - 1))
+@example(3, 2 * MAX_CYCLES, 2)
+@example(MAX_TICKS, 2 * MAX_CYCLES, MAX_TICKS - 1)
+@example(2**19, 2**40, 2**19 - 1)
+@example(2**19 + 1, 2**40, 2**19)
+def test_a_time_in_ticks_is_divided_without_a_division(tick: int, cycle: int, rest: int) -> None:
+    chip = np.zeros(1, CHIP)[0]
+    chip["tick"], chip["tick_factor"], chip["tick_shift"] = tick, *factor_of(tick)
+    for ticks in (cycle * tick, cycle * tick + min(rest, tick - 1), cycle * tick + tick - 1):
+        assert cycle_of(np.int64(ticks), chip) == cycle
 
 
 def test_ticks_make_every_interval_whole() -> None:

@@ -114,14 +114,14 @@ def run_plain(reads, addresses, machine, state, sm, scheduler, s, no_more, end):
             if plain & LIMITED:
                 unit = at(unit_in(ins.uses) * MAX_SCHEDULERS + s)
                 taken = sm.free[unit]
-                opens = cycle_of(taken, tick)
+                opens = cycle_of(taken, chip)
                 if opens > cycle:
                     wakes = blocked(wakes, same(uses, filled(np.int64(ins.uses), uses)), (min(opens, end) - begin) << RANK_BITS)
                     key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
                     continue
                 taken = max(taken, cycle * tick) + ins.unit_ticks
                 sm.free[unit] = taken
-                refused = max(cycle_of(taken, tick) - cycle - 1, 0)
+                refused = max(cycle_of(taken, chip) - cycle - 1, 0)
             if plain & RESOLVED:
                 warp_in_block = chip.warp_of[at(slot_in(chip, s, lane))]
                 following, gap = follow(machine, state, index, warp_in_block, step)

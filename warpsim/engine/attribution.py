@@ -162,7 +162,13 @@ def limit_gate(kind):
 @inline
 def refuses(state, sm, s, gate, begin, end):
     """A gate refuses scheduler s, or with s < 0 all schedulers of the SM, from `begin` on and before `end`."""
-    mark_refused(state.scratch[0], np.int64(s), np.int64(gate), begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
+    scratch, cycles = state.scratch[0], end - begin
+    if cycles <= FEW_CYCLES:
+        refusals = scratch.refused[at(gate)] if s < 0 else scratch.refused_one[at(s), at(gate)]
+        enter_few_cycles(refusals, begin - sm.begin, cycles)
+        scratch.gates |= bit(gate)
+    else:
+        mark_refused(scratch, np.int64(s), np.int64(gate), begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
 
 
 @inline
@@ -243,9 +249,21 @@ def mark_busy(scratch, s, begin, end):
     scratch.some_busy = 1
 
 
-@seldom
+@inline
 def refused_cycles(scratch, s, gates, begin, end):
     """Returns the number of cycles in begin..end-1 in which scheduler s could issue, but one of two gates refused."""
+    if end - begin > FEW_CYCLES:
+        return many_refused_cycles(scratch, s, gates, begin, end)
+    unit, limit = at(gates[0]), at(gates[1])
+    refused = word_near(scratch.refused[unit], begin) | word_near(scratch.refused_one[at(s), unit], begin)
+    refused |= word_near(scratch.refused[limit], begin) | word_near(scratch.refused_one[at(s), limit], begin)
+    cannot_issue_near = word_near(scratch.busy[at(s)], begin) | word_near(scratch.held[at(s)], begin)
+    return size(few_cycles(refused & ~cannot_issue_near, begin, end - begin))
+
+
+@seldom
+def many_refused_cycles(scratch, s, gates, begin, end):
+    """The same for any number of cycles."""
     cycles, unit, limit = 0, at(gates[0]), at(gates[1])
     for word in range(begin >> 6, (end + 63) >> 6):
         refused = scratch.refused[unit, at(word)] | scratch.refused_one[at(s), unit, at(word)]

@@ -1,4 +1,4 @@
-"""How the functions of lanes.py, and words of cycle_sets.py, are compiled.
+"""How the functions of lanes.py, words of cycle_sets.py, and a product of units.py are compiled.
 
 Vectors of lanes, and sets of lanes, are Numba types, and each function has a rule. A rule takes the Numba types of the
 arguments. It returns the signature of the function, and what writes its instructions.
@@ -154,6 +154,16 @@ def enter_word(cycles, place, members):
         return context.get_dummy_value()
 
     return types.void(cycles, types.int64, types.uint64), generate
+
+
+def high_half(a, b):
+    """The rule of `high_half`."""
+
+    def generate(context, builder, signature, arguments):
+        wide = [builder.zext(each, ir.IntType(128)) for each in arguments]
+        return builder.trunc(builder.lshr(builder.mul(*wide), ir.Constant(ir.IntType(128), 64)), _I64)
+
+    return types.uint64(types.uint64, types.uint64), generate
 
 
 def bitwise_or(builder, a, b):

@@ -40,6 +40,8 @@ CHIP = np.dtype(
         ("banks", "i8"),  # register banks with a read port each, 1..MOST_BANKS; 0: reads never wait
         ("counters", "i8"),  # dependence counters of a warp that the program names, from the first one on
         ("tick", "i8"),  # ticks per cycle, such that every interval is a whole number of them
+        ("tick_factor", "u8"),  # in place of a division by it: the high half of a product with this number (`units.cycle_of`),
+        ("tick_shift", "u8"),  # and the bits by which that is shifted to the right
         ("policy", "i8"),  # Policy
         ("circular", "i8"),  # 1: of its warps, those behind the one that issued last go first
         ("greedy", "i8"),  # 1: the one that issued last goes first, then the others by age

@@ -241,7 +241,7 @@ TALLY = in_whole_lines(
 
 SCRATCH = in_whole_lines(
     [
-        ("refused", "u8", (GATES, BITMAP)),  # by gate: cycles in which it refuses every scheduler
+        ("refused", "u8", (GATES, BITMAP + 2)),  # by gate: cycles in which it refuses every scheduler
         ("refused_one", "u8", (MAX_SCHEDULERS, GATES, BITMAP + 2)),  # by scheduler and gate: the same for one of them
         ("gates", "u8"),  # set of the gates for which one of these sets is not empty
         ("busy", "u8", (MAX_SCHEDULERS, BITMAP + 2)),  # by scheduler: cycles in which an issue occupies it, also after the window

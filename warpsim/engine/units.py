@@ -2,21 +2,32 @@
 
 import numpy as np
 
+from warpsim.engine import lane_rules as rule
 from warpsim.engine.attribution import is_busy, limit_gate, refuses
 from warpsim.engine.bits import at
 from warpsim.engine.constants import MAX_SCHEDULERS
 from warpsim.engine.flights import admits, soonest_landing
-from warpsim.engine.jit import inline
+from warpsim.engine.jit import compiled_as, inline
 from warpsim.engine.places import scheduler_at, scheduler_place
 from warpsim.engine.ports import hold_on
 
 _OLDEST, _NEXT_ADDRESS, _FIRST = 0, 1, 2  # columns of `State.queues`
 
 
+@compiled_as(rule.high_half)
+def high_half(a, b):
+    """Returns the high 64 bits of a product of two uint64."""
+    return np.uint64(int(a) * int(b) >> 64)
+
+
 @inline
-def cycle_of(ticks, tick):
-    """Returns the cycle in which a time in ticks lies; a cycle has `tick` of them, mostly one."""
-    return ticks if tick == 1 else ticks // tick
+def cycle_of(ticks, chip):
+    """Returns the cycle in which a time in ticks lies, at least 0; a cycle has several, or just one.
+
+    A processor divides slowly. The high half of a product, shifted, is the exact quotient of any number below 2**63 (Granlund &
+    Montgomery 1994, Theorem 4.2).
+    """
+    return ticks if chip.tick == 1 else np.int64(high_half(np.uint64(ticks), chip.tick_factor) >> chip.tick_shift)
 
 
 @inline
@@ -42,7 +53,7 @@ def unit_open_from(machine, sm, s, facts):
     """Returns the first cycle from which a unit, or its queue, takes one more instruction of scheduler s."""
     if facts.queue > 0:
         return sm.room[place_of(facts, s)]
-    return cycle_of(sm.free[unit_of(facts, s)], machine.chip[0].tick)
+    return cycle_of(sm.free[unit_of(facts, s)], machine.chip[0])
 
 
 @inline
@@ -70,12 +81,12 @@ def occupy(machine, state, sm, s, ins, cycle):
 
     Returns its wait in the queue, and for the data stage.
     """
-    facts, tick = machine.classes[at(ins.op)], machine.chip[0].tick
+    facts, chip = machine.classes[at(ins.op)], machine.chip[0]
     if not facts.refusable:
         return np.int64(0)
     unit = unit_of(facts, s)
     arrival = cycle + facts.lead
-    begin = max(sm.free[unit], arrival * tick)
+    begin = max(sm.free[unit], arrival * chip.tick)
     passes = begin
     if ins.data_ticks > 0:
         passes = max(begin, sm.data_free[unit])
@@ -83,11 +94,11 @@ def occupy(machine, state, sm, s, ins, cycle):
     free = max(begin + ins.unit_ticks, passes)
     sm.free[unit] = free
     if facts.queue > 0:
-        leaves = enter(state, sm, s, queue_of(machine, state, sm, s, facts), facts, cycle, cycle_of(begin, tick))
-        return max(leaves, cycle_of(passes, tick)) - arrival
-    if free >= (cycle + 2) * tick:
-        refuses(state, sm, user_of(facts, s), facts.unit, cycle + 1, cycle_of(free, tick))
-    return cycle_of(passes, tick) - arrival
+        leaves = enter(state, sm, s, queue_of(machine, state, sm, s, facts), facts, cycle, cycle_of(begin, chip))
+        return max(leaves, cycle_of(passes, chip)) - arrival
+    if free >= (cycle + 2) * chip.tick:
+        refuses(state, sm, user_of(facts, s), facts.unit, cycle + 1, cycle_of(free, chip))
+    return cycle_of(passes, chip) - arrival
 
 
 @inline

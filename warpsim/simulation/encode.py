@@ -227,7 +227,8 @@ def _encode_chip(gpu: Gpu, memory: str, sms: int | None, tick: int, registers: i
     chip = np.zeros(1, CHIP)
     record = chip[0]
     record["sms"], record["of_sms"], record["schedulers"] = simulated, gpu.sms, gpu.sm.schedulers
-    record["issue_width"], record["tick"] = gpu.issue.width, tick
+    record["issue_width"] = gpu.issue.width
+    record["tick"], record["tick_factor"], record["tick_shift"] = tick, *factor_of(tick)
     record["banks"] = gpu.core.register_banks or 0 if ports else 0
     record["memory"] = _MEMORY_MODELS[memory]
     record["block_launch"], record["warp_launch"] = gpu.block_launch_cycles, gpu.warp_launch_cycles
@@ -253,6 +254,12 @@ def _encode_chip(gpu: Gpu, memory: str, sms: int | None, tick: int, registers: i
         record["write_cost"] = 1.0
     record["registers"] = registers
     return chip
+
+
+def factor_of(tick: int) -> tuple[int, int]:
+    """Returns by what and how far `engine.units.cycle_of` multiplies and shifts where it divides by `tick`; 1 needs nothing."""
+    bits = (tick - 1).bit_length()
+    return (-(-(1 << 63 + bits) // tick), bits - 1) if tick > 1 else (0, 0)
 
 
 @kept_by_object
