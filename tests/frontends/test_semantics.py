@@ -338,3 +338,13 @@ def test_sectors_and_lines_are_counted():
     assert (tally.warps, tally.sectors, tally.lines) == (4.0, 4 + 3 * 1, 4.0)
     tally.record(np.where(lanes < 64, -1, lanes), np.ones(64, bool), np.array([1.0, 3.0]))
     assert tally.unknown == 1.0
+
+
+@pytest.mark.parametrize("summands", [(2**40 + 0x100, -4, -8), (2**40 + 0x100, 4, 8), (-1, -1, -1), (2**32 - 1,) * 3, (0, 0, 0)])
+def test_three_words_of_64_bits_are_added_with_all_that_is_carried_over(summands):
+    state = State(lambda *_: integers.NOTHING, {}, np.ones(1, bool))
+    for number, value in zip((2, 4, 6), summands, strict=True):
+        state.values |= {f"R{number}": integers.array(value & MASK), f"R{number + 1}": integers.array(value >> 32 & MASK)}
+    for opcode, text in (("IADD3", "R8, P0, P1, R2, R4, R6"), ("IADD3.X", "R9, R3, R5, R7, P0, P1")):
+        state.values |= dict(semantics.effect_of(MachineInstruction(0, opcode, text))(state))
+    assert int(state.values["R8"][0]) | int(state.values["R9"][0]) << 32 == sum(summands) % 2**64

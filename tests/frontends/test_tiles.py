@@ -29,6 +29,7 @@ def test_dimensions_that_are_not_dense():
     first, later, other = (int(tile.first(corner, number)) for corner, number in (((0, 0, 0), 7), ((0, 5, 2), 7), ((0, 0, 0), 8)))
     assert later - first == 5 * 8192 + 2 * 128 and other - first > 64 * 4096 * 2
     assert int(tile.first((0, -1, 2), 7)) == -1  # not known
+    assert first - int(tile.first((0, 2**32 - 1, 0), 7)) == 8192  # row -1
     (named,) = tiles_of({1: "tile:64x4096:64x2:2:A"}).values()
     assert named.first((0, 0), 7) == named.first((0, 0), 8)
 

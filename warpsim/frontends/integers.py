@@ -51,10 +51,11 @@ def signed(value: Values) -> Values:
 
 
 def add(a: Values, b: Values, c: Values, carry: Values, borrow: Values) -> tuple[Values, Values, Values]:
-    """Returns the sum of three values and two carries, and the two bits beyond 32."""
+    """Returns the sum of three values and two carries, and two predicates, as many of which hold as 2^32 is carried over."""
     total = a + b + c + carry + borrow
+    over = total >> 32
     bad = _any_unknown((a, b, c, carry, borrow))
-    return _unless(bad, total), _unless(bad, total >> 32 & 1), _unless(bad, total >> 33 & 1)
+    return _unless(bad, total), _unless(bad, np.minimum(over, 1)), _unless(bad, over >> 1)
 
 
 def multiply_add(

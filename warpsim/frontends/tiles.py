@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.integers import UNKNOWN, Values
+from warpsim.frontends.integers import UNKNOWN, Values, signed
 from warpsim.frontends.keys import Key
 from warpsim.units import LINE_BYTES
 
@@ -59,7 +59,7 @@ class Tile:
     def first(self, corner: tuple[Values, ...], instruction: int) -> Values:
         """Returns the addresses at which copies of an instruction begin, by their coordinates; UNKNOWN where one is not known."""
         known = np.all([place >= 0 for place in corner], axis=0)
-        place = sum(place * stride for place, stride in zip(corner, self.strides, strict=True))
+        place = sum(signed(place) * stride for place, stride in zip(corner, self.strides, strict=True))
         number = instruction if self.array is None else _FIRST_NAME + self.array
         return np.where(known, _FIRST_ARRAY + _APART * number + place, UNKNOWN)
 
