@@ -33,6 +33,8 @@ def test_names_of_chips():
     assert chip_name("NVIDIA H100 PCIe", None) == "h100_pcie"
     assert chip_name("Tesla V100-SXM2-32GB", None) == "v100"
     assert chip_name("NVIDIA GeForce RTX 4060 Laptop GPU", None) is None
+    assert chip_name("NVIDIA A100-SXM4-80GB", None) == chip_name("NVIDIA A100 80GB PCIe", 85e9) == "a100"
+    assert chip_name("NVIDIA RTX A1000", 8e9) is None
 
 
 @pytest.mark.parametrize(

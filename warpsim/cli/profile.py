@@ -126,10 +126,21 @@ class _Shown:
 def _listed(number: int, name: str, metrics: Mapping[str, Any]) -> dict[str, Any]:
     time = metrics.get("gpu__time_duration.sum")
     return {
-        "launch": number, "kernel": name.partition("(")[0], "gpu": str(metrics.get("device__attribute_display_name", "")),
+        "launch": number, "kernel": _without_parameters(name), "gpu": str(metrics.get("device__attribute_display_name", "")),
         "blocks": metrics.get("launch__grid_size", 0), "threads": metrics.get("launch__block_size", 0),
         "microseconds": None if time is None else time / 1000,
     }  # fmt: skip
+
+
+def _without_parameters(name: str) -> str:
+    """Returns the name of a function without the list of its parameters, where a report has one."""
+    depth, end = 0, len(name)
+    for place, character in enumerate(name):
+        if character == "(" and depth == 0 and not name.startswith("(anonymous", place):
+            end = place
+            break
+        depth += (character in "(<") - (character in ")>")
+    return name[:end]
 
 
 def _print_launches(launches: list[dict[str, Any]]) -> None:

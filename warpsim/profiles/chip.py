@@ -51,11 +51,11 @@ _PASSES = 0.1
 def chip_name(title: str, memory_bytes: float | None) -> str | None:
     """Returns the name of the chip's file, by its vendor's name and the size of its memory; None: there is none."""
     known = list_gpus()
-    if "A100" in title:
-        return "a100_40gb" if "40GB" in title or (memory_bytes or 0) < 50e9 else "a100"
-    if "H100" in title:
-        return "h100_pcie" if "PCIe" in title else "h100"
     words = title.replace("-", " ").split()
+    if "A100" in words:
+        return "a100_40gb" if "40GB" in words or ("80GB" not in words and (memory_bytes or 0) < 50e9) else "a100"
+    if "H100" in words:
+        return "h100_pcie" if "PCIe" in words else "h100"
     for part, name in _NAMES:
         if (part in title if " " in part else part in words) and name in known:
             return name
