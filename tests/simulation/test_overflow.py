@@ -183,7 +183,7 @@ def test_a_number_of_a_chip_has_a_bound(change, words):
         (lambda: ws.Instruction("smem", dst="r1", ways=33), "ways = 33: must be an integer from 1 to 32"),
         (lambda: ws.Kernel(name="k", registers_per_thread=256, body=[]), "must be an integer from 1 to 255"),
         (lambda: ws.Kernel(name="k", shared_bytes_per_block=10**9 + 1, body=[]), "must be an integer from 0 to 1000000000"),
-        (lambda: ws.Launch(blocks=10**6 + 1, block_warps=1), "blocks = 1000001: must be an integer from 1 to 1000000"),
+        (lambda: ws.Launch(blocks=2**31, block_warps=1), "blocks = 2147483648: must be an integer from 1 to 2147483647"),
         (lambda: ws.Launch(block_warps=10**6 + 1), "block_warps = 1000001: must be an integer from 1 to 1000000"),
         (lambda: ws.simulate(MAXWELL, "mix", alpha=1, cycles=10**12 + 1), "cycles = 1000000000001: must be an integer from 1 to"),
         (lambda: ws.simulate(MAXWELL, "mix", alpha=1, warmup=10**12 + 1), "warmup = 1000000000001: must be an integer from 0 to"),

@@ -6,12 +6,15 @@ V is Volkov, Understanding Latency Hiding on GPUs, 2016 (2.10, 2.11, 5.7), and O
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from warpsim import units
 from warpsim.arguments import InvalidPoint, NoWholeBlocks, integer, spans
-from warpsim.hardware.fields import Count, StrictModel
+from warpsim.hardware.fields import Between, Count, StrictModel
 from warpsim.hardware.gpu import Gpu
+
+MAX_BLOCKS = 2**31 - 1
+"""Blocks of a grid, at most: CUDA's limit in x."""
 
 
 class Resources(Protocol):
@@ -44,7 +47,7 @@ class Launch(StrictModel):
         persistent: whether the grid is exactly one wave, so that no block is replaced. Then `blocks` is None.
     """
 
-    blocks: Count | None = None
+    blocks: Annotated[int, Between(1, MAX_BLOCKS)] | None = None
     block_warps: Count
     resident_blocks: Count | None = None
     persistent: bool = False
