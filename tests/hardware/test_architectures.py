@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import tomllib
 from pathlib import Path
@@ -223,6 +224,15 @@ def test_stores_do_not_exceed_the_pins(tmp_path: Path) -> None:
     file = written(tmp_path / "mine.toml", more="[memory.writes]\nmixed_rate = 0.9\nwrite_rate = 2.0\n")
     with pytest.raises(GpuFileError, match=r"memory.writes.write_rate = 2: must be at most 1.097, with which stores"):
         load_gpu(file)
+
+
+def test_a_description_is_not_changed() -> None:
+    data: dict[str, Any] = DATA_SHEET | {"architecture": "sm_90"}
+    data["memory"] = data["memory"] | {"queue": {"crossbar_servers": 7}}
+    before = copy.deepcopy(data)
+    filled_in(data)
+    Gpu.from_dict(data)
+    assert data == before
 
 
 def test_a_table_of_latencies_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

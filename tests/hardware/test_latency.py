@@ -14,7 +14,6 @@ from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.latency import (
     BINS,
     LatencyDistribution,
-    load_contention,
     load_distribution,
 )
 from warpsim.reference import memory
@@ -126,39 +125,13 @@ def test_all_errors_of_a_distribution(tmp_path: Path) -> None:
 def test_files_without_data(tmp_path: Path, content: bytes, says: str) -> None:
     file = tmp_path / "mine.csv"
     file.write_bytes(content)
-    for load in (load_distribution, load_contention):
-        with pytest.raises(params.ParamsFileError, match=says):
-            load(file)
+    with pytest.raises(params.ParamsFileError, match=says):
+        load_distribution(file)
 
 
 def test_unknown_distribution() -> None:
     with pytest.raises(ValueError, match=re.escape("'kepller' is unknown, did you mean 'kepler'?")):
         load_distribution("kepller")
-
-
-def test_table_6_5() -> None:
-    table = load_contention()
-    assert [tuple(row) for row in table.values()] == [
-        (444, 453, 61, 81, 74),
-        (434, 438, 17, 140, 138),
-        (513, 501, 41, 170, 161),
-        (301, 300, 32, 170, 154),
-        (368, 372, 22, 221, 211),
-    ]
-    assert list(table) == ["g80", "gt200", "fermi", "kepler", "maxwell"]
-
-
-def test_all_errors_of_a_contention_table(tmp_path: Path) -> None:
-    file = tmp_path / "mine.csv"
-    file.write_text("gpu,a\na,1,2,3,4,5\nb,1,2,3,4\nc,1,2,-3,4,5\na,1,2,3,4,5\n")
-    with pytest.raises(params.ParamsFileError) as caught:
-        load_contention(file)
-    assert [line.removeprefix(f"{file}: ") for line in caught.value.errors] == [
-        'line 1 = "gpu,a": must be gpu,latency_cycles,a_cycles,b_cycles,c_gbs,peak_gbs',
-        'line 3 = "b,1,2,3,4": must be a chip and 5 numbers above 0',
-        'line 4 = "c,1,2,-3,4,5": must be a chip and 5 numbers above 0',
-        'line 5 = "a,1,2,3,4,5": each chip must be given only once',
-    ]
 
 
 def test_contention_of_kepler() -> None:

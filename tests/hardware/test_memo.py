@@ -36,6 +36,16 @@ def test_the_oldest_results_are_forgotten() -> None:
     assert derive(values[0]) == _KEPT + 2
 
 
+def test_an_object_that_is_used_again_and_again_keeps_its_result() -> None:
+    calls: list[Value] = []
+    derive = kept_by_object(lambda value: calls.append(value) or len(calls))
+    often = Value()
+    for value in [Value() for _ in range(2 * _KEPT)]:
+        derive(value)
+        derive(often)
+    assert sum(one is often for one in calls) == 1
+
+
 def test_an_object_that_is_gone_does_not_give_its_result_to_another_one() -> None:
     derive = kept_by_object(lambda value: object())
     assert len({id(derive(Value())) for _ in range(_KEPT)}) == _KEPT

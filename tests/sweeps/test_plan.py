@@ -9,8 +9,11 @@ import pytest
 
 from tests.support.small_plans import PLAN_TOML, SHORT, small_plan, small_plan_beyond_the_chip
 from warpsim.arguments import InvalidPoint
+from warpsim.hardware import files as params
+from warpsim.hardware import latency
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import mix
+from warpsim.simulation.api import simulate_point
 from warpsim.simulation.point import make_point
 from warpsim.sweeps.plan import Plan
 
@@ -166,6 +169,17 @@ def test_a_kernel_of_a_file_is_made_again_without_the_file(tmp_path):
         again = pickle.loads(pickle.dumps(Plan.from_provenance(text)))
         assert again.record() == record
         assert again.point((0,) * len(again.axes)) == point
+
+
+def test_another_process_has_the_latencies_of_a_plan_that_was_made_again(tmp_path, monkeypatch):
+    (tmp_path / "own.csv").write_text("load_gbs,0,0.25,0.5,1\n1,300,400,500,900\n")
+    text = (params.params_dir() / "gpus" / "kepler.toml").read_text(encoding="utf-8")
+    (tmp_path / "mine.toml").write_text(text.replace('distribution = "kepler"', 'distribution = "own.csv"'))
+    again = Plan.from_provenance(Plan(gpu=str(tmp_path / "mine.toml"), kernel="vabs", **SHORT).attributes()["provenance"])
+    point, sent = again.point(()), pickle.dumps(again)
+    monkeypatch.setattr(latency, "_RESTORED", {})  # what another process has
+    received = pickle.loads(sent)
+    assert simulate_point(received.point(()))["instructions"].tolist() == simulate_point(point)["instructions"].tolist()
 
 
 def test_a_kernel_of_a_file_with_arguments_is_not_made_again_and_that_is_said(tmp_path):

@@ -130,7 +130,7 @@ def _merged(
     data: Mapping[str, Any], common: Mapping[str, Any], origin: str, place: tuple[str, ...], defaults: dict[str, str]
 ) -> dict[str, Any]:
     """Returns the values of `data`, and those of `common` for the keys that it lacks; notes the latter in `defaults`."""
-    whole = dict(data)
+    whole = {key: dict(value) if isinstance(value, Mapping) else value for key, value in data.items()}
     for key, value in common.items():
         here = (*place, key)
         if key not in whole:

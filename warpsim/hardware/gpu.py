@@ -21,7 +21,7 @@ from warpsim.hardware import architectures, consistency, operations
 from warpsim.hardware import files as params
 from warpsim.hardware.core import Core
 from warpsim.hardware.fields import Between, Bytes, Count, Cycles, MustBe, Name, NotNegative, StrictModel
-from warpsim.hardware.latency import load_distribution, restored_table, table_by_value
+from warpsim.hardware.latency import is_restored, load_distribution, restored_table, table_by_value
 from warpsim.hardware.memo import kept_by_object
 from warpsim.hardware.memory import Memory
 from warpsim.hardware.operations import Op, Unit
@@ -176,6 +176,15 @@ class Gpu(StrictModel):
     def own_table(self) -> dict[str, Any] | None:
         """The table of latency quantiles in JSON types; None if it is part of the package."""
         return table_by_value(self.memory.distribution)
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """Returns what a pickle holds: also a table of latencies that no file has, but only the memory of this process."""
+        return {**super().__getstate__(), "table": self.own_table if is_restored(self.memory.distribution) else None}
+
+    def __setstate__(self, state: dict[Any, Any]) -> None:
+        if state["table"] is not None:
+            restored_table(state["table"])
+        super().__setstate__(state)
 
     @property
     def bandwidth_bytes_per_cycle(self) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -135,6 +135,11 @@ def restored_table(values: Mapping[str, Any]) -> str:
     return name
 
 
+def is_restored(name_or_path: str) -> bool:
+    """Returns whether a table is in the memory of this process only, put there by `restored_table`."""
+    return name_or_path in _RESTORED
+
+
 def load_distribution(name_or_path: str | os.PathLike[str]) -> LatencyDistribution:
     """Loads a table of latency quantiles by its name in params/latency, or from a file.
 
@@ -174,42 +179,6 @@ def _read_distribution(path: Path, version: tuple[int, int]) -> LatencyDistribut
         raise params.ParamsFileError(str(path), problems)
     array = np.array(table)
     return LatencyDistribution(path.stem, array[:, 0], np.array(levels), array[:, 1:])
-
-
-class ContentionRow(NamedTuple):
-    """One chip of V Table 6.5: latency and coefficients in cycles, c and the sustained peak in GB/s."""
-
-    latency_cycles: float
-    a_cycles: float
-    b_cycles: float
-    c_gbs: float
-    peak_gbs: float
-
-
-def load_contention(name_or_path: str | os.PathLike[str] = "contention") -> dict[str, ContentionRow]:
-    """Loads V Table 6.5, or a file with the same columns, as a mapping from the name of a chip to its contention curve.
-
-    Raises:
-        ValueError: the file does not exist or has errors; the message lists all of them.
-    """
-    path = params.resolve("latency", name_or_path)
-    (top, head), *rows = _read_csv(path)
-    columns = ["gpu", *ContentionRow._fields]
-    problems: list[params.Problem] = []
-    if head != columns:
-        problems.append(_problem(top, head, f"must be {','.join(columns)}"))
-    curves: dict[str, ContentionRow] = {}
-    for line, row in rows:
-        values = _numbers(row[1:])
-        if len(row) != len(columns) or not all(value > 0 for value in values):
-            problems.append(_problem(line, row, f"must be a chip and {len(columns) - 1} numbers above 0"))
-        elif row[0] in curves:
-            problems.append(_problem(line, row, "each chip must be given only once"))
-        else:
-            curves[row[0]] = ContentionRow(*values)
-    if problems:
-        raise params.ParamsFileError(str(path), problems)
-    return curves
 
 
 def _read_csv(path: Path) -> list[tuple[int, list[str]]]:

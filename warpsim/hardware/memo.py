@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import TypeVar, TypeVarTuple
 
@@ -27,6 +28,9 @@ def kept_by_object(function: Callable[[*_Values], _Result]) -> Callable[[*_Value
             found = results[key] = values, function(*values)  # it holds the objects, so that nobody else gets their ids
             while len(results) > _KEPT:
                 results.popitem(last=False)
+        else:
+            with suppress(KeyError):  # another thread has dropped it meanwhile
+                results.move_to_end(key)
         return found[1]
 
     return kept
