@@ -130,6 +130,17 @@ def test_leases_are_renewed(place, monkeypatch):
         assert not place.exists(key)
 
 
+def test_the_lease_of_another_process_is_left(place, monkeypatch):
+    """It took this one for dead, since its machine slept."""
+    monkeypatch.setattr(lease, "RENEW_SECONDS", 0.02)
+    other = replace(Lease.of_this_process(), pid=1, machine="other").encoded()
+    with changing_layout(place):
+        place.write(LAYOUT, other)
+        time.sleep(0.1)
+        assert place.read([LAYOUT]) == [other]
+    assert place.read([LAYOUT]) == [other]
+
+
 def test_a_writer_whose_lease_is_gone_writes_nothing_more(tmp_path, monkeypatch):
     path, real, done = tmp_path / "out.zarr", tile.run_tile, []
 

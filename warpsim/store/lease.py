@@ -57,6 +57,7 @@ class Lease:
         started: when the process started, in the units of that system; empty if unknown.
         since: when the lease was taken, UTC.
         renewed: when it was last renewed, in seconds since 1970.
+        id: tells it from every other lease.
     """
 
     host: str
@@ -65,13 +66,15 @@ class Lease:
     started: str
     since: str
     renewed: float
+    id: str = ""
 
     @classmethod
     def of_this_process(cls) -> Lease:
         """Returns a new lease of this process."""
         pid = os.getpid()
         now = datetime.now(UTC)
-        return cls(socket.gethostname(), pid, _machine(), _start_of(pid), now.isoformat(timespec="seconds"), now.timestamp())
+        since, renewed = now.isoformat(timespec="seconds"), now.timestamp()
+        return cls(socket.gethostname(), pid, _machine(), _start_of(pid), since, renewed, uuid.uuid4().hex)
 
     @property
     def stale(self) -> bool:
@@ -107,13 +110,13 @@ def writing_tiles(place: Folder | Remote) -> Iterator[str | None]:
     Raises:
         BusyError: the layout was being changed for longer than a minute.
     """
-    key = f"{LEASES}/{uuid.uuid4().hex}"
-    end = time.monotonic() + WAIT_SECONDS
+    lease = Lease.of_this_process()
+    key, end = f"{LEASES}/{lease.id}", time.monotonic() + WAIT_SECONDS
     try:
         while True:
             changing = _live(place, LAYOUT)
             if changing is None:
-                place.write(key, Lease.of_this_process().encoded())
+                place.write(key, lease.encoded())
                 changing = _live(place, LAYOUT)
                 if changing is None:
                     break
@@ -124,7 +127,7 @@ def writing_tiles(place: Folder | Remote) -> Iterator[str | None]:
             raise
         yield None
         return
-    with _renewed(place, key):
+    with _renewed(place, key, lease):
         yield key
 
 
@@ -139,12 +142,12 @@ def changing_layout(place: Folder | Remote, *, alone: bool = True) -> Iterator[N
     Raises:
         BusyError: another process writes tiles.
     """
-    own, end = Lease.of_this_process().encoded(), time.monotonic() + WAIT_SECONDS
-    while place.claim(LAYOUT, own) != own:
+    own, end = Lease.of_this_process(), time.monotonic() + WAIT_SECONDS
+    while place.claim(LAYOUT, own.encoded()) != own.encoded():
         changing = _live(place, LAYOUT)
         if changing is not None:
             _wait(place, changing, end)
-    with _renewed(place, LAYOUT):
+    with _renewed(place, LAYOUT, own):
         others = writers(place) if alone else []
         if others:
             more = f" and {len(others) - 1} more" if len(others) > 1 else ""
@@ -197,15 +200,18 @@ def _live(place: Place, key: str) -> Lease | None:
 
 
 @contextmanager
-def _renewed(place: Place, key: str) -> Iterator[None]:
-    """Renews a lease of this process until the end, and then removes it."""
+def _renewed(place: Place, key: str, lease: Lease) -> Iterator[None]:
+    """Renews a lease of this process until the end, and then removes it; another process's in its place is left as it is."""
     ended = threading.Event()
+
+    def is_own() -> bool:
+        found = decoded(place.read([key])[0])
+        return found is not None and found.id == lease.id
 
     def renew() -> None:
         while not ended.wait(RENEW_SECONDS):
             with suppress(Exception):  # the next renewal may succeed
-                lease = decoded(place.read([key])[0])
-                if lease is not None:
+                if is_own():
                     place.write(key, replace(lease, renewed=time.time()).encoded())
 
     thread = threading.Thread(target=renew, name="warpsim-lease", daemon=True)
@@ -216,7 +222,8 @@ def _renewed(place: Place, key: str) -> Iterator[None]:
         ended.set()
         thread.join()
         with suppress(OSError):
-            place.remove(key)
+            if is_own():
+                place.remove(key)
             place.remove_folder(LEASES)
 
 
