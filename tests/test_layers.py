@@ -11,7 +11,7 @@ import warpsim
 
 PACKAGE = Path(warpsim.__file__).parent
 
-FOUNDATION = {"units", "arguments"}
+FOUNDATION = {"units", "arguments", "atomic_file"}
 """Modules at the top of the package, which import nothing of it."""
 
 MAY_IMPORT = {

@@ -223,7 +223,7 @@ def check_output(path: Path, endings: Iterable[str]) -> None:
     Raises:
         RequestError: the extension is not allowed, the folder does not exist, the path is a folder, or it is not writable.
     """
-    from warpsim.views.atomic_file import temporary_path
+    from warpsim.atomic_file import temporary_path
 
     if path.suffix.removeprefix(".") not in endings:
         raise RequestError(f"-o {path}: must end in one of .{', .'.join(sorted(endings))}")

@@ -73,9 +73,9 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from warpsim.atomic_file import atomic_write
     from warpsim.frontends.errors import CompileError, FrontEndError, MissingToolError
     from warpsim.kernels.files import write_kernel
-    from warpsim.views.atomic_file import atomic_write
 
     check_output(options.output, ["toml"])
     if options.listing is not None:
@@ -186,8 +186,8 @@ def _from_code(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
 
 def _list(options: argparse.Namespace, function: MachineFunction) -> None:
     """Writes the listing, if it is wanted: before the import, which may ask for what is read there, such as labels."""
+    from warpsim.atomic_file import atomic_write
     from warpsim.frontends.sass import write_listing
-    from warpsim.views.atomic_file import atomic_write
 
     if options.listing is not None:
         with atomic_write(options.listing) as path:

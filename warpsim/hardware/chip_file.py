@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from warpsim.atomic_file import atomic_write
 from warpsim.hardware import files as params
 from warpsim.hardware.architectures import complete
 from warpsim.hardware.gpu import Gpu, GpuFileError, gpu_of_file
@@ -99,6 +100,5 @@ def _with_values(text: str, tables: Mapping[tuple[str, ...], Mapping[str, Any]],
 def _write(file: Path, text: str) -> None:
     """Writes a chip file in one step."""
     gpu_of_file(tomllib.loads(text), file)
-    new_file = file.with_name(file.name + ".new")
-    new_file.write_text(text, encoding="utf-8")
-    new_file.replace(file)
+    with atomic_write(file) as path:
+        Path(path).write_text(text, encoding="utf-8")

@@ -15,6 +15,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from warpsim.atomic_file import atomic_write
 from warpsim.hardware.architectures import SERVERS_PER_CHANNEL, STORE_DRAIN, nearest_architecture
 from warpsim.measure.memory_values import LEVELS
 from warpsim.measure.record import Record
@@ -117,8 +118,10 @@ def write_chip(
         raise IncompleteError(f"the record lacks {', '.join(missing)}")
     table = chip.with_name(chip.stem + "_latency.csv")
     day = today.isoformat() if today else str(record.metadata["run"]["begun"])[:10]
-    table.write_text(latency_table(record, values, day), encoding="utf-8")
-    chip.write_text(chip_text(chip.stem, table.name, record, values, day), encoding="utf-8")
+    texts = {table: latency_table(record, values, day), chip: chip_text(chip.stem, table.name, record, values, day)}
+    for file, text in texts.items():
+        with atomic_write(file) as temporary:
+            Path(temporary).write_text(text, encoding="utf-8")
     return [chip, table]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from warpsim.views.atomic_file import atomic_write
+from warpsim.atomic_file import atomic_write
 
 _STYLE = """
 :root { color-scheme: light dark; }

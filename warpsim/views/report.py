@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsim.atomic_file import atomic_write
 from warpsim.results.statistics import OCCUPANCY_AXES
 from warpsim.units import NEEDED_FRACTION
 from warpsim.views import report_data
-from warpsim.views.atomic_file import atomic_write
 from warpsim.views.report_data import MAX_POINTS, Thinned, json_numbers, thin
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from warpsim.arguments import integer
-from warpsim.views.atomic_file import atomic_write
+from warpsim.atomic_file import atomic_write
 
 if TYPE_CHECKING:
     import xarray as xr

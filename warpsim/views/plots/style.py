@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import xarray as xr
 
-from warpsim.views.atomic_file import atomic_write
+from warpsim.atomic_file import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsim.views.atomic_file import atomic_write
+from warpsim.atomic_file import atomic_write
 
 
 def test_a_file_is_replaced_completely_or_not_at_all(tmp_path):
