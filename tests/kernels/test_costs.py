@@ -172,3 +172,11 @@ def test_passes_take_time_in_the_data_stage_and_no_issue_slots(instruction, cycl
     gpu = small_gpu(core={"replays": "unit"}, ops={op: {"interval_cycles": 2} for op in ("smem", "load", "store")})
     spent = costs_on(gpu, instruction)
     assert ((spent.unit_cycles, spent.data_cycles), spent.reissues) == (cycles, 0)
+
+
+def test_a_time_is_rounded_up_to_cycles_and_not_beyond():
+    """100 ns at 2.49 GHz are 249 cycles, which a product of floating-point numbers exceeds."""
+    l40 = ws.load_gpu("l40")
+    assert l40.clock_ghz == 2.49
+    gaps = {ns: costs_on(l40, Instruction("sleep", cost=Cost(gap_ns=ns))).gap_cycles for ns in (100, 101, 10_000)}
+    assert gaps == {100: 249, 101: 252, 10_000: 24_900}

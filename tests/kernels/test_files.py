@@ -17,6 +17,7 @@ from warpsim.kernels import (
     mix,
     vector_add,
 )
+from warpsim.kernels.files import write_kernel
 from warpsim.kernels.machine_code import FRONT_ENDS
 from warpsim.kernels.statements import MAX_STATEMENTS
 
@@ -78,6 +79,12 @@ OTHERS = {"barriers_not_reached_by_all", "kernel_arguments", "list_kernels", "lo
 def test_every_public_builder_can_be_named_in_a_file():
     functions = {name for name in kernels.__all__ if inspect.isfunction(getattr(kernels, name))}
     assert set(builders.BUILDERS) == functions - OTHERS - set(FRONT_ENDS)
+
+
+def test_a_title_of_any_characters_is_written_and_read(tmp_path):
+    kernel = mix(alpha=1, iterations=2).model_copy(update={"title": "sum 😀 \"a\\b\" \u2713 \x7f \n end"})
+    (tmp_path / "own.toml").write_text(write_kernel(kernel), encoding="utf-8")
+    assert load_kernel(tmp_path / "own.toml") == kernel
 
 
 def test_a_program_with_loops_and_conditionals(write):

@@ -124,6 +124,11 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def toml_value(value: Any) -> str:
+    """Returns text, a finite number, a truth value, or a list of them, in TOML: as in JSON, with one more character escaped."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def read_toml(path: Path, error_type: type[ParamsFileError] = ParamsFileError) -> dict[str, Any]:
     """Reads a TOML file.
 

@@ -51,7 +51,7 @@ def costs_on(gpu: Gpu, instruction: Instruction) -> Costs:
     op, own = gpu.ops[instruction.op], instruction.cost or _CLASS_COSTS
     ways, access = conflict_ways(instruction, gpu), access_transactions(gpu, instruction)
     latency = op.latency_cycles + (ways - 1) * op.conflict_latency_cycles
-    own_gap = own.gap_cycles if own.gap_ns is None else math.ceil(own.gap_ns * gpu.clock_ghz)
+    own_gap = own.gap_cycles if own.gap_ns is None else math.ceil(own.gap_ns * Fraction(str(gpu.clock_ghz)))
     gap = op.gap_cycles if own_gap is None else own_gap
     taken = gap if op.taken_gap_cycles is None or own_gap is not None else op.taken_gap_cycles
     slots, reissues = op.issue_slots, ways - 1 + (access.extra if access else 0)

@@ -21,7 +21,6 @@ The statements have the keys of `Instruction`, `Loop` and `Conditional`; an endl
 from __future__ import annotations
 
 import inspect
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -171,12 +170,12 @@ def _toml_statements(statements: list[dict[str, Any]], indent: str) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Returns a value in TOML; JSON and TOML agree on text and numbers."""
+    """Returns a value in TOML."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key} = {_toml(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
-    return json.dumps(value)
+    return params.toml_value(value)
 
 
 def _builder_of(data: Mapping[str, Any], source: str) -> tuple[str, dict[str, Any]]:

@@ -8,7 +8,6 @@ A CSV begins with lines of comments: what the table holds, and the unit of each 
 from __future__ import annotations
 
 import csv
-import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,8 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from warpsim.hardware.files import toml_value
 
 FORMAT = 1
 """Version of the files' layout."""
@@ -148,7 +149,7 @@ def _value(word: str) -> int | float | str:
 def _toml(data: Mapping[str, Any], place: str = "") -> list[str]:
     """Returns the lines of a nested dict of strings, numbers, booleans and lists of them; tables come last."""
     lines = [
-        f"{_key(key)} = {json.dumps(value, ensure_ascii=False)}" for key, value in data.items() if not isinstance(value, Mapping)
+        f"{_key(key)} = {toml_value(value)}" for key, value in data.items() if not isinstance(value, Mapping)
     ]
     for key, value in data.items():
         if isinstance(value, Mapping):
@@ -158,4 +159,4 @@ def _toml(data: Mapping[str, Any], place: str = "") -> list[str]:
 
 
 def _key(key: str) -> str:
-    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else json.dumps(key)
+    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else toml_value(key)
