@@ -52,6 +52,8 @@ def run(shell, code, folder):
         (["simulate", "--scheduler", "g"], {"gto", "gty", "grr"}),
         (["plot", "--kind", "needed"], {"needed-warps"}),
         (["experiment", "cu"], {"cusp"}),
+        (["gpus", "h1"], {"h100", "h100_pcie"}),
+        (["kernels", "vab"], {"vabs"}),
         (["sweep", "pl"], {"plan.toml"}),
     ],
 )

@@ -37,6 +37,8 @@ def test_labels_of_chips_and_kernels_may_change(tmp_path):
         ({"gpu.memory.contention.b_cycles": [1, 2]}, "gpu.memory.contention.b_cycles: a simulation does not read it"),
         ({"gpu.memory.queue.dram_gbs": [100, 200], "memory": "fixed"}, "change gpu.memory.bandwidth_gbs instead"),
         ({"gpu.title": "x"}, "gpu.title: a simulation does not read it"),
+        ({"gpu.architecture": "sm_80"}, "gpu.architecture: a simulation does not read it"),
+        ({"gpu.ops.reduction.latency_cycles": 9}, "change gpu.memory.latency_cycles instead"),
     ],
 )
 def test_fields_that_change_nothing_are_refused(settings, message):

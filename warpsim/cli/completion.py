@@ -34,19 +34,21 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
     """Returns the completion script of a parser for one of SHELLS."""
     import shtab
 
-    words, paths = _words(), {"plan": shtab.FILE, "output": shtab.FILE, "out": shtab.DIRECTORY, "scratch": shtab.DIRECTORY}
-    for command in _commands(parser):
+    common, own = _words()
+    paths = {"plan": shtab.FILE, "output": shtab.FILE, "out": shtab.DIRECTORY, "scratch": shtab.DIRECTORY}
+    for name, command in _commands(parser):
         command.add_pending_options()
+        words = common | own.get(name, {})
         for action in command._actions:
-            if action.dest in words:
+            if words.get(action.dest):
                 action.choices = words[action.dest]
             elif action.dest in paths:
                 action.complete = paths[action.dest]  # type: ignore[attr-defined] # read by shtab
     return str(shtab.complete(parser, shell))
 
 
-def _words() -> dict[str, list[str]]:
-    """Returns the possible words of arguments: destination of the argument -> words."""
+def _words() -> tuple[dict[str, list[str]], dict[str, dict[str, list[str]]]]:
+    """Returns the possible words of arguments by their destination: of all commands, and of some commands alone."""
     from warpsim.cli.experiment import experiment_names
     from warpsim.hardware.gpu import list_gpus
     from warpsim.kernels import list_kernels
@@ -54,17 +56,15 @@ def _words() -> dict[str, list[str]]:
     from warpsim.simulation.policies import POLICIES
     from warpsim.views.plots import KINDS
 
-    return {
-        "gpu": list_gpus(),
-        "kernel": list_kernels(),
-        "scheduler": list(POLICIES),
-        "memory": list(MEMORY_MODELS),
-        "kind": list(KINDS),
-        "name": experiment_names(),
-    }
+    gpus, kernels = list_gpus(), list_kernels()
+    common = {
+        "gpu": gpus, "kernel": kernels, "scheduler": list(POLICIES), "memory": list(MEMORY_MODELS), "kind": list(KINDS),
+    }  # fmt: skip
+    named = {"gpus": gpus, "kernels": kernels, "experiment": experiment_names()}
+    return common, {**{command: {"name": words} for command, words in named.items()}, "import": {"kernel": []}}
 
 
-def _commands(parser: argparse.ArgumentParser) -> list[CommandParser]:
-    """Returns the parsers of the commands."""
+def _commands(parser: argparse.ArgumentParser) -> list[tuple[str, CommandParser]]:
+    """Returns the commands and their parsers."""
     subparsers = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    return [command for action in subparsers for command in action.choices.values()]
+    return [named for action in subparsers for named in action.choices.items()]

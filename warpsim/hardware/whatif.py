@@ -6,20 +6,18 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from warpsim.arguments import InvalidPoint
-from warpsim.hardware.gpu import Gpu, GpuFileError
+from warpsim.hardware.gpu import GPU_LABELS, Gpu, GpuFileError
+from warpsim.units import MEMORY_OPS
 
 _NEVER_READ = {
-    "title": "",
-    "generation": "",
-    "year": "",
+    **dict.fromkeys(GPU_LABELS[1:], ""),  # `name` is refused by itself
     "memory.measured": "",
     "memory.pin_bandwidth_gbs": "memory.bandwidth_gbs",
     "memory.queue.fit_rms_percent": "",
     "memory.queue.base_latency_cycles": "memory.latency_cycles",
     "memory.contention.a_cycles": "memory.latency_cycles",
     "memory.contention": "the fields of memory.queue, with memory = 'queue'",
-    "ops.load.latency_cycles": "memory.latency_cycles",
-    "ops.store.latency_cycles": "memory.latency_cycles",
+    **{f"ops.{op}.latency_cycles": "memory.latency_cycles" for op in MEMORY_OPS},
     "ops.exit.latency_cycles": "block_launch_cycles",
     "ops.exit.gap_cycles": "block_launch_cycles",
     "ops.branch.latency_cycles": "branch.gap_cycles",
@@ -30,6 +28,8 @@ _READ_BY = {
     "memory.measured_latency_cycles": (("measured",), "memory.latency_cycles"),
     "memory.queue.latency_offset_cycles": (("queue",), "memory.latency_cycles"),
     "memory.queue": (("queue",), "memory.bandwidth_gbs"),
+    "memory.l2_store_gbs": (("queue",), "memory.bandwidth_gbs"),
+    "memory.atomic_interval_cycles": (("queue",), "memory.bandwidth_gbs"),
     "memory.distribution": (("queue", "measured"), "memory.latency_cycles"),
 }
 """Field, or table of fields, that some memory models read -> these models, and the field to change with other models."""
