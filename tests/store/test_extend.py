@@ -12,8 +12,9 @@ from warpsim.hardware.gpu import load_gpu
 from warpsim.results.schema import SWEEP_VARIABLES
 from warpsim.store.status import tile_counts
 from warpsim.store.zarr_store import StoreError, open_store, pending_tiles
-from warpsim.sweeps import local, tile
+from warpsim.sweeps import tile
 from warpsim.sweeps.local import sweep
+from warpsim.sweeps.opening import prepare_store
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.repair import repair, verify
 
@@ -224,7 +225,7 @@ def test_damage_of_added_replicates_is_found_and_repaired(tmp_path):
 def test_a_kept_part_that_is_damaged_is_simulated_again(tmp_path, damage):
     path = tmp_path / "out.zarr"
     sweep(small_plan(), path)
-    local.prepare_store(small_plan(replicates=3), path, extend=True)
+    prepare_store(small_plan(replicates=3), path, extend=True)
     damage(path / "ipc" / "c" / "0" / "0" / "0" / "0" / "0" / "0")
     assert_same(sweep(small_plan(replicates=3), path), sweep(small_plan(replicates=3)))
 

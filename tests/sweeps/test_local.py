@@ -14,7 +14,8 @@ from warpsim.results import schema
 from warpsim.store.status import tile_counts
 from warpsim.store.zarr_store import StoreError, open_results, open_store, pending_tiles
 from warpsim.sweeps import local, tile
-from warpsim.sweeps.local import SweepError, prepare_store, sweep
+from warpsim.sweeps.local import SweepError, sweep
+from warpsim.sweeps.opening import prepare_store
 from warpsim.sweeps.plan import Plan
 
 

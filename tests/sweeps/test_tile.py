@@ -76,11 +76,11 @@ def test_a_point_that_fails_is_named(monkeypatch):
 def test_a_tile_can_be_abandoned_between_points():
     calls = []
 
-    def before_point():
+    def pause():
         calls.append(1)
         if len(calls) == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_tile(small_plan(), 0, before_point)
+        run_tile(small_plan(), 0, pause)
     assert len(calls) == 3

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -23,18 +22,12 @@ from typing import TYPE_CHECKING, Any
 from warpsim.arguments import integer
 from warpsim.results.schema import build_dataset
 from warpsim.simulation.api import compile_engine
-from warpsim.store.extend import extend_store
-from warpsim.store.inventory import ROOT
-from warpsim.store.lease import BusyError, changing_layout, writing_tiles
-from warpsim.store.leftovers import remove_leftovers
 from warpsim.store.place import place_of
-from warpsim.store.zarr_store import Store, StoreError, create_store, open_results, open_store, pending_tiles
-from warpsim.sweeps.array_jobs import refuse_queued
+from warpsim.store.zarr_store import open_results, pending_tiles
 from warpsim.sweeps.dask import connected, dask_outcomes
+from warpsim.sweeps.opening import writable_store
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.progress import Meter, Report, reporting
-from warpsim.sweeps.restore import restore
-from warpsim.sweeps.resume import fit_to_store
 from warpsim.sweeps.tile import (
     Job,
     StoppedError,
@@ -153,10 +146,10 @@ def _sweep_memory(
     arrays = empty_arrays(plan, plan.grid.sizes)
     dataset = build_dataset(arrays, plan.coordinates(), axes=plan.grid.axes, attrs=plan.attributes())
 
-    def run(tile: int, before_point: Callable[[], None]) -> TileOutcome:
+    def run(tile: int, pause: Callable[[], None]) -> TileOutcome:
         start = time.perf_counter()
         try:
-            results = run_tile(plan, tile, before_point)
+            results = run_tile(plan, tile, pause)
         except TileError as error:
             return TileOutcome(tile, time.perf_counter() - start, str(error))
         region = tuple(plan.grid.region(tile).values())
@@ -171,60 +164,6 @@ def _sweep_memory(
     if failures:
         raise SweepError(failures, dataset)
     return dataset
-
-
-def prepare_store(plan: Plan, path: str | os.PathLike[str], *, extend: bool = False) -> tuple[Plan, Store]:
-    """Opens the store of a plan, creates it, or extends it, as `writable_store`; holds no lease afterwards."""
-    with writable_store(plan, path, extend=extend) as (fitted, store):
-        return fitted, replace(store, lease=None)
-
-
-@contextmanager
-def writable_store(plan: Plan, path: str | os.PathLike[str], *, extend: bool = False) -> Iterator[tuple[Plan, Store]]:
-    """Opens the store of a plan, or creates it, and holds a lease for writing tiles until the end.
-
-    Damaged metadata and labels are restored, and what killed processes have left is removed.
-
-    Args:
-        plan: the sweep.
-        path: its store.
-        extend: if the store holds a part of the plan, add the rest.
-
-    Yields:
-        The plan with the tiles and the order of values of the store, and the store.
-
-    Raises:
-        StoreError: `path` is not a store, holds another plan, or holds a part of this plan and `extend` is False; the message
-            shows the difference, and nothing was changed.
-        BusyError: the store would have to be extended while another process writes to it, or another process changes its layout.
-        ValueError: it would have to be extended while tasks of Slurm wait or run for it.
-        SlurmError: it would have to be extended, and Slurm does not answer.
-    """
-    place = place_of(path)
-    remove_leftovers(place)
-    restore(path)
-    create_store(path, plan.layout())
-    while True:
-        (layout,) = place.read([ROOT])
-        store = open_store(path)
-        fitted, added = fit_to_store(plan, store)
-        if not added:
-            with writing_tiles(place) as lease:
-                if place.read([ROOT]) == [layout]:  # nobody can change it from now on
-                    yield fitted, replace(store, lease=lease)
-                    return
-            continue
-        if not extend:
-            what = "; ".join(added)
-            raise StoreError(f"{store.path}: holds a part of this plan: {what}; extend=True (--extend) adds the rest")
-        refuse_queued(path)
-        try:
-            with changing_layout(place):
-                if place.read([ROOT]) == [layout]:
-                    extend_store(store, fitted.layout())
-        except BusyError:
-            if place.read([ROOT]) == [layout]:  # otherwise another process has extended the store, perhaps by the same plan
-                raise
 
 
 def _follow(

@@ -9,7 +9,8 @@ from warpsim.store.place import place_of
 from warpsim.store.status import FAILED, KEPT, TILES, forget
 from warpsim.store.verify import Damage, damaged_files, damaged_tiles
 from warpsim.store.zarr_store import open_store
-from warpsim.sweeps.local import sweep, writable_store
+from warpsim.sweeps.local import sweep
+from warpsim.sweeps.opening import writable_store
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.progress import Report
 from warpsim.sweeps.restore import restore

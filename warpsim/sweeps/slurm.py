@@ -18,7 +18,7 @@ from warpsim.arguments import integer, spans
 from warpsim.store.place import place_of
 from warpsim.store.zarr_store import pending_tiles
 from warpsim.sweeps.array_jobs import check_installed, folder_of, is_url, output_of, refuse_queued, tasks
-from warpsim.sweeps.local import prepare_store
+from warpsim.sweeps.opening import prepare_store
 from warpsim.sweeps.plan import Plan
 
 SECONDS_TO_STOP = 60

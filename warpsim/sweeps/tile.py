@@ -74,7 +74,7 @@ class Job:
 
 
 def run_tile(
-    plan: Plan, tile: int, before_point: Callable[[], None] | None = None, earlier: Arrays | None = None
+    plan: Plan, tile: int, pause: Callable[[], None] | None = None, earlier: Arrays | None = None
 ) -> dict[str, NDArray[Any]]:
     """Simulates all points of one tile.
 
@@ -83,7 +83,7 @@ def run_tile(
     Args:
         plan: the sweep.
         tile: index of the tile, from 0.
-        before_point: called before each point, and several times per second; abandons the tile by a StoppedError.
+        pause: called before each point, and several times per second; abandons the tile by a StoppedError.
         earlier: every sweep variable over a part of the tile that was done before the plan grew: the first points along each
             axis, with their first replicates and operation classes.
 
@@ -99,8 +99,8 @@ def run_tile(
     cache = _build_cache(plan)
     columns_of: dict[tuple[str, ...], list[int]] = {}
     for position in plan.positions(tile):
-        if before_point is not None:
-            before_point()
+        if pause is not None:
+            pause()
         inside = tuple(i - part.start for i, part in zip(position, region, strict=True))
         try:
             point = plan.point(position, cache)
@@ -109,7 +109,7 @@ def run_tile(
                 columns_of[ops] = [plan.ops.index(op) for op in result_ops([point.gpu])]
             columns = columns_of[ops]
             before = None if earlier is None else _earlier_replicates(earlier, inside, columns)
-            simulate = replicate_runner(point, plan.streams(position), before_point)
+            simulate = replicate_runner(point, plan.streams(position), pause)
             _insert(arrays, inside, replicated(simulate, plan.replicates, before), columns)
         except InvalidPoint:
             continue
@@ -144,14 +144,14 @@ def replicate_runner(
     return run
 
 
-def complete_tile(plan: Plan, store: Store, tile: int, before_point: Callable[[], None] | None = None) -> TileOutcome:
+def complete_tile(plan: Plan, store: Store, tile: int, pause: Callable[[], None] | None = None) -> TileOutcome:
     """Simulates one tile and writes it to the store. A tile that raises is marked as failed.
 
     Args:
         plan: the sweep.
         store: its store.
         tile: index of the tile.
-        before_point: called before each point, and several times per second; abandons the tile by a StoppedError.
+        pause: called before each point, and several times per second; abandons the tile by a StoppedError.
 
     Raises:
         OSError: the store cannot be written.
@@ -161,7 +161,7 @@ def complete_tile(plan: Plan, store: Store, tile: int, before_point: Callable[[]
     if is_done(store, tile):  # another job may have done it in the meantime
         return TileOutcome(tile, 0.0)
     try:
-        arrays = run_tile(plan, tile, before_point, earlier_results(store, tile))
+        arrays = run_tile(plan, tile, pause, earlier_results(store, tile))
     except TileError as error:
         seconds = time.perf_counter() - start
         mark_failed(store, tile, str(error), seconds)
@@ -180,10 +180,10 @@ def complete_tile(plan: Plan, store: Store, tile: int, before_point: Callable[[]
     return TileOutcome(tile, seconds)
 
 
-def complete_tile_of(job: Job, tile: int, before_point: Callable[[], None] | None = None) -> TileOutcome:
+def complete_tile_of(job: Job, tile: int, pause: Callable[[], None] | None = None) -> TileOutcome:
     """Runs `complete_tile` in another process, which keeps the plan and the store open between tiles."""
     plan, store = _opened(job)
-    return complete_tile(plan, store, tile, before_point)
+    return complete_tile(plan, store, tile, pause)
 
 
 @lru_cache(maxsize=1)
