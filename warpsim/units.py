@@ -69,8 +69,3 @@ def ipc_to_gbs(ipc: float, clock_ghz: float, sms: int, instruction_bytes: float 
 def ipc_to_ops_per_cycle(ipc: float) -> float:
     """Converts warp instructions per cycle to operations of single threads per cycle."""
     return ipc * WARP_LANES
-
-
-def ops_per_cycle_to_ipc(ops_per_cycle: float) -> float:
-    """Converts operations of single threads per cycle to warp instructions per cycle."""
-    return ops_per_cycle / WARP_LANES

@@ -239,6 +239,7 @@ def test_what_nvdisasm_refuses_is_refused():
         ("IMAD.WIDE R2, R0, R3.reuse, c[0x0][0x160]", ("R0", "R3.reuse", "")),
         ("MOV R1, UR4", ()),
         ("LOP3.LUT R0, R1, R2, RZ, 0xc0, !PT", ("R1", "R2", "", "")),
+        ("LOP3.LUT P0, R5, R3, 0x3, RZ, 0xc0, !PT", ("R3", "", "", "")),
         ("EXIT", ()),
     ],
 )

@@ -103,9 +103,9 @@ def read_cubin(data: bytes, name: str = "cubin") -> Cubin:
     try:
         arch, sections, symbols = _read_elf(data)
         functions = {
-            name: _function(name, section, sections, symbols)
+            symbol: _function(symbol, section, sections, symbols)
             for key, section in sections.items()
-            if key.startswith(".text.") and (name := key.removeprefix(".text."))
+            if key.startswith(".text.") and (symbol := key.removeprefix(".text."))
         }
     except _OtherMachineError:
         raise FrontEndError(f"{name}: is a file of the host; extract the machine code with cuobjdump -xelf all {name}") from None

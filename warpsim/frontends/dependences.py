@@ -16,8 +16,8 @@ from typing import TypeVar
 from warpsim.frontends.async_copies import barrier_address, counter_and_left, role_of
 from warpsim.frontends.flow import Flow
 from warpsim.frontends.operands import read, written
-from warpsim.frontends.sass import COUNTERS, MachineInstruction
-from warpsim.kernels.instruction import MOST_COUNTED
+from warpsim.frontends.sass import MachineInstruction
+from warpsim.kernels.instruction import COUNTERS, MOST_COUNTED
 
 Writers = frozenset[int]
 """Indices of instructions."""

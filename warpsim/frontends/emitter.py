@@ -7,7 +7,7 @@ that wait for the counter read. Accesses are those of the sampled warps.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
@@ -52,6 +52,35 @@ def classes_of(arch: int) -> frozenset[str]:
     if nearest is None:
         return frozenset(("alu", "sfu", "smem", "load", "store", "barrier", "branch", "exit"))
     return frozenset(params.read_toml(known[nearest]).get("ops", {}))
+
+
+def in_order(
+    indices: Iterable[int],
+    *,
+    waited: Callable[[int], tuple[str, ...]],
+    hints: Callable[[int], Hints | None],
+    make: Callable[[int, tuple[str, ...]], Instruction],
+) -> Iterator[tuple[int, Instruction]]:
+    """Yields the instructions of a kernel that stand for machine instructions in this order, each with its index.
+
+    A barrier reads no register, and the registers of an instruction with hints do not matter, so what it waits for is left to
+    the instruction after it. A copy that is counted has it waited for before.
+
+    Args:
+        indices: the machine instructions.
+        waited: returns the registers for which one waits.
+        hints: returns the hints of an asynchronous copy that is counted, or of a wait for such copies; otherwise None.
+        make: returns the instruction that stands for one, which reads registers.
+    """
+    left: tuple[str, ...] = ()
+    for index in indices:
+        sources, given = tuple(dict.fromkeys(left + waited(index))), hints(index)
+        if given is not None and given.write is not None and sources:
+            yield index, Instruction("branch", src=sources, cost=Cost(gap_cycles=1), comment="waits for the copy's operands")
+            sources = ()
+        one = make(index, () if given else sources)
+        left = sources if one.op == "barrier" or given else ()
+        yield index, one if given is None else one.model_copy(update={"hints": given})
 
 
 class Sampled:
@@ -131,24 +160,15 @@ class Emitter:
         return found + [f"patterns[{key!r}]: no access with unknown addresses is there" for key in unused]
 
     def block(self, number: int) -> list[Statement]:
-        """Returns the instructions of a block.
-
-        A barrier reads no register, and the registers of an instruction with hints do not matter, so what it waits for is left to
-        the instruction after it. A copy that is counted has it waited for before.
-        """
+        """Returns the instructions of a block."""
         found: list[Statement] = []
-        left: tuple[str, ...] = ()
-        for index in self.flow.blocks[number].code:
-            if not self._counts(number, index):
-                continue
-            sources, hints = tuple(dict.fromkeys(left + self.waited((number, index)))), self._hints(number, index)
-            if hints is not None and hints.write is not None and sources:
-                found.append(Instruction("branch", src=sources, cost=Cost(gap_cycles=1), comment="waits for the copy's operands"))
-                sources = ()
-            one = self.instruction(number, index, () if hints else sources)
-            left = sources if one.op == "barrier" or hints else ()
-            if hints is not None:
-                one = one.model_copy(update={"hints": hints})
+        made = in_order(
+            [index for index in self.flow.blocks[number].code if self._counts(number, index)],
+            waited=lambda index: self.waited((number, index)),
+            hints=lambda index: self._hints(number, index),
+            make=lambda index, sources: self.instruction(number, index, sources),
+        )
+        for index, one in made:
             found.append(self._if_made(number, index, one))
             if is_phase_test(self.function.code[index]):
                 found += self._phase(number, index)

@@ -16,6 +16,7 @@ import numpy as np
 
 from warpsim.frontends.accesses import Tally, bytes_per_thread, interleaved, space_of
 from warpsim.frontends.async_copies import CopyLog, first_lanes, first_of
+from warpsim.frontends.cubin import RESERVED_SHARED_BYTES
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.evaluation import Evaluation, Given, Record, add_counts
 from warpsim.frontends.flow import place
@@ -390,7 +391,7 @@ class Evaluator:
 
 def _shared_base(arch: int) -> int:
     """Returns the address of a block's first byte of shared memory."""
-    return 0x400 if arch >= 90 else 0
+    return RESERVED_SHARED_BYTES if arch >= 90 else 0
 
 
 def _warps(mask: Mask) -> Mask:

@@ -140,7 +140,7 @@ def _moved(given: Given, recorder: _Recorder, order: list[BlockIndex]) -> Values
     for begin in range(0, len(order), together):
         blocks = [recorder.blocks[0], *order[begin : begin + together]]
         firsts = _Firsts(given, blocks, recorder.numbers)
-        firsts.execute_blocks()
+        firsts.runs_to_the_end()
         if len(firsts.rows) < len(recorder.numbers):
             return None
         for number, row in firsts.rows.items():
@@ -165,20 +165,26 @@ class _EnoughError(Exception):
     """Enough has been recorded."""
 
 
-class _Firsts(Evaluator):
+class _UntilEnough(Evaluator):
+    """An evaluator that ends once enough has been recorded, or once its steps would be too many."""
+
+    def runs_to_the_end(self) -> bool:
+        """Executes the blocks. Returns whether it did not end before."""
+        with suppress(_EnoughError):
+            self.run()
+            return True
+        return False
+
+    def _too_much(self, number: int) -> Exception:
+        return _EnoughError()
+
+
+class _Firsts(_UntilEnough):
     """An evaluator that keeps the addresses of the first call of each instruction."""
 
     def __init__(self, given: Given, blocks: list[BlockIndex], numbers: Mapping[Place, int]) -> None:
         super().__init__(given, [(block, 1.0) for block in blocks])
         self.numbers, self.rows = numbers, dict[int, Values]()
-
-    def execute_blocks(self) -> None:
-        """Executes the blocks until each instruction has made a call."""
-        with suppress(_EnoughError):
-            self.run()
-
-    def _too_much(self, number: int) -> Exception:
-        return _EnoughError()
 
     def _access(self, number: int, step: Step, active: Mask) -> None:
         place = number, step.index
@@ -189,7 +195,7 @@ class _Firsts(Evaluator):
             raise _EnoughError
 
 
-class _Recorder(Evaluator):
+class _Recorder(_UntilEnough):
     """An evaluator that keeps the addresses of all accesses, and leaves out no trip of a loop."""
 
     def __init__(self, given: Given, waits: Waits, tick: int, blocks: list[BlockIndex]) -> None:
@@ -205,9 +211,7 @@ class _Recorder(Evaluator):
 
     def execute_blocks(self) -> bool:
         """Executes the blocks, and notes whether to their end; returns whether any address is known."""
-        with suppress(_EnoughError):
-            self.run()
-            self.complete = True
+        self.complete = self.runs_to_the_end()
         return bool(self.calls)
 
     def block_steps(self) -> Values | None:
@@ -279,9 +283,6 @@ class _Recorder(Evaluator):
         addresses = np.stack([row[: groups * self.threads] for _, row in calls])
         timing = self.clock.timing(kept)
         return Accesses(addresses, place, kind[place], width[place], self.block_warps, group, index, step, moved, timing)
-
-    def _too_much(self, number: int) -> Exception:
-        return _EnoughError()
 
     def _execute(self, number: int, mask: Mask, pending: dict[int, Mask]) -> None:
         self.clock.enter(number)

@@ -18,7 +18,6 @@ VOLTA = 70
 """The first architecture whose instructions carry control fields in 128-bit encodings."""
 
 NO_COUNTER = 7
-COUNTERS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class Control:
         write: dependence counter, 0 to 5, that holds until the result is written; None: none.
         read: dependence counter that holds until the operands are read; None: none.
         wait: mask of the counters that must be zero before the issue.
-        reuse: mask of the operand slots that stay in the reuse cache.
+        reuse: mask of the operand slots that stay in the reuse cache; of a listing 0, since its operands say it.
     """
 
     stall: int
@@ -287,7 +286,6 @@ def parse_listing(text: str) -> list[MachineFunction]:
                     write=None if found["write"] == "-" else int(found["write"]),
                     read=None if found["read"] == "-" else int(found["read"]),
                     wait=0 if found["wait"] == "--" else int(found["wait"], 16),
-                    reuse=_reuse(found["rest"] or ""),
                 )
             code.append(
                 MachineInstruction(
@@ -361,16 +359,6 @@ def _hex(text: str) -> bytes:
         return bytes.fromhex(text)
     except ValueError:
         raise FrontEndError(f".constants {text[:20]}: must be hexadecimal") from None
-
-
-def _reuse(operands: str) -> int:
-    """Returns the mask of the operand slots that are marked for reuse: the register sources after the destination."""
-    mask, slot = 0, 0
-    for operand in operands.split(",")[1:]:
-        if re.match(r"\s*[-~|]*R(\d+|Z)\b", operand):
-            mask |= (".reuse" in operand) << slot
-            slot += 1
-    return mask & 15
 
 
 def _highest_register(code: Iterable[MachineInstruction]) -> int:

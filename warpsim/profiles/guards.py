@@ -17,11 +17,10 @@ from warpsim.kernels.statements import Conditional, Loop, Statement
 from warpsim.kernels.traversal import expected_instructions, walk
 from warpsim.profiles.endless import without_exits
 from warpsim.profiles.report import ProfiledInstruction
+from warpsim.units import WARP_LANES
 
 _NEARLY_ALL = 0.99
 """Share of the work behind a guard, and of the threads that are active there, at least."""
-
-_LANES = 32
 
 
 def blocks_with_work(kernel: Kernel, launch: Launch, code: tuple[ProfiledInstruction, ...]) -> tuple[Kernel, Launch]:
@@ -57,4 +56,4 @@ def _is_whole(statements: tuple[Statement, ...], code: Mapping[int, ProfiledInst
     if counted is None or not counted.executed:
         return False
     threads = counted.counts.get("thread_inst_executed") or counted.counts.get("thread_inst_executed_true", 0.0)
-    return threads >= _NEARLY_ALL * _LANES * counted.executed
+    return threads >= _NEARLY_ALL * WARP_LANES * counted.executed

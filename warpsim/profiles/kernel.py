@@ -11,9 +11,11 @@ import numpy as np
 
 from warpsim.frontends.async_copies import counter_and_left, role_of
 from warpsim.frontends.dependences import waits_of
+from warpsim.frontends.emitter import in_order
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow, make_flow
 from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, opcodes, sleep_ns
+from warpsim.frontends.operands import register_slots
 from warpsim.frontends.sass import MachineFunction, MachineInstruction
 from warpsim.frontends.structure import Structure
 from warpsim.frontends.symbols import plain_name
@@ -24,6 +26,7 @@ from warpsim.kernels.statements import Loop, Statement
 from warpsim.profiles.code import machine_function
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.flows import MEETS, Flows
+from warpsim.profiles.measured import warps_of_block
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
 from warpsim.profiles.traffic import asked_bytes, traffic
 from warpsim.profiles.updates import updates
@@ -39,8 +42,6 @@ _COPIES = 0
 
 _PORTED = ("fp32", "multiply", "integer", "half")
 """Families whose operands pass the read ports of the register file one register at a time."""
-
-_SLOTS = 3
 
 _JUMPS, _TAKEN = ("BRA", "CALL", "RET", "BRX", "JMP", "JMX"), 5
 """Jumps, and the least gap after one that is always taken: it waits for 4.1 to 4.7 cycles whatever its stall count, and one that
@@ -110,7 +111,7 @@ def to_kernel(launch: ProfiledLaunch, gpu: Gpu, arch: int | None = None) -> Repl
         None,
         emitter.block,
         tolerance=_TOLERANCE,
-        specialised=_warps_of_block(launch) if emitter.partial_barriers else 0,
+        specialised=warps_of_block(launch) if emitter.partial_barriers else 0,
     )
     body = shape.body()
     kernel = Kernel(
@@ -126,17 +127,13 @@ def to_kernel(launch: ProfiledLaunch, gpu: Gpu, arch: int | None = None) -> Repl
     return Replayed(kernel, tuple(dict.fromkeys((*shape.notes, *emitter.notes()))))
 
 
-def _warps_of_block(launch: ProfiledLaunch) -> int:
-    return -(-round(launch.need("launch__block_size")) // WARP_LANES)
-
-
 def _partial_barriers(launch: ProfiledLaunch, function: MachineFunction) -> frozenset[int]:
     """Returns the barriers that fewer threads than a block has come to: some warps have tasks of their own."""
     found = {}
     for index, one in enumerate(function.code):
         if one.base == "BAR" and (stated := re.fullmatch(r"\S+, (0x[0-9a-f]+|\d+)", one.operands)):
             found[index] = -(-int(stated[1], 0) // WARP_LANES)
-    return frozenset(index for index, warps in found.items() if warps < _warps_of_block(launch))
+    return frozenset(index for index, warps in found.items() if warps < warps_of_block(launch))
 
 
 def copies_of_group(launch: ProfiledLaunch, flow: Flow) -> float:
@@ -190,28 +187,18 @@ class _Emitter:
         ]
 
     def block(self, number: int) -> list[Statement]:
-        """Returns the instructions of a block.
-
-        What a barrier, or an instruction with hints, waits for is left to the instruction after it; a copy has it waited for
-        before.
-        """
+        """Returns the instructions of a block."""
         found: list[Statement] = []
-        left: tuple[str, ...] = ()
-        for index in self.flow.blocks[number].code:
-            one = self.flow.function.code[index]
-            if one.base == "EXIT" and not one.guard:
-                continue
-            sources = tuple(dict.fromkeys((*left, *(f"v{writer}" for writer in self.waits.get((number, index), ())))))
-            hints = self._hints(one)
-            if hints is not None and hints.write is not None and sources:
-                found.append(Instruction("branch", src=sources, cost=Cost(gap_cycles=1), comment="waits for the copy's operands"))
-                sources = ()
-            made = self._instruction(index, one, () if hints else sources)
-            left = sources if made.op == "barrier" or hints else ()
-            if hints is not None:
-                made = made.model_copy(update={"hints": hints})
-            parts = self.flows.repeats(number, index) if one.base == MEETS else 1.0
-            found.append(_by_parts(made, min(parts, float(WARP_LANES))))
+        code = self.flow.function.code
+        made = in_order(
+            [index for index in self.flow.blocks[number].code if code[index].base != "EXIT" or code[index].guard],
+            waited=lambda index: tuple(f"v{writer}" for writer in self.waits.get((number, index), ())),
+            hints=lambda index: self._hints(code[index]),
+            make=lambda index, sources: self._instruction(index, code[index], sources),
+        )
+        for index, one in made:
+            parts = self.flows.repeats(number, index) if code[index].base == MEETS else 1.0
+            found.append(_by_parts(one, min(parts, float(WARP_LANES))))
         return found
 
     def _hints(self, one: MachineInstruction) -> Hints | None:
@@ -316,11 +303,9 @@ def _by_parts(meeting: Instruction, parts: float) -> Statement:
 
 def _reads(one: MachineInstruction) -> tuple[str, ...]:
     """Returns the machine registers in the operand slots of an instruction, with the marks of the reuse cache."""
-    slots = [part.strip() for part in one.operands.split(",")[1:]]
-    slots = [part for part in slots if not re.fullmatch(r"!?U?P(\d|T)", part)][:_SLOTS]
     kept = one.control.reuse if one.control else 0
-    found = [re.match(r"[-~|]*(R\d+)\b", part) for part in slots]
-    return tuple(f"{read[1]}{'.reuse' if kept >> slot & 1 else ''}" if read else "" for slot, read in enumerate(found))
+    names = (name.removesuffix(".reuse") for name in register_slots(one))
+    return tuple(f"{name}.reuse" if name and kept >> slot & 1 else name for slot, name in enumerate(names))
 
 
 def _in_quarters(value: float) -> str:

@@ -132,5 +132,4 @@ def _named(reasons: Mapping[str, float]) -> dict[str, float]:
 
 def warps_of_block(launch: ProfiledLaunch) -> int:
     """Returns the warps of a block."""
-    threads = launch.get("launch__block_size") or launch.need("launch__block_dim_x")
-    return int(-(-threads // WARP_LANES))
+    return -(-round(launch.need("launch__block_size")) // WARP_LANES)

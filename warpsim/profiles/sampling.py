@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
@@ -83,10 +84,7 @@ def plan_of(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> Plan | Non
     per_block = warps * per_warp(kernel)
     sms, part = _some_sms(gpu, blocks, blocks * per_block, budget)
 
-    def sample(count: int, program: Kernel = kernel) -> Sample:
-        used = None if sms == gpu.sms else sms
-        return Sample(used, count, program, count * warps * per_warp(program) / sms)
-
+    sample = partial(_sample, gpu, sms, warps, kernel)
     left_out = of_sms(gpu, sms)
     whole, wave = sample(part), sms * resident
     if part * per_block <= 2 * budget:
@@ -110,19 +108,21 @@ def _fewer_trips(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int, sms: int
     warps, wave = launch.block_warps, sms * (launch.resident_blocks or 1)
     per_block = warps * per_warp(kernel)
 
-    def sample(count: int, program: Kernel = kernel) -> Sample:
-        return Sample(None if sms == gpu.sms else sms, count, program, count * warps * per_warp(program) / sms)
-
     parts = []
     for count, times in ((wave, blocks // wave), (blocks % wave, 1)):
         if not count or not times:
             continue
         programs = [shortened(kernel, share * min(1.0, budget / (count * per_block))) for share in (_SHORTER, 1.0)]
-        kept = [sample(count, program) for program in programs if program is not None]
+        kept = [_sample(gpu, sms, warps, program, count) for program in programs if program is not None]
         if len(kept) < len(programs) or kept[1].work > 2 * budget / sms or kept[0].work > _MOST_COMMON * kept[1].work:
             return None
-        parts.append(Part(tuple(kept), sample(count).work, times))
+        parts.append(Part(tuple(kept), _sample(gpu, sms, warps, kernel, count).work, times))
     return Plan(tuple(parts), of_sms(gpu, sms) | {_TRIPS: "fewer trips of the outer loops"})
+
+
+def _sample(gpu: Gpu, sms: int, warps: int, program: Kernel, blocks: int) -> Sample:
+    """Returns the sample of so many blocks of so many warps on some SMs of a chip."""
+    return Sample(None if sms == gpu.sms else sms, blocks, program, blocks * warps * per_warp(program) / sms)
 
 
 def of_sms(gpu: Gpu, sms: int) -> dict[str, str]:
