@@ -133,3 +133,10 @@ def test_a_call_of_code_that_does_not_return_is_a_jump():
 def test_code_that_is_cut_off_is_refused(rows):
     with pytest.raises(FrontEndError, match="the code ends here, without EXIT or a jump; is it cut off"):
         make_flow(function(*rows))
+
+
+def test_calls_through_pointers_are_refused_and_functions_of_others_are_passed_by():
+    with pytest.raises(FrontEndError, match=r"CALL.REL.NOINC R6 .*: calls through a pointer.* have unknown targets"):
+        make_flow(function("CALL.REL.NOINC R6 `(_Z1fPf)", "EXIT"))
+    flow = make_flow(function("CALL.ABS.NOINC R2", "EXIT"))
+    assert [block.targets for block in flow.blocks] == [(), ()]

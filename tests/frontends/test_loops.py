@@ -3,6 +3,7 @@
 import pytest
 
 from tests.frontends.machine import counts, kernel, only
+from warpsim.frontends import evaluate
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.kernels.program import Conditional, Loop
 
@@ -236,3 +237,72 @@ def test_a_warp_group_gets_the_registers_that_it_asks_for():
     )
     found = kernel(*rows)
     assert not only(found, Loop) and counts(found)["branch"] == 4
+
+
+def periodic(*test, n):
+    """A loop of n trips with a sum in those for which the predicate P1 holds after some rows; R3 is the trip."""
+    return (
+        "MOV R3, RZ", ".L_loop:", *test, "@!P1 BRA `(.L_next)", "DADD R6, R6, R6", ".L_next:", "IADD3 R3, R3, 0x1, RZ",
+        f"ISETP.GE.AND P0, PT, R3, {n:#x}, PT", "@!P0 BRA `(.L_loop)", "EXIT",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [12, 1000])
+@pytest.mark.parametrize(
+    ("test", "holds"),
+    [
+        (("LOP3.LUT P1, R4, R3, 0xf, RZ, 0xc0, !PT",), lambda k: k & 15),
+        (("LOP3.LUT R4, R3, 0x30, RZ, 0xc0, !PT", "ISETP.EQ.AND P1, PT, R4, RZ, PT"), lambda k: k & 0x30 == 0),
+        (("SHF.R.U32.HI R4, RZ, 0x2, R3", "LOP3.LUT P1, RZ, R4, 0x1, RZ, 0xc0, !PT"), lambda k: k >> 2 & 1),
+        (("POPC R4, R3", "ISETP.EQ.AND P1, PT, R4, 0x2, PT"), lambda k: k.bit_count() == 2),
+        (
+            ("IMAD.HI.U32 R4, R3, 0x1999999a, RZ", "LOP3.LUT P1, RZ, R4, 0x1, RZ, 0xc0, !PT"),
+            lambda k: (k * 0x1999999A >> 32) & 1,
+        ),
+    ],
+)
+def test_conditions_on_bits_hold_in_as_many_trips_as_they_do(test, holds, n):
+    assert counts(kernel(*periodic(*test, n=n)))["fp64"] == pytest.approx(sum(map(bool, map(holds, range(n)))), rel=1e-6)
+
+
+def test_conditions_on_bits_in_long_loops_need_stated_trips(monkeypatch):
+    test = "LOP3.LUT P1, R4, R3, 0xf, RZ, 0xc0, !PT"
+    with monkeypatch.context() as fewer:
+        fewer.setattr(evaluate, "MAX_STEPS", 20_000)
+        with pytest.raises(FrontEndError, match=r"its trips follow no simple rule"):
+            kernel(*periodic(test, n=10_000_000))
+    with pytest.warns(AssumptionWarning, match="conditions on bits of what advances in this loop come out as in some"):
+        found = kernel(*periodic(test, n=10_000_000), trips={".L_loop": 100_000})
+    assert counts(found)["int"] == pytest.approx(300_000, rel=1e-4)
+
+
+def test_a_loop_that_nothing_leaves_is_refused():
+    with pytest.raises(FrontEndError, match=r"the loop at .*: no warp ever leaves it"):
+        kernel(".L_loop:", "MUFU.RCP R2, R2", "BRA `(.L_loop)")
+
+
+def test_an_unrolled_loop_that_can_be_left_early_is_not_left():
+    rows = [row for k in range(6) for row in (f"LDG.E R{4 + k}, [R2.64]", f"ISETP.GE.AND P0, PT, R{4 + k}, 0x7, PT",
+                                              "@P0 BRA `(.L_end)")]  # fmt: skip
+    with pytest.warns(AssumptionWarning, match="6 branches jump here, as those of an unrolled loop do"):
+        assert counts(kernel(*rows, ".L_end:", "EXIT"))["load"] == 6
+    with pytest.warns(AssumptionWarning, match="half of the warps jump"):
+        assert counts(kernel(*rows[:9], ".L_end:", "EXIT"))["load"] == pytest.approx(1.75, abs=0.1)
+
+
+def test_a_barrier_that_is_off_in_most_trips_is_left_out():
+    test = ("LOP3.LUT P1, R4, R3, 0xf, RZ, 0xc0, !PT",)
+    rows = [row.replace("DADD R6, R6, R6", "NOP") for row in periodic(*test, n=64)]
+    rows.insert(rows.index("@!P1 BRA `(.L_next)"), "{guard} BAR.SYNC.DEFER_BLOCKING 0x0")
+    with pytest.warns(AssumptionWarning, match=r"a barrier stands under a condition, which holds in 0.062 of its"):
+        off = kernel(*(row.format(guard="@!P1") for row in rows))
+    assert "barrier" not in counts(off) and counts(kernel(*(row.format(guard="@P1") for row in rows)))["barrier"] == 64
+
+
+def test_what_a_function_returns_that_the_binary_does_not_hold_is_not_known():
+    rows = ("MOV R4, 0x100", "MOV R5, RZ", "CALL.ABS.NOINC R2", "STG.E [R4.64], R7", "EXIT")
+    with pytest.warns(AssumptionWarning) as notes:
+        kernel(*rows)
+    messages = [str(note.message) for note in notes]
+    assert any("malloc or printf, is taken to need no time" in text for text in messages)
+    assert any("the addresses of STG.E depend on data" in text for text in messages)

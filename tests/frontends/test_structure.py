@@ -127,9 +127,8 @@ def test_one_of_several_branches_of_a_line_is_named_by_its_address():
     rows = (*BRANCH[:4], "@P0 BRA `(.L_end)", *BRANCH[4:])
     with pytest.warns(AssumptionWarning) as notes:
         kernel(*rows)
-    assert [str(note.message).partition("state it ")[2] for note in notes] == [
-        f"with args or probabilities of {address}, one of several branches there" for address in ("0x20", "0x30")
-    ]
+    (note,) = notes
+    assert str(note.message).endswith("state it with args or probabilities of 0x20, one of 2 branches there")
 
 
 def test_a_barrier_under_a_condition_is_reached_by_all_with_a_warning():

@@ -24,7 +24,7 @@ from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work,
 from warpsim.frontends.operands import register_slots
 from warpsim.frontends.patterns import as_access, conflict_degree, matrix_rows, ways_of
 from warpsim.frontends.sass import MachineInstruction
-from warpsim.frontends.structure import under, which_warps
+from warpsim.frontends.structure import under, which_warps, without_barriers
 from warpsim.frontends.tiles import Tile
 from warpsim.hardware import files as params
 from warpsim.kernels.access import port_sectors
@@ -104,6 +104,12 @@ class Sampled:
         if tally.warps > (1 - _SPREAD) * float((here * found.weights).sum()):
             return None
         return which_warps(made, here, found.weights, found.warp_in_block)
+
+    def share(self, number: int, index: int) -> float:
+        """Returns in which share of the executions of a block by warps an instruction under a guard is on for any thread."""
+        found = self.evaluation
+        here, made = found.counts[number], found.made.get((number, index))
+        return 0.0 if made is None else float((made * found.weights).sum() / (here * found.weights).sum())
 
     def contended(self, tally: Tally) -> int | None:
         """Returns the number of addresses that all warps update; None: they do not meet. Those of a sector count as one."""
@@ -203,7 +209,16 @@ class Emitter:
         return []
 
     def _if_made(self, number: int, index: int, one: Instruction) -> Statement:
-        """Returns an instruction, under a condition if it is an access that only some of the warps make."""
+        """Returns an instruction, under a condition if it is an access that only some of the warps make.
+
+        At a barrier that is off for most warps nobody waits.
+        """
+        if self.sampled is not None and one.op == "barrier" and self.function.code[index].guard:
+            share = self.sampled.share(number, index)
+            if share < 0.5:
+                what = f"a barrier stands under a condition, which holds in {share:.2g} of its executions: nobody waits there"
+                self.unnamed[f"{_place(self.function, index)}: {what}"] = None
+                return without_barriers([one])[0]
         if self.sampled is None or one.op not in ACCESSING_OPS or (number, index) not in self.accesses:
             return one
         rule = self.sampled.condition(number, index)

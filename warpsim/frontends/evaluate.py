@@ -22,7 +22,7 @@ from warpsim.frontends.evaluation import Evaluation, Given, Record, add_counts
 from warpsim.frontends.flow import place
 from warpsim.frontends.geometry import MORE_SAMPLED_THREADS
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array
-from warpsim.frontends.keys import branch_keys, branches_of, entries_by_block, loop_keys, trips_by_loop
+from warpsim.frontends.keys import Key, branch_keys, branches_of, entries_by_block, loop_keys, trips_by_loop
 from warpsim.frontends.operands import conditions
 from warpsim.frontends.state import initial_state
 from warpsim.frontends.steps import Step
@@ -30,6 +30,7 @@ from warpsim.frontends.trips import (
     Executed,
     Mask,
     Trip,
+    Watch,
     advance_of,
     grew_evenly,
     growth_of,
@@ -43,6 +44,9 @@ MAX_STEPS = 400_000
 
 _MOST_STEPS_IF_THEY_DIFFER, _MOST_STEPS_ANYWAY = 10_000, 1_000
 """The most of these after which more blocks are executed: where the first ones differ, and where they do not."""
+
+_SEVERAL = 4
+"""Branches to one place, at least, that are taken for those of an unrolled loop which leave it early."""
 
 _STAYS = "no warp leaves the loop early here; state it with probabilities"
 
@@ -91,8 +95,12 @@ class Evaluator:
         self.record = Record()
         self.copies = CopyLog(len(self.weights))
         self.iterations = {number: np.zeros(len(self.weights), np.int64) for number in range(len(flow.loops))}
+        self.ways_to = Counter(target for block in flow.blocks if block.following is not None for target in block.targets)
         self.trip: dict[int, Trip] = {}
+        self.watches: list[Watch] = []
+        self.uneven: set[int] = set()  # loops of which no trip is left out
         self.drawn: dict[int, int] = {}
+        self.named: dict[Key, Key] = {}  # line -> of its branches whose conditions are not known, the one that a note names
         self.stated: dict[int, float] = {}
         self.decided: set[int] = set()
         self.notes: dict[str, None] = {}
@@ -160,11 +168,15 @@ class Evaluator:
         state.active = active
         if step.role is not None:
             active = self._follow_copies(number, step, active)
+        if step.one.base == "BAR":
+            add_counts(self.record.made, (number, step.index), _warps(active))
         if step.addresses or space_of(step.one) is not None:
             self._access(number, step, active)
             if sure is not None and (number, step.index) in self.record.accesses:
                 doubtful = self.weights[_warps(active & ~sure)]
                 self.record.accesses[number, step.index].doubtful += float(doubtful.sum())
+        for watch in self.watches:
+            watch.follow(step.one, step.results)
         found = dict(step.effect(state)) if step.effect else {}
         for name in step.results:
             value = found.get(name, NOTHING)
@@ -214,6 +226,9 @@ class Evaluator:
         block = self.flow.blocks[number]
         last = self.flow.last(number)
         if not block.targets and last.base != "EXIT":
+            if last.base == "CALL":
+                what = "a function that the binary does not hold, such as malloc or printf, is taken to need no time"
+                self.notes[f"{self._where(number)}: {what}"] = None
             if block.following is not None:
                 self._move(number, block.following, mask, pending)
             return
@@ -258,6 +273,9 @@ class Evaluator:
         pending[target] = there | mask
 
     def _enter(self, loop: int, warps: Mask) -> None:
+        inside = self.flow.loops[loop]
+        if not self.flow.leaving[loop] and self.flow.is_closed(inside):
+            raise FrontEndError(f"the loop at {self._where(inside.header)}: no warp ever leaves it")
         add_counts(self.record.entries, loop, warps)
         self.iterations[loop] = np.where(warps, 0, self.iterations[loop])
         self.trip.pop(loop, None)
@@ -292,6 +310,11 @@ class Evaluator:
             how = "the condition is taken as the trips of the loop say: warps"
             self.notes[f"{self._where(number)}: {how} {'jump' if self.enters[number] else 'do not jump'}"] = None
             return warps & self.enters[number]
+        if probability is None and target is not None and self.ways_to[target] >= _SEVERAL:
+            of_a_loop = "as those of an unrolled loop do that can be left early: no warp jumps; state it with probabilities"
+            what = f"{self.ways_to[target]} branches jump here, {of_a_loop}"
+            self.notes[f"{place(self.function, self.flow.blocks[target].code[0])}: {what}"] = None
+            return np.zeros_like(warps)
         if probability is None:
             ends = self.flow.last(number).base == "EXIT"
             probability = 1.0 if ends else 0.5
@@ -299,7 +322,8 @@ class Evaluator:
             how = "state it with args or probabilities"
             keys = branch_keys(self.flow, number)
             if self.branches_at[keys[0]] > 1:
-                how += f" of {keys[-1]}, one of several branches there"
+                of_line = self.named.setdefault(keys[0], keys[-1])
+                how += f" of {of_line}, one of {self.branches_at[keys[0]]} branches there"
             self.notes[f"{self._where(number)}: the condition is not known: {what}; {how}"] = None
         self.stated[number] = probability
         order = self.drawn.get(number, 0) + np.cumsum(warps)
@@ -316,6 +340,8 @@ class Evaluator:
 
     def _skip_trips(self, loop: int, header: int, pending: dict[int, Mask]) -> None:
         """Advances a loop by many trips at once, as long as each does what the last two have done."""
+        if loop in self.uneven:
+            return
         mask, values = pending[header], dict(self.state.values)
         before = self.trip.get(loop)
         step = None
@@ -327,7 +353,8 @@ class Evaluator:
             return
         one = self._leap(loop, 0, step, pending, None)
         latest = None if one is None else self._leap(loop, 0, step, pending, None)
-        if one is not None and latest is not None and len(one.differences) == len(latest.differences):
+        even = loop not in self.uneven and one is not None and latest is not None
+        if even and one is not None and latest is not None and len(one.differences) == len(latest.differences):
             growth, trips, growing = growth_of(one, latest), 1, True
             while trips >= 0:
                 met = self._leap(loop, trips, step, pending, (latest, growth))
@@ -358,11 +385,13 @@ class Evaluator:
         self.iterations[loop][_warps(mask)] += trips
         start, trial = dict(state.values), dict(pending)
         self.record, self.copies, state.differences = Record(), copies.copy(), []
+        self.watches.append(Watch(step))
         self._advance(trial, loop)
         found, met = self.record, Executed(state.differences, self.record.totals())
         same_threads = trial.keys() == pending.keys() and all(np.array_equal(trial[k], pending[k]) for k in pending)
         moved = advance_of(start, state.values, mask) if same_threads else None
         state.differences, self.drawn = outer, drawn  # branches that nothing decides come out alike in each trip
+        self._note_uneven(loop, self.watches.pop())
         values, record, iterations = saved
         alike = moved is not None and same_advance(moved, step) and not (trips and record.is_widened_by(found))
         if alike and (before is None or grew_evenly(*before, met, 1 + trips, mask)):
@@ -372,6 +401,17 @@ class Evaluator:
         state.values, self.record, self.iterations = values, record, iterations
         self.reached, self.copies = reached, copies
         return None
+
+    def _note_uneven(self, loop: int, watch: Watch) -> None:
+        """Notes whether a condition in a loop may come back in later trips, after others, so that none can be left out.
+
+        Where the caller states the trips, some are left out all the same, since they may be many.
+        """
+        if watch.decides and loop in self.trips:
+            what = "conditions on bits of what advances in this loop come out as in some of its trips"
+            self.notes[f"{self._where(self.flow.loops[loop].header)}: {what}; state them with probabilities"] = None
+        elif watch.decides:
+            self.uneven.add(loop)
 
     def _too_much(self, number: int) -> Exception:
         """Returns why a block is not executed any more."""

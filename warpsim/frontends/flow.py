@@ -95,6 +95,10 @@ class Flow:
         """For each loop, its blocks that end with a jump, or an exit, by which some warps leave it and others stay; ascending."""
         return [[block for block in sorted(loop.blocks) if self._leaves(block, loop)] for loop in self.loops]
 
+    def is_closed(self, loop: Loop) -> bool:
+        """Returns whether no block of a loop leads out of it."""
+        return all(after in loop.blocks for block in loop.blocks for after in self.blocks[block].successors)
+
     @cached_property
     def closing(self) -> list[list[int]]:
         """For each loop, those of these blocks that decide between another trip and leaving, as its last block does mostly."""
@@ -168,8 +172,11 @@ class _Blocks:
             label = re.search(r"\(([^()\s]+)\)", one.operands)
             if label and label[1] in self.labels:
                 return [self.labels[label[1]]]
-            if one.base == "CALL":
+            if one.base == "CALL" and label is None:
                 return []  # of a function that the binary does not hold
+            if one.base == "CALL":
+                what = "calls through a pointer, as those of virtual functions, have unknown targets; call a function by its name"
+                raise FrontEndError(f"{place(self.function, index)}: {one.text}: {what}")
             raise FrontEndError(f"{place(self.function, index)}: {one.text}: the target is not in the function")
         if one.base in _INDIRECT:
             note = re.search(r"BRANCH_TARGETS ([^\"]*)", one.operands)

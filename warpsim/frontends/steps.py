@@ -16,6 +16,9 @@ from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.semantics import effect_of
 from warpsim.frontends.tiles import Tile
 
+_RETURNED = ("R4", "R5", "R6", "R7")
+"""Registers in which a function returns up to 16 bytes."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -59,9 +62,9 @@ class Steps:
         steps = self.known[number] = []
         for index in self.flow.blocks[number].code:
             one = self.flow.function.code[index]
-            results = tuple(name for name in written(one) if name in self.needed)
+            results = tuple(name for name in (*written(one), *returned_by(one)) if name in self.needed)
             accessed, role = space_of(one) is not None, role_of(one)
-            if not results and not accessed and role is None:
+            if not results and not accessed and role is None and not (one.base == "BAR" and one.guard):
                 continue
             where = accessed_by(one) if accessed else ()
             effect = effect_of(one) if results else None
@@ -81,6 +84,11 @@ def _matching(tile: Tile, corner: tuple[Register, ...], one: MachineInstruction)
         what = f"{one.opcode} copies a tile of {len(corner)} dimensions, and not {len(tile.shape)}"
         raise FrontEndError(f"patterns[{str(keys_of(one)[0])!r}]: {what}")
     return corner[: len(tile.shape)]
+
+
+def returned_by(one: MachineInstruction) -> tuple[str, ...]:
+    """Returns the registers in which a function returns its result, such as malloc, if the binary does not hold it."""
+    return _RETURNED if one.base == "CALL" and "`" not in one.operands else ()
 
 
 def accessed_by(one: MachineInstruction) -> tuple[Address, ...]:
@@ -125,7 +133,7 @@ def _needed(flow: Flow) -> set[str]:
             one = flow.function.code[index]
             for name in written(one):
                 by_result.setdefault(name, []).append(one)
-            if one.base in ("BRA", "JMP", "EXIT"):
+            if one.base in ("BRA", "JMP", "EXIT", "BAR"):
                 needed |= {part.name for part in conditions(one)}
             elif space_of(one) is not None or role_of(one) is not None:
                 needed |= {part.name for part in [guard_of(one), _length_of(one), *corner_of(one)] if part}

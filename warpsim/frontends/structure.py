@@ -227,10 +227,15 @@ class Structure:
                 then, orelse = without_barriers(then), without_barriers(orelse)
             out.append(under({"warps": tasks[0]}, then, orelse, **own))
             return
-        if has_op((*then, *orelse), "barrier"):
-            self.notes.append("a barrier stands under a condition: all warps of a block are taken to come to it")
-            out += [*([branch] if branch is not None else []), *(then if share >= 0.5 or not orelse else orelse)]
+        if has_op(then, "barrier") if share >= 0.5 else has_op(orelse, "barrier"):
+            holds = f"a barrier stands under a condition, which holds in {max(share, 1 - share):.0%} of its executions"
+            self.notes.append(f"{holds}: all warps of a block are taken to come to it each time")
+            out += [*([branch] if branch is not None else []), *(then if share >= 0.5 else orelse)]
             return
+        if has_op((*then, *orelse), "barrier"):
+            holds = f"a barrier stands under a condition, which holds in {min(share, 1 - share):.2g} of its executions"
+            self.notes.append(f"{holds}: nobody waits there")
+            then, orelse = without_barriers(then), without_barriers(orelse)
         rule = which_warps(taken, here, self.weights, self.warp_in_block) if stated is None else {"probability": stated}
         out.append(under(rule, then, orelse, **own))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.integers import MASK, NOTHING, Values
+from warpsim.frontends.operands import read
+from warpsim.frontends.sass import MachineInstruction
 
 Mask = NDArray[np.bool_]
 Totals = dict[tuple[str, Any], NDArray[np.float64]]
 
 _ZERO = np.zeros(())
+
+_BENDING = {"LOP3", "POPC", "FLO", "PRMT", "SGXT", "BMSK", "IABS"}
+"""Instructions whose results do not advance evenly with their operands, and may come back; so do the upper words of products."""
 
 
 @dataclass
@@ -36,6 +42,33 @@ class Executed:
 
     differences: list[Values]
     totals: Totals
+
+
+class Watch:
+    """Follows in one trip which registers hold values that do not advance evenly, and whether a condition depends on them.
+
+    Bits of a register that advances, such as its lowest four, come back to the same values after some trips. A condition on them
+    can be the same in two trips and another one in between, so that trips must not be left out.
+
+    Args:
+        moving: the registers that advance.
+    """
+
+    def __init__(self, moving: Iterable[str]) -> None:
+        self.moving, self.bent = set(moving), set[str]()
+        self.decides = False
+
+    def follow(self, one: MachineInstruction, results: tuple[str, ...]) -> None:
+        """Follows an instruction, which writes registers or predicates."""
+        names = read(one)
+        moves, bends = not self.moving.isdisjoint(names), not self.bent.isdisjoint(names)
+        bends |= moves and (one.base.removeprefix("U") in _BENDING or ".HI" in one.opcode)
+        for name in results:
+            if name.lstrip("U").startswith("P"):
+                self.decides |= bends
+                continue
+            for members, belongs in ((self.moving, moves), (self.bent, bends)):
+                (members.add if belongs else members.discard)(name)
 
 
 def advance_of(before: dict[str, Values], after: dict[str, Values], mask: Mask) -> dict[str, Values] | None:
