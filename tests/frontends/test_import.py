@@ -158,6 +158,17 @@ def test_the_command_writes_a_kernel_or_nothing(tmp_path, capsys):
     assert "truncated or damaged" in capsys.readouterr().err and not output.exists()
 
 
+def test_the_padding_behind_the_end_is_not_counted(tmp_path, capsys):
+    listing = tmp_path / "scale.sass"
+    padding = ".L_end:\n--:-:-:-:0 BRA `(.L_end)\n" + 5 * "--:-:-:-:0 NOP\n"
+    listing.write_text(LISTING + padding, encoding="utf-8")
+    command = ["import", str(listing), "--args", "n=4096", "-o", str(tmp_path / "scale.toml")]
+    assert cli.main(command) == 0
+    assert "scale, sm_80: 11 instructions," in capsys.readouterr().out
+    assert cli.main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["instructions"] == 11
+
+
 @pytest.mark.parametrize("arch, base", [(80, 0), (90, 0x400)])
 def test_dynamic_shared_memory_that_the_launch_lacks_is_warned_of(arch, base):
     rows = ("S2R R1, SR_TID.X", "SHF.L.U32 R1, R1, 0x3, RZ", f"STS.64 [R1+{base:#x}], R2", "EXIT")

@@ -167,7 +167,7 @@ def _from_triton(options: argparse.Namespace, given: dict[str, Any]) -> _Importe
     _list(options, function)
     launch = f"{options.launch or 1024},{32 * warps},{shared}"
     kernel = api.import_function(function, launch, source=Path(path).name, caches=options.caches, **given)
-    return _Imported(kernel, function.arch, len(function.code), api.launch_of(launch).blocks or 0)
+    return _Imported(kernel, function.arch, _instructions(function), api.launch_of(launch).blocks or 0)
 
 
 def _from_code(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
@@ -181,7 +181,14 @@ def _from_code(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
     launch = options.launch or _LAUNCH
     kernel = api.import_function(function, launch, source=source, caches=options.caches, **given)
     blocks = api.launch_of(launch).blocks or 0
-    return _Imported(kernel, function.arch, len(function.code), blocks)
+    return _Imported(kernel, function.arch, _instructions(function), blocks)
+
+
+def _instructions(function: MachineFunction) -> int:
+    """Returns how many instructions a function has, as its listing shows them: without the padding behind its end."""
+    from warpsim.frontends.sass import without_padding
+
+    return len(without_padding(function.code))
 
 
 def _list(options: argparse.Namespace, function: MachineFunction) -> None:
