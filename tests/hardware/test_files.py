@@ -100,5 +100,8 @@ def test_a_file_of_another_kind_is_no_unknown_name(tmp_path: Path, monkeypatch: 
     (tmp_path / "mine.cu").write_text("")
     with pytest.raises(ValueError, match=r"kernels: mine.cu is no .toml file; `warpsim import` makes one of CUDA"):
         resolve("kernels", "mine.cu")
+    for name in ("./mine.cu", tmp_path / "mine.cu"):
+        with pytest.raises(ValueError, match=r"kernels: .*mine.cu is no .toml file; `warpsim import` makes one of CUDA"):
+            resolve("kernels", name)
     with pytest.raises(ValueError, match=r"gpus: mine.cu is no .toml file$"):
         resolve("gpus", "mine.cu")

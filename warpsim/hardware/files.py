@@ -25,6 +25,8 @@ from pydantic_core import ErrorDetails
 from warpsim.arguments import did_you_mean
 
 _SUFFIX = dict.fromkeys(("architectures", "gpus", "kernels", "pipelines"), ".toml") | {"latency": ".csv", "kernels/cuda": ".sass"}
+_CODE = (".cu", ".cubin", ".ptx", ".sass", ".py")
+"""Suffixes of files with code, of which kernel files are made."""
 
 MAX_SHOWN = 60
 """Largest number of characters of a value that an error shows."""
@@ -88,7 +90,7 @@ def resolve(kind: str, name_or_path: str | os.PathLike[str]) -> Path:
 
     Raises:
         TypeError: `name_or_path` is neither a string nor a path.
-        ValueError: the name or file does not exist; the message lists the names.
+        ValueError: the name or file does not exist, and the message lists the names; or a kernel's file is one of code.
     """
     if not isinstance(name_or_path, str | os.PathLike):
         raise TypeError(f"{kind}: {name_or_path!r} is not a name or a path")
@@ -101,6 +103,8 @@ def resolve(kind: str, name_or_path: str | os.PathLike[str]) -> Path:
             raise ValueError(f"{kind}: {text!r} is a path in the description of a result, which is never opened")
         path = Path(text)
         if is_file(path):
+            if kind == "kernels" and path.suffix.lower() in _CODE:
+                raise ValueError(_no_such_format(kind, text))
             return path
         if path.is_dir():
             raise ValueError(f"{kind}: {text} is a folder; must be a name or a {_SUFFIX[kind]} file")
@@ -109,11 +113,16 @@ def resolve(kind: str, name_or_path: str | os.PathLike[str]) -> Path:
     if is_file(file):
         return file
     if is_file(Path(text)):
-        made = "; `warpsim import` makes one of CUDA, Triton and machine code" if kind == "kernels" else ""
-        raise ValueError(f"{kind}: {text} is no {_SUFFIX[kind]} file{made}")
+        raise ValueError(_no_such_format(kind, text))
     names = list_names(kind)
     allowed = ", ".join(names)
     raise ValueError(f"{kind}: {text!r} is unknown{did_you_mean(text, names)}; allowed: {allowed}, or a path")
+
+
+def _no_such_format(kind: str, text: str) -> str:
+    """Returns the message for a file of another format than those of its kind; that for kernels says what makes one."""
+    made = "; `warpsim import` makes one of CUDA, Triton and machine code" if kind == "kernels" else ""
+    return f"{kind}: {text} is no {_SUFFIX[kind]} file{made}"
 
 
 def is_file(path: Path) -> bool:
