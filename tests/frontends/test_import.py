@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -10,8 +11,10 @@ from tests.frontends.machine import SCALE as LISTING
 from tests.frontends.machine import function, unrolled
 from warpsim import cli
 from warpsim.frontends.api import read_function
+from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.cubin import Parameter
 from warpsim.frontends.errors import AssumptionWarning, CompileError, FrontEndError, MissingToolError
+from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.nvdisasm import find_nvdisasm
 from warpsim.frontends.parameters import declared_in_source, parameters_of
 from warpsim.frontends.sass import parse_listing, write_listing
@@ -209,6 +212,21 @@ def test_an_unknown_architecture_is_refused_with_those_that_are_known(nvrtc, tmp
         assert cli.main(["import", str(path), "--arch", arch, "-o", str(tmp_path / "scale.toml")]) == 2
         error = capsys.readouterr().err
         assert f"--arch {arch}: NVRTC" in error and hint in error and "sm_90" in error
+
+
+def test_blocks_larger_than_the_launch_bounds_are_refused():
+    bounded = replace(function("EXIT"), most_threads=128)
+    assert to_kernel(bounded, as_geometry((8, (32, 4))), Choices(), name="f").block_warps == 4
+    with pytest.raises(FrontEndError, match="launch: block of 256 threads: must be at most 128, as the launch bounds of f state"):
+        to_kernel(bounded, as_geometry((8, (64, 4))), Choices(), name="f")
+
+
+@needs_tools
+def test_launch_bounds_of_a_source_hold(nvrtc):
+    source = "__global__ void __launch_bounds__(128) fill(int *x) { x[threadIdx.x] = 1; }"
+    assert ws.kernels.from_cuda(source, launch=(8, 128)).block_warps == 4
+    with pytest.raises(FrontEndError, match="must be at most 128, as the launch bounds of fill state"):
+        ws.kernels.from_cuda(source, launch=(8, 160))
 
 
 @needs_tools

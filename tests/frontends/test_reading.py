@@ -81,6 +81,13 @@ def test_a_cubin_says_what_its_kernels_need():
     assert function.code == bytes(32)
 
 
+def test_a_cubin_states_the_launch_bounds_of_its_kernels():
+    bounds = struct.pack("<BBHIII", 4, 0x05, 12, 32, 4, 2)
+    cubin = read_cubin(elf([(".nv.info.f", 0x70000000, 0, bounds), (".text.f", 1, 0, bytes(32))]))
+    assert cubin.functions["f"].most_threads == 256
+    assert read_cubin(small_cubin()).functions["f"].most_threads is None
+
+
 def test_what_is_no_cubin_is_refused():
     for data, message in (
         (b"", "not a cubin"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from warpsim.frontends.parameters import argument_bytes
 from warpsim.frontends.reuse import hits_of
 from warpsim.frontends.sass import MachineFunction
 from warpsim.frontends.structure import Structure
+from warpsim.frontends.symbols import plain_name
 from warpsim.frontends.tiles import Tile, tiles_of
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.instruction import Access, Instruction
@@ -62,10 +64,12 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
     Warns (AssumptionWarning) of everything that had to be assumed.
 
     Raises:
-        FrontEndError: the architecture or the flow is not supported, or the trips of a loop depend on what is not known.
+        FrontEndError: the architecture or the flow is not supported, the block is larger than the launch bounds allow, or the
+            trips of a loop depend on what is not known.
     """
     if function.arch < _OLDEST:
         raise FrontEndError(f"{function.name}: sm_{function.arch} is not supported; architectures from sm_{_OLDEST} on are")
+    _check_bounds(function, geometry)
     flow = make_flow(function)
     arguments, tiles = argument_bytes(function, choices.arguments), tiles_of(choices.patterns)
     given = Given(flow, geometry, arguments, choices.trips, choices.probabilities, tiles)
@@ -91,6 +95,15 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
         inputs=tuple(emitter.registers.values()),
         body=tuple(body or [Instruction("branch")]),
     )
+
+
+def _check_bounds(function: MachineFunction, geometry: Geometry) -> None:
+    """Checks that a block has as many threads at most as the launch bounds of its kernel state, or CUDA would not launch it."""
+    size, most = math.prod(geometry.block), function.most_threads
+    if most is not None and size > most:
+        raise FrontEndError(
+            f"launch: block of {size} threads: must be at most {most}, as the launch bounds of {plain_name(function.name)} state"
+        )
 
 
 def _with_tiles(patterns: Mapping[Key, str | int | Access], tiles: Mapping[str, Tile]) -> dict[Key, str | int | Access | Tile]:

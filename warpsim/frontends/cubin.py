@@ -5,6 +5,7 @@ The layout is that of ELF64; sections and attributes of NVIDIA's ABI are named a
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ _MACHINE_CUDA = 190
 _NOBITS = 8
 _FATBIN = b"\x50\xed\x55\xba"
 
-_PARAM_CBANK, _KPARAM_INFO, _REGCOUNT = 0x0A, 0x17, 0x2F
+_MAX_THREADS, _PARAM_CBANK, _KPARAM_INFO, _REGCOUNT = 0x05, 0x0A, 0x17, 0x2F
 _SIZED = 4
 """Format of an attribute whose value follows, after its size; the value of all others is in the header itself."""
 
@@ -52,6 +53,7 @@ class Function:
         parameters: in order of their offsets.
         parameter_base: offset of the first parameter in constant bank 0; None where the file does not say.
         constants: contents of constant bank 2, where compilers put constants of their own.
+        most_threads: threads of a block at most, as launch bounds state it; None where the file does not say.
         links: address of an instruction -> function in another section that it names, such as the one that it calls.
     """
 
@@ -62,6 +64,7 @@ class Function:
     parameters: tuple[Parameter, ...]
     parameter_base: int | None
     constants: bytes = b""
+    most_threads: int | None = None
     links: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -164,13 +167,15 @@ def _function(name: str, section: _Section, sections: Mapping[str, _Section], sy
             if symbol < len(symbols) and symbols[symbol] == name:
                 registers = count
     own = sections.get(f".nv.info.{name}")
-    parameters, base = [], None
+    parameters, base, most_threads = [], None, None
     for attribute, value in _attributes(own.data if own else b""):
         if attribute == _PARAM_CBANK:
             _, base, _ = struct.unpack_from("<IHH", value)
         elif attribute == _KPARAM_INFO:
             _, _, offset, flags = struct.unpack_from("<IHHI", value)
             parameters.append(Parameter(offset, flags >> 18))
+        elif attribute == _MAX_THREADS:
+            most_threads = math.prod(struct.unpack_from("<III", value))
     shared = sections.get(f".nv.shared.{name}")
     reserved = RESERVED_SHARED_BYTES if ".nv.shared.reserved.0" in sections else 0
     return Function(
@@ -181,6 +186,7 @@ def _function(name: str, section: _Section, sections: Mapping[str, _Section], sy
         parameters=tuple(sorted(parameters, key=lambda one: one.offset)),
         parameter_base=base,
         constants=bank.data if (bank := sections.get(f".nv.constant2.{name}")) else b"",
+        most_threads=most_threads,
         links=_links(name, sections, symbols),
     )
 

@@ -63,6 +63,7 @@ def disassemble(cubin: bytes, name: str = "cubin") -> dict[str, MachineFunction]
                 parameters=known.parameters,
                 parameter_base=known.parameter_base,
                 constants=known.constants,
+                most_threads=known.most_threads,
             )
         kernels[function.name] = function
     return kernels

@@ -88,6 +88,7 @@ class MachineFunction:
         parameter_base: offset of the first one in constant bank 0.
         source: name of the source, where it is known.
         constants: contents of constant bank 2, where compilers put constants of their own.
+        most_threads: threads of a block at most, as launch bounds state it; None where that is not known, as of a listing.
     """
 
     name: str
@@ -99,6 +100,7 @@ class MachineFunction:
     parameter_base: int | None = None
     source: str = ""
     constants: bytes = b""
+    most_threads: int | None = None
 
 
 def decode_control(high: int) -> Control:
