@@ -13,7 +13,7 @@ from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.nvdisasm import disassemble, find_nvdisasm
 from warpsim.frontends.operands import register_slots
 from warpsim.frontends.sass import Control, MachineInstruction, decode_control, parse_disassembly, parse_text, write_listing
-from warpsim.frontends.symbols import instance_name, pick_function, plain_name
+from warpsim.frontends.symbols import instance_name, pick_function, plain_name, qualified_name
 
 DISASSEMBLY = """
 \t.target\tsm_80
@@ -149,6 +149,25 @@ def test_functions_are_found_by_the_arguments_of_their_templates():
     for wanted in (None, "scale"):
         with pytest.raises(FrontEndError, match=r"name one of: (copy, )?scale<double, 128>, scale<float, 128>$"):
             pick_function(names, wanted, "x")
+
+
+def test_functions_are_found_by_their_namespaces():
+    first, second, third = names = ["_Z4initPfi", "_ZN3foo4initEPdi", "_ZN1a3foo5resetEPdi"]
+    assert qualified_name(third) == "a::foo::reset" and qualified_name(first) == "init" and qualified_name("k") == "k"
+    assert qualified_name("_ZN24_GLOBAL__N__4b1b2_k_cu_k4initEPf") == "init"
+    for wanted, expected in (("foo::init", second), ("init", first), ("::init", first), ("foo::reset", third), ("reset", third)):
+        assert pick_function(names, wanted, "x") == expected
+    for wanted in (None, "foo", "bar::init", "::reset"):
+        with pytest.raises(FrontEndError, match=r": foo::init, init, reset$"):
+            pick_function(names, wanted, "x")
+    with pytest.raises(FrontEndError, match=r"several match; name one of: bar::init, foo::init$"):
+        pick_function([second, "_ZN3bar4initEPdi"], "init", "x")
+    with pytest.raises(FrontEndError, match=r"several match; name one of: _Z4initPdi, _Z4initPfi$"):
+        pick_function([first, "_Z4initPdi", second], "init", "x")
+    instances = ["_ZN3foo5scaleIfEEvPT_", "_ZN3bar5scaleIfEEvPT_", "_ZN3bar5scaleIdEEvPT_"]
+    assert pick_function(instances, "bar :: scale<float>", "x") == instances[1]
+    with pytest.raises(FrontEndError, match=r"name one of: bar::scale<float>, foo::scale, scale<double>$"):
+        pick_function(instances, "scale", "x")
 
 
 def test_control_fields_are_those_of_the_encoding():

@@ -25,6 +25,9 @@ _BUILT_IN = {
     "f": "float",
     "d": "double",
 }
+_OF_FILE = "_GLOBAL__N_", "_INTERNAL_"
+"""How the names of namespaces begin that compilers make for what has no name outside its file."""
+
 _VALUE = re.compile(r"L([a-z])(n?)(\d+)E")
 
 
@@ -33,38 +36,70 @@ def pick_function(names: Sequence[str], wanted: str | None, where: str) -> str:
 
     Args:
         names: those that are there, perhaps mangled.
-        wanted: that of the function: mangled or not, with or without the arguments of its template; None: the only one.
+        wanted: that of the function: mangled or not, with or without its namespaces and the arguments of its template; "::f" is
+            that of no namespace, as is "f" if several have this name; None: the only one.
         where: what holds them, for messages.
 
     Raises:
         FrontEndError: there is no such function, or several are possible; the message lists those that are there.
     """
-    times = Counter(map(plain_name, names))
-    shown = sorted(plain if times[plain := plain_name(name)] == 1 else instance_name(name) for name in names)
-    there = ", ".join(shown) or "none"
+    shown = _shown(names)
+    known = sorted(shown.values())
+    there = ", ".join(known) or "none"
     if wanted is None:
         if len(names) == 1:
             return names[0]
         raise FrontEndError(f"function = None: {where} holds several; name one of: {there}" if names else f"{where}: no function")
     if wanted in names:
         return wanted
-    found = [name for name in names if plain_name(name) == wanted or _alike(instance_name(name), wanted)]
+    found = _meant(names, wanted)
     if len(found) == 1:
         return found[0]
     if found:
-        several = ", ".join(sorted(map(instance_name, found)))
+        several = ", ".join(sorted(shown[name] for name in found))
         raise FrontEndError(f"function = {wanted!r}: several match; name one of: {several}")
-    raise FrontEndError(f"function = {wanted!r}: is not in {where}{did_you_mean(wanted, shown)}; functions there: {there}")
+    raise FrontEndError(f"function = {wanted!r}: is not in {where}{did_you_mean(wanted, known)}; functions there: {there}")
 
 
-def _alike(name: str, other: str) -> bool:
-    return "".join(name.split()) == "".join(other.split())
+def _shown(names: Sequence[str]) -> dict[str, str]:
+    """Returns the shortest name of each symbol that tells it from others: with namespaces, arguments of its template, or both."""
+    forms = {name: (plain_name(name), qualified_name(name), instance_name(name), _qualified_instance(name)) for name in names}
+    times = [Counter(of_kind) for of_kind in zip(*forms.values(), strict=True)]
+    return {
+        name: next((form for form, count in zip(each, times, strict=True) if count[form] == 1), name)
+        for name, each in forms.items()
+    }
+
+
+def _meant(names: Sequence[str], wanted: str) -> list[str]:
+    """Returns the symbols that a name can stand for: those that have it with all namespaces, or else those that end in it."""
+    word = "::" + "".join(wanted.split()).removeprefix("::")
+    forms = {name: [f"::{''.join(form(name).split())}" for form in (qualified_name, _qualified_instance)] for name in names}
+    whole = [name for name, each in forms.items() if word in each]
+    if whole or wanted.lstrip().startswith("::"):
+        return whole
+    return [name for name, each in forms.items() if any(form.endswith(word) for form in each)]
 
 
 def plain_name(symbol: str) -> str:
     """Returns the function's own name in a mangled symbol: "softmax" of "_ZN2nn7softmaxEPKfPf"; others as they are."""
     names, _ = _divided(symbol)
     return names[-1]
+
+
+def qualified_name(symbol: str) -> str:
+    """Returns the function's name with its namespaces: "nn::softmax" of "_ZN2nn7softmaxEPKfPf"; others as they are.
+
+    Namespaces that compilers make for names of a single file are left out.
+    """
+    names, _ = _divided(symbol)
+    return "::".join(name for name in names if not name.startswith(_OF_FILE))
+
+
+def _qualified_instance(symbol: str) -> str:
+    """Returns the name with namespaces and the arguments of the template: "nn::scale<float>"; other symbols stay as they are."""
+    instance, spaces = instance_name(symbol), qualified_name(symbol).rpartition("::")[0]
+    return instance if instance == symbol or not spaces else f"{spaces}::{instance}"
 
 
 def instance_name(symbol: str) -> str:
