@@ -16,7 +16,7 @@ from warpsim.frontends.cubin import Parameter
 from warpsim.frontends.errors import AssumptionWarning, CompileError, FrontEndError, MissingToolError
 from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.nvdisasm import find_nvdisasm
-from warpsim.frontends.parameters import declared_in_source, parameters_of
+from warpsim.frontends.parameters import argument_bytes, declared_in_source, parameters_of
 from warpsim.frontends.sass import parse_listing, write_listing
 from warpsim.kernels.files import write_kernel
 from warpsim.kernels.traversal import expected_ops
@@ -66,18 +66,54 @@ def test_parameters_are_guessed_where_the_text_does_not_name_them():
 
 
 def test_parameters_have_the_names_of_the_source():
-    assert declared_in_source(SOURCE, "scale") == (("x", False), ("a", False), ("n", True))
+    assert declared_in_source(SOURCE, "scale") == (("x", False, None), ("a", False, None), ("n", True, True))
     bounded = "__global__ void __launch_bounds__(128) f(const float *__restrict__ x, int n[3])"
-    assert declared_in_source(bounded, "f") == (("x", False), ("n", False))
+    assert declared_in_source(bounded, "f") == (("x", False, None), ("n", False, None))
     macro = '#define K(size) \\\n    extern "C" __global__ void k_##size(float *out, int n) \\\n    { }\nK(1)\nK(2)\n'
-    assert declared_in_source(macro, "k_2") == (("out", False), ("n", True))
+    assert declared_in_source(macro, "k_2") == (("out", False, None), ("n", True, True))
     assert declared_in_source(SOURCE, "other") == ()
 
 
-@pytest.mark.parametrize("kind", ["int", "const unsigned int", "unsigned", "long long", "std::size_t", "uint64_t", "char"])
-def test_integers_are_known_by_their_declaration(kind):
+@pytest.mark.parametrize(
+    ("kind", "signed"),
+    [
+        ("int", True),
+        ("long long", True),
+        ("short const", True),
+        ("const unsigned int", False),
+        ("unsigned", False),
+        ("std::size_t", False),
+        ("uint64_t", False),
+        ("char", None),
+        ("int2", None),
+    ],
+)
+def test_integers_are_known_by_their_declaration(kind, signed):
     text = f"__global__ void f({kind} n, {kind} *m, float x, double const y, intptr z)"
-    assert declared_in_source(text, "f") == (("n", True), ("m", False), ("x", False), ("y", False), ("z", False))
+    found = declared_in_source(text, "f")
+    assert [(one.name, one.integer) for one in found] == [("n", True), *((name, False) for name in "mxyz")]
+    assert [one.signed for one in found] == [signed, None, None, None, None]
+
+
+def test_integers_are_in_the_range_of_their_declaration():
+    """A cubin or a listing does not say what is signed, so that both ranges are allowed."""
+    for signed, least, most in ((True, -(2**31), 2**31 - 1), (False, 0, 2**32 - 1), (None, -(2**31), 2**32 - 1)):
+        declared = replace(function("EXIT"), parameters=(Parameter(0, 4, "n", integer=True, signed=signed),))
+        for value in (least, most):
+            assert bytes(argument_bytes(declared, {"n": value}).values()) == (value % 2**32).to_bytes(4, "little")
+        for value in (least - 1, most + 1):
+            why = "" if signed is None else f": from {least} to {most}, as the source declares it"
+            with pytest.raises(FrontEndError, match=rf"args\['n'\] = {value}: must fit in 4 bytes{why}$"):
+                argument_bytes(declared, {"n": value})
+
+
+@needs_tools
+def test_integers_of_a_source_are_in_its_range(nvrtc):
+    source = "__global__ void f(int *x, int n, size_t m) { if (n < 5 && m < 9) *x = 1; }"
+    with pytest.raises(FrontEndError, match=r"args\['n'\] = 3000000000: must fit in 4 bytes: from -2147483648 to 2147483647"):
+        ws.kernels.from_cuda(source, args={"n": 3_000_000_000})
+    with pytest.raises(FrontEndError, match=r"args\['m'\] = -1: must fit in 8 bytes: from 0 to"):
+        ws.kernels.from_cuda(source, args={"m": -1})
 
 
 def test_arguments_are_finite_and_those_declared_as_integers_are_integers():

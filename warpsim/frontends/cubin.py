@@ -32,13 +32,15 @@ _WORD_BYTES = 16
 class Parameter:
     """A parameter of a kernel: offset in bytes from the first one, and size in bytes.
 
-    `name`, and whether it is an `integer`, are known where the source declares them.
+    `name`, and whether it is an `integer`, are known where the source declares them. So is whether the integer is `signed`; None:
+    it is no integer of the language, or not known.
     """
 
     offset: int
     size: int
     name: str = ""
     integer: bool = False
+    signed: bool | None = None
 
 
 @dataclass(frozen=True)

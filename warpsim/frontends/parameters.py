@@ -6,6 +6,7 @@ import math
 import re
 import struct
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from warpsim.frontends.brackets import end_of, without_templates
 from warpsim.frontends.cubin import Parameter
@@ -18,6 +19,10 @@ _INTEGER = re.compile(
     r"[\w\s]*$"
 )
 """A declaration of an integer, or of a vector of integers, which is no pointer."""
+
+_UNSIGNED = re.compile(r"\b(unsigned|size_t|uint(8|16|32|64)_t)\b")
+_SIGNED = re.compile(r"\b(signed|short|int|long|int(8|16|32|64)_t)\b")
+"""Words that say whether an integer is signed. A plain char does not, as that depends on the system."""
 
 _FORMATS = {2: "<e", 4: "<f", 8: "<d"}
 """Size of a floating-point number in bytes -> its format."""
@@ -111,13 +116,24 @@ def _bytes(key: str | int, value: object, parameter: Parameter) -> bytes:
             return struct.pack(_FORMATS[size], value)
         except OverflowError:
             raise FrontEndError(f"args[{key!r}] = {value}: must fit in {size} bytes") from None
-    if not -(2 ** (8 * size - 1)) <= value < 2 ** (8 * size):
-        raise FrontEndError(f"args[{key!r}] = {value}: must fit in {size} bytes")
+    least = 0 if parameter.signed is False else -(2 ** (8 * size - 1))
+    most = 2 ** (8 * size - 1 if parameter.signed else 8 * size) - 1
+    if not least <= value <= most:
+        why = "" if parameter.signed is None else f": from {least} to {most}, as the source declares it"
+        raise FrontEndError(f"args[{key!r}] = {value}: must fit in {size} bytes{why}")
     return int(value % 2 ** (8 * size)).to_bytes(size, "little")
 
 
-def declared_in_source(source: str, function: str) -> tuple[tuple[str, bool], ...]:
-    """Returns the names of a kernel's parameters and whether they are integers, by its CUDA source; none where it is not found.
+class Declared(NamedTuple):
+    """What a source says of a parameter: its name, whether it is an integer, and whether that is signed (None: not known)."""
+
+    name: str
+    integer: bool
+    signed: bool | None
+
+
+def declared_in_source(source: str, function: str) -> tuple[Declared, ...]:
+    """Returns what the CUDA source of a kernel says of its parameters; nothing where it is not found.
 
     The declaration may be that of a macro, which makes the function's name of its arguments.
     """
@@ -141,8 +157,15 @@ def declared_in_source(source: str, function: str) -> tuple[tuple[str, bool], ..
         return ()
     inside = without_templates(plain[found.end() : end_of(plain, found.end() - 1)])
     parts = [part for part in inside.split(",") if part.strip()]
-    names = [re.search(r"(\w+)\s*(\[[^\]]*\])?\s*$", part) for part in parts]
-    return tuple((name[1] if name else "", bool(_INTEGER.match(part))) for name, part in zip(names, parts, strict=True))
+    return tuple(map(_declared, parts))
+
+
+def _declared(text: str) -> Declared:
+    """Returns what the declaration of a parameter says."""
+    name = re.search(r"(\w+)\s*(\[[^\]]*\])?\s*$", text)
+    is_integer = _INTEGER.match(text) is not None
+    signed = None if not is_integer else False if _UNSIGNED.search(text) else True if _SIGNED.search(text) else None
+    return Declared(name[1] if name else "", is_integer, signed)
 
 
 def _base(arch: int) -> int:
