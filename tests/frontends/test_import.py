@@ -107,6 +107,22 @@ def test_integers_are_in_the_range_of_their_declaration():
                 argument_bytes(declared, {"n": value})
 
 
+def test_truth_values_are_arguments_of_one_byte(tmp_path, capsys):
+    flag, small, wide = Parameter(0, 1, "flag"), Parameter(1, 1, "small", integer=True), Parameter(4, 4, "wide")
+    declared = replace(function("EXIT"), parameters=(flag, small, wide))
+    for value in (True, False):
+        assert argument_bytes(declared, {"flag": value}) == argument_bytes(declared, {"flag": int(value)})
+        for name in ("small", "wide"):
+            with pytest.raises(FrontEndError, match=rf"args\['{name}'\] = {value}: must be a number; only a bool, of one byte"):
+                argument_bytes(declared, {name: value})
+    listing = tmp_path / "f.sass"
+    listing.write_text(write_listing(declared), encoding="utf-8")
+    command = ["import", str(listing), "-o", str(tmp_path / "f.toml"), "--args"]
+    assert cli.main([*command, "flag=true"]) == 0
+    assert cli.main([*command, "wide=true"]) == 2
+    assert "--args wide=True: must be a number" in capsys.readouterr().err
+
+
 @needs_tools
 def test_integers_of_a_source_are_in_its_range(nvrtc):
     source = "__global__ void f(int *x, int n, size_t m) { if (n < 5 && m < 9) *x = 1; }"

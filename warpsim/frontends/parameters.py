@@ -101,8 +101,10 @@ def _put(found: dict[int, int], offset: int, data: bytes) -> None:
 
 def _bytes(key: str | int, value: object, parameter: Parameter) -> bytes:
     size = parameter.size
+    if isinstance(value, bool) and size == 1 and not parameter.integer:
+        return bytes([value])
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise FrontEndError(f"args[{key!r}] = {value!r}: must be a number")
+        raise FrontEndError(f"args[{key!r}] = {value!r}: must be a number; only a bool, of one byte, is a truth value")
     if not math.isfinite(value):
         raise FrontEndError(f"args[{key!r}] = {value}: must be a finite number")
     if isinstance(value, float) and parameter.integer:
