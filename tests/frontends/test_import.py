@@ -4,11 +4,12 @@ import importlib.util
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import warpsim as ws
 from tests.frontends.machine import SCALE as LISTING
-from tests.frontends.machine import function, unrolled
+from tests.frontends.machine import function, only, unrolled
 from warpsim import cli
 from warpsim.frontends.api import read_function
 from warpsim.frontends.convert import Choices, to_kernel
@@ -105,6 +106,38 @@ def test_integers_are_in_the_range_of_their_declaration():
             why = "" if signed is None else f": from {least} to {most}, as the source declares it"
             with pytest.raises(FrontEndError, match=rf"args\['n'\] = {value}: must fit in 4 bytes{why}$"):
                 argument_bytes(declared, {"n": value})
+
+
+def test_numbers_may_be_those_of_numpy():
+    launch, plain = (np.int64(64), (np.int32(64), np.uint8(2)), np.int64(0)), ((64,), (64, 2), 0)
+    for given, same in (({"n": np.int64(6400)}, {"n": 6400}), ((None, np.float32(2), np.int32(9)), (None, 2.0, 9))):
+        assert ws.kernels.from_sass(LISTING, launch=launch, args=given) == ws.kernels.from_sass(LISTING, launch=plain, args=same)
+    loop = (".L_a:", "LDG.E R5, [R2.64]", "ISETP.NE.AND P1, PT, R5, RZ, PT", "@P1 BRA `(.L_a)", "EXIT")
+    text = write_listing(function(*loop))
+    trips, pattern = {".L_a": np.int64(5)}, {"0x0": "random"}
+    assert only(ws.kernels.from_sass(text, trips=trips, patterns=pattern), ws.Loop)[0].trips == 5
+    for wrong in ((True, 256), (np.float64(8), 256), (8, 256, True)):
+        with pytest.raises(FrontEndError, match=r"launch: .*: must be"):
+            ws.kernels.from_sass(LISTING, launch=wrong)
+    with pytest.raises(FrontEndError, match=r"args\['n'\] = 1000+: must fit in 4 bytes"):
+        ws.kernels.from_sass(LISTING, args={"n": 10**400})
+
+
+@pytest.mark.parametrize("name", ["trips", "probabilities", "patterns"])
+def test_what_is_no_mapping_is_refused(name):
+    with pytest.raises(TypeError, match=rf"{name} = \[5\]: must be a mapping, such as a dict, or None"):
+        ws.kernels.from_sass(LISTING, **{name: [5]})
+
+
+def test_arguments_options_and_macros_of_other_types_are_refused():
+    for args in (5, "n=3"):
+        with pytest.raises(TypeError, match=f"args = {args!r}: must be a mapping such as .*, or the arguments in order"):
+            ws.kernels.from_sass(LISTING, args=args)
+    for options in ([5], "-G", 5):
+        with pytest.raises(TypeError, match=r"options = .*: must be a list of texts, such as \['-use_fast_math'\]"):
+            ws.kernels.from_cuda(SOURCE, options=options)
+    with pytest.raises(TypeError, match=r"defines = \['N'\]: must be a mapping"):
+        ws.kernels.from_cuda(SOURCE, defines=["N"])
 
 
 def test_truth_values_are_arguments_of_one_byte(tmp_path, capsys):

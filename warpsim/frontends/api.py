@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +78,10 @@ def from_cuda(
         MissingToolError: NVRTC or nvdisasm is not installed.
         CompileError: the source does not compile; the message holds the compiler's log.
         FrontEndError: there is no such function, flow is irreducible, or a number of trips is needed.
+        TypeError: what must be a mapping or a list is none.
     """
     text, name = _source_text(source)
-    found = compiled_source(text, name, arch, function, defines, options)
+    found = compiled_source(text, name, arch, function, _mapping("defines", defines), _texts("options", options))
     return import_function(found, launch, args, trips, probabilities, patterns, caches, source=Path(name).name)
 
 
@@ -187,7 +189,7 @@ def from_triton(
         FrontEndError: Triton refuses the function, or as in `from_cuda`.
     """
     found, shared = triton_function(fn, signature, constexprs, arch=arch, num_warps=num_warps, num_stages=num_stages)
-    grid = launch if isinstance(launch, int) else tuple(launch)
+    grid = launch if isinstance(launch, Integral) else tuple(launch)
     return import_function(found, (grid, 32 * num_warps, shared), args, trips, probabilities, patterns, caches)
 
 
@@ -302,11 +304,43 @@ def import_function(
     *,
     source: str = "",
 ) -> Kernel:
-    """Returns the kernel of a machine function; the arguments are those of `from_cuda`."""
+    """Returns the kernel of a machine function; the arguments and errors are those of `from_cuda`."""
     geometry: Geometry = as_geometry(launch)
-    arguments = args if isinstance(args, Mapping) else tuple(args)
-    choices = Choices(arguments, trips or {}, probabilities or {}, patterns or {}, caches)
+    if isinstance(args, str | bytes) or not isinstance(args, Iterable):
+        raise TypeError(f"args = {args!r}: must be a mapping such as {{'n': 1024}}, or the arguments in order")
+    arguments = _mapping("args", args) if isinstance(args, Mapping) else tuple(map(_plain, args))
+    stated = (_mapping("trips", trips), _mapping("probabilities", probabilities), _mapping("patterns", patterns))
+    choices = Choices(arguments, *stated, caches)
     return to_kernel(function, geometry, choices, name=_kernel_name(function.name), source=source)
+
+
+def _mapping(name: str, value: Mapping[Any, Any] | None) -> dict[Any, Any]:
+    """Returns an argument that is a mapping, with plain numbers; None stands for an empty one.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if value is not None and not isinstance(value, Mapping):
+        raise TypeError(f"{name} = {value!r}: must be a mapping, such as a dict, or None")
+    return {_plain(key): _plain(one) for key, one in (value or {}).items()}
+
+
+def _texts(name: str, value: Sequence[str]) -> list[str]:
+    """Returns an argument that is a list of texts.
+
+    Raises:
+        TypeError: it is something else, or a single text.
+    """
+    if isinstance(value, str) or not isinstance(value, Iterable) or not all(isinstance(one, str) for one in value):
+        raise TypeError(f"{name} = {value!r}: must be a list of texts, such as ['-use_fast_math']")
+    return list(value)
+
+
+def _plain(value: Any) -> Any:
+    """Returns a number of another library, such as NumPy's, as one of Python's; what is no number stays as it is."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def _kernel_name(symbol: str) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
+from numbers import Integral
 from typing import Any
 
 from warpsim.frontends.errors import FrontEndError
@@ -95,7 +96,7 @@ def as_geometry(launch: Any) -> Geometry:
         raise FrontEndError(f"launch = {launch!r}: {form}")
     grid, block = (_three(name, value) for name, value in zip(("grid", "block"), launch, strict=False))
     shared = launch[2] if len(launch) == 3 else 0
-    if type(shared) is not int or not 0 <= shared <= 2**20:
+    if not _is_integer(shared) or not 0 <= shared <= 2**20:
         raise FrontEndError(f"launch: shared bytes = {shared!r}: must be an integer from 0 to {2**20}")
     for name, size, most in zip("xyz", grid, _MOST_BLOCKS, strict=True):
         if size > most:
@@ -104,15 +105,20 @@ def as_geometry(launch: Any) -> Geometry:
         raise FrontEndError(f"launch: block.z = {block[2]}: must be at most {_MOST_THREADS_Z}")
     if math.prod(block) > MAX_BLOCK_THREADS:
         raise FrontEndError(f"launch: block of {math.prod(block)} threads: must be at most {MAX_BLOCK_THREADS}")
-    return Geometry(grid, block, shared)
+    return Geometry(grid, block, int(shared))
 
 
 def _three(name: str, value: Any) -> tuple[int, int, int]:
     numbers = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
-    if not 1 <= len(numbers) <= 3 or not all(type(n) is int and n >= 1 for n in numbers):
+    if not 1 <= len(numbers) <= 3 or not all(_is_integer(n) and n >= 1 for n in numbers):
         raise FrontEndError(f"launch: {name} = {value!r}: must be one to three integers from 1")
-    x, y, z, *_ = (*numbers, 1, 1)
+    x, y, z, *_ = (*map(int, numbers), 1, 1)
     return x, y, z
+
+
+def _is_integer(value: object) -> bool:
+    """Whether a value is an integer, of Python or of NumPy; truth values are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def threads(block: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:

@@ -105,7 +105,7 @@ def _bytes(key: str | int, value: object, parameter: Parameter) -> bytes:
         return bytes([value])
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise FrontEndError(f"args[{key!r}] = {value!r}: must be a number; only a bool, of one byte, is a truth value")
-    if not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         raise FrontEndError(f"args[{key!r}] = {value}: must be a finite number")
     if isinstance(value, float) and parameter.integer:
         raise FrontEndError(f"args[{key!r}] = {value}: must be an integer, as the source declares it")
