@@ -205,6 +205,24 @@ def test_a_type_that_a_macro_of_a_missing_library_chooses_is_asked_for():
     assert imported(source, "relu<float, 2>").name == "relu"
 
 
+LAMBDA = """template <typename F> __global__ void apply(F f, int n) { if (threadIdx.x < n) f(threadIdx.x); }
+struct Fill { float *x; __device__ void operator()(int i) const { x[i] = 1; } };
+int main() { float *x = nullptr; apply<<<4, 32>>>([=] __device__ (int i) { x[i] = i; }, 100); }"""
+
+
+@pytest.mark.usefixtures("compiler")
+def test_a_lambda_has_no_name_by_which_an_instance_could_be_asked_for():
+    why = "no instance for a lambda can be asked for, as the type of a lambda has no name: pass a functor with a name"
+    for function in (None, "apply"):
+        with pytest.raises(FrontEndError, match=rf"holds no kernel; .*; {why} .*; templates there: apply$"):
+            imported(LAMBDA, function)
+    with pytest.raises(FrontEndError, match=rf"function = 'apply': is not in source.cu; functions there: other; {why}"):
+        imported(LAMBDA + "\n__global__ void other(float *x) { *x = 1; }", "apply")
+    assert imported(LAMBDA, "apply<Fill>", args={"n": 100}).name == "apply"
+    with pytest.raises(FrontEndError, match=r"such as 'f<256>'; templates there: apply$"):
+        imported(LAMBDA.replace("[=] __device__ (int i) { x[i] = i; }", "Fill{x}"))
+
+
 @pytest.mark.usefixtures("compiler")
 def test_a_wrong_argument_of_a_template_is_named():
     source = "template <typename T> __global__ void fill(T *x) { *x = 1; }\nint main() { fill<float><<<1, 1>>>(nullptr); }"

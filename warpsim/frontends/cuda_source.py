@@ -47,6 +47,14 @@ _ERROR = re.compile(r"(?:^|: )([^:\n]+)\((\d+)\): (error: .*)", re.MULTILINE)
 _NO_INSTANCE = re.compile(r'Input name expression was: "([^"]*)"')
 """What a log of NVRTC says of an instance whose arguments it does not know."""
 
+_LAMBDA = re.compile(r"\]\s*(?:__host__\s+)?__device__\s*(?:__host__\s*)?[({]")
+"""The beginning of a lambda for the device, behind what it captures."""
+
+_OF_LAMBDA = (
+    "; no instance for a lambda can be asked for, as the type of a lambda has no name: pass a functor with a name in its place "
+    "(struct F with an operator()), and name that instance, such as 'f<F>'"
+)
+
 _MOST_LINES = 8
 """Lines that are left out and that a message names, at most."""
 
@@ -75,11 +83,10 @@ def compiled_source(
         )
         sources = [text, *map(decoded, headers.values())]
         try:
-            functions = disassemble(cubin, short)
-        except NoKernelError as error:
-            templates = ", ".join(sorted(kernel_templates(sources)))
-            raise NoKernelError(f"{error}{templates and f'; templates there: {templates}'}") from None
-        return named_parameters(pick(functions, symbols.get(function, function) if function else None, short), sources)
+            found = pick(disassemble(cubin, short), symbols.get(function, function) if function else None, short)
+        except FrontEndError as error:
+            raise _with_templates(error, function, sources) from None
+        return named_parameters(found, sources)
 
     beside = {} if folder is None else {path.name: path.read_bytes() for path in sorted(folder.glob("*.cuh"))}
     with suppress(CompileError):
@@ -113,6 +120,17 @@ def compiled_source(
             for note in _assumptions(headers.missing, refused):
                 warnings.warn(f"{short}: {note}", AssumptionWarning, stacklevel=4)
             return found
+
+
+def _with_templates(error: FrontEndError, function: str | None, sources: Sequence[str]) -> FrontEndError:
+    """Returns the error that a kernel is not there, with the templates that are, and what to do if a lambda is their argument."""
+    templates = kernel_templates(sources)
+    has_none = isinstance(error, NoKernelError)
+    is_for_lambda = templates and (has_none or function in templates) and any(map(_LAMBDA.search, sources))
+    message = f"{error}{_OF_LAMBDA if is_for_lambda else ''}"
+    if has_none and templates:
+        message += f"; templates there: {', '.join(sorted(templates))}"
+    return type(error)(message)
 
 
 def _instances(function: str | None, kernels: Mapping[str, str], of_host: str, macros: Mapping[str, str]) -> list[str]:
