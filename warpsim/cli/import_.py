@@ -113,8 +113,9 @@ def _with_options(message: str) -> str:
     """Returns a message in which the arguments of the front ends are the options of the command."""
     mappings = "|".join(_MAPPINGS)
     value = r"""('(?:[^'\\]|\\.)*'|"[^"]*"|[^:'"]*)"""  # one in quotes may hold a colon
-    message = re.sub(rf"\b({mappings})\['?([^]']*)'?\] = {value}:", lambda m: f"--{m[1]} {m[2]}={_unquoted(m[3])}:", message)
-    message = re.sub(rf"\b({mappings})\['?([^]']*)'?\]:", r"--\1 \2:", message)
+    key = r"\['?((?:[^][']|\[\d+\])*)'?\]"  # a name may have an index, such as p.n[0]
+    message = re.sub(rf"\b({mappings}){key} = {value}:", lambda m: f"--{m[1]} {m[2]}={_unquoted(m[3])}:", message)
+    message = re.sub(rf"\b({mappings}){key}:", r"--\1 \2:", message)
     message = re.sub(rf"\b({mappings})=\{{(\w+): (\w+)\}}", r"--\1 \2=\3", message)
     options = r"\b(arch|launch|function|kernel) = (?:None|" + value + "):"
     message = re.sub(options, lambda m: f"--{m[1]} {_unquoted(m[2] or '')}".strip() + ":", message)

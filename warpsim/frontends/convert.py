@@ -16,7 +16,7 @@ from warpsim.frontends.evaluation import Given
 from warpsim.frontends.flow import make_flow
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.keys import Key
-from warpsim.frontends.parameters import argument_bytes
+from warpsim.frontends.parameters import argument_bytes, notes_of_structures
 from warpsim.frontends.reuse import hits_of
 from warpsim.frontends.sass import MachineFunction
 from warpsim.frontends.structure import Structure
@@ -83,7 +83,8 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
     counted = (evaluation.counts, evaluation.entries, evaluation.weights, evaluation.warp_in_block)
     shape = Structure(flow, *counted, emitter.block, evaluation.stated)
     body = shape.body()
-    warn(name, (*evaluation.notes, *shape.notes, *emitter.notes()))
+    notes = (*evaluation.notes, *shape.notes, *emitter.notes())
+    warn(name, (*notes, *(notes_of_structures(function) if notes else ())))
     size = "x".join(str(n) for n in geometry.block if n > 1) or "1"
     return Kernel(
         name=name,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from warpsim.frontends.errors import FrontEndError
@@ -28,12 +28,17 @@ _WORD_BYTES = 16
 """Bytes of a relocation without and with an addend, and of an instruction since Volta."""
 
 
+NUMBER, POINTER, BITS = "number", "pointer", "bits"
+"""Kinds of members of a structure."""
+
+
 @dataclass(frozen=True)
 class Parameter:
     """A parameter of a kernel: offset in bytes from the first one, and size in bytes.
 
     `name`, and whether it is an `integer`, are known where the source declares them. So is whether the integer is `signed`; None:
-    it is no integer of the language, or not known.
+    it is no integer of the language, or not known. The `members` of a structure are the numbers, pointers and bit fields in it,
+    with their full names, such as `p.x`, and a `kind`: NUMBER, POINTER or BITS.
     """
 
     offset: int
@@ -41,6 +46,8 @@ class Parameter:
     name: str = ""
     integer: bool = False
     signed: bool | None = None
+    kind: str = ""
+    members: tuple[Parameter, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,19 @@ def read_cubin(data: bytes, name: str = "cubin") -> Cubin:
         why = "it ends too early" if "requires a buffer" in str(error) else error
         raise FrontEndError(f"{name}: is truncated or damaged: {why}") from None
     return Cubin(arch, functions)
+
+
+def section_data(data: bytes, names: Iterable[str]) -> list[bytes]:
+    """Returns the contents of sections of a cubin; those that are not there are empty.
+
+    Raises:
+        FrontEndError: it is truncated or damaged.
+    """
+    try:
+        _, sections, _ = _read_elf(data)
+    except (_OtherMachineError, struct.error, IndexError, UnicodeDecodeError, OverflowError) as error:
+        raise FrontEndError(f"cubin: is truncated or damaged: {error}") from None
+    return [sections[name].data if name in sections else b"" for name in names]
 
 
 def _read_elf(data: bytes) -> tuple[int, dict[str, _Section], list[str]]:

@@ -18,8 +18,9 @@ from warpsim.frontends.host_code import macros_of, without_host_code
 from warpsim.frontends.instances import kernel_templates, named_instances, namespaces_used
 from warpsim.frontends.nvdisasm import disassemble
 from warpsim.frontends.nvrtc import compile_instances
-from warpsim.frontends.parameters import declared_in_source
+from warpsim.frontends.parameters import declared_in_source, types_in_source
 from warpsim.frontends.sass import MachineFunction
+from warpsim.frontends.structures import may_have_structures, with_members
 from warpsim.frontends.symbols import pick_function, plain_name
 
 _BY_ITSELF = "cuda_runtime.h", "stdint.h", "math.h", "limits.h", "algorithm"
@@ -30,6 +31,9 @@ _WORDS = "-D__asm__=asm", "-D__volatile__=volatile", "-D__inline__=inline"
 
 _ALL_FOR_DEVICE = "-default-device", "-w", *_WORDS, *(f"-include={name}" for name in _BY_ITSELF)
 """Options with which what has no annotation is device code, not warned of, and these words and headers are there."""
+
+_FOR_DEBUGGERS = "--device-debug"
+"""The option with which the compiler tells the members of structures."""
 
 _BY_NAME = {
     "cuda_fp16.h": re.compile(r"\b(?:__)?half2?\b"),
@@ -78,15 +82,20 @@ def compiled_source(
     flags = ["-lineinfo", *(f"--include-path={each}" for each in toolkit)]
 
     def kernel_of(source: str, options: Sequence[str], headers: Mapping[str, bytes], instances: Sequence[str]) -> MachineFunction:
-        cubin, symbols = compile_instances(
-            source, short, arch, defines=defines, headers=headers, options=options, instances=instances
-        )
+        cubin_of = partial(compile_instances, source, short, arch, defines=defines, headers=headers, instances=instances)
+        cubin, symbols = cubin_of(options=options)
         sources = [text, *map(decoded, headers.values())]
         try:
-            found = pick(disassemble(cubin, short), symbols.get(function, function) if function else None, short)
+            functions = disassemble(cubin, short)
+            found = pick(functions, symbols.get(function, function) if function else None, short)
         except FrontEndError as error:
             raise _with_templates(error, function, sources) from None
-        return named_parameters(found, sources)
+        found = named_parameters(found, sources)
+        name = plain_name(found.name)
+        if may_have_structures(found, [kind for each in sources for kind in types_in_source(each, name)], sources):
+            with suppress(FrontEndError):  # their members stay unknown
+                return with_members(found, cubin_of(options=[*options, _FOR_DEBUGGERS])[0])
+        return found
 
     beside = {} if folder is None else {path.name: path.read_bytes() for path in sorted(folder.glob("*.cuh"))}
     with suppress(CompileError):

@@ -24,6 +24,7 @@ from warpsim.frontends.geometry import MORE_SAMPLED_THREADS
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array
 from warpsim.frontends.keys import Key, branch_keys, branches_of, entries_by_block, loop_keys, trips_by_loop
 from warpsim.frontends.operands import conditions
+from warpsim.frontends.parameters import notes_of_structures
 from warpsim.frontends.state import initial_state
 from warpsim.frontends.steps import Step
 from warpsim.frontends.trips import (
@@ -426,7 +427,8 @@ class Evaluator:
     def _trips_are_needed(self, loop: int, why: str) -> FrontEndError:
         keys = " or ".join(repr(key) for key in loop_keys(self.flow, loop))
         where = place(self.function, self.flow.blocks[self.flow.loops[loop].header].code[0])
-        return FrontEndError(f"the loop at {where}: {why}; give trips={{KEY: number}} with KEY {keys}, or args")
+        notes = "".join(f"; {note}" for note in notes_of_structures(self.function))
+        return FrontEndError(f"the loop at {where}: {why}; give trips={{KEY: number}} with KEY {keys}, or args{notes}")
 
 
 def _shared_base(arch: int) -> int:

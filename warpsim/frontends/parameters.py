@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from warpsim.frontends.brackets import end_of, without_templates
-from warpsim.frontends.cubin import Parameter
+from warpsim.frontends.cubin import BITS, POINTER, Parameter
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.sass import MachineFunction
 
@@ -24,11 +24,23 @@ _UNSIGNED = re.compile(r"\b(unsigned|size_t|uint(8|16|32|64)_t)\b")
 _SIGNED = re.compile(r"\b(signed|short|int|long|int(8|16|32|64)_t)\b")
 """Words that say whether an integer is signed. A plain char does not, as that depends on the system."""
 
+_NUMBERS = (1, 2, 4, 8)
+"""Sizes of numbers in bytes; parameters of other sizes are structures."""
+
 _FORMATS = {2: "<e", 4: "<f", 8: "<d"}
 """Size of a floating-point number in bytes -> its format."""
 
 _APART = 40
 """Pointers that are not given are taken to be 2^40 bytes apart, aligned to everything."""
+
+_READ = re.compile(r"c\[0x0\]\s*\[(?:U?R\w+\+)?(0x[0-9a-f]+)\]")
+"""An operand in the constant bank of the parameters."""
+
+_MOST_NAMED = 40
+"""Members of structures that a message names, at most."""
+
+_TO_DO = "let the kernel take such members as parameters of their own"
+"""What a user can do where members of a structure cannot be given."""
 
 
 def parameters_of(function: MachineFunction) -> tuple[int, tuple[Parameter, ...]]:
@@ -67,8 +79,9 @@ def argument_bytes(function: MachineFunction, arguments: Mapping[str | int, floa
 
     Args:
         function: whose parameters they are.
-        arguments: values by name or number, or in order with None for those that are not given. Pointers that are not given
-            take addresses of their own; other parameters that are not given are unknown.
+        arguments: values by name or number, or in order with None for those that are not given; of a structure, its members by
+            name, such as "p.n". Pointers that are not given take addresses of their own; other parameters and members that are
+            not given are unknown.
 
     Raises:
         FrontEndError: there is no such parameter, or a value does not fit.
@@ -77,16 +90,22 @@ def argument_bytes(function: MachineFunction, arguments: Mapping[str | int, floa
     names = [one.name or str(number) for number, one in enumerate(parameters)]
     given = dict(arguments) if isinstance(arguments, Mapping) else {k: v for k, v in enumerate(arguments) if v is not None}
     found: dict[int, int] = {}
-    for number, one in enumerate(parameters):
-        if one.size == _POINTER_BYTES and not one.integer:
+    members = {one.name: one for each in parameters for one in each.members}
+    for number, one in enumerate(one for each in parameters for one in each.members or (each,)):
+        if _is_pointer(one):
             _put(found, base + one.offset, ((number + 1) << _APART).to_bytes(8, "little"))
     for key, value in given.items():
+        if str(key) in members:
+            _put(found, base + members[str(key)].offset, _bytes(key, value, members[str(key)]))
+            continue
         number = names.index(str(key)) if str(key) in names else int(key) if str(key).isdecimal() else -1
         if not 0 <= number < len(parameters):
+            of_structures = f"; members: {_listed(members)}" if members else ""
             there = ", ".join(f"{n} {name}" if name != str(n) else name for n, name in enumerate(names)) or "none"
-            raise FrontEndError(f"args[{key!r}]: {function.name} has no such parameter; parameters: {there}")
+            raise FrontEndError(f"args[{key!r}]: {function.name} has no such parameter; parameters: {there}{of_structures}")
         _put(found, base + parameters[number].offset, _bytes(key, value, parameters[number]))
-    declared = {base + one.offset + k for one in parameters for k in range(one.size)}
+    places = [one for each in parameters for one in each.members or (each,)]
+    declared = {base + one.offset + k for one in places for k in range(one.size)}
     for offset in list(found):
         padding = offset + 1
         while padding % 4 and padding not in declared:
@@ -95,12 +114,42 @@ def argument_bytes(function: MachineFunction, arguments: Mapping[str | int, floa
     return found
 
 
+def _is_pointer(one: Parameter) -> bool:
+    return one.kind == POINTER if one.kind else one.size == _POINTER_BYTES and not one.integer
+
+
+def _listed(members: Iterable[str]) -> str:
+    """Returns the members of structures for a message."""
+    names = list(members)
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more}"
+
+
+def notes_of_structures(function: MachineFunction) -> tuple[str, ...]:
+    """Returns, in words, of which structures the code reads bytes that no member is known to hold, or that a bit field holds."""
+    base, parameters = parameters_of(function)
+    read = {int(text, 16) - base for one in function.code for text in _READ.findall(one.operands)}
+    notes = []
+    for number, one in enumerate(parameters):
+        known = {member.offset + k for member in one.members if member.kind != BITS for k in range(member.size)}
+        unknown = sorted(read & set(range(one.offset, one.offset + one.size)) - known)
+        if unknown and (one.members or one.size not in _NUMBERS):
+            what = f"parameter {one.name or number} is a structure of {one.size} bytes"
+            fields = [member.name for member in one.members if member.offset <= unknown[0] < member.offset + member.size]
+            why = f"and its bit fields {_listed(fields)} cannot be given" if fields else "whose members are not known"
+            how = _TO_DO if one.name else f"import the CUDA source, or {_TO_DO}"
+            notes.append(f"{what}, {why}: what depends on them is taken as data; {how}")
+    return tuple(notes)
+
+
 def _put(found: dict[int, int], offset: int, data: bytes) -> None:
     found.update(enumerate(data, offset))
 
 
 def _bytes(key: str | int, value: object, parameter: Parameter) -> bytes:
     size = parameter.size
+    if parameter.kind == BITS:
+        raise FrontEndError(f"args[{key!r}] = {value!r}: it is a bit field, which cannot be given; {_TO_DO}")
     if isinstance(value, bool) and size == 1 and not parameter.integer:
         return bytes([value])
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -109,8 +158,9 @@ def _bytes(key: str | int, value: object, parameter: Parameter) -> bytes:
         raise FrontEndError(f"args[{key!r}] = {value}: must be a finite number")
     if isinstance(value, float) and parameter.integer:
         raise FrontEndError(f"args[{key!r}] = {value}: must be an integer, as the source declares it")
-    if size not in (1, 2, 4, 8):
-        raise FrontEndError(f"args[{key!r}] = {value}: it is a structure of {size} bytes, which cannot be given")
+    if size not in _NUMBERS:
+        how = f"give its members: {_listed(one.name for one in parameter.members)}" if parameter.members else _TO_DO
+        raise FrontEndError(f"args[{key!r}] = {value}: it is a structure of {size} bytes, which cannot be given; {how}")
     if isinstance(value, float):
         if size == 1:
             raise FrontEndError(f"args[{key!r}] = {value}: must be an integer, since it has one byte")
@@ -135,9 +185,20 @@ class Declared(NamedTuple):
 
 
 def declared_in_source(source: str, function: str) -> tuple[Declared, ...]:
-    """Returns what the CUDA source of a kernel says of its parameters; nothing where it is not found.
+    """Returns what the CUDA source of a kernel says of its parameters; nothing where it is not found."""
+    return tuple(map(_declared, _declarations(source, function)))
 
-    The declaration may be that of a macro, which makes the function's name of its arguments.
+
+def types_in_source(source: str, function: str) -> tuple[str, ...]:
+    """Returns the names of the types of a kernel's parameters that are no pointers, without namespaces."""
+    found = (re.search(r"(\w+)\s+(?:const\s+)?\w+\s*$", part) for part in _declarations(source, function) if "*" not in part)
+    return tuple(one[1] for one in found if one)
+
+
+def _declarations(source: str, function: str) -> list[str]:
+    """Returns the declarations of a kernel's parameters.
+
+    They may be those of a macro, which makes the function's name of its arguments.
     """
     plain = re.sub(r"//[^\n]*|/\*.*?\*/|__(?:launch_bounds|cluster_dims)__\s*\([^)]*\)", " ", source, flags=re.DOTALL)
     found = re.search(rf"__global__[^;{{}}()]*?\b{re.escape(function)}\s*\(", plain)
@@ -156,10 +217,9 @@ def declared_in_source(source: str, function: str) -> tuple[Declared, ...]:
             plain, found = macro[3], declared
             break
     if not found:
-        return ()
+        return []
     inside = without_templates(plain[found.end() : end_of(plain, found.end() - 1)])
-    parts = [part for part in inside.split(",") if part.strip()]
-    return tuple(map(_declared, parts))
+    return [part for part in inside.split(",") if part.strip()]
 
 
 def _declared(text: str) -> Declared:

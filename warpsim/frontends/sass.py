@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from warpsim.frontends.cubin import Parameter
+from warpsim.frontends.cubin import BITS, NUMBER, POINTER, Parameter
 from warpsim.frontends.errors import FrontEndError
 
 VOLTA = 70
@@ -207,8 +207,8 @@ def parse_disassembly(text: str) -> list[MachineFunction]:
     return [replace(one, arch=int(target[1])) for one in functions]
 
 
-_INTEGER = ":integer"
-"""What a listing adds to a parameter that the source declares as an integer."""
+_INTEGER, _OTHERS = ":integer", f":(?:{NUMBER}|{BITS})"
+"""What a listing adds to a parameter that is an integer, and to members of structures that are neither integers nor pointers."""
 
 
 def write_listing(function: MachineFunction) -> str:
@@ -217,7 +217,7 @@ def write_listing(function: MachineFunction) -> str:
     if function.shared_bytes:
         rows.append(f".shared {function.shared_bytes}")
     if function.parameter_base is not None:
-        words = (f"{one.offset}:{one.size}:{one.name}{_INTEGER * one.integer}" for one in function.parameters)
+        words = (_parameter_text(one) for each in function.parameters for one in (each, *each.members))
         rows.append(" ".join((f".parameters {function.parameter_base:#x}", *words)))
     if function.constants:
         rows.append(f".constants {function.constants.hex()}")
@@ -231,6 +231,11 @@ def write_listing(function: MachineFunction) -> str:
             rows.append(f".line {line}")
         rows.append(f"{_control_text(one.control)} {one.text}")
     return "\n".join(rows) + "\n"
+
+
+def _parameter_text(one: Parameter) -> str:
+    kind = _INTEGER if one.integer else f":{one.kind}" if one.kind not in ("", POINTER) else ""
+    return f"{one.offset}:{one.size}:{one.name}{kind}"
 
 
 def without_padding(code: Iterable[MachineInstruction]) -> list[MachineInstruction]:
@@ -329,12 +334,19 @@ def _listed_function(head: dict[str, str], code: list[MachineInstruction]) -> Ma
     if not target:
         raise FrontEndError(f".target {head.get('target', '')}: must be an architecture, such as sm_90")
     base, *words = head.get("parameters", "").split() or [""]
-    parameters = []
+    parameters: list[Parameter] = []
     for word in words:
-        found = re.fullmatch(rf"(\d+):(\d+):(\w*)({_INTEGER})?", word)
-        if not found:
-            raise FrontEndError(f".parameters: {word!r} must be offset:size:name, or offset:size:name{_INTEGER}")
-        parameters.append(Parameter(int(found[1]), int(found[2]), found[3], found[4] is not None))
+        found = re.fullmatch(rf"(\d+):(\d+):(\w*)([.\[][\w.\[\]]*)?({_INTEGER}|{_OTHERS})?", word)
+        if not found or (found[4] and not parameters):
+            allowed = f"offset:size:name, or offset:size:name{_INTEGER}; members such as p.x follow their structure p"
+            raise FrontEndError(f".parameters: {word!r} must be {allowed}")
+        offset, size, is_integer = int(found[1]), int(found[2]), found[5] == _INTEGER
+        if found[4]:
+            kind = NUMBER if is_integer else (found[5] or POINTER).removeprefix(":")
+            member = Parameter(offset, size, found[3] + found[4], is_integer, kind=kind)
+            parameters[-1] = replace(parameters[-1], members=(*parameters[-1].members, member))
+        else:
+            parameters.append(Parameter(offset, size, found[3], is_integer))
     return MachineFunction(
         name=head["function"],
         arch=int(target[1]),
