@@ -2,6 +2,8 @@
 
 import struct
 import warnings
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +12,6 @@ from warpsim import cli
 from warpsim.frontends import structures
 from warpsim.frontends.cubin import BITS, NUMBER, POINTER, Parameter
 from warpsim.frontends.cuda_source import compiled_source
-from warpsim.frontends.debug_info import debug_entries
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.nvrtc import compile_cuda
 from warpsim.frontends.parameters import argument_bytes
@@ -164,10 +165,10 @@ def test_bit_fields_are_named_where_something_depends_on_them(compiler):
 
 
 def test_a_structure_that_is_not_understood_is_imported_with_a_warning(compiler, monkeypatch):
-    def damaged(cubin):
-        raise FrontEndError(".debug_info: is damaged")
+    def damaged(cubin, name):
+        raise KeyError(name)
 
-    monkeypatch.setattr(structures, "debug_entries", damaged)
+    monkeypatch.setattr(structures, "_declared", damaged)
     with pytest.warns(AssumptionWarning) as notes:
         kernel = ws.kernels.from_cuda(ARRAYS)
     (note,) = [str(each.message) for each in notes if "structure" in str(each.message)]
@@ -179,20 +180,16 @@ def test_a_structure_that_is_not_understood_is_imported_with_a_warning(compiler,
 
 
 def test_damaged_information_for_debuggers_is_refused(compiler):
+    function = compiled_source(ARRAYS, "", "sm_80", None, None, [])
+    plain = replace(function, parameters=tuple(replace(one, members=()) for one in function.parameters))
     cubin = compile_cuda(ARRAYS, "soa.cu", "sm_80", options=["--device-debug"])
-    assert debug_entries(cubin) and not debug_entries(compile_cuda(ARRAYS, "soa.cu", "sm_80"))
-    with pytest.raises(FrontEndError, match="truncated or damaged"):
-        debug_entries(cubin[:100])
+    assert structures.with_members(plain, cubin) == function
+    with pytest.raises(FrontEndError, match=r"\.debug_info: cannot be read"):
+        structures.with_members(plain, cubin[:100])
     begin = cubin.index(b"lgenfe") - 12  # the section begins with its length, its version and the first entry
-    version = cubin[: begin + 4] + b"\x05" + cubin[begin + 5 :]
-    with pytest.raises(FrontEndError, match=r"is of version 5 of DWARF; versions 2 to 4 are read"):
-        debug_entries(version)
-    for place in range(begin + 11, begin + 400, 7):
-        damaged = cubin[:place] + b"\xff\xff" + cubin[place + 2 :]
-        try:
-            debug_entries(damaged)
-        except FrontEndError as error:
-            assert ".debug_info" in str(error)
+    for place in range(begin, begin + 400, 7):
+        with suppress(FrontEndError):
+            structures.with_members(plain, cubin[:place] + b"\xff\xff" + cubin[place + 2 :])
 
 
 def test_sources_without_structures_are_compiled_once(compiler, monkeypatch):

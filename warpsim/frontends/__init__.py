@@ -16,7 +16,7 @@
     async_copies     copies into shared memory, and what waits for them
     opcodes          operation classes, by params/opcodes; how much matrix instructions multiply
     geometry         the launch, and the blocks that stand for its grid
-    parameters       the kernel's parameters and their arguments; structures: members of those; debug_info: where they are found
+    parameters       the kernel's parameters and their arguments; structures: members of those
     integers         what integer instructions compute; floats: those of single precision that divide integers
     semantics        which instruction computes what; predicates: comparisons and votes; effects: how operands are taken apart
     steps            what an execution does with each instruction

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from warpsim.frontends.errors import FrontEndError
@@ -125,19 +125,6 @@ def read_cubin(data: bytes, name: str = "cubin") -> Cubin:
         why = "it ends too early" if "requires a buffer" in str(error) else error
         raise FrontEndError(f"{name}: is truncated or damaged: {why}") from None
     return Cubin(arch, functions)
-
-
-def section_data(data: bytes, names: Iterable[str]) -> list[bytes]:
-    """Returns the contents of sections of a cubin; those that are not there are empty.
-
-    Raises:
-        FrontEndError: it is truncated or damaged.
-    """
-    try:
-        _, sections, _ = _read_elf(data)
-    except (_OtherMachineError, struct.error, IndexError, UnicodeDecodeError, OverflowError) as error:
-        raise FrontEndError(f"cubin: is truncated or damaged: {error}") from None
-    return [sections[name].data if name in sections else b"" for name in names]
 
 
 def _read_elf(data: bytes) -> tuple[int, dict[str, _Section], list[str]]:

@@ -1,28 +1,30 @@
 """Members of structures that kernels take as parameters: their names and places, by what the compiler says to debuggers.
 
-So the layout is the compiler's own, with templates, names of types, base classes, unions and types of CUDA such as `int4`.
+So the layout is the compiler's own, with templates, names of types, base classes, unions and types of CUDA such as `int4`. It
+stands in the section .debug_info of a cubin (DWARF 2 of NVRTC's `--device-debug`), which pyelftools reads.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from io import BytesIO
+from typing import Any
 
 from warpsim.frontends.cubin import BITS, NUMBER, POINTER, Parameter
-from warpsim.frontends.debug_info import Entry, debug_entries
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.sass import MachineFunction
 
-_ARRAY, _ENUM, _PARAMETER, _MEMBER, _POINTER, _UNION, _BASE = 0x01, 0x04, 0x05, 0x0D, 0x0F, 0x17, 0x1C
-_RANGE, _NUMBER, _FUNCTION = 0x21, 0x24, 0x2E
-_STRUCTURES = (0x02, 0x13, _UNION)
-_OTHER_NAMES = (0x16, 0x26, 0x35, 0x37)
-"""Tags of entries: classes, structures and unions; and typedefs, const, volatile and restrict, which stand for another type."""
+Entry = Any
+"""An entry of DWARF, `elftools.dwarf.die.DIE`: its tag, its attributes, and the entries that belong to it."""
 
-_NAME, _BYTES, _ABOVE, _BITS, _LAST, _COUNT, _LOCATION, _ENCODING, _TYPE = 0x03, 0x0B, 0x0C, 0x0D, 0x2F, 0x37, 0x38, 0x3E, 0x49
-_SYMBOLS = (0x6E, 0x2007)
-"""Attributes of entries; _ABOVE: bits of its storage above a bit field; the last two: names of a function in the machine code."""
+_STRUCTURES = ("DW_TAG_structure_type", "DW_TAG_class_type", "DW_TAG_union_type")
+_OTHER_NAMES = ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_restrict_type")
+"""Tags of entries that stand for another type."""
+
+_SYMBOLS = ("DW_AT_linkage_name", "DW_AT_MIPS_linkage_name", "DW_AT_name")
+"""Attributes of a function that name it in the machine code."""
 
 _PLUS = 0x23
 """The operation of a location that adds a constant to the place of the structure."""
@@ -57,71 +59,92 @@ def with_members(function: MachineFunction, cubin: bytes) -> MachineFunction:
     Members are named as in the source, such as `p.x`, `p.box.low[2]`. Numbers of more than 8 bytes are left out.
 
     Raises:
-        FrontEndError: what the cubin says to debuggers is damaged.
+        FrontEndError: what the cubin says to debuggers cannot be read.
     """
-    entries = debug_entries(cubin)
-    symbols = ((entry, {entry.attributes.get(name) for name in _SYMBOLS}) for entry in entries.values() if entry.tag == _FUNCTION)
-    declared = next((entry.children for entry, names in symbols if function.name in names), [])
-    declared = [each for each in declared if each.tag == _PARAMETER]
-    if len(declared) != len(function.parameters):
-        return function
-    pairs = zip(function.parameters, declared, strict=True)
-    return replace(function, parameters=tuple(_with_its_members(one, each, entries) for one, each in pairs))
-
-
-def _with_its_members(one: Parameter, declared: Entry, entries: Mapping[int, Entry]) -> Parameter:
-    """Returns a parameter with its members, if it is a structure of the size that its declaration says."""
-    kind = _type(declared, entries)
-    if kind.tag not in _STRUCTURES or kind.attributes.get(_BYTES) != one.size:
-        return one
-    name = one.name or str(declared.attributes.get(_NAME, ""))
     try:
-        return replace(one, name=name, members=tuple(_numbers(kind, one.offset, name, entries)))
+        declared = _declared(cubin, function.name)
+        if len(declared) != len(function.parameters):
+            return function
+        pairs = zip(function.parameters, declared, strict=True)
+        return replace(function, parameters=tuple(_with_its_members(one, each) for one, each in pairs))
+    except FrontEndError:
+        raise
+    except Exception as error:  # of pyelftools, which raises many types
+        raise FrontEndError(f".debug_info: cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _declared(cubin: bytes, name: str) -> list[Entry]:
+    """Returns the entries of a kernel's parameters; none where it has no entry."""
+    from elftools.elf.elffile import ELFFile
+
+    units = ELFFile(BytesIO(cubin)).get_dwarf_info(relocate_dwarf_sections=False).iter_CUs()
+    for entry in (entry for unit in units for entry in unit.iter_DIEs()):
+        if entry.tag == "DW_TAG_subprogram" and name in (_text(entry, symbol) for symbol in _SYMBOLS):
+            return [each for each in entry.iter_children() if each.tag == "DW_TAG_formal_parameter"]
+    return []
+
+
+def _value(entry: Entry, name: str, otherwise: Any = None) -> Any:
+    """Returns the value of an attribute, or another one where it is not there."""
+    return entry.attributes[name].value if name in entry.attributes else otherwise
+
+
+def _text(entry: Entry, name: str) -> str:
+    return str(_value(entry, name, b"").decode())
+
+
+def _with_its_members(one: Parameter, declared: Entry) -> Parameter:
+    """Returns a parameter with its members, if it is a structure of the size that its declaration says."""
+    kind = _type(declared)
+    if kind.tag not in _STRUCTURES or _value(kind, "DW_AT_byte_size") != one.size:
+        return one
+    name = one.name or _text(declared, "DW_AT_name")
+    try:
+        return replace(one, name=name, members=tuple(_numbers(kind, one.offset, name)))
     except FrontEndError:
         return replace(one, name=name)
 
 
-def _type(entry: Entry, entries: Mapping[int, Entry]) -> Entry:
+def _type(entry: Entry) -> Entry:
     """Returns the type of an entry, without the other names that it has."""
-    reference = entry.attributes.get(_TYPE)
-    kind = entries.get(reference) if isinstance(reference, int) else None
-    if kind is None:
-        raise FrontEndError(f".debug_info: an entry has no type at {reference!r}")
-    return _type(kind, entries) if kind.tag in _OTHER_NAMES else kind
+    kind = entry.get_DIE_from_attribute("DW_AT_type")
+    return _type(kind) if kind.tag in _OTHER_NAMES else kind
 
 
-def _numbers(kind: Entry, offset: int, name: str, entries: Mapping[int, Entry]) -> Iterator[Parameter]:
+def _numbers(kind: Entry, offset: int, name: str) -> Iterator[Parameter]:
     """Yields the numbers and pointers of a type that begins so many bytes behind the first parameter."""
     if kind.tag in _STRUCTURES:
-        for member in kind.children:
-            yield from _numbers_of_member(member, offset, name, entries)
-    elif kind.tag == _ARRAY:
-        element = _type(kind, entries)
-        numbers = list(_numbers(element, 0, "", entries))
+        for member in kind.iter_children():
+            yield from _numbers_of_member(member, offset, name)
+    elif kind.tag == "DW_TAG_array_type":
+        element = _type(kind)
+        numbers = list(_numbers(element, 0, ""))
         for number, index in enumerate(_indices(kind)):
-            at = offset + number * _size(element, entries)
+            at = offset + number * _size(element)
             yield from (replace(one, offset=at + one.offset, name=f"{name}{index}{one.name}") for one in numbers)
-    elif (size := _size(kind, entries)) in _SIZES:
-        integer = kind.tag == _ENUM or (kind.tag == _NUMBER and kind.attributes.get(_ENCODING) != _FLOATING)
-        yield Parameter(offset, size, name, integer, kind=POINTER if kind.tag == _POINTER else NUMBER)
+    elif (size := _size(kind)) in _SIZES:
+        of_numbers = kind.tag == "DW_TAG_base_type" and _value(kind, "DW_AT_encoding") != _FLOATING
+        integer = kind.tag == "DW_TAG_enumeration_type" or of_numbers
+        yield Parameter(offset, size, name, integer, kind=POINTER if kind.tag == "DW_TAG_pointer_type" else NUMBER)
 
 
-def _numbers_of_member(member: Entry, offset: int, name: str, entries: Mapping[int, Entry]) -> Iterator[Parameter]:
+def _numbers_of_member(member: Entry, offset: int, name: str) -> Iterator[Parameter]:
     """Yields those of a member or a base class of a structure; none of static members and tables of functions."""
-    own = str(member.attributes.get(_NAME, ""))
-    if member.tag not in (_MEMBER, _BASE) or _LOCATION not in member.attributes or own.startswith(("__vptr", "_vptr")):
+    own, is_member = _text(member, "DW_AT_name"), member.tag == "DW_TAG_member"
+    located = "DW_AT_data_member_location" in member.attributes
+    if not (is_member or member.tag == "DW_TAG_inheritance") or not located or own.startswith(("__vptr", "_vptr")):
         return
-    inner = f"{name}.{own}" if own and member.tag == _MEMBER else name
-    if _BITS in member.attributes:
+    inner = f"{name}.{own}" if own and is_member else name
+    if "DW_AT_bit_size" in member.attributes:
         first, size = _bytes_of_bits(member)
         yield Parameter(offset + _place(member) + first, size, inner, kind=BITS)
     else:
-        yield from _numbers(_type(member, entries), offset + _place(member), inner, entries)
+        yield from _numbers(_type(member), offset + _place(member), inner)
 
 
 def _bytes_of_bits(member: Entry) -> tuple[int, int]:
     """Returns how many bytes behind the begin of its storage a bit field begins, and to how many bytes it belongs."""
-    storage, above, bits = (member.attributes.get(name) for name in (_BYTES, _ABOVE, _BITS))
+    storage, above, bits = (_value(member, f"DW_AT_{name}") for name in ("byte_size", "bit_offset", "bit_size"))
     if not isinstance(storage, int) or not isinstance(above, int) or not isinstance(bits, int):
         raise FrontEndError(".debug_info: a bit field has no place")
     first = 8 * storage - above - bits
@@ -130,10 +153,10 @@ def _bytes_of_bits(member: Entry) -> tuple[int, int]:
 
 def _place(member: Entry) -> int:
     """Returns how many bytes behind the beginning of its structure a member begins."""
-    location = member.attributes[_LOCATION]
+    location = _value(member, "DW_AT_data_member_location")
     if isinstance(location, int):
         return location
-    if not isinstance(location, bytes) or location[:1] != bytes([_PLUS]):
+    if location[:1] != [_PLUS]:
         raise FrontEndError(f".debug_info: {location!r} is no constant place of a member")
     return sum((byte & 127) << 7 * number for number, byte in enumerate(location[1:]))
 
@@ -141,19 +164,17 @@ def _place(member: Entry) -> int:
 def _indices(array: Entry) -> list[str]:
     """Returns the indices of an array's elements in their order, such as "[0]" or "[1][2]"."""
     found = [""]
-    for one in array.children:
-        if one.tag == _RANGE:
-            last = one.attributes.get(_LAST, -1)
-            count = one.attributes.get(_COUNT, last + 1 if isinstance(last, int) else 0)
-            found = [f"{before}[{n}]" for before in found for n in range(count if isinstance(count, int) else 0)]
+    for one in array.iter_children():
+        if one.tag == "DW_TAG_subrange_type":
+            count = _value(one, "DW_AT_count", _value(one, "DW_AT_upper_bound", -1) + 1)
+            found = [f"{before}[{n}]" for before in found for n in range(count)]
     return found
 
 
-def _size(kind: Entry, entries: Mapping[int, Entry]) -> int:
+def _size(kind: Entry) -> int:
     """Returns the bytes of a type."""
-    if kind.tag == _POINTER:
+    if kind.tag == "DW_TAG_pointer_type":
         return 8
-    if kind.tag == _ARRAY:
-        return len(_indices(kind)) * _size(_type(kind, entries), entries)
-    size = kind.attributes.get(_BYTES, 0)
-    return size if isinstance(size, int) else 0
+    if kind.tag == "DW_TAG_array_type":
+        return len(_indices(kind)) * _size(_type(kind))
+    return int(_value(kind, "DW_AT_byte_size", 0))
