@@ -64,6 +64,8 @@ def test_models_that_do_not_cover_a_kernel_are_left_out_with_a_warning(tmp_path,
     assert cli.main(only_scheduler) == 2
     assert "must have one of the dimensions warps, warps_per_scheduler" in capsys.readouterr().err
     saved = tmp_path / "saved.zarr"
+    open_results(out).sel(alpha=1).load().to_zarr(tmp_path / "part.zarr", consolidated=False)  # a part of a store, saved
+    assert cli.main(["plot", str(tmp_path / "part.zarr"), "--kind", "lines", "-o", str(figure)]) == 0
     open_results(out).load().drop_attrs().assign_attrs(provenance="{}").to_zarr(saved, consolidated=False)
     assert cli.main(["plot", str(saved), "--kind", "throughput", "--where", "alpha=1", "-o", str(figure)]) == 0
     assert "without models: provenance: must be that of a call of sweep" in capsys.readouterr().err

@@ -203,3 +203,16 @@ def test_the_distribution_of_occupancy_is_no_axis_of_occupancies():
     results = simulate("kepler", "mix", alpha=8, warps=64, replicates=2, sms=1, cycles=2_000, warmup=0)
     with pytest.raises(ValueError, match="results: must have one of the dimensions warps, warps_per_scheduler; got"):
         results.warpsim.needed_warps(0.5)
+
+
+def test_intervals_and_needed_warps_of_what_is_read_in_chunks(tmp_path):
+    pytest.importorskip("dask")
+    there = sweep(small_plan(), tmp_path / "out.zarr").load()
+    chunked = xr.open_zarr(tmp_path / "out.zarr", chunks={})
+    assert chunked["bandwidth"].chunks is not None
+    for made, expected in (
+        (interval(chunked["bandwidth"]), interval(there["bandwidth"])),
+        (paired_difference(chunked["ipc"], "scheduler"), paired_difference(there["ipc"], "scheduler")),
+        (needed_warps(chunked, 0.5), needed_warps(there, 0.5)),
+    ):
+        xr.testing.assert_allclose(made, expected)

@@ -128,3 +128,11 @@ def test_names_of_shared_units_are_labels():
 def test_a_chip_without_contended_atomics_refuses_their_class_by_name() -> None:
     with pytest.raises(ValueError, match="operation class"):
         ws.simulate("kepler", "cuda/histogram", cycles=1000)
+
+
+def test_the_cycles_of_a_window_do_not_matter_to_a_grid_that_ends():
+    kernel = ws.load_kernel("vector_add")
+    grid, window = {"launch": ws.Launch(blocks=10, block_warps=8)}, {"launch": ws.Launch(block_warps=8)}
+    for launch, same in ((grid, True), (window, False)):
+        points = [make_point(KEPLER, kernel, cycles=cycles, **launch) for cycles in (500, 900)]
+        assert (points[0].identity() == points[1].identity()) == same

@@ -198,3 +198,9 @@ def test_a_file_in_place_of_a_folder_is_an_error(tmp_path):
     (tmp_path / "leases").write_text("a file")
     with pytest.raises(OSError):
         place_of(tmp_path).claim("leases/layout", b"mine")
+
+
+@pytest.mark.parametrize("protocol", ["file", "local"])
+def test_a_url_of_a_folder_is_that_folder(tmp_path, in_memory, protocol):
+    assert_same(sweep(small_plan(), f"{protocol}://{tmp_path}/out.zarr"), in_memory)
+    assert pending_tiles(open_store(tmp_path / "out.zarr")) == []

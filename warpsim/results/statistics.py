@@ -78,6 +78,7 @@ def interval(data: xr.DataArray, level: float = LEVEL, dim: str = "replicate") -
 
     if dim not in data.dims:
         raise ValueError(f"dim = {dim!r}: must be one of the dimensions {', '.join(map(str, data.dims))}")
+    data = data.compute()  # of chunks that another library has opened lazily
     center = data.mean(dim, keep_attrs=True)
     half = xr.apply_ufunc(half_width, data, level, input_core_dims=[[dim], []])
     result = xr.Dataset({"mean": center, "low": center - half, "high": center + half})

@@ -96,7 +96,8 @@ class Point:
     def identity(self) -> dict[str, Any]:
         """Returns the parameters that determine the random numbers: all that the simulation reads, except the policy."""
         parts = identity(self.gpu, self.kernel, self.launch, self.memory)
-        return parts | {name: getattr(self, name) for name in ("seed", "sms", "warmup", "cycles")}
+        own = {name: getattr(self, name) for name in ("seed", "sms", "warmup", "cycles")}
+        return parts | own | ({"cycles": type(self).cycles} if self.finite else {})  # a grid runs to its end, whatever they are
 
     def streams(self) -> bytes:
         """Returns the identity as bytes, from which `replicate_seed` derives seeds."""

@@ -215,6 +215,7 @@ def place_of(path: str | os.PathLike[str]) -> Folder | Remote:
         ValueError: the URL's protocol is unknown, or its library is not installed.
     """
     text = os.fspath(path)
-    if "://" in text:
+    protocol, separator, rest = text.partition("://")
+    if separator and protocol not in ("file", "local"):
         return Remote(text)
-    return Folder(Path(text))
+    return Folder(Path(rest if separator else text))

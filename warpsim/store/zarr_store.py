@@ -252,6 +252,7 @@ def open_results(path: str | os.PathLike[str]) -> xr.Dataset:
         reason = f"{type(error).__name__}: {shortened(error)}"
         raise StoreError(f"{store.path}: its metadata or labels cannot be read ({reason})") from None
     dataset.attrs["provenance"] = Provenance(dataset.attrs.get("provenance", ""))
+    del dataset.attrs[_VERSION]  # what is saved of it is no store
     opened = dataset[list(store.arrays)]
     opened.encoding["source"] = str(store.path)  # as xarray does where it opens a path
     return opened

@@ -189,8 +189,8 @@ class Panel {
       const half = variable.half && at.map((i) => variable.half[i] ?? 0);
       const plain = count > 60;
       traces.push({
-        ...common, x: xs, y: values, type: "scatter", mode: plain ? "lines" : "lines+markers",
-        line: { color: ink, dash: DASHES[n % DASHES.length], width: 1.6 }, marker: { symbol: SYMBOLS[n % SYMBOLS.length], size: 7, color: ink },
+        ...common, x: xs, y: values, type: "scatter", mode: "lines+markers",
+        line: { color: ink, dash: DASHES[n % DASHES.length], width: 1.6 }, marker: { symbol: SYMBOLS[n % SYMBOLS.length], size: plain ? 3 : 7, color: ink },
         ...(half && !plain ? { error_y: { type: "data", array: half, thickness: 1, width: 3, color: ink } } : {}),
       });
       if (variable.model && this.model) {

@@ -64,15 +64,20 @@ def gap_note(results: xr.Dataset, needed: xr.Dataset, fraction: float, *models: 
         attained = results["peak_fraction"].notnull()
         missing = missing & attained.any([dim for dim in attained.dims if dim not in missing.dims])
     if any(bool(gaps.any()) for gaps in (missing, *(model.isnull() for model in models))):
-        return f"gap: nothing attains {fraction:.0%}"
+        return f"gap: nothing attains {percent(fraction)}"
     return ""
 
 
 def empty_note(results: xr.Dataset, needed: xr.Dataset, fraction: float) -> str:
     """Returns the text of a figure in which no simulated point attains the fraction; "" if there are no simulated points."""
-    return f"no simulated point attains {fraction:.0%}" if gap_note(results, needed, fraction) else ""
+    return f"no simulated point attains {percent(fraction)}" if gap_note(results, needed, fraction) else ""
+
+
+def percent(fraction: float) -> str:
+    """Returns a fraction as text, such as "90%" or "97.5%"."""
+    return f"{100 * fraction:.4g}%"
 
 
 def needed_label(fraction: float) -> str:
     """Returns the label of the axis of needed warps."""
-    return f"warps per SM needed for {fraction:.0%} of a peak"
+    return f"warps per SM needed for {percent(fraction)} of a peak"
