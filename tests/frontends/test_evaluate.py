@@ -1,10 +1,12 @@
 """What threads know when a kernel is evaluated: its parameters, who votes, and how much shared memory they reach."""
 
 import warnings
+from collections import Counter
 
 import pytest
 
 from tests.frontends.machine import function
+from warpsim.frontends.api import from_cuda
 from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.geometry import as_geometry
@@ -118,3 +120,39 @@ def test_trips_of_a_loop_that_follow_those_of_the_loop_around_it(limit, trips, n
     wanted = sum(trips(j, n) for j in range(n))
     found = sum(times for op, times in expected_ops(kernel.body) if op == "sfu")
     assert found == pytest.approx(wanted, abs=n / 2 if wanted > 10 * n else 1e-6)  # long loops are round
+
+
+SWITCH = """
+__global__ void select(float *x, int mode)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = x[i];
+    switch (MODE) {
+    case 0: v = __expf(v); break;
+    case 1: v = rsqrtf(v) * v + 1; break;
+    case 2: v = atomicAdd(x, v); break;
+    case 3: v = x[i + 4096] * v; break;
+    case 4: x[i + 8192] = v; break;
+    case 5: v = __sinf(v) + __cosf(v); break;
+    default: v = 0;
+    }
+    x[i] = v;
+}
+"""
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+@pytest.mark.parametrize(("mode", "op", "times"), [(0, "sfu", 1), (2, "atomic", 1), (3, "load", 2), (4, "store", 2)])
+def test_a_jump_through_a_table_goes_where_an_argument_says(compiler, arch, mode, op, times):
+    found = from_cuda(SWITCH.replace("MODE", "mode"), arch=arch, launch=(8, 128), args={"mode": mode})
+    assert dict(expected_ops(found.body)).keys() >= {op} and sum(n for one, n in expected_ops(found.body) if one == op) == times
+
+
+def test_a_jump_through_a_table_of_each_thread(compiler):
+    """Four warps of a block take a target each."""
+    found = from_cuda(SWITCH.replace("MODE", "threadIdx.x / 32 + 2"), arch="sm_90", launch=(8, 128))
+    counted = Counter()
+    for op, times in expected_ops(found.body):
+        counted[op] += times
+    assert counted["atomic"] == pytest.approx(0.25) and counted["load"] == pytest.approx(1.25)
+    assert counted["store"] == pytest.approx(1.25) and counted["sfu"] == pytest.approx(0.5)

@@ -19,9 +19,9 @@ from warpsim.frontends.async_copies import CopyLog, first_lanes, first_of
 from warpsim.frontends.cubin import RESERVED_SHARED_BYTES
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.evaluation import Evaluation, Given, Record, add_counts
-from warpsim.frontends.flow import place
+from warpsim.frontends.flow import place, table_of
 from warpsim.frontends.geometry import MORE_SAMPLED_THREADS
-from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array
+from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
 from warpsim.frontends.keys import Key, branch_keys, branches_of, entries_by_block, loop_keys, trips_by_loop
 from warpsim.frontends.operands import conditions
 from warpsim.frontends.parameters import notes_of_structures
@@ -45,6 +45,9 @@ MAX_STEPS = 400_000
 
 _MOST_STEPS_IF_THEY_DIFFER, _MOST_STEPS_ANYWAY = 10_000, 1_000
 """The most of these after which more blocks are executed: where the first ones differ, and where they do not."""
+
+_INSTRUCTION_BYTES = 16
+"""Bytes of an instruction, from Volta on."""
 
 _SEVERAL = 4
 """Branches to one place, at least, that are taken for those of an unrolled loop which leave it early."""
@@ -259,12 +262,29 @@ class Evaluator:
         if len(targets) == 1:
             self._move(number, targets[0], mask, pending)
             return
+        asked, unknown = self._asked_by_table(number), mask.copy()
+        for target in targets:
+            there = mask & (asked == self.flow.function.code[self.flow.blocks[target].code.start].address)
+            if there.any():
+                self._move(number, target, there, pending)
+                unknown &= ~there
+        if not unknown.any():
+            return
         self.notes[f"{self._where(number)}: a jump through a table: its {len(targets)} targets are taken equally often"] = None
         turn = np.repeat((np.arange(len(self.weights)) + self.drawn.get(number, 0)) % len(targets), WARP_LANES)
         self.drawn[number] = self.drawn.get(number, 0) + 1
         for k, target in enumerate(targets):
-            if (mask & (turn == k)).any():
-                self._move(number, target, mask & (turn == k), pending)
+            if (unknown & (turn == k)).any():
+                self._move(number, target, unknown & (turn == k), pending)
+
+    def _asked_by_table(self, number: int) -> Values:
+        """Returns the addresses to which threads jump through the table at the end of a block; UNKNOWN where not known."""
+        last = self.flow.last(number)
+        through = table_of(last)
+        if through is None:
+            return NOTHING
+        value = self.state.register(through.name)
+        return known(value + through.offset + last.address + _INSTRUCTION_BYTES, value)
 
     def _move(self, source: int, target: int, mask: Mask, pending: dict[int, Mask]) -> None:
         there = pending.get(target, np.zeros_like(mask))

@@ -21,6 +21,7 @@ MAX_BLOCKS = 100_000
 
 _JUMPS = ("BRA", "JMP")
 _INDIRECT = ("BRX", "BRXU", "JMX", "JMXU")
+_OPERANDS_OF_TABLE = re.compile(r"(U?R\d+)\s*(-?0x[0-9a-f]+)")
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,20 @@ def place(function: MachineFunction, index: int) -> str:
     if one.line is not None:
         return f"line {one.line}" + (f" of {function.source}" if function.source else "")
     return f"address {one.address:#06x} of {function.name}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A jump through a table: the register with what the table holds, and what is added to that, and to the next address."""
+
+    name: str
+    offset: int
+
+
+def table_of(one: MachineInstruction) -> Table | None:
+    """Returns what a jump through a table depends on; None of other instructions."""
+    found = _OPERANDS_OF_TABLE.match(one.operands) if one.base in ("BRX", "BRXU") else None
+    return None if found is None else Table(found[1], int(found[2], 16))
 
 
 def make_flow(function: MachineFunction) -> Flow:

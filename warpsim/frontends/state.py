@@ -9,9 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.geometry import Geometry, threads
-from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
+from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known, signed
 from warpsim.frontends.operands import TRUE, ZERO, Address, Constant, Immediate, Operand, Other, Register, registers_of
 from warpsim.units import WARP_LANES
+
+_MOST_INDICES = 64
+"""Different indices of a constant in a table, at most; of more its value is taken as unknown."""
 
 
 class State:
@@ -58,8 +61,15 @@ class State:
         return known(-value, value) if getattr(part, "negative", False) else value
 
     def constant(self, part: Constant, size: int = 4) -> Values:
-        """Returns a constant of so many bytes, without the signs of the operand; it is unknown if a register is its index."""
-        return NOTHING if part.index and part.index.name not in ZERO else self.constants(part.bank, part.offset, size)
+        """Returns a constant of so many bytes, without the signs of the operand, of each thread if a register is its index."""
+        if part.index is None or part.index.name in ZERO:
+            return self.constants(part.bank, part.offset, size)
+        index = self.register(part.index.name)
+        places = np.unique(index[index >= 0])
+        found = np.full(index.shape, UNKNOWN)
+        for place in places if len(places) <= _MOST_INDICES else ():
+            found = np.where(index == place, self.constants(part.bank, int(part.offset + signed(place)), size), found)
+        return found
 
     def read_pair(self, part: Operand) -> tuple[Values, Values]:
         """Returns the low and the high word of a 64-bit operand."""

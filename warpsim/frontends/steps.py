@@ -9,7 +9,7 @@ from warpsim.frontends.accesses import TEXTURES, space_of
 from warpsim.frontends.async_copies import PHASE_WORD_OFFSET, Role, barrier_address, bulk_of, corner_of, phase_word, role_of
 from warpsim.frontends.effects import Effect
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.flow import Flow
+from warpsim.frontends.flow import Flow, table_of
 from warpsim.frontends.keys import keys_of
 from warpsim.frontends.operands import Address, Register, addresses, conditions, guard_of, operands, read, registers_of, written
 from warpsim.frontends.sass import MachineInstruction
@@ -135,6 +135,8 @@ def _needed(flow: Flow) -> set[str]:
                 by_result.setdefault(name, []).append(one)
             if one.base in ("BRA", "JMP", "EXIT", "BAR"):
                 needed |= {part.name for part in conditions(one)}
+            elif (through := table_of(one)) is not None:
+                needed.add(through.name)
             elif space_of(one) is not None or role_of(one) is not None:
                 needed |= {part.name for part in [guard_of(one), _length_of(one), *corner_of(one)] if part}
                 for where in (*accessed_by(one), barrier_address(one)):
