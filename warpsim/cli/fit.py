@@ -46,7 +46,7 @@ def _run(options: argparse.Namespace) -> int:
             text = "the curve reaches %g GB/s, and the memory of %s only %g: the new chip gets as much; does a cache serve it?"
             logging.getLogger("warpsim").warning(text, highest, gpu.name, pins)
         found = fit_measured(gpu, measured, sustained_gbs=options.bandwidth)
-    write_fitted(output, options.gpu, found, Path(options.curve).name, options.bandwidth)
+        write_fitted(output, options.gpu, found, Path(options.curve).name, options.bandwidth)
     if options.json:
         memory = found.gpu.memory
         print_json({

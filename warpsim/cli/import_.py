@@ -206,7 +206,8 @@ def _from_trace(options: argparse.Namespace, given: dict[str, Any]) -> _Imported
     from warpsim.frontends import api
     from warpsim.frontends.traces import compiled_trace
 
-    stated = [name for name in (*given, "listing", "launch") if getattr(options, name)]
+    others = ("listing", "launch", "arch", *(() if options.binary else ("function",)))
+    stated = [name for name in (*given, *others) if getattr(options, name)]
     if stated:
         raise RequestError(f"--{stated[0]}: must be left out, since a trace says what every warp executed")
     trace = compiled_trace(api.find_trace(options.file, options.kernel))

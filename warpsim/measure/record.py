@@ -8,6 +8,7 @@ A CSV begins with lines of comments: what the table holds, and the unit of each 
 from __future__ import annotations
 
 import csv
+import math
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -134,6 +135,8 @@ def _read_table(path: Path) -> Table:
     for number, row in enumerate(rows, 1):
         if len(row) != len(columns):
             raise RecordError(f"{path}: row {number} has {len(row)} values: {len(columns)}")
+        if not all(math.isfinite(value) for value in map(_value, row) if isinstance(value, float)):
+            raise RecordError(f"{path}: row {number} has a value that is not finite")
     return Table(comments[0], units, [tuple(map(_value, row)) for row in rows])
 
 

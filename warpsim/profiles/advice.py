@@ -12,6 +12,7 @@ from warpsim.hardware.residency import occupancy
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.whatif import with_instructions
+from warpsim.profiles.replay import BUDGET
 from warpsim.profiles.roofline import roofline
 from warpsim.simulation.policies import POLICIES, REPLAYED
 from warpsim.units import LINE_BYTES
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from warpsim.profiles.api import Profile
     from warpsim.profiles.replay import Estimate, Replay
     from warpsim.profiles.report import Rule
-
-BUDGET = 1_000_000
-"""Warp instructions that a replicate of a change simulates at most, roughly."""
 
 REPLICATES = 3
 

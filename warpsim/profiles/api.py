@@ -9,7 +9,6 @@ from warpsim.arguments import integer
 from warpsim.hardware.gpu import Gpu, GpuFileError
 from warpsim.hardware.residency import Launch, occupancy
 from warpsim.kernels.program import Kernel
-from warpsim.profiles.advice import BUDGET as ADVICE_BUDGET
 from warpsim.profiles.advice import REPLICATES, Advice, advise
 from warpsim.profiles.chip import chip_of
 from warpsim.profiles.errors import ProfileError
@@ -147,7 +146,7 @@ class Profile:
         memory: str = "queue",
         replicates: int = REPLICATES,
         seed: int = 2016,
-        budget: int = ADVICE_BUDGET,
+        budget: int = BUDGET,
         threads: int = 1,
     ) -> Advice:
         """Returns what limits the launch, what the profiler's rules claim, and what the simulation says each change would gain.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -138,10 +139,10 @@ class ProfiledLaunch:
         return value
 
     def get(self, *metrics: str) -> float | None:
-        """Returns the first of several metrics that the report holds as a number; None: none of them."""
+        """Returns the first of several metrics that the report holds as a finite number; None: none of them."""
         for metric in metrics:
             value = self.metrics.get(metric)
-            if isinstance(value, int | float) and value == value:
+            if isinstance(value, int | float) and math.isfinite(value):
                 return float(value)
         return None
 
@@ -270,6 +271,8 @@ def _launch(where: str, number: int, action: Any, cubins: list[Cubin]) -> Profil
 def _read(where: str, number: int, action: Any, cubins: list[Cubin]) -> ProfiledLaunch:
     metrics = _metrics(action)
     name = action.name(action.NameBase_MANGLED)
+    if not name:
+        raise ProfileError(f"{where}, launch {number}: is damaged: it has no name")
     executed = _by_pc(action, "inst_executed") if "inst_executed" in metrics else {}
     functions = next((cubin.functions for cubin in cubins if name in cubin.functions), None)
     starts = [min(executed, default=0)]
