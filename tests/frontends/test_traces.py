@@ -173,6 +173,18 @@ def test_more_paths_than_fit_are_represented_by_the_nearest(tmp_path, monkeypatc
     assert kernel.shares() == [9 / 24 + 5 / 24, 10 / 24]
 
 
+@pytest.mark.parametrize("ascends", [True, False])
+def test_paths_of_all_lengths_are_kept(tmp_path, monkeypatch, ascends):
+    """Block b of 40 makes b + 1 trips. With 8 paths for all, as many instructions are executed as were traced."""
+    monkeypatch.setattr(traced_kernel, "MOST_PATHS", 8)
+    loops = [[f"{16 * k:04x} ffffffff 1 R1 FADD 1 R2 0" for k in range(1, 4)] * trips for trips in range(1, 41)]
+    blocks = [[[*rows, "0100 ffffffff 0 EXIT 0 0"]] for rows in (loops if ascends else loops[::-1])]
+    with pytest.warns(AssumptionWarning, match=r"8 of 40 different paths are kept.*: \d+\.\d% of the instructions are executed"):
+        kernel = ws.kernels.from_trace(write_list(tmp_path, trace_text(blocks, grid=40, block=32)), caches="none")
+    found = ws.simulate("a100", kernel, launch=ws.Launch(blocks=40, block_warps=1), replicates=1)
+    assert float(found["instructions"].sum()) == pytest.approx(sum(len(warp) for (warp,) in blocks), rel=0.06)
+
+
 def test_a_path_that_does_not_fit_has_mean_trips_and_then_a_beginning(tmp_path, monkeypatch):
     monkeypatch.setattr(traced_kernel, "MOST_STATEMENTS", 4)
     with pytest.warns(AssumptionWarning) as notes:

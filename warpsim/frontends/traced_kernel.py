@@ -116,7 +116,7 @@ def _kept(trace: CompiledTrace) -> tuple[list[tuple[Item, ...]], NDArray[np.int6
     """Returns the paths that stand for all, folded; for each warp which of them it takes; and what had to be assumed."""
     exits = {number for number, one in enumerate(trace.instructions) if one.opcode.partition(".")[0] == "EXIT"}
     warps = Counter(trace.path_of_warp.tolist())
-    order = sorted(warps, key=lambda number: (-warps[number], number))
+    order = _in_order(trace, warps)
     kept: dict[int, tuple[Item, ...]] = {}
     notes, statements, folded = [], 0, 0
     for number in order:
@@ -138,12 +138,6 @@ def _kept(trace: CompiledTrace) -> tuple[list[tuple[Item, ...]], NDArray[np.int6
         kept[number] = items
         statements += length(items)
         folded += len(plain)
-    if len(kept) < len(order):
-        share = sum(warps[number] for number in kept) / len(trace.path_of_warp)
-        notes.append(
-            f"{len(kept)} of {len(order)} different paths are kept, which {share:.1%} of the warps take; the others take the "
-            "kept path of the nearest length"
-        )
     if trace.blocks < trace.head.geometry.blocks:
         notes.append(f"{trace.blocks} of {trace.head.geometry.blocks} blocks were traced: they stand for all")
     names = list(kept)
@@ -152,12 +146,34 @@ def _kept(trace: CompiledTrace) -> tuple[list[tuple[Item, ...]], NDArray[np.int6
         names.index(n) if n in kept else int(np.abs(lengths - len(path)).argmin()) for n, path in enumerate(trace.paths)
     ]
     chosen = np.array(nearest, np.int64)[trace.path_of_warp]
+    if len(kept) < len(order):
+        share = sum(warps[number] for number in kept) / len(trace.path_of_warp)
+        executed = np.array([len(path) for path in trace.paths])[trace.path_of_warp].sum()
+        notes.append(
+            f"{len(kept)} of {len(order)} different paths are kept, which {share:.1%} of the warps take; the others take the "
+            f"kept path of the nearest length: {lengths[chosen].sum() / executed:.1%} of the instructions are executed"
+        )
     taken = sorted(set(chosen.tolist()))
     renumbered = np.searchsorted(taken, chosen)
     size = trace.head.geometry.block_warps
     if (renumbered.reshape(-1, size) == renumbered[:size]).all():
         renumbered = renumbered[:size]
     return [kept[names[number]] for number in taken], renumbered, notes
+
+
+def _in_order(trace: CompiledTrace, warps: Mapping[int, int]) -> list[int]:
+    """Returns the paths as they are kept: the most frequent first, and of equally frequent ones all lengths alike."""
+    groups: dict[int, list[int]] = {}
+    for number in sorted(warps, key=lambda number: (len(trace.paths[number]), number)):
+        groups.setdefault(warps[number], []).append(number)
+    return [groups[frequency][k] for frequency in sorted(groups, reverse=True) for k in _spread(len(groups[frequency]))]
+
+
+def _spread(count: int) -> list[int]:
+    """Returns 0 to `count` - 1 in an order of which each first part is spread evenly: by their bits from the lowest one on."""
+    bits = (count - 1).bit_length()
+    reverse = (int(f"{k:0{bits}b}"[::-1], 2) for k in range(1 << bits)) if bits else iter([0])
+    return [k for k in reverse if k < count]
 
 
 def _first(items: tuple[Item, ...], most: int) -> tuple[Item, ...]:
