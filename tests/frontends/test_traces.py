@@ -173,6 +173,12 @@ def test_more_paths_than_fit_are_represented_by_the_nearest(tmp_path, monkeypatc
     assert kernel.shares() == [9 / 24 + 5 / 24, 10 / 24]
 
 
+def test_caches_that_are_not_known_are_named(tmp_path):
+    path = write_list(tmp_path, copy_trace().replace("-binary version = 80", "-binary version = 61"))
+    with pytest.warns(AssumptionWarning, match="the caches of sm_61 are not known: no access hits"):
+        ws.kernels.from_trace(path)
+
+
 @pytest.mark.parametrize("ascends", [True, False])
 def test_paths_of_all_lengths_are_kept(tmp_path, monkeypatch, ascends):
     """Block b of 40 makes b + 1 trips. With 8 paths for all, as many instructions are executed as were traced."""

@@ -128,6 +128,12 @@ class ListedAccesses:
     block_warps: int
 
 
+def nearest_known(arch: int) -> int | None:
+    """Returns the newest architecture up to one of which the caches are known, as compute capability times ten; None: none is."""
+    known = [int(name.removeprefix("sm_")) for name in _table() if name.startswith("sm_")]
+    return max((one for one in known if one <= arch), default=None)
+
+
 def caches_of(arch: int, resources: Resources, block_warps: int, gpu: Gpu | str | None = None) -> Caches | None:
     """Returns the caches of a launch; None where the architecture's are not known, or not even one block fits.
 
@@ -137,9 +143,7 @@ def caches_of(arch: int, resources: Resources, block_warps: int, gpu: Gpu | str 
         block_warps: warps of a block.
         gpu: the chip; None: that which stands for the architecture in params/caches.toml.
     """
-    table = _table()
-    known = [int(name.removeprefix("sm_")) for name in table if name.startswith("sm_")]
-    nearest = max((one for one in known if one <= arch), default=None)
+    table, nearest = _table(), nearest_known(arch)
     if nearest is None:
         return None
     facts = table[f"sm_{nearest}"]
