@@ -22,3 +22,9 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[str]:
     finally:
         if os.path.exists(temporary):
             os.remove(temporary)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Writes a text as UTF-8, complete or not at all."""
+    with atomic_write(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)

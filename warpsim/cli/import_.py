@@ -73,7 +73,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.atomic_file import atomic_write
+    from warpsim.atomic_file import write_text
     from warpsim.frontends.errors import CompileError, FrontEndError, MissingToolError
     from warpsim.kernels.files import write_kernel
 
@@ -94,8 +94,7 @@ def _run(options: argparse.Namespace) -> int:
     for note in notes:
         print(f"warpsim: {_with_options(str(note.message))}", file=sys.stderr)
     kernel = imported.kernel
-    with atomic_write(options.output) as path:
-        Path(path).write_text(write_kernel(kernel), encoding="utf-8")
+    write_text(options.output, write_kernel(kernel))
     if options.json:
         print_json({
             "output": options.output, "kernel": kernel.name, "arch": f"sm_{imported.arch}", "instructions": imported.instructions,
@@ -194,12 +193,11 @@ def _instructions(function: MachineFunction) -> int:
 
 def _list(options: argparse.Namespace, function: MachineFunction) -> None:
     """Writes the listing, if it is wanted: before the import, which may ask for what is read there, such as labels."""
-    from warpsim.atomic_file import atomic_write
+    from warpsim.atomic_file import write_text
     from warpsim.frontends.sass import write_listing
 
     if options.listing is not None:
-        with atomic_write(options.listing) as path:
-            Path(path).write_text(write_listing(function), encoding="utf-8")
+        write_text(options.listing, write_listing(function))
 
 
 def _from_trace(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:

@@ -29,7 +29,7 @@
     patterns         an access as a pattern of a kernel, and its bank conflicts
     tiles            what a copy by a tensor map moves
     reuse            the accesses of some waves of blocks; timing: when they are made; caches, cache_walk: how often they hit
-    emitter          machine instructions as instructions of a kernel
+    emitter          machine instructions as instructions of a kernel; sequence: for what each of a block waits
     structure        statements from how often each block was executed
     convert          all of it together: a Kernel
     trace_file       reads traces of NVBit; traces: their compiled form; traced_kernel: the kernel; fold: repetitions as loops

@@ -7,7 +7,7 @@ that wait for the counter read. Accesses are those of the sampled warps.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
@@ -24,6 +24,7 @@ from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work,
 from warpsim.frontends.operands import register_slots
 from warpsim.frontends.patterns import as_access, conflict_degree, matrix_rows, ways_of
 from warpsim.frontends.sass import MachineInstruction
+from warpsim.frontends.sequence import in_order
 from warpsim.frontends.structure import under, which_warps, without_barriers
 from warpsim.frontends.tiles import Tile
 from warpsim.hardware import files as params
@@ -52,35 +53,6 @@ def classes_of(arch: int) -> frozenset[str]:
     if nearest is None:
         return frozenset(("alu", "sfu", "smem", "load", "store", "barrier", "branch", "exit"))
     return frozenset(params.read_toml(known[nearest]).get("ops", {}))
-
-
-def in_order(
-    indices: Iterable[int],
-    *,
-    waited: Callable[[int], tuple[str, ...]],
-    hints: Callable[[int], Hints | None],
-    make: Callable[[int, tuple[str, ...]], Instruction],
-) -> Iterator[tuple[int, Instruction]]:
-    """Yields the instructions of a kernel that stand for machine instructions in this order, each with its index.
-
-    A barrier reads no register, and the registers of an instruction with hints do not matter, so what it waits for is left to
-    the instruction after it. A copy that is counted has it waited for before.
-
-    Args:
-        indices: the machine instructions.
-        waited: returns the registers for which one waits.
-        hints: returns the hints of an asynchronous copy that is counted, or of a wait for such copies; otherwise None.
-        make: returns the instruction that stands for one, which reads registers.
-    """
-    left: tuple[str, ...] = ()
-    for index in indices:
-        sources, given = tuple(dict.fromkeys(left + waited(index))), hints(index)
-        if given is not None and given.write is not None and sources:
-            yield index, Instruction("branch", src=sources, cost=Cost(gap_cycles=1), comment="waits for the copy's operands")
-            sources = ()
-        one = make(index, () if given else sources)
-        left = sources if one.op == "barrier" or given else ()
-        yield index, one if given is None else one.model_copy(update={"hints": given})
 
 
 class Sampled:

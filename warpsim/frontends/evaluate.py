@@ -19,11 +19,11 @@ from warpsim.frontends.async_copies import CopyLog, first_lanes, first_of
 from warpsim.frontends.cubin import RESERVED_SHARED_BYTES
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.evaluation import Evaluation, Given, Record, add_counts
-from warpsim.frontends.flow import place, table_of
+from warpsim.frontends.flow import place
 from warpsim.frontends.geometry import MORE_SAMPLED_THREADS
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
 from warpsim.frontends.keys import Key, branch_keys, branches_of, entries_by_block, loop_keys, trips_by_loop
-from warpsim.frontends.operands import conditions
+from warpsim.frontends.operands import calls_outside, conditions, table_of
 from warpsim.frontends.parameters import notes_of_structures
 from warpsim.frontends.state import initial_state
 from warpsim.frontends.steps import Step
@@ -230,7 +230,7 @@ class Evaluator:
         block = self.flow.blocks[number]
         last = self.flow.last(number)
         if not block.targets and last.base != "EXIT":
-            if last.base == "CALL":
+            if calls_outside(last):
                 what = "a function that the binary does not hold, such as malloc or printf, is taken to need no time"
                 self.notes[f"{self._where(number)}: {what}"] = None
             if block.following is not None:
@@ -374,8 +374,8 @@ class Evaluator:
             return
         one = self._leap(loop, 0, step, pending, None)
         latest = None if one is None else self._leap(loop, 0, step, pending, None)
-        even = loop not in self.uneven and one is not None and latest is not None
-        if even and one is not None and latest is not None and len(one.differences) == len(latest.differences):
+        is_even = loop not in self.uneven
+        if is_even and one is not None and latest is not None and len(one.differences) == len(latest.differences):
             growth, trips, growing = growth_of(one, latest), 1, True
             while trips >= 0:
                 met = self._leap(loop, trips, step, pending, (latest, growth))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.operands import conditions, guard_of
+from warpsim.frontends.operands import calls_outside, conditions, guard_of
 from warpsim.frontends.sass import MachineFunction, MachineInstruction
 
 MAX_BLOCKS = 100_000
@@ -21,7 +21,6 @@ MAX_BLOCKS = 100_000
 
 _JUMPS = ("BRA", "JMP")
 _INDIRECT = ("BRX", "BRXU", "JMX", "JMXU")
-_OPERANDS_OF_TABLE = re.compile(r"(U?R\d+)\s*(-?0x[0-9a-f]+)")
 
 
 @dataclass(frozen=True)
@@ -128,20 +127,6 @@ def place(function: MachineFunction, index: int) -> str:
     return f"address {one.address:#06x} of {function.name}"
 
 
-@dataclass(frozen=True)
-class Table:
-    """A jump through a table: the register with what the table holds, and what is added to that, and to the next address."""
-
-    name: str
-    offset: int
-
-
-def table_of(one: MachineInstruction) -> Table | None:
-    """Returns what a jump through a table depends on; None of other instructions."""
-    found = _OPERANDS_OF_TABLE.match(one.operands) if one.base in ("BRX", "BRXU") else None
-    return None if found is None else Table(found[1], int(found[2], 16))
-
-
 def make_flow(function: MachineFunction) -> Flow:
     """Finds the control flow of a function.
 
@@ -187,8 +172,8 @@ class _Blocks:
             label = re.search(r"\(([^()\s]+)\)", one.operands)
             if label and label[1] in self.labels:
                 return [self.labels[label[1]]]
-            if one.base == "CALL" and label is None:
-                return []  # of a function that the binary does not hold
+            if calls_outside(one):
+                return []
             if one.base == "CALL":
                 what = "calls through a pointer, as those of virtual functions, have unknown targets; call a function by its name"
                 raise FrontEndError(f"{place(self.function, index)}: {one.text}: {what}")

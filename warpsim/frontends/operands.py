@@ -69,6 +69,7 @@ _REGISTER = re.compile(r"(U?R(?:\d+|Z)|U?P(?:\d+|T))((?:\.[A-Za-z0-9_]+)*)$")
 _CONSTANT = re.compile(r"c\[(0x[0-9a-f]+)\]\s*\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
 _NUMBER = re.compile(r"-?0x[0-9a-f]+$")
 _NOTE = re.compile(r"\(\*.*?\*\)")
+_OPERANDS_OF_TABLE = re.compile(r"(U?R\d+)\s*(-?0x[0-9a-f]+)")
 
 
 @lru_cache(maxsize=65536)
@@ -335,3 +336,22 @@ def conditions(one: MachineInstruction) -> list[Register]:
         for text in re.findall(r"!?\bU?P\d\b", one.operands.partition("`")[0]):
             found.append(Register(text.lstrip("!"), negative=text.startswith("!")))
     return found
+
+
+def calls_outside(one: MachineInstruction) -> bool:
+    """Returns whether an instruction calls a function that the binary does not hold: it names no place in the code."""
+    return one.base == "CALL" and "`" not in one.operands
+
+
+@dataclass(frozen=True)
+class Table:
+    """A jump through a table: the register with what the table holds, and what is added to that, and to the next address."""
+
+    name: str
+    offset: int
+
+
+def table_of(one: MachineInstruction) -> Table | None:
+    """Returns what a jump through a table depends on; None of other instructions."""
+    found = _OPERANDS_OF_TABLE.match(one.operands) if one.base in ("BRX", "BRXU") else None
+    return None if found is None else Table(found[1], int(found[2], 16))

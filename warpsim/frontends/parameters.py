@@ -91,7 +91,8 @@ def argument_bytes(function: MachineFunction, arguments: Mapping[str | int, floa
     given = dict(arguments) if isinstance(arguments, Mapping) else {k: v for k, v in enumerate(arguments) if v is not None}
     found: dict[int, int] = {}
     members = {one.name: one for each in parameters for one in each.members}
-    for number, one in enumerate(one for each in parameters for one in each.members or (each,)):
+    places = [one for each in parameters for one in each.members or (each,)]
+    for number, one in enumerate(places):
         if _is_pointer(one):
             _put(found, base + one.offset, ((number + 1) << _APART).to_bytes(8, "little"))
     for key, value in given.items():
@@ -104,7 +105,6 @@ def argument_bytes(function: MachineFunction, arguments: Mapping[str | int, floa
             there = ", ".join(f"{n} {name}" if name != str(n) else name for n, name in enumerate(names)) or "none"
             raise FrontEndError(f"args[{key!r}]: {function.name} has no such parameter; parameters: {there}{of_structures}")
         _put(found, base + parameters[number].offset, _bytes(key, value, parameters[number]))
-    places = [one for each in parameters for one in each.members or (each,)]
     declared = {base + one.offset + k for one in places for k in range(one.size)}
     for offset in list(found):
         padding = offset + 1

@@ -9,9 +9,21 @@ from warpsim.frontends.accesses import TEXTURES, space_of
 from warpsim.frontends.async_copies import PHASE_WORD_OFFSET, Role, barrier_address, bulk_of, corner_of, phase_word, role_of
 from warpsim.frontends.effects import Effect
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.flow import Flow, table_of
+from warpsim.frontends.flow import Flow
 from warpsim.frontends.keys import keys_of
-from warpsim.frontends.operands import Address, Register, addresses, conditions, guard_of, operands, read, registers_of, written
+from warpsim.frontends.operands import (
+    Address,
+    Register,
+    addresses,
+    calls_outside,
+    conditions,
+    guard_of,
+    operands,
+    read,
+    registers_of,
+    table_of,
+    written,
+)
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.semantics import effect_of
 from warpsim.frontends.tiles import Tile
@@ -88,7 +100,7 @@ def _matching(tile: Tile, corner: tuple[Register, ...], one: MachineInstruction)
 
 def returned_by(one: MachineInstruction) -> tuple[str, ...]:
     """Returns the registers in which a function returns its result, such as malloc, if the binary does not hold it."""
-    return _RETURNED if one.base == "CALL" and "`" not in one.operands else ()
+    return _RETURNED if calls_outside(one) else ()
 
 
 def accessed_by(one: MachineInstruction) -> tuple[Address, ...]:

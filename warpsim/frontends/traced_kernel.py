@@ -164,7 +164,7 @@ def _kept(trace: CompiledTrace) -> tuple[list[tuple[Item, ...]], NDArray[np.int6
 
 
 def _in_order(trace: CompiledTrace, warps: Mapping[int, int]) -> list[int]:
-    """Returns the paths as they are kept: the most frequent first, and of equally frequent ones all lengths alike."""
+    """Returns the paths as they are kept: the most frequent first; equally frequent ones take turns in length."""
     groups: dict[int, list[int]] = {}
     for number in sorted(warps, key=lambda number: (len(trace.paths[number]), number)):
         groups.setdefault(warps[number], []).append(number)

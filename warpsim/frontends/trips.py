@@ -18,8 +18,9 @@ Totals = dict[tuple[str, Any], NDArray[np.float64]]
 
 _ZERO = np.zeros(())
 
-_BENDING = {"LOP3", "POPC", "FLO", "PRMT", "SGXT", "BMSK", "IABS"}
-"""Instructions whose results do not advance evenly with their operands, and may come back; so do the upper words of products."""
+_NONLINEAR = {"LOP3", "POPC", "FLO", "PRMT", "SGXT", "BMSK", "IABS"}
+"""Instructions whose results do not advance evenly with their operands, and may come back. So do the upper words of products and
+shifts."""
 
 
 @dataclass
@@ -55,19 +56,19 @@ class Watch:
     """
 
     def __init__(self, moving: Iterable[str]) -> None:
-        self.moving, self.bent = set(moving), set[str]()
+        self.moving, self.nonlinear = set(moving), set[str]()
         self.decides = False
 
     def follow(self, one: MachineInstruction, results: tuple[str, ...]) -> None:
         """Follows an instruction, which writes registers or predicates."""
         names = read(one)
-        moves, bends = not self.moving.isdisjoint(names), not self.bent.isdisjoint(names)
-        bends |= moves and (one.base.removeprefix("U") in _BENDING or ".HI" in one.opcode)
+        moves, is_nonlinear = not self.moving.isdisjoint(names), not self.nonlinear.isdisjoint(names)
+        is_nonlinear |= moves and (one.base.removeprefix("U") in _NONLINEAR or ".HI" in one.opcode)
         for name in results:
             if name.lstrip("U").startswith("P"):
-                self.decides |= bends
+                self.decides |= is_nonlinear
                 continue
-            for members, belongs in ((self.moving, moves), (self.bent, bends)):
+            for members, belongs in ((self.moving, moves), (self.nonlinear, is_nonlinear)):
                 (members.add if belongs else members.discard)(name)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from warpsim.atomic_file import atomic_write
+from warpsim.atomic_file import write_text
 from warpsim.hardware import files as params
 from warpsim.hardware.architectures import complete
 from warpsim.hardware.gpu import Gpu, GpuFileError, gpu_of_file
@@ -100,5 +100,4 @@ def _with_values(text: str, tables: Mapping[tuple[str, ...], Mapping[str, Any]],
 def _write(file: Path, text: str) -> None:
     """Writes a chip file in one step."""
     gpu_of_file(tomllib.loads(text), file)
-    with atomic_write(file) as path:
-        Path(path).write_text(text, encoding="utf-8")
+    write_text(file, text)

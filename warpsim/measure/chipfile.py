@@ -15,7 +15,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from warpsim.atomic_file import atomic_write
+from warpsim.atomic_file import write_text
 from warpsim.hardware.architectures import SERVERS_PER_CHANNEL, STORE_DRAIN, nearest_architecture
 from warpsim.measure.memory_values import LEVELS
 from warpsim.measure.record import Record
@@ -120,8 +120,7 @@ def write_chip(
     day = today.isoformat() if today else str(record.metadata["run"]["begun"])[:10]
     texts = {table: latency_table(record, values, day), chip: chip_text(chip.stem, table.name, record, values, day)}
     for file, text in texts.items():
-        with atomic_write(file) as temporary:
-            Path(temporary).write_text(text, encoding="utf-8")
+        write_text(file, text)
     return [chip, table]
 
 

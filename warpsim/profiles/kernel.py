@@ -11,12 +11,12 @@ import numpy as np
 
 from warpsim.frontends.async_copies import counter_and_left, role_of
 from warpsim.frontends.dependences import waits_of
-from warpsim.frontends.emitter import in_order
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow, make_flow
 from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, opcodes, sleep_ns
 from warpsim.frontends.operands import register_slots
 from warpsim.frontends.sass import MachineFunction, MachineInstruction
+from warpsim.frontends.sequence import in_order
 from warpsim.frontends.structure import Structure
 from warpsim.frontends.symbols import plain_name
 from warpsim.hardware.gpu import Gpu

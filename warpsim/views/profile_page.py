@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from warpsim.atomic_file import atomic_write
+from warpsim.atomic_file import write_text
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -55,8 +55,7 @@ def write_profile_page(
     parts += [_table(table) for table in tables]
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
     text = f"<head>{head}<style>{_STYLE}</style></head><body>{''.join(parts)}</body>"
-    with atomic_write(path) as temporary, open(temporary, "w", encoding="utf-8") as stream:
-        stream.write(f'<!doctype html><html lang="en">{text}</html>\n')
+    write_text(path, f'<!doctype html><html lang="en">{text}</html>\n')
 
 
 def _bars(measured: Mapping[str, float], simulated: Mapping[str, float]) -> str:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.atomic_file import atomic_write
+from warpsim.atomic_file import write_text
 from warpsim.results.statistics import OCCUPANCY_AXES
 from warpsim.units import NEEDED_FRACTION
 from warpsim.views import report_data
@@ -73,8 +73,7 @@ def write_report(
         ModuleNotFoundError: the package plotly is not installed.
     """
     text = report_html(results, model=model, title=title, notes=notes, limit=limit)
-    with atomic_write(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
+    write_text(path, text)
 
 
 def report_html(
