@@ -7,6 +7,7 @@ from warpsim import cli
 from warpsim.frontends.errors import FrontEndError
 from warpsim.kernels.traversal import expected_ops
 
+pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 triton = pytest.importorskip("triton", reason="needs Triton, which is the user's own installation")
 tl = pytest.importorskip("triton.language")
 
@@ -22,19 +23,69 @@ SIGNATURE = {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32"}
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-@pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 def test_a_triton_function_becomes_a_kernel(arch):
     kernel = ws.kernels.from_triton(add, SIGNATURE, {"block": 1024}, 1024, arch=arch, args={"n": 1 << 20})
-    counts = {}
-    for op, times in expected_ops(kernel.body):
-        counts[op] = counts.get(op, 0) + times
+    found = counts(kernel)
     assert (kernel.name, kernel.block_warps) == ("add", 4)
-    assert (counts["load"], counts["store"], counts["alu"]) == (2 * 8, 8, 8)  # 1024 elements of 128 threads
+    assert (found["load"], found["store"], found["alu"]) == (2 * 2, 2, 8)  # 1024 elements of 128 threads, four in an access
+
+
+def counts(kernel):
+    found = {}
+    for op, times in expected_ops(kernel.body):
+        found[op] = found.get(op, 0) + times
+    return found
+
+
+@pytest.mark.parametrize(
+    ("n", "accesses"),
+    [(1 << 20, 2), ((1 << 20) + 1, 8)],
+    ids=["a multiple of 16", "no multiple of 16"],
+)
+def test_the_compiler_learns_which_arguments_are_multiples_of_16(n, accesses):
+    kernel = ws.kernels.from_triton(add, SIGNATURE, {"block": 1024}, 1025, args={"n": n})
+    assert counts(kernel)["store"] == accesses
+
+
+@triton.jit(do_not_specialize=["n"])
+def add_any(x, y, out, n, block: tl.constexpr = 1024):
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    mask = at < n
+    tl.store(out + at, tl.load(x + at, mask=mask) + tl.load(y + at, mask=mask), mask=mask)
+
+
+def test_a_function_can_forbid_it_and_constants_have_defaults():
+    kernel = ws.kernels.from_triton(add_any, SIGNATURE, {}, 1024, args={"n": 1 << 20})
+    assert counts(kernel)["store"] == 8
+
+
+@triton.autotune([triton.Config({"block": 512})], key=["n"])
+@triton.jit
+def strided(x, out, n, stride, block: tl.constexpr):
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    tl.store(out + at, tl.load(x + at * stride, mask=at < n), mask=at < n)
+
+
+@pytest.mark.parametrize("args", [{"n": 1 << 20, "stride": 1}, [None, None, 1 << 20, 1]], ids=["by name", "in order"])
+def test_a_stride_of_1_is_a_constant(args):
+    signature = {"stride": "i32", "n": "i32", "x": "*fp32", "out": "*fp32"}  # in any order
+    found = ws.kernels.from_triton(strided, signature, {"block": 512}, 2048, args=args)
+    assert counts(found)["load"] == 1  # four words; with a stride, a load for each
+
+
+def test_what_is_missing_or_unknown_is_named():
+    for signature, args, message in (
+        ({"x": "*fp32"}, {}, "'add': argument 'y' needs a type"),
+        (SIGNATURE | {"m": "i32"}, {}, "'add' has no argument 'm'"),
+        (SIGNATURE, {"m": 1}, r"args\['m'\]: add has no such parameter; parameters: x, y, out, n"),
+    ):
+        with pytest.raises(FrontEndError, match=message):
+            ws.kernels.from_triton(add, signature, {"block": 1024}, args=args)
 
 
 def test_what_triton_refuses_is_refused():
     with pytest.raises(FrontEndError, match="Triton does not compile 'add' for sm_80"):
-        ws.kernels.from_triton(add, {"x": "*nothing"}, {"block": 1024})
+        ws.kernels.from_triton(add, SIGNATURE | {"x": "*nothing"}, {"block": 1024})
 
 
 FILE = """
@@ -49,7 +100,6 @@ def add(x, y, out, n, block: tl.constexpr):
 """
 
 
-@pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 def test_the_command_line_imports_a_triton_function(tmp_path, capsys):
     (tmp_path / "kernels.py").write_text(FILE)
     signature = [f"--signature={name}={kind}" for name, kind in SIGNATURE.items()]

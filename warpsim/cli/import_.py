@@ -163,10 +163,12 @@ def _from_triton(options: argparse.Namespace, given: dict[str, Any]) -> _Importe
     warps, stages = options.num_warps or 4, options.num_stages or 3
     fn = load_triton_function(Path(path), name)
     types = {key: str(kind) for key, kind in signature.items()}
-    function, shared = triton_function(fn, types, constants, arch=options.arch or _ARCH, num_warps=warps, num_stages=stages)
+    function, shared, passed = triton_function(
+        fn, types, constants, given["args"], arch=options.arch or _ARCH, num_warps=warps, num_stages=stages
+    )
     _list(options, function)
     launch = f"{options.launch or 1024},{32 * warps},{shared}"
-    kernel = api.import_function(function, launch, source=Path(path).name, caches=options.caches, **given)
+    kernel = api.import_function(function, launch, source=Path(path).name, caches=options.caches, **given | {"args": passed})
     return _Imported(kernel, function.arch, _instructions(function), api.launch_of(launch).blocks or 0)
 
 

@@ -170,15 +170,18 @@ def from_triton(
 ) -> Kernel:
     """Compiles a Triton function and imports its kernel. Triton is the user's own installation; no GPU and no torch are needed.
 
+    The compiler learns what a launch tells it: which integers are multiples of 16 or are 1, and that arrays are aligned to 16
+    bytes. Accesses of several words and asynchronous copies depend on it, so give `args` as you launch the function.
+
     Args:
-        fn: a function with `@triton.jit`.
+        fn: a function with `@triton.jit`, also within `triton.autotune` or `triton.heuristics`, whose choices are given here.
         signature: argument -> type, such as ``{"x": "*fp32", "n": "i32"}``; Triton's constants are "constexpr".
-        constexprs: constant -> value.
+        constexprs: constant -> value; those that are not given have their defaults.
         launch: the grid; the block follows from `num_warps`, and shared memory from the compiler.
         arch: as in `from_cuda`; so are the further arguments.
         num_warps: warps of a block.
         num_stages: stages of software pipelines.
-        args: as in `from_cuda`; arguments that are no constants, by number, in order of the signature.
+        args: as in `from_cuda`; arguments that are no constants, by number, in the function's order.
         trips: as in `from_cuda`.
         probabilities: as in `from_cuda`.
         patterns: as in `from_cuda`.
@@ -188,9 +191,12 @@ def from_triton(
         MissingToolError: Triton or nvdisasm is not installed.
         FrontEndError: Triton refuses the function, or as in `from_cuda`.
     """
-    found, shared = triton_function(fn, signature, constexprs, arch=arch, num_warps=num_warps, num_stages=num_stages)
+    warps, stages = num_warps, num_stages
+    found, shared, passed = triton_function(
+        fn, signature, constexprs, arguments_of(args), arch=arch, num_warps=warps, num_stages=stages
+    )
     grid = launch if isinstance(launch, Integral) else tuple(launch)
-    return import_function(found, (grid, 32 * num_warps, shared), args, trips, probabilities, patterns, caches)
+    return import_function(found, (grid, 32 * warps, shared), passed, trips, probabilities, patterns, caches)
 
 
 def from_trace(
@@ -306,12 +312,20 @@ def import_function(
 ) -> Kernel:
     """Returns the kernel of a machine function; the arguments and errors are those of `from_cuda`."""
     geometry: Geometry = as_geometry(launch)
+    stated = (_mapping("trips", trips), _mapping("probabilities", probabilities), _mapping("patterns", patterns))
+    choices = Choices(arguments_of(args), *stated, caches)
+    return to_kernel(function, geometry, choices, name=_kernel_name(function.name), source=source)
+
+
+def arguments_of(args: Any) -> Mapping[Any, Any] | tuple[Any, ...]:
+    """Returns the arguments of a kernel, by name or in order, with plain numbers.
+
+    Raises:
+        TypeError: they are something else.
+    """
     if isinstance(args, str | bytes) or not isinstance(args, Iterable):
         raise TypeError(f"args = {args!r}: must be a mapping such as {{'n': 1024}}, or the arguments in order")
-    arguments = _mapping("args", args) if isinstance(args, Mapping) else tuple(map(_plain, args))
-    stated = (_mapping("trips", trips), _mapping("probabilities", probabilities), _mapping("patterns", patterns))
-    choices = Choices(arguments, *stated, caches)
-    return to_kernel(function, geometry, choices, name=_kernel_name(function.name), source=source)
+    return _mapping("args", args) if isinstance(args, Mapping) else tuple(map(_plain, args))
 
 
 def _mapping(name: str, value: Mapping[Any, Any] | None) -> dict[Any, Any]:

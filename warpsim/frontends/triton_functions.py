@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from warpsim.arguments import did_you_mean
 from warpsim.frontends.errors import FrontEndError, MissingToolError
@@ -14,27 +15,47 @@ from warpsim.frontends.nvdisasm import disassemble
 from warpsim.frontends.sass import MachineFunction
 from warpsim.frontends.symbols import pick_function
 
+_INTEGER = re.compile(r"[iu](8|16|32|64)$")
+"""The type of an argument that is an integer."""
+
+_ALIGNMENT = 16
+"""Of what is a multiple of so many, bytes of a pointer or not, Triton's compiler learns that it is."""
+
 
 def triton_function(
-    fn: Any, signature: Mapping[str, str], constexprs: Mapping[str, Any], *, arch: str, num_warps: int, num_stages: int
-) -> tuple[MachineFunction, int]:
-    """Compiles a Triton function; returns its machine code, and the bytes of shared memory of a block.
+    fn: Any,
+    signature: Mapping[str, str],
+    constexprs: Mapping[str, Any],
+    args: Any = (),
+    *,
+    arch: str,
+    num_warps: int,
+    num_stages: int,
+) -> tuple[MachineFunction, int, dict[Any, Any]]:
+    """Compiles a Triton function as a launch with these arguments would compile it.
 
-    The arguments are those of `from_triton`.
+    Returns its machine code, the bytes of shared memory of a block, and the arguments by name that are left to pass. The
+    parameters are those of `from_triton`.
 
     Raises:
         MissingToolError: Triton or nvdisasm is not installed.
-        FrontEndError: Triton refuses the function.
+        FrontEndError: Triton refuses the function, or an argument is missing or unknown.
     """
     _check_triton()
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
+    fn = _plain_function(fn)
+    constants = _defaults(fn, signature) | dict(constexprs)
+    types = _types(fn, signature, constants)
+    given = _by_name(fn, [name for name in fn.arg_names if name in types], args)
+    special = specialized(fn, types, given)
+    constants |= dict.fromkeys(special.ones, 1)
+    types = {name: "constexpr" if name in constants else types[name] for name in fn.arg_names}
     try:
         number = int(arch.removeprefix("sm_"))
-        full = {**signature, **dict.fromkeys(constexprs, "constexpr")}
         compiled = _compile(
-            ASTSource(fn=fn, signature=full, constexprs=dict(constexprs)),
+            ASTSource(fn=fn, signature=types, constexprs=constants, attrs=special.attributes),
             target=GPUTarget("cuda", number, 32),
             options={"num_warps": num_warps, "num_stages": num_stages},
         )
@@ -43,9 +64,78 @@ def triton_function(
         raise FrontEndError(f"Triton does not compile {_name(fn)!r} for {arch}: {error}") from error
     functions = disassemble(cubin, "Triton's cubin")
     found = functions[pick_function(list(functions), None, "Triton's cubin")]
-    names = [name for name, kind in signature.items() if kind != "constexpr"]
+    names = [name for name, kind in types.items() if kind != "constexpr"]
     named = [replace(one, name=name) for one, name in zip(found.parameters, names, strict=False)]
-    return replace(found, parameters=(*named, *found.parameters[len(named) :])), shared
+    passed = {name: value for name, value in given.items() if name in names}
+    return replace(found, parameters=(*named, *found.parameters[len(named) :])), shared, passed
+
+
+class _Special(NamedTuple):
+    """What a launch tells Triton's compiler of arguments: which are 1, and which are multiples of 16, as attributes by place."""
+
+    ones: list[str]
+    attributes: dict[tuple[int, ...], list[list[Any]]]
+
+
+def specialized(fn: Any, types: Mapping[str, str], given: Mapping[str, Any]) -> _Special:
+    """Returns what a launch tells the compiler: integers that are 1 become constants, and it learns what is a multiple of 16.
+
+    That is so for pointers, as libraries allocate arrays, and for integers by their values. A function can forbid either
+    (`do_not_specialize`, `do_not_specialize_on_alignment`).
+    """
+    special = _Special([], {})
+    for place, parameter in enumerate(fn.params):
+        kind, value = types.get(parameter.name, "constexpr"), given.get(parameter.name)
+        if kind == "constexpr" or parameter.do_not_specialize:
+            continue
+        if _INTEGER.match(kind) and value == 1:
+            special.ones.append(parameter.name)
+        aligned = kind.startswith("*") or (_INTEGER.match(kind) and value is not None and value % _ALIGNMENT == 0)
+        if aligned and not parameter.do_not_specialize_on_alignment:
+            special.attributes[place,] = [["tt.divisibility", _ALIGNMENT]]
+    return special
+
+
+def _plain_function(fn: Any) -> Any:
+    """Returns the function within `triton.autotune` and `triton.heuristics`."""
+    from triton.runtime.jit import JITFunction
+
+    while not isinstance(fn, JITFunction) and hasattr(fn, "fn"):
+        fn = fn.fn
+    if not isinstance(fn, JITFunction):
+        raise FrontEndError(f"{_name(fn)!r} is no @triton.jit function")
+    return fn
+
+
+def _defaults(fn: Any, signature: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the constants that have a default, and no type in the signature."""
+    return {one.name: one.default for one in fn.params if one.is_constexpr and one.has_default and one.name not in signature}
+
+
+def _types(fn: Any, signature: Mapping[str, str], constants: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the types of all arguments of a function that are no constants."""
+    for name in (*signature, *constants):
+        if name not in fn.arg_names:
+            there = f"{did_you_mean(name, fn.arg_names)}; arguments: {', '.join(fn.arg_names)}"
+            raise FrontEndError(f"{_name(fn)!r} has no argument {name!r}{there}")
+    types = {name: kind for name, kind in signature.items() if name not in constants}
+    missing = [name for name in fn.arg_names if types.get(name, "constexpr") == "constexpr" and name not in constants]
+    if missing:
+        raise FrontEndError(f"{_name(fn)!r}: argument {missing[0]!r} needs a type in the signature, or a value as a constant")
+    return types
+
+
+def _by_name(fn: Any, names: list[str], args: Any) -> dict[str, Any]:
+    """Returns the arguments that are given, by name; `names` are those that are no constants, in order."""
+    pairs = args.items() if isinstance(args, Mapping) else enumerate(args)
+    given = {}
+    for key, value in pairs:
+        number = names.index(key) if key in names else int(key) if str(key).isdecimal() else -1
+        if not 0 <= number < len(names):
+            raise FrontEndError(f"args[{key!r}]: {_name(fn)} has no such parameter; parameters: {', '.join(names) or 'none'}")
+        if value is not None:
+            given[names[number]] = value
+    return given
 
 
 def load_triton_function(path: Path, name: str) -> Any:
@@ -87,9 +177,10 @@ def _compile(source: Any, **arguments: Any) -> Any:
 
 
 def _is_triton(value: Any) -> bool:
-    from triton.runtime.jit import JITFunction
-
-    return isinstance(value, JITFunction) or isinstance(getattr(value, "fn", None), JITFunction)
+    try:
+        return bool(_plain_function(value))
+    except FrontEndError:
+        return False
 
 
 def _name(fn: Any) -> Any:
