@@ -10,7 +10,7 @@ The writers that may be outstanding at a point are found by data flow over the b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from warpsim.frontends.async_copies import barrier_address, counter_and_left, role_of
@@ -44,6 +44,24 @@ def waits_of(flow: Flow) -> Waits:
     return _by_counters(flow) if has_control_fields(flow) else _by_registers(flow)
 
 
+def products_left(flow: Flow) -> dict[tuple[int, int], int]:
+    """Returns for each wait that leaves some groups of matrix products under way how many products these have.
+
+    Its keys are (block, instruction). A register cannot tell the products of a loop's trip from those of the trip before, so that
+    they have to be counted.
+    """
+    code = flow.function.code
+    if not has_control_fields(flow) or not any(_is_product_wait(one) and counter_and_left(one)[1] for one in code):
+        return {}
+    left: dict[tuple[int, int], int] = {}
+    _by_counters(flow, left)
+    return left
+
+
+def _is_product_wait(one: MachineInstruction) -> bool:
+    return one.opcode.startswith("WARPGROUP.DEPBAR")
+
+
 _State = TypeVar("_State")
 
 
@@ -69,7 +87,8 @@ def _solve(
     return waits
 
 
-def _by_counters(flow: Flow) -> Waits:
+def _by_counters(flow: Flow, left: dict[tuple[int, int], int] | None = None) -> Waits:
+    """Returns the waits by counters; `left` is filled as `products_left` returns it."""
     code = flow.function.code
 
     def transfer(block: int, state: tuple[Queue, ...], waits: Waits | None) -> tuple[Queue, ...]:
@@ -84,8 +103,10 @@ def _by_counters(flow: Flow) -> Waits:
                     if control.wait >> counter & 1:
                         waited.update(*queues[counter])
                         queues[counter] = ()
-            if one.base == "DEPBAR" or one.opcode.startswith("WARPGROUP.DEPBAR"):
+            if one.base == "DEPBAR" or _is_product_wait(one):
                 waited |= _partial_wait(one, queues)
+            if waits is not None and left is not None and _is_product_wait(one) and queues[_GROUPS]:
+                left[block, index] = sum(_products_in(group, code) for group in queues[_GROUPS])
             role = role_of(one)
             if role == "test":
                 waited.update(*queues[_REPORTED])
@@ -114,6 +135,12 @@ def _by_counters(flow: Flow) -> Waits:
 
     start: tuple[Queue, ...] = ((),) * (_GROUPS + 1)
     return _solve(flow, start, transfer, join)
+
+
+def _products_in(group: Writers, code: Sequence[MachineInstruction]) -> int:
+    """Returns how many products a group has; where several groups stand together, how many they have in the mean, rounded up."""
+    groups = sum("gsb0" in code[index].operands for index in group)
+    return -(-len(group) // groups)
 
 
 def _partial_wait(one: MachineInstruction, queues: list[Queue]) -> set[int]:

@@ -14,7 +14,7 @@ from typing import Any
 from warpsim.frontends.accesses import Tally, bytes_per_thread, is_widest, space_of
 from warpsim.frontends.async_copies import CopyLog, Place, barrier_address, bulk_of, is_phase_test, role_of
 from warpsim.frontends.caches import Hits
-from warpsim.frontends.dependences import Waits, has_control_fields
+from warpsim.frontends.dependences import Waits, has_control_fields, products_left
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.evaluation import Evaluation, Given
 from warpsim.frontends.flow import Flow
@@ -33,8 +33,9 @@ from warpsim.kernels.instruction import MAX_REQUESTS, MOST_COUNTED, OPS_WITHOUT_
 from warpsim.kernels.statements import Statement
 from warpsim.units import ACCESSING_OPS, ATOMIC_OPS, LINE_BYTES, SECTOR_BYTES, WARP_LANES
 
-_COPIES = 0
-"""Dependence counter that counts asynchronous copies, where it is known how many are under way at the waits for them."""
+_COPIES, _PRODUCTS = 0, 1
+"""Dependence counters that count asynchronous copies, where it is known how many are under way at the waits for them, and matrix
+products of warp groups, where some wait leaves some under way."""
 
 _INTERVAL_OF_BULKS = 2
 """Cycles for which a bulk copy occupies the memory pipeline: as any instruction does (Huerta et al. 2025)."""
@@ -115,6 +116,7 @@ class Emitter:
         self.hits, self.sampled = hits, sampled
         self.by_counters = has_control_fields(flow)
         self.copies = CopyLog(0) if sampled is None else sampled.evaluation.copies
+        self.products = products_left(flow)
         waited = {writer for place in waits for writer in self._writers(place)}
         self.registers = {index: f"v{index}" for index in sorted(waited)}
         self.unlisted: Counter[tuple[str, str]] = Counter()
@@ -153,11 +155,16 @@ class Emitter:
         return found
 
     def _hints(self, number: int, index: int) -> Hints | None:
-        """Returns the hints of an asynchronous copy that is counted, or of a wait for such copies; otherwise None."""
-        role = role_of(self.function.code[index])
+        """Returns the hints of a copy or a matrix product that is counted, or of a wait for such ones; otherwise None."""
+        one = self.function.code[index]
+        if (number, index) in self.products:
+            return Hints(waits=(_PRODUCTS,), at_most=min(self.products[number, index], MOST_COUNTED - 1))
+        if self.products and one.base.endswith("GMMA"):
+            return Hints(write=_PRODUCTS)
+        role = role_of(one)
         if role in ("wait", "test") and (left := self._left_at((number, index))) is not None:
             return Hints(waits=(_COPIES,), at_most=left)
-        is_counted = role == "copy" or (role == "bulk" and barrier_address(self.function.code[index]) is not None)
+        is_counted = role == "copy" or (role == "bulk" and barrier_address(one) is not None)
         return Hints(write=_COPIES) if self.counts_copies and is_counted and (number, index) in self.accesses else None
 
     def _left_at(self, place: Place) -> int | None:

@@ -17,19 +17,19 @@ def in_order(
     """Yields the instructions of a kernel that stand for machine instructions in this order, each with its index.
 
     A barrier reads no register, and the registers of an instruction with hints do not matter, so what it waits for is left to
-    the instruction after it. A copy that is counted has it waited for before.
+    the instruction after it. A copy or product that is counted has it waited for before.
 
     Args:
         indices: the machine instructions.
         waited: returns the registers for which one waits.
-        hints: returns the hints of an asynchronous copy that is counted, or of a wait for such copies; otherwise None.
+        hints: returns the hints of a copy or matrix product that is counted, or of a wait for such ones; otherwise None.
         make: returns the instruction that stands for one, which reads registers.
     """
     left: tuple[str, ...] = ()
     for index in indices:
         sources, given = tuple(dict.fromkeys(left + waited(index))), hints(index)
         if given is not None and given.write is not None and sources:
-            yield index, Instruction("branch", src=sources, cost=Cost(gap_cycles=1), comment="waits for the copy's operands")
+            yield index, Instruction("branch", src=sources, cost=Cost(gap_cycles=1), comment="waits for operands")
             sources = ()
         one = make(index, () if given else sources)
         left = sources if one.op == "barrier" or given else ()
