@@ -188,6 +188,14 @@ def test_barriers_tell_how_many_bytes_a_tensor_map_copies():
     assert (copy.cost.requested_bytes, copy.access.l2_hit) == (8192, 0.75)
 
 
+def test_what_is_copied_out_of_shared_memory_is_not_among_the_bytes_that_barriers_expect():
+    rows = (*BULK, "UTMALDG.2D [UR8], [UR4]", *AFTER[:-1], "UTMACCTL.IV [UR4]", "UTMASTG.2D [UR8], [UR4]", "EXIT")
+    with pytest.warns(AssumptionWarning, match="the addresses of UTMASTG.2D are not known: 8192 bytes") as warned:
+        kernel = imported(*rows, arch=90)
+    assert [one.cost.requested_bytes for one in instructions(kernel) if one.op in ("async_copy", "store")] == [8192, 8192]
+    assert "table of opcodes" not in " ".join(str(each.message) for each in warned)
+
+
 def test_the_bytes_of_a_copy_are_asked_for_where_nothing_tells_them():
     rows = [row for row in (*BULK, "UTMALDG.2D [UR8], [UR4]", *AFTER) if "ARRIVE" not in row]
     with pytest.raises(FrontEndError, match="the bytes that UTMALDG"):

@@ -171,6 +171,7 @@ class CopyLog:
         self._groups: dict[int | None, list[Values]] = {}
         self._reported: dict[int, Values] = {}
         self._lengths: dict[Place, Counter[int]] = {}
+        self._reporting: set[Place] = set()  # bulk copies into shared memory, of which barriers expect the bytes
         self._expected = 0
 
     def copy(self) -> CopyLog:
@@ -180,6 +181,7 @@ class CopyLog:
         other._made, other._reported, other._expected = self._made, dict(self._reported), self._expected
         other._groups = {counter: list(groups) for counter, groups in self._groups.items()}
         other._lengths = {place: counts.copy() for place, counts in self._lengths.items()}
+        other._reporting = set(self._reporting)
         return other
 
     def follow(
@@ -200,7 +202,10 @@ class CopyLog:
         elif role == "bulk":
             bytes_moved = bulk_units(one, length) * BULK_UNIT_BYTES if length >= 0 else UNKNOWN
             self._lengths.setdefault(place, Counter())[bytes_moved] += int(warps.sum())
-        if role == "copy" or (role == "bulk" and barrier_address(one) is not None):
+        reports = role == "bulk" and barrier_address(one) is not None
+        if reports:
+            self._reporting.add(place)
+        if role == "copy" or reports:
             self._made = self._made + warps
         if role in ("bulk", "report") and barrier >= 0:
             self._reported[barrier] = self._made
@@ -231,13 +236,15 @@ class CopyLog:
     def bytes_of(self, place: Place) -> int | None:
         """Returns the mean length of a bulk copy in bytes; None: it is not known.
 
-        The copies whose length a tensor map says have together the bytes that barriers are told to expect beyond the other ones.
+        The copies into shared memory whose length a tensor map says have together the bytes that barriers are told to expect
+        beyond the other ones; those out of it are taken to be as long.
         """
         known = {length: n for length, n in self._lengths.get(place, {}).items() if length != UNKNOWN}
         if known:
             return round(sum(length * n for length, n in known.items()) / sum(known.values()))
-        all_known = sum(length * n for each in self._lengths.values() for length, n in each.items() if length != UNKNOWN)
-        others = sum(each[UNKNOWN] for each in self._lengths.values())
+        expected = [self._lengths[each] for each in self._reporting]
+        all_known = sum(length * n for each in expected for length, n in each.items() if length != UNKNOWN)
+        others = sum(each[UNKNOWN] for each in expected)
         return round((self._expected - all_known) / others) if others and self._expected > all_known else None
 
 
