@@ -295,3 +295,23 @@ def test_coordinates_of_textures_are_no_addresses(row):
 def test_fences_move_nothing():
     found = kernel("MEMBAR.SC.GPU", "ERRBAR", "CCTL.IVALL")
     assert {one.op for _, one in walk(found.body)} <= {"smem", "branch", "int", "alu", "imad", "membar"}
+
+
+SPILL = '(*"SpillRefill"*)'
+SPILLED = (
+    "MOV R1, c[0x0][0x28]", "IADD3 R1, R1, -0x10, RZ", AFFINE, f"STL.64 [R1+0x8], R2 {SPILL}", "MOV R2, RZ", "MOV R3, RZ",
+)  # fmt: skip
+
+
+def test_an_address_that_was_spilled_to_the_stack_is_known():
+    stored = only(kernel("IMAD R8, R9, 0x100, R0", *SPILLED, f"LDL.64 R2, [R1+0x8] {SPILL}", "STG.E [R2.64], R0"), "store")
+    assert access_transactions(ws.load_gpu("a100"), stored).requests == 1
+    assert stored.access is None or stored.access.pattern == "coalesced"
+
+
+@pytest.mark.parametrize(
+    "row", ["LDL.64 R2, [R1+0x8]", f"LDL.64 R2, [R1+0x10] {SPILL}", f"IADD3 R1, R1, -0x8, RZ\nLDL.64 R2, [R1+0x8] {SPILL}"]
+)
+def test_other_values_on_the_stack_are_not(row):
+    with pytest.raises(AssumptionWarning, match="the addresses of STG"):
+        kernel("IMAD R8, R9, 0x100, R0", *SPILLED, *row.split("\n"), "STG.E [R2.64], R0")

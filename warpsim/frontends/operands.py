@@ -174,6 +174,11 @@ def _written_count(opcode: str, first_pair: bool) -> int:
     return 2 if "WIDE" in suffixes else 1
 
 
+STACK_POINTER = "R1"
+
+_SPILL = "SpillRefill"
+"""The mark of an access that spills or refills registers."""
+
 _WITHOUT_RESULT = frozenset(
     "ST STG STS STL STSM STAS RED REDG REDAS BRA BRX BRXU JMP JMX CALL RET EXIT BAR NOP MEMBAR FENCE BSYNC BSSY BREAK "
     "BMOV DEPBAR LDGDEPBAR LDGSTS ARRIVES WARPSYNC ERRBAR R2P CCTL CCTLL CCTLT NANOSLEEP YIELD KILL BPT UTMALDG UTMASTG UTMAPF "
@@ -319,6 +324,20 @@ def written(one: MachineInstruction) -> tuple[str, ...]:
 def read(one: MachineInstruction) -> tuple[str, ...]:
     """Returns the registers and predicates that an instruction reads, with its guard."""
     return _effects(one.opcode, one.operands, one.guard)[1]
+
+
+def stack_words(one: MachineInstruction) -> tuple[str, ...]:
+    """Returns names for the words of the stack to which an instruction spills registers, or from which it refills them.
+
+    The compiler marks these accesses, and nothing else accesses the words. They are at fixed places of a function's frame.
+    """
+    if _SPILL not in one.operands or one.base not in ("STL", "LDL") or {"U8", "S8", "U16", "S16"} & set(one.opcode.split(".")):
+        return ()
+    (where,) = addresses(one)
+    if [term.name for term, _ in where.terms] != [STACK_POINTER]:
+        return ()
+    count = 4 if ".128" in one.opcode else 2 if ".64" in one.opcode else 1
+    return tuple(f"stack+{where.offset + 4 * k:#x}" for k in range(count))
 
 
 def guard_of(one: MachineInstruction) -> Register | None:

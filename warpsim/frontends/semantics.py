@@ -14,7 +14,7 @@ from warpsim.frontends import floats, integers, predicates
 from warpsim.frontends.async_copies import is_phase_test
 from warpsim.frontends.effects import Effect, Parts, Suffixes, is_predicate, name_of, split
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
-from warpsim.frontends.operands import Constant, Immediate, Operand, Other, Register, operands, registers_of
+from warpsim.frontends.operands import Constant, Immediate, Operand, Other, Register, operands, registers_of, stack_words
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.state import State
 from warpsim.units import WARP_LANES
@@ -22,6 +22,8 @@ from warpsim.units import WARP_LANES
 
 def effect_of(one: MachineInstruction) -> Effect | None:
     """Returns a function that computes the results of an instruction, as (register, value); None where they are not known."""
+    if words := stack_words(one):
+        return _spill_or_refill(one, words)
     base, _, rest = one.opcode.partition(".")
     plain = base[1:] if base.startswith("U") and base[1:] in _MAKERS else base
     maker = predicates.succeeds if is_phase_test(one) else _MAKERS.get(plain)
@@ -31,6 +33,14 @@ def effect_of(one: MachineInstruction) -> Effect | None:
         return maker(tuple(rest.split(".")) if rest else (), operands(one.operands))
     except (IndexError, ValueError, AttributeError, KeyError):
         return None  # a form that is not foreseen: what it writes is unknown
+
+
+def _spill_or_refill(one: MachineInstruction, words: tuple[str, ...]) -> Effect:
+    """STL and LDL of registers: the words of the stack hold their values meanwhile."""
+    (register,) = (part for part in operands(one.operands) if isinstance(part, Register))
+    names = registers_of(register.name, len(words)) or [register.name] * len(words)
+    pairs = list(zip(names, words, strict=True) if one.base == "LDL" else zip(words, names, strict=True))
+    return lambda s: [(result, s.register(source)) for result, source in pairs]
 
 
 def _move(suffixes: Suffixes, parts: Parts) -> Effect:

@@ -12,6 +12,7 @@ from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow
 from warpsim.frontends.keys import keys_of
 from warpsim.frontends.operands import (
+    STACK_POINTER,
     Address,
     Register,
     addresses,
@@ -21,12 +22,16 @@ from warpsim.frontends.operands import (
     operands,
     read,
     registers_of,
+    stack_words,
     table_of,
     written,
 )
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.semantics import effect_of
 from warpsim.frontends.tiles import Tile
+
+_WRITERS_OF_A_FRAME = 2
+"""Instructions that write the stack pointer where there is one frame only: one that loads it, and one that makes the frame."""
 
 _RETURNED = ("R4", "R5", "R6", "R7")
 """Registers in which a function returns up to 16 bytes."""
@@ -65,6 +70,8 @@ class Steps:
     def __init__(self, flow: Flow, tiles: Mapping[str, Tile]) -> None:
         self.flow, self.tiles = flow, tiles
         self.needed = _needed(flow)
+        writers = [one for one in flow.function.code if STACK_POINTER in written(one)]
+        self.has_one_frame = len(writers) <= _WRITERS_OF_A_FRAME
         self.known: dict[int, list[Step]] = {}
 
     def of_block(self, number: int) -> list[Step]:
@@ -74,12 +81,12 @@ class Steps:
         steps = self.known[number] = []
         for index in self.flow.blocks[number].code:
             one = self.flow.function.code[index]
-            results = tuple(name for name in (*written(one), *returned_by(one)) if name in self.needed)
+            results = tuple(name for name in (*_results_of(one), *returned_by(one)) if name in self.needed)
             accessed, role = space_of(one) is not None, role_of(one)
             if not results and not accessed and role is None and not (one.base == "BAR" and one.guard):
                 continue
             where = accessed_by(one) if accessed else ()
-            effect = effect_of(one) if results else None
+            effect = effect_of(one) if results and (self.has_one_frame or not stack_words(one)) else None
             step = Step(index, one, effect, results, guard_of(one), where, role)
             if role is not None:
                 corner, stated = corner_of(one), [self.tiles[str(key)] for key in keys_of(one) if str(key) in self.tiles]
@@ -132,6 +139,11 @@ def _length_of(one: MachineInstruction) -> Register | None:
     return last if one.base == "SYNCS" and isinstance(last, Register) else None
 
 
+def _results_of(one: MachineInstruction) -> tuple[str, ...]:
+    """Returns the registers and predicates that an instruction writes, and the words of the stack to which it spills some."""
+    return (*written(one), *(stack_words(one) if one.base == "STL" else ()))
+
+
 def _needed(flow: Flow) -> set[str]:
     """Returns the registers on which branches, addresses and guards depend, wherever they are."""
     needed: set[str] = set()
@@ -143,7 +155,7 @@ def _needed(flow: Flow) -> set[str]:
                 continue
             seen.add(index)
             one = flow.function.code[index]
-            for name in written(one):
+            for name in _results_of(one):
                 by_result.setdefault(name, []).append(one)
             if one.base in ("BRA", "JMP", "EXIT", "BAR"):
                 needed |= {part.name for part in conditions(one)}
@@ -157,9 +169,9 @@ def _needed(flow: Flow) -> set[str]:
     todo = list(needed)
     while todo:
         for one in by_result.get(todo.pop(), ()):
-            if space_of(one) is not None:
+            if space_of(one) is not None and not stack_words(one):
                 continue  # what memory returns is unknown, whatever its address
-            fresh = set(read(one)) - needed
+            fresh = {*read(one), *(stack_words(one) if one.base == "LDL" else ())} - needed
             needed |= fresh
             todo += fresh
     return needed
