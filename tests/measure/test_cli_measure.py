@@ -3,6 +3,7 @@
 import argparse
 import json
 import re
+import shutil
 
 import pytest
 
@@ -97,6 +98,72 @@ def test_a_damaged_record_is_refused(tmp_path):
     (tmp_path / "r" / "record.toml").write_text("format = 1\ntables = []\n")
     with pytest.raises(RequestError, match=r"the record lacks clock_ghz.*device\.sms"):
         command("-o", tmp_path / "x.toml", "--from-record", tmp_path / "r")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The folder of a whole record."""
+    folder = tmp_path_factory.mktemp("whole") / "r"
+    run_benchmarks(AnalyticDevice(), QUICK).write(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name, old, new, message",
+    [
+        ("record.toml", "sms = 12", "sms = 0", r"record\.toml: device\.sms = 0: must be an integer from 1"),
+        ("record.toml", "sms = 12", "sms = 12.0", r"record\.toml: device\.sms = 12\.0: must be an integer from 1"),
+        ("record.toml", "sms = 12", "", r"r: the record lacks device\.sms"),
+        ("record.toml", "[device]", "[other]", r"r: table levels: .*device\.l2_bytes is missing"),
+        ("record.toml", "begun = ", "ended = ", r"r: the record lacks run\.begun"),
+        ("record.toml", "max_blocks_per_sm = 32", "max_blocks_per_sm = -1", r"device\.max_blocks_per_sm = -1: must be"),
+        ("record.toml", "memory_clock_ghz = ", "memory_clock_ghz = nan # ", r"device\.memory_clock_ghz = NaN: must be a number"),
+        ("record.toml", 'capability = "9.0"', 'capability = "x"', r"compute_capability = \"x\": must be text such as \"9\.0\""),
+        ("record.toml", "tables = [", "tables = [[], ", "tables: the names of the tables"),
+        ("record.toml", "sms = 12", "sms = " + "9" * 5000, r"record\.toml: not the head of a record"),
+        ("record.toml", "sms = 12", "sms = " + "[" * 5000, r"record\.toml: not the head of a record"),
+        ("clocks.csv", "20000000,", "-5,", r"r: table clocks: .*row 1: ns = -5: must be a number from 0"),
+        ("clocks.csv", "20000000,", "x,", r"r: table clocks: .*row 1: ns = \"x\": must be a number from 0"),
+        ("clocks.csv", "20000000,", "9" * 400 + ",", r"r: table clocks: .*row 1: ns = 99"),
+        ("chains.csv", "\nfadd,", "\n5,", r"r: table chains: .*row 1: op = 5: must be a word"),
+        ("streams.csv", ",26843", ",0.00000", r"table streams: .*bandwidth_gbs\.init = 0 GB/s: must be above 0"),
+        ("streams.csv", "\ninit,", '\n"' + "i" * 200_000 + '",', r"streams\.csv: not a table: field larger"),
+    ],
+)  # fmt: skip
+def test_a_damaged_record_names_file_and_key_and_leaves_a_good_chip_alone(whole, tmp_path, name, old, new, message):
+    shutil.copytree(whole, tmp_path / "r")
+    path = tmp_path / "r" / name
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    (tmp_path / "x.toml").write_text("good")
+    (tmp_path / "x_latency.csv").write_text("good")
+    with pytest.raises(RequestError, match=message) as error:
+        command("-o", tmp_path / "x.toml", "--from-record", tmp_path / "r")
+    assert str(tmp_path / "r") in str(error.value)
+    assert {file.name: file.is_dir() or file.read_text() for file in tmp_path.iterdir()} == {
+        "r": True, "x.toml": "good", "x_latency.csv": "good"
+    }  # fmt: skip
+
+
+def test_a_chip_that_does_not_load_is_not_written(whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "r")
+    path = tmp_path / "r" / "clocks.csv"
+    path.write_text(re.sub(r"(?m)^(\w[\w-]*,\d+),.*", r"\1,1e12,1e12,1e12", path.read_text()))
+    with pytest.raises(RequestError, match=r"r: no valid chip follows from the record: clock_ghz = 1000000000000\.0: must be"):
+        command("-o", tmp_path / "x.toml", "--from-record", tmp_path / "r")
+    assert [file.name for file in tmp_path.iterdir()] == ["r"]
+
+
+def test_nothing_is_written_before_the_queue_is_fitted(whole, tmp_path, monkeypatch):
+    def broken(chip, values):
+        assert chip.is_file() and not (tmp_path / "x.toml").exists()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measure, "_fit_queue", broken)
+    with pytest.raises(KeyboardInterrupt):
+        command("-o", tmp_path / "x.toml", "--from-record", whole)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_failure_of_the_device_is_a_failure_of_the_work(tmp_path, monkeypatch):

@@ -45,23 +45,25 @@ def _run(options: argparse.Namespace) -> int:
         check_path(output)
     except ValueError as error:
         raise RequestError(f"-o: {error}") from error
+    folder = Path(options.from_record or options.record or output.with_suffix(".record"))
     try:
         if options.from_record:
-            record = read_record(options.from_record)
+            record = read_record(folder)
         else:
-            folder = Path(options.record or output.with_suffix(".record"))
             effort = QUICK if options.quick else FULL
             device = CudaDevice(options.device)
             _say(f"{device.properties.name}; raw numbers go to {folder}")
             record = run_benchmarks(device, effort, say=_say, keep=partial(Record.write, folder=folder))
             record.write(folder)
-        values = derive(record)
-        written = write_chip(output, record, values)
-        _fit_queue(output, values)
-    except (MissingToolError, RecordError, IncompleteError) as error:
+    except (MissingToolError, RecordError) as error:
         raise RequestError(str(error)) from error
     except (FrontEndError, DeviceError) as error:
         raise WorkError(str(error)) from error
+    try:
+        values = derive(record)
+        written = write_chip(output, record, values, finish=partial(_fit_queue, values=values))
+    except (RecordError, IncompleteError) as error:
+        raise RequestError(f"{folder}: {error}") from error
     doubtful = list(doubts(record, values))
     for doubt in doubtful:
         _say(f"doubtful: {doubt}")

@@ -9,6 +9,7 @@
     core, launch, memory   the benchmarks: each returns tables of raw numbers
     benchmarks     all of them in order, with provenance
     record         tables and provenance as a folder of text files
+    head           the keys of its head, and what each may be
     derive         from a record to plain numbers, with units and how each was found
     plausibility   what looks wrong in them
     chipfile       from plain numbers to a chip file and a table of latencies

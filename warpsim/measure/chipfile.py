@@ -10,15 +10,18 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from warpsim.atomic_file import write_text
 from warpsim.hardware.architectures import SERVERS_PER_CHANNEL, STORE_DRAIN, nearest_architecture
+from warpsim.hardware.files import toml_value
+from warpsim.hardware.gpu import GpuFileError, load_gpu
 from warpsim.measure.memory_values import LEVELS
-from warpsim.measure.record import Record
+from warpsim.measure.record import Record, RecordError
 from warpsim.measure.values import Value
 
 GENERATIONS = {8.7: ("Ampere", 2022), 10.0: ("Blackwell", 2024), 10.3: ("Blackwell", 2025)}
@@ -93,34 +96,53 @@ def check_path(path: str | os.PathLike[str]) -> None:
 
 
 def write_chip(
-    path: str | os.PathLike[str], record: Record, values: Mapping[str, Value], *, today: date | None = None
+    path: str | os.PathLike[str],
+    record: Record,
+    values: Mapping[str, Value],
+    *,
+    today: date | None = None,
+    finish: Callable[[Path], None] = lambda chip: None,
 ) -> list[Path]:
-    """Writes a chip file and, beside it, its table of latencies.
+    """Writes a chip file and, beside it, its table of latencies, once the whole chip is made and loads.
 
     Args:
         path: of the chip file; its stem becomes the chip's name.
         record: whose values are written.
         values: what `derive` found in it.
         today: date of the files; by default the date of the record.
+        finish: changes the chip file, in a temporary folder with the table beside it, before the files get to their places.
 
     Returns:
         The chip file and the table of latencies.
 
     Raises:
         IncompleteError: values are missing.
+        RecordError: no valid chip follows from the values.
         ValueError: the stem is no name.
     """
     check_path(path)
     chip = Path(path)
     missing = [name for name in NEEDED if name not in values]
     missing += [f"device.{key}" for key in DEVICE_KEYS if key not in record.metadata.get("device", {})]
+    if today is None and "begun" not in record.metadata.get("run", {}):
+        missing.append("run.begun")
     if missing:
         raise IncompleteError(f"the record lacks {', '.join(missing)}")
     table = chip.with_name(chip.stem + "_latency.csv")
     day = today.isoformat() if today else str(record.metadata["run"]["begun"])[:10]
-    texts = {table: latency_table(record, values, day), chip: chip_text(chip.stem, table.name, record, values, day)}
-    for file, text in texts.items():
-        write_text(file, text)
+    with TemporaryDirectory() as folder:
+        made, beside = Path(folder, chip.name), Path(folder, table.name)
+        write_text(beside, latency_table(record, values, day))
+        write_text(made, chip_text(chip.stem, table.name, record, values, day))
+        try:
+            load_gpu(made)
+            finish(made)
+            load_gpu(made)
+        except GpuFileError as error:
+            faults = "; ".join(line.removeprefix(f"{error.source}: ") for line in error.errors)
+            raise RecordError(f"no valid chip follows from the record: {faults}") from error
+        for place, text in ((table, beside.read_text(encoding="utf-8")), (chip, made.read_text(encoding="utf-8"))):
+            write_text(place, text)
     return [chip, table]
 
 
@@ -280,7 +302,7 @@ def _write_rates(values: Mapping[str, Value]) -> Keys:
     read, init, copy = of["read"], of["init"], of["copy"]
     if read is None or init is None or copy is None:
         return {}
-    write_rate = round(init.value / read.value, 3)
+    write_rate = max(0.001, round(init.value / read.value, 3))
     mixed_rate = min(round(copy.value / read.value, 3), math.floor(2000 / (1 + 1 / write_rate)) / 1000)
     return {
         "mixed_rate": (mixed_rate, "measured: the best copy over the best read, at most the mean of loads and stores apart"),
@@ -306,14 +328,6 @@ def _measured(values: Mapping[str, Value], name: str) -> str:
 
 def _keys(**keys: tuple[Any, str]) -> list[str]:
     """Returns lines of `key = value  # source`, with the comments in one column."""
-    words = [f"{key} = {_word(value)}" for key, (value, _) in keys.items()]
+    words = [f"{key} = {toml_value(value)}" for key, (value, _) in keys.items()]
     width = max(map(len, words))
     return [f"{word:<{width}}  # {source}" for word, (_, source) in zip(words, keys.values(), strict=True)]
-
-
-def _word(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return repr(value)

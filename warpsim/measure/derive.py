@@ -7,9 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
+from warpsim.hardware.files import format_value
 from warpsim.measure import core_values, memory_values
-from warpsim.measure.record import Record, RecordError
+from warpsim.measure.record import Record, RecordError, Table
 from warpsim.measure.values import Value
+
+MOST = 10**18
+"""Largest number of a table; the clock counts to it in 15 years."""
+
+_WORDS = {"op", "label", "pass", "timer", "first_level", "level", "kind", "kernel", "spread"}
+"""Columns of words; all others hold numbers."""
 
 
 def derive(record: Record) -> dict[str, Value]:
@@ -54,10 +63,45 @@ def derive(record: Record) -> dict[str, Value]:
     ):
         if name in tables and tables[name].rows:
             try:
-                found |= function(record, found)
-            except (ValueError, KeyError, TypeError, IndexError, ZeroDivisionError) as error:
+                _check_numbers(tables[name])
+                with np.errstate(all="ignore"):  # what comes of it is checked
+                    values = function(record, found)
+                _check_values(values)
+            except ValueError as error:
+                raise RecordError(f"table {name}: it cannot be evaluated: {error}") from error
+            except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
                 raise RecordError(f"table {name}: it cannot be evaluated: {error!r}") from error
+            found |= values
     return found
+
+
+def _check_numbers(table: Table) -> None:
+    """Refuses words among numbers and the reverse, and numbers that no measurement gives; differences of times may be negative.
+
+    Raises:
+        ValueError: with the row and the column.
+    """
+    for place, column in enumerate(table.units):
+        least = -MOST if column == "delay" or column.startswith("q") else 0
+        for number, row in enumerate(table.rows, 1):
+            value = row[place]
+            is_right = column in _WORDS if isinstance(value, str) else column not in _WORDS and least <= value <= MOST
+            if not is_right:
+                allowed = "a word" if column in _WORDS else f"a number from {least:g} to {MOST:g}"
+                raise ValueError(f"row {number}: {column} = {format_value(value)}: must be {allowed}")
+
+
+def _check_values(values: Mapping[str, Value]) -> None:
+    """Refuses values that are not finite, and rates that are not above zero.
+
+    Raises:
+        ValueError: with the name of the value.
+    """
+    for name, value in values.items():
+        if isinstance(value.value, float) and not np.isfinite(value.value):
+            raise ValueError(f"{name} = {value.value}: must be finite")
+        if value.unit in ("GB/s", "GHz") and not value.value > 0:
+            raise ValueError(f"{name} = {value.value:g} {value.unit}: must be above 0")
 
 
 def lines(values: Mapping[str, Value]) -> Iterator[str]:

@@ -20,6 +20,10 @@ LEAST_FAR_SHARE = 0.02
 """Of the loads of an SM, above which L2 has a far half; less is chance."""
 
 
+MOST_OF_CURVE = 1e6
+"""GB/s and cycles; a chip file allows no longer latency."""
+
+
 def fit_contention(gbs: Floats, cycles: Floats) -> tuple[float, float, float]:
     """Fits latency = a + b x / (c - x) (V 6.4) to points of load and latency; returns a and b in cycles, and c in GB/s.
 
@@ -46,7 +50,9 @@ def fit_contention(gbs: Floats, cycles: Floats) -> tuple[float, float, float]:
 def levels(record: Record, _: Mapping[str, Value]) -> dict[str, Value]:
     """Returns the latencies of L1 and L2, and the latency by footprint."""
     table = record.tables["levels"]
-    l2 = record.metadata["device"]["l2_bytes"]
+    l2 = record.metadata.get("device", {}).get("l2_bytes")
+    if l2 is None:
+        raise ValueError("device.l2_bytes is missing in record.toml")
     found: dict[str, Value] = {}
     curves = []
     for row in table.rows:
@@ -128,6 +134,9 @@ def stream_chase(record: Record, so_far: Mapping[str, Value]) -> dict[str, Value
     address = so_far["ops.imad_wide.latency_cycles"].value if "ops.imad_wide.latency_cycles" in so_far else 0.0
     gbs = table.column("gbs").astype(float)
     cycles = table.column("step_cycles").astype(float) - address
+    for key, of_curve in (("gbs", gbs), (f"step_cycles less {address:g} for the address", cycles)):
+        if not np.all((of_curve > 0) & (of_curve <= MOST_OF_CURVE)):
+            raise ValueError(f"{key} = {of_curve.min():g} to {of_curve.max():g}: must be above 0, and at most {MOST_OF_CURVE:g}")
     curve = [(int(w), float(x), round(float(y), 2)) for w, x, y in zip(table.column("warps"), gbs, cycles, strict=True)]
     how = f"mean cycles of a step, less {address:g} for computing an address (imad_wide)"
     found = {"memory.contention_curve": Value(curve, "warps per SM, GB/s, cycles", how)}

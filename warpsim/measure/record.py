@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.hardware.files import toml_value
+from warpsim.measure.head import faults
 
 FORMAT = 1
 """Version of the files' layout."""
@@ -107,23 +108,25 @@ def read_record(folder: str | os.PathLike[str]) -> Record:
     path = place / "record.toml"
     try:
         head = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # not UTF-8, not TOML, numbers that Python does not read
         raise RecordError(f"{path}: not the head of a record: {error}") from error
     if head.pop("format", None) != FORMAT:
         raise RecordError(f"{path}: format: {FORMAT} is the only one known")
     names = head.pop("tables", None)
-    if not isinstance(names, list):
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise RecordError(f"{path}: tables: the names of the tables are missing")
+    if wrong := faults(path, head):
+        raise RecordError("\n".join(wrong))
     return Record(head, {name: _read_table(place / f"{name}.csv") for name in names})
 
 
 def _read_table(path: Path) -> Table:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        body = list(csv.reader(line for line in lines if not line.startswith("#")))
+    except (OSError, ValueError, csv.Error) as error:
         raise RecordError(f"{path}: not a table: {error}") from error
     comments = [line.removeprefix("# ") for line in lines if line.startswith("#")]
-    body = list(csv.reader(line for line in lines if not line.startswith("#")))
     if not comments or not body:
         raise RecordError(f"{path}: not a table: comments, a head and rows")
     columns, *rows = body
