@@ -1,5 +1,6 @@
 """Hits by walking addresses through caches: against counts by hand, and for the everyday kernels."""
 
+import re
 import warnings
 from dataclasses import replace
 
@@ -9,7 +10,8 @@ import pytest
 import warpsim as ws
 from tests.frontends.machine import kernel, only
 from warpsim.frontends import reuse
-from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, caches_of, hits
+from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, caches_of, hits, notes_of_caches
+from warpsim.frontends.errors import AssumptionWarning
 from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.reuse import _neighbours
 from warpsim.frontends.timing import Times, Timing
@@ -201,6 +203,43 @@ def test_shared_memory_takes_its_part_of_the_data_cache():
     assert caches_of(80, WithShared(), 8).l1_bytes == (192 - 100) * 1024  # 8 blocks of 12 KiB
     assert caches_of(86, Resources(), 8, "a40").l2_bytes == 6 * 2**20
     assert caches_of(61, Resources(), 8) is None
+
+
+def test_a_named_chip_has_its_own_caches():
+    """Also where the code is that of another architecture."""
+    h100 = caches_of(80, Resources(), 8, "h100")
+    assert (h100.l1_bytes, h100.l2_bytes, h100.halves) == (256 * 1024, 50 * 2**20, 2)
+    assert caches_of(90, Resources(), 8, "l40").l1_bytes == 128 * 1024
+    assert caches_of(61, Resources(), 8, "h100") == h100
+    assert [*notes_of_caches(80, "h100"), *notes_of_caches(90), *notes_of_caches(80, "none")] == []
+
+
+def chip(name, **other):
+    return ws.load_gpu(name).model_copy(update={"name": "mine", **other})
+
+
+@pytest.mark.parametrize(
+    ("arch", "gpu", "l1_of", "l2_of", "notes"),
+    [
+        (80, chip("h200"), "h100", "h100", ["the L2 cache of mine is not known: that of h100, 50 MiB, stands for it"]),
+        (90, chip("a40", architecture=None), "h100", "h100", ["L1 cache of mine .* of sm_90 stands", "L2 .* of h100"]),
+        (80, "titan_x", "a100", "a100", ["L1 cache of titan_x .* of sm_80 stands", "L2 cache of titan_x .* of a100, 40 MiB"]),
+        (80, chip("rtx5090", architecture="sm_100"), "h100", "h100", ["L1 cache of mine .* of sm_90 stands", "L2 .* of h100"]),
+    ],
+)
+def test_a_note_says_whose_caches_stand_for_those_that_are_not_known(arch, gpu, l1_of, l2_of, notes):
+    found = caches_of(arch, Resources(), 8, gpu)
+    assert found.l1_bytes == caches_of(90, Resources(), 8, l1_of).l1_bytes
+    assert found.l2_bytes == caches_of(90, Resources(), 8, l2_of).l2_bytes
+    said = list(notes_of_caches(arch, gpu))
+    assert len(said) == len(notes) and all(re.search(*pair) for pair in zip(notes, said, strict=True))
+
+
+def test_an_import_says_whose_caches_stand_for_others():
+    with pytest.warns(AssumptionWarning, match="the L2 cache of mine is not known: that of a100, 40 MiB, stands for it"):
+        kernel("EXIT", launch="1,32", caches=chip("a100"))
+    with pytest.warns(AssumptionWarning, match="the caches of sm_61 are not known: no access hits"):
+        kernel("EXIT", launch="1,32", arch=61)
 
 
 def test_affine_addresses_stand_for_those_of_all_blocks():

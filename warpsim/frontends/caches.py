@@ -9,7 +9,7 @@ its way is hit, and late. A launch begins with an empty L2; what L2 still holds 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -128,10 +128,55 @@ class ListedAccesses:
     block_warps: int
 
 
-def nearest_known(arch: int) -> int | None:
+@dataclass(frozen=True)
+class _Source:
+    """Whose caches are those of a launch: the chip, the architecture of which L1 is, and the chip whose L2 it is."""
+
+    chip: Gpu
+    l1_of: int
+    l2_of: str
+
+
+def _source(arch: int, gpu: Gpu | str | None) -> _Source | None:
+    """Returns whose caches are taken; None where those of the architecture are not known. The arguments are those of `caches_of`.
+
+    A chip that is named has the L1 of its own architecture, or that of the code where its own is not known.
+    """
+    table = _table()
+    named = load_gpu(gpu) if isinstance(gpu, str) else gpu
+    nearest = None if named is None else _nearest_known(_architecture_of(named))
+    nearest = _nearest_known(arch) if nearest is None else nearest
+    if nearest is None:
+        return None
+    stands = table[f"sm_{nearest}"]["chip"]
+    chip = named or load_gpu(stands)
+    return _Source(chip, nearest, chip.name if chip.name in table["l2_mib"] else stands)
+
+
+def _nearest_known(arch: int) -> int | None:
     """Returns the newest architecture up to one of which the caches are known, as compute capability times ten; None: none is."""
     known = [int(name.removeprefix("sm_")) for name in _table() if name.startswith("sm_")]
     return max((one for one in known if one <= arch), default=None)
+
+
+def _architecture_of(chip: Gpu) -> int:
+    """Returns the architecture that a chip's file names, as compute capability times ten; 0: it names none."""
+    return int((chip.architecture or "sm_0").lower().removeprefix("sm_"))
+
+
+def notes_of_caches(arch: int, gpu: Gpu | str | None = None) -> Iterator[str]:
+    """Yields what had to be assumed of the caches of a launch; the arguments are those of `caches_of`, or "none" for no hits."""
+    source = None if gpu == "none" else _source(arch, gpu)
+    if source is None:
+        if gpu != "none":
+            yield f"the caches of sm_{arch} are not known: no access hits"
+        return
+    name = source.chip.name
+    if gpu is not None and _architecture_of(source.chip) != source.l1_of:
+        yield f"the L1 cache of {name} is not known: that of sm_{source.l1_of} stands for it"
+    if source.l2_of != name:
+        mib = _table()["l2_mib"][source.l2_of]
+        yield f"the L2 cache of {name} is not known: that of {source.l2_of}, {mib} MiB, stands for it"
 
 
 def caches_of(arch: int, resources: Resources, block_warps: int, gpu: Gpu | str | None = None) -> Caches | None:
@@ -141,22 +186,22 @@ def caches_of(arch: int, resources: Resources, block_warps: int, gpu: Gpu | str 
         arch: compute capability times ten.
         resources: registers and shared memory of the kernel.
         block_warps: warps of a block.
-        gpu: the chip; None: that which stands for the architecture in params/caches.toml.
+        gpu: the chip; None: that which stands for the architecture in params/caches.toml; "none": there are no caches.
     """
-    table, nearest = _table(), nearest_known(arch)
-    if nearest is None:
+    source = None if gpu == "none" else _source(arch, gpu)
+    if source is None:
         return None
-    facts = table[f"sm_{nearest}"]
-    chip = gpu if isinstance(gpu, Gpu) else load_gpu(gpu or facts["chip"])
+    table, chip = _table(), source.chip
+    facts = table[f"sm_{source.l1_of}"]
     if block_warps > chip.sm.max_block_warps or not (resident := occupancy(chip, resources, block_warps).blocks):
         return None
-    mib = table["l2_mib"].get(chip.name, table["l2_mib"][facts["chip"]])
+    mib = table["l2_mib"][source.l2_of]
     needed = resident * (resources.shared_bytes_per_block + chip.sm.shared_overhead_bytes) / 1024
     if not resources.shared_bytes_per_block:
         needed = 0
     shared = next((kib for kib in facts["shared_kib"] if kib >= needed), facts["shared_kib"][-1])
     l1 = max(facts["unified_kib"] - shared, 4) * 1024
-    halves = 2 if chip.name in table["l2_in_halves"] else 1
+    halves = 2 if source.l2_of in table["l2_in_halves"] else 1
     return Caches(resident, chip.sms, l1, mib * 2**20, table["ways"], halves, times_of(chip))
 
 

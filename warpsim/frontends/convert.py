@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from warpsim.frontends.caches import caches_of
+from warpsim.frontends.caches import caches_of, notes_of_caches
 from warpsim.frontends.dependences import waits_of
 from warpsim.frontends.emitter import Emitter, Sampled
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
@@ -77,14 +77,15 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
     waits = waits_of(flow)
     shared = function.shared_bytes + geometry.dynamic_shared
     resources = Requirements(min(255, max(1, function.registers)), shared)
-    caches = None if choices.caches == "none" else caches_of(function.arch, resources, geometry.block_warps, choices.caches)
+    caches = caches_of(function.arch, resources, geometry.block_warps, choices.caches)
     found = {} if caches is None else hits_of(given, waits, caches)
     emitter = Emitter(flow, waits, evaluation.accesses, _with_tiles(choices.patterns, tiles), found, Sampled(given, evaluation))
     counted = (evaluation.counts, evaluation.entries, evaluation.weights, evaluation.warp_in_block)
     shape = Structure(flow, *counted, emitter.block, evaluation.stated)
     body = shape.body()
     notes = (*evaluation.notes, *shape.notes, *emitter.notes())
-    warn(name, (*notes, *(notes_of_structures(function) if notes else ())))
+    of_caches = notes_of_caches(function.arch, choices.caches)
+    warn(name, (*notes, *(notes_of_structures(function) if notes else ()), *of_caches))
     size = "x".join(str(n) for n in geometry.block if n > 1) or "1"
     return Kernel(
         name=name,

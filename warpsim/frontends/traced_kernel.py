@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.frontends.caches import Hits, ListedAccesses, caches_of, hits, nearest_known
+from warpsim.frontends.caches import Hits, ListedAccesses, caches_of, hits, notes_of_caches
 from warpsim.frontends.convert import Requirements, warn
 from warpsim.frontends.dependences import Waits, waits_of
 from warpsim.frontends.emitter import Emitter
@@ -58,8 +58,7 @@ def traced_kernel(trace: CompiledTrace, binary: MachineFunction | None, caches: 
     places = {number: (0, index) for number, index in number_of.items()}
     tallies = {places[number]: tally for number, tally in trace.tallies.items()}
     found = _hits(trace, resources, caches)
-    if caches != "none" and nearest_known(head.arch) is None:
-        notes.append(f"the caches of sm_{head.arch} are not known: no access hits")
+    notes += notes_of_caches(head.arch, caches)
     emitter = Emitter(flow, waits, tallies, {}, {places[number]: hit for number, hit in found.items()})
     writer = _Writer(emitter, number_of)
     paths = [writer.path(items) for items in kept]
@@ -245,7 +244,7 @@ def _follow(
 def _hits(trace: CompiledTrace, resources: Requirements, caches: Gpu | str | None) -> Mapping[int, Hits]:
     """Returns instruction -> how often its accesses hit."""
     rows, size = trace.rows, trace.head.geometry.block_warps
-    sizes = None if caches == "none" else caches_of(trace.head.arch, resources, size, caches)
+    sizes = caches_of(trace.head.arch, resources, size, caches)
     kept = (len(rows.warp_first) - 1) // size
     if sizes is None or not kept:
         return {}
