@@ -161,11 +161,37 @@ def test_a_missing_section_is_named_with_its_option(metric, option):
 
 @pytest.mark.parametrize(
     ("metric", "value"),
-    [("gpc__cycles_elapsed.max", 0), ("gpu__time_duration.sum", -1), ("launch__grid_size", 1e30), ("launch__block_size", 0)],
+    [
+        ("gpc__cycles_elapsed.max", 0),
+        ("gpu__time_duration.sum", -1),
+        ("gpu__time_duration.sum", math.nan),
+        ("launch__grid_size", 1e30),
+        ("launch__grid_size", math.inf),
+        ("launch__block_size", 0),
+    ],
 )
 def test_a_counter_that_no_launch_has_is_named(metric, value):
     with pytest.raises(ProfileError, match=re.escape(f"{metric} = {value:g}: must be above 0")):
         profile_of(launch({metric: value}))
+
+
+@pytest.mark.parametrize("value", [-1.0, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "dram__bytes_read.sum",
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
+        "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
+    ],
+)
+def test_a_metric_that_is_negative_or_infinite_is_named(metric, value):
+    with pytest.raises(ProfileError, match=re.escape(f"{metric} = {value:g}: must be finite, and at least 0")):
+        profile_of(launch({metric: value}))
+
+
+def test_a_ratio_of_nothing_to_nothing_is_left_out():
+    reason = "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio"
+    assert profile_of(launch({reason: math.nan})).measured.stalls == {"selected": 1.0}
 
 
 def test_clocks_that_no_chip_has_are_refused():

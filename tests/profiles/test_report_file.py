@@ -1,5 +1,7 @@
 """Files that are no reports, and reports that are damaged."""
 
+import math
+
 import pytest
 
 from warpsim.profiles import report
@@ -34,6 +36,63 @@ class DamagedAction:
 
     def metric_by_name(self, _):
         return None
+
+
+class CountedAction:
+    """A launch of two instructions at 0x10 and 0x20, of which one metric has other counts."""
+
+    NameBase_DEMANGLED = NameBase_MANGLED = 0
+
+    def __init__(self, metric, counts):
+        self.counts = {"inst_executed": [8.0, 8.0], "memory_l1_wavefronts_shared": [0.0, 8.0]} | {metric: counts}
+
+    def name(self, _):
+        return "kernel"
+
+    def metric_names(self):
+        return list(self.counts)
+
+    def metric_by_name(self, name):
+        return Counted(self.counts[name])
+
+    def sass_by_pc(self, pc):
+        return "EXIT"
+
+    def source_info(self, pc):
+        return None
+
+    def rule_results_as_dicts(self):
+        return []
+
+
+class Counted:
+    """A metric with a value for each of some instructions."""
+
+    def __init__(self, counts):
+        self.counts = counts
+
+    def num_instances(self):
+        return len(self.counts)
+
+    def has_correlation_ids(self):
+        return True
+
+    def correlation_ids(self):
+        return Counted([0x10, 0x20])
+
+    def value(self, index=None):
+        return sum(self.counts) if index is None else self.counts[index]
+
+
+@pytest.mark.parametrize("metric", ["inst_executed", "memory_l1_wavefronts_shared", "smsp__pcsamp_warps_issue_stalled_wait"])
+@pytest.mark.parametrize("count", [math.nan, math.inf, -1.0])
+def test_counters_that_are_none_are_named(monkeypatch, metric, count):
+    action = CountedAction(metric, [8.0, count])
+    monkeypatch.setattr(report, "_actions", lambda path: iter([(path, 0, action, [])]))
+    with pytest.raises(ProfileError, match=rf"a\.ncu-rep, launch 0: is damaged: .*{metric} at 0x20 = {count:g}: must be finite"):
+        report.read_launch("a.ncu-rep")
+    action.counts[metric][1] = 4.0
+    assert [one.address for one in report.read_launch("a.ncu-rep").code] == [0, 16]
 
 
 def test_damaged_data_of_a_launch_are_named(monkeypatch):

@@ -189,8 +189,8 @@ def profile_of(one: ProfiledLaunch) -> Profile:
         ProfileError: the report lacks a section, or the kernel is not supported.
     """
     for metric in _POSITIVE:
-        value = one.get(metric)
-        if value is not None and not 0 < value < _MOST:
+        value = one.metrics.get(metric)
+        if isinstance(value, int | float) and not 0 < value < _MOST:
             raise ProfileError(f"{one.report}, launch {one.number}: {metric} = {value:g}: must be above 0 and below {_MOST:g}")
     try:
         gpu, of_chip = chip_of(one)

@@ -102,9 +102,10 @@ def _stalls(launch: ProfiledLaunch) -> tuple[dict[str, float], bool]:
     """Returns warp cycles per issue by state, and whether they are samples."""
     for beginning, end in (_STALL, _OLD_STALL):
         found = {
-            name.removeprefix(beginning).removesuffix(end): float(value)
-            for name, value in launch.metrics.items()
-            if name.startswith(beginning) and name.endswith(end) and "not_issued" not in name and isinstance(value, int | float)
+            name.removeprefix(beginning).removesuffix(end): value
+            for name in launch.metrics
+            if name.startswith(beginning) and name.endswith(end) and "not_issued" not in name
+            if (value := launch.get(name)) is not None
         }
         if found:
             return _named(found), False

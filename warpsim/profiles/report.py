@@ -139,10 +139,19 @@ class ProfiledLaunch:
         return value
 
     def get(self, *metrics: str) -> float | None:
-        """Returns the first of several metrics that the report holds as a finite number; None: none of them."""
+        """Returns the first of several metrics that the report holds as a number; None: none of them.
+
+        The profiler writes NaN where it divides nothing by nothing.
+
+        Raises:
+            ProfileError: a metric is negative or infinite.
+        """
         for metric in metrics:
             value = self.metrics.get(metric)
-            if isinstance(value, int | float) and math.isfinite(value):
+            if isinstance(value, int | float) and not math.isnan(value):
+                if not 0 <= value < math.inf:
+                    where = f"{self.report}, launch {self.number}"
+                    raise ProfileError(f"{where}: {metric} = {value:g}: must be finite, and at least 0")
                 return float(value)
         return None
 
@@ -331,11 +340,20 @@ def _rules(action: Any) -> Iterator[Rule]:
 
 
 def _by_pc(action: Any, metric: str) -> dict[int, float]:
+    """Returns program counter -> counter of the instruction; {}: the report does not have it by instruction.
+
+    Raises:
+        ValueError: a counter is negative, infinite or no number.
+    """
     found = action.metric_by_name(metric)
     if not found.num_instances() or not found.has_correlation_ids():
         return {}
     places = found.correlation_ids()
-    return {places.value(k): found.value(k) for k in range(found.num_instances())}
+    counted = {places.value(k): found.value(k) for k in range(found.num_instances())}
+    for pc, value in counted.items():
+        if not 0 <= value < math.inf:
+            raise ValueError(f"{metric} at {pc:#x} = {value:g}: must be finite, and at least 0")
+    return counted
 
 
 def _text(action: Any, pc: int) -> str:
