@@ -3,6 +3,8 @@
 import json
 import lzma
 import random
+import re
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -257,6 +259,18 @@ DAMAGED = [
     (lambda text: text.replace("0020 ffffffff", "0020 fffffffff"), "is no instruction"),
     (lambda text: text.replace("4 2 0x", "4 7 0x"), "is no instruction"),
     (lambda text: text.split("#BEGIN")[0], "holds no warp"),
+    (lambda text: re.sub(r"(?s)warp = 2\n.*?warp = 3", "warp = 3", text, count=1), r"line 54: block .* ends without warp 2 of 4"),
+    (lambda text: re.sub(r"(?s)warp = 0\n.*?#END", "#END", text, count=1), "block .* ends without warp 0 of 4"),
+    (lambda text: text.replace("warp = 2", "thread block = 1,0,0\nwarp = 2", 1), "'thread block = 1,0,0' is not expected here"),
+    (lambda text: text.replace("(6,1,1)", "(00,1,1)"), r"line \d+: -grid dim = \(00,1,1\): must be three numbers from 1"),
+    (lambda text: text.replace("(6,1,1)", "(-6,1,1)"), r"line \d+: -grid dim = \(-6,1,1\): must be three numbers from 1"),
+    (lambda text: text.replace("(6,1,1)", "(2147483648,1,1)"), r"line \d+: -grid dim = .*grid\.x = 2147483648: must be at most"),
+    (lambda text: text.replace("(6,1,1)", "(6,65536,1)"), r"line \d+: -grid dim = .*grid\.y = 65536: must be at most 65535"),
+    (lambda text: text.replace("(6,1,1)", "(65535,65535,9)"), r"line \d+: -grid dim = .*: must be at most 2147483647 blocks"),
+    (lambda text: text.replace("(128,1,1)", "(128,9,1)"), r"line \d+: .*block of 1152 threads: must be at most 1024"),
+    (lambda text: text.replace("(128,1,1)", "(1,1,128)"), r"line \d+: .*block\.z = 128: must be at most 64"),
+    (lambda text: text.replace("0070 ffffffff", "0070 " + "f" * 70_000, 1), r"line 30: a line of more than 65536 bytes"),
+    (lambda text: "-" + "k" * 70_000 + text, "line 1: a line of more than 65536 bytes"),
     (lambda text: "", "-grid dim"),
 ]
 
@@ -267,6 +281,18 @@ def test_a_damaged_trace_is_refused_with_its_place(tmp_path, damage, words):
     with pytest.raises(FrontEndError, match=words):
         ws.kernels.from_trace(path)
     assert not list((tmp_path / "cache").rglob("*.npz"))
+
+
+def test_a_packed_line_without_an_end_takes_no_memory(tmp_path):
+    """A line of 128 MiB is packed into 20 KB."""
+    with lzma.open(tmp_path / "kernel-1.traceg.xz", "wb", preset=0) as file:
+        for _ in range(128):
+            file.write(b"0" * 2**20)
+    tracemalloc.start()
+    with pytest.raises(FrontEndError, match=r"kernel-1\.traceg\.xz, line 1: a line of more than 65536 bytes"):
+        read(tmp_path / "kernel-1.traceg.xz")
+    assert tracemalloc.get_traced_memory()[1] < 4 * 2**20
+    tracemalloc.stop()
 
 
 def test_damaged_lists_and_packed_traces_are_refused(tmp_path):

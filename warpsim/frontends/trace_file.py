@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.geometry import MAX_BLOCK_THREADS, Geometry
+from warpsim.frontends.geometry import Geometry, as_geometry
+from warpsim.hardware.residency import MAX_BLOCKS
 from warpsim.units import WARP_LANES
 
 LIST_ALL, BASE_STRIDE, BASE_DELTA = 0, 1, 2
@@ -32,6 +33,9 @@ MOST_KEPT = 100_000
 
 MOST_PENDING = 8192
 """Accesses of a warp that are kept with it."""
+
+MOST_LINE, _SHORT_LINE = 2**16, 1024
+"""Bytes of a line; one with 32 addresses has about 700. And of a line that is remembered."""
 
 _PLACED_BEFORE = 3
 """Version from which on an instruction does not name its block and warp itself."""
@@ -166,8 +170,10 @@ class TraceReader:
 
     def _lines(self) -> Iterator[bytes]:
         try:
-            for row in self.file:
+            while row := self.file.readline(MOST_LINE + 1):
                 self.number += 1
+                if len(row) > MOST_LINE:
+                    self._fail(f"a line of more than {MOST_LINE} bytes, which no trace has")
                 yield row
         except (EOFError, lzma.LZMAError, OSError) as error:
             self._fail(f"the file is damaged or ends too early: {error}")
@@ -186,13 +192,17 @@ class TraceReader:
                 self._fail(f"{text[:60]!r} is no line of a trace's head, such as -grid dim = (1,1,1)")
             values[key.strip()] = value.strip()
         grid, block = (self._triple(values, key) for key in ("grid dim", "block dim"))
-        if block[0] * block[1] * block[2] > MAX_BLOCK_THREADS:
-            self._fail(f"block dim = {block}: must be at most {MAX_BLOCK_THREADS} threads")
+        try:
+            geometry = as_geometry((grid, block))
+        except FrontEndError as error:
+            self._fail(f"-grid dim = {grid}, -block dim = {block}: {error}")
+        if geometry.blocks > MAX_BLOCKS:
+            self._fail(f"-grid dim = {grid}: must be at most {MAX_BLOCKS} blocks")
         if "kernel name" not in values:
             self._fail("the head has no -kernel name")
         return Head(
             name=values["kernel name"],
-            geometry=Geometry(grid, block),
+            geometry=geometry,
             shared_bytes=self._integer(values, "shmem", 2**20),
             registers=self._integer(values, "nregs", 255),
             arch=self._integer(values, "binary version", 200),
@@ -201,9 +211,10 @@ class TraceReader:
         )
 
     def _triple(self, values: dict[str, str], key: str) -> tuple[int, int, int]:
-        found = re.fullmatch(r"\((\d{1,9}),(\d{1,9}),(\d{1,9})\)", values.get(key, ""))
-        if not found or "0" in found.groups():
-            self._fail(f"-{key} = {values.get(key, '')}: must be three numbers from 1, such as (1,1,1)")
+        text = values.get(key, "")
+        found = re.fullmatch(r"\((\d{1,10}),(\d{1,10}),(\d{1,10})\)", text)
+        if not found or 0 in map(int, found.groups()):
+            self._fail(f"-{key} = {text[:60]}: must be three numbers from 1, such as (1,1,1)")
         return int(found[1]), int(found[2]), int(found[3])
 
     def _integer(self, values: dict[str, str], key: str, most: int, default: str = "") -> int:
@@ -221,6 +232,7 @@ class TraceReader:
         block: tuple[int, int, int] | None = None
         warp: WarpTrace | None = None
         inside, left = False, 0
+        missing: list[int] = []  # warps of the block
         for row in self._rows:
             if left:
                 assert warp is not None
@@ -239,17 +251,20 @@ class TraceReader:
             if text == b"#BEGIN_TB":
                 if inside:
                     self._fail("#BEGIN_TB within a block")
-                inside, block = True, None
+                inside, block, missing = True, None, list(range(self.head.geometry.block_warps))
             elif text == b"#END_TB":
                 if not inside or block is None:
                     self._fail("#END_TB without a block")
                 if warp is not None:
                     self._fail(f"warp {warp.warp} of block {warp.block} has no line insts = N")
+                if missing:
+                    self._fail(f"block {block} ends without warp {missing[0]} of {self.head.geometry.block_warps}")
                 inside = False
-            elif inside and text.startswith(b"thread block = "):
+            elif inside and block is None and text.startswith(b"thread block = "):
                 block = self._block(text)
             elif block is not None and inside and text.startswith(b"warp = "):
                 warp = WarpTrace(block, self._count(text, self.head.geometry.block_warps - 1))
+                missing = [number for number in missing if number != warp.warp]
             elif warp is not None and text.startswith(b"insts = "):
                 left = self._count(text, 2**40)
                 if not left:
@@ -295,7 +310,7 @@ class TraceReader:
         if not 0 <= mask < 2**WARP_LANES or pc < 0:
             raise ValueError("mask")
         if not width:
-            if len(self._known) < MOST_KEPT:
+            if len(self._known) < MOST_KEPT and len(row) <= _SHORT_LINE:
                 self._known[row] = number
             return number
         if not mask:

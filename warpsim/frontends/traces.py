@@ -27,7 +27,7 @@ from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.trace_file import MOST_PENDING, Access, Head, Traced, TraceReader, WarpTrace, opened
 from warpsim.units import WARP_LANES
 
-FORM = 2
+FORM = 3
 """Version of the compiled form."""
 
 MOST_ROWS, MOST_ROWS_OF_WARP = 800_000, 512
@@ -157,18 +157,12 @@ class _Compiler:
         self._count()
         if not self.path_of:
             raise FrontEndError(f"{self.reader.path}: holds no warp")
-        size = self.geometry.block_warps
-        blocks = sorted({number // size for number in self.path_of})
         paths = tuple(np.frombuffer(path, np.uint32) for path in self.numbers)
-        nothing = self.numbers.get(b"")
-        order = [block * size + warp for block in blocks for warp in range(size)]
-        if nothing is None and any(number not in self.path_of for number in order):
-            nothing, paths = len(paths), (*paths, np.zeros(0, np.uint32))
-        of_warp = np.array([self.path_of.get(number, nothing) for number in order], np.int64)
+        order = sorted(self.path_of)
+        of_warp = np.array([self.path_of[number] for number in order], np.int64)
         rows = self._rows(order)
-        return CompiledTrace(
-            self.reader.head, tuple(self.reader.instructions), paths, of_warp, len(blocks), self.tallies, rows
-        )
+        blocks = len(order) // self.geometry.block_warps
+        return CompiledTrace(self.reader.head, tuple(self.reader.instructions), paths, of_warp, blocks, self.tallies, rows)
 
     def _count(self) -> None:
         """Counts the pending accesses."""
