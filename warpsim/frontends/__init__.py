@@ -23,6 +23,7 @@
     state            values of registers at the start of a kernel
     trips            how a loop advances from trip to trip
     evaluate         executes the integer part: trips, branches, addresses; evaluation: what it is given, and what it counts
+    decisions        which way warps go at branches whose conditions are not known
     contention       where atomics meet
     keys             how a user names loops and branches
     accesses         sectors, lines and patterns of an access

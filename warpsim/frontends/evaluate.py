@@ -10,21 +10,17 @@ comparison must have come nearer to each other, or further apart, by the same am
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
 from warpsim.frontends.accesses import Tally, bytes_per_thread, interleaved, space_of
 from warpsim.frontends.async_copies import CopyLog, first_lanes, first_of
 from warpsim.frontends.cubin import RESERVED_SHARED_BYTES
+from warpsim.frontends.decisions import Decisions
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.evaluation import Evaluation, Given, Record, add_counts
-from warpsim.frontends.flow import place
 from warpsim.frontends.geometry import MORE_SAMPLED_THREADS
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
-from warpsim.frontends.keys import Key, branch_keys, branches_of, entries_by_block, loop_keys, trips_by_loop
 from warpsim.frontends.operands import calls_outside, conditions, table_of
-from warpsim.frontends.parameters import notes_of_structures
 from warpsim.frontends.state import initial_state
 from warpsim.frontends.steps import Step
 from warpsim.frontends.trips import (
@@ -37,6 +33,7 @@ from warpsim.frontends.trips import (
     growth_of,
     same_advance,
     totals_after,
+    warps_of,
 )
 from warpsim.units import WARP_LANES
 
@@ -48,11 +45,6 @@ _MOST_STEPS_IF_THEY_DIFFER, _MOST_STEPS_ANYWAY = 10_000, 1_000
 
 _INSTRUCTION_BYTES = 16
 """Bytes of an instruction, from Volta on."""
-
-_SEVERAL = 4
-"""Branches to one place, at least, that are taken for those of an unrolled loop which leave it early."""
-
-_STAYS = "no warp leaves the loop early here; state it with probabilities"
 
 
 def evaluate(given: Given) -> Evaluation:
@@ -80,11 +72,8 @@ class Evaluator:
     def __init__(self, given: Given, sample: list[tuple[tuple[int, int, int], float]] | None = None) -> None:
         flow, geometry = given.flow, given.geometry
         self.flow, self.function = flow, flow.function
-        self.trips = trips_by_loop(flow, given.trips)
-        self.enters = entries_by_block(flow, self.trips)
-        self.probabilities, _ = given.probabilities_by_place
-        self.branches_at = Counter(branch_keys(flow, block)[0] for block in branches_of(flow))
-        self.innermost = flow.innermost()
+        self.notes: dict[str, None] = {}
+        self.decisions = Decisions(given, self.notes)
         self.loop_at = flow.loop_at()
         self.loops_of: list[tuple[int, ...]] = [
             tuple(number for number, loop in enumerate(flow.loops) if block in loop.blocks) for block in range(len(flow.blocks))
@@ -99,15 +88,10 @@ class Evaluator:
         self.record = Record()
         self.copies = CopyLog(len(self.weights))
         self.iterations = {number: np.zeros(len(self.weights), np.int64) for number in range(len(flow.loops))}
-        self.ways_to = Counter(target for block in flow.blocks if block.following is not None for target in block.targets)
         self.trip: dict[int, Trip] = {}
         self.watches: list[Watch] = []
         self.uneven: set[int] = set()  # loops of which no trip is left out
-        self.drawn: dict[int, int] = {}
-        self.named: dict[Key, Key] = {}  # line -> of its branches whose conditions are not known, the one that a note names
-        self.stated: dict[int, float] = {}
         self.decided: set[int] = set()
-        self.notes: dict[str, None] = {}
         self.shared_bytes = self.function.shared_bytes + geometry.dynamic_shared
         self.reached = 0  # bytes of shared memory, up to the end of the accesses with known addresses
         self.executed, self.most_executed = 0, MAX_STEPS
@@ -120,14 +104,14 @@ class Evaluator:
         """
         pending = {0: self.alive}
         if 0 in self.loop_at:
-            self._enter(self.loop_at[0], _warps(self.alive))
+            self._enter(self.loop_at[0], warps_of(self.alive))
         self._advance(pending, None)
         if self.reached > self.shared_bytes:
             what = f"accesses reach byte {self.reached} of shared memory, and a block has {self.shared_bytes}"
             how = "give the bytes of dynamic shared memory as the third part of launch, or blocks as the kernel expects them"
             self.notes[f"{what}: {how}"] = None
         warps = np.arange(len(self.weights)) % self.block_warps
-        stated = {block: p for block, p in self.stated.items() if block not in self.decided}
+        stated = {block: p for block, p in self.decisions.stated.items() if block not in self.decided}
         found = self.record
         counted = found.counts, found.entries, found.made, found.accesses, self.weights, warps, stated
         return Evaluation(*counted, tuple(self.notes), self.copies)
@@ -147,7 +131,7 @@ class Evaluator:
 
     def _execute(self, number: int, mask: Mask, pending: dict[int, Mask]) -> None:
         block = self.flow.blocks[number]
-        warps = _warps(mask)
+        warps = warps_of(mask)
         add_counts(self.record.counts, number, warps)
         if number in self.loop_at:
             self.iterations[self.loop_at[number]][warps] += 1
@@ -173,11 +157,11 @@ class Evaluator:
         if step.role is not None:
             active = self._follow_copies(number, step, active)
         if step.one.base == "BAR":
-            add_counts(self.record.made, (number, step.index), _warps(active))
+            add_counts(self.record.made, (number, step.index), warps_of(active))
         if step.addresses or space_of(step.one) is not None:
             self._access(number, step, active)
             if sure is not None and (number, step.index) in self.record.accesses:
-                doubtful = self.weights[_warps(active & ~sure)]
+                doubtful = self.weights[warps_of(active & ~sure)]
                 self.record.accesses[number, step.index].doubtful += float(doubtful.sum())
         for watch in self.watches:
             watch.follow(step.one, step.results)
@@ -196,7 +180,7 @@ class Evaluator:
         length = UNKNOWN if step.length is None else first_of(self.state.read(step.length), active)
         if step.role == "bulk":
             active = first_lanes(active)
-        self.copies.follow((number, step.index), step.one, step.role, _warps(active), barrier, length)
+        self.copies.follow((number, step.index), step.one, step.role, warps_of(active), barrier, length)
         return active
 
     def _access(self, number: int, step: Step, active: Mask) -> None:
@@ -208,7 +192,7 @@ class Evaluator:
             where = interleaved(np.broadcast_to(where, active.shape), bytes_per_thread(step.one))
         tally = self.record.accesses.setdefault(place, Tally())
         tally.record(where, active, self.weights, atomic=step.one.base.startswith(("ATOM", "RED")))
-        add_counts(self.record.made, place, _warps(active))
+        add_counts(self.record.made, place, warps_of(active))
         if space == "shared":
             last = int(np.where(active, where, UNKNOWN).max())
             self.reached = max(self.reached, last + bytes_per_thread(step.one) - _shared_base(self.function.arch))
@@ -232,7 +216,7 @@ class Evaluator:
         if not block.targets and last.base != "EXIT":
             if calls_outside(last):
                 what = "a function that the binary does not hold, such as malloc or printf, is taken to need no time"
-                self.notes[f"{self._where(number)}: {what}"] = None
+                self.notes[f"{self.decisions.where(number)}: {what}"] = None
             if block.following is not None:
                 self._move(number, block.following, mask, pending)
             return
@@ -242,15 +226,15 @@ class Evaluator:
             condition = np.where((condition == 0) | (value == 0), 0, np.where((condition < 0) | (value < 0), UNKNOWN, 1))
         jumps = mask & (condition == 1)
         open_lanes = mask & (condition < 0)
-        if (loop := self.innermost[number]) is not None and loop in self.trips and number in self.flow.closing[loop]:
+        if self.decisions.are_stated_as_trips(number):
             jumps, open_lanes = np.zeros_like(mask), mask  # as the caller says, whatever the condition is
         if block.following is None:
             jumps, open_lanes = mask, np.zeros_like(mask)
         if block.following is not None and (mask & (condition >= 0)).any():
             self.decided.add(number)
         if open_lanes.any():
-            warps = _warps(open_lanes)
-            jumping = np.repeat(self._decide(number, warps), WARP_LANES)
+            warps = warps_of(open_lanes)
+            jumping = np.repeat(self.decisions.jumping(number, warps, self.iterations), WARP_LANES)
             jumps = jumps | (open_lanes & jumping)
         stays = mask & ~jumps
         if block.following is not None and stays.any():
@@ -270,9 +254,7 @@ class Evaluator:
                 unknown &= ~there
         if not unknown.any():
             return
-        self.notes[f"{self._where(number)}: a jump through a table: its {len(targets)} targets are taken equally often"] = None
-        turn = np.repeat((np.arange(len(self.weights)) + self.drawn.get(number, 0)) % len(targets), WARP_LANES)
-        self.drawn[number] = self.drawn.get(number, 0) + 1
+        turn = np.repeat(self.decisions.targets(number, len(targets), len(self.weights)), WARP_LANES)
         for k, target in enumerate(targets):
             if (unknown & (turn == k)).any():
                 self._move(number, target, unknown & (turn == k), pending)
@@ -290,74 +272,16 @@ class Evaluator:
         there = pending.get(target, np.zeros_like(mask))
         for loop in self.loops_of[target]:
             if loop not in self.loops_of[source]:
-                self._enter(loop, _warps(mask) & ~_warps(there))  # threads of a warp that come on two paths enter together
+                self._enter(loop, warps_of(mask) & ~warps_of(there))  # threads of a warp that come on two paths enter together
         pending[target] = there | mask
 
     def _enter(self, loop: int, warps: Mask) -> None:
         inside = self.flow.loops[loop]
         if not self.flow.leaving[loop] and self.flow.is_closed(inside):
-            raise FrontEndError(f"the loop at {self._where(inside.header)}: no warp ever leaves it")
+            raise FrontEndError(f"the loop at {self.decisions.where(inside.header)}: no warp ever leaves it")
         add_counts(self.record.entries, loop, warps)
         self.iterations[loop] = np.where(warps, 0, self.iterations[loop])
         self.trip.pop(loop, None)
-
-    def _decide(self, number: int, warps: Mask) -> Mask:
-        """Returns which of the warps jump, at a branch whose condition is not known, or does not count: bool[warps]."""
-        block = self.flow.blocks[number]
-        target = block.targets[0] if block.targets else None
-        following = block.following
-        if self._is_cold(target) != self._is_cold(following):
-            return warps if self._is_cold(following) else np.zeros_like(warps)
-        probability = self.probabilities.get(number)
-        loop = self.innermost[number]
-        inside = self.flow.loops[loop].blocks if loop is not None else frozenset()
-        leaves, stays = target not in inside, following not in inside
-        if loop is not None and leaves != stays and probability is None:
-            closing = self.flow.closing[loop]
-            if loop in self.trips or number in (self.flow.loops[loop].header, *closing):
-                if loop not in self.trips:
-                    raise self._trips_are_needed(loop, "its number of trips depends on data, or on an argument that is not given")
-                closes = number in closing
-                if number not in (closing or self.flow.leaving[loop][:1]):
-                    self.notes[f"{self._where(number)}: {_STAYS}"] = None
-                if self.trips[loop] == 0 and closing:
-                    label = loop_keys(self.flow, loop)[-1]
-                    raise FrontEndError(f"trips[{label!r}] = 0: warps come to this loop; state the branch before it")
-                over = self.iterations[loop] >= self.trips[loop] + (not closes)
-                return warps & (over if leaves else ~over)
-            self.notes[f"{self._where(number)}: {_STAYS}"] = None
-            return warps & (not leaves)
-        if probability is None and number in self.enters:
-            how = "the condition is taken as the trips of the loop say: warps"
-            self.notes[f"{self._where(number)}: {how} {'jump' if self.enters[number] else 'do not jump'}"] = None
-            return warps & self.enters[number]
-        if probability is None and target is not None and self.ways_to[target] >= _SEVERAL:
-            of_a_loop = "as those of an unrolled loop do that can be left early: no warp jumps; state it with probabilities"
-            what = f"{self.ways_to[target]} branches jump here, {of_a_loop}"
-            self.notes[f"{place(self.function, self.flow.blocks[target].code[0])}: {what}"] = None
-            return np.zeros_like(warps)
-        if probability is None:
-            ends = self.flow.last(number).base == "EXIT"
-            probability = 1.0 if ends else 0.5
-            what = "no warp exits" if ends else "half of the warps jump"
-            how = "state it with args or probabilities"
-            keys = branch_keys(self.flow, number)
-            if self.branches_at[keys[0]] > 1:
-                of_line = self.named.setdefault(keys[0], keys[-1])
-                how += f" of {of_line}, one of {self.branches_at[keys[0]]} branches there"
-            self.notes[f"{self._where(number)}: the condition is not known: {what}; {how}"] = None
-        self.stated[number] = probability
-        order = self.drawn.get(number, 0) + np.cumsum(warps)
-        self.drawn[number] = int(order[-1])
-        falls = np.floor(order * probability) > np.floor((order - 1) * probability)
-        return np.asarray(warps & ~falls)
-
-    def _is_cold(self, number: int | None) -> bool:
-        if number is None:
-            return False
-        block = self.flow.blocks[number]
-        calls = self.flow.last(number).base == "CALL"
-        return block.cold or (calls and any(self.flow.blocks[target].cold for target in block.targets))
 
     def _skip_trips(self, loop: int, header: int, pending: dict[int, Mask]) -> None:
         """Advances a loop by many trips at once, as long as each does what the last two have done."""
@@ -399,11 +323,11 @@ class Evaluator:
         """
         mask, state = pending[self.flow.loops[loop].header], self.state
         saved = dict(state.values), self.record, {number: each.copy() for number, each in self.iterations.items()}
-        outer, reached, copies, drawn = state.differences, self.reached, self.copies, dict(self.drawn)
+        outer, reached, copies, drawn = state.differences, self.reached, self.copies, dict(self.decisions.drawn)
         for name, by in step.items():
             value = state.register(name)
             state.values[name] = np.where(value < 0, value, (value + by * trips) & MASK)
-        self.iterations[loop][_warps(mask)] += trips
+        self.iterations[loop][warps_of(mask)] += trips
         start, trial = dict(state.values), dict(pending)
         self.record, self.copies, state.differences = Record(), copies.copy(), []
         self.watches.append(Watch(step))
@@ -411,7 +335,7 @@ class Evaluator:
         found, met = self.record, Executed(state.differences, self.record.totals())
         same_threads = trial.keys() == pending.keys() and all(np.array_equal(trial[k], pending[k]) for k in pending)
         moved = advance_of(start, state.values, mask) if same_threads else None
-        state.differences, self.drawn = outer, drawn  # branches that nothing decides come out alike in each trip
+        state.differences, self.decisions.drawn = outer, drawn  # branches that nothing decides come out alike in each trip
         self._note_uneven(loop, self.watches.pop())
         values, record, iterations = saved
         alike = moved is not None and same_advance(moved, step) and not (trips and record.is_widened_by(found))
@@ -428,34 +352,21 @@ class Evaluator:
 
         Where the caller states the trips, some are left out all the same, since they may be many.
         """
-        if watch.decides and loop in self.trips:
+        if watch.decides and loop in self.decisions.trips:
             what = "conditions on bits of what advances in this loop come out as in some of its trips"
-            self.notes[f"{self._where(self.flow.loops[loop].header)}: {what}; state them with probabilities"] = None
+            self.notes[f"{self.decisions.where(self.flow.loops[loop].header)}: {what}; state them with probabilities"] = None
         elif watch.decides:
             self.uneven.add(loop)
 
     def _too_much(self, number: int) -> Exception:
         """Returns why a block is not executed any more."""
-        loop = self.innermost[number]
+        loop = self.decisions.innermost[number]
         if loop is None:
             return FrontEndError(f"{self.function.name}: more than {MAX_STEPS} instructions to evaluate")
-        return self._trips_are_needed(loop, f"its trips follow no simple rule, and there are more than {MAX_STEPS} instructions")
-
-    def _where(self, number: int) -> str:
-        return place(self.function, self.flow.blocks[number].code[-1])
-
-    def _trips_are_needed(self, loop: int, why: str) -> FrontEndError:
-        keys = " or ".join(repr(key) for key in loop_keys(self.flow, loop))
-        where = place(self.function, self.flow.blocks[self.flow.loops[loop].header].code[0])
-        notes = "".join(f"; {note}" for note in notes_of_structures(self.function))
-        return FrontEndError(f"the loop at {where}: {why}; give trips={{KEY: number}} with KEY {keys}, or args{notes}")
+        why = f"its trips follow no simple rule, and there are more than {MAX_STEPS} instructions"
+        return self.decisions.trips_are_needed(loop, why)
 
 
 def _shared_base(arch: int) -> int:
     """Returns the address of a block's first byte of shared memory."""
     return RESERVED_SHARED_BYTES if arch >= 90 else 0
-
-
-def _warps(mask: Mask) -> Mask:
-    """Returns which warps have a thread: bool[warps]."""
-    return np.asarray(mask.reshape(-1, WARP_LANES).any(axis=1))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from warpsim.frontends.integers import MASK, NOTHING, Values
 from warpsim.frontends.operands import read
 from warpsim.frontends.sass import MachineInstruction
+from warpsim.units import WARP_LANES
 
 Mask = NDArray[np.bool_]
 Totals = dict[tuple[str, Any], NDArray[np.float64]]
@@ -21,6 +22,11 @@ _ZERO = np.zeros(())
 _NONLINEAR = {"LOP3", "POPC", "FLO", "PRMT", "SGXT", "BMSK", "IABS"}
 """Instructions whose results do not advance evenly with their operands, and may come back. So do the upper words of products and
 shifts."""
+
+
+def warps_of(mask: Mask) -> Mask:
+    """Returns which warps have a thread: bool[warps]."""
+    return np.asarray(mask.reshape(-1, WARP_LANES).any(axis=1))
 
 
 @dataclass
