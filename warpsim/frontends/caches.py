@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from warpsim.frontends.timing import NO_TIMES, Times, Timing, times_of
 from warpsim.hardware import files as params
+from warpsim.hardware.architectures import newest_up_to, number_of
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Resources, occupancy
 from warpsim.units import SECTOR_BYTES
@@ -133,7 +134,7 @@ class _Source:
     """Whose caches are those of a launch: the chip, the architecture of which L1 is, and the chip whose L2 it is."""
 
     chip: Gpu
-    l1_of: int
+    l1_of: str
     l2_of: str
 
 
@@ -143,25 +144,15 @@ def _source(arch: int, gpu: Gpu | str | None) -> _Source | None:
     A chip that is named has the L1 of its own architecture, or that of the code where its own is not known.
     """
     table = _table()
+    known = [name for name in table if name.startswith("sm_")]
     named = load_gpu(gpu) if isinstance(gpu, str) else gpu
-    nearest = None if named is None else _nearest_known(_architecture_of(named))
-    nearest = _nearest_known(arch) if nearest is None else nearest
-    if nearest is None:
+    own = None if named is None else newest_up_to(number_of(named.architecture), known)
+    l1_of = own or newest_up_to(arch, known)
+    if l1_of is None:
         return None
-    stands = table[f"sm_{nearest}"]["chip"]
+    stands = table[l1_of]["chip"]
     chip = named or load_gpu(stands)
-    return _Source(chip, nearest, chip.name if chip.name in table["l2_mib"] else stands)
-
-
-def _nearest_known(arch: int) -> int | None:
-    """Returns the newest architecture up to one of which the caches are known, as compute capability times ten; None: none is."""
-    known = [int(name.removeprefix("sm_")) for name in _table() if name.startswith("sm_")]
-    return max((one for one in known if one <= arch), default=None)
-
-
-def _architecture_of(chip: Gpu) -> int:
-    """Returns the architecture that a chip's file names, as compute capability times ten; 0: it names none."""
-    return int((chip.architecture or "sm_0").lower().removeprefix("sm_"))
+    return _Source(chip, l1_of, chip.name if chip.name in table["l2_mib"] else stands)
 
 
 def notes_of_caches(arch: int, gpu: Gpu | str | None = None) -> Iterator[str]:
@@ -172,8 +163,8 @@ def notes_of_caches(arch: int, gpu: Gpu | str | None = None) -> Iterator[str]:
             yield f"the caches of sm_{arch} are not known: no access hits"
         return
     name = source.chip.name
-    if gpu is not None and _architecture_of(source.chip) != source.l1_of:
-        yield f"the L1 cache of {name} is not known: that of sm_{source.l1_of} stands for it"
+    if gpu is not None and number_of(source.chip.architecture) != number_of(source.l1_of):
+        yield f"the L1 cache of {name} is not known: that of {source.l1_of} stands for it"
     if source.l2_of != name:
         mib = _table()["l2_mib"][source.l2_of]
         yield f"the L2 cache of {name} is not known: that of {source.l2_of}, {mib} MiB, stands for it"
@@ -192,7 +183,7 @@ def caches_of(arch: int, resources: Resources, block_warps: int, gpu: Gpu | str 
     if source is None:
         return None
     table, chip = _table(), source.chip
-    facts = table[f"sm_{source.l1_of}"]
+    facts = table[source.l1_of]
     if block_warps > chip.sm.max_block_warps or not (resident := occupancy(chip, resources, block_warps).blocks):
         return None
     mib = table["l2_mib"][source.l2_of]

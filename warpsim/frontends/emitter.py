@@ -28,6 +28,7 @@ from warpsim.frontends.sequence import in_order
 from warpsim.frontends.structure import under, which_warps, without_barriers
 from warpsim.frontends.tiles import Tile
 from warpsim.hardware import files as params
+from warpsim.hardware.architectures import list_architectures, newest_up_to
 from warpsim.kernels.access import port_sectors
 from warpsim.kernels.instruction import MAX_REQUESTS, MOST_COUNTED, OPS_WITHOUT_RESULT, Access, Cost, Hints, Instruction
 from warpsim.kernels.statements import Statement
@@ -48,12 +49,10 @@ its own requests; of the executions of an access from those of its block, from w
 @cache
 def classes_of(arch: int) -> frozenset[str]:
     """Returns the operation classes of an architecture's chips; those that every chip has where it is not described."""
-    folder = params.params_dir() / "architectures"
-    known = {int(path.stem.removeprefix("sm_")): path for path in folder.glob("sm_*.toml")}
-    nearest = max((number for number in known if number <= arch), default=None)
+    nearest = newest_up_to(arch, list_architectures())
     if nearest is None:
         return frozenset(("alu", "sfu", "smem", "load", "store", "barrier", "branch", "exit"))
-    return frozenset(params.read_toml(known[nearest]).get("ops", {}))
+    return frozenset(params.read_toml(params.resolve("architectures", nearest)).get("ops", {}))
 
 
 class Sampled:

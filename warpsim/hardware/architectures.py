@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -50,10 +50,19 @@ def nearest_architecture(capability: str) -> tuple[str, bool]:
 
     The oldest one stands for all that are older.
     """
-    wanted = int(capability.replace(".", ""))
-    known = sorted(int(name.removeprefix("sm_")) for name in list_architectures())
-    found = max((number for number in known if number <= wanted), default=known[0])
-    return f"sm_{found}", found == wanted
+    wanted, known = int(capability.replace(".", "")), list_architectures()
+    found = newest_up_to(wanted, known) or min(known, key=number_of)
+    return found, number_of(found) == wanted
+
+
+def number_of(architecture: str | None) -> int:
+    """Returns the compute capability times ten of an architecture such as sm_90; 0 for None."""
+    return int((architecture or "sm_0").lower().removeprefix("sm_"))
+
+
+def newest_up_to(number: int, architectures: Iterable[str]) -> str | None:
+    """Returns the newest of some architectures up to one, which is given as compute capability times ten; None: all are newer."""
+    return max((name for name in architectures if number_of(name) <= number), key=number_of, default=None)
 
 
 def complete(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from warpsim.arguments import integer
+from warpsim.hardware.architectures import number_of
 from warpsim.hardware.gpu import Gpu, as_gpu
 from warpsim.hardware.residency import Launch, occupancy
 from warpsim.kernels.instruction import Instruction
@@ -70,7 +71,7 @@ def _on_another_chip(profile: Profile, chip: Gpu) -> Profile:
         return replace(profile, gpu=chip)
     if profile.profiled is None:
         raise ProfileError(f"gpu = {chip.name!r}: a chip of another architecture must be the first of several changes")
-    own, arch = profile.profiled.arch, int((chip.architecture or "sm_0").removeprefix("sm_"))
+    own, arch = profile.profiled.arch, number_of(chip.architecture)
     if arch // 10 != own // 10 or arch < own:
         raise ProfileError(
             f"gpu = {chip.name!r}: must be a chip of sm_{own} to sm_{own // 10}9, which execute the machine code of the "
