@@ -1,6 +1,7 @@
 """warpsim profile, with launches in the place of those of a report."""
 
 import json
+import re
 
 import pytest
 
@@ -72,3 +73,14 @@ def test_rounding_is_no_interval():
     assert _estimate(Estimate(0.25, 1e-17)) == "0.25 ± 0"
     assert _estimate(Estimate(2000.0, 1.5)) == "2,000 ± 1.5"
     assert _estimate(None) == "0"
+
+
+def test_one_replicate_has_no_interval(capsys, tmp_path):
+    page = tmp_path / "page.html"
+    shown = run(capsys, *FAST, "--advise", "-o", str(page))
+    assert re.search(r"^cycles +[\d,]+ +[\d,.]+$", shown, re.MULTILINE)
+    for text in (shown, page.read_text(encoding="utf-8")):
+        assert "±" not in text and "nan" not in text.lower()
+    found = json.loads(run(capsys, *FAST, "--json"))
+    assert found["simulated"]["cycles"]["half_width"] is None
+    assert run(capsys, "r.ncu-rep", "--replicates", "2", "--advise").count("±") > 10

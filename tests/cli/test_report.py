@@ -51,12 +51,15 @@ def test_saved_results_and_a_point(tmp_path, capsys):
         assert cli.main(["report", str(tmp_path / source[0]), "-o", str(tmp_path / "run.html")]) == 0
         data = page_data((tmp_path / "run.html").read_text())
         np.testing.assert_allclose(data["variables"]["bandwidth"]["mean"], [wanted], rtol=1e-5)
+        assert "± 95 %" in [column["text"] for column in data["table"]["columns"]]
     assert cli.main(["report", *POINT, "--set", "alpha=2", "-o", str(tmp_path / "point.html")]) == 0
     text = (tmp_path / "point.html").read_text()
     assert "What binds: latency" in text
     assert "Resource: Memory system" in text
     rows = page_data(text)["table"]["rows"]
     assert [row[0] for row in rows if row[1] == "alu"] == ["ipc", "throughput"]
+    titles = [column["text"] for column in page_data(text)["table"]["columns"]]
+    assert titles == ["variable", "of", "mean", "model", "units"]  # one replicate has no interval
     assert "±" not in capsys.readouterr().out
 
 

@@ -159,7 +159,8 @@ def test_needed_warps_ignores_the_order_of_the_axis_and_points_that_do_not_exist
 
 def test_needed_warps_of_a_model_without_replicates():
     model = xr.Dataset({"peak_fraction": ("warps", [0.5, 0.9])}, coords={"warps": [4, 8]})
-    assert float(needed_warps(model)["needed_warps"]) == 8
+    found = needed_warps(model)
+    assert float(found["needed_warps"]) == 8 and np.isnan(found["low"]) and np.isnan(found["high"])
 
 
 def test_needed_warps_of_a_sweep_by_scheduler_is_in_warps_per_sm():

@@ -54,6 +54,12 @@ def test_the_interval_lies_in_the_figure():
     assert made.get_ylim()[1] > 3 + 12.706 * 0.1
 
 
+def test_one_replicate_has_no_interval():
+    made = overlay(results(first=[1, 2, 3]).isel(replicate=[0]), Figure().subplots())
+    assert [text.get_text() for text in made.get_legend().get_texts()] == ["simulation", "A  first"]
+    assert not made.containers[0].has_yerr
+
+
 def test_no_two_curves_have_the_same_style():
     many = {f"m{k}": [1, 1 + k / 20, 1 + k / 10] for k in range(16)}
     made = overlay(results(**many), Figure().subplots())

@@ -114,6 +114,16 @@ def test_the_legend_mentions_gaps_of_needed_warps_once(results, ax):
     assert with_model.get_legend().get_texts()[-1].get_text() == "gap: nothing attains 10%"
 
 
+def test_needed_warps_of_one_replicate_have_no_bars(results):
+    def bars(chosen, fraction=0.3):
+        drawn = plots.needed_warps_vs_alpha(chosen, Figure().subplots(), fraction=fraction)
+        segments = [container.lines[2][0].get_segments() for container in drawn.containers]
+        return sum(len(segment) > 0 for of_curve in segments for segment in of_curve)
+
+    assert bars(results) > 0
+    assert bars(results.isel(replicate=[0])) == bars(results.isel(replicate=0)) == 0
+
+
 def test_needed_warps_of_models_may_be_given_or_computed(results, ax):
     computed = results.isel(scheduler=0).mean("replicate")
     given = xr.Dataset({"needed_warps": ("alpha", [1.0, 2.0])}, coords={"alpha": [0.5, 16.0]})

@@ -1,8 +1,9 @@
 """Text tables: plain and unwrapped in a file, wrapped at a terminal."""
 
+import math
 import sys
 
-from warpsim.views.text_table import text_table
+from warpsim.views.text_table import plus_minus, text_table
 
 ROWS = [("g80", "a [bold] title :smile: of 2006"), ("kepler", "±1")]
 
@@ -24,3 +25,9 @@ def test_only_a_terminal_limits_the_width(monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "40")
     assert max(map(len, text_table(long).splitlines())) == 40
+
+
+def test_an_interval_follows_its_mean():
+    assert plus_minus(0.1234) == " ± 0.12"
+    assert plus_minus(12.345, "{:.1f}".format) == " ± 12.3"
+    assert plus_minus(math.nan) == ""

@@ -152,21 +152,23 @@ def _or_none(warps: float) -> str:
 
 
 def _share(ds: xr.Dataset, warps: int) -> str:
+    from warpsim.views.text_table import plus_minus
+
     at = ds.isel(trial=int((ds.trial_warps.values == warps).argmax()))
     half = 100 * float(at.share_high - at.share)
-    return f"{100 * float(at.share):.1f}{_plus_minus(half)} %"
+    return f"{100 * float(at.share):.1f}{plus_minus(half)} %"
 
 
 def _launches(ds: xr.Dataset) -> str:
     """Returns a table of the launches that were simulated."""
-    from warpsim.views.text_table import text_table
+    from warpsim.views.text_table import plus_minus, text_table
 
     rows = []
     for number in range(ds.sizes["trial"]):
         at = ds.isel(trial=number)
         warps, size = int(at.trial_warps), int(at.trial_block_warps)
         half = 100 * float(at.share_high - at.share)
-        share = f"{100 * float(at.share):.1f}{_plus_minus(half)}"
+        share = f"{100 * float(at.share):.1f}{plus_minus(half)}"
         rows.append((str(warps), f"{warps // size} of {counted(size, 'warp')}", share))
     return text_table(rows, ("warps/SM", "blocks", "% of the peak, simulated"))
 
@@ -192,7 +194,7 @@ def _estimates(ds: xr.Dataset) -> str:
 
 
 def _facts(ds: xr.Dataset) -> str:
-    from warpsim.views.text_table import text_table
+    from warpsim.views.text_table import plus_minus, text_table
 
     per = ds.attrs["per"]
     hidden = "" if ds.limiter == ds.tightest else f"; with latency hidden: {ds.tightest.item()}"
@@ -203,7 +205,7 @@ def _facts(ds: xr.Dataset) -> str:
     models = ", ".join(f"{1000 * float(rate):.4g} by {name}" for name, rate in _by_model(ds.model_rate) if not math.isnan(rate))
     return text_table([
         ("limited by", f"{ds.limiter.item()} (Volkov){hidden}; {by_sim}"),
-        ("throughput", f"{1000 * float(ds.rate):.4g}{_plus_minus(1000 * half)} {per}s per 1000 cycles and SM, simulated;"
+        ("throughput", f"{1000 * float(ds.rate):.4g}{plus_minus(1000 * half)} {per}s per 1000 cycles and SM, simulated;"
          f" {models}"),
         *([("could be saved", f"at most, of the time, by Sim et al.: {_savings(ds)}")] if covered else []),
         ("warps are", ", ".join(f"{state} {share:.0%}" for share, state in shares if share > 0)),
@@ -217,13 +219,13 @@ def _by_model(values: xr.DataArray) -> Iterator[tuple[str, float]]:
 
 def _changes(ds: xr.Dataset) -> str:
     """Returns a table of the changes: their gains by the models and by simulation."""
-    from warpsim.views.text_table import text_table
+    from warpsim.views.text_table import plus_minus, text_table
 
     rows = []
     for name in ds.change.values[1:]:
         at = ds.sel(change=name)
         predicted = [f"{_gain(value)}{_mark(at, author)}" for author, value in _by_model(at.predicted)]
-        simulated = _gain(float(at.gain)) + _plus_minus(float(at.gain_high - at.gain))
+        simulated = _gain(float(at.gain)) + plus_minus(float(at.gain_high - at.gain))
         limit = _gain(float(at.potential)) + ("*" if bool(at.potential_exceeded) else "")
         rows.append((str(name), simulated, *predicted, limit, _BENEFITS.get(str(at.benefit.item()), "")))
     models = (str(name) for name in reversed(ds.model.values))
@@ -269,7 +271,3 @@ def _filled(text: str) -> list[str]:
 
 def _gain(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.3f}"
-
-
-def _plus_minus(half: float) -> str:
-    return "" if math.isnan(half) else f" ± {half:.2g}"

@@ -242,13 +242,16 @@ def _longest(
     sampled: Mapping[Any, tuple[float, dict[str, float]]], simulated: Mapping[Any, Line], total: float
 ) -> Iterator[tuple[Any, list[str]]]:
     """Yields the places in which warps spend most time, with samples, simulation, and the largest states of both."""
+    from warpsim.views.text_table import plus_minus
+
     most = {place: count / total for place, (count, _) in sampled.items()}
     for place, line in simulated.items():
         most[place] = max(most.get(place, 0.0), line.share.mean)
     for place in sorted(most, key=lambda one: -most[one])[:_SHOWN]:
         count, reasons = sampled.get(place, (None, {}))
         found = simulated.get(place)
-        share = "0.0 %" if found is None else f"{100 * found.share.mean:.1f} ± {100 * found.share.half_width:.1f} %"
+        half = "" if found is None else plus_minus(100 * found.share.half_width, "{:.1f}".format)
+        share = "0.0 %" if found is None else f"{100 * found.share.mean:.1f}{half} %"
         states = found.states if found else {}
         yield place, ["" if count is None else _percent(count / total, total), share, _mostly(reasons), _mostly(states)]
 
@@ -269,9 +272,14 @@ def _mostly(states: Mapping[str, float]) -> str:
 
 def _of_advice(advice: Advice) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     """Yields tables of what is busy, of what each change would gain, and of what the profiler's rules claim."""
+    from warpsim.views.text_table import plus_minus
+
     busy = [[name, _percent(share, 1)] for name, share in advice.bounds.items()]
     yield "Needed of each resource", ["resource", "share of the measured cycles"], busy
-    gains = [[one.change, one.who, _estimate(one.cycles), f"{one.speedup:.3f} ± {one.half_width:.3f}"] for one in advice.gains]
+    gains = [
+        [one.change, one.who, _estimate(one.cycles), f"{one.speedup:.3f}{plus_minus(one.half_width, '{:.3f}'.format)}"]
+        for one in advice.gains
+    ]
     yield "Changes, simulated", ["change", "made in the", "cycles", "speedup"], gains
     claims = [
         [
@@ -303,10 +311,12 @@ def _number(value: float | None) -> str:
 
 
 def _estimate(value: Estimate | None, unit: float = 1.0) -> str:
+    from warpsim.views.text_table import plus_minus
+
     if value is None:
         return "0"
-    spread = value.half_width if value.half_width > _ROUNDING * abs(value.mean) else 0.0
-    return f"{_number(value.mean / unit)} ± {_number(spread / unit)}"
+    spread = 0.0 if value.half_width <= _ROUNDING * abs(value.mean) else value.half_width
+    return f"{_number(value.mean / unit)}{plus_minus(spread / unit, _number)}"
 
 
 def _percent(share: float | None, known: float) -> str:

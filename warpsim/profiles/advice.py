@@ -40,7 +40,7 @@ class Gain:
         who: who can make it: "launch" (its configuration), "program", or "machine" (no user can, it shows what limits).
         cycles: simulated, with the change.
         speedup: simulated cycles as it is over those with the change.
-        half_width: half the width of the 95 % interval of `speedup`, of independent runs.
+        half_width: half the width of the 95 % interval of `speedup`, of independent runs; NaN with a single replicate.
     """
 
     change: str

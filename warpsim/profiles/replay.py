@@ -48,7 +48,7 @@ _SHORTEST_WINDOW, _WINDOW_IPC = 20_000, 2
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over replicates, and half the width of its 95 % interval; 0 with a single replicate."""
+    """A mean over replicates, and half the width of its 95 % interval; NaN with a single replicate, which has no interval."""
 
     mean: float
     half_width: float
@@ -289,4 +289,4 @@ def _result(profile: Profile, totals: Mapping[str, NDArray[np.float64]], left_ou
 
 
 def _estimate(values: NDArray[np.float64]) -> Estimate:
-    return Estimate(float(values.mean()), float(half_width(values)) if len(values) > 1 else 0.0)
+    return Estimate(float(values.mean()), float(half_width(values)))

@@ -160,7 +160,7 @@ def needed_warps(results: xr.Dataset, fraction: float = NEEDED_FRACTION, level: 
         A Dataset in warps per SM. `needed_warps` is the smallest occupancy of the axis at which the mean of
         `peak_fraction` over replicates reaches `fraction`. `low` and `high` are the smallest occupancies at which the
         upper and the lower bound of its confidence interval do, so that `low` <= `needed_warps` <= `high`. A value
-        that no occupancy reaches is NaN; with a single replicate `low` and `high` are NaN.
+        that no occupancy reaches is NaN; with a single replicate, or none, `low` and `high` are NaN.
 
     Raises:
         ValueError: `fraction` is not above 0 and at most 1, or the results have no occupancy dimension.
@@ -173,7 +173,8 @@ def needed_warps(results: xr.Dataset, fraction: float = NEEDED_FRACTION, level: 
     if "replicate" in attained.dims:
         bounds = interval(attained, level)
     else:
-        bounds = xr.Dataset({"mean": attained, "low": attained, "high": attained})
+        unknown = xr.full_like(attained, np.nan, dtype=float)
+        bounds = xr.Dataset({"mean": attained, "low": unknown, "high": unknown})
     warps = results["warps"] if "warps" in results.coords else results[axis]
     sources = {"needed_warps": "mean", "low": "high", "high": "low"}
     needed = {name: warps.where(bounds[bound] >= fraction).min(axis) for name, bound in sources.items()}

@@ -226,7 +226,9 @@ def _point_table(entries: Mapping[str, Any], dims: Mapping[str, Any], thinned: T
 
 def _run_table(entries: Mapping[str, Any], dims: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a table with a row per number of a run, without variables that have a long dimension."""
-    columns = (("variable", False), ("of", False), ("mean", True), ("± 95 %", True), ("model", True), ("units", False))
+    numbers = {"mean": "mean", "half": "± 95 %", "model": "model"}
+    if all(entry["half"] is None for entry in entries.values()):
+        del numbers["half"]
     rows = []
     for name, entry in entries.items():
         if any(len(indices) > _MAX_ROWS for indices in entry["indices"].values()):
@@ -234,9 +236,10 @@ def _run_table(entries: Mapping[str, Any], dims: Mapping[str, Any]) -> dict[str,
         labels = [[dims[dim]["texts"][i] for i in entry["indices"][dim]] for dim in entry["dims"]]
         for flat_index, index in enumerate(np.ndindex(*map(len, labels))):
             of = ", ".join(texts[i] for texts, i in zip(labels, index, strict=True))
-            half, model = (entry[what][flat_index] if entry.get(what) is not None else None for what in ("half", "model"))
-            rows.append([name, of, entry["mean"][flat_index], half, model, _unit(entry)])
-    return {"columns": [{"text": text, "units": "", "numeric": numeric} for text, numeric in columns], "rows": rows}
+            found = [entry[what][flat_index] if entry.get(what) is not None else None for what in numbers]
+            rows.append([name, of, *found, _unit(entry)])
+    titles = ["variable", "of", *numbers.values(), "units"]
+    return {"columns": [{"text": text, "units": "", "numeric": text in numbers.values()} for text in titles], "rows": rows}
 
 
 def _column(name: str, of: Mapping[str, Any], numeric: bool) -> dict[str, Any]:

@@ -1,11 +1,12 @@
-"""Tables as plain text."""
+"""Tables as plain text, and intervals in their cells."""
 
 from __future__ import annotations
 
 import io
+import math
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 _UNLIMITED = 100_000
 
@@ -33,3 +34,13 @@ def text_table(rows: Sequence[Sequence[str]], header: Sequence[str] = (), *, wid
     with console.capture() as captured:
         console.print(table)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def plus_minus(half: float, text: Callable[[float], str] = "{:.2g}".format) -> str:
+    """Returns what follows a mean: " ± " and half the width of its interval; "" where there is no interval, which is NaN.
+
+    Args:
+        half: half the width; NaN with fewer than two replicates.
+        text: returns the width as text.
+    """
+    return "" if math.isnan(half) else f" ± {text(half)}"

@@ -186,7 +186,7 @@ class Panel {
         traces.push({ ...common, ...bars, type: "bar", marker, textposition: "none" });
         return;
       }
-      const half = variable.half && at.map((i) => variable.half[i] ?? 0);
+      const half = variable.half && at.map((i) => variable.half[i] ?? NaN);
       const plain = count > 60;
       traces.push({
         ...common, x: xs, y: values, type: "scatter", mode: "lines+markers",

@@ -113,8 +113,10 @@ def _matching_curve(line: Any, curves: list[tuple[str, Any]]) -> int:
 
 def _means_and_bars(curve: xr.DataArray | xr.Dataset) -> tuple[Any, Any]:
     if isinstance(curve, xr.Dataset):
-        below, above = curve["mean"] - curve["low"], curve["high"] - curve["mean"]
-        return curve["mean"], np.stack([np.nan_to_num(below), np.nan_to_num(above)])
+        below, above = (curve["mean"] - curve["low"]).values, (curve["high"] - curve["mean"]).values
+        bars = np.stack([below, above])
+        one_side = np.isfinite(below) != np.isfinite(above)  # the other bound is beyond the axis of occupancies
+        return curve["mean"], np.where(one_side, np.nan_to_num(bars), bars)
     return mean(curve), half_widths(curve)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import xarray as xr
 
 from warpsim.results.statistics import needed_warps
@@ -54,7 +55,8 @@ def needed_with_interval(results: xr.Dataset, fraction: float) -> xr.Dataset:
     given = "needed_warps" in results.data_vars
     needed = results[["needed_warps"]] if given else needed_warps(results, fraction)
     needed = needed.rename(needed_warps="mean")
-    return needed if "low" in needed else needed.assign(low=needed["mean"], high=needed["mean"])
+    unknown = xr.full_like(needed["mean"], np.nan, dtype=float)
+    return needed if "low" in needed else needed.assign(low=unknown, high=unknown)
 
 
 def gap_note(results: xr.Dataset, needed: xr.Dataset, fraction: float, *models: xr.DataArray) -> str:

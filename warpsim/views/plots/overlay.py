@@ -52,7 +52,7 @@ def overlay(results: xr.Dataset, ax: Axes) -> Axes:
     widths = half_widths(simulated)
     ax.errorbar(
         x, mean(simulated).values, yerr=widths, color="#000000", marker="o", markersize=4,
-        linewidth=2.2, capsize=3, zorder=4, label="simulation, 95 % interval",
+        linewidth=2.2, capsize=3, zorder=4, label="simulation" if widths is None else "simulation, 95 % interval",
     )  # fmt: skip
     largest = float(np.nanmax(simulated.values))
     groups, above = _alike(results, _HEADROOM * largest)
