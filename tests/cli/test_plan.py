@@ -29,6 +29,15 @@ def test_the_command(tmp_path, capsys):
     assert not (tmp_path / "out.zarr").exists()
 
 
+def test_the_command_says_what_was_scaled_up(tmp_path, capsys):
+    text = PLAN.replace("48", "16") + "cycles = 10_000_000\nreplicates = 1000\n"
+    out = command(tmp_path, capsys, text, "--seconds", "0.1")[1].out
+    assert re.search(r"scaled up: [1-6] of the sampled points are too long, and were timed in a shorter window", out)
+    assert re.search(r"scaled up: [\d.]+ replicates of each sampled point were timed", out)
+    few = command(tmp_path, capsys, PLAN + "cycles = 1\nreplicates = 1\n", "--seconds", "1")[1].out
+    assert "scaled up" not in few
+
+
 def test_the_command_with_a_rule_and_with_nothing_to_do(tmp_path, capsys):
     text = PLAN + "cycles = 400\nreplicates = {rtol = 0.05, least = 2, most = 4}\n"
     assert re.search(r"replicates  2 to 4, about [234](\.\d+)? in the sample", command(tmp_path, capsys, text)[1].out)

@@ -36,6 +36,19 @@ def test_a_long_point_is_timed_in_a_short_window():
     assert time.process_time() - start < 30  # the two points take several minutes
     assert found.seconds > 60
     assert found.replicates is None
+    assert found.shortened == found.sampled
+
+
+@pytest.mark.parametrize("rule", [Replicates(least=2, most=10**5, rtol=1e-4), Replicates(10**5, 10**5)])
+def test_not_all_of_many_replicates_are_timed(rule):
+    plan = Plan(gpu="kepler", kernel="mix", alpha=8, warps=32, warmup=0, cycles=20_000, sms=1, replicates=rule)
+    start = time.process_time()
+    found = estimate(plan, seconds=0.5)
+    assert time.process_time() - start < 20  # all of them take many minutes
+    assert 1 <= found.timed_replicates < 1000 and not found.shortened
+    one = estimate(Plan(gpu="kepler", kernel="mix", alpha=8, warps=32, warmup=0, cycles=20_000, sms=1), seconds=0.5)
+    assert found.replicates is not None
+    assert 1 / 4 < found.seconds / (one.seconds * found.replicates) < 4  # the machine may be busy with other things
 
 
 def test_the_number_of_replicates_comes_from_the_sample():

@@ -48,6 +48,10 @@ def _run(options: argparse.Namespace) -> int:
     print(f"tiles       {len(plan.grid)} of at most {size}, about {duration(cost.tile_seconds)} each on one core")
     print(f"core-hours  {cost.seconds / 3600:.2g} ({duration(cost.seconds)} on one core), from {sample} timed here")
     print(f"store       about {_size(cost.store_bytes)} ({_size(cost.raw_bytes)} before compression)")
+    if cost.shortened:
+        print(f"            scaled up: {cost.shortened} of the sampled points are too long, and were timed in a shorter window")
+    if cost.timed_replicates < (cost.replicates or rule.least):
+        print(f"            scaled up: {cost.timed_replicates:.3g} replicates of each sampled point were timed")
     if len(plan.grid) > 1 and cost.tile_seconds > 10 * TILE_SECONDS and biggest > 1:
         wanted = max(1, round(biggest * TILE_SECONDS / cost.tile_seconds))
         print(f"tile_points = {wanted} in the plan gives tiles of about a minute")

@@ -130,11 +130,17 @@ def replicated(
         if number > have:
             new = simulate(have, number - have)
             results = {name: np.concatenate([results[name], new[name]]) for name in results} if have else dict(new)
-        values = results[rule.of][:number]
-        needed = rule.needed(values if values.ndim == 1 else values.sum(axis=-1))
+        kept = {name: array[:number] for name, array in results.items()}
+        needed = required(kept, rule)
         if needed <= number:
-            return {name: array[:number] for name, array in results.items()}
+            return kept
         number = needed
+
+
+def required(results: Results, rule: Replicates) -> int:
+    """Returns the number of replicates that a rule requires, given the results of at least `rule.least` of them."""
+    values = results[rule.of]
+    return rule.needed(values if values.ndim == 1 else values.sum(axis=-1))
 
 
 def _required(values: NDArray[np.float64], width: float) -> float:
