@@ -78,6 +78,16 @@ def test_the_report_of_a_point_shows_its_trace(tmp_path, run):
     assert "What binds: latency" in text
 
 
+def test_issues_after_the_end_of_the_run_are_refused(tmp_path, run, capsys):
+    end = int(run["cycles"])
+    output = tmp_path / "run.perfetto-trace"
+    assert cli.main(["trace", *GRID, "--issues", f"{end}:{end + 9}", "-o", str(output)]) == 2
+    said = f"trace.issues = ({end}, {end + 9}): must begin within the run, whose last cycle is {end - 1}"
+    assert said in capsys.readouterr().err
+    assert not output.exists()
+    assert cli.main(["trace", *GRID, "--issues", f"{end - 1}:{end + 9}", "-o", str(output)]) == 0
+
+
 def test_errors_state_what_is_allowed(tmp_path, monkeypatch, capsys):
     output = str(tmp_path / "run.perfetto-trace")
 

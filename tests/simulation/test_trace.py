@@ -228,6 +228,12 @@ def test_bad_traces_are_named(arguments: dict[str, Any], error: type[Exception],
         ws.Trace(**arguments)
 
 
+def test_issues_after_the_window_are_refused_before_the_run() -> None:
+    long = {"warmup": 10**9, "cycles": 10**9}  # hours
+    with pytest.raises(ValueError, match=r"trace.issues = .*: must begin within the run, whose last cycle is 1999999999"):
+        ws.simulate(KEPLER, ws.kernels.mix(4), warps=4, **long, trace=ws.Trace(issues=(2 * 10**9, 2 * 10**9 + 1)))
+
+
 def test_a_trace_is_a_trace() -> None:
     with pytest.raises(TypeError, match="trace = True: must be a Trace, or None"):
         ws.simulate(KEPLER, ws.kernels.mix(4), trace=True)

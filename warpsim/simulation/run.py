@@ -217,7 +217,7 @@ def run_machine(
     Raises:
         DeadlockError: warps wait at different barriers.
         TraceLimitError: more events happened than `capacity` allows.
-        ValueError: the grid ends within `warmup`, or not within MAX_CYCLES.
+        ValueError: the grid ends within `warmup`, or not within MAX_CYCLES, or the run ends before the issues that are recorded.
     """
     from warpsim.engine.allocation import allocate
     from warpsim.engine.check import verify
@@ -233,6 +233,7 @@ def run_machine(
     state = allocate(machine, issues=capacity.issues, lives=capacity.lives, changes=capacity.changes, threads=threads)
     bins = Bins(capacity.bins, warmup, cycles) if capacity.bins else None
     end = MAX_CYCLES if cycles is None else warmup + cycles
+    _check_issue_window(capacity, end)
     marks = {warmup, end, *(capacity.issue_window if capacity.issues else ())}
     now, outcome, cycles_in_slice = 0, int(Outcome.STOPPED), _FIRST_SLICE
     # 64-bit arithmetic wraps around on purpose, also without compilation
@@ -271,12 +272,20 @@ def run_machine(
             raise ValueError(f"launch: the grid of {kernel} has not ended after {MAX_CYCLES:.0e} cycles, the most of a run")
         if now <= warmup:
             raise ValueError(f"warmup = {warmup}: must be below {now}, the cycle at which the grid ends")
+        _check_issue_window(capacity, now)
         if bins:
             bins.close(machine, state, now)
         end_counting(machine, state, now)
         if check:
             verify(machine, state, counted_from=warmup)
     return share(state, 0), bins
+
+
+def _check_issue_window(capacity: Capacity, end: int) -> None:
+    """Raises a ValueError if the window of recorded issues begins after the last cycle of the run, which is `end` - 1."""
+    start, stop = capacity.issue_window
+    if capacity.issues and start >= end:
+        raise ValueError(f"trace.issues = {(start, stop)}: must begin within the run, whose last cycle is {end - 1}")
 
 
 def _check_capacity(state: State, capacity: Capacity, now: int, warmup: int) -> None:
