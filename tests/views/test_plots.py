@@ -1,5 +1,6 @@
 """Figures of sweeps: curves, labels, defaults and errors."""
 
+import itertools
 import math
 
 import numpy as np
@@ -305,6 +306,32 @@ def test_roofline_has_points_at_their_intensity_and_roofs_at_their_occupancy(res
 def test_other_axes_with_several_values_are_refused(results, ax, draw, arguments, message):
     with pytest.raises(ValueError, match=message):
         draw(results.sel(arguments), ax)
+
+
+@pytest.mark.parametrize(
+    ("values", "marked"),
+    [
+        (range(1, 65), [8, 16, 24, 32, 40, 48, 56, 64]),
+        (range(17), [0, 2, 4, 6, 8, 10, 12, 14, 16]),
+        (range(4, 68, 4), [8, 16, 24, 32, 40, 48, 56, 64]),
+        (range(1_000_000, 65_000_000, 1_000_000), [32_000_000, 64_000_000]),
+        ([f"kernel_{number}" for number in range(64)], [f"kernel_{number}" for number in range(3, 64, 4)]),
+    ],
+)
+@pytest.mark.parametrize("across", ["x", "y"])
+def test_labels_of_many_columns_or_rows_do_not_touch(values, marked, across):
+    cells = xr.DataArray(np.linspace(0, 1, 2 * len(values)).reshape(2, -1), coords={"other": [1, 2], "of": list(values)})
+    with plots.paper():
+        figure = Figure(figsize=plots.KINDS["heatmap"].size, layout="constrained")
+        other = {"x": "of", "hue": "other"} if across == "x" else {"x": "other", "hue": "of"}
+        made = plots.heatmap(cells.to_dataset(name="peak_fraction"), figure.subplots(), **other)
+        figure.canvas.draw()
+        axis = made.xaxis if across == "x" else made.yaxis
+        labels = axis.get_ticklabels()
+        boxes = [label.get_window_extent() for label in labels]
+    assert not any(one.overlaps(two) for one, two in itertools.pairwise(boxes))
+    if across == "x":
+        assert [label.get_text() for label in labels] == list(map(str, marked))
 
 
 @pytest.mark.parametrize("draw", [plots.heatmap, plots.stacked_states, plots.latency_distribution])

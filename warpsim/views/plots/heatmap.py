@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _MAX_COLUMNS, _MAX_ROWS = 10, 14
 """Upper limits on the number of cells in which numbers are readable."""
 
+_X_TICKS_WIDTH = 30
+"""Characters that fit along the x axis, beside the bar of colours."""
+
 
 def heatmap(
     results: xr.Dataset, ax: Axes, *, x: str | None = None, hue: str | None = None, y: str = "peak_fraction"
@@ -55,7 +58,7 @@ def heatmap(
         ax.figure.colorbar(mesh, ax=ax, label=wrap_label(axis_label(results[y])), pad=0.02)
         if values.shape[1] <= _MAX_COLUMNS and values.shape[0] <= _MAX_ROWS:
             _write_numbers(ax, cells)
-    mark_values(ax, "x", data[x])
+    mark_values(ax, "x", data[x], _X_TICKS_WIDTH)
     mark_values(ax, "y", data[up])
     return ax
 

@@ -37,11 +37,14 @@ HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "||||", "oooo
 Y_LABEL_WIDTH = 38
 """Characters per line of the label of the y axis."""
 
-X_TICKS_WIDTH = 50
+X_TICKS_WIDTH = 40
 """Characters that fit along the x axis."""
 
 MAX_TICKS = 16
-"""Upper limit on the number of marked values of a numeric axis."""
+"""Upper limit on the number of marked values of an axis."""
+
+_TICK_STEPS = (1, 2, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100)
+"""Numbers of values from one marked value to the next."""
 
 GREYS = ("#555555", "#999999", "#bbbbbb")
 
@@ -118,25 +121,28 @@ def value_text(value: object) -> str:
     return f"{value:g}".replace("inf", "∞") if isinstance(value, float) else str(value)
 
 
-def mark_values(ax: Axes, which: Literal["x", "y"], values: xr.DataArray | None) -> None:
+def mark_values(ax: Axes, which: Literal["x", "y"], values: xr.DataArray | None, width: int = X_TICKS_WIDTH) -> None:
     """Marks the values of an axis at positions 0, 1, 2, ..., and labels the axis.
 
-    Of a long numeric axis, only every k-th value is marked.
+    Of a long axis, only every k-th value is marked: of one that begins with 0, this and every k-th from there on, and of others
+    the last one and every k-th before. Names that do not fit side by side are turned upright.
 
     Args:
         ax: where to draw.
         which: the axis of the figure.
         values: the coordinate; None: a single point, without text.
+        width: characters that fit along the x axis.
     """
     texts = [""] if values is None else [value_text(value) for value in values.values.tolist()]
-    step = 1
-    if values is not None and values.dtype.kind in "iuf":
-        room = X_TICKS_WIDTH // (max(map(len, texts)) + 1) if which == "x" else MAX_TICKS
-        step = -(-len(texts) // max(1, min(room, MAX_TICKS)))
-    positions, texts = list(range(0, len(texts), step)), texts[::step]
+    room = width // (max(map(len, texts)) + 1) if which == "x" else MAX_TICKS
+    upright = which == "x" and len(texts) > room and values is not None and values.dtype.kind not in "iuf"
+    step = -(-len(texts) // max(1, min(MAX_TICKS if upright else room, MAX_TICKS)))
+    step = next((nice for nice in _TICK_STEPS if nice >= step), step)
+    first = 0 if texts[0] == "0" else (len(texts) - 1) % step
+    positions, texts = list(range(first, len(texts), step)), texts[first::step]
     name = "" if values is None else axis_label(values)
     if which == "x":
-        ax.set_xticks(positions, texts)
+        ax.set_xticks(positions, texts, rotation="vertical" if upright else "horizontal")
         ax.set_xlabel(name)
     else:
         ax.set_yticks(positions, texts)
