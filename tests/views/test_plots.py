@@ -84,6 +84,20 @@ def test_latency_vs_bandwidth(results, ax):
     assert ax.get_ylabel() == "mean memory latency (cycles)"
 
 
+@pytest.mark.parametrize("names", [["lrr", "gto"], ["two_level", "a_policy_with_a_long_name"]])
+def test_the_legend_covers_no_curve_and_lies_in_the_figure(results, names):
+    chosen = results.assign_coords(scheduler=names).sel(alpha=[1, 8, math.inf])
+    models = {name: chosen.mean("replicate").isel(scheduler=0) for name in ("Volkov", "Volkov, latency under load")}
+    with plots.paper():
+        figure = Figure(figsize=plots.KINDS["throughput"].size, layout="constrained")
+        made = plots.throughput_vs_warps(chosen, figure.subplots(), op="alu", models=models)
+        figure.canvas.draw()
+        legend, axes = made.get_legend().get_window_extent(), made.get_window_extent()
+    assert legend.y0 >= axes.y1
+    assert legend.x0 >= 0 and legend.x1 <= figure.bbox.x1
+    assert axes.height > figure.bbox.height / 3
+
+
 def test_needed_warps_vs_alpha(results, ax):
     assert plots.needed_warps_vs_alpha(results, ax, fraction=0.3) is ax
     expected = needed_warps(results, 0.3)["needed_warps"].sel(scheduler="gto")

@@ -77,7 +77,7 @@ def draw_curves(
     ax.set_xlabel("" if data[x].values.tolist() == [""] else axis_label(data[x]))
     if x in OCCUPANCY_AXES:
         whole_warps(ax.xaxis)
-    return add_grid_and_legend(ax)
+    return add_grid_and_legend(ax, above=True)
 
 
 def draw_model(

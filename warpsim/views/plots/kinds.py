@@ -36,7 +36,7 @@ class Kind:
     """
 
     draw: Callable[..., Axes]
-    height: float = 2.6
+    height: float = 2.9
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -58,12 +58,12 @@ KINDS = {
     "lines": Kind(plot),
     "throughput": Kind(throughput_vs_warps),
     "latency": Kind(latency_vs_bandwidth),
-    "distribution": Kind(latency_distribution),
+    "distribution": Kind(latency_distribution, height=2.6),
     "occupancy": Kind(occupancy_over_time, height=2.2),
     "lifelines": Kind(warp_lifelines, height=3.0),
-    "states": Kind(stacked_states, height=2.9),
+    "states": Kind(stacked_states),
     "roofline": Kind(roofline, height=3.2),
-    "heatmap": Kind(heatmap),
+    "heatmap": Kind(heatmap, height=2.6),
     "needed-warps": Kind(needed_warps_vs_alpha),
 }
 """Name on the command line -> kind; the first is the default."""

@@ -48,4 +48,4 @@ def latency_vs_bandwidth(results: xr.Dataset, ax: Axes, *, models: Models | None
         ax.set_ylim(top=1.1 * top)  # the contention curve has no upper end
     ax.set_xlabel(axis_label(results["bandwidth"]))
     ax.set_ylabel(wrap_label(axis_label(results["memory_latency"])))
-    return add_grid_and_legend(ax)
+    return add_grid_and_legend(ax, above=True)

@@ -14,7 +14,6 @@ from warpsim.views.plots.style import (
     COLOURS,
     LINES,
     add_grid_and_legend,
-    add_legend,
     axis_label,
     centre_text,
     curve_style,
@@ -88,6 +87,4 @@ def roofline(results: xr.Dataset, ax: Axes, *, roofs: xr.Dataset, op: str = "alu
         axis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.set_xlabel(axis_label(intensity.assign_attrs(roofs["intensity"].attrs)))
     ax.set_ylabel(wrap_label(axis_label(results["throughput"], f"{op} throughput")))
-    add_grid_and_legend(ax)
-    add_legend(ax, loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=2, columnspacing=1.0, handlelength=2.2)
-    return ax
+    return add_grid_and_legend(ax, above=True)

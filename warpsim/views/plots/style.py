@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import xarray as xr
 
 from warpsim.atomic_file import atomic_write
@@ -36,6 +37,12 @@ LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 3))
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "||||", "oooo")
 Y_LABEL_WIDTH = 38
 """Characters per line of the label of the y axis."""
+
+LEGEND_WIDTH = 72
+"""Characters that fit into a row of a legend above the axes."""
+
+LEGEND_LINE = 8
+"""Characters that would fit in the place of a line of a legend and the space around it."""
 
 X_TICKS_WIDTH = 40
 """Characters that fit along the x axis."""
@@ -156,24 +163,39 @@ def whole_warps(axis: Axis) -> None:
     axis.set_major_locator(MaxNLocator(9, integer=True, steps=[1, 2, 4, 8, 10]))
 
 
-def add_grid_and_legend(ax: Axes, *, grid: bool = True) -> Axes:
-    """Adds the grid, and a legend if any artist has a label."""
+def add_grid_and_legend(ax: Axes, *, grid: bool = True, above: bool = False) -> Axes:
+    """Adds the grid, and a legend if any artist has a label; `above`: above the axes, where it covers nothing."""
     if grid:
         ax.grid(True, color="#dddddd", linewidth=0.5)
         ax.set_axisbelow(True)
     if ax.get_legend_handles_labels()[0]:
-        add_legend(ax)
+        add_legend(ax, above=above)
     return ax
 
 
-def add_legend(ax: Axes, **settings: Any) -> Legend:
-    """Adds the legend of all artists that have a label; `settings` are those of `Axes.legend`."""
+def add_legend(ax: Axes, *, above: bool = False, **settings: Any) -> Legend:
+    """Adds the legend of all artists that have a label.
+
+    Args:
+        ax: where to draw.
+        above: whether it stands above the axes, in as many columns as fit, at most 3.
+        settings: those of `Axes.legend`.
+    """
     from matplotlib.lines import Line2D
 
     handles, labels = ax.get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda i: isinstance(handles[i], Line2D))  # the simulation before the models
-    settings = {"frameon": False, "fontsize": "small", **settings}
-    return ax.legend([handles[i] for i in order], [labels[i] for i in order], **settings)
+    handles, labels = [handles[i] for i in order], [labels[i] for i in order]
+    if above:
+        settings = {"loc": "lower center", "bbox_to_anchor": (0.45, 1.0), "columnspacing": 1.0, "handlelength": 2.2, **settings}
+        settings["ncols"] = next((number for number in (3, 2) if _legend_width(labels, number) <= LEGEND_WIDTH), 1)
+    return ax.legend(handles, labels, **{"frameon": False, "fontsize": "small", **settings})
+
+
+def _legend_width(labels: list[str], columns: int) -> int:
+    """Returns the width of a legend in characters."""
+    parts = np.array_split([len(label) for label in labels], columns)
+    return sum(LEGEND_LINE + max(part, default=0) for part in parts)
 
 
 def centre_text(ax: Axes, text: str) -> None:
