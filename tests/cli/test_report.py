@@ -83,7 +83,7 @@ def test_errors_state_what_is_allowed(store, tmp_path, monkeypatch, capsys):
     assert "a result saved by to_netcdf" in refused(str(tmp_path / "text.nc"), "-o", output)
     other = tmp_path / "other.zarr"
     xr.Dataset({"a": 1}, attrs={"provenance": "x"}).to_zarr(other, zarr_format=2)
-    assert "results: must hold peak_fraction" in refused(str(other), "-o", output)
+    assert f"{other}: must hold peak_fraction" in refused(str(other), "-o", output)
     shutil.rmtree(other)
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     assert "pip install 'warpsim[report]'" in refused(str(store), "-o", output)

@@ -284,7 +284,8 @@ def plan_or_point(provenance: str) -> Plan | Point:
     Raises:
         ValueError: it is that of neither a sweep nor a run, lacks an entry, or a kernel of it has changed since.
     """
-    with refusing_malformed("provenance", any_type=True):
+    function = None
+    with refusing_malformed("provenance", any_type=True), suppress(json.JSONDecodeError):  # which the next line names
         function = json.loads(provenance).get("function")
     if function != "simulate":
         return Plan.from_provenance(provenance)

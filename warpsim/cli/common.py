@@ -279,12 +279,19 @@ def _try_file(path: Path) -> None:
 
 
 @contextmanager
-def request() -> Iterator[None]:
-    """Turns TypeError and ValueError into RequestError; for code in which they mean that the user's request is wrong."""
+def request(results: str | None = None) -> Iterator[None]:
+    """Turns TypeError and ValueError into RequestError; for code in which they mean that the user's request is wrong.
+
+    Args:
+        results: their path, which stands in messages in the place of the argument `results`; None: there is none.
+    """
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise RequestError(str(error)) from error
+        text = str(error)
+        if results is not None and text.startswith(("results:", "provenance:")):
+            text = f"{results}: {text.removeprefix('results: ')}"
+        raise RequestError(text) from error
 
 
 def key_values(option: str, texts: Sequence[str]) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
 
 _FAILURES_SHOWN = 5
 
+_REASON = 160
+"""Letters that are shown of an error of a library."""
+
 
 def opened(path: str) -> tuple[xr.Dataset, list[str]]:
     """Opens results; also returns sentences that describe what is missing in them.
@@ -22,17 +28,14 @@ def opened(path: str) -> tuple[xr.Dataset, list[str]]:
         path: a store, or a result saved by `Dataset.to_zarr` or `Dataset.to_netcdf`.
 
     Raises:
-        RequestError: the path is neither.
+        RequestError: the path is neither, or a saved result is damaged.
     """
     import xarray as xr
 
     from warpsim.store.zarr_store import StoreError, open_results, open_store
 
     if Path(path).is_file():
-        try:
-            return xr.open_dataset(path), []
-        except (OSError, ValueError):
-            raise RequestError(f"{path}: must be a store, or a result saved by to_netcdf or to_zarr") from None
+        return _read(path, xr.open_dataset), []
     try:
         store = open_store(path, read_only=True)
     except StoreError as error:
@@ -44,14 +47,42 @@ def opened(path: str) -> tuple[xr.Dataset, list[str]]:
 
 
 def _saved(path: str) -> xr.Dataset | None:
-    """Opens a result that was saved by `Dataset.to_zarr`; None if the path is something else."""
+    """Reads a result that was saved by `Dataset.to_zarr`; None if the path is something else."""
     import xarray as xr
+    import zarr
 
     try:
-        saved: xr.Dataset = xr.open_zarr(path, chunks=None, consolidated=False)
-    except (OSError, ValueError):
+        attrs = zarr.open_group(path, mode="r").attrs.asdict()
+    except Exception:  # Zarr raises exceptions of many classes where there is something else
         return None
-    return saved if "provenance" in saved.attrs and "warpsim_schema" not in saved.attrs else None
+    if "provenance" not in attrs or "warpsim_schema" in attrs:
+        return None
+    return _read(path, partial(xr.open_zarr, chunks=None, consolidated=False))
+
+
+def _read(path: str, opening: Callable[[str], xr.Dataset]) -> xr.Dataset:
+    """Reads a saved result into memory, so that damage in any part of it shows here.
+
+    Raises:
+        RequestError: it cannot be read, or its variables are not those of a result.
+    """
+    from warpsim.results.schema import VARIABLES
+
+    try:
+        with opening(path) as saved:
+            results = saved.load()
+    except Exception as error:  # the libraries raise exceptions of many classes on damaged files
+        reason = textwrap.shorten(f"{type(error).__name__}: {error}", _REASON, placeholder=" ...")
+        raise RequestError(
+            f"{path}: must be a store, or a result saved by to_netcdf or to_zarr that is not damaged; reading it failed: {reason}"
+        ) from None
+    for name in (declared.name for declared in VARIABLES if declared.name in results.data_vars):
+        unnamed = [dim for dim in results[name].dims if dim not in results.coords and dim != "replicate"]
+        if unnamed:
+            raise RequestError(f"{path}: must have the labels of {unnamed[0]}, along which it has {name}")
+        if results[name].dtype.kind not in "biuf":
+            raise RequestError(f"{path}: must have numbers as {name}; got {results[name].dtype}")
+    return results
 
 
 def _missing(store: Store) -> list[str]:

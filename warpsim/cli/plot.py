@@ -75,7 +75,7 @@ def make_figure(options: argparse.Namespace) -> Figure:
     from warpsim.views import plots
 
     given = {name: getattr(options, name) for name in _OPTIONS if getattr(options, name) is not None}
-    with request():
+    with request(options.out):
         if options.kind not in plots.KINDS:
             kinds = f"{', '.join(plots.KINDS)}{did_you_mean(options.kind, plots.KINDS)}"
             raise RequestError(f"--kind {options.kind}: must be one of {kinds}")

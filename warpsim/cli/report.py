@@ -61,7 +61,7 @@ def _run(options: argparse.Namespace) -> int:
         raise RequestError(f"--{name}: only with --gpu and --kernel; --where selects from results")
     check_output(options.output, ["html"])
     check_package("plotly", "report")
-    with request():
+    with request(options.results):
         results, title, notes = _simulated(options) if wants_point else _opened(options.results)
         results = select(results, selection(options.where))
         try:

@@ -70,12 +70,15 @@ def warp_lifelines(
 
 def _last_counted_cycle(results: xr.Dataset) -> float:
     """Returns the last counted cycle of a run of fixed length; 0 if the length is not fixed or unknown."""
-    call = json.loads(results.attrs.get("provenance", "{}")).get("call", {})
-    ends = call.get("launch", {}).get("blocks") is not None or call.get("launch", {}).get("persistent")
-    if ends or "cycles" not in call:
+    try:
+        call = json.loads(results.attrs.get("provenance", "{}")).get("call", {})
+        ends = call.get("launch", {}).get("blocks") is not None or call.get("launch", {}).get("persistent")
+        if ends or "cycles" not in call:
+            return 0.0
+        warmup = float(results["warmup_cycles"].max()) if "warmup_cycles" in results else call["warmup"]
+        return float(warmup + call["cycles"] - 1)
+    except (ValueError, TypeError, KeyError, AttributeError):  # a damaged record
         return 0.0
-    warmup = float(results["warmup_cycles"].max()) if "warmup_cycles" in results else call["warmup"]
-    return float(warmup + call["cycles"] - 1)
 
 
 def _draw_bars(

@@ -10,7 +10,7 @@ import xarray as xr
 from warpsim.results.statistics import needed_warps
 from warpsim.units import NEEDED_FRACTION
 from warpsim.views.plots.curves import Models, draw_curves
-from warpsim.views.plots.selection import choose_x_axis
+from warpsim.views.plots.selection import choose_x_axis, require_variables
 from warpsim.views.plots.style import whole_warps, wrap_label
 
 if TYPE_CHECKING:
@@ -51,8 +51,14 @@ def needed_warps_vs_alpha(
 
 
 def needed_with_interval(results: xr.Dataset, fraction: float) -> xr.Dataset:
-    """Returns the needed warps as `mean`, `low` and `high`. They are computed unless the results hold `needed_warps`."""
+    """Returns the needed warps as `mean`, `low` and `high`. They are computed unless the results hold `needed_warps`.
+
+    Raises:
+        ValueError: the results hold neither `needed_warps` nor `peak_fraction`.
+    """
     given = "needed_warps" in results.data_vars
+    if not given:
+        require_variables(results, "peak_fraction")
     needed = results[["needed_warps"]] if given else needed_warps(results, fraction)
     needed = needed.rename(needed_warps="mean")
     unknown = xr.full_like(needed["mean"], np.nan, dtype=float)
