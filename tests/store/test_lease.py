@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -104,6 +105,72 @@ def test_stale_leases_are_recognised_and_removed(place, kind, key):
     with changing_layout(place):
         assert place.names(LEASES) == ["layout"]
     assert place.names(LEASES) == []
+
+
+@pytest.mark.skipif(not OWN.machine, reason="this system does not identify processes")
+@pytest.mark.parametrize("content", [STALE["an ended process"].encoded(), b"{"])
+def test_one_of_many_threads_takes_a_stale_lease(place, monkeypatch, content):
+    """Each is slow between its look at the stale lease and the removal."""
+    inside, most, remove = [], [], type(place).remove
+    monkeypatch.setattr(type(place), "remove", lambda self, key: (time.sleep(0.01 * random.random()), remove(self, key)))
+
+    def take():
+        with changing_layout(place, alone=False):
+            inside.append(1)
+            most.append(len(inside))
+            time.sleep(0.01)
+            inside.pop()
+
+    for _ in range(5):
+        place.write(LAYOUT, content)
+        threads = [threading.Thread(target=take) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert most == [1] * 30
+    assert place.names(LEASES) == []
+
+
+@pytest.mark.skipif(not OWN.machine, reason="this system does not identify processes")
+def test_one_of_many_processes_takes_a_stale_lease(tmp_path):
+    number, place = 5, Folder(tmp_path / "store")
+    takers = [subprocess.Popen([sys.executable, "-c", TAKER, str(tmp_path), str(i)], env=ENVIRONMENT) for i in range(number)]
+    try:
+        for turn in range(8):
+            place.write(LAYOUT, STALE["an ended process"].encoded())
+            (tmp_path / f"start{turn}").touch()
+            end = time.monotonic() + 60
+            while len(list(tmp_path.glob(f"done{turn}.*"))) < number and None in [taker.poll() for taker in takers]:
+                assert time.monotonic() < end
+                time.sleep(0.01)
+        assert [taker.wait(60) for taker in takers] == [0] * number
+    finally:
+        for taker in takers:
+            taker.kill()
+    assert place.names(LEASES) == []
+
+
+TAKER = """
+import random, sys, time
+from pathlib import Path
+from warpsim.store.lease import changing_layout
+from warpsim.store.place import Folder
+
+folder, number = Path(sys.argv[1]), sys.argv[2]
+remove = Folder.remove
+Folder.remove = lambda self, key: (time.sleep(0.01 * random.random()), remove(self, key))
+for turn in range(8):
+    while not (folder / f"start{turn}").exists():
+        time.sleep(0.001)
+    with changing_layout(Folder(folder / "store"), alone=False):
+        (folder / "inside").open("x").close()  # fails if another process is inside
+        time.sleep(0.01)
+        (folder / "inside").unlink()
+    (folder / f"done{turn}.{number}").touch()
+"""
+
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 
 
 @pytest.mark.skipif(not OWN.machine, reason="this system does not identify processes")

@@ -5,13 +5,15 @@ changed only by the holder of the lease `layout`, of which there is one, and onl
 write their lease first and look for others afterwards, so that of two that start at the same time at least one sees the other.
 
 A lease names host and process, and is renewed every minute. It is stale if its process has ended, which another process on the
-same machine can tell, or if it was not renewed for ten minutes. Who finds a stale lease removes it. A writer that finds its own
-lease removed, because its machine slept, must not write any more: the layout may have changed.
+same machine can tell, or if it was not renewed for ten minutes. Who finds a stale lease removes it; of several that find a stale
+lease `layout` at once, one removes it, and one gets it. A writer that finds its own lease removed, because its machine slept,
+must not write any more: the layout may have changed.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import socket
@@ -187,15 +189,40 @@ def _wait(place: Place, changing: Lease, end: float) -> None:
 
 
 def _live(place: Place, key: str) -> Lease | None:
-    """Returns a lease; None if there is none. Removes it if it is stale."""
+    """Returns a lease, or of a stale one that of the process that is removing it; None if there is none, or it is removed now."""
     (content,) = place.read([key])
     if not content and not place.exists(key):
         return None
     lease = decoded(content)
     if lease is not None and not lease.stale:
         return lease
-    if place.read([key]) == [content]:
+    if key.startswith(LAYOUT):
+        return _remove_shared(place, key, content)
+    if place.read([key]) == [content]:  # the key is that of this lease alone
         place.remove(key)
+    return None
+
+
+def _remove_shared(place: Place, key: str, content: bytes) -> Lease | None:
+    """Removes a stale lease whose key others may take as soon as it is free, and never the lease of who has taken it.
+
+    Only the holder of the right to remove this lease, which is a lease as well, removes it. So nobody else can remove it, and
+    put a new one in its place, between the holder's look at it and the removal.
+
+    Returns:
+        The lease of another process that is about to remove it; None if it is gone.
+    """
+    own = Lease.of_this_process().encoded()
+    right = f"{LAYOUT}.{hashlib.sha256(key.encode() + content).hexdigest()[:32]}{PARTIAL}"
+    while place.claim(right, own) != own:
+        other = _live(place, right)
+        if other is not None:
+            return other
+    try:
+        if place.read([key]) == [content]:
+            place.remove(key)
+    finally:
+        place.remove(right)
     return None
 
 
