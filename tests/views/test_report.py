@@ -48,7 +48,11 @@ def test_needed_warps(store):
     assert entry["mean"] == [8, 8, 8, 8]
     expected = [0.9 * volkov.needed_warps(load_gpu("kepler"), mix(alpha=alpha)) for alpha in (1, 1, 8, 8)]
     np.testing.assert_allclose(entry["model"], expected, rtol=1e-5)
-    assert "needed_warps" in [panel["y"] for panel in data["panels"]]
+    (panel,) = [panel for panel in data["panels"] if panel["y"] == "needed_warps"]
+    assert "gap" not in panel["hint"]
+    some = results.assign(peak_fraction=results["peak_fraction"] * xr.DataArray([0.5, 1.0], dims="alpha"))
+    (panel,) = [panel for panel in page_data(report_html(some))["panels"] if panel["y"] == "needed_warps"]
+    assert panel["hint"].endswith("Curves have gaps where none does.")
 
 
 def test_the_busiest_program_lines_are_shown():

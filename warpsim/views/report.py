@@ -187,7 +187,8 @@ def _panels(entries: Mapping[str, Any], thinned: Thinned) -> list[dict[str, Any]
     if "warp_cycles" in entries:
         panels.append(panel("Warp states", "stacked", "warp_cycles"))
     if entries.get("needed_warps", {}).get("dims"):
-        hint = "The smallest occupancy shown that attains 90 % of a throughput limit."
+        gap = " Curves have gaps where none does." if None in entries["needed_warps"]["mean"] else ""
+        hint = f"The smallest occupancy shown that attains 90 % of a throughput limit.{gap}"
         panels.append(panel("Warps needed", "curves", "needed_warps", hint))
     if _BINDS in entries and sum(size > 1 for size in thinned.results["peak_fraction"].sizes.values()) > 1:
         hint = "By Volkov's model. Any other variable can be selected and shown as a map."
