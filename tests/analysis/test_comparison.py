@@ -7,7 +7,7 @@ from tests.support.model_inputs import BARRIER, LOAD, kernel
 from warpsim import models
 from warpsim.analysis.comparison import VARIANTS, compare
 from warpsim.hardware.gpu import load_gpu
-from warpsim.kernels import Loop, chain, listing_3_3, mix, vector_add
+from warpsim.kernels import Instruction, Kernel, Loop, chain, listing_3_3, mix, vector_add
 from warpsim.simulation.api import simulate
 from warpsim.simulation.point import from_provenance
 
@@ -42,6 +42,13 @@ def test_errors_are_against_the_mean_of_the_simulation(kepler, found):
     expected = alone.values / ds["throughput"].mean("replicate").values - 1
     assert ds["error"].sel(model="volkov").values == pytest.approx(expected)
     assert abs(expected[0]) < 0.03  # at fixed latency four warps on four schedulers never collide
+
+
+@pytest.mark.parametrize(("ops", "op"), [("sfu alu", "alu"), ("sfu async_copy alu", "async_copy"), ("sfu smem", "sfu")])
+def test_copies_count_as_loads_and_arithmetic_comes_before_other_classes(ops, op):
+    body = [Instruction(name, dst=f"r{number}") for number, name in enumerate(ops.split())]
+    results = compare("a100", Kernel(name="k", body=body), warps=[4], **SHORT).results
+    assert results.attrs["op"] == op
 
 
 def test_a_simulation_can_be_repeated(found):

@@ -86,8 +86,8 @@ def compare(
         gpu: the chip, or its name or file.
         kernel: the program of every warp, or its name or file.
         warps: occupancies in warps per SM, ascending; left out, every multiple of the schedulers that fits.
-        op: operation class whose throughput is compared; left out, "load" if the kernel has loads, else the first of its
-            classes in the order of the results.
+        op: operation class whose throughput is compared; left out, the first of the kernel's classes among "load", "async_copy"
+            and "alu", else in the order of the results.
         block_warps: warps of a block, for simulation and models; left out, as for `simulate`.
         simulated: further arguments of `simulate`, such as `replicates` and `scheduler`, and of the builder of a named kernel.
             Where `sms` is left out, a chip of more than 31 SMs is simulated by a slice of 8 of them; None is the whole chip.
@@ -163,8 +163,12 @@ def compare(
     return Comparison(results, not_covered, notes)
 
 
+_PREFERRED = ("load", "async_copy", "alu")
+"""Operation classes whose throughput is compared first."""
+
+
 def _default_op(kernel: Kernel, ops: Sequence[str]) -> str:
-    return "load" if "load" in kernel.ops else next(name for name in ops if name in kernel.ops)
+    return next(name for name in (*_PREFERRED, *ops) if name in kernel.ops)
 
 
 def _occupancies(gpu: Gpu, kernel: Kernel, block_warps: int | None) -> list[int]:
