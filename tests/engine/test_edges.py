@@ -14,7 +14,7 @@ from tests.support.strategies import Case, small_gpu
 from tests.support.whole_run import whole_run
 from warpsim.arguments import DeadlockError
 from warpsim.engine.constants import LONGEST_KNOWN_WAIT
-from warpsim.kernels import Access, Conditional, Hints, Instruction, Loop
+from warpsim.kernels import Access, Conditional, Cost, Hints, Instruction, Loop
 from warpsim.simulation.run import TraceLimitError
 
 LONG = {"block_launch_cycles": 600, "memory": {"latency_cycles": 600}}
@@ -33,6 +33,8 @@ MANY = {"queue": {"crossbar_servers": 2, "dram_servers": 3, "crossbar_gbs": 60.0
 FEW = {"queue": {"crossbar_servers": 1, "dram_servers": 2, "crossbar_gbs": 20.0, "dram_gbs": 37.0}}
 QUEUED = {"scope": "sm", "queue": 5, "lead_cycles": 11, "address_cycles": 4}
 HIT = Access(l1_hit=0.1, l2_hit=0.5)
+PAUSE = Instruction("alu", cost=Cost(gap_cycles=9), hints=Hints())
+WRITES = {"mixed_rate": 0.5, "write_rate": 0.7, "write_burst_ns": 0.0, "read_delay_ns": 0.0, "idle_ns": 0.0}
 STORES = [one("store", register) for register in (1, 2, 4)]
 
 
@@ -137,6 +139,40 @@ EDGES: dict[str, Case] = {
         small_gpu(core={"fetch": FETCH | {"line_instructions": 2, "prefetch_lines": 3, "prefetch_cycles": 3}}),
         paths([Instruction("alu")] * 3, [Instruction("alu")] * 3, of_warp=(0, 1)), blocks=2, seats=1,
     ),
+    "stores that return long before they come to their limit": case(
+        small_gpu(
+            block_launch_cycles=300,
+            memory={"latency_cycles": 300, "store_drain_cycles": 60, "stores_per_sm": 100, "bandwidth_gbs": 1000.0},
+        ),
+        looped(*[Instruction("store")] * 10, trips=6), blocks=1, size=8, seats=1,
+    ),
+    **{
+        f"stores among loads that do not wait for DRAM, {memory}": case(
+            small_gpu(memory=FEW | {"bandwidth_gbs": 30.0, "writes": WRITES}),
+            looped(one("load"), one("store"), one("load", 2, access=HIT), trips=3), memory=memory,
+        )
+        for memory in ("fixed", "queue")
+    },
+    **{
+        f"fetch by chance, {lines} lines": case(
+            small_gpu(core={"fetch": FETCH | {"lines": lines, "line_instructions": 2, "miss_cycles": 7, "buffer": 2}}),
+            paths([Instruction("alu")] * 4, [Instruction("alu")] * 3, [one("alu")] * 4, of_warp=(0, 1, 2, 0)),
+            blocks=3, size=4, seats=2, scheduler="random",
+        )
+        for lines in (2, 3)
+    },
+    **{
+        f"groups that wait for all but {at_most} of their loads, {group} in a group": case(
+            small_gpu(sm={"schedulers": 1}),
+            looped(
+                *[counted("load", write=0)] * 2, PAUSE, counted("alu", waits=(0,), at_most=at_most), *[one("alu")] * 3,
+                counted("alu", waits=(0,)), trips=2,
+            ),
+            blocks=2, size=3, seats=2, scheduler=f"two_level:{group}",
+        )
+        for at_most in (1, 2, 3)
+        for group in (1, 2)
+    },
     "an echo begins with the first step": case(
         small_gpu(sms=5, memory=MANY), kernel(one("load", access=HIT), one("alu")), blocks=None, cycles=900, sms=1, memory="queue"
     ),
