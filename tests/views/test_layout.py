@@ -1,0 +1,53 @@
+"""Legends and labels of figures: they cover neither curves nor each other."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+
+from warpsim.views import plots
+
+
+@pytest.mark.parametrize("names", [["lrr", "gto"], ["two_level", "a_policy_with_a_long_name"]])
+def test_the_legend_covers_no_curve_and_lies_in_the_figure(names):
+    values = np.linspace(0, 4, 48).reshape(3, 2, 4, 2, 1)
+    coords = {"alpha": [1.0, 8.0, math.inf], "scheduler": names, "warps": [4, 16, 48, 64], "replicate": [0, 1], "op": ["alu"]}
+    chosen = xr.DataArray(values, coords=coords).to_dataset(name="throughput")
+    models = {name: chosen.mean("replicate").isel(scheduler=0) for name in ("Volkov", "Volkov, latency under load")}
+    with plots.paper():
+        figure = Figure(figsize=plots.KINDS["throughput"].size, layout="constrained")
+        made = plots.throughput_vs_warps(chosen, figure.subplots(), op="alu", models=models)
+        figure.canvas.draw()
+        legend, axes = made.get_legend().get_window_extent(), made.get_window_extent()
+    assert legend.y0 >= axes.y1
+    assert legend.x0 >= 0 and legend.x1 <= figure.bbox.x1
+    assert axes.height > figure.bbox.height / 3
+
+
+@pytest.mark.parametrize(
+    ("values", "marked"),
+    [
+        (range(1, 65), [8, 16, 24, 32, 40, 48, 56, 64]),
+        (range(17), [0, 2, 4, 6, 8, 10, 12, 14, 16]),
+        (range(4, 68, 4), [8, 16, 24, 32, 40, 48, 56, 64]),
+        (range(1_000_000, 65_000_000, 1_000_000), [32_000_000, 64_000_000]),
+        ([f"kernel_{number}" for number in range(64)], [f"kernel_{number}" for number in range(3, 64, 4)]),
+    ],
+)
+@pytest.mark.parametrize("across", ["x", "y"])
+def test_labels_of_many_columns_or_rows_do_not_touch(values, marked, across):
+    cells = xr.DataArray(np.linspace(0, 1, 2 * len(values)).reshape(2, -1), coords={"other": [1, 2], "of": list(values)})
+    with plots.paper():
+        figure = Figure(figsize=plots.KINDS["heatmap"].size, layout="constrained")
+        other = {"x": "of", "hue": "other"} if across == "x" else {"x": "other", "hue": "of"}
+        made = plots.heatmap(cells.to_dataset(name="peak_fraction"), figure.subplots(), **other)
+        figure.canvas.draw()
+        axis = made.xaxis if across == "x" else made.yaxis
+        labels = axis.get_ticklabels()
+        boxes = [label.get_window_extent() for label in labels]
+    assert not any(one.overlaps(two) for one, two in itertools.pairwise(boxes))
+    if across == "x":
+        assert [label.get_text() for label in labels] == list(map(str, marked))
