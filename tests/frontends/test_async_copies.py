@@ -11,6 +11,7 @@ from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.kernels import Access, Hints
+from warpsim.kernels.costs import costs_on
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Loop
 from warpsim.kernels.traversal import walk
@@ -186,6 +187,17 @@ def test_barriers_tell_how_many_bytes_a_tensor_map_copies():
     label = {"0xe0": Access(l2_hit=0.75)}
     (copy,) = instructions(imported(*rows, arch=90, patterns=label), "async_copy")
     assert (copy.cost.requested_bytes, copy.access.l2_hit) == (8192, 0.75)
+
+
+@pytest.mark.parametrize(
+    ("width", "scale", "passes"), [(".BYPASS.128", "0x10", 4), (".BYPASS.128", "0x40", 16), ("", "0x4", 2)]
+)
+def test_copies_past_l1_make_their_passes_once(width, scale, passes):
+    """Each line is a pass; L1 takes in 64 bytes a cycle, in which it makes none."""
+    rows = [row.replace("R0, 0x4, R2", f"R0, {scale}, R2") for row in HEAD]
+    (copy,) = instructions(imported(*rows, f"LDGSTS.E{width} [R0.X16], [R2.64]", *NEXT[-1:], caches="none"), "async_copy")
+    sectors = 32 * 16 // 32 if width and scale == "0x10" else 32 if width else 4
+    assert costs_on(ws.load_gpu("a100"), copy).data_cycles == passes + sectors / 2
 
 
 def test_what_is_copied_out_of_shared_memory_is_not_among_the_bytes_that_barriers_expect():

@@ -100,6 +100,14 @@ def _next_register(name: str) -> str:
     return f"{found[1]}{int(found[2]) + 1}" if found else name
 
 
+def is_past_l1(one: MachineInstruction) -> bool:
+    """Returns whether a copy of threads passes by L1, as those of 16 bytes do (CUDA Programming Guide, "Using LDGSTS").
+
+    It makes its passes once then: what comes from L2 goes straight to shared memory.
+    """
+    return one.base == "LDGSTS" and ".BYPASS" in one.opcode
+
+
 def is_phase_test(one: MachineInstruction) -> bool:
     """Returns whether an instruction asks if a barrier in shared memory has come to its next phase.
 

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from warpsim.frontends.accesses import Tally, bytes_per_thread, is_widest, space_of
-from warpsim.frontends.async_copies import CopyLog, Place, barrier_address, bulk_of, is_phase_test, role_of
+from warpsim.frontends.async_copies import CopyLog, Place, barrier_address, bulk_of, is_past_l1, is_phase_test, role_of
 from warpsim.frontends.caches import Hits
 from warpsim.frontends.dependences import Waits, has_control_fields, products_left
 from warpsim.frontends.errors import FrontEndError
@@ -22,7 +22,7 @@ from warpsim.frontends.flow import place as _place
 from warpsim.frontends.keys import Key, keys_of
 from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, opcodes, sleep_ns
 from warpsim.frontends.operands import register_slots
-from warpsim.frontends.patterns import as_access, conflict_degree, matrix_rows, ways_of
+from warpsim.frontends.patterns import as_access, conflict_degree, lines_of, matrix_rows, ways_of
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.sequence import in_order
 from warpsim.frontends.structure import under, which_warps, without_barriers
@@ -249,6 +249,8 @@ class Emitter:
             fields["reads"] = register_slots(one)
         if op in ACCESSING_OPS and space_of(one) is not None:
             self._access(one, (number, index), op, tally, fields, cost)
+            if is_past_l1(one) and "access" in fields:
+                cost["passes"] = cost.get("requests", lines_of(fields["access"]))
         return Instruction(op, **fields, cost=_cost(tuple(cost.items())))
 
     def _matrix(self, one: MachineInstruction) -> dict[str, Any]:

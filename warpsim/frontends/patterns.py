@@ -11,9 +11,9 @@ import numpy as np
 from warpsim.frontends.accesses import Addresses, Tally, Width, bytes_per_thread, space_of
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.hardware.gpu import Shared
-from warpsim.kernels.access import ways_of_today
+from warpsim.kernels.access import thread_addresses, ways_of_today
 from warpsim.kernels.instruction import Access
-from warpsim.units import WARP_LANES
+from warpsim.units import LINE_BYTES, WARP_LANES
 
 _BANKS = Shared(banks=32, bank_bytes=4, lanes_per_pass=32)
 """Banks of shared memory of all chips since Maxwell (CUDA C Programming Guide)."""
@@ -33,6 +33,14 @@ def ways_of(one: MachineInstruction, tally: Tally) -> float:
     if one.base != "ATOMS" or {"POPC", "ARRIVE"} & set(one.opcode.split(".")):
         return mean
     return min(WARP_LANES, max(mean, tally.updates / (tally.warps - tally.unknown)))
+
+
+def lines_of(access: Access) -> int:
+    """Returns how many lines a warp accesses."""
+    if access.pattern == "random":
+        return WARP_LANES
+    last = access.bytes_per_thread - 1
+    return len({place // LINE_BYTES for first in thread_addresses(access) for place in (first, first + last)})
 
 
 def conflict_degree(addresses: Addresses, width: Width) -> int:
