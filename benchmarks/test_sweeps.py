@@ -17,7 +17,8 @@ from warpsim.simulation.api import simulate_point
 from warpsim.store import zarr_store
 from warpsim.store.grid import TileGrid
 from warpsim.store.zarr_store import create_store, open_results, write_tile
-from warpsim.sweeps.local import prepare_store, sweep
+from warpsim.sweeps.local import sweep
+from warpsim.sweeps.opening import prepare_store
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.space import BuildCache
 from warpsim.sweeps.tile import run_tile, tile_coordinates
