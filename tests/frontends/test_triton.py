@@ -73,6 +73,12 @@ def test_a_stride_of_1_is_a_constant(args):
     assert counts(found)["load"] == 1  # four words; with a stride, a load for each
 
 
+@pytest.mark.parametrize("arch", ["h100", "sm_999", "90"])
+def test_other_architectures_are_refused(arch):
+    with pytest.raises(FrontEndError, match=rf"arch = '{arch}': must be an architecture from sm_70 to sm_121, such as sm_90"):
+        ws.kernels.from_triton(add, SIGNATURE, {"block": 1024}, arch=arch)
+
+
 def test_what_is_missing_or_unknown_is_named():
     for signature, args, message in (
         ({"x": "*fp32"}, {}, "'add': argument 'y' needs a type"),

@@ -14,5 +14,6 @@ def test_ones_are_constants_and_multiples_of_16_are_known() -> None:
     found = specialized(SimpleNamespace(params=parameters), dict(zip(names, kinds, strict=True)), values)
     assert found.ones == ["stride"]
     assert found.attributes == {(0,): [["tt.divisibility", 16]], (2,): [["tt.divisibility", 16]]}
+    assert list(specialized(SimpleNamespace(params=parameters[:1]), {"x": "*fp32"}, {"x": 0x1008}).attributes) == []
     parameters[0].do_not_specialize_on_alignment = True
     assert list(specialized(SimpleNamespace(params=parameters), {"x": "*fp32"}, {}).attributes) == []

@@ -6,6 +6,7 @@ import importlib.util
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,9 @@ from warpsim.frontends.symbols import pick_function
 
 _INTEGER = re.compile(r"[iu](8|16|32|64)$")
 """The type of an argument that is an integer."""
+
+_ARCHITECTURES = range(70, 122)
+"""Those for which Triton compiles, and some between."""
 
 _ALIGNMENT = 16
 """Of what is a multiple of so many, bytes of a pointer or not, Triton's compiler learns that it is."""
@@ -45,7 +49,7 @@ def triton_function(
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    fn = _plain_function(fn)
+    fn, number = _plain_function(fn), _number_of(arch)
     constants = _defaults(fn, signature) | dict(constexprs)
     types = _types(fn, signature, constants)
     given = _by_name(fn, [name for name in fn.arg_names if name in types], args)
@@ -53,7 +57,6 @@ def triton_function(
     constants |= dict.fromkeys(special.ones, 1)
     types = {name: "constexpr" if name in constants else types[name] for name in fn.arg_names}
     try:
-        number = int(arch.removeprefix("sm_"))
         compiled = _compile(
             ASTSource(fn=fn, signature=types, constexprs=constants, attrs=special.attributes),
             target=GPUTarget("cuda", number, 32),
@@ -70,6 +73,14 @@ def triton_function(
     return replace(found, parameters=(*named, *found.parameters[len(named) :])), shared, passed
 
 
+def _number_of(arch: str) -> int:
+    named = re.fullmatch(r"sm_(\d+)[af]?", arch)
+    if named is None or int(named[1]) not in _ARCHITECTURES:
+        what = f"must be an architecture from sm_{_ARCHITECTURES[0]} to sm_{_ARCHITECTURES[-1]}, such as sm_90"
+        raise FrontEndError(f"arch = {arch!r}: {what}")
+    return int(named[1])
+
+
 class _Special(NamedTuple):
     """What a launch tells Triton's compiler of arguments: which are 1, and which are multiples of 16, as attributes by place."""
 
@@ -80,18 +91,19 @@ class _Special(NamedTuple):
 def specialized(fn: Any, types: Mapping[str, str], given: Mapping[str, Any]) -> _Special:
     """Returns what a launch tells the compiler: integers that are 1 become constants, and it learns what is a multiple of 16.
 
-    That is so for pointers, as libraries allocate arrays, and for integers by their values. A function can forbid either
+    Pointers that are not given are aligned, as libraries allocate arrays. A function can forbid either
     (`do_not_specialize`, `do_not_specialize_on_alignment`).
     """
     special = _Special([], {})
     for place, parameter in enumerate(fn.params):
         kind, value = types.get(parameter.name, "constexpr"), given.get(parameter.name)
-        if kind == "constexpr" or parameter.do_not_specialize:
-            continue
+        if kind == "constexpr" or parameter.do_not_specialize or not isinstance(value, Real | None):
+            continue  # what is no number is refused later
         if _INTEGER.match(kind) and value == 1:
             special.ones.append(parameter.name)
-        aligned = kind.startswith("*") or (_INTEGER.match(kind) and value is not None and value % _ALIGNMENT == 0)
-        if aligned and not parameter.do_not_specialize_on_alignment:
+        is_pointer = kind.startswith("*")
+        is_multiple = is_pointer if value is None else value % _ALIGNMENT == 0 and (is_pointer or _INTEGER.match(kind))
+        if is_multiple and not parameter.do_not_specialize_on_alignment:
             special.attributes[place,] = [["tt.divisibility", _ALIGNMENT]]
     return special
 
