@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpsim.cli.common import DONE, Commands, RequestError, WorkError, check_output, counted, key_values, new_command
 from warpsim.cli.output import add_json, print_json
+from warpsim.units import WARP_LANES
 
 if TYPE_CHECKING:
     from warpsim.frontends.sass import MachineFunction
@@ -163,13 +164,14 @@ def _from_triton(options: argparse.Namespace, given: dict[str, Any]) -> _Importe
     warps, stages = options.num_warps or 4, options.num_stages or 3
     fn = load_triton_function(Path(path), name)
     types = {key: str(kind) for key, kind in signature.items()}
-    function, shared, passed = triton_function(
+    found = triton_function(
         fn, types, constants, given["args"], arch=options.arch or _ARCH, num_warps=warps, num_stages=stages
     )
-    _list(options, function)
-    launch = f"{options.launch or 1024},{32 * warps},{shared}"
-    kernel = api.import_function(function, launch, source=Path(path).name, caches=options.caches, **given | {"args": passed})
-    return _Imported(kernel, function.arch, _instructions(function), api.launch_of(launch).blocks or 0)
+    _list(options, found.function)
+    launch = f"{options.launch or 1024},{WARP_LANES * found.warps},{found.shared_bytes}"
+    given = given | {"args": found.args}
+    kernel = api.import_function(found.function, launch, source=Path(path).name, caches=options.caches, **given)
+    return _Imported(kernel, found.function.arch, _instructions(found.function), api.launch_of(launch).blocks or 0)
 
 
 def _from_code(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:

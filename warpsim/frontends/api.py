@@ -28,6 +28,7 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.instruction import Access
 from warpsim.kernels.program import Kernel
+from warpsim.units import WARP_LANES
 
 _MOST_NAMED = 1000
 """Launches of a list whose names are looked at."""
@@ -191,12 +192,12 @@ def from_triton(
         MissingToolError: Triton or nvdisasm is not installed.
         FrontEndError: Triton refuses the function, or as in `from_cuda`.
     """
-    warps, stages = num_warps, num_stages
-    found, shared, passed = triton_function(
-        fn, signature, constexprs, arguments_of(args), arch=arch, num_warps=warps, num_stages=stages
+    found = triton_function(
+        fn, signature, constexprs, arguments_of(args), arch=arch, num_warps=num_warps, num_stages=num_stages
     )
     grid = launch if isinstance(launch, Integral) else tuple(launch)
-    return import_function(found, (grid, 32 * warps, shared), passed, trips, probabilities, patterns, caches)
+    block = WARP_LANES * found.warps
+    return import_function(found.function, (grid, block, found.shared_bytes), found.args, trips, probabilities, patterns, caches)
 
 
 def from_trace(

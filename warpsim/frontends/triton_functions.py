@@ -26,6 +26,22 @@ _ALIGNMENT = 16
 """Of what is a multiple of so many, bytes of a pointer or not, Triton's compiler learns that it is."""
 
 
+class Compiled(NamedTuple):
+    """A compiled Triton function.
+
+    Attributes:
+        function: its machine code.
+        shared_bytes: shared memory of a block.
+        warps: warps of a block; of a function whose warps have tasks of their own, more than were asked for.
+        args: the arguments by name that are left to pass.
+    """
+
+    function: MachineFunction
+    shared_bytes: int
+    warps: int
+    args: dict[Any, Any]
+
+
 def triton_function(
     fn: Any,
     signature: Mapping[str, str],
@@ -35,11 +51,8 @@ def triton_function(
     arch: str,
     num_warps: int,
     num_stages: int,
-) -> tuple[MachineFunction, int, dict[Any, Any]]:
-    """Compiles a Triton function as a launch with these arguments would compile it.
-
-    Returns its machine code, the bytes of shared memory of a block, and the arguments by name that are left to pass. The
-    parameters are those of `from_triton`.
+) -> Compiled:
+    """Compiles a Triton function as a launch with these arguments would compile it; the parameters are those of `from_triton`.
 
     Raises:
         MissingToolError: Triton or nvdisasm is not installed.
@@ -62,7 +75,7 @@ def triton_function(
             target=GPUTarget("cuda", number, 32),
             options={"num_warps": num_warps, "num_stages": num_stages},
         )
-        cubin, shared = compiled.asm["cubin"], int(compiled.metadata.shared)
+        cubin, shared, warps = compiled.asm["cubin"], int(compiled.metadata.shared), int(compiled.metadata.num_warps)
     except Exception as error:
         raise FrontEndError(f"Triton does not compile {_name(fn)!r} for {arch}: {error}") from error
     functions = disassemble(cubin, "Triton's cubin")
@@ -70,7 +83,8 @@ def triton_function(
     names = [name for name, kind in types.items() if kind != "constexpr"]
     named = [replace(one, name=name) for one, name in zip(found.parameters, names, strict=False)]
     passed = {name: value for name, value in given.items() if name in names}
-    return replace(found, parameters=(*named, *found.parameters[len(named) :])), shared, passed
+    function = replace(found, parameters=(*named, *found.parameters[len(named) :]))
+    return Compiled(function, shared, warps, passed)
 
 
 def _number_of(arch: str) -> int:
