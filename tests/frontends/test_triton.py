@@ -83,7 +83,7 @@ def test_what_is_missing_or_unknown_is_named():
     for signature, args, message in (
         ({"x": "*fp32"}, {}, "'add': argument 'y' needs a type"),
         (SIGNATURE | {"m": "i32"}, {}, "'add' has no argument 'm'"),
-        (SIGNATURE, {"m": 1}, r"args\['m'\]: add has no such parameter; parameters: x, y, out, n"),
+        (SIGNATURE, {"m": 1}, r"args\['m'\]: add has no such parameter; parameters: 0 x, 1 y, 2 out, 3 n"),
     ):
         with pytest.raises(FrontEndError, match=message):
             ws.kernels.from_triton(add, signature, {"block": 1024}, args=args)

@@ -1,4 +1,4 @@
-"""Legends and labels of figures: they cover neither curves nor each other."""
+"""Legends and labels of figures, which cover neither curves nor each other, and the style of a paper."""
 
 import itertools
 import math
@@ -51,3 +51,13 @@ def test_labels_of_many_columns_or_rows_do_not_touch(values, marked, across):
     assert not any(one.overlaps(two) for one, two in itertools.pairwise(boxes))
     if across == "x":
         assert [label.get_text() for label in labels] == list(map(str, marked))
+
+
+def test_the_style_of_a_paper_does_not_depend_on_other_settings():
+    import matplotlib as mpl
+
+    with mpl.rc_context({"font.size": 30.0}):
+        with plots.paper():
+            assert mpl.rcParams["font.size"] == 7.5
+            assert mpl.rcParams["font.family"] == ["DejaVu Sans"]
+        assert mpl.rcParams["font.size"] == 30.0

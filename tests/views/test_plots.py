@@ -372,16 +372,6 @@ def test_models_with_several_curves_have_the_colours_of_their_simulated_curves(r
     assert [text.get_text() for text in both.get_legend().get_texts()].count("a model") == 1
 
 
-def test_the_style_of_a_paper_does_not_depend_on_other_settings():
-    import matplotlib as mpl
-
-    with mpl.rc_context({"font.size": 30.0}):
-        with plots.paper():
-            assert mpl.rcParams["font.size"] == 7.5
-            assert mpl.rcParams["font.family"] == ["DejaVu Sans"]
-        assert mpl.rcParams["font.size"] == 30.0
-
-
 def test_needed_warps_of_kernels_without_alpha(ax):
     plan = Plan(gpu="kepler", kernel=["load_chain", "add_chain"], warps=[4, 16, 64], scheduler=["lrr", "gto"], sms=1, cycles=1500)
     kernels = sweep(plan)

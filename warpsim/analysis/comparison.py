@@ -43,6 +43,9 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 _SHARED = ("scheduler", "block_warps")
 """Arguments of the simulation that are passed to the models that take them."""
 
+_PREFERRED = ("load", "async_copy", "alu")
+"""Operation classes whose throughput is compared first, where the caller does not say which."""
+
 Answer = tuple[np.ndarray, list[str]]
 """Throughput and bottleneck of a model at each occupancy."""
 
@@ -161,10 +164,6 @@ def compare(
         attrs={"gpu": gpu.name, "kernel": kernel.name, "op": op},
     )
     return Comparison(results, not_covered, notes)
-
-
-_PREFERRED = ("load", "async_copy", "alu")
-"""Operation classes whose throughput is compared first."""
 
 
 def _default_op(kernel: Kernel, ops: Sequence[str]) -> str:

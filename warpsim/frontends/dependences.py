@@ -58,6 +58,11 @@ def products_left(flow: Flow) -> dict[tuple[int, int], int]:
     return left
 
 
+def is_group_product(one: MachineInstruction) -> bool:
+    """Returns whether an instruction is a matrix product of a warp group, such as HGMMA."""
+    return one.base.endswith("GMMA")
+
+
 def _is_product_wait(one: MachineInstruction) -> bool:
     return one.opcode.startswith("WARPGROUP.DEPBAR")
 
@@ -118,7 +123,7 @@ def _by_counters(flow: Flow, left: dict[tuple[int, int], int] | None = None) -> 
                 queues[_REPORTED] = (frozenset().union(*queues[_REPORTED], *queues[_COPIES]),)
             elif role == "bulk" and barrier_address(one) is not None:
                 queues[_REPORTED] = (frozenset().union(*queues[_REPORTED], {index}),)
-            elif one.base.endswith("GMMA"):
+            elif is_group_product(one):
                 queues[_PRODUCTS] = (frozenset().union(*queues[_PRODUCTS], {index}),)
                 if "gsb0" in one.operands:
                     queues[_GROUPS] = _shortened((*queues[_GROUPS], *queues[_PRODUCTS]))

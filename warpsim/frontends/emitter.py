@@ -14,7 +14,7 @@ from typing import Any
 from warpsim.frontends.accesses import Tally, bytes_per_thread, is_widest, space_of
 from warpsim.frontends.async_copies import CopyLog, Place, barrier_address, bulk_of, is_past_l1, is_phase_test, role_of
 from warpsim.frontends.caches import Hits
-from warpsim.frontends.dependences import Waits, has_control_fields, products_left
+from warpsim.frontends.dependences import Waits, has_control_fields, is_group_product, products_left
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.evaluation import Evaluation, Given
 from warpsim.frontends.flow import Flow
@@ -158,7 +158,7 @@ class Emitter:
         one = self.function.code[index]
         if (number, index) in self.products:
             return Hints(waits=(_PRODUCTS,), at_most=min(self.products[number, index], MOST_COUNTED - 1))
-        if self.products and one.base.endswith("GMMA"):
+        if self.products and is_group_product(one):
             return Hints(write=_PRODUCTS)
         role = role_of(one)
         if role in ("wait", "test") and (left := self._left_at((number, index))) is not None:

@@ -99,11 +99,7 @@ def argument_bytes(function: MachineFunction, arguments: Mapping[str | int, floa
         if str(key) in members:
             _put(found, base + members[str(key)].offset, _bytes(key, value, members[str(key)]))
             continue
-        number = names.index(str(key)) if str(key) in names else int(key) if str(key).isdecimal() else -1
-        if not 0 <= number < len(parameters):
-            of_structures = f"; members: {_listed(members)}" if members else ""
-            there = ", ".join(f"{n} {name}" if name != str(n) else name for n, name in enumerate(names)) or "none"
-            raise FrontEndError(f"args[{key!r}]: {function.name} has no such parameter; parameters: {there}{of_structures}")
+        number = place_of(key, names, function.name, f"; members: {_listed(members)}" if members else "")
         _put(found, base + parameters[number].offset, _bytes(key, value, parameters[number]))
     declared = {base + one.offset + k for one in places for k in range(one.size)}
     for offset in list(found):
@@ -112,6 +108,19 @@ def argument_bytes(function: MachineFunction, arguments: Mapping[str | int, floa
             found[padding] = 0
             padding += 1
     return found
+
+
+def place_of(key: object, names: Sequence[str], function: str, more: str = "") -> int:
+    """Returns the place of a parameter that an argument names, or of which it gives the number, among those of a function.
+
+    Raises:
+        FrontEndError: there is none; the message lists those that there are, and ends with `more`.
+    """
+    number = names.index(str(key)) if str(key) in names else int(str(key)) if str(key).isdecimal() else -1
+    if not 0 <= number < len(names):
+        there = ", ".join(f"{n} {name}" if name != str(n) else name for n, name in enumerate(names)) or "none"
+        raise FrontEndError(f"args[{key!r}]: {function} has no such parameter; parameters: {there}{more}")
+    return number
 
 
 def _is_pointer(one: Parameter) -> bool:

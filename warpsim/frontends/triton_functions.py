@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from warpsim.arguments import did_you_mean
 from warpsim.frontends.errors import FrontEndError, MissingToolError
 from warpsim.frontends.nvdisasm import disassemble
+from warpsim.frontends.parameters import place_of
 from warpsim.frontends.sass import MachineFunction
 from warpsim.frontends.symbols import pick_function
 
@@ -20,10 +21,10 @@ _INTEGER = re.compile(r"[iu](8|16|32|64)$")
 """The type of an argument that is an integer."""
 
 _ARCHITECTURES = range(70, 122)
-"""Those for which Triton compiles, and some between."""
+"""Compute capabilities, times ten, for which Triton compiles, and numbers between them."""
 
 _ALIGNMENT = 16
-"""Of what is a multiple of so many, bytes of a pointer or not, Triton's compiler learns that it is."""
+"""Triton's compiler learns which integers, and which addresses in bytes, are multiples of this."""
 
 
 class Compiled(NamedTuple):
@@ -154,14 +155,8 @@ def _types(fn: Any, signature: Mapping[str, str], constants: Mapping[str, Any]) 
 def _by_name(fn: Any, names: list[str], args: Any) -> dict[str, Any]:
     """Returns the arguments that are given, by name; `names` are those that are no constants, in order."""
     pairs = args.items() if isinstance(args, Mapping) else enumerate(args)
-    given = {}
-    for key, value in pairs:
-        number = names.index(key) if key in names else int(key) if str(key).isdecimal() else -1
-        if not 0 <= number < len(names):
-            raise FrontEndError(f"args[{key!r}]: {_name(fn)} has no such parameter; parameters: {', '.join(names) or 'none'}")
-        if value is not None:
-            given[names[number]] = value
-    return given
+    placed = [(place_of(key, names, _name(fn)), value) for key, value in pairs]
+    return {names[place]: value for place, value in placed if value is not None}
 
 
 def load_triton_function(path: Path, name: str) -> Any:
