@@ -340,6 +340,16 @@ def stack_words(one: MachineInstruction) -> tuple[str, ...]:
     return tuple(f"stack+{where.offset + 4 * k:#x}" for k in range(count))
 
 
+def spilled_words(one: MachineInstruction) -> tuple[str, ...]:
+    """Returns names for the words of the stack to which an instruction spills registers."""
+    return stack_words(one) if one.base == "STL" else ()
+
+
+def refilled_words(one: MachineInstruction) -> tuple[str, ...]:
+    """Returns names for the words of the stack from which an instruction refills registers."""
+    return stack_words(one) if one.base == "LDL" else ()
+
+
 def guard_of(one: MachineInstruction) -> Register | None:
     """Returns the predicate under which an instruction is executed; None: always."""
     if one.guard in ("", "@PT", "@UPT"):

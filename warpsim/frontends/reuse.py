@@ -12,7 +12,7 @@ from contextlib import suppress
 import numpy as np
 
 from warpsim.frontends.accesses import bytes_per_thread, space_of
-from warpsim.frontends.async_copies import BULK_UNIT_BYTES, Place, bulk_of, bulk_units, first_of
+from warpsim.frontends.async_copies import BULK_UNIT_BYTES, Place, bulk_of, bulk_units, first_of, is_past_l1
 from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, Hits, hits
 from warpsim.frontends.dependences import Waits
 from warpsim.frontends.evaluate import MAX_STEPS, Evaluator
@@ -60,7 +60,7 @@ def kind_of(one: MachineInstruction) -> int:
         return BYPASS_L1
     if one.base.startswith("ST"):
         return STORE
-    return BYPASS_L1 if {"STRONG", "BYPASS"} & set(one.opcode.split(".")) else CACHED
+    return BYPASS_L1 if is_past_l1(one) or "STRONG" in one.opcode.split(".") else CACHED
 
 
 def hits_of(given: Given, waits: Waits, caches: Caches) -> dict[Place, Hits]:

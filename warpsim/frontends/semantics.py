@@ -14,7 +14,17 @@ from warpsim.frontends import floats, integers, predicates
 from warpsim.frontends.async_copies import is_phase_test
 from warpsim.frontends.effects import Effect, Parts, Suffixes, is_predicate, name_of, split
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
-from warpsim.frontends.operands import Constant, Immediate, Operand, Other, Register, operands, registers_of, stack_words
+from warpsim.frontends.operands import (
+    Constant,
+    Immediate,
+    Operand,
+    Other,
+    Register,
+    operands,
+    refilled_words,
+    registers_of,
+    stack_words,
+)
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.state import State
 from warpsim.units import WARP_LANES
@@ -39,7 +49,7 @@ def _spill_or_refill(one: MachineInstruction, words: tuple[str, ...]) -> Effect:
     """STL and LDL of registers: the words of the stack hold their values meanwhile."""
     (register,) = (part for part in operands(one.operands) if isinstance(part, Register))
     names = registers_of(register.name, len(words)) or [register.name] * len(words)
-    pairs = list(zip(names, words, strict=True) if one.base == "LDL" else zip(words, names, strict=True))
+    pairs = list(zip(names, words, strict=True) if refilled_words(one) else zip(words, names, strict=True))
     return lambda s: [(result, s.register(source)) for result, source in pairs]
 
 

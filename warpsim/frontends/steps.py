@@ -21,7 +21,9 @@ from warpsim.frontends.operands import (
     guard_of,
     operands,
     read,
+    refilled_words,
     registers_of,
+    spilled_words,
     stack_words,
     table_of,
     written,
@@ -141,7 +143,7 @@ def _length_of(one: MachineInstruction) -> Register | None:
 
 def _results_of(one: MachineInstruction) -> tuple[str, ...]:
     """Returns the registers and predicates that an instruction writes, and the words of the stack to which it spills some."""
-    return (*written(one), *(stack_words(one) if one.base == "STL" else ()))
+    return (*written(one), *spilled_words(one))
 
 
 def _needed(flow: Flow) -> set[str]:
@@ -171,7 +173,7 @@ def _needed(flow: Flow) -> set[str]:
         for one in by_result.get(todo.pop(), ()):
             if space_of(one) is not None and not stack_words(one):
                 continue  # what memory returns is unknown, whatever its address
-            fresh = {*read(one), *(stack_words(one) if one.base == "LDL" else ())} - needed
+            fresh = {*read(one), *refilled_words(one)} - needed
             needed |= fresh
             todo += fresh
     return needed
