@@ -172,6 +172,18 @@ def test_damaged_files_are_dropped_and_compiled_again(tmp_path: Path) -> None:
         assert uses(program, folder) == (1, "")
 
 
+def test_the_code_of_another_key_is_compiled_again(tmp_path: Path) -> None:
+    folder, program = tmp_path / "code", tmp_path / "program.py"
+    folder.mkdir()
+    program.write_text(FUNCTION + "assert compiled(1.25) == 2.5\n")
+    assert uses(program, folder) == (0, "")
+    assert uses(program, folder) == (1, "")
+    of_integers, of_floats = sorted(folder.rglob("*.nbc"))
+    of_integers.write_bytes(of_floats.read_bytes())
+    assert uses(program, folder) == (0, "")
+    assert uses(program, folder) == (1, "")
+
+
 def test_other_users_of_numba_keep_their_cache(tmp_path: Path) -> None:
     import numba
     from numba.core import config

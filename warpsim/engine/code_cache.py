@@ -15,6 +15,7 @@ import os
 import pickle
 import stat
 from collections.abc import Callable, Iterable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,32 @@ class _CheckedCache(FunctionCache):
 
 
 class _CheckedFiles(IndexDataCacheFile):
-    """An index file and data files as numba has them, each after its checksum."""
+    """An index file and data files as numba has them, each after its checksum.
+
+    A data file also holds the name of its index and the key of the code in it: numba numbers these files, and another process can
+    have written one of the same number for another key.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        """Saves code under its key, and then the index, which names the file."""
+        overloads = self._load_index()
+        name = overloads.get(key) or next(new for new in map(self._data_name, count(1)) if new not in overloads.values())
+        self._save_data(name, (self._owner(key), data))
+        self._save_index(overloads | {key: name})
+
+    def load(self, key: Any) -> Any:
+        """Returns the code under a key; None: there is none, or its file holds that of another key."""
+        name = self._load_index().get(key)
+        if name is None:
+            return None
+        try:
+            owner, data = self._load_data(name)
+        except OSError:
+            return None
+        return data if owner == self._owner(key) else None
+
+    def _owner(self, key: Any) -> tuple[str, Any]:
+        return Path(self._index_path).name, key
 
     def _load_index(self) -> dict[Any, str]:
         try:
