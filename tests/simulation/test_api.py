@@ -9,6 +9,8 @@ import pytest
 
 import warpsim as ws
 from tests.support.whole_run import whole_run
+from warpsim.hardware.core import Fetch
+from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import Conditional, Instruction, Kernel, Loop
 from warpsim.simulation.point import make_point, point_provenance, replicate_seed
 from warpsim.simulation.policies import POLICIES
@@ -182,6 +184,14 @@ def test_the_reference_machine_gives_the_same_dataset(memory: str, scheduler: st
         compiled = ws.simulate(KEPLER, kernel, warps=8, **settings)
         reference = ws.simulate(KEPLER, kernel, warps=8, engine="reference", **settings)
         assert compiled.equals(reference)
+
+
+def test_the_reference_machine_derives_the_same_warm_up_on_a_chip_that_fetches() -> None:
+    core = load_gpu("a100").core.model_copy(update={"fetch": Fetch(lines=2, line_instructions=8, miss_cycles=40)})
+    gpu = load_gpu("a100").model_copy(update={"core": core})
+    settings = {"warps": 2, "sms": 1, "cycles": 500}
+    runs = [ws.simulate(gpu, ws.kernels.mix(60), engine=engine, **settings) for engine in ("compiled", "reference")]
+    assert runs[0].equals(runs[1])
 
 
 def test_the_reference_machine_runs_a_grid_to_its_end() -> None:

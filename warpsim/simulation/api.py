@@ -87,7 +87,8 @@ def simulate(
         warmup: cycles before counting starts; left out: derived from a pilot run by MSER-5 (docs/validity.md). With 0, all warps
             begin their programs at cycle 0; otherwise they start at random phases (docs/model.md, section 4).
         cycles: cycles that are counted.
-        threads: threads that simulate: replicates, and the SMs of each with at least twice as many threads.
+        threads: number of threads. Replicates run at the same time; where there are at least twice as many threads, the SMs
+            of each are divided as well, with at least 16 SMs to a thread.
             No number depends on it.
         trace: events to record. Adds the variables of `schema.TRACE_VARIABLES` that are asked for (docs/traces.md).
         engine: "compiled", or "reference": the same machine in plain Python, some 10,000 times slower. It gives the same
@@ -127,7 +128,7 @@ def simulate_dataset(
         if trace is not None:
             raise ValueError("trace: must be left out with engine = 'reference', which records none")
         streams = point.streams()
-        known = Settled(point, streams) if point.warmup is not None else _settled(point, _encode(_without_fetch(point)), streams)
+        known = settled(point, streams)
         seeds = [replicate_seed(streams, n) for n in range(point.replicates)]
         arrays = _stacked([_run_reference(known.replicate(seed), seed) for seed in seeds])
     elif trace is None:
@@ -160,7 +161,8 @@ def simulate_point(
 
     Args:
         point: what to simulate.
-        threads: threads that simulate: replicates, and the SMs of each with at least twice as many threads.
+        threads: number of threads. Replicates run at the same time; where there are at least twice as many threads, the SMs
+            of each are divided as well, with at least 16 SMs to a thread.
         streams: what the seeds are hashes of, together with the replicate's number; left out: the point's identity. Points
             with the same streams have common random numbers.
         first: number of the first replicate.
@@ -176,7 +178,7 @@ def simulate_point(
     """
     base = point.streams() if streams is None else streams
     unseeded = _encode(point)
-    known = Settled(point, base, spread) if point.warmup is not None else _settled(point, unseeded, base, threads, pause)
+    known = settled(point, base, unseeded=unseeded, spread=spread, threads=threads, pause=pause)
 
     def one(replicate: int, pause: Pause | None) -> Arrays:
         seed = replicate_seed(base, replicate)
@@ -231,16 +233,43 @@ class Settled(NamedTuple):
         return replace(self.point, warmup=self.point.warmup + window_offset(seed, self.spread)) if self.spread else self.point
 
 
-def settled(point: Point, streams: bytes | None = None, *, pause: Pause | None = None) -> Settled:
+def settled(
+    point: Point,
+    streams: bytes | None = None,
+    *,
+    unseeded: Machine | None = None,
+    spread: int = 0,
+    threads: int = 1,
+    pause: Pause | None = None,
+) -> Settled:
     """Returns the point with its warm-up, derived by a pilot run if it is not given.
 
     Whoever calls `simulate_point` several times for one point calls this once.
 
+    Args:
+        point: the point.
+        streams: as in `simulate_point`.
+        unseeded: the point as it is encoded, if the caller has it.
+        spread: as in `simulate_point`, if the warm-up is given; else it is derived, too.
+        threads: threads that run the pilot.
+        pause: as in `simulate_point`.
+
     Raises:
         DeadlockError: warps wait at different barriers.
     """
+    from warpsim.simulation.encode import with_seed
+    from warpsim.simulation.warmup import derived_warmup
+
     base = point.streams() if streams is None else streams
-    return Settled(point, base) if point.warmup is not None else _settled(point, _encode(point), base, pause=pause)
+    if point.warmup is not None:
+        return Settled(point, base, spread)
+    encoded = _encode(point) if unseeded is None else unseeded
+
+    def machine_of(replicate: int) -> Machine:
+        return with_seed(encoded, replicate_seed(base, replicate))
+
+    warmup, spread = derived_warmup(point, machine_of, threads=threads, pause=pause)
+    return Settled(replace(point, warmup=warmup), base, spread)
 
 
 def simulate_replicate(point: Point, seed: int) -> Arrays:
@@ -269,7 +298,7 @@ def trace_point(point: Point, trace: Trace, threads: int = 1) -> tuple[Arrays, d
     if not isinstance(trace, Trace):
         raise TypeError(f"trace = {trace!r}: must be a Trace, or None")
     base, unseeded = point.streams(), _encode(point)
-    known = Settled(point, base) if point.warmup is not None else _settled(point, unseeded, base, threads)
+    known = settled(point, base, unseeded=unseeded, threads=threads)
     chip = unseeded.chip[0]
     size = RunSize(
         replicates=point.replicates, sms=int(chip.sms), schedulers=int(chip.schedulers), issue_width=int(chip.issue_width),
@@ -322,18 +351,6 @@ def _stacked(results: Sequence[Arrays]) -> Arrays:
     return {name: np.stack([result[name] for result in results]) for name in results[0]}
 
 
-def _settled(point: Point, unseeded: Machine, streams: bytes, threads: int = 1, pause: Pause | None = None) -> Settled:
-    """Derives the warm-up of a point by a pilot run."""
-    from warpsim.simulation.encode import with_seed
-    from warpsim.simulation.warmup import derived_warmup
-
-    def machine_of(replicate: int) -> Machine:
-        return with_seed(unseeded, replicate_seed(streams, replicate))
-
-    warmup, spread = derived_warmup(point, machine_of, threads=threads, pause=pause)
-    return Settled(replace(point, warmup=warmup), streams, spread)
-
-
 def _run(
     point: Point,
     unseeded: Machine,
@@ -371,12 +388,6 @@ def _encode(point: Point) -> Machine:
         point.machine_gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, sms=point.sms,
         phases=point.spread,
     )  # fmt: skip
-
-
-def _without_fetch(point: Point) -> Point:
-    """Returns the point on a chip that fetches instructions in time, on which the compiled engine can run pilots."""
-    core = point.gpu.core.model_copy(update={"fetch": None})
-    return replace(point, gpu=point.gpu.model_copy(update={"core": core}))
 
 
 def _run_reference(point: Point, seed: int) -> Arrays:
