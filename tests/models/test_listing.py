@@ -106,5 +106,7 @@ def test_a_wrong_name_or_argument_of_a_model():
         models.volkov.throughput("keplr", "mix", warps=8)
     with pytest.raises(ValueError, match="'mixx' is unknown"):
         models.roofline.bottleneck("kepler", "mixx")
-    with pytest.raises(TypeError, match="beta"):
+    with pytest.raises(ValueError, match="beta = 8: unknown"):
         models.volkov.needed_warps("kepler", "mix", beta=8)
+    with pytest.raises(TypeError, match="beta"):
+        models.volkov.needed_warps("kepler", kernels.mix(8), beta=8)

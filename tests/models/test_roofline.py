@@ -46,3 +46,23 @@ def test_execution_time():
     times = roofline.execution_time(gpu, kernels.mix(math.inf), warps=[0, 1, 8])
     np.testing.assert_allclose(times, [0, 1, 8])
     assert times.attrs["units"] == "cycles"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"gpu": 3}, "gpu = 3: must be a Gpu"),
+        ({"kernel": 3}, "kernel = 3: must be a Kernel"),
+        ({"alfa": 8}, "alfa = 8: unknown, did you mean 'alpha'"),
+    ],
+)
+def test_wrong_chips_and_kernels_are_named(arguments, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        roofline.throughput(**{"gpu": "fermi", "kernel": "mix", "warps": 8} | arguments)
+
+
+@pytest.mark.parametrize(("warps", "error"), [("x", TypeError), (-1, ValueError)])
+def test_the_bottleneck_is_of_an_occupancy(warps, error):
+    assert roofline.bottleneck("fermi", "mix", alpha=8, warps=8) == roofline.bottleneck("fermi", "mix", alpha=8)
+    with pytest.raises(error, match="warps"):
+        roofline.bottleneck("fermi", "mix", alpha=8, warps=warps)

@@ -85,7 +85,10 @@ def needed_warps(gpu: Gpu, kernel: Kernel, *, fraction: float = 1.0) -> float:
 
 @accepts_names
 def execution_time(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> xr.DataArray:
-    """Returns the cycles in which an SM executes all its warps once, or one repetition of their endless loop."""
+    """Returns the cycles in which an SM executes all its warps once, or one repetition of their endless loop.
+
+    Arguments and errors are those of `throughput`.
+    """
     return throughput(gpu, kernel, warps=warps)["execution_time"]
 
 

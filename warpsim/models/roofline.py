@@ -62,13 +62,18 @@ def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> 
 
 @accepts_names
 def execution_time(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> xr.DataArray:
-    """Returns the cycles in which an SM executes all its warps once, or one repetition of their endless loop."""
+    """Returns the cycles in which an SM executes all its warps once, or one repetition of their endless loop.
+
+    Arguments and errors are those of `throughput`.
+    """
     return throughput(gpu, kernel, warps=warps)["execution_time"]
 
 
 @accepts_names
 def bottleneck(gpu: Gpu, kernel: Kernel, *, warps: float | None = None) -> str:
     """Returns the lower roof: "alu" or "memory". It is the same at every occupancy."""
+    if warps is not None:
+        axis("warps", warps, at_least=0)
     cycles = _cycles(_covered(gpu, kernel))
     return max(cycles, key=lambda resource: cycles[resource])
 

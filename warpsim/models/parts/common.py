@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike
 import warpsim.results.accessor  # noqa: F401, registers `ds.warpsim`
 from warpsim import units
 from warpsim.arguments import choice, integer
-from warpsim.hardware.gpu import Gpu, load_gpu
-from warpsim.kernels import Instruction, Kernel, kernel_arguments, load_kernel, mix
-from warpsim.kernels.statements import Statement
-from warpsim.kernels.traversal import inner_statements
+from warpsim.hardware.gpu import Gpu, as_gpu
+from warpsim.kernels import Instruction, Kernel, mix
+from warpsim.kernels.files import as_kernel
+from warpsim.kernels.traversal import mapped
 from warpsim.results import schema
 
 _Result = TypeVar("_Result")
@@ -40,25 +40,18 @@ def accepts_names(function: Callable[..., _Result]) -> Callable[..., _Result]:
     """
     parameters = inspect.signature(function).parameters
 
+    def chip(gpu: Any) -> Any:
+        is_other = parameters["gpu"].annotation != "Gpu" and not isinstance(gpu, str | os.PathLike)
+        return gpu if is_other else as_gpu(gpu)  # some models take chips that only they describe, too
+
     @functools.wraps(function)
     def call(gpu: Any, *others: Any, **arguments: Any) -> _Result:
-        if isinstance(gpu, str | os.PathLike):
-            gpu = load_gpu(gpu)
-        kernel = others[0] if others else arguments.get("kernel")
-        if isinstance(kernel, Kernel):
-            plain = as_loads_and_stores(kernel)
-            others, arguments = ((plain, *others[1:]), arguments) if others else (others, arguments | {"kernel": plain})
-        if "kernel" in parameters and isinstance(kernel, str | os.PathLike):
-            own = [name for name in kernel_arguments(kernel) if name in arguments and name not in parameters]
-            loaded = as_loads_and_stores(load_kernel(kernel, **{name: arguments.pop(name) for name in own}))
-            if others:
-                others = (loaded, *others[1:])
-            else:
-                arguments["kernel"] = loaded
-        if "kernel" in parameters:  # models know programs with one entry
-            others = tuple(one.most_frequent_path() if isinstance(one, Kernel) else one for one in others)
-            arguments = {key: one.most_frequent_path() if isinstance(one, Kernel) else one for key, one in arguments.items()}
-        return function(gpu, *others, **arguments)
+        if "kernel" not in parameters or not (others or "kernel" in arguments):
+            return function(chip(gpu), *others, **arguments)
+        kernel, *others_left = others or (arguments.pop("kernel"),)
+        names = [] if isinstance(kernel, Kernel) else [name for name in arguments if name not in parameters]
+        loaded = as_kernel(kernel, **{name: arguments.pop(name) for name in names})
+        return function(chip(gpu), as_loads_and_stores(loaded).most_frequent_path(), *others_left, **arguments)
 
     return call
 
@@ -67,18 +60,15 @@ def as_loads_and_stores(kernel: Kernel) -> Kernel:
     """Returns a kernel in which atomics and asynchronous copies are loads, and reductions stores; models know no contention."""
     if not kernel.ops & _REPLACED:
         return kernel
-    return kernel.model_copy(update={"body": tuple(map(_as_load_or_store, kernel.body))})
+    return kernel.model_copy(update={"body": mapped(kernel.body, _as_load_or_store)})
 
 
-def _as_load_or_store(statement: Statement) -> Statement:
-    if isinstance(statement, Instruction):
-        if statement.op not in _REPLACED:
-            return statement
-        cost = None if statement.cost is None else statement.cost.model_copy(update={"updates": None})
-        access = statement.access.model_copy(update={"contended_addresses": None}) if statement.access else None
-        return statement.model_copy(update={"op": units.ACCESS_KINDS[statement.op], "cost": cost, "access": access})
-    inner = {name: tuple(map(_as_load_or_store, body)) for name, body in inner_statements(statement)}
-    return statement.model_copy(update=inner)
+def _as_load_or_store(one: Instruction) -> Instruction:
+    if one.op not in _REPLACED:
+        return one
+    cost = None if one.cost is None else one.cost.model_copy(update={"updates": None})
+    access = one.access.model_copy(update={"contended_addresses": None}) if one.access else None
+    return one.model_copy(update={"op": units.ACCESS_KINDS[one.op], "cost": cost, "access": access})
 
 
 def axis(name: str, values: ArrayLike | xr.DataArray, *, at_least: float) -> xr.DataArray:
