@@ -1,6 +1,7 @@
 """Imports run one way, and no module hides a public function: the house rules that the folder listing promises."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -47,13 +48,13 @@ def modules():
             yield name, path
 
 
-def imported(path):
-    """Dotted names that a module imports when it runs, at the top or in a function; not for types alone."""
+def imported(path, *, for_types=False):
+    """Dotted names that a module imports when it runs, at the top or in a function; perhaps also those for types alone."""
     names = set()
     todo = [ast.parse(path.read_text(encoding="utf-8"))]
     while todo:
         node = todo.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        if not for_types and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
@@ -104,6 +105,20 @@ def test_modules_have_no_circle():
         free = {name for name in needs if name not in done and not (needs[name] & set(needs)) - done - {name}}
         assert free, sorted(set(needs) - done)
         done |= free
+
+
+@pytest.mark.parametrize(("row", "for_types"), [("arrows between rooms", False), ("arrows, with imports for types", True)])
+def test_the_page_on_the_architecture_counts_the_imports(row, for_types):
+    rooms = FOUNDATION | set(MAY_IMPORT)
+    arrows = {
+        (name.split(".")[0], target.split(".")[1])
+        for name, path in modules()
+        for target in imported(path, for_types=for_types)
+        if target.startswith("warpsim.") and target.split(".")[1] in rooms - {name.split(".")[0]}
+    }
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| (.*) \| \d+ \| (\d+) \|$", page, re.MULTILINE)
+    assert {("rooms", str(len(rooms))), (row, str(len(arrows)))} <= set(table)
 
 
 @pytest.mark.parametrize("path", sorted((PACKAGE / "engine").glob("*.py")), ids=lambda path: path.stem)

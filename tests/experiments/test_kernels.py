@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import warpsim as ws
+from tests.support.executions import expected_ops
 from tests.support.experiment_modules import modules_of
-from warpsim.kernels.traversal import expected_ops
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,11 @@
 
 from collections import Counter
 
+from tests.support.executions import expected_ops
 from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.sass import parse_listing
-from warpsim.kernels.traversal import expected_ops, walk
+from warpsim.kernels.traversal import walk
 
 
 def function(*rows, arch=80, parameters="0x160 0:8:x 8:4:n", shared=16384):

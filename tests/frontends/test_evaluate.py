@@ -6,12 +6,13 @@ from collections import Counter
 import pytest
 
 from tests.frontends.machine import function
+from tests.support.executions import expected_ops
 from warpsim.frontends.api import from_cuda
 from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.geometry import as_geometry
 from warpsim.kernels.program import Loop
-from warpsim.kernels.traversal import expected_ops, walk
+from warpsim.kernels.traversal import walk
 from warpsim.profiles.endless import without_exits
 
 VOTES = [

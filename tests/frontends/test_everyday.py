@@ -6,9 +6,10 @@ from collections import Counter
 import pytest
 
 import warpsim as ws
+from tests.support.executions import expected_ops
 from warpsim.frontends import listings
 from warpsim.frontends.sass import parse_listing
-from warpsim.kernels.traversal import expected_ops, walk
+from warpsim.kernels.traversal import walk
 
 NAMES = [name for name in ws.list_kernels() if name.startswith("cuda/")]
 SOURCES = sorted(listings.folder().glob("*.cu"))

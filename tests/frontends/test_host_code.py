@@ -5,12 +5,12 @@ import re
 import pytest
 
 import warpsim as ws
+from tests.support.executions import expected_ops
 from warpsim.frontends import listings
 from warpsim.frontends.cuda_headers import included, short_headers
 from warpsim.frontends.errors import AssumptionWarning, CompileError
 from warpsim.frontends.host_code import macros_of, without_host_code
 from warpsim.frontends.instances import kernel_templates, named_instances
-from warpsim.kernels.traversal import expected_ops
 
 WHOLE = r"""
 #include <cstdio>

@@ -10,6 +10,7 @@ import pytest
 import warpsim as ws
 from tests.frontends.machine import SCALE as LISTING
 from tests.frontends.machine import function, only, unrolled
+from tests.support.executions import expected_ops
 from warpsim import cli
 from warpsim.frontends.api import read_function
 from warpsim.frontends.convert import Choices, to_kernel
@@ -20,7 +21,6 @@ from warpsim.frontends.nvdisasm import find_nvdisasm
 from warpsim.frontends.parameters import argument_bytes, declared_in_source, parameters_of
 from warpsim.frontends.sass import parse_listing, write_listing
 from warpsim.kernels.files import write_kernel
-from warpsim.kernels.traversal import expected_ops
 
 SOURCE = """
 template <class T> __device__ T twice(T x) { return x + x; }

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from tests.frontends.machine import counts, function, kernel, only
+from tests.support.executions import expected_ops
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.flow import make_flow
 from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.structure import Structure
 from warpsim.kernels.program import Conditional, Instruction
-from warpsim.kernels.traversal import expected_ops
 
 INDEX = ("S2R R0, SR_CTAID.X", "S2R R1, SR_TID.X", "IMAD R0, R0, c[0x0][0x0], R1")
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 import warpsim as ws
+from tests.support.executions import expected_ops
 from warpsim import cli
 from warpsim.frontends import structures
 from warpsim.frontends.cubin import BITS, NUMBER, POINTER, Parameter
@@ -16,7 +17,6 @@ from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.nvrtc import compile_cuda
 from warpsim.frontends.parameters import argument_bytes
 from warpsim.frontends.sass import parse_listing, write_listing
-from warpsim.kernels.traversal import expected_ops
 
 INDEX = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
 ARRAYS = f"""struct P {{ float *x, *y; int n; }};

@@ -3,9 +3,9 @@
 import pytest
 
 import warpsim as ws
+from tests.support.executions import expected_ops
 from warpsim import cli
 from warpsim.frontends.errors import FrontEndError
-from warpsim.kernels.traversal import expected_ops
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 triton = pytest.importorskip("triton", reason="needs Triton, which is the user's own installation")

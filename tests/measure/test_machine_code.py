@@ -8,12 +8,12 @@ import pytest
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra warpsim[cuda]")
 
+from tests.measure import timed_code
 from warpsim.frontends.cubin import read_cubin
 from warpsim.frontends.errors import CompileError, FrontEndError
 from warpsim.frontends.nvdisasm import disassemble, find_nvdisasm
 from warpsim.frontends.nvrtc import nvrtc_version
 from warpsim.frontends.sass import parse_disassembly
-from warpsim.measure import sass
 from warpsim.measure.compiler import compile_source, compile_text
 from warpsim.measure.core import ISSUE_ORDER_WARPS
 from warpsim.measure.operations import ARCHITECTURES, OPERATIONS
@@ -92,11 +92,11 @@ def test_the_registers_suffice_for_the_largest_block(arch):
 def test_the_clock_behind_a_barrier_waits_for_shared_memory(arch, source, defines):
     """A warp issues a few more instructions behind a barrier before it waits there."""
     code = code_of(source, arch, defines)
-    first = sass.clock_reads(code)[0]
+    first = timed_code.clock_reads(code)[0]
     barrier = max(i for i in range(first) if code[i].opcode.startswith("BAR"))
     between = code[barrier + 1 : first]
     load = next(one for one in between if one.opcode.startswith("LDS"))
-    compared = [one for one in between if one.opcode.startswith("ISETP") and sass.written(load) in sass.read(one)]
+    compared = [one for one in between if one.opcode.startswith("ISETP") and timed_code.written(load) in timed_code.read(one)]
     assert compared, [one.opcode for one in between]
     assert any(one.opcode.startswith("BRA") for one in between)
 
@@ -125,9 +125,9 @@ def test_the_timed_loops_hold_the_chains_that_they_promise(arch):
     )
     kernels = disassemble(compile_text(text, "all.cu", {"ILP": ilp, "REPEATS": repeats, "SCHEDULERS": 4}, arch))
     for name, op in OPERATIONS.items():
-        loop = sass.timed_loop(kernels[f"chain_{name}"].code)
+        loop = timed_code.timed_loop(kernels[f"chain_{name}"].code)
         body = [one for one in loop if one.guard not in ("@!PT", "@!UPT")]  # those only pass the time
-        path = sass.longest_path(body, "|".join(op.step))
+        path = timed_code.longest_path(body, "|".join(op.step))
         for opcode, count in op.step.items():
             assert sum(bool(re.match(opcode, one)) for one in path) == repeats * count, (
                 f"{name}: {opcode} on the longest path: {path}"
@@ -144,7 +144,7 @@ def test_the_timed_loops_hold_the_chains_that_they_promise(arch):
 def test_clock_readings_take_no_long_latency(arch):
     for source, defines in KERNELS:
         for code in kernels_of(source, arch, tuple(defines.items())).values():
-            opcodes = {code[place].opcode for place in sass.clock_reads(code)}
+            opcodes = {code[place].opcode for place in timed_code.clock_reads(code)}
             assert opcodes <= {"CS2R", "CS2UR"}, f"{source}: {opcodes}"
 
 
@@ -156,7 +156,7 @@ def test_clock_readings_take_no_long_latency(arch):
 def test_a_timed_load_is_waited_for_before_the_clock_is_read_again(arch, source, function):
     defines = {"PAST_L1": 1} if source == "chase.cu" else {"READS": 2, "WRITES": 1}
     code = code_of(source, arch, defines, function)
-    reads = sass.clock_reads(code)
+    reads = timed_code.clock_reads(code)
     timed = 0
     for first, second in pairwise(reads):
         between = code[first + 1 : second]
@@ -164,7 +164,7 @@ def test_a_timed_load_is_waited_for_before_the_clock_is_read_again(arch, source,
         stores = [one for one in between if one.opcode.startswith("STS")]
         if len(loads) == 1 and len(stores) == 1 and len(between) <= 8:
             timed += 1
-            assert sass.written(loads[0]) in sass.read(stores[0]), "the store needs what the load brings"
+            assert timed_code.written(loads[0]) in timed_code.read(stores[0]), "the store needs what the load brings"
             before = [one.opcode for one in code[max(0, first - 12) : first]]
             assert any(opcode.startswith(("STS", "BRA")) for opcode in before), "and the load before is over"
     assert timed >= 1
@@ -175,7 +175,7 @@ def test_a_timed_load_is_waited_for_before_the_clock_is_read_again(arch, source,
 @pytest.mark.parametrize("kind, opcode", list(enumerate(("LDG", "LDS", "STG", "STS"))))
 def test_memory_instructions_stand_alone_between_the_clocks(arch, kind, opcode):
     code = code_of("memory_issue.cu", arch, {"KIND": kind, "COUNT": 8})
-    first, second = sass.clock_reads(code)[:2]
+    first, second = timed_code.clock_reads(code)[:2]
     opcodes = [one.opcode for one in code[first + 1 : second]]
     assert sum(one.startswith(opcode) for one in opcodes) == 8
     assert len(opcodes) <= 10, opcodes
@@ -184,7 +184,7 @@ def test_memory_instructions_stand_alone_between_the_clocks(arch, kind, opcode):
 @needs_nvdisasm
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_barriers_and_streams_are_what_they_say(arch):
-    body = sass.timed_loop(code_of("barrier.cu", arch, {"REPEATS": 16}))
+    body = timed_code.timed_loop(code_of("barrier.cu", arch, {"REPEATS": 16}))
     assert sum(one.opcode.startswith("BAR") for one in body) == 16
     for kind, (loads, stores) in enumerate(((0, 2), (2, 2), (2, 2), (4, 2))):
         code = code_of("stream.cu", arch, {"KIND": kind, "ELEMENTS": 2})
@@ -211,15 +211,15 @@ TEXT = """
 
 def test_the_reader_follows_values_through_registers():
     code = parse_disassembly(TEXT)[0].code
-    body = sass.timed_loop(code)
+    body = timed_code.timed_loop(code)
     assert [one.opcode for one in body] == ["FADD", "SHFL.BFLY", "FADD", "STG.E", "BRA"]
-    assert sass.longest_path(body, "FADD|SHFL") == ["FADD", "SHFL.BFLY"]
-    assert sass.written(body[1]) == "R4" and sass.read(body[1]) == ("R4",)
-    assert sass.written(body[3]) is None and sass.read(body[3]) == ("UR4", "R8", "R4")
+    assert timed_code.longest_path(body, "FADD|SHFL") == ["FADD", "SHFL.BFLY"]
+    assert timed_code.written(body[1]) == "R4" and timed_code.read(body[1]) == ("R4",)
+    assert timed_code.written(body[3]) is None and timed_code.read(body[3]) == ("UR4", "R8", "R4")
     with pytest.raises(ValueError, match="at least 2"):
-        sass.timed_loop(code[1:-1])
+        timed_code.timed_loop(code[1:-1])
     with pytest.raises(ValueError, match="no loop"):
-        sass.timed_loop([code[0], code[-1]])
+        timed_code.timed_loop([code[0], code[-1]])
 
 
 @needs_nvdisasm
@@ -231,4 +231,4 @@ def test_nothing_spills_and_a_streaming_step_is_one_address_and_one_load(arch):
     code = code_of("stream_chase.cu", arch, {})
     loads = [place for place, one in enumerate(code) if one.opcode.startswith("LDG")]
     step = code[loads[-8] : loads[-1] + 1]  # the loop without timing is the last
-    assert sass.longest_path(step, "LDG|IMAD")[1:] == ["IMAD.WIDE.U32", step[0].opcode] * 7
+    assert timed_code.longest_path(step, "LDG|IMAD")[1:] == ["IMAD.WIDE.U32", step[0].opcode] * 7

@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 
 from tests.profiles.launches import TRIPS, WARPS, launch
+from tests.support.executions import expected_ops
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.residency import occupancy
 from warpsim.kernels.access import updates_of_one_address
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.statements import Conditional, Loop
-from warpsim.kernels.traversal import expected_ops, walk
+from warpsim.kernels.traversal import walk
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.chip import chip_of
 from warpsim.profiles.code import decoded

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.profiles.launches import launch
+from tests.support.executions import expected_ops
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.statements import Conditional, Loop
-from warpsim.kernels.traversal import expected_ops
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.endless import shortened
 from warpsim.profiles.replay import Line

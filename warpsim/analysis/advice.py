@@ -67,7 +67,8 @@ def advise(
         fraction: fraction of the peak that the needed occupancy attains.
         departure_delay: Delta of Sim et al. 2012 in cycles; their model needs it for accesses of several transactions
             (`models.gpuperf.parameters`).
-        threads: threads that simulate: replicates, and the SMs of each with at least twice as many threads.
+        threads: number of threads. Replicates run at the same time; where there are at least twice as many threads, the SMs
+            of each are divided as well, with at least 16 SMs to a thread.
         arguments: further arguments of `simulate`, and of the builder of a named kernel; `replicates` defaults to 4, and
             `sms` and `cycles` to the values of `quick`.
 

@@ -30,6 +30,7 @@ from warpsim.models import volkov
 from warpsim.models.parts.common import quantity
 from warpsim.models.parts.worksheet import Worksheet
 from warpsim.results.schema import coordinate_attrs, variable
+from warpsim.results.statistics import OCCUPANCY_AXES
 from warpsim.simulation.point import Point, from_provenance, make_point
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.space import BuildCache
@@ -42,8 +43,7 @@ LATENCY, BANDWIDTH, ISSUE = "latency", "bandwidth", "issue"
 """Names of bounds in `Bounds.kinds`."""
 
 _RESOURCES = {"memory": BANDWIDTH, "issue": ISSUE, "loads in flight": "loads in flight"}
-_OCCUPANCY_AXES = ("warps", "warps_per_scheduler")
-_RUN_AXES = ("warps", "warps_per_scheduler", "scheduler", "memory", "seed", "sms", "warmup")
+_RUN_AXES = (*OCCUPANCY_AXES, "scheduler", "memory", "seed", "sms", "warmup")
 """Axes that change neither the chip nor the program."""
 
 
@@ -57,9 +57,9 @@ def throughput(results: xr.Dataset) -> dict[str, xr.Dataset]:
         ValueError: the result has no occupancy axis or no provenance.
         NotCoveredError: the model does not cover the kernel.
     """
-    x = next((name for name in _OCCUPANCY_AXES if name in results.dims), None)
+    x = next((name for name in OCCUPANCY_AXES if name in results.dims), None)
     if x is None:
-        raise ValueError(f"results: must have one of the dimensions {', '.join(_OCCUPANCY_AXES)}")
+        raise ValueError(f"results: must have one of the dimensions {', '.join(OCCUPANCY_AXES)}")
     occupancies = np.arange(1, int(results[x].max()) + 1)
 
     def curve(refined: bool, gpu: Gpu, kernel: Kernel, block_warps: int | None) -> xr.Dataset:

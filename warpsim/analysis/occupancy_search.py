@@ -116,7 +116,8 @@ class OccupancySearch:
     Attributes:
         point: the point; its launch is replaced.
         streams: what the seeds of all launches are hashes of, with the number of the replicate.
-        threads: threads that simulate: replicates, and the SMs of each with at least twice as many threads.
+        threads: number of threads. Replicates run at the same time; where there are at least twice as many threads, the SMs
+            of each are divided as well, with at least 16 SMs to a thread.
         trials: the launches simulated so far, by warps per block and resident blocks.
     """
 

@@ -1,4 +1,4 @@
-"""The compiled machine of docs/model.md: numpy arrays in, counters out. It imports numpy and numba only.
+"""The compiled machine of docs/model.md: numpy arrays in, counters out. It imports numpy, numba and its compiler llvmlite only.
 
 How to read the engine
 ======================

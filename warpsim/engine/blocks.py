@@ -136,7 +136,7 @@ def start_block(machine, state, sm, seat, seat_number):
 
 @inline
 def exit_warp(machine, state, sm, slot, warp, now, end):
-    """`exit` has issued: the warp leaves when its loads are back, the block with its last warp. False: a deadlock."""
+    """`exit` has issued: the warp leaves with the last access that it waits for, and the block with it. False: a deadlock."""
     seat = seat_of(machine, state, sm, slot)
     seat.live -= 1
     seat.unresolved += 1
@@ -187,7 +187,7 @@ def vacate(machine, state, sm, slot, warp, block, last):
 
 @inline
 def vacate_drained(machine, state, sm, end):
-    """Empties the slots of the warps whose last loads return before the end of the window."""
+    """Empties the slots of the warps whose last accesses return before the end of the window."""
     draining = sm.draining
     while draining != NONE:
         slot = first(draining)

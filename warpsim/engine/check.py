@@ -77,10 +77,10 @@ def _verify_warps(machine: Machine, state: State, sm: np.record) -> None:
         scheduler = state.schedulers[sm.index * chip.schedulers + slot % chip.schedulers]
         lane = slot // chip.schedulers
         far, draining, pending = (bool(int(slots) >> slot & 1) for slots in (sm.far, sm.draining, sm.pending))
-        wake, loads = int(scheduler.wakes[lane]), requested[sm.first_index + slot]
+        wake, accesses = int(scheduler.wakes[lane]), requested[sm.first_index + slot]
         _require(wake & ((1 << RANK_BITS) - 1) == 0, f"{name}: a time with a rank in it")
-        _require(warp.requested == loads, f"{name}: counts {warp.requested} loads that have not been served, but has {loads}")
-        _require(not pending or loads > 0, f"{name}: waits for loads that have not been served, but has none")
+        _require(warp.requested == accesses, f"{name}: counts {warp.requested} accesses not served, but has {accesses}")
+        _require(not pending or accesses > 0, f"{name}: waits for accesses that have not been served, but has none")
         drains = warp.life == Life.DRAINING and not pending
         _require(draining == drains, f"{name}: draining = {draining}, but {Life(warp.life).name}")
         _require(not far or (wake == NEVER and warp.life == Life.RUNNING), f"{name}: far = {far}, but its lane says {wake}")
@@ -222,7 +222,7 @@ def dump(machine: Machine, state: State, sm: int = 0) -> str:
             what = f"  slot {slot:2}: block {seat.block}, {Life(warp.life).name.lower()}, step {warp.step}, rank {rank}"
             until, reason = _end_of(warp.wait), WarpState(_reason_of(warp.wait)).name.lower()
             if int(record.pending) >> slot & 1:
-                text.append(f"{what}, until {warp.requested} loads have been served")
+                text.append(f"{what}, until {warp.requested} accesses have been served")
             else:
                 text.append(f"{what}, until {until} because of step {_cause_of(warp.wait)} ({reason})")
     return "\n".join(text)

@@ -18,6 +18,10 @@ class Policy(IntEnum):
     TWO_LEVEL = 6
 
 
+CIRCULAR = frozenset({Policy.LRR, Policy.GRR})  # of a scheduler's warps, those behind the one that issued last go first
+GREEDY = frozenset({Policy.GTO, Policy.GTY})  # the one that issued last goes first, then the others by age
+
+
 class MemoryModel(IntEnum):
     """Where the latency of a load comes from."""
 
@@ -68,7 +72,7 @@ class Life(IntEnum):
     EMPTY = 0  # there is none
     RUNNING = 1
     AT_BARRIER = 2
-    DRAINING = 3  # `exit` has issued, loads are not back yet
+    DRAINING = 3  # `exit` has issued, accesses that it waits for are not back yet
 
 
 class Outcome(IntEnum):

@@ -75,7 +75,7 @@ SM = in_whole_lines(
         ("pending", "u8"),  # they wait for requests that have not been served
         ("answered", "u8"),  # something has become known about their requests
         ("far", "u8"),  # they wake later than a lane can hold
-        ("draining", "u8"),  # `exit` has issued; the return of the last load is known
+        ("draining", "u8"),  # `exit` has issued; the return of the last access is known
         # Memory
         ("in_flight", "i8", 2),  # loads, and stores, whose returns are in `State.flights`
         ("sent", "i8", 2),  # loads, and stores, that have not been served

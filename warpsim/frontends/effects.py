@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from warpsim.frontends.integers import Values
-from warpsim.frontends.operands import Operand, Register
+from warpsim.frontends.operands import Operand, Register, is_predicate
 from warpsim.frontends.state import State
 
 Effect = Callable[[State], list[tuple[str, Values]]]
@@ -23,11 +23,6 @@ def name_of(part: Operand) -> str:
     if not isinstance(part, Register):
         raise ValueError
     return part.name
-
-
-def is_predicate(part: Operand) -> bool:
-    """Returns whether an operand is a predicate."""
-    return isinstance(part, Register) and part.name.lstrip("U").startswith("P")
 
 
 def split(parts: Parts) -> tuple[str, list[str], list[Operand], list[Operand]]:

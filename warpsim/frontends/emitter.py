@@ -142,7 +142,7 @@ class Emitter:
         """Returns the instructions of a block."""
         found: list[Statement] = []
         made = in_order(
-            [index for index in self.flow.blocks[number].code if self._counts(number, index)],
+            [index for index in self.flow.blocks[number].code if self._counts(index)],
             waited=lambda index: self.waited((number, index)),
             hints=lambda index: self._hints(number, index),
             make=lambda index, sources: self.instruction(number, index, sources),
@@ -214,7 +214,7 @@ class Emitter:
             return tuple(writer for writer in writers if role_of(code[writer]) not in ("copy", "bulk"))
         return writers
 
-    def _counts(self, number: int, index: int) -> bool:
+    def _counts(self, index: int) -> bool:
         """Whether an instruction is one of the program: an exit that ends it is implied, and padding is never issued."""
         one = self.function.code[index]
         return not (one.base == "EXIT" and not one.guard)

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.frontends.effects import Effect, Parts, Suffixes, is_predicate, name_of
+from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of
 from warpsim.frontends.integers import MASK, UNKNOWN, Values, array, combine, known, signed
-from warpsim.frontends.operands import Immediate, Operand, Other, Register
+from warpsim.frontends.operands import Immediate, Operand, Other, Register, is_predicate
 from warpsim.frontends.state import State
 
 Floats = NDArray[np.float32]

@@ -201,13 +201,13 @@ def _effects(opcode: str, text: str, guard: str) -> tuple[tuple[str, ...], tuple
     elif base == "SYNCS":  # a phase, or the state of a barrier in shared memory, of 64 bits
         start = 1
         if parts and isinstance(parts[0], Register):
-            results += registers_of(parts[0].name, 1 if _is_predicate(parts[0]) else 2)
+            results += registers_of(parts[0].name, 1 if is_predicate(parts[0]) else 2)
     else:
         start = _results_end(base, parts)
         for part in parts[:start]:
             if isinstance(part, Register):
                 results += registers_of(part.name, _written_count(opcode, part.pair) if _is_data(part) else 1)
-    values = [place for place, part in enumerate(parts) if not _is_predicate(part)]
+    values = [place for place, part in enumerate(parts) if not is_predicate(part)]
     for place in range(start, len(parts)):
         reads += _read_by(parts[place], opcode, base, is_last=place == values[-1] if values else False)
     if base == "P2R":
@@ -228,28 +228,29 @@ def _results_end(base: str, parts: tuple[Operand, ...]) -> int:
     if not parts:
         return 0
     if base in ("ISETP", "UISETP", "FSETP", "DSETP", "HSETP2", "PLOP3", "UPLOP3", "PSETP", "FCHK", "HSETP", "VSETP", "BSETP"):
-        return 2 if len(parts) > 1 and _is_predicate(parts[1]) and base != "FCHK" else 1
-    if base in ("VOTE", "VOTEU", "UVOTE") and _is_predicate(parts[0]):
+        return 2 if len(parts) > 1 and is_predicate(parts[1]) and base != "FCHK" else 1
+    if base in ("VOTE", "VOTEU", "UVOTE") and is_predicate(parts[0]):
         return 1
     end = 0
-    while end < len(parts) and _is_predicate(parts[end]):
+    while end < len(parts) and is_predicate(parts[end]):
         end += 1
     if end < len(parts) and _is_data(parts[end]):
         end += 1
         if base in ("IADD3", "UIADD3", "IADD", "LEA", "ULEA", "IMAD", "UIMAD", "LOP3", "ULOP3", "VIADD", "SHFL", "MATCH"):
-            while end < len(parts) and _is_predicate(parts[end]) and not getattr(parts[end], "negative", False):
+            while end < len(parts) and is_predicate(parts[end]) and not getattr(parts[end], "negative", False):
                 end += 1
         elif base in ("VOTE", "VOTEU", "UVOTE"):  # the last predicate is what is voted on
             end = len(parts) - 1
     return max(end, 1)
 
 
-def _is_predicate(part: Operand) -> bool:
+def is_predicate(part: Operand) -> bool:
+    """Returns whether an operand is a predicate."""
     return isinstance(part, Register) and part.name.lstrip("U").startswith("P")
 
 
 def _is_data(part: Operand) -> bool:
-    return isinstance(part, Register) and not _is_predicate(part)
+    return isinstance(part, Register) and not is_predicate(part)
 
 
 def _of_pairs(suffixes: list[str]) -> bool:
@@ -296,7 +297,7 @@ def _slots(opcode: str, text: str) -> tuple[str, ...]:
     found: list[str] = []
     for place in sources:
         part = parts[place]
-        if _is_predicate(part) or len(found) == OPERAND_SLOTS:
+        if is_predicate(part) or len(found) == OPERAND_SLOTS:
             continue
         name = part.name if isinstance(part, Register) and part.name not in ZERO and not part.name.startswith("U") else ""
         found.append(f"{name}.reuse" if name and ".reuse" in texts[place] else name)

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from warpsim.frontends import integers
 from warpsim.frontends.async_copies import first_lanes
-from warpsim.frontends.effects import Effect, Parts, Suffixes, is_predicate, name_of, split
+from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of, split
 from warpsim.frontends.integers import MASK, UNKNOWN, Values, array, known
-from warpsim.frontends.operands import Immediate, Register, masked_predicates, registers_of
+from warpsim.frontends.operands import Immediate, Register, is_predicate, masked_predicates, registers_of
 from warpsim.frontends.state import State
 from warpsim.units import WARP_LANES
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from warpsim.frontends import floats, integers, predicates
 from warpsim.frontends.async_copies import is_phase_test
-from warpsim.frontends.effects import Effect, Parts, Suffixes, is_predicate, name_of, split
+from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of, split
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
 from warpsim.frontends.operands import (
     Constant,
@@ -20,6 +20,7 @@ from warpsim.frontends.operands import (
     Operand,
     Other,
     Register,
+    is_predicate,
     operands,
     refilled_words,
     registers_of,

@@ -41,6 +41,21 @@ class Sm(StrictModel):
     Registers are rounded up to `register_granularity`, for each warp or for the whole block (`register_allocation`). Those of
     whole blocks are for warps rounded up to `warp_granularity`; those of warps belong to as many sub-partitions. Shared memory
     plus `shared_overhead_bytes` is rounded up to `shared_granularity_bytes`.
+
+    Attributes:
+        schedulers: warp schedulers.
+        max_warps: resident warps, at most.
+        max_blocks: resident thread blocks, at most.
+        max_block_warps: warps of a thread block, at most.
+        registers: 32-bit registers.
+        max_registers_per_thread: of these, that a thread can have.
+        register_granularity: registers, by which an allocation grows.
+        register_allocation: whether a warp or the whole block gets an allocation of its own.
+        warp_granularity: warps, by which the warps of a block are rounded up.
+        shared_bytes: bytes of shared memory.
+        max_shared_bytes_per_block: of these, that a block can have.
+        shared_granularity_bytes: bytes, by which an allocation of shared memory grows.
+        shared_overhead_bytes: bytes that the system takes for each block.
     """
 
     schedulers: Annotated[int, Between(1, units.MAX_SCHEDULERS)]
@@ -76,12 +91,26 @@ class Shared(StrictModel):
 class Gpu(StrictModel):
     """A chip.
 
-    `architecture` names the file of defaults and the machine code, such as sm_90; None: the file states everything, and there
-    is no machine code. `block_launch_cycles` is the time from the end of a block to the start of its successor (V 3.7).
-    `warp_launch_cycles` is the time by which the warps of a block start to issue one after another, and `launch_interval_cycles`
-    the time by which blocks of the whole chip do; 0: any number start together. `launch_microseconds` is the constant cost of
-    launching a grid.
-    `ops` are the operation classes, and `units` the execution units that several of them share.
+    Attributes:
+        name: its name in params/gpus, or in messages.
+        title: its name in figures.
+        architecture: the file of defaults and the machine code, such as sm_90; None: the file states everything, and there is no
+            machine code.
+        generation: the family of chips, such as Kepler.
+        year: in which the chip came out.
+        sms: SMs of the chip.
+        clock_ghz: clock of its SMs, in which all cycles are counted.
+        block_launch_cycles: from the end of a block to the start of its successor (V 3.7).
+        warp_launch_cycles: by which the warps of a block start to issue one after another; 0: any number start together.
+        launch_interval_cycles: by which blocks of the whole chip start one after another; 0: any number start together.
+        launch_microseconds: constant cost of launching a grid.
+        sm: resources of an SM.
+        issue: issue of its schedulers.
+        shared: its shared memory.
+        ops: operation classes, by name.
+        memory: the memory that all SMs share.
+        units: execution units that several classes share, by name.
+        core: options of today's cores.
     """
 
     name: Name

@@ -32,11 +32,6 @@ def expected_executions(
                 yield from ((one, share * times) for one, times in expected_executions(side, block_warps))
 
 
-def expected_ops(statements: Iterable[Statement], block_warps: int | None = None) -> Iterator[tuple[str, float]]:
-    """Yields operation classes with the expected number of executions by a warp, as `expected_executions`."""
-    return ((instruction.op, times) for instruction, times in expected_executions(statements, block_warps))
-
-
 def expected_instructions(statements: Iterable[Statement]) -> float:
     """Returns how many instructions a warp is expected to execute, as `expected_executions`."""
     return sum(times for _, times in expected_executions(statements))

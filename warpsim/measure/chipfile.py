@@ -20,9 +20,8 @@ from warpsim.atomic_file import write_text
 from warpsim.hardware.architectures import SERVERS_PER_CHANNEL, STORE_DRAIN, nearest_architecture
 from warpsim.hardware.files import toml_value
 from warpsim.hardware.gpu import GpuFileError, load_gpu
-from warpsim.measure.memory_values import LEVELS
 from warpsim.measure.record import Record, RecordError
-from warpsim.measure.values import Value
+from warpsim.measure.values import LEVELS, Value
 
 GENERATIONS = {8.7: ("Ampere", 2022), 10.0: ("Blackwell", 2024), 10.3: ("Blackwell", 2025)}
 """Compute capability -> name of the generation, and the year of its first chip, where the package has no file of it."""

@@ -6,15 +6,13 @@ import numpy as np
 
 from warpsim.measure.record import Row, Table
 from warpsim.measure.session import Counts, Session
+from warpsim.measure.values import LEVELS
 
 CLOCK_NS = 20_000_000
 """Length of one measurement of the clock."""
 
 HELD = 4000
 """Cycles that a warp of the turnover benchmark stays."""
-
-LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-"""Probabilities of the quantiles of turnover."""
 
 
 def clock(session: Session, label: str) -> Row:

@@ -11,10 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from warpsim.measure.record import Record
-from warpsim.measure.values import Floats, Value, quantile_of
-
-LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-"""Probabilities of the latency quantiles, as in V Table 6.6."""
+from warpsim.measure.values import LEVELS, Floats, Value, quantile_of
 
 LEAST_FAR_SHARE = 0.02
 """Of the loads of an SM, above which L2 has a far half; less is chance."""

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+"""Probabilities of the quantiles of latencies and of turnover, as in V Table 6.6."""
+
 
 @dataclass(frozen=True)
 class Value:

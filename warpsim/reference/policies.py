@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 
+from warpsim import units
 from warpsim.reference.memory import Stream
 from warpsim.reference.warp import Warp
-
-MOST_SLOTS = 64  # warp slots of an SM, at most
 
 
 class Policy:
@@ -102,7 +101,7 @@ class TwoLevel(Policy):
     def issued(self, warp: Warp, warps: list[Warp], t: int) -> None:
         active = {self.group(other) for other in warps if other is not warp and other.active(t)}
         while self.front not in active | {self.group(warp)}:
-            self.front = (self.front + 1) % (MOST_SLOTS // self.size)
+            self.front = (self.front + 1) % (units.MAX_WARPS // self.size)
         self.latest[self.group(warp)] = warp.slot
 
 

@@ -221,7 +221,7 @@ class Machine:
         return (
             first.op not in ("branch", "barrier", "exit")
             and not (first.access_kind == "load" and warp.next.access_kind == "load")
-            and warp.stall(self.gpu, t)[0] <= t
+            and warp.stall(t)[0] <= t
             and warp.may_load(self.gpu, t)
         )
 
@@ -233,7 +233,7 @@ class Machine:
             if warp in turn.eligible:
                 state, cause = turn.states[warp], turn.lines[warp]
             else:
-                state, cause = warp.stalled(t, self.gpu)
+                state, cause = warp.stalled(t)
             self.result.warp_cycles[state] += 1
             self.result.line_cycles[turn.scheduler.index, turn.lines[warp], state] += 1
             self.result.caused_cycles[cause, state] += 1

@@ -218,7 +218,7 @@ class Warp:
             return self.stream.uniform() < conditional.probability
         return conditional.warps is not None and self.index in conditional.warps
 
-    def stall(self, gpu: Gpu, gap_end: int) -> tuple[float, str, str]:
+    def stall(self, gap_end: int) -> tuple[float, str, str]:
         """Returns the cycle in which the last constraint of the table ends, its state, and the place of its cause (7)."""
         step = self.next
         ends = [
@@ -269,20 +269,20 @@ class Warp:
         """Returns the place to which the warp-cycle belongs: the next step, or the barrier that holds the warp (7)."""
         return self.last_barrier if self.held(t) else self.next.place
 
-    def stalled(self, t: int, gpu: Gpu) -> tuple[str, str]:
+    def stalled(self, t: int) -> tuple[str, str]:
         """Returns the state of the warp in a cycle in which it is not eligible, and the place of the cause (7)."""
         if self.exited:
             last = self.last_access()
             return "long_scoreboard" if last.op == "load" else "drain", last.place
         if self.held(t):
             return "barrier", self.last_barrier
-        end, state, cause = self.stall(gpu, self.gap_end)
+        end, state, cause = self.stall(self.gap_end)
         return (state, cause) if end > t else ("lg_throttle", self.next.place)
 
     def eligible(self, t: int, gpu: Gpu) -> bool:
         if self.exited or self.held(t):
             return False
-        return self.stall(gpu, self.gap_end)[0] <= t and self.may_load(gpu, t)
+        return self.stall(self.gap_end)[0] <= t and self.may_load(gpu, t)
 
     def resident(self, t: int) -> bool:
         return self.retired is None or t <= self.retired

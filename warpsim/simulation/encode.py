@@ -1,4 +1,4 @@
-"""Encodes a chip, a kernel and a launch for the engine. Only this module and core_options.py import both sides."""
+"""Encodes a chip, a kernel and a launch for the engine. Only this module and core_options.py write a Machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from warpsim.arguments import InvalidPoint
 from warpsim.engine.constants import (
     AT_THE_END,
     BY_REGISTER,
+    CIRCULAR,
     COUNTED_BITS,
+    GREEDY,
     MAX_WARPS,
     MOST_STEPS,
     UNITS,
@@ -212,7 +214,7 @@ def _launched(chip: Records, gpu: Gpu, launch: Launch, scheduler: str) -> Record
     record["first_start"] = 0 if supply is None else gpu.launch_cost_cycles
     policy, record["group"] = group_of(scheduler)
     record["policy"] = _POLICIES[policy]
-    record["circular"], record["greedy"] = policy in ("lrr", "grr"), policy in ("gto", "gty")
+    record["circular"], record["greedy"] = _POLICIES[policy] in CIRCULAR, _POLICIES[policy] in GREEDY
     return chip
 
 

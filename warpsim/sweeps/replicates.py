@@ -21,10 +21,8 @@ from numpy.typing import NDArray
 
 from warpsim.arguments import integer
 from warpsim.results.schema import SWEEP_VARIABLES
+from warpsim.results.statistics import LEVEL
 from warpsim.simulation.limits import MAX_REPLICATES
-
-LEVEL = 0.95
-"""Confidence level of the intervals."""
 
 _ALLOWED = tuple(declared.name for declared in SWEEP_VARIABLES if declared.dims in (("replicate",), ("replicate", "op")))
 

@@ -1,0 +1,11 @@
+"""What a warp executes of a program."""
+
+from collections.abc import Iterable, Iterator
+
+from warpsim.kernels.statements import Statement
+from warpsim.kernels.traversal import expected_executions
+
+
+def expected_ops(statements: Iterable[Statement], block_warps: int | None = None) -> Iterator[tuple[str, float]]:
+    """Operation classes with the expected number of executions by a warp, as `expected_executions`."""
+    return ((instruction.op, times) for instruction, times in expected_executions(statements, block_warps))
