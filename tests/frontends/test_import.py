@@ -67,12 +67,20 @@ def test_parameters_are_guessed_where_the_text_does_not_name_them():
 
 
 def test_parameters_have_the_names_of_the_source():
-    assert declared_in_source(SOURCE, "scale") == (("x", False, None), ("a", False, None), ("n", True, True))
+    assert declared_in_source(SOURCE, "scale") == (("x", False, None, ""), ("a", False, None, "number"), ("n", True, True, ""))
     bounded = "__global__ void __launch_bounds__(128) f(const float *__restrict__ x, int n[3])"
-    assert declared_in_source(bounded, "f") == (("x", False, None), ("n", False, None))
+    assert declared_in_source(bounded, "f") == (("x", False, None, ""), ("n", False, None, ""))
     macro = '#define K(size) \\\n    extern "C" __global__ void k_##size(float *out, int n) \\\n    { }\nK(1)\nK(2)\n'
-    assert declared_in_source(macro, "k_2") == (("out", False, None), ("n", True, True))
+    assert declared_in_source(macro, "k_2") == (("out", False, None, ""), ("n", True, True, ""))
     assert declared_in_source(SOURCE, "other") == ()
+    aliases = "typedef long long wide; using index_t = wide; typedef float* row;\n"
+    aliases += "__global__ void f(row x, const index_t n, other y) {}"
+    assert declared_in_source(aliases, "f") == (("x", False, None, ""), ("n", True, True, ""), ("y", False, None, ""))
+
+
+def test_an_integer_that_is_given_for_a_floating_point_number_is_its_value():
+    function = replace(parse_listing(LISTING)[0], parameters=(Parameter(0, 8, "x"), Parameter(8, 4, "a", kind="number")))
+    assert argument_bytes(function, {"a": 2}) == argument_bytes(function, {"a": 2.0})
 
 
 @pytest.mark.parametrize(

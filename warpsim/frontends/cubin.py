@@ -37,8 +37,9 @@ class Parameter:
     """A parameter of a kernel: offset in bytes from the first one, and size in bytes.
 
     `name`, and whether it is an `integer`, are known where the source declares them. So is whether the integer is `signed`; None:
-    it is no integer of the language, or not known. The `members` of a structure are the numbers, pointers and bit fields in it,
-    with their full names, such as `p.x`, and a `kind`: NUMBER, POINTER or BITS.
+    it is no integer of the language, or not known. Its `kind` is NUMBER where it declares a floating-point number. The `members`
+    of a structure are the numbers, pointers and bit fields in it, with their full names, such as `p.x`, and a `kind`: NUMBER,
+    POINTER or BITS.
     """
 
     offset: int

@@ -189,7 +189,7 @@ class Emitter:
     def _if_made(self, number: int, index: int, one: Instruction) -> Statement:
         """Returns an instruction, under a condition if it is an access that only some of the warps make.
 
-        At a barrier that is off for most warps nobody waits.
+        At a barrier that is off for most warps nobody waits; to any other, all are taken to come.
         """
         if self.sampled is not None and one.op == "barrier" and self.function.code[index].guard:
             share = self.sampled.share(number, index)
@@ -197,6 +197,10 @@ class Emitter:
                 what = f"a barrier stands under a condition, which holds in {share:.2g} of its executions: nobody waits there"
                 self.unnamed[f"{_place(self.function, index)}: {what}"] = None
                 return without_barriers([one])[0]
+            if share < 1.0:
+                holds = f"a barrier stands under a condition, which holds in {share:.0%} of its executions"
+                what = f"{holds}: all warps of a block are taken to come to it each time"
+                self.unnamed[f"{_place(self.function, index)}: {what}"] = None
         if self.sampled is None or one.op not in ACCESSING_OPS or (number, index) not in self.accesses:
             return one
         rule = self.sampled.condition(number, index)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from warpsim.frontends.brackets import end_of, without_templates
-from warpsim.frontends.cubin import BITS, POINTER, Parameter
+from warpsim.frontends.cubin import BITS, NUMBER, POINTER, Parameter
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.sass import MachineFunction
 
@@ -23,6 +23,12 @@ _INTEGER = re.compile(
 _UNSIGNED = re.compile(r"\b(unsigned|size_t|uint(8|16|32|64)_t)\b")
 _SIGNED = re.compile(r"\b(signed|short|int|long|int(8|16|32|64)_t)\b")
 """Words that say whether an integer is signed. A plain char does not, as that depends on the system."""
+
+_FLOAT = re.compile(r"\s*(const\s+)*(float|double|__half|half)\b[\w\s]*$")
+"""A declaration of a floating-point number."""
+
+_MOST_ALIASES = 8
+"""Names of types that stand for one another, one after the other, at most."""
 
 _NUMBERS = (1, 2, 4, 8)
 """Sizes of numbers in bytes; parameters of other sizes are structures."""
@@ -163,6 +169,8 @@ def _bytes(key: str | int, value: object, parameter: Parameter) -> bytes:
         return bytes([value])
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise FrontEndError(f"args[{key!r}] = {value!r}: must be a number; only a bool, of one byte, is a truth value")
+    if parameter.kind == NUMBER and not parameter.integer and size in _FORMATS:
+        value = float(value)
     if isinstance(value, float) and not math.isfinite(value):
         raise FrontEndError(f"args[{key!r}] = {value}: must be a finite number")
     if isinstance(value, float) and parameter.integer:
@@ -186,16 +194,20 @@ def _bytes(key: str | int, value: object, parameter: Parameter) -> bytes:
 
 
 class Declared(NamedTuple):
-    """What a source says of a parameter: its name, whether it is an integer, and whether that is signed (None: not known)."""
+    """What a source says of a parameter: its name, whether it is an integer, whether that is signed (None: not known), its kind.
+
+    The kind is NUMBER of a floating-point number, and empty otherwise.
+    """
 
     name: str
     integer: bool
     signed: bool | None
+    kind: str = ""
 
 
 def declared_in_source(source: str, function: str) -> tuple[Declared, ...]:
     """Returns what the CUDA source of a kernel says of its parameters; nothing where it is not found."""
-    return tuple(map(_declared, _declarations(source, function)))
+    return tuple(_declared(_without_aliases(text, source)) for text in _declarations(source, function))
 
 
 def types_in_source(source: str, function: str) -> tuple[str, ...]:
@@ -227,8 +239,20 @@ def _declarations(source: str, function: str) -> list[str]:
             break
     if not found:
         return []
-    inside = without_templates(plain[found.end() : end_of(plain, found.end() - 1)])
+    inside = without_templates(plain[found.end() : end_of(plain, found.end() - 1)]).replace("\\\n", " ")
     return [part for part in inside.split(",") if part.strip()]
+
+
+def _without_aliases(text: str, source: str) -> str:
+    """Returns the declaration of a parameter with the type for which the name of its type stands in the source, if it does."""
+    for _ in range(_MOST_ALIASES):
+        named = re.match(r"(\s*(?:const\s+)?)(\w+)(\s.*)$", text, re.DOTALL)
+        name = re.escape(named[2]) if named else ""
+        alias = re.search(rf"\btypedef\s+([^;{{}}()]+?)\s*\b{name}\s*;|\busing\s+{name}\s*=\s*([^;]+);", source) if name else None
+        if not named or not alias:
+            break
+        text = f"{named[1]}{alias[1] or alias[2]}{named[3]}"
+    return text
 
 
 def _declared(text: str) -> Declared:
@@ -236,7 +260,7 @@ def _declared(text: str) -> Declared:
     name = re.search(r"(\w+)\s*(\[[^\]]*\])?\s*$", text)
     is_integer = _INTEGER.match(text) is not None
     signed = None if not is_integer else False if _UNSIGNED.search(text) else True if _SIGNED.search(text) else None
-    return Declared(name[1] if name else "", is_integer, signed)
+    return Declared(name[1] if name else "", is_integer, signed, NUMBER if _FLOAT.match(text) else "")
 
 
 def _base(arch: int) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 import numpy as np
+from numpy.typing import NDArray
 
 from warpsim.frontends.accesses import bytes_per_thread, space_of
 from warpsim.frontends.async_copies import BULK_UNIT_BYTES, Place, bulk_of, bulk_units, first_of, is_past_l1
@@ -43,11 +44,18 @@ _SAMPLED_CALLS = 64
 _MOST_WORK = 100_000_000
 """Instructions of threads that are executed; what comes later is left out."""
 
-_MOST_THREADS_OF_FIRSTS, _THREADS_TOGETHER = 1_000_000, 65_536
-"""Threads that are executed for the sake of the first calls of instructions, and those of them that are executed together."""
+_MOST_THREADS_OF_FIRSTS, _THREADS_TOGETHER = 1_500_000, 65_536
+"""Threads that are executed for the sake of the first calls of instructions, as many as in four waves of the largest chip; and
+those of them that are executed together."""
 
 _MOST_ADDRESSES, _MOST_CALLS = 8_000_000, 10_000
 """Addresses that are kept, and accesses of a block."""
+
+_FAR_SHARES = (0.23, 0.81)
+"""Where in a grid those blocks are that tell whether addresses are affine in the block index all over it."""
+
+_MOST_APART = 1 / 32
+"""Share of blocks whose threads are not all moved by the same, at most, where an address wraps."""
 
 BlockIndex = tuple[int, int, int]
 
@@ -115,9 +123,10 @@ def _middle(geometry: Geometry, count: int) -> list[BlockIndex]:
 
 
 def _neighbours(geometry: Geometry) -> list[BlockIndex]:
-    """Returns a block in the middle, the next ones in x, y and z where there are, and one that is further away.
+    """Returns a block in the middle, the next ones in x, y and z where there are, and some that are further away.
 
-    Those at the upper edges, where guards leave threads out, are no others' neighbours if there is room.
+    Those at the upper edges, where guards leave threads out, are no others' neighbours if there is room. Where an address wraps,
+    such as a tile's number modulo the number of tiles, blocks far away tell.
     """
     middle = tuple((size - 1) // 2 for size in geometry.grid)
     found = [middle]
@@ -125,17 +134,20 @@ def _neighbours(geometry: Geometry) -> list[BlockIndex]:
         if size > 1:
             found.append((*middle[:d], middle[d] + 1, *middle[d + 1 :]))
     found.append(tuple(min(at + 3, size - 1 - (size > 3)) for at, size in zip(middle, geometry.grid, strict=True)))
-    return [(x, y, z) for x, y, z in found]
+    found += [tuple(int(share * (size - 1)) for size in geometry.grid) for share in _FAR_SHARES]
+    return [(x, y, z) for x, y, z in dict.fromkeys(found)]
 
 
 def _moved(given: Given, recorder: _Recorder, order: list[BlockIndex]) -> Values | None:
     """Returns by how much the addresses of each instruction are further in some blocks than in the recorder's first one.
 
-    None: that cannot be known from the first calls of the instructions, or there are too many threads.
+    None: that cannot be known from the first calls of the instructions, or there are too many threads. A few blocks may lie where
+    an address wraps; they are taken to be moved as their first thread is.
     """
     if len(order) * recorder.threads > _MOST_THREADS_OF_FIRSTS:
         return None
     moved = np.zeros((len(order), len(recorder.numbers)), np.int64)
+    apart = np.zeros(len(recorder.numbers))
     together = max(1, _THREADS_TOGETHER // recorder.threads)
     for begin in range(0, len(order), together):
         blocks = [recorder.blocks[0], *order[begin : begin + together]]
@@ -145,20 +157,22 @@ def _moved(given: Given, recorder: _Recorder, order: list[BlockIndex]) -> Values
             return None
         for number, row in firsts.rows.items():
             rows = row.reshape(len(blocks), recorder.threads)
-            if not _is_moved_as_one(rows):
-                return None
+            apart[number] += len(rows) - _moved_as_one(rows).sum()
             lane = int((rows[0] >= 0).argmax())
-            moved[begin : begin + len(blocks) - 1, number] = rows[1:, lane] - rows[0, lane]
+            moved[begin : begin + len(blocks) - 1, number] = np.where(rows[1:, lane] >= 0, rows[1:, lane] - rows[0, lane], 0)
+        if (apart > _MOST_APART * len(order)).any():
+            return None
     return moved
 
 
-def _is_moved_as_one(rows: Values) -> bool:
-    """Returns whether the threads of each block, a row, access what those of the first one do, all moved by the same."""
+def _moved_as_one(rows: Values) -> NDArray[np.bool_]:
+    """Returns for each block, a row, whether its threads access what those of the first one do, all moved by the same."""
     active = rows[0] >= 0
-    if not active.any() or not ((rows >= 0) == active).all():
-        return False
+    if not active.any():
+        return np.zeros(len(rows), np.bool_)
     distance = (rows - rows[0])[:, active]
-    return bool((distance == distance[:, :1]).all())
+    as_one: NDArray[np.bool_] = ((rows >= 0) == active).all(axis=1) & (distance == distance[:, :1]).all(axis=1)
+    return as_one
 
 
 class _EnoughError(Exception):
@@ -223,10 +237,10 @@ class _Recorder(_UntilEnough):
         lane = active.argmax(axis=1)
         calls = np.arange(len(rows))
         found = np.zeros((len(rows), 3), np.int64)
-        for number, block in enumerate(self.blocks[1:-1], 1):
-            d = next(d for d in range(3) if block[d] != self.blocks[0][d])
-            found[:, d] = rows[calls, number, lane] - first[calls, lane]
         index = np.array(self.blocks, np.int64) - np.array(self.blocks[0], np.int64)
+        for number, distance in enumerate(index):
+            if np.abs(distance).sum() == 1 and distance.sum() == 1:
+                found[:, int(distance.argmax())] = rows[calls, number, lane] - first[calls, lane]
         expected = first[:, None] + (found @ index.T)[:, :, None]
         return found if (np.where(active[:, None], expected, -1) == rows).all() else None
 
@@ -245,7 +259,7 @@ class _Recorder(_UntilEnough):
             here = begin[0] >= 0
             if not here[active].all() or (np.where(active, rows - begin, 0) != np.where(active, rows[0] - begin[0], 0)).any():
                 return False
-        return all(_is_moved_as_one(rows) for rows in first.values())
+        return all(_moved_as_one(rows).all() for rows in first.values())
 
     def calls_of_all(self) -> int:
         """Returns how many calls there are until each load has made one."""

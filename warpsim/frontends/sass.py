@@ -208,7 +208,7 @@ def parse_disassembly(text: str) -> list[MachineFunction]:
 
 
 _INTEGER, _OTHERS = ":integer", f":(?:{NUMBER}|{BITS})"
-"""What a listing adds to a parameter that is an integer, and to members of structures that are neither integers nor pointers."""
+"""What a listing adds to an integer, to a floating-point number where the source says so, and to a bit field."""
 
 
 def write_listing(function: MachineFunction) -> str:
@@ -346,7 +346,8 @@ def _listed_function(head: dict[str, str], code: list[MachineInstruction]) -> Ma
             member = Parameter(offset, size, found[3] + found[4], is_integer, kind=kind)
             parameters[-1] = replace(parameters[-1], members=(*parameters[-1].members, member))
         else:
-            parameters.append(Parameter(offset, size, found[3], is_integer))
+            kind = "" if is_integer else (found[5] or "").removeprefix(":")
+            parameters.append(Parameter(offset, size, found[3], is_integer, kind=kind))
     return MachineFunction(
         name=head["function"],
         arch=int(target[1]),

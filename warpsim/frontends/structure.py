@@ -88,7 +88,7 @@ class Structure:
         loop = self.flow.loop_at().get(0)
         here = self.counts.get(0, self.none) if loop is None else self.entries.get(loop, self.none)
         statements = self._sequence(self._items(None), here, top=True, members=tuple(range(self.specialised)))
-        while statements and isinstance(statements[-1], Instruction) and statements[-1].op == "exit":
+        while _exits(statements):
             statements.pop()
         return statements
 
@@ -227,10 +227,11 @@ class Structure:
                 then, orelse = without_barriers(then), without_barriers(orelse)
             out.append(under({"warps": tasks[0]}, then, orelse, **own))
             return
-        if has_op(then, "barrier") if share >= 0.5 else has_op(orelse, "barrier"):
+        most = then if share >= 0.5 else orelse
+        if has_op(most, "barrier") and not _exits(most):
             holds = f"a barrier stands under a condition, which holds in {max(share, 1 - share):.0%} of its executions"
             self.notes.append(f"{holds}: all warps of a block are taken to come to it each time")
-            out += [*([branch] if branch is not None else []), *(then if share >= 0.5 else orelse)]
+            out += [*([branch] if branch is not None else []), *most]
             return
         if has_op((*then, *orelse), "barrier"):
             holds = f"a barrier stands under a condition, which holds in {min(share, 1 - share):.2g} of its executions"
@@ -307,6 +308,11 @@ def _executing_numbers(taken: Counts, here: Counts, warp_in_block: NDArray[np.in
     """Returns the numbers of the warps that execute a side at times; none if these are all that come to it."""
     come, execute = (set(warp_in_block[each > 0].tolist()) for each in (here, taken))
     return tuple(sorted(execute)) if execute < come else ()
+
+
+def _exits(statements: list[Statement]) -> bool:
+    """Returns whether statements end with the exit of the warp."""
+    return bool(statements) and isinstance(statements[-1], Instruction) and statements[-1].op == "exit"
 
 
 def without_barriers(statements: list[Statement]) -> list[Statement]:
