@@ -108,6 +108,8 @@ def test_simulate_runs_a_grid_to_its_end(capsys):
     assert "to the end of the grid" in output
     assert cli.main([*POINT, "--blocks", "4"]) == 2
     assert "endless loop" in capsys.readouterr().err
+    assert cli.main([*grid, "--cycles", "100"]) == 2
+    assert "--cycles: must be left out with --blocks" in capsys.readouterr().err
 
 
 def test_simulate_with_replicates_prints_intervals(capsys):

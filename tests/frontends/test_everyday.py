@@ -74,6 +74,11 @@ def ways(kernel, gpu="a100"):
     return {conflict_ways(one, chip) for _, one in walk(kernel.body) if getattr(one, "op", "") == "smem" and one.access}
 
 
+def test_an_architecture_without_a_listing_is_named():
+    with pytest.raises(ValueError, match=r"arch = 'sm_86': must be one of sm_70, sm_75, sm_80, sm_89, sm_90"):
+        load("softmax", arch="sm_86")
+
+
 @pytest.mark.parametrize("arch", listings.ARCHITECTURES)
 def test_accesses_are_those_of_the_source(arch):
     assert {one.stride for one in accesses(load("transpose_naive", arch=arch), "store")} == {2048}

@@ -7,6 +7,7 @@ of the package inside functions, because imports take most of the time of a shor
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -45,6 +46,9 @@ COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may not know signs such as ±
     options = make_parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = options.run
     show_messages(options)

@@ -130,8 +130,8 @@ def add_run_options(
         "replicates": f"number of replicates (default: {DEFAULTS['replicates']})",
         "seed": f"root seed of all random numbers (default: {DEFAULTS['seed']})",
         "sms": "simulate only N SMs, with echoes for the others (default: the whole chip)",
-        "warmup": "cycles before counting starts (default: derived from a pilot run)",
-        "cycles": f"cycles that are counted (default: {DEFAULTS['cycles']})",
+        "warmup": "cycles before counting starts (default: derived from a pilot run), of an endless supply of blocks",
+        "cycles": f"cycles that are counted (default: {DEFAULTS['cycles']}), of an endless supply of blocks",
         **(texts or {}),
     }
     for name in integers:
@@ -161,7 +161,10 @@ def requested_point(options: argparse.Namespace) -> Point:
                 given["block_warps"] = kernel.block_warps or default_block_warps(gpu, given.get("warps", gpu.sm.max_warps))
             occupancy(gpu, kernel, given["block_warps"])  # raises with a message about `block_warps` rather than `launch`
             given["launch"] = Launch(blocks=options.blocks, block_warps=given["block_warps"])
-        return make_point(gpu, kernel, **given)
+        point = make_point(gpu, kernel, **given)
+        if point.finite and (ignored := [name for name in ("warmup", "cycles") if name in given]):
+            raise RequestError(f"--{ignored[0]}: must be left out with --blocks: a grid is counted from its begin to its end")
+        return point
 
 
 def requested_kernel(options: argparse.Namespace) -> tuple[Gpu, Kernel]:

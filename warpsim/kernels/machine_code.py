@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from warpsim.arguments import choice
 from warpsim.hardware import files as params
 from warpsim.kernels.arguments import Arguments
 from warpsim.kernels.program import Kernel
@@ -68,6 +69,9 @@ def machine_code(
         if not isinstance(pairs, str | Mapping):
             check.wrong(name, pairs, "a mapping, or text: KEY=VALUE, or several with commas between")
     check.done()
+    names = [path.name.split(".") for path in (params.params_dir() / "kernels" / "cuda").glob("*.sass")]
+    if listed := sorted(name[1] for name in names if name[0] == listing):
+        arch = choice("arch", arch, listed)
     path = params.resolve("kernels/cuda", listing if listing.endswith(".sass") else f"{listing}.{arch}")
     kernel: Kernel = front_end("from_sass")(
         path,

@@ -174,4 +174,4 @@ class AxisPositions:
         plain = values.values
         if plain.dtype.kind in "biuf":
             return np.array([self.ends.get(float(value), value) for value in plain])
-        return plain.astype(str)
+        return np.array(plain.tolist(), dtype=str)
