@@ -1,5 +1,6 @@
 """warpsim profile, with launches in the place of those of a report."""
 
+import contextlib
 import json
 import re
 
@@ -10,6 +11,7 @@ from warpsim import cli
 from warpsim.cli.profile import _estimate
 from warpsim.profiles import api, replay, report
 from warpsim.profiles.replay import Estimate
+from warpsim.views import text_table
 
 FAST = ["r.ncu-rep", "--replicates", "1"]
 
@@ -51,6 +53,17 @@ def test_json_and_a_page(capsys, tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "what if: bandwidth 0.5" in text
     assert '<td class="text">LDG.E R6, [R4.64]</td>' in text and '<td class="text">input' not in text
+
+
+def test_the_page_is_written_where_nobody_reads_the_tables(tmp_path, monkeypatch):
+    def closed(*_):
+        raise BrokenPipeError
+
+    page = tmp_path / "page.html"
+    monkeypatch.setattr(text_table, "text_table", closed)
+    with contextlib.suppress(BrokenPipeError, SystemExit):
+        cli.main(["profile", *FAST, "-o", str(page)])
+    assert "simulated" in page.read_text(encoding="utf-8")
 
 
 def test_no_number_depends_on_the_workers(capsys, monkeypatch):

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.profiles.launches import WARPS, launch
+from tests.profiles.launches import TRIPS, WARPS, launch
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.traversal import walk
 from warpsim.profiles.advice import _coalesced, _limit, _without_conflicts, advise
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.report import Rule
-from warpsim.profiles.roofline import roofline
+from warpsim.profiles.roofline import of_l2, roofline
 from warpsim.profiles.whatif import dram_bytes
 
 FAST = {"replicates": 1, "budget": 20_000}
@@ -80,6 +80,22 @@ def test_advice_has_bounds_claims_and_gains(profile):
     whole = max(roofline(profile).values())  # with the constant cost of a launch, for which nothing is busy
     assert max(found.bounds.values()) * profile.measured.cycles == pytest.approx(whole - profile.gpu.launch_cost_cycles)
     assert sum(found.states.values()) == pytest.approx(1)
+
+
+def test_ports_and_updates_of_l2_are_resources():
+    """Each of the 32 threads of a reduction updates one address, which takes 3.4 cycles, and stores 4 sectors into 48 slices."""
+    slices = {"device__attribute_l2s_count": 48, "lts__cycles_elapsed.avg.per_second": 1.3e9}
+    stores = profile_of(launch(slices))
+    assert of_l2(stores) == {"stores into L2": pytest.approx(4 * WARPS * TRIPS / 48)}
+    count = 32.0 * WARPS * TRIPS
+    sums = {
+        "lts__t_sectors_srcunit_tex_op_red.sum": count,
+        "lts__t_sectors.sum": count * 9 / 8,
+        "lts__t_sectors.max": count * (1 + 1 / 384),
+    }
+    one = profile_of(launch(slices | sums, texts={5: "RED.E.ADD.F32.FTZ.RN.STRONG.GPU [R4.64], R6"}))
+    assert of_l2(one)["updates of L2"] == pytest.approx(3.4 * count)
+    assert "The busiest resource is updates of L2" in advise(one, **FAST).limit
 
 
 def test_a_limit_without_stalls_and_gains():

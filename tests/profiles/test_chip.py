@@ -70,6 +70,31 @@ def test_the_rate_of_l2_of_a_chip_without_a_file_follows_its_slices():
     assert fewer.dram_gbs == queue.dram_gbs
 
 
+def test_another_chip_takes_in_stores_by_its_slices_and_its_clock():
+    """The file of the RTX 4090 states no rate: its slices are as many as those of this A40, and its clock is higher."""
+    profile = profile_of(launch({"device__attribute_l2s_count": 48, "lts__cycles_elapsed.avg.per_second": 1.3e9}))
+    own, clock = profile.gpu.memory.l2_store_gbs, load_gpu("rtx4090").clock_ghz
+    assert own == pytest.approx(48 * 32 * 1.3)
+    assert profile.what_if(gpu="rtx4090").gpu.memory.l2_store_gbs == pytest.approx(own * clock / 1.3)
+    assert profile.what_if(gpu="l40").gpu.memory.l2_store_gbs == pytest.approx(own * load_gpu("l40").clock_ghz / 1.3)
+    stated = load_gpu("a40")
+    assert profile.what_if(gpu=stated).gpu.memory.l2_store_gbs == stated.memory.l2_store_gbs
+    nameless = load_gpu("rtx4090").model_copy(update={"name": "other"})
+    rates = [gpu.memory.queue.crossbar_gbs for gpu in (nameless, profile.gpu)]
+    assert profile.what_if(gpu=nameless).gpu.memory.l2_store_gbs == pytest.approx(own * rates[0] / rates[1])
+
+
+@pytest.mark.parametrize(
+    ("measured", "highest"),
+    [(3.6e9, {"device__attribute_max_gpu_frequency_khz": 1.74e6}), (16e9, {})],
+)
+def test_a_correction_of_the_clocks_that_makes_no_sense_is_left(measured, highest):
+    """It would make the SMs faster than the chip allows, 2.6 GHz, or less than half as fast as measured."""
+    memory = {"dram__cycles_elapsed.avg.per_second": measured, "device__attribute_max_mem_frequency_khz": 7.2e6}
+    gpu, (note,) = chip_of(launch(memory | highest))
+    assert gpu.clock_ghz == 1.3 and "the clocks are left as measured" in note
+
+
 @pytest.mark.parametrize(
     ("minor", "title", "khz", "like", "memory"),
     [

@@ -66,6 +66,30 @@ def test_the_inputs_are_those_that_the_report_has(profile):
     assert {"lines that L1 asked L2 for", "L2's clock"} <= set(inputs_of(launch(requests)))
 
 
+def test_sectors_between_the_caches_are_an_input(profile):
+    assert "sectors between L1 and L2" not in profile.inputs
+    for metric in (
+        "lts__t_sectors_srcunit_tex.sum",
+        "lts__t_sectors_srcunit_tex_op_write.sum",
+        "l1tex__m_xbar2l1tex_read_sectors_mem_lg_op_ld.sum",
+    ):
+        assert "sectors between L1 and L2" in inputs_of(launch({metric: 100.0}))
+
+
+def test_missing_hits_and_sectors_are_noted_and_are_no_inputs(profile):
+    sectors, hits = ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld" + end for end in (".sum", "_lookup_hit.sum"))
+    assert "L1's hit rate of loads" in profile.inputs and not profile.notes
+    without = profile_of(launch(without=[hits]))
+    (note,) = without.notes
+    assert "L1's hit rate of loads" not in without.inputs
+    assert "L1's hit rate of loads is missing and is taken as 0: ncu --section MemoryWorkloadAnalysis_Tables" in note
+    one = launch(without=[hits, sectors])
+    bare = replace(one, code=tuple(replace(at, counts={}) for at in one.code))
+    (note,) = to_kernel(bare, profile.gpu).notes
+    assert "sectors of loads and stores are missing" in note and "ncu --section SourceCounters" in note
+    assert not [what for what in inputs_of(bare) if "sectors" in what]
+
+
 def test_wait_masks_are_the_dependences(profile):
     load, product = instruction(profile, "LDG"), instruction(profile, "FMUL")
     assert load.dst in product.src
@@ -164,6 +188,7 @@ def test_a_missing_section_is_named_with_its_option(metric, option):
     ("metric", "value"),
     [
         ("gpc__cycles_elapsed.max", 0),
+        ("sm__cycles_elapsed.avg", 0),
         ("gpu__time_duration.sum", -1),
         ("gpu__time_duration.sum", math.nan),
         ("launch__grid_size", 1e30),
@@ -188,6 +213,13 @@ def test_a_counter_that_no_launch_has_is_named(metric, value):
 def test_a_metric_that_is_negative_or_infinite_is_named(metric, value):
     with pytest.raises(ProfileError, match=re.escape(f"{metric} = {value:g}: must be finite, and at least 0")):
         profile_of(launch({metric: value}))
+
+
+@pytest.mark.parametrize("metric", ["dram__cycles_elapsed.avg.per_second", "lts__cycles_elapsed.avg.per_second"])
+def test_a_clock_that_no_memory_has_is_named(metric):
+    fixed = {"device__attribute_max_mem_frequency_khz": 7.2e6}
+    with pytest.raises(ProfileError, match=f"{metric} = 1e-300: must be 1e.06 at least"):
+        profile_of(launch(fixed | {metric: 1e-300}))
 
 
 def test_a_ratio_of_nothing_to_nothing_is_left_out():
@@ -309,6 +341,26 @@ def test_updates_of_one_address_keep_one_slice_busy():
     made = instruction(profile_of(one), "RED")
     assert made.op == "reduction" and made.access.contended_addresses == 1 and updates_of_one_address(made.access) == 32
     assert profile_of(one).gpu.memory.atomic_interval_cycles == pytest.approx(3.4)  # a sum of floating-point numbers
+
+
+def test_a_kind_of_updates_may_be_a_negative_difference():
+    """Only the sum of the kinds has to be a count."""
+    red, alu = ("lts__t_sectors_srcunit_tex_op_" + kind + ".sum" for kind in ("red", "atom_dot_alu"))
+    sums = {"lts__t_sectors.sum": 36.0 * WARPS * TRIPS, "lts__t_sectors.max": (32 + 4 / 48) * WARPS * TRIPS}
+    count = 32.0 * WARPS * TRIPS
+    assert updates(with_sums(sums | {red: -624.0, alu: count + 624.0})) == updates(with_sums(sums | {red: count}))
+    assert updates(with_sums(sums | {red: -624.0, alu: 600.0})) == Updates(None, 1)
+    with pytest.raises(ProfileError, match=f"{red} = inf: must be finite"):
+        updates(with_sums(sums | {red: math.inf}))
+
+
+def test_another_chip_takes_as_long_for_sums_of_floating_point_numbers():
+    profile = profile_of(with_sums({}))
+    other = profile.what_if(gpu="rtx4090")
+    assert other.gpu.memory.atomic_interval_cycles == pytest.approx(3.4 * load_gpu("rtx4090").memory.atomic_interval_cycles)
+    assert profile.what_if(gpu=profile.gpu).gpu.memory.atomic_interval_cycles == profile.gpu.memory.atomic_interval_cycles
+    integers = profile_of(with_sums({}, "RED.E.ADD.STRONG.GPU [R4.64], R6"))
+    assert integers.what_if(gpu="rtx4090").gpu.memory.atomic_interval_cycles == 1.0
 
 
 def test_updates_that_are_spread_do_not_meet():

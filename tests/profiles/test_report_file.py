@@ -1,9 +1,11 @@
 """Files that are no reports, and reports that are damaged."""
 
 import math
+import struct
 
 import pytest
 
+from warpsim.frontends.cubin import Cubin, Function
 from warpsim.profiles import report
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.report import list_launches
@@ -93,6 +95,16 @@ def test_counters_that_are_none_are_named(monkeypatch, metric, count):
         report.read_launch("a.ncu-rep")
     action.counts[metric][1] = 4.0
     assert [one.address for one in report.read_launch("a.ncu-rep").code] == [0, 16]
+
+
+def test_of_two_functions_of_one_name_the_executed_one_is_taken(monkeypatch):
+    """The texts of the instructions are EXIT, opcode 0x14d."""
+    action = CountedAction("inst_executed", [8.0, 8.0])
+    codes = [struct.pack("<QQ", number | 7 << 12, 0) * 2 for number in (0x020, 0x14D)]
+    cubins = [Cubin(80, {"kernel": Function("kernel", code, 16, 0, (), None)}) for code in codes]
+    for given in (cubins, cubins[::-1]):
+        monkeypatch.setattr(report, "_actions", lambda path, given=given: iter([(path, 0, action, given)]))
+        assert report.read_launch("a.ncu-rep").words == codes[1]
 
 
 def test_damaged_data_of_a_launch_are_named(monkeypatch):

@@ -95,19 +95,19 @@ def _run(options: argparse.Namespace) -> int:
     except (ValueError, MissingReaderError) as error:
         raise RequestError(str(error)) from None
     shown = _Shown(profile, replay, other, second, changes, advice)
+    title, lines, tables = _page_of(shown)
+    if options.output is not None:  # first, since a reader of the tables may close its end early
+        from warpsim.views.profile_page import write_profile_page
+
+        write_profile_page(options.output, title, lines, tables, profile.measured.shares, replay.shares)
     if options.json:
         print_json(_as_json(shown))
-    title, lines, tables = _page_of(shown)
-    if not options.json:
+    else:
         from warpsim.views.text_table import text_table
 
         print("\n".join((title, *lines)))
         for table in tables:
             print(f"\n{text_table(table.rows, table.header)}")
-    if options.output is not None:
-        from warpsim.views.profile_page import write_profile_page
-
-        write_profile_page(options.output, title, lines, tables, profile.measured.shares, replay.shares)
     return DONE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warpsim.arguments import integer
@@ -22,10 +23,13 @@ from warpsim.simulation.policies import REPLAYED
 
 _POSITIVE = (
     "gpc__cycles_elapsed.max", "sm__cycles_elapsed.max", "gpu__time_duration.sum", "gpc__cycles_elapsed.avg.per_second",
-    "device__attribute_multiprocessor_count", "launch__grid_size", "launch__block_size",
+    "sm__cycles_elapsed.avg", "device__attribute_multiprocessor_count", "launch__grid_size", "launch__block_size",
 )  # fmt: skip
 _MOST = 1e18
-"""Bounds of what a launch that took place has: a damaged report may state anything."""
+_CLOCKS = tuple(f"{unit}__cycles_elapsed.avg.per_second" for unit in ("dram", "lts"))
+_SLOWEST = 1e6
+"""Bounds of what a launch that took place has: a damaged report may state anything. Memories and L2 have clocks of 1 MHz at
+least."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,8 @@ class Profile:
             seed: root of all randomness.
             budget: warp instructions that a replicate simulates at most, roughly.
             lines: whether to find the warp cycles of each instruction, with a further run.
-            threads: threads that simulate: replicates, and the SMs of each with at least twice as many threads.
+            threads: number of threads. Replicates run at the same time; where there are at least twice as many threads, the SMs
+                of each are divided as well, with at least 16 SMs to a thread.
 
         Raises:
             ValueError: the chip cannot hold the launch, or an argument is not allowed.
@@ -157,7 +162,8 @@ class Profile:
             replicates: independent repetitions of each change.
             seed: root of all randomness.
             budget: warp instructions that a replicate simulates at most, roughly.
-            threads: threads that simulate: replicates, and the SMs of each with at least twice as many threads.
+            threads: number of threads. Replicates run at the same time; where there are at least twice as many threads, the SMs
+                of each are divided as well, with at least 16 SMs to a thread.
 
         Raises:
             ValueError: the chip cannot hold the launch, or an argument is not allowed.
@@ -192,6 +198,11 @@ def profile_of(one: ProfiledLaunch) -> Profile:
         value = one.metrics.get(metric)
         if isinstance(value, int | float) and not 0 < value < _MOST:
             raise ProfileError(f"{one.report}, launch {one.number}: {metric} = {value:g}: must be above 0 and below {_MOST:g}")
+    for metric in _CLOCKS:
+        if 0 < (one.get(metric) or 0.0) < _SLOWEST:
+            raise ProfileError(
+                f"{one.report}, launch {one.number}: {metric} = {one.metrics[metric]:g}: must be {_SLOWEST:g} at least"
+            )
     try:
         gpu, of_chip = chip_of(one)
     except GpuFileError as error:
@@ -199,10 +210,16 @@ def profile_of(one: ProfiledLaunch) -> Profile:
     made = to_kernel(one, gpu)
     measured = measurements(one)
     kernel, launch = _launch(one, gpu, made.kernel)
-    notes, inputs = (*of_chip, *made.notes), inputs_of(one)
+    notes, inputs = (*of_chip, *_of_versions(one), *made.notes), inputs_of(one)
     return Profile(
         one.report, one.number, kernel, launch, gpu, measured, one.code, measured.dram_bytes, one.rules, notes, inputs, one
     )
+
+
+def _of_versions(one: ProfiledLaunch) -> Iterator[str]:
+    """Yields a note where several machine codes agree with a launch."""
+    if one.versions > 1:
+        yield f"{one.versions} different machine codes of {one.name} agree with the launch: the first in the report is taken"
 
 
 def _launch(one: ProfiledLaunch, gpu: Gpu, kernel: Kernel) -> tuple[Kernel, Launch]:

@@ -10,12 +10,13 @@ measured too long, all clocks seem too slow, and that of the memory says by how 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from warpsim.frontends.sass import VOLTA
 from warpsim.hardware.architectures import contention
 from warpsim.hardware.gpu import Gpu, list_gpus, load_gpu
 from warpsim.profiles.errors import ProfileError
-from warpsim.profiles.report import ProfiledLaunch
+from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
 from warpsim.profiles.traffic import l2_clock, l2_store_gbs
 from warpsim.profiles.updates import cycles_of_update
 
@@ -37,15 +38,21 @@ GDDR6X whose share of the pins' bandwidth, and cost of stores, one without a fil
 a pin, and from 19 on. Additions of arrays on RTX 3080 and 3070 Ti, from which the cost of stores is taken, pass 0.92 and 0.91 of
 the pins."""
 
-_SLICES = {"v100": 64, "t4": 32, "a100": 80, "a40": 48, "rtx4090": 48, "l40": 48, "h100": 80}
+_SLICES = {
+    "v100": 64, "t4": 32, "a100": 80, "a100_40gb": 80, "a40": 48, "rtx4090": 48, "l40": 48, "h100": 80, "h100_pcie": 80,
+    "h200": 96,
+}  # fmt: skip
 """Chip -> slices of its L2, whose rate follows them: reports of these chips (experiments/profiles); of an L40 those of an RTX
-4090, which has the same die, and of an H100 those of its version for PCIe."""
+4090, which has the same die, of an H100 those of its version for PCIe, and of an H200 those in its file."""
 
 _OTHER_SIZE = 0.1
 """Relative difference in SMs from which on a chip is another one than the file that its name suggests: a laptop's, or a slice."""
 
 _PASSES = 0.1
 """Relative difference of clocks between passes of the profiler, at most."""
+
+_LEAST_STRETCH = 0.5
+"""Least measured time of a launch over the true one: a shorter one is due to a wrong clock of the memory."""
 
 
 def chip_name(title: str, memory_bytes: float | None) -> str | None:
@@ -99,13 +106,16 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
             memory[key] = max(1, round(memory[key] * of_l2 / at_l2))
     data["block_launch_cycles"] = max(1, round(base.block_launch_cycles * clock / base.clock_ghz))
     if memory.get("atomic_interval_cycles"):
-        memory["atomic_interval_cycles"] *= cycles_of_update(launch) * measured / (l2_clock(launch) or measured)
+        memory["atomic_interval_cycles"] *= cycles_of_update(launch.code) * measured / (l2_clock(launch) or measured)
     queue |= {"dram_gbs": queue["dram_gbs"] * ratio, "crossbar_gbs": queue["crossbar_gbs"] * faster, "latency_offset_cycles": 0.0}
     if notes:
         queue |= {"dram_servers": max(1, round(queue["dram_servers"] * ratio))}
         queue |= {"crossbar_servers": max(1, round(queue["crossbar_servers"] * slices))}
     memory["contention"] = contention(memory, clock)
     data |= {"title": _title(launch), "sms": sms, "clock_ghz": clock, "memory": memory}
+    if stretch == 1.0 and (wrong := _stretch(launch)) != 1.0:
+        reason = f"by the clock of the memory, the measured time is {wrong:.3g} times the true one"
+        notes = (*notes, f"{reason}, but no clock of the SMs of this chip would agree with that: the clocks are left as measured")
     if stretch != 1.0:
         longer = f"by the fixed clock of the memory, the measured time is {stretch:.2f} times the true one"
         notes = (*notes, f"the clock of the SMs seems {measured:.2f} GHz and is taken as {clock:.2f}: {longer}")
@@ -175,6 +185,34 @@ def _latencies_of_l2(gpu: Gpu, lead: float) -> tuple[float, float]:
     return known, own + (known - own) / lead
 
 
+def with_rates_of_l2(chip: Gpu, own: Gpu, code: Sequence[ProfiledInstruction]) -> Gpu:
+    """Returns another chip than a launch's own one with what the launch says of L2: the rate of stores, the time of its updates.
+
+    The clock of L2 is not known of the other chip. Its updates take as many cycles of the SMs as they take cycles of L2.
+    """
+    memory: dict[str, float] = {}
+    if chip.memory.l2_store_gbs is None and own.memory.l2_store_gbs is not None:
+        memory["l2_store_gbs"] = own.memory.l2_store_gbs * _ratio_of_l2(chip, own)
+    interval = chip.memory.atomic_interval_cycles
+    if interval and interval != own.memory.atomic_interval_cycles:  # otherwise it is that of the launch, which has the factor
+        memory["atomic_interval_cycles"] = interval * cycles_of_update(code)
+    return chip.model_copy(update={"memory": chip.memory.model_copy(update=memory)}) if memory else chip
+
+
+def _ratio_of_l2(chip: Gpu, own: Gpu) -> float:
+    """Returns the rate at which another chip's L2 takes in stores over that of a launch's chip.
+
+    The other one has more slices, and a higher clock, by as much as its file has over the file of the launch's chip, to which the
+    rates of stage 1 lead. Where the slices are not known, the rates of stage 1 are compared directly.
+    """
+    rate, own_rate = chip.memory.queue.crossbar_gbs, own.memory.queue.crossbar_gbs
+    slices, own_slices = _SLICES.get(chip.name), _SLICES.get(own.name)
+    if not (slices and own_slices):
+        return rate / own_rate
+    base = load_gpu(own.name)
+    return base.memory.queue.crossbar_gbs / own_rate * slices * chip.clock_ghz / (own_slices * base.clock_ghz)
+
+
 def scaled(gpu: Gpu, latency: float, bandwidth: float) -> Gpu:
     """Returns a chip with factors of the latency and of the bandwidth of DRAM."""
     if latency == bandwidth == 1:
@@ -195,8 +233,17 @@ def stretched(launch: ProfiledLaunch) -> float:
     """Returns by how much the time of a launch was measured too long, so that all clocks seem as much too slow; 1: it was not.
 
     Counts of cycles do not contain what the profiler adds to the time of a short launch. The clock of the memory, which is fixed,
-    tells. Small differences between the passes of the profiler are left.
+    tells. Small differences between the passes of the profiler are left, and so are clocks whose correction makes no sense: that
+    of the SMs would be above the highest of the chip, or less than half of the measured one.
     """
+    ratio, highest = _stretch(launch), launch.get("device__attribute_max_gpu_frequency_khz")
+    corrected = ratio * launch.need("gpc__cycles_elapsed.avg.per_second")
+    too_high = highest is not None and corrected > highest * 1e3 * (1 + _PASSES)
+    return 1.0 if too_high or ratio < _LEAST_STRETCH else ratio
+
+
+def _stretch(launch: ProfiledLaunch) -> float:
+    """Returns the highest clock of the memory over the measured one; 1: not known, or nearly the same."""
     seems, is_fixed = launch.get("dram__cycles_elapsed.avg.per_second"), launch.get("device__attribute_max_mem_frequency_khz")
     ratio = is_fixed * 1e3 / seems if seems and is_fixed else 1.0
     return ratio if ratio > 1 + _PASSES or ratio < 1 - _PASSES else 1.0

@@ -8,22 +8,18 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import replace
-from functools import cache
 
 from warpsim.frontends.operands import conditions
 from warpsim.frontends.sass import VOLTA, Control, MachineFunction, MachineInstruction, decode_control
-from warpsim.hardware import files as params
+from warpsim.profiles.encodings import WORD_BYTES, decoded
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch, how_to_collect
 from warpsim.profiles.sections import address_of, calls_of
 
-WORD_BYTES = 16
 _TEXT = re.compile(r"(?:(@!?U?P(?:\d|T))\s+)?([A-Z][A-Za-z0-9_.]*)\s*(.*)")
 _JUMPS = ("BRA", "JMP", "CALL", "BRX", "JMX")
 _OFFSET_BITS = 50
 _NOTHING = Control(stall=1, yields=False, write=None, read=None, wait=0, reuse=0)
-_ALWAYS = 7
-"""Number of the predicate that is always true."""
 
 
 def machine_function(launch: ProfiledLaunch) -> MachineFunction:
@@ -96,19 +92,6 @@ def _instruction(one: ProfiledInstruction, launch: ProfiledLaunch, where: str) -
         return made, address_of(launch.sections, int(stated[1], 16)) if launch.sections else int(stated[1], 16) - launch.base
     offset = low >> 32 | (high & (1 << _OFFSET_BITS - 32) - 1) << 32  # bits 32 to 81, from the next instruction on
     return made, one.address + WORD_BYTES + (offset - (1 << _OFFSET_BITS) if offset >> _OFFSET_BITS - 1 else offset)
-
-
-def decoded(low: int) -> str:
-    """Returns guard and opcode of an encoding, of which `low` is the lower 64-bit word; its operands are left out."""
-    guard, opcode = low >> 12 & 15, _names().get(low & 0x1FF, f"UNKNOWN_{low & 0x1FF:X}")
-    return opcode if guard == _ALWAYS else f"@{'!' if guard & 8 else ''}P{guard & 7} {opcode}"
-
-
-@cache
-def _names() -> dict[int, str]:
-    """Returns number -> opcode."""
-    numbers = params.read_toml(params.params_dir() / "opcodes" / "encodings.toml")["numbers"]
-    return {number: opcode for opcode, of_opcode in numbers.items() for number in of_opcode}
 
 
 def _label(address: int) -> str:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from warpsim.profiles.report import ProfiledLaunch
-from warpsim.profiles.traffic import l2_clock
+from warpsim.profiles.traffic import counts_of_sectors, hit_rate_of_l1, known_between_caches, l2_clock
 from warpsim.profiles.updates import updates
 
 
 def inputs_of(launch: ProfiledLaunch) -> tuple[str, ...]:
     """Returns what a replay of a launch takes from its report, in words, beside the machine code and the launch itself."""
     found = ["executions by instruction", "DRAM bytes", "clocks of SMs and memory"]
-    if any(one.counts.get("memory_l2_theoretical_sectors_global") for one in launch.code):
-        found.append("sectors by instruction")
-    elif launch.get("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"):
-        found.append("sectors in sum")
-    found.append("L1's hit rate of loads")
+    if counted := counts_of_sectors(launch):
+        found.append(f"sectors {counted}")
+    if hit_rate_of_l1(launch) is not None:
+        found.append("L1's hit rate of loads")
+    if known_between_caches(launch):
+        found.append("sectors between L1 and L2")
     if launch.get("lts__t_requests_srcunit_tex_op_read.sum"):
         found.append("lines that L1 asked L2 for")
     if launch.get("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"):

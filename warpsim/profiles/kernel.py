@@ -28,7 +28,7 @@ from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.flows import MEETS, Flows
 from warpsim.profiles.measured import warps_of_block
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
-from warpsim.profiles.traffic import asked_bytes, traffic
+from warpsim.profiles.traffic import asked_bytes, missing_accesses, traffic
 from warpsim.profiles.updates import updates
 from warpsim.units import ACCESS_KINDS, ACCESSING_OPS, ATOMIC_OPS, MEMORY_OPS, WARP_LANES
 
@@ -36,6 +36,9 @@ L1_BYTES_PER_CYCLE = 128
 """Bytes that L1 or shared memory gives an SM in a cycle (CUDA C Programming Guide: 32 banks of 4 bytes)."""
 
 _TOLERANCE = 0.01
+
+_LOCAL = ("LDL", "STL")
+"""Accesses to local memory."""
 
 _COPIES = 0
 """The dependence counter of a warp's asynchronous copies."""
@@ -168,6 +171,7 @@ class _Emitter:
         self.available = frozenset(gpu.ops)
         self.registers = [f"v{index}" for index in sorted({writer for writers in waits.values() for writer in writers})]
         self.known = frozenset(self.registers)
+        self.kinds: set[str] = set()
         self.unlisted: Counter[tuple[str, str]] = Counter()
         self.separates = flows.most_repeats(MEETS) >= _SEPARATES
         self.copies_of_group = copies_of_group(launch, flow)
@@ -176,7 +180,7 @@ class _Emitter:
         self.counters_of_groups = frozenset(control.write for control in commits if control is not None)
 
     def notes(self) -> list[str]:
-        """Returns what was assumed of opcodes, and of barriers."""
+        """Returns what was assumed of opcodes, barriers and accesses."""
         tasks = "warps of a block have tasks of their own: nobody waits at a barrier of some of them, or for what others copy"
         return [
             *(
@@ -184,6 +188,7 @@ class _Emitter:
                 for (opcode, family), count in sorted(self.unlisted.items())
             ),
             *([tasks] if self.partial_barriers else []),
+            *missing_accesses(self.launch, "load" in self.kinds, "store" in self.kinds),
         ]
 
     def block(self, number: int) -> list[Statement]:
@@ -251,13 +256,15 @@ class _Emitter:
     ) -> None:
         """Adds requests, bytes, hits and the time of the load-store unit."""
         times, of = max(1, counted.executed), self.traffic
+        if one.base not in _LOCAL and counted.executed:
+            self.kinds.add(ACCESS_KINDS[op])
         loads, cached = ACCESS_KINDS[op] == "load", op not in ATOMIC_OPS
         sectors = counted.counts.get("memory_l2_theoretical_sectors_global", 0.0) / times
         sectors = sectors or (of.load_sectors if loads else of.store_sectors)
         tags = counted.counts.get("memory_l1_tag_requests_global", 0.0) / times or sectors / of.line_sectors
         asked = asked_bytes(counted) / times
         cost["issue_slots"] = 1  # since Volta, further passes take no issue slots
-        if one.base in ("LDL", "STL") or not sectors:  # local memory is interleaved by threads
+        if one.base in _LOCAL or not sectors:  # local memory is interleaved by threads
             fields["access"] = Access(
                 l1_hit=of.local_hit if loads and cached else 0.0, l2_hit=of.load_l2_hit if loads else of.store_l2_hit
             )

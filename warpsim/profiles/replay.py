@@ -20,7 +20,7 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.steps import flatten
-from warpsim.profiles.code import WORD_BYTES
+from warpsim.profiles.encodings import WORD_BYTES
 from warpsim.profiles.endless import endless
 from warpsim.profiles.guards import blocks_with_work
 from warpsim.profiles.sampling import ALL_BUT_WINDOWS, FEWEST_SMS, Part, Sample, of_sms, per_warp, plan_of, sampled_within

@@ -14,7 +14,8 @@ from typing import Any
 from warpsim.frontends.cubin import Cubin
 from warpsim.profiles.errors import MissingReaderError, ProfileError
 from warpsim.profiles.report_file import check_blocks, cubins_in
-from warpsim.profiles.sections import Section, address_of, sections_of
+from warpsim.profiles.sections import Section, address_of
+from warpsim.profiles.versions import Executed, sections_in
 from warpsim.units import WARP_LANES
 
 _SAMPLES, REASONS = "smsp__pcsamp_sample_count", "smsp__pcsamp_warps_issue_stalled_"
@@ -112,6 +113,7 @@ class ProfiledLaunch:
         base: program counter of the kernel's start.
         rules: what the profiler's own rules say.
         sections: the kernel and those functions; empty where the report does not hold them.
+        versions: different machine codes of the kernel that agree with the launch equally well; the first of them is taken.
     """
 
     report: str
@@ -124,6 +126,7 @@ class ProfiledLaunch:
     base: int
     rules: tuple[Rule, ...] = ()
     sections: tuple[Section, ...] = ()
+    versions: int = 1
 
     def need(self, metric: str) -> float:
         """Returns a metric.
@@ -149,11 +152,29 @@ class ProfiledLaunch:
         for metric in metrics:
             value = self.metrics.get(metric)
             if isinstance(value, int | float) and not math.isnan(value):
-                if not 0 <= value < math.inf:
-                    where = f"{self.report}, launch {self.number}"
-                    raise ProfileError(f"{where}: {metric} = {value:g}: must be finite, and at least 0")
+                self._check(metric, value, 0 <= value < math.inf)
                 return float(value)
         return None
+
+    def sum_of(self, *metrics: str) -> float:
+        """Returns the sum of several metrics, at least 0; those that the report does not hold as a number are left out.
+
+        The profiler derives some kinds of accesses as differences of others, so that one may be negative where the sum is right.
+
+        Raises:
+            ProfileError: a metric is infinite.
+        """
+        total = 0.0
+        for metric in metrics:
+            value = self.metrics.get(metric)
+            if isinstance(value, int | float) and not math.isnan(value):
+                self._check(metric, value, math.isfinite(value))
+                total += value
+        return max(0.0, total)
+
+    def _check(self, metric: str, value: float, allowed: bool) -> None:
+        if not allowed:
+            raise ProfileError(f"{self.report}, launch {self.number}: {metric} = {value:g}: must be finite, and at least 0")
 
     @property
     def arch(self) -> int:
@@ -283,11 +304,12 @@ def _read(where: str, number: int, action: Any, cubins: list[Cubin]) -> Profiled
     if not name:
         raise ProfileError(f"{where}, launch {number}: is damaged: it has no name")
     executed = _by_pc(action, "inst_executed") if "inst_executed" in metrics else {}
-    functions = next((cubin.functions for cubin in cubins if name in cubin.functions), None)
     starts = [min(executed, default=0)]
     if "launch__function_pcs" in metrics and (pcs := action.metric_by_name("launch__function_pcs")).num_instances():
         starts = [int(pcs.value(number)) for number in range(pcs.num_instances())]
-    sections = () if functions is None else sections_of(name, functions, starts, executed, _warps(metrics))
+    registers = metrics.get("launch__registers_per_thread")
+    known = Executed(starts, executed, _warps(metrics), registers, lambda pc: _text(action, pc))
+    sections, versions = sections_in(cubins, name, known)
     words = b"".join(one.function.code for one in sections) if sections else None
     base = sections[0].pc if sections else starts[0]
     counters = {metric: _by_pc(action, metric) for metric in PER_INSTRUCTION if metric in metrics}
@@ -312,7 +334,7 @@ def _read(where: str, number: int, action: Any, cubins: list[Cubin]) -> Profiled
     )
     code = tuple(sorted(code, key=lambda one: one.address))
     title, rules = action.name(action.NameBase_DEMANGLED), tuple(_rules(action))
-    return ProfiledLaunch(where, number, name, title, metrics, code, words, base, rules, sections)
+    return ProfiledLaunch(where, number, name, title, metrics, code, words, base, rules, sections, versions)
 
 
 def _warps(metrics: Mapping[str, Any]) -> float:

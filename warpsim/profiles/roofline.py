@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from warpsim.kernels.costs import costs_on, data_stage
 from warpsim.kernels.traversal import expected_executions
 from warpsim.profiles.endless import without_exits
-from warpsim.units import gbs_to_bytes_per_cycle
+from warpsim.units import ACCESS_KINDS, SECTOR_BYTES, gbs_to_bytes_per_cycle
 
 if TYPE_CHECKING:
     from warpsim.profiles.api import Profile
@@ -32,3 +32,27 @@ def roofline(profile: Profile) -> dict[str, float]:
     cycles = {name: warps * value for name, value in busy.items()}
     cycles["dram"] = profile.measured.dram_bytes / gbs_to_bytes_per_cycle(gpu.memory.bandwidth_gbs, gpu.clock_ghz)
     return {name: value + gpu.launch_cost_cycles for name, value in cycles.items()}
+
+
+def of_l2(profile: Profile) -> dict[str, float]:
+    """Returns resource of L2 -> cycles that the launch needs of it, without the constant cost of a launch.
+
+    The resources are the ports by which slices take in stores, where their rate is known, and the busiest slice, where updates
+    meet at few addresses and follow one another there.
+    """
+    gpu, launch = profile.gpu, profile.launch
+    taken_in = updated = 0.0
+    for one, count in expected_executions(without_exits(profile.kernel.body)):
+        access = costs_on(gpu, one).access
+        if access is None:
+            continue
+        if ACCESS_KINDS[one.op] == "store":
+            taken_in += count * access.requests * access.port_sectors
+        if access.contended_addresses:
+            updated += count * access.requests * access.updates / access.contended_addresses
+    warps = (launch.blocks or 1) * launch.block_warps
+    found = {"updates of L2": warps * updated * (gpu.memory.atomic_interval_cycles or 0.0)}
+    if gpu.memory.l2_store_gbs is not None:
+        rate = gbs_to_bytes_per_cycle(gpu.memory.l2_store_gbs, gpu.clock_ghz)
+        found["stores into L2"] = warps * taken_in * SECTOR_BYTES / rate
+    return {name: cycles for name, cycles in found.items() if cycles > 0}

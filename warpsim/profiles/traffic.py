@@ -7,16 +7,24 @@ mostly asks for the others: loads hit by the share of such bytes. The hits that 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warpsim.kernels.access import port_sectors
-from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
+from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch, how_to_collect
 from warpsim.units import LINE_BYTES, SECTOR_BYTES, WARP_LANES
 
 SECTORS = LINE_BYTES // SECTOR_BYTES
 """Of a line."""
 
 _STORES = 4
+_BY_INSTRUCTION, _IN_SUM = "memory_l2_theoretical_sectors_global", "l1tex__t_sectors_pipe_lsu_mem_global_op"
+"""Sectors of accesses to global memory: the counter of an instruction, and the beginning of those of all loads or stores."""
+
+_OF_LOADS_FROM_L2, _OF_BOTH = "l1tex__m_xbar2l1tex_read_sectors_mem_lg_op_ld.sum", "lts__t_sectors_srcunit_tex.sum"
+_OF_STORES_TO_L2 = "lts__t_sectors_srcunit_tex_op_write.sum", "l1tex__m_l1tex2xbar_write_sectors_mem_lg_op_st.sum"
+"""Counters of sectors between L1 and L2: that loads brought, of loads and stores together, and that stores sent."""
+
 _MOST_EXCESS = 2.0
 """Largest ratio of bytes that DRAM moved to those that missed: longer bursts than what was asked for."""
 
@@ -96,7 +104,7 @@ def traffic(launch: ProfiledLaunch) -> Traffic:
     """
     loads = stores = lines = spare = 0.0
     for one in launch.code:
-        sectors = one.counts.get("memory_l2_theoretical_sectors_global", 0.0)
+        sectors = one.counts.get(_BY_INSTRUCTION, 0.0)
         if is_store(one):
             stores += sectors
         else:
@@ -106,24 +114,15 @@ def traffic(launch: ProfiledLaunch) -> Traffic:
     of_load = of_store = 0.0
     if not loads and not stores:
         (loads, of_load), (stores, of_store) = _counted_in_sum(launch, "ld"), _counted_in_sum(launch, "st")
-    asked = launch.get("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum")
-    hits = launch.get("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum")
-    if asked and hits is not None:
-        l1_hit = hits / asked
-    else:
-        l1_hit = (
-            launch.get("l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct", "l1tex__t_sector_hit_rate.pct") or 0.0
-        ) / 100
-    l1_hit = min(1.0, max(0.0, l1_hit))
+    l1_hit = hit_rate_of_l1(launch) or 0.0
     of_local, local_stores = (launch.get(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{kind}.sum") or 0.0 for kind in ("ld", "st"))
     local_missed = min(of_local, launch.get("l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum") or 0.0)
     read, written = launch.need("dram__bytes_read.sum"), launch.need("dram__bytes_write.sum")
     requests, of_requests = (launch.get(f"lts__t_{what}_srcunit_tex_op_read.sum") for what in ("requests", "sectors"))
-    fetched = launch.get("l1tex__m_xbar2l1tex_read_sectors_mem_lg_op_ld.sum")
-    came = launch.get("lts__t_sectors_srcunit_tex_op_write.sum", "l1tex__m_l1tex2xbar_write_sectors_mem_lg_op_st.sum")
+    fetched, came = launch.get(_OF_LOADS_FROM_L2), launch.get(*_OF_STORES_TO_L2)
     load_merged = _share_of(None if fetched is None else fetched - local_missed, loads * (1 - l1_hit))
     missed = (loads * (1 - l1_hit) * load_merged + local_missed) * SECTOR_BYTES
-    of_both = launch.get("lts__t_sectors_srcunit_tex.sum")
+    of_both = launch.get(_OF_BOTH)
     if of_both is not None:
         came = min(of_both - missed / SECTOR_BYTES, came if came else of_both)
     store_merged = _share_of(came, stores + local_stores)
@@ -148,10 +147,50 @@ def traffic(launch: ProfiledLaunch) -> Traffic:
     )
 
 
+def hit_rate_of_l1(launch: ProfiledLaunch) -> float | None:
+    """Returns the share of the sectors of loads from global memory that L1 holds; None: the report does not tell."""
+    asked = launch.get("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum")
+    hits = launch.get("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum")
+    if asked and hits is not None:
+        return min(1.0, hits / asked)
+    percent = launch.get("l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct", "l1tex__t_sector_hit_rate.pct")
+    return None if percent is None else min(1.0, percent / 100)
+
+
+def counts_of_sectors(launch: ProfiledLaunch) -> str:
+    """Returns how the report counts sectors of accesses to global memory: "by instruction", "in sum", or not at all: ""."""
+    if any(one.counts.get(_BY_INSTRUCTION) for one in launch.code):
+        return "by instruction"
+    return "in sum" if launch.get(*(f"{_IN_SUM}_{kind}.sum" for kind in ("ld", "st"))) else ""
+
+
+def missing_accesses(launch: ProfiledLaunch, loads: bool, stores: bool) -> Iterator[str]:
+    """Yields what is not known of the accesses of a launch to global memory, what is taken instead, and how to collect it.
+
+    Args:
+        launch: the launch.
+        loads: whether it loads.
+        stores: whether it stores.
+    """
+    counted = any(_BY_INSTRUCTION in one.counts for one in launch.code)
+    in_sum = launch.get(f"{_IN_SUM}_ld.sum", f"{_IN_SUM}_st.sum") is not None
+    if (loads or stores) and not counted and not in_sum:
+        how = how_to_collect(_BY_INSTRUCTION)
+        yield f"sectors of loads and stores are missing: loads are taken as hits of L1, stores as whole lines in L2; {how}"
+    elif loads and hit_rate_of_l1(launch) is None:
+        yield f"L1's hit rate of loads is missing and is taken as 0: {how_to_collect(f'{_IN_SUM}_ld.sum')}"
+
+
 def asked_bytes(one: ProfiledInstruction) -> float:
     """Returns the bytes for which all executions of an instruction ask."""
     width = (one.counts.get("memory_access_size_type") or 32.0) / 8
     return width * one.counts.get("thread_inst_executed_true", float(WARP_LANES * max(1, one.executed)))
+
+
+def known_between_caches(launch: ProfiledLaunch) -> bool:
+    """Returns whether a report counts the sectors that L1 and L2 send each other."""
+    counters = (_OF_LOADS_FROM_L2, *_OF_STORES_TO_L2, _OF_BOTH)
+    return any(launch.get(counter) is not None for counter in counters)
 
 
 def _hits(l1_hit: float, sectors: float, spare: float) -> tuple[float, float]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from warpsim.kernels.instruction import Access
-from warpsim.profiles.report import ProfiledLaunch
+from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
 from warpsim.units import LINE_BYTES, WARP_LANES
 
 _KINDS = ("red", "atom_dot_alu", "atom_dot_cas")
@@ -45,7 +46,7 @@ def updates(launch: ProfiledLaunch) -> Updates:
     """
     slices = launch.get("device__attribute_l2s_count")
     whole, busiest = launch.get("lts__t_sectors.sum"), launch.get("lts__t_sectors.max")
-    count = sum(launch.get(f"lts__t_sectors_srcunit_tex_op_{kind}.sum") or 0.0 for kind in _KINDS)
+    count = launch.sum_of(*(f"lts__t_sectors_srcunit_tex_op_{kind}.sum" for kind in _KINDS))
     executed = sum(one.executed for one in launch.code if _is_update(one.text))
     if not (slices and whole and busiest and count and executed):
         return Updates(None, 1)
@@ -55,9 +56,9 @@ def updates(launch: ProfiledLaunch) -> Updates:
     return Updates(int(addresses) if addresses <= slices / 2 else None, threads)
 
 
-def cycles_of_update(launch: ProfiledLaunch) -> float:
+def cycles_of_update(code: Iterable[ProfiledInstruction]) -> float:
     """Returns the cycles of L2 for an update of one address: of an integer one, of a sum of floating-point numbers more."""
-    texts = [one.text for one in launch.code if one.executed and _is_update(one.text)]
+    texts = [one.text for one in code if one.executed and _is_update(one.text)]
     return _FLOAT_CYCLES if any(f".F{bits}" in text for text in texts for bits in (16, 32, 64)) else 1.0
 
 

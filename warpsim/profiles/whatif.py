@@ -14,7 +14,7 @@ from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.traversal import expected_executions
 from warpsim.kernels.whatif import with_instructions
-from warpsim.profiles.chip import scaled
+from warpsim.profiles.chip import scaled, with_rates_of_l2
 from warpsim.profiles.endless import without_exits
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.kernel import to_kernel
@@ -67,6 +67,7 @@ def changed(
 
 def _on_another_chip(profile: Profile, chip: Gpu) -> Profile:
     """Returns a launch on another chip: as many blocks are resident as fit, but for what the kernel does not show."""
+    chip = with_rates_of_l2(chip, profile.gpu, profile.code)
     if chip.architecture == profile.gpu.architecture:
         return replace(profile, gpu=chip)
     if profile.profiled is None:
