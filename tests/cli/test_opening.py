@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.small_plans import small_plan
 from warpsim import cli
+from warpsim.cli.opening import opened
 from warpsim.store.zarr_store import create_store
 from warpsim.sweeps.local import sweep
 
@@ -101,3 +102,41 @@ def test_a_store_of_another_version(refused, tmp_path, command):
     (folder / "zarr.json").write_text(json.dumps(record))
     assert "99" in refused(folder, command)
     shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("command", WHATEVER_IS_DRAWN)
+def test_a_damaged_store_is_no_saved_result(refused, tmp_path, command):
+    folder = tmp_path / "store.zarr"
+    create_store(folder, small_plan().layout())
+    root = folder / "zarr.json"
+    root.write_text(root.read_text().replace("warpsim_schema", "warpsim_schemb"))
+    assert "the file zarr.json has changed" in refused(folder, command)
+
+
+@pytest.mark.parametrize("command", WHATEVER_IS_DRAWN)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("alpha", "must have different labels along alpha"),
+        ("scheduler", "must have different labels along scheduler"),
+        ("bandwidth", "must have cycles and bandwidth at the same points"),
+        ("warp_cycles", "must have cycles and warp_cycles at the same points"),
+        ("ipc", "must have instructions and ipc at the same points"),
+        ("cycles", "must have cycles and warmup_cycles at the same points"),
+        ("valid", "must have valid and cycles at the same points"),
+    ],
+)
+def test_a_lost_chunk_of_a_saved_result(results, refused, tmp_path, command, name, message):
+    folder = tmp_path / "saved.zarr"
+    results.to_zarr(folder, consolidated=False)
+    shutil.rmtree(folder / name / "c")
+    assert message in refused(folder, command)
+
+
+def test_results_without_some_points_and_replicates_are_whole(tmp_path):
+    """Points that do not fit on a chip, and replicates that a tolerance does not need, have no numbers in any variable."""
+    made = sweep(small_plan(replicates={"rtol": 0.2, "least": 2, "most": 4, "of": "bandwidth"}))
+    folders = [tmp_path / "all.zarr", tmp_path / "some.zarr", tmp_path / "mean.zarr"]
+    for folder, saved in zip(folders, [made, made.where(made["ipc"].sum("op") > 1), made.mean("replicate")], strict=True):
+        saved.assign_attrs(made.attrs).to_zarr(folder, consolidated=False)
+        opened(str(folder))

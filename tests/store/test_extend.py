@@ -10,8 +10,8 @@ import warpsim
 from tests.support.small_plans import SHORT, small_plan
 from warpsim.hardware.gpu import load_gpu
 from warpsim.results.schema import SWEEP_VARIABLES
-from warpsim.store.status import tile_counts
-from warpsim.store.zarr_store import StoreError, open_store, pending_tiles
+from warpsim.store.status import TileLog, tile_counts
+from warpsim.store.zarr_store import StoreError, open_results, open_store, pending_tiles
 from warpsim.sweeps import tile
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.opening import prepare_store
@@ -248,3 +248,36 @@ def test_two_machines_write_the_same_bytes(tmp_path):
         contents.append({key: value for key, value in files.items() if key.parts[0] != "tiles"})
     assert len(contents[0]) > 20
     assert contents[0] == contents[1]
+
+
+@pytest.mark.parametrize("damage", [lambda chunk: chunk.write_bytes(chunk.read_bytes()[:-9]), lambda chunk: chunk.unlink()])
+@pytest.mark.parametrize("name", ["ipc", "valid"])
+def test_damage_of_a_kept_part_is_found_and_repaired(tmp_path, name, damage):
+    path = tmp_path / "out.zarr"
+    sweep(small_plan(), path)
+    prepare_store(small_plan(replicates=3), path, extend=True)
+    assert verify(path) == []
+    open_results(path).load()
+    chunk = next(file for file in sorted((path / name / "c" / "0").rglob("*")) if file.is_file())
+    damage(chunk)
+    assert [(found.tile, found.file) for found in verify(path)] == [(0, str(chunk.relative_to(path)))]
+    with pytest.raises(StoreError, match=str(chunk.relative_to(path))):
+        open_results(path)[name].load()
+    repair(path, verify(path))
+    assert verify(path) == []
+    assert_same(sweep(small_plan(replicates=3), path), sweep(small_plan(replicates=3)))
+
+
+def test_a_kept_part_stays_whole_if_the_record_of_its_tile_cannot_be_written(tmp_path, monkeypatch):
+    path = tmp_path / "out.zarr"
+    sweep(small_plan(), path)
+    prepare_store(small_plan(replicates=3), path, extend=True)
+
+    def full_disk(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TileLog, "write", full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            sweep(small_plan(replicates=3), path, tiles=[0])
+    assert verify(path) == []

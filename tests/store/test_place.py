@@ -1,6 +1,8 @@
 """Stores at a URL: in the memory of fsspec, and in an S3-compatible server that the tests start."""
 
+import errno
 import os
+import re
 import threading
 import time
 import uuid
@@ -12,6 +14,7 @@ import xarray as xr
 from tests.support.small_plans import small_plan
 from tests.support.stores import assert_same
 from warpsim import cli
+from warpsim.store.lease import LAYOUT, changing_layout
 from warpsim.store.place import Remote, place_of
 from warpsim.store.status import tile_counts
 from warpsim.store.zarr_store import StoreError, mark_failed, open_results, open_store, pending_tiles
@@ -198,6 +201,35 @@ def test_a_file_in_place_of_a_folder_is_an_error(tmp_path):
     (tmp_path / "leases").write_text("a file")
     with pytest.raises(OSError):
         place_of(tmp_path).claim("leases/layout", b"mine")
+
+
+def test_only_files_count_as_keys(tmp_path):
+    place = place_of(tmp_path)
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    (tmp_path / "dangling").symlink_to(tmp_path / "none")
+    assert [key for key in ("file", "folder", "link", "dangling", "none") if place.exists(key)] == ["file", "link"]
+    assert place_of(tmp_path / "dangling").exists()  # something that is no store is at the path
+
+
+def test_a_lease_that_is_a_link_to_nothing_is_stale(tmp_path):
+    (tmp_path / "tiles/leases").mkdir(parents=True)
+    (tmp_path / LAYOUT).symlink_to(tmp_path / "none")
+    with changing_layout(place_of(tmp_path)):
+        assert not (tmp_path / LAYOUT).is_symlink()
+
+
+@pytest.mark.parametrize("step", ["write", "claim"])
+def test_a_full_disk_leaves_no_unfinished_file_and_is_named(tmp_path, monkeypatch, step):
+    def full_disk(file, content):
+        with open(file, "wb"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full_disk)
+    with pytest.raises(OSError, match=re.escape(f"No space left on device: '{tmp_path / 'key'}'")):
+        getattr(place_of(tmp_path), step)("key", b"mine")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("protocol", ["file", "local"])

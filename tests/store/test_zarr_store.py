@@ -88,7 +88,7 @@ def test_status_is_written_last(store, tiles, monkeypatch):
 
     monkeypatch.setattr(LocalStore, "set", record)
     write_dataset(store, 0, tiles[0])
-    assert written[-1] == "tiles/done"
+    assert written[-2:] == ["valid", "tiles/done"]
     assert sorted(written[:-1]) == sorted(declared.name for declared in schema.SWEEP_VARIABLES)
 
 

@@ -124,6 +124,25 @@ def test_labels_are_restored_from_the_plan(path, damage):
     xr.testing.assert_identical(open_results(path).load(), before)
 
 
+@pytest.mark.parametrize("lost", [lambda file: file.unlink(), lambda file: file.write_bytes(b"?")])
+def test_metadata_that_cannot_be_read_do_not_enter_a_new_inventory(whole, path, lost):
+    names = ("cycles/zarr.json", "tiles/zarr.json", "tiles/done/zarr.json")
+    for name in names:
+        (path / name).write_bytes((path / name).read_bytes()[:300 if name == "cycles/zarr.json" else 40])
+    lost(path / INVENTORY)
+    repair(path, verify(path))
+    assert verify(path) == []
+    assert all((path / name).read_bytes() == (whole / name).read_bytes() for name in names)
+
+
+def test_metadata_that_differ_from_their_copy_do_not_enter_a_new_inventory(path):
+    (path / INVENTORY).unlink()
+    file = path / "cycles/zarr.json"
+    file.write_text(file.read_text().replace("float64", "float32"))
+    with pytest.raises(StoreError, match=r"out\.zarr: the inventory is damaged, and the file cycles/zarr\.json differs"):
+        repair(path, verify(path))
+
+
 def test_without_inventory_and_root_nothing_can_be_restored(path):
     (path / INVENTORY).unlink()
     (path / "zarr.json").write_bytes(b"{}")

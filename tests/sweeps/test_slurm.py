@@ -153,6 +153,20 @@ def test_submitting_and_what_the_queue_says(plan, tmp_path, commands, capsys):
     assert cli.main(["slurm", str(plan), str(out)]) == 1
 
 
+@pytest.mark.parametrize("script", [b"", b"\xff", b"#SBATCH --array=1-2\n<<'TILES' &\n0-x\nTILES\n", None])
+def test_a_damaged_script_is_named(plan, tmp_path, commands, script, capsys):
+    out = tmp_path / "out.zarr"
+    commands("sbatch", "31")
+    commands("squeue", "")
+    assert cli.main(["slurm", str(plan), str(out), "--tasks", "2"]) == 0
+    if script is not None:
+        (tmp_path / "out.slurm/31.sh").write_bytes(script)
+    commands("squeue", f"31|{1 if script is not None else 3}|RUNNING|node5")
+    capsys.readouterr()
+    assert cli.main(["slurm", str(plan), str(out)]) == 1
+    assert f"{tmp_path}/out.slurm/31.sh: is damaged" in capsys.readouterr().err
+
+
 def test_what_sbatch_refuses_is_said(plan, tmp_path, commands, capsys, monkeypatch):
     out = tmp_path / "out.zarr"
     commands("sbatch", "", 1, "sbatch: error: invalid partition specified: short")

@@ -17,6 +17,21 @@ if TYPE_CHECKING:
 
 _FAILURES_SHOWN = 5
 
+_COMPLETE = {
+    "cycles": (
+        "warmup_cycles",
+        "instructions",
+        "bandwidth",
+        "occupancy",
+        "occupancy_max",
+        "warp_cycles",
+        "scheduler_cycles",
+        "peak_fraction",
+    ),
+    "instructions": ("ipc", "throughput"),
+}
+"""Variables that have numbers wherever another one has: at every simulated point."""
+
 _REASON = 160
 """Letters that are shown of an error of a library."""
 
@@ -32,6 +47,8 @@ def opened(path: str) -> tuple[xr.Dataset, list[str]]:
     """
     import xarray as xr
 
+    from warpsim.store.place import place_of
+    from warpsim.store.status import TILES
     from warpsim.store.zarr_store import StoreError, open_results, open_store
 
     if Path(path).is_file():
@@ -39,7 +56,7 @@ def opened(path: str) -> tuple[xr.Dataset, list[str]]:
     try:
         store = open_store(path, read_only=True)
     except StoreError as error:
-        saved = _saved(path)
+        saved = None if place_of(path).names(TILES) else _saved(path)  # a damaged store is no saved result
         if saved is None:
             raise RequestError(str(error)) from None
         return saved, []
@@ -82,7 +99,49 @@ def _read(path: str, opening: Callable[[str], xr.Dataset]) -> xr.Dataset:
             raise RequestError(f"{path}: must have the labels of {unnamed[0]}, along which it has {name}")
         if results[name].dtype.kind not in "biuf":
             raise RequestError(f"{path}: must have numbers as {name}; got {results[name].dtype}")
+    _check_labels(path, results)
+    _check_complete(path, results)
     return results
+
+
+def _check_labels(path: str, results: xr.Dataset) -> None:
+    """Refuses labels that are not unique: Zarr reads a missing chunk of labels as zeros or as empty text."""
+    for dim, index in results.indexes.items():
+        if index.hasnans or not index.is_unique:
+            raise RequestError(f"{path}: must have different labels along {dim}; some are missing, or occur twice")
+
+
+def _check_complete(path: str, results: xr.Dataset) -> None:
+    """Refuses variables without numbers at points that were simulated: Zarr reads a missing chunk as NaN or False.
+
+    Raises:
+        RequestError: a variable that every simulated point has is missing at some of them, or there where others are missing.
+    """
+    valid = results["valid"] if "valid" in results and results["valid"].dtype == bool else None
+    for reference, names in _COMPLETE.items():
+        for name in names if reference in results else ():
+            if name in results and _differ(results[reference], results[name], valid):
+                raise RequestError(f"{path}: must have {reference} and {name} at the same points; a part of one is missing")
+    if valid is not None and "cycles" in results:
+        complete = simulated = _numbers(results["cycles"], "replicate", "op")
+        for name in (name for name in _COMPLETE["cycles"] if name in results):
+            complete = complete & _numbers(results[name], "replicate", "op")
+        if bool((valid & ~simulated | ~valid & complete).any()):  # a tile that was interrupted has some variables without valid
+            raise RequestError(f"{path}: must have valid and cycles at the same points; a part of one is missing")
+
+
+def _differ(one: xr.DataArray, other: xr.DataArray, valid: xr.DataArray | None) -> bool:
+    """Whether two variables have numbers at different points among those that are valid."""
+    shared = "op" in one.dims and "op" in other.dims
+    reduced = [_numbers(array, *(() if shared else ("op",))) for array in (one, other)]
+    differ = reduced[0] != reduced[1]
+    return bool((differ if valid is None else differ & valid).any())
+
+
+def _numbers(array: xr.DataArray, *dims: str) -> xr.DataArray:
+    """Whether a variable has numbers, for all states or uses of a scheduler and for any label of other dimensions."""
+    numbers = array.notnull()
+    return numbers.all([dim for dim in ("state", "slot") if dim in array.dims]).any([dim for dim in dims if dim in array.dims])
 
 
 def _missing(store: Store) -> list[str]:

@@ -24,7 +24,7 @@ from warpsim.store.grid import Layout
 from warpsim.store.inventory import folder_files, read_inventory, shared_keys, write_files
 from warpsim.store.status import DONE, FAILED, KEPT, TILES, create_log, mark_inventory
 from warpsim.store.verify import has_chunks
-from warpsim.store.zarr_store import Store, StoreError, consolidate, open_store
+from warpsim.store.zarr_store import Store, StoreError, array_of, consolidate, open_store
 
 
 def extend_store(store: Store, layout: Layout) -> Store:
@@ -70,13 +70,13 @@ def _change_files(store: Store, layout: Layout, lengths: Mapping[str, int], draf
     group = zarr.open_group(draft, mode="r+", zarr_format=3, use_consolidated=False)
     mark_inventory(group)
     for declared in SWEEP_VARIABLES:
-        _array(group, declared.name).resize(tuple(lengths[dim] for dim in (*store.grid.axes, *declared.dims)))
+        array_of(group, declared.name).resize(tuple(lengths[dim] for dim in (*store.grid.axes, *declared.dims)))
     for kind in (DONE, FAILED, KEPT):
-        _array(group, f"{TILES}/{kind}").resize(layout.grid.counts)
+        array_of(group, f"{TILES}/{kind}").resize(layout.grid.counts)
     for name, value in layout.coordinates.items():
         dims, values = value if isinstance(value, tuple) else ((name,), value)
         if name in group and np.ndim(values) and set(dims) <= set(lengths):
-            array = _array(group, name).with_config({"write_empty_chunks": True})
+            array = array_of(group, name).with_config({"write_empty_chunks": True})
             array.resize(np.shape(values))
             array[...] = labels(values)
     added = layout.attrs["history"].splitlines()[-1].split(" ", 1)[1]
@@ -89,12 +89,9 @@ def earlier_results(store: Store, index: int) -> Mapping[str, NDArray[Any]] | No
 
     They are every variable over the first points of the tile along each axis, with the first replicates and operation classes.
     """
-    if KEPT not in store.log.arrays:
+    sizes = store.log.kept_sizes([index]).get(index)
+    if sizes is None:
         return None
-    record = store.log.records(KEPT, [index]).get(index)
-    if record is None:
-        return None
-    sizes: dict[str, int] = record["sizes"]
     region = store.grid.region(index)
     part = {axis: slice(where.start, where.start + sizes[axis]) for axis, where in region.items()}
     results = {}
@@ -112,7 +109,7 @@ def earlier_results(store: Store, index: int) -> Mapping[str, NDArray[Any]] | No
 def _keep(store: Store, layout: Layout, lengths: Mapping[str, int]) -> None:
     """Makes the tiles pending that grow, and records the size of their finished parts."""
     group = zarr.open_group(store.path, mode="r+", zarr_format=3, use_consolidated=False)
-    kept = replace(store.log, arrays={KEPT: _array(group, f"{TILES}/{KEPT}")})
+    kept = replace(store.log, arrays={KEPT: array_of(group, f"{TILES}/{KEPT}")})
     own = {name: len(labels) for name, labels in store.coordinates.items() if name not in store.grid.axes}
     all_grow = any(lengths[name] > length for name, length in own.items())
     for index in store.log.tiles(DONE):
@@ -131,9 +128,3 @@ def _check(store: Store, layout: Layout) -> None:
         same = same and len(new) >= len(old) and new[: len(old)].tolist() == old.tolist()
     if not same:
         raise StoreError(f"{store.path}: the plan does not extend that of the store; it was not changed")
-
-
-def _array(group: zarr.Group, name: str) -> zarr.Array[Any]:
-    array = group[name]
-    assert isinstance(array, zarr.Array)
-    return array

@@ -191,7 +191,7 @@ def _wait(place: Place, changing: Lease, end: float) -> None:
 def _live(place: Place, key: str) -> Lease | None:
     """Returns a lease, or of a stale one that of the process that is removing it; None if there is none, or it is removed now."""
     (content,) = place.read([key])
-    if not content and not place.exists(key):
+    if not content and key.rpartition("/")[2] not in place.names(LEASES):  # a link to nothing is there, and is stale
         return None
     lease = decoded(content)
     if lease is not None and not lease.stale:

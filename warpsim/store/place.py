@@ -36,7 +36,7 @@ class Place(Protocol):
         """The folder, or the URL."""
 
     def exists(self, key: str = "") -> bool:
-        """Whether a key exists; without a key, whether anything exists at the path."""
+        """Whether a key exists as a file; without a key, whether anything exists at the path."""
 
     def names(self, folder: str) -> list[str]:
         """Returns the names of the keys directly in a folder; none if the folder does not exist."""
@@ -64,8 +64,8 @@ class Folder:
         self.path = path
 
     def exists(self, key: str = "") -> bool:
-        """Whether a key exists; without a key, whether anything exists at the path."""
-        return os.path.lexists(self.path / key)
+        """Whether a key exists as a file, or a link to one; without a key, whether anything exists at the path."""
+        return os.path.isfile(self.path / key) if key else os.path.lexists(self.path)
 
     def names(self, folder: str) -> list[str]:
         """Returns the names of the keys directly in a folder; none if the folder does not exist."""
@@ -118,17 +118,30 @@ class Folder:
     def _draft(self, key: str, content: bytes) -> Path:
         """Writes a file beside a key, with a name that tells that it is not complete."""
         draft = self.path / f"{key}.{uuid.uuid4().hex}{PARTIAL}"
-        while True:
-            try:
-                draft.parent.mkdir(parents=True, exist_ok=True)
-                draft.write_bytes(content)
-            except FileNotFoundError:  # another process has removed the empty folder
-                continue
-            except FileExistsError:  # the folder existed, and was removed before mkdir saw what it is
-                if draft.parent.is_file() or draft.parent.is_symlink():
-                    raise
-                continue
-            return draft
+        try:
+            _write_new(draft, content)
+        except BaseException as error:  # a full disk, or an interruption
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+            if isinstance(error, OSError) and error.filename is None:
+                error.filename = str(self.path / key)
+            raise
+        return draft
+
+
+def _write_new(file: Path, content: bytes) -> None:
+    """Writes a file and makes its folder, which other processes may remove at any moment while it is empty."""
+    while True:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        except FileNotFoundError:  # another process has removed the empty folder
+            continue
+        except FileExistsError:  # the folder existed, and was removed before mkdir saw what it is
+            if file.parent.is_file() or file.parent.is_symlink():
+                raise
+            continue
+        return
 
 
 class Remote:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from zarr.codecs import Crc32cCodec
 from zarr.storage import WrapperStore
 
+from warpsim.results.schema import variable
 from warpsim.store.place import StoreError
 from warpsim.store.status import DONE
 
@@ -19,12 +21,13 @@ if TYPE_CHECKING:
 
 
 class CheckedChunks(WrapperStore[Any]):
-    """The files of a store, of which Zarr reads no chunk with a wrong checksum, and misses none of a tile that is done."""
+    """The files of a store, of which Zarr reads no chunk with a wrong checksum, and misses none of what is done."""
 
     def __init__(self, store: Any, tiles: Store) -> None:
         super().__init__(store)
         self._tiles = tiles
         self._done: dict[int, bool] = {}  # tiles that were looked up, since a chunk of theirs is not there
+        self._kept: dict[int, Mapping[str, int] | None] = {}
 
     def _with_store(self, store: Any) -> CheckedChunks:
         return type(self)(store, self._tiles)
@@ -33,14 +36,14 @@ class CheckedChunks(WrapperStore[Any]):
         """Reads a file.
 
         Raises:
-            StoreError: it is a chunk of a variable, and is damaged, or missing although its tile is done.
+            StoreError: it is a chunk of a variable, and is damaged, or missing although its tile, or its part of it, is done.
         """
         content = await super().get(key, prototype, byte_range)
         name, *numbers = key.split("/")
         if byte_range is not None or name not in self._tiles.arrays or numbers[:1] != ["c"]:
             return content
         position = tuple(map(int, numbers[1:]))
-        if content is None and await self._is_done(self._tiles.grid.index(position[: len(self._tiles.grid.axes)])):
+        if content is None and await asyncio.to_thread(self._is_needed, name, position):
             content = await super().get(key, prototype, byte_range)  # the tile may have been finished in the meantime
             if content is None:
                 raise self._error(key, "is missing")
@@ -55,10 +58,20 @@ class CheckedChunks(WrapperStore[Any]):
                 raise self._error(key, "is damaged") from None
         return content
 
-    async def _is_done(self, tile: int) -> bool:
+    def _is_needed(self, name: str, position: tuple[int, ...]) -> bool:
+        """Whether a chunk belongs to a tile that is done, or to the finished part of one that an extension keeps."""
+        axes = len(self._tiles.grid.axes)
+        tile = self._tiles.grid.index(position[:axes])
         if tile not in self._done:
-            self._done[tile] = await asyncio.to_thread(self._tiles.place.exists, self._tiles.log.key(DONE, tile))
-        return self._done[tile]
+            self._done[tile] = self._tiles.place.exists(self._tiles.log.key(DONE, tile))
+            self._kept[tile] = self._tiles.log.kept_sizes([tile]).get(tile)
+        if self._done[tile]:
+            return True
+        lengths, steps = self._kept[tile], self._tiles.arrays[name].chunks[axes:]
+        if lengths is None:
+            return False
+        own = zip(variable(name).dims, position[axes:], steps, strict=True)
+        return all(number * step < lengths[dim] for dim, number, step in own)
 
     def _error(self, key: str, what: str) -> StoreError:
         return StoreError(damage_text(self._tiles.path, key, what))

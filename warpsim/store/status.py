@@ -100,6 +100,11 @@ class TileLog:
                 records[index] = record
         return records
 
+    def kept_sizes(self, tiles: Sequence[int]) -> dict[int, dict[str, int]]:
+        """Returns tile -> lengths of its part that was done before the store was extended, by dimension."""
+        records = self.records(KEPT, tiles) if KEPT in self.arrays else {}
+        return {index: record["sizes"] for index, record in records.items()}
+
     def remove(self, kind: str, index: int) -> None:
         """Removes the record of a tile."""
         self.place.remove(self.key(kind, index))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -42,14 +42,15 @@ def damaged_files(place: Folder | Remote) -> list[Damage]:
 
 
 def damaged_tiles(store: Store) -> list[Damage]:
-    """Reads every chunk of every tile that is done, one tile at a time, and every record of a tile.
+    """Reads every chunk of every tile that is done or kept by an extension, one tile at a time, and every record of a tile.
 
     Returns:
-        The first damage of each damaged tile that is done, and all damaged records.
+        The first damage of each damaged tile that is done or kept, and all damaged records.
     """
     log = store.log
     done = log.tiles(DONE)
     damages = [*map(partial(_damage, store), done), *map(partial(_lost_record, store), _without_record(store, done))]
+    damages += _kept_damages(store, {*done})
     for kind in (kind for kind in (FAILED, KEPT) if kind in log.arrays):
         tiles = log.tiles(kind)
         lost = {*tiles} - log.records(kind, tiles).keys()
@@ -85,15 +86,26 @@ def _damage(store: Store, index: int) -> Damage | None:
     path, record = str(store.path), store.log.key(DONE, index)
     if index not in store.log.records(DONE, [index]):
         return Damage(path, record, "cannot be read", index)
+    return _damaged_chunk(store, index, {name: len(labels) for name, labels in store.coordinates.items()})
+
+
+def _kept_damages(store: Store, done: Collection[int]) -> list[Damage | None]:
+    """Reads the finished parts of the tiles that grew when the store was extended, and are not done again."""
+    kept = store.log.tiles(KEPT) if KEPT in store.log.arrays else []
+    sizes = store.log.kept_sizes([index for index in kept if index not in done])
+    return [_damaged_chunk(store, index, lengths) for index, lengths in sizes.items()]
+
+
+def _damaged_chunk(store: Store, index: int, lengths: Mapping[str, int]) -> Damage | None:
+    """Reads the chunks of a tile up to these lengths of the variables' own dimensions, and returns the first damage."""
     for declared in (declared for declared in SWEEP_VARIABLES if declared.name in store.arrays):
-        array = store.arrays[declared.name]
-        for key, part in _chunks(store, index, declared.name, array.shape[len(store.grid.axes) :]):
+        for key, part in _chunks(store, index, declared.name, [lengths[dim] for dim in declared.dims]):
             if not store.place.exists(key):
-                return Damage(path, key, "is missing", index)
+                return Damage(str(store.path), key, "is missing", index)
             try:
-                array[part]
+                store.arrays[declared.name][part]
             except Exception as error:  # codecs raise exceptions of any type
-                return Damage(path, key, f"{type(error).__name__}: {error}", index)
+                return Damage(str(store.path), key, f"{type(error).__name__}: {error}", index)
     return None
 
 

@@ -179,13 +179,13 @@ def _opened(place: Folder | Remote, group: zarr.Group) -> Store:
     version = group.attrs.get(_VERSION)
     held = [declared for declared in SWEEP_VARIABLES if version == SCHEMA_VERSION or declared.name in group]
     arrays = {
-        declared.name: _array(group, declared.name).with_config({"write_empty_chunks": True}) for declared in held
+        declared.name: array_of(group, declared.name).with_config({"write_empty_chunks": True}) for declared in held
     }
     valid = arrays[VALID.name]
     grid = TileGrid(_dims(valid), valid.shape, valid.chunks)
     if len(grid.axes) != len(grid.sizes) or grid.points > MAX_POINTS:
         raise StoreError(f"{place.path}: {VALID.name} has shape {valid.shape}: must be up to {MAX_POINTS} points on named axes")
-    labelled = {name: _array(group, name) for name in _dimensions(grid)}
+    labelled = {name: array_of(group, name) for name in _dimensions(grid)}
     lengths = dict(zip(grid.axes, grid.sizes, strict=True))
     for name, array in labelled.items():
         length = array.shape[0] if len(array.shape) == 1 else -1
@@ -205,7 +205,7 @@ def _opened(place: Folder | Remote, group: zarr.Group) -> Store:
     coordinates = {name: np.asarray(array[...]) for name, array in labelled.items()}
     attrs = {key: str(group.attrs[key]) for key in ("source", "history", "provenance")}
     kinds = (DONE, FAILED, *([KEPT] if f"{TILES}/{KEPT}" in group else []))
-    log = TileLog(place, grid, {kind: _array(group, f"{TILES}/{kind}") for kind in kinds})
+    log = TileLog(place, grid, {kind: array_of(group, f"{TILES}/{kind}") for kind in kinds})
     return Store(place, grid, coordinates, attrs, arrays, log)
 
 
@@ -284,24 +284,33 @@ def write_tile(
         store.log.write(DONE, index, seconds)
     except BaseException:  # a full disk: without a record, the tile is not to look like one whose record was lost
         with suppress(Exception):
-            position = [part.start // step for part, step in zip(region.values(), store.grid.shape, strict=True)]
-            metadata: Any = store.arrays[VALID.name].metadata
-            store.place.remove(f"{VALID.name}/{metadata.encode_chunk_key(tuple(position))}")
+            if index not in store.log.kept_sizes([index]):  # the finished part of a tile that grew needs `valid`
+                _remove_valid(store, index)
         raise
     if KEPT in store.log.arrays:
         store.log.remove(KEPT, index)
 
 
+def _remove_valid(store: Store, index: int) -> None:
+    metadata: Any = store.arrays[VALID.name].metadata
+    store.place.remove(f"{VALID.name}/{metadata.encode_chunk_key(store.log.position(index))}")
+
+
 async def _write_chunks(store: Store, region: Mapping[str, slice], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Writes the chunks of all variables of a tile together, which takes two thirds of the time that one by one takes."""
+    """Writes the chunks of a tile: all together, which takes two thirds of the time of one by one, but `valid` after the others.
+
+    So a writer that is killed leaves no point that is valid and lacks variables.
+    """
 
     async def write(declared: Variable) -> None:
         where = tuple(region.get(dim, slice(None)) for dim in (*store.grid.axes, *declared.dims))
         await store.arrays[declared.name].async_array.setitem(where, arrays[declared.name])
 
-    for outcome in await asyncio.gather(*map(write, SWEEP_VARIABLES), return_exceptions=True):
+    others = [declared for declared in SWEEP_VARIABLES if declared is not VALID]
+    for outcome in await asyncio.gather(*map(write, others), return_exceptions=True):
         if outcome is not None:
             raise outcome
+    await write(VALID)
 
 
 def mark_failed(store: Store, index: int, message: str, seconds: float = np.nan) -> None:
@@ -353,7 +362,8 @@ def consolidate(folder: Path) -> None:
         zarr.consolidate_metadata(folder, zarr_format=3)
 
 
-def _array(group: zarr.Group, name: str) -> zarr.Array[Any]:
+def array_of(group: zarr.Group, name: str) -> zarr.Array[Any]:
+    """Returns an array of a group."""
     array = group[name]
     assert isinstance(array, zarr.Array)
     return array

@@ -50,7 +50,7 @@ def tasks(path: str | os.PathLike[str]) -> list[Task]:
     """Returns the waiting and running tasks for a store; none on a machine without Slurm.
 
     Raises:
-        SlurmError: Slurm does not answer.
+        SlurmError: Slurm does not answer, or the script of a job is damaged.
     """
     scripts = {file.stem: file for file in folder_of(path).glob("*.sh")}
     if not scripts or shutil.which("squeue") is None:
@@ -60,8 +60,7 @@ def tasks(path: str | os.PathLike[str]) -> list[Task]:
     for line in queue.splitlines():
         job, number, state, node = line.strip().split("|")
         if job in scripts and number.isdecimal():
-            shares = shares_of(scripts[job].read_text())
-            queued.append(Task(job, state.lower(), node, shares[int(number) - 1]))
+            queued.append(Task(job, state.lower(), node, _share(scripts[job], int(number))))
     return queued
 
 
@@ -134,11 +133,27 @@ def parse_tiles(text: str, number: int | None = None) -> list[int]:
 
 
 def shares_of(script: str) -> list[tuple[int, ...]]:
-    """Returns the tiles that a script assigns to each task."""
+    """Returns the tiles that a script assigns to each task.
+
+    Raises:
+        ValueError: it is not a script of `warpsim slurm`, or is damaged.
+    """
     match = re.search(r"--array=1-(\d+)\n.*<<'TILES' &\n(\S+)\nTILES\n", script, re.DOTALL)
-    assert match is not None
+    if match is None:
+        raise ValueError("must have the lines #SBATCH --array and TILES of a script of warpsim slurm")
     number, tiles = int(match[1]), parse_tiles(match[2])
     return [tuple(tiles[k::number]) for k in range(number)]
+
+
+def _share(script: Path, task: int) -> tuple[int, ...]:
+    """Returns the tiles that the script of a job assigns to one of its tasks."""
+    try:
+        shares = shares_of(script.read_text())
+    except ValueError as error:
+        raise SlurmError(f"{script}: is damaged, so that the tiles of a task in the queue are unknown: {error}") from None
+    if not 1 <= task <= len(shares):
+        raise SlurmError(f"{script}: is damaged: it has {len(shares)} tasks, and task {task} is in the queue")
+    return shares[task - 1]
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:

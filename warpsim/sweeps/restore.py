@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+from typing import Any
 
 import numpy as np
 import zarr
 
 from warpsim.results.schema import labels
-from warpsim.store.inventory import read_inventory, renew_inventory, restore_files
+from warpsim.store.inventory import ROOT, read_inventory, renew_inventory, restore_files
 from warpsim.store.lease import changing_layout
 from warpsim.store.place import Folder, Remote, place_of
 from warpsim.store.status import INVENTORY
@@ -36,11 +38,42 @@ def restore(path: str | os.PathLike[str]) -> list[Damage]:
         if files is not None:
             restore_files(place, files)
         elif any(damage.file == INVENTORY for damage in damages):
+            _restore_metadata(place)
             _write_labels(place)
             renew_inventory(place)
         elif damages:
             _write_labels(place)
     return damages
+
+
+def _restore_metadata(place: Folder | Remote) -> None:
+    """Writes metadata of arrays and groups that cannot be read as the root has them, which holds a copy of each.
+
+    Raises:
+        StoreError: metadata can be read, but differ from the copy, so that nothing tells which of them are right.
+    """
+    try:
+        copies = json.loads(place.read([ROOT])[0])["consolidated_metadata"]["metadata"]
+        keys = {f"{name}/{ROOT}": {**copy} for name, copy in copies.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return  # the root cannot be read, which whoever opens it says
+    for (key, copy), content in zip(keys.items(), place.read([*keys]), strict=True):
+        copy.pop("consolidated_metadata", None)  # an empty part that only the copy of a group has
+        found = _parsed(content)
+        if found is None:
+            place.write(key, json.dumps(copy, indent=2).encode())
+        elif found != copy:
+            reason = f"the inventory is damaged, and the file {key} differs from its copy in {ROOT}"
+            raise StoreError(f"{place.path}: {reason}; one of them is damaged; sweep into a new store")
+
+
+def _parsed(content: bytes) -> dict[str, Any] | None:
+    """Returns the object in a JSON text; None if there is none."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _write_labels(place: Folder | Remote) -> None:
