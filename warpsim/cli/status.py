@@ -40,5 +40,5 @@ def _run(options: argparse.Namespace) -> int:
         for line in queue_lines(options.out, pending_tiles(store)):
             print(line)
     except SlurmError as error:
-        print(f"Slurm: {error}")
+        print(f"Slurm does not answer: {error}")
     return DONE
