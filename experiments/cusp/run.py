@@ -25,7 +25,8 @@ memory bandwidth at small alpha, adds or issue at large
 alpha. Where the two meet, most warps are needed.
 
 Curves have a gap where even a full SM does not attain
-90 % of either peak. Bars are 95 % intervals."""
+90 % of either peak."""
+INTERVALS = " Bars are 95 % intervals."
 HERE = Path(__file__).parent
 
 
@@ -74,7 +75,8 @@ def figure(results: xr.Dataset) -> Figure:
     order = sorted(zip(handles, labels, strict=True), key=lambda shown: isinstance(shown[0], Line2D))  # the simulation first
     shown = [(handle, label) for handle, label in order if not label.startswith("gap")]
     legend.legend(*zip(*shown, strict=True), loc="upper left", frameon=False, title=NEEDED, alignment="left")
-    legend.text(0.02, 0.0, EXPLANATION, transform=legend.transAxes, va="bottom", fontsize="small", linespacing=1.35)
+    text = EXPLANATION + (INTERVALS if results.sizes["replicate"] > 1 else "")
+    legend.text(0.02, 0.0, text, transform=legend.transAxes, va="bottom", fontsize="small", linespacing=1.35)
     return page
 
 

@@ -384,6 +384,8 @@ def test_headers_and_macros_are_given_as_to_a_compiler(nvrtc, tmp_path, capsys):
     command = ["import", str(path), "--launch", "16,128", "-o", str(output)]
     assert cli.main(command) == 1
     assert 'identifier "MANY" is undefined' in capsys.readouterr().err
+    assert cli.main([*command, "-I", str(tmp_path / "header")]) == 2
+    assert "header: must be a folder that exists" in capsys.readouterr().err
     assert cli.main([*command, "-I", str(tmp_path / "headers"), "-D", "MORE=2"]) == 0
     assert sum(times for op, times in expected_ops(ws.load_kernel(output).body) if op == "store") == 8
 

@@ -194,6 +194,7 @@ def test_a_selection_has_no_occupancies_of_other_chips():
 def test_select(results):
     chosen = plots.select(results, {"alpha": 8, "scheduler": "gto"})
     xr.testing.assert_identical(chosen, results.sel(alpha=8, scheduler="gto"))
+    xr.testing.assert_identical(plots.select(results, {"alpha": 8, "scheduler": "GTO"}), chosen)
     grown = results.isel(warps=[1, 3, 0, 2], alpha=[2, 0, 1, 3])
     xr.testing.assert_identical(plots.select(grown, {"scheduler": "gto"}), plots.select(results, {"scheduler": "gto"}))
     several = plots.select(results, {"alpha": [8, 0], "scheduler": "gto"})

@@ -84,6 +84,8 @@ def test_errors_for_missing_traces_and_wrong_values(ax):
         plots.warp_lifelines(warp_trace((0, 9, 0, 0, 0)), ax, replicate=1)
     with pytest.raises(ValueError, match=r"stop = 0.0: must be after start = 5"):
         plots.warp_lifelines(warp_trace((0, 9, 0, 0, 0)), ax, start=5.0, stop=0.0)
+    with pytest.raises(ValueError, match=r"start = 10: must be before the last cycle, 9"):
+        plots.warp_lifelines(warp_trace((0, 9, 0, 0, 0)), ax, start=10)
 
 
 def test_an_empty_trace_has_a_note():

@@ -177,6 +177,9 @@ def _from_triton(options: argparse.Namespace, given: dict[str, Any]) -> _Importe
 def _from_code(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
     from warpsim.frontends import api
 
+    for folder in options.include:
+        if not Path(folder).is_dir():
+            raise RequestError(f"-I {folder}: must be a folder that exists")
     flags = [*(f"-I{folder}" for folder in options.include), *(f"-D{macro}" for macro in options.define)]
     function, source = api.read_function(options.file, options.arch or _ARCH, options.function, flags)
     if options.arch is not None and options.arch.rstrip("af") != f"sm_{function.arch}":

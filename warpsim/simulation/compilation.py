@@ -18,13 +18,16 @@ def announce_compilation() -> None:
     """
     from numba.core import event
 
+    from warpsim.engine.jit import CACHE_FOLDER
+
     class Listener(event.Listener):  # type: ignore[misc]
         start = 0.0
 
         def on_start(self, event: Any) -> None:
             if _ours(event):
                 self.start = time.perf_counter()
-                _LOGGER.info("compiling the engine, which takes up to a minute; the machine code is kept for later runs")
+                kept = "; the machine code is kept for later runs" if CACHE_FOLDER is not None else ""
+                _LOGGER.info("compiling the engine, which takes up to a minute%s", kept)
 
         def on_end(self, event: Any) -> None:
             if _ours(event):

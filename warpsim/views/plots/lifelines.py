@@ -55,6 +55,8 @@ def warp_lifelines(
     first = float(begins.min(initial=np.inf)) if start is None else float(start)
     last = float(ends.max(initial=-np.inf)) if stop is None else float(stop)
     if len(blocks) and not first < last:
+        if stop is None:
+            raise ValueError(f"start = {start}: must be before the last cycle, {last - 1:g}")
         raise ValueError(f"stop = {stop}: must be after start = {first:g}")
     shown = (begins < last) & (ends > first)
     if shown.any():

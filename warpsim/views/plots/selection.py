@@ -56,7 +56,7 @@ def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
 
     Args:
         results: a result.
-        values: axis -> value, or a list of values.
+        values: axis -> value, or a list of values; upper and lower case of names are the same.
 
     Raises:
         ValueError: there is no such axis, or no such value on it. The message lists those that exist.
@@ -70,6 +70,7 @@ def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
             axes = [str(axis) for axis in results.dims]
             raise ValueError(f"{name}: must be one of the axes {', '.join(axes)}{did_you_mean(name, axes)}")
         existing = results[name].values.tolist()
+        value = [_as_named(one, existing) for one in value] if isinstance(value, list) else _as_named(value, existing)
         for wanted in value if isinstance(value, list) else [value]:
             if wanted not in existing:
                 near = did_you_mean(str(wanted), [value for value in existing if isinstance(value, str)])
@@ -77,6 +78,13 @@ def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
         indices = [existing.index(wanted) for wanted in value] if isinstance(value, list) else existing.index(value)
         results = results.isel({name: indices})
     return _without_empty_occupancies(results, values) if values else results
+
+
+def _as_named(wanted: Any, existing: Sequence[Any]) -> Any:
+    """Returns a name as an axis has it, if it differs in upper and lower case only; any other value as it is."""
+    if wanted in existing or not isinstance(wanted, str):
+        return wanted
+    return next((name for name in existing if isinstance(name, str) and name.lower() == wanted.lower()), wanted)
 
 
 def _listed(values: Sequence[Any]) -> str:
