@@ -108,6 +108,11 @@ def test_simulate_runs_a_grid_to_its_end(capsys):
     assert "to the end of the grid" in output
     assert cli.main([*POINT, "--blocks", "4"]) == 2
     assert "endless loop" in capsys.readouterr().err
+    few = "simulate --gpu kepler --kernel vector_add --sms 1 --blocks 9".split()
+    assert cli.main(few) == 0
+    captured = capsys.readouterr()
+    assert "a grid of 9 blocks puts at most 2 on each of 8 SMs, where 16 would fit" in captured.err
+    assert "occupancy_max" in captured.out
     assert cli.main([*grid, "--cycles", "100"]) == 2
     assert "--cycles: must be left out with --blocks" in capsys.readouterr().err
 

@@ -20,7 +20,7 @@ from warpsim.cli.common import (
     residency_text,
 )
 from warpsim.cli.output import add_json, dataset_json, print_json
-from warpsim.cli.windows import warn_beyond_peak, warn_of_free_stores, warn_of_short_windows
+from warpsim.cli.windows import warn_beyond_peak, warn_of_free_stores, warn_of_short_windows, warn_of_small_grids
 from warpsim.units import NEEDED_FRACTION
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def _run(options: argparse.Namespace) -> int:
     warn_of_free_stores(point.gpu, point.kernel, point.sms)
     warn_of_short_windows(short_windows(ds))
     warn_beyond_peak(ds["share"])
+    warn_of_small_grids(point)
     if options.json:
         print_json(dataset_json(ds))
     else:

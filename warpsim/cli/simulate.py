@@ -23,6 +23,7 @@ from warpsim.cli.windows import (
     warn_of_long_grids,
     warn_of_short_grids,
     warn_of_short_windows,
+    warn_of_small_grids,
 )
 
 
@@ -54,6 +55,7 @@ def _run(options: argparse.Namespace) -> int:
     warn_of_short_windows(arrays["warp_iterations"].mean() < FEW_ITERATIONS)
     warn_beyond_peak(arrays["peak_fraction"].mean())
     warn_of_short_grids(point)
+    warn_of_small_grids(point)
     warn_of_free_stores(point.gpu, point.kernel, point.sms)
     ops = result_ops([point.gpu])
     if options.json:

@@ -76,3 +76,14 @@ def warn_of_short_grids(point: Point) -> None:
             "seventh less time than on the whole chip; leave out --sms",
             FEW_ROUNDS,
         )
+
+
+def warn_of_small_grids(point: Point) -> None:
+    """Warns of a grid that does not fill the chip, so that its blocks, and not the resources of an SM, limit the occupancy."""
+    blocks, fit = point.launch.blocks, point.launch.resident_blocks
+    if blocks is None or fit is None or point.launch.persistent or blocks > (fit - 1) * point.gpu.sms:
+        return
+    logging.getLogger("warpsim").warning(
+        "a grid of %s puts at most %d on each of %s, where %d would fit: higher occupancies are not reached",
+        counted(blocks, "block"), -(-blocks // point.gpu.sms), counted(point.gpu.sms, "SM"), fit,
+    )  # fmt: skip
