@@ -17,7 +17,7 @@ import pytest
 from tests.support.small_plans import LONG_TOML, PLAN_TOML, small_plan
 from tests.support.stores import assert_same
 from warpsim import cli
-from warpsim.store import lease
+from warpsim.store import lease, zarr_store
 from warpsim.store.lease import LAYOUT, LEASES, BusyError, Lease, LeaseLostError, changing_layout, writers, writing_tiles
 from warpsim.store.place import Folder, Remote, place_of
 from warpsim.store.zarr_store import open_results, open_store, pending_tiles
@@ -206,6 +206,23 @@ def test_the_lease_of_another_process_is_left(place, monkeypatch):
         time.sleep(0.1)
         assert place.read([LAYOUT]) == [other]
     assert place.read([LAYOUT]) == [other]
+
+
+def test_a_tile_gets_no_record_if_the_lease_is_gone_while_it_is_written(tmp_path, monkeypatch):
+    path, real, written = tmp_path / "out.zarr", zarr_store._write_chunks, []
+
+    async def write_chunks(*given):
+        await real(*given)
+        written.append(given)
+        if len(written) == 3:
+            for file in (path / LEASES).iterdir():
+                file.unlink()
+
+    monkeypatch.setattr(zarr_store, "_write_chunks", write_chunks)
+    with pytest.raises(LeaseLostError, match="has taken this one for dead"):
+        sweep(small_plan(), path)
+    assert len(written) == 3
+    assert len(pending_tiles(open_store(path))) == len(small_plan().tiles()) - 2
 
 
 def test_a_writer_whose_lease_is_gone_writes_nothing_more(tmp_path, monkeypatch):

@@ -39,7 +39,7 @@ from warpsim.results.provenance import Provenance, read_call
 from warpsim.results.schema import READABLE_VERSIONS, SCHEMA_VERSION, SWEEP_VARIABLES, VALID, Variable, build_dataset
 from warpsim.store.grid import Layout, TileGrid
 from warpsim.store.inventory import ROOT, encoded, folder_files, wrong_files
-from warpsim.store.lease import LAYOUT
+from warpsim.store.lease import LAYOUT, LeaseLostError
 from warpsim.store.leftovers import draft_of
 from warpsim.store.place import FULL, Folder, Remote, place_of
 from warpsim.store.place import StoreError as StoreError
@@ -276,10 +276,12 @@ def write_tile(
 
     Raises:
         ValueError: names, types, shapes or labels are not those of the tile; nothing was written.
+        LeaseLostError: the lease of this sweep has gone meanwhile; the tile has no record.
     """
     region = store.grid.region(index)
     _check(store, region, arrays, coordinates)
     sync(_write_chunks(store, region, arrays))
+    require_lease(store)  # another process may have extended the store, so that the tile has more points now
     try:
         store.log.write(DONE, index, seconds)
     except BaseException:  # a full disk: without a record, the tile is not to look like one whose record was lost
@@ -289,6 +291,19 @@ def write_tile(
         raise
     if KEPT in store.log.arrays:
         store.log.remove(KEPT, index)
+
+
+def require_lease(store: Store) -> None:
+    """Checks that the store still has the lease of this sweep.
+
+    Raises:
+        LeaseLostError: it has not.
+    """
+    if store.lease is not None and not store.place.exists(store.lease):
+        raise LeaseLostError(
+            f"{store.path}: another process has taken this one for dead, perhaps because this machine slept; finished tiles are "
+            "kept, and the same call resumes the sweep"
+        )
 
 
 def _remove_valid(store: Store, index: int) -> None:

@@ -19,8 +19,7 @@ from warpsim.results.schema import SWEEP_VARIABLES, VALID, result_ops
 from warpsim.simulation.api import Settled, settled, simulate_point
 from warpsim.simulation.point import Point
 from warpsim.store.extend import earlier_results
-from warpsim.store.lease import LeaseLostError
-from warpsim.store.zarr_store import Store, is_done, mark_failed, open_store, write_tile
+from warpsim.store.zarr_store import Store, is_done, mark_failed, open_store, require_lease, write_tile
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.replicates import Results, replicated
 from warpsim.sweeps.space import BuildCache, Space
@@ -167,11 +166,7 @@ def complete_tile(plan: Plan, store: Store, tile: int, pause: Callable[[], None]
         mark_failed(store, tile, str(error), seconds)
         return TileOutcome(tile, seconds, str(error))
     seconds = time.perf_counter() - start
-    if store.lease is not None and not store.place.exists(store.lease):
-        raise LeaseLostError(
-            f"{store.path}: another process has taken this one for dead, perhaps because this machine slept; finished tiles are "
-            "kept, and the same call resumes the sweep"
-        )
+    require_lease(store)
     try:
         write_tile(store, tile, arrays, tile_coordinates(plan, tile), seconds)
     except OSError as error:  # a full disk, a lost connection
