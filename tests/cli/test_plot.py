@@ -5,6 +5,7 @@ from matplotlib import image
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+import warpsim as ws
 from tests.support.small_plans import small_plan
 from warpsim import cli
 from warpsim.cli import plot
@@ -98,6 +99,16 @@ def test_errors_list_the_dimensions_and_options_that_exist(store, tmp_path, caps
         assert cli.main(arguments) == 2, arguments_text
         assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_saved_run_has_a_title(tmp_path, monkeypatch):
+    titles = []
+    monkeypatch.setattr(Figure, "suptitle", lambda figure, text, **_: titles.append(text))
+    run = ws.simulate("kepler", "mix", alpha=8, warps=8, sms=1, warmup=0, cycles=200)
+    for number, saved in enumerate((run, run.assign_attrs(provenance="unknown"))):
+        saved.to_netcdf(tmp_path / f"{number}.nc")
+        assert cli.main(["plot", str(tmp_path / f"{number}.nc"), "--kind", "states", "-o", str(tmp_path / "figure.png")]) == 0
+    assert titles == ["kepler, mix, lrr, memory queue, sms 1", ""]
 
 
 def test_plot_of_a_half_finished_and_of_an_empty_store(plan, tmp_path, capsys, monkeypatch):

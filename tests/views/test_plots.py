@@ -288,6 +288,7 @@ def test_roofline_has_points_at_their_intensity_and_roofs_at_their_occupancy(res
     lines = [line.get_ydata() for line in ax.get_lines()]
     assert any(np.allclose(line[1:3], [1.6, 8]) for line in lines if len(line) == 4)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("intensity (ops/byte)", "alu throughput (ops/cycle/SM)")
+    assert "not shown: alpha 0, ∞" in [text.get_text() for text in ax.get_legend().get_texts()]
     fewer = plots.roofline(chosen.where(chosen.warps < 64), Figure().subplots(), roofs=roofs)
     shown = {text for text in curves(fewer) if "warps per SM" in text}
     assert shown == {"4 warps per SM", "16 warps per SM", "48 warps per SM"}

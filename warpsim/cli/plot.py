@@ -92,11 +92,23 @@ def make_figure(options: argparse.Namespace) -> Figure:
     for note in notes:
         _LOGGER.warning("%s: %s", options.out, note)
     # a suptitle, since the title of the axes would lie under a legend that is above them
-    lines = textwrap.wrap(plots.held_fixed(results), _TITLE_WIDTH)
+    lines = textwrap.wrap(plots.held_fixed(results) or _title_of_run(results), _TITLE_WIDTH)
     if notes:
         lines.append(notes[0].partition(";")[0])
     figure.suptitle("\n".join(lines), fontsize="medium", color="#b00000" if notes else "black")
     return figure
+
+
+def _title_of_run(results: xr.Dataset) -> str:
+    """Returns the chip, the kernel, the policy and the memory of a saved run, as its provenance has them; empty: it has none."""
+    from warpsim.simulation.point import from_provenance
+
+    try:
+        call = from_provenance(results.attrs.get("provenance", ""))
+    except ValueError:
+        return ""
+    slice_of = f", sms {call['sms']}" if call.get("sms") else ""
+    return f"{call['gpu'].name}, {call['kernel'].name}, {call['scheduler']}, memory {call['memory']}{slice_of}"
 
 
 def _models(options: argparse.Namespace, results: xr.Dataset) -> dict[str, xr.Dataset]:

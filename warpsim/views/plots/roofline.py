@@ -17,6 +17,7 @@ from warpsim.views.plots.style import (
     axis_label,
     centre_text,
     curve_style,
+    value_text,
     wrap_label,
 )
 
@@ -79,6 +80,9 @@ def roofline(results: xr.Dataset, ax: Axes, *, roofs: xr.Dataset, op: str = "alu
         ax.plot(intensity.values, latency_roof, **line, linewidth=0.9)
     if drawn:
         ax.plot([], [], color="#555555", linewidth=0.9, label="roof of latency at these warps")
+        if x and not intensity.notnull().all():  # such as loads alone, whose intensity of 0 has no place on the axis
+            without = ", ".join(value_text(value) for value in intensity[x].values[intensity.isnull().values].tolist())
+            ax.plot([], [], " ", label=f"not shown: {x} {without}")
     else:
         centre_text(ax, "no data")
     ax.set_xscale("log", base=2)
