@@ -379,3 +379,21 @@ def test_headers_of_libraries_bring_the_types_that_they_include():
     kernel = "__global__ void f(__half *x, std::is_same<int, uint> same) { *x = same ? *x : *x + *x; }"
     with pytest.warns(AssumptionWarning, match=r"source.cu: what NVRTC refuses, .* is left out: source.cu:3"):
         assert imported(head + kernel, "f").name == "f"
+
+
+@pytest.mark.usefixtures("compiler")
+def test_a_block_has_its_rank_in_a_cluster_that_the_kernel_declares(tmp_path):
+    path = tmp_path / "ranks.cu"
+    path.write_text("""
+extern "C" __global__ void __cluster_dims__(2, 2, 1) f(float *x, int n) {
+    __shared__ float s[128];
+    unsigned rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    s[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    float value = s[127 - threadIdx.x];
+    for (int i = 0; i < n; i++)
+        if (rank == 3) x[i * 4096 + threadIdx.x] = value;
+}""")
+    kernel = ws.kernels.from_cuda(path, arch="sm_90", launch=((4, 2), 128), args={"n": 10}, caches="none")
+    assert sum(times for op, times in expected_ops(kernel.body) if op == "store") == pytest.approx(10 / 4)

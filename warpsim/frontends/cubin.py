@@ -16,9 +16,12 @@ _MACHINE_CUDA = 190
 _NOBITS = 8
 _FATBIN = b"\x50\xed\x55\xba"
 
-_MAX_THREADS, _PARAM_CBANK, _KPARAM_INFO, _REGCOUNT = 0x05, 0x0A, 0x17, 0x2F
+_MAX_THREADS, _PARAM_CBANK, _KPARAM_INFO, _REGCOUNT, _CTA_PER_CLUSTER = 0x05, 0x0A, 0x17, 0x2F, 0x3D
 _SIZED = 4
 """Format of an attribute whose value follows, after its size; the value of all others is in the header itself."""
+
+NO_CLUSTER = (1, 1, 1)
+"""Blocks of a cluster of a kernel that declares none."""
 
 RESERVED_SHARED_BYTES = 1024
 """Bytes at the start of a block's shared memory that the system takes, from compute capability 9.0 on."""
@@ -64,6 +67,7 @@ class Function:
         parameter_base: offset of the first parameter in constant bank 0; None where the file does not say.
         constants: contents of constant bank 2, where compilers put constants of their own.
         most_threads: threads of a block at most, as launch bounds state it; None where the file does not say.
+        cluster: blocks of a cluster in x, y and z, as the kernel declares them.
         links: address of an instruction -> function in another section that it names, such as the one that it calls.
     """
 
@@ -75,6 +79,7 @@ class Function:
     parameter_base: int | None
     constants: bytes = b""
     most_threads: int | None = None
+    cluster: tuple[int, int, int] = NO_CLUSTER
     links: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -177,7 +182,7 @@ def _function(name: str, section: _Section, sections: Mapping[str, _Section], sy
             if symbol < len(symbols) and symbols[symbol] == name:
                 registers = count
     own = sections.get(f".nv.info.{name}")
-    parameters, base, most_threads = [], None, None
+    parameters, base, most_threads, cluster = [], None, None, NO_CLUSTER
     for attribute, value in _attributes(own.data if own else b""):
         if attribute == _PARAM_CBANK:
             _, base, _ = struct.unpack_from("<IHH", value)
@@ -186,6 +191,8 @@ def _function(name: str, section: _Section, sections: Mapping[str, _Section], sy
             parameters.append(Parameter(offset, flags >> 18))
         elif attribute == _MAX_THREADS:
             most_threads = math.prod(struct.unpack_from("<III", value))
+        elif attribute == _CTA_PER_CLUSTER:
+            cluster = struct.unpack_from("<III", value)
     shared = sections.get(f".nv.shared.{name}")
     reserved = RESERVED_SHARED_BYTES if ".nv.shared.reserved.0" in sections else 0
     return Function(
@@ -197,6 +204,7 @@ def _function(name: str, section: _Section, sections: Mapping[str, _Section], sy
         parameter_base=base,
         constants=bank.data if (bank := sections.get(f".nv.constant2.{name}")) else b"",
         most_threads=most_threads,
+        cluster=cluster,
         links=_links(name, sections, symbols),
     )
 

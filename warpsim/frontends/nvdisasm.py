@@ -64,6 +64,7 @@ def disassemble(cubin: bytes, name: str = "cubin") -> dict[str, MachineFunction]
                 parameter_base=known.parameter_base,
                 constants=known.constants,
                 most_threads=known.most_threads,
+                cluster=known.cluster,
             )
         kernels[function.name] = function
     return kernels

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from warpsim.frontends.cubin import BITS, NUMBER, POINTER, Parameter
+from warpsim.frontends.cubin import BITS, NO_CLUSTER, NUMBER, POINTER, Parameter
 from warpsim.frontends.errors import FrontEndError
 
 VOLTA = 70
@@ -89,6 +89,7 @@ class MachineFunction:
         source: name of the source, where it is known.
         constants: contents of constant bank 2, where compilers put constants of their own.
         most_threads: threads of a block at most, as launch bounds state it; None where that is not known, as of a listing.
+        cluster: blocks of a cluster in x, y and z, as the kernel declares them; of a listing one.
     """
 
     name: str
@@ -101,6 +102,7 @@ class MachineFunction:
     source: str = ""
     constants: bytes = b""
     most_threads: int | None = None
+    cluster: tuple[int, int, int] = NO_CLUSTER
 
 
 def decode_control(high: int) -> Control:

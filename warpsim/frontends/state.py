@@ -11,7 +11,11 @@ from numpy.typing import NDArray
 from warpsim.frontends.geometry import Geometry, threads
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known, signed
 from warpsim.frontends.operands import TRUE, ZERO, Address, Constant, Immediate, Operand, Other, Register, registers_of
+from warpsim.frontends.sass import MachineFunction
 from warpsim.units import WARP_LANES
+
+_OF_BLOCK = 0xFFFFFF
+"""Mask of addresses of 32 bits. Above, those of shared memory have the rank of a block in its cluster."""
 
 _MOST_INDICES = 64
 """Different indices of a constant in a table, at most; of more its value is taken as unknown."""
@@ -98,12 +102,18 @@ class State:
             bad = bad | (low < 0)
             total = total + value * factor
         if len(part.terms) == 0 or not any(term.pair for term, _ in part.terms):
-            total = total & MASK
+            total = total & _OF_BLOCK
         return np.where(bad | (total < 0), UNKNOWN, total)
 
 
+def _rank_in_cluster(block: tuple[int, int, int], cluster: tuple[int, int, int]) -> int:
+    """Returns the number of a block in its cluster, counted along x, y and z."""
+    x, y, z = (index % size for index, size in zip(block, cluster, strict=True))
+    return x + cluster[0] * (y + cluster[1] * z)
+
+
 def initial_state(
-    geometry: Geometry, blocks: list[tuple[int, int, int]], arguments: Mapping[int, int], arch: int, constants: bytes
+    geometry: Geometry, blocks: list[tuple[int, int, int]], arguments: Mapping[int, int], function: MachineFunction
 ) -> tuple[State, NDArray[np.bool_]]:
     """Returns the state at the start, and which threads exist: bool[threads], with whole warps for each block.
 
@@ -111,15 +121,14 @@ def initial_state(
         geometry: the launch.
         blocks: indices of the blocks whose threads there are.
         arguments: offset in constant bank 0 -> value of the bytes of the parameters that are known.
-        arch: compute capability times ten, which decides where the sizes of grid and block are.
-        constants: contents of constant bank 2.
+        function: the kernel: its architecture decides where the sizes of grid and block are.
     """
     lanes = geometry.block_warps * WARP_LANES
     ids = np.array(list(threads(geometry.block)), dtype=np.int64)
     padded = np.zeros((lanes, 3), dtype=np.int64)
     padded[: len(ids)] = ids
     special: dict[str, Values] = {
-        "SR_CgaCtaId": array(0),
+        "SR_CgaCtaId": np.repeat([_rank_in_cluster(block, function.cluster) for block in blocks], lanes).astype(np.int64),
         "SR_LANEID": np.tile(np.arange(WARP_LANES), lanes // WARP_LANES * len(blocks)),
     }
     for d, letter in enumerate("XYZ"):
@@ -127,12 +136,12 @@ def initial_state(
         special[f"SR_CTAID.{letter}"] = np.repeat([block[d] for block in blocks], lanes).astype(np.int64)
     alive = np.tile(np.arange(lanes) < len(ids), len(blocks))
     words: dict[int, int] = {}
-    block_at, grid_at, stack_at = _launch_words(arch)
+    block_at, grid_at, stack_at = _launch_words(function.arch)
     for d in range(3):
         words[block_at + 4 * d] = geometry.block[d]
         words[grid_at + 4 * d] = geometry.grid[d]
     words[stack_at] = 0xFFFD00
-    banks = {0: dict(arguments), 2: dict(enumerate(constants))}
+    banks = {0: dict(arguments), 2: dict(enumerate(function.constants))}
     for offset, word in words.items():
         banks[0].update(enumerate((word & MASK).to_bytes(4, "little"), offset))
 
