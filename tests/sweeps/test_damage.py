@@ -186,6 +186,18 @@ def test_a_missing_chunk_of_a_tile_that_is_not_done_is_no_damage(path):
     assert found.isnull().any() and found.notnull().any()
 
 
+@pytest.mark.parametrize("other", ["bandwidth/c/0", "memory_latency/c/1"])
+def test_a_chunk_of_another_tile_or_variable_is_found(path, other):
+    """Its own checksum is right."""
+    before = stored_data(path)
+    for file in files(path / "bandwidth/c/1"):
+        shutil.copyfile(path / other / file, path / "bandwidth/c/1" / file)
+    (found,) = verify(path)
+    assert found.tile == 1 and "is the record of other values" in found.reason
+    repair(path, [found])
+    assert verify(path) == [] and stored_data(path) == before
+
+
 def test_what_is_not_done_is_said(path, capsys):
     open_store(path).log.remove("done", 1)
     shutil.rmtree(path / "ipc/c/1")

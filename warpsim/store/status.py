@@ -1,9 +1,10 @@
 """Records of the tiles of a store.
 
 A tile that is done has a record in the array `tiles/done`, a tile that failed one in `tiles/failed`: a short JSON text with the
-time, the host, the seconds, the reason of the failure, and a checksum. Both arrays have one cell for each tile, at the tile's
-position in the grid of tiles, and each cell is a chunk, so that writers never share one. The record of a tile is written after
-its data, in one operation. A listing of the chunks tells which tiles are done without reading any record.
+time, the host, the seconds, the reason of the failure, and checksums of its values and of the text itself. Both arrays have
+one cell for each tile, at the tile's position in the grid of tiles, and each cell is a chunk, so writers share none. The
+record of a tile is written after its data, in one operation. A listing of the chunks tells which tiles are done without reading
+any record.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ _SAMPLE = 200
 _HEADER = 8
 """Bytes before the text in a chunk with one text (codec vlen-utf8): the number of texts, and the length."""
 
+VALUES = "values"
+"""Entry of a record with the checksum of all values of its tile. Chunks have their own, which do not tell their places."""
+
 _CHECKSUM = "crc32"
 _ENTRIES = {"finished", "seconds", "host", "message", "sizes"}
 """Entries of a record besides its checksum."""
@@ -64,12 +68,14 @@ class TileLog:
     grid: TileGrid
     arrays: Mapping[str, zarr.Array[Any]]
 
-    def write(self, kind: str, index: int, seconds: float, message: str = "") -> None:
-        """Writes the record of a tile."""
+    def write(self, kind: str, index: int, seconds: float, message: str = "", values: int | None = None) -> None:
+        """Writes the record of a tile; `values` is the checksum of what it holds (`zarr_store.checksum_of`)."""
         record: dict[str, Any] = {"finished": datetime.now(UTC).isoformat(timespec="milliseconds")}
         record |= {"seconds": round(seconds, 3) if np.isfinite(seconds) else None, "host": socket.gethostname()}
         if message:
             record["message"] = message
+        if values is not None:
+            record[VALUES] = values
         self.write_record(kind, index, record)
 
     def write_record(self, kind: str, index: int, record: Mapping[str, Any]) -> None:

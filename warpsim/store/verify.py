@@ -6,13 +6,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from warpsim.results.schema import SWEEP_VARIABLES
 from warpsim.store.inventory import wrong_files
 from warpsim.store.lease import has_leases
 from warpsim.store.place import Folder, Remote
-from warpsim.store.status import DONE, FAILED, KEPT
-from warpsim.store.zarr_store import Store
+from warpsim.store.status import DONE, FAILED, KEPT, VALUES
+from warpsim.store.zarr_store import Store, checksum_of
 
 
 @dataclass(frozen=True)
@@ -83,10 +87,15 @@ def _chunks(store: Store, index: int, name: str, own: Sequence[int]) -> Iterator
 
 
 def _damage(store: Store, index: int) -> Damage | None:
-    path, record = str(store.path), store.log.key(DONE, index)
-    if index not in store.log.records(DONE, [index]):
-        return Damage(path, record, "cannot be read", index)
-    return _damaged_chunk(store, index, {name: len(labels) for name, labels in store.coordinates.items()})
+    path, key = str(store.path), store.log.key(DONE, index)
+    record = store.log.records(DONE, [index]).get(index)
+    if record is None:
+        return Damage(path, key, "cannot be read", index)
+    arrays: dict[str, NDArray[Any]] = {}
+    damage = _damaged_chunk(store, index, {name: len(labels) for name, labels in store.coordinates.items()}, arrays)
+    if damage is None and VALUES in record and record[VALUES] != checksum_of(arrays):
+        return Damage(path, key, "is the record of other values: a chunk is that of another tile, or an old one", index)
+    return damage
 
 
 def _kept_damages(store: Store, done: Collection[int]) -> list[Damage | None]:
@@ -96,16 +105,27 @@ def _kept_damages(store: Store, done: Collection[int]) -> list[Damage | None]:
     return [_damaged_chunk(store, index, lengths) for index, lengths in sizes.items()]
 
 
-def _damaged_chunk(store: Store, index: int, lengths: Mapping[str, int]) -> Damage | None:
-    """Reads the chunks of a tile up to these lengths of the variables' own dimensions, and returns the first damage."""
+def _damaged_chunk(
+    store: Store, index: int, lengths: Mapping[str, int], arrays: dict[str, NDArray[Any]] | None = None
+) -> Damage | None:
+    """Reads the chunks of a tile up to these lengths of the variables' own dimensions, and returns the first damage.
+
+    The values of each variable are added to `arrays`.
+    """
+    shape = store.grid.tile_shape(index)
+    whole = (slice(None),) * len(shape)
     for declared in (declared for declared in SWEEP_VARIABLES if declared.name in store.arrays):
-        for key, part in _chunks(store, index, declared.name, [lengths[dim] for dim in declared.dims]):
+        own = [lengths[dim] for dim in declared.dims]
+        values = np.empty((*shape, *own), declared.dtype)
+        for key, part in _chunks(store, index, declared.name, own):
             if not store.place.exists(key):
                 return Damage(str(store.path), key, "is missing", index)
             try:
-                store.arrays[declared.name][part]
+                values[whole + part[len(whole) :]] = store.arrays[declared.name][part]
             except Exception as error:  # codecs raise exceptions of any type
                 return Damage(str(store.path), key, f"{type(error).__name__}: {error}", index)
+        if arrays is not None:
+            arrays[declared.name] = values
     return None
 
 

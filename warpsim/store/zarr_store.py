@@ -19,6 +19,7 @@ import os
 import tempfile
 import time
 import warnings
+import zlib
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -283,7 +284,7 @@ def write_tile(
     sync(_write_chunks(store, region, arrays))
     require_lease(store)  # another process may have extended the store, so that the tile has more points now
     try:
-        store.log.write(DONE, index, seconds)
+        store.log.write(DONE, index, seconds, values=checksum_of(arrays))
     except BaseException:  # a full disk: without a record, the tile is not to look like one whose record was lost
         with suppress(Exception):
             if index not in store.log.kept_sizes([index]):  # the finished part of a tile that grew needs `valid`
@@ -291,6 +292,14 @@ def write_tile(
         raise
     if KEPT in store.log.arrays:
         store.log.remove(KEPT, index)
+
+
+def checksum_of(arrays: Mapping[str, NDArray[Any]]) -> int:
+    """Returns a checksum of the values of a tile, by variable in the order of the schema."""
+    found = 0
+    for name in (declared.name for declared in SWEEP_VARIABLES if declared.name in arrays):
+        found = zlib.crc32(np.ascontiguousarray(arrays[name]).tobytes(), zlib.crc32(name.encode(), found))
+    return found
 
 
 def require_lease(store: Store) -> None:
