@@ -326,5 +326,6 @@ def test_caches_can_be_those_of_a_chip_or_none():
 def test_blocks_that_stand_for_the_others_are_no_ones_at_an_edge(size):
     """Guards leave out threads of blocks at the edges, whose masks would look as if addresses were not affine."""
     met = _neighbours(as_geometry(((size, size, size), 128)))
-    assert len(set(met)) == len(met) == 5
+    assert len(set(met)) == len(met) >= 5
+    assert size < 7 or max(block[0] for block in met) - min(block[0] for block in met) > size / 3
     assert all(0 < coordinate < size - 1 for block in met for coordinate in block)

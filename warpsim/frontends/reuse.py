@@ -125,7 +125,7 @@ def _middle(geometry: Geometry, count: int) -> list[BlockIndex]:
 def _neighbours(geometry: Geometry) -> list[BlockIndex]:
     """Returns a block in the middle, the next ones in x, y and z where there are, and some that are further away.
 
-    Those at the upper edges, where guards leave threads out, are no others' neighbours if there is room. Where an address wraps,
+    None is at an edge, where guards leave threads out, if there is room. Where an address wraps,
     such as a tile's number modulo the number of tiles, blocks far away tell.
     """
     middle = tuple((size - 1) // 2 for size in geometry.grid)
@@ -134,7 +134,8 @@ def _neighbours(geometry: Geometry) -> list[BlockIndex]:
         if size > 1:
             found.append((*middle[:d], middle[d] + 1, *middle[d + 1 :]))
     found.append(tuple(min(at + 3, size - 1 - (size > 3)) for at, size in zip(middle, geometry.grid, strict=True)))
-    found += [tuple(int(share * (size - 1)) for size in geometry.grid) for share in _FAR_SHARES]
+    for share in _FAR_SHARES:
+        found.append(tuple(min(max(int(share * size), size > 2), size - 1 - (size > 2)) for size in geometry.grid))
     return [(x, y, z) for x, y, z in dict.fromkeys(found)]
 
 
