@@ -102,13 +102,15 @@ def make_figure(options: argparse.Namespace) -> Figure:
 def _title_of_run(results: xr.Dataset) -> str:
     """Returns the chip, the kernel, the policy and the memory of a saved run, as its provenance has them; empty: it has none."""
     from warpsim.simulation.point import from_provenance
+    from warpsim.views import plots
 
     try:
         call = from_provenance(results.attrs.get("provenance", ""))
     except ValueError:
         return ""
-    slice_of = f", sms {call['sms']}" if call.get("sms") else ""
-    return f"{call['gpu'].name}, {call['kernel'].name}, {call['scheduler']}, memory {call['memory']}{slice_of}"
+    names = {"gpu": call["gpu"].name, "kernel": call["kernel"].name}
+    names |= {name: call[name] for name in ("scheduler", "memory", "sms") if call.get(name)}
+    return plots.held_fixed(results.assign_coords(names))
 
 
 def _models(options: argparse.Namespace, results: xr.Dataset) -> dict[str, xr.Dataset]:

@@ -136,7 +136,7 @@ def start_block(machine, state, sm, seat, seat_number):
 
 @inline
 def exit_warp(machine, state, sm, slot, warp, now, end):
-    """`exit` has issued: the warp leaves with the last access that it waits for, and the block with it. False: a deadlock."""
+    """`exit` has issued: the warp leaves when its last access is back, the block with its last warp. False: a deadlock."""
     seat = seat_of(machine, state, sm, slot)
     seat.live -= 1
     seat.unresolved += 1

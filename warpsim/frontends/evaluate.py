@@ -81,9 +81,7 @@ class Evaluator:
         sample = geometry.sample() if sample is None else sample
         self.block_warps = geometry.block_warps
         self.weights = np.repeat([weight for _, weight in sample], self.block_warps).astype(np.float64)
-        self.state, self.alive = initial_state(
-            geometry, [block for block, _ in sample], given.arguments, self.function
-        )
+        self.state, self.alive = initial_state(geometry, [block for block, _ in sample], given.arguments, self.function)
         self.steps = given.steps
         self.record = Record()
         self.copies = CopyLog(len(self.weights))

@@ -125,8 +125,8 @@ def _middle(geometry: Geometry, count: int) -> list[BlockIndex]:
 def _neighbours(geometry: Geometry) -> list[BlockIndex]:
     """Returns a block in the middle, the next ones in x, y and z where there are, and some that are further away.
 
-    None is at an edge, where guards leave threads out, if there is room. Where an address wraps,
-    such as a tile's number modulo the number of tiles, blocks far away tell.
+    None is at an edge, where guards leave threads out, if there is room. Where an address wraps, such as a tile's number modulo
+    the number of tiles, blocks far away tell.
     """
     middle = tuple((size - 1) // 2 for size in geometry.grid)
     found = [middle]

@@ -88,8 +88,7 @@ def simulate(
             begin their programs at cycle 0; otherwise they start at random phases (docs/model.md, section 4).
         cycles: cycles that are counted.
         threads: number of threads. Replicates run at the same time; where there are at least twice as many threads, the SMs
-            of each are divided as well, with at least 16 SMs to a thread.
-            No number depends on it.
+            of each are divided as well, with at least 16 SMs to a thread. No number depends on it.
         trace: events to record. Adds the variables of `schema.TRACE_VARIABLES` that are asked for (docs/traces.md).
         engine: "compiled", or "reference": the same machine in plain Python, some 10,000 times slower. It gives the same
             numbers, and a debugger can step through it (`warpsim.reference`). It records no trace.
@@ -127,9 +126,8 @@ def simulate_dataset(
     if engine == "reference":
         if trace is not None:
             raise ValueError("trace: must be left out with engine = 'reference', which records none")
-        streams = point.streams()
-        known = settled(point, streams)
-        seeds = [replicate_seed(streams, n) for n in range(point.replicates)]
+        known = settled(point)
+        seeds = [replicate_seed(known.streams, n) for n in range(point.replicates)]
         arrays = _stacked([_run_reference(known.replicate(seed), seed) for seed in seeds])
     elif trace is None:
         arrays = simulate_point(point, threads)

@@ -48,6 +48,19 @@ class LeaseLostError(RuntimeError):
     """Another process took this one for dead and removed its lease. Finished tiles are kept; the same call resumes the sweep."""
 
 
+def require_lease(place: Place, key: str | None) -> None:
+    """Checks that a store still has the lease of this sweep; None: the sweep has none.
+
+    Raises:
+        LeaseLostError: it has not.
+    """
+    if key is not None and not place.exists(key):
+        raise LeaseLostError(
+            f"{place.path}: another process has taken this one for dead, perhaps because this machine slept; finished tiles are "
+            "kept, and the same call resumes the sweep"
+        )
+
+
 @dataclass(frozen=True)
 class Lease:
     """What a lease says of its process.

@@ -21,7 +21,9 @@ from typing import Any
 
 import numpy as np
 import zarr
+from numpy.typing import NDArray
 
+from warpsim.results.schema import SWEEP_VARIABLES
 from warpsim.store.grid import TileGrid
 from warpsim.store.place import Place
 
@@ -68,14 +70,16 @@ class TileLog:
     grid: TileGrid
     arrays: Mapping[str, zarr.Array[Any]]
 
-    def write(self, kind: str, index: int, seconds: float, message: str = "", values: int | None = None) -> None:
-        """Writes the record of a tile; `values` is the checksum of what it holds (`zarr_store.checksum_of`)."""
+    def write(
+        self, kind: str, index: int, seconds: float, message: str = "", arrays: Mapping[str, NDArray[Any]] | None = None
+    ) -> None:
+        """Writes the record of a tile, with a checksum of its values if it is done."""
         record: dict[str, Any] = {"finished": datetime.now(UTC).isoformat(timespec="milliseconds")}
         record |= {"seconds": round(seconds, 3) if np.isfinite(seconds) else None, "host": socket.gethostname()}
         if message:
             record["message"] = message
-        if values is not None:
-            record[VALUES] = values
+        if arrays is not None:
+            record[VALUES] = checksum_of(arrays)
         self.write_record(kind, index, record)
 
     def write_record(self, kind: str, index: int, record: Mapping[str, Any]) -> None:
@@ -122,6 +126,14 @@ class TileLog:
     def position(self, index: int) -> tuple[int, ...]:
         """Returns the position of a tile in the grid of tiles."""
         return tuple(int(i) for i in np.unravel_index(index, self.grid.counts)) if self.grid.counts else ()
+
+
+def checksum_of(arrays: Mapping[str, NDArray[Any]]) -> int:
+    """Returns a checksum of the values of a tile, by variable in the order of the schema."""
+    found = 0
+    for name in (declared.name for declared in SWEEP_VARIABLES if declared.name in arrays):
+        found = zlib.crc32(np.ascontiguousarray(arrays[name]).tobytes(), zlib.crc32(name.encode(), found))
+    return found
 
 
 def _with_checksum(record: Mapping[str, Any]) -> str:

@@ -15,8 +15,8 @@ from warpsim.results.schema import SWEEP_VARIABLES
 from warpsim.store.inventory import wrong_files
 from warpsim.store.lease import has_leases
 from warpsim.store.place import Folder, Remote
-from warpsim.store.status import DONE, FAILED, KEPT, VALUES
-from warpsim.store.zarr_store import Store, checksum_of
+from warpsim.store.status import DONE, FAILED, KEPT, VALUES, checksum_of
+from warpsim.store.zarr_store import Store
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ import os
 import tempfile
 import time
 import warnings
-import zlib
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -40,7 +39,7 @@ from warpsim.results.provenance import Provenance, read_call
 from warpsim.results.schema import READABLE_VERSIONS, SCHEMA_VERSION, SWEEP_VARIABLES, VALID, Variable, build_dataset
 from warpsim.store.grid import Layout, TileGrid
 from warpsim.store.inventory import ROOT, encoded, folder_files, wrong_files
-from warpsim.store.lease import LAYOUT, LeaseLostError
+from warpsim.store.lease import LAYOUT, require_lease
 from warpsim.store.leftovers import draft_of
 from warpsim.store.place import FULL, Folder, Remote, place_of
 from warpsim.store.place import StoreError as StoreError
@@ -179,9 +178,7 @@ def open_store(path: str | os.PathLike[str], *, read_only: bool = False) -> Stor
 def _opened(place: Folder | Remote, group: zarr.Group) -> Store:
     version = group.attrs.get(_VERSION)
     held = [declared for declared in SWEEP_VARIABLES if version == SCHEMA_VERSION or declared.name in group]
-    arrays = {
-        declared.name: array_of(group, declared.name).with_config({"write_empty_chunks": True}) for declared in held
-    }
+    arrays = {declared.name: array_of(group, declared.name).with_config({"write_empty_chunks": True}) for declared in held}
     valid = arrays[VALID.name]
     grid = TileGrid(_dims(valid), valid.shape, valid.chunks)
     if len(grid.axes) != len(grid.sizes) or grid.points > MAX_POINTS:
@@ -282,9 +279,9 @@ def write_tile(
     region = store.grid.region(index)
     _check(store, region, arrays, coordinates)
     sync(_write_chunks(store, region, arrays))
-    require_lease(store)  # another process may have extended the store, so that the tile has more points now
+    require_lease(store.place, store.lease)  # another process may have extended the store, so that the tile has more points now
     try:
-        store.log.write(DONE, index, seconds, values=checksum_of(arrays))
+        store.log.write(DONE, index, seconds, arrays=arrays)
     except BaseException:  # a full disk: without a record, the tile is not to look like one whose record was lost
         with suppress(Exception):
             if index not in store.log.kept_sizes([index]):  # the finished part of a tile that grew needs `valid`
@@ -292,27 +289,6 @@ def write_tile(
         raise
     if KEPT in store.log.arrays:
         store.log.remove(KEPT, index)
-
-
-def checksum_of(arrays: Mapping[str, NDArray[Any]]) -> int:
-    """Returns a checksum of the values of a tile, by variable in the order of the schema."""
-    found = 0
-    for name in (declared.name for declared in SWEEP_VARIABLES if declared.name in arrays):
-        found = zlib.crc32(np.ascontiguousarray(arrays[name]).tobytes(), zlib.crc32(name.encode(), found))
-    return found
-
-
-def require_lease(store: Store) -> None:
-    """Checks that the store still has the lease of this sweep.
-
-    Raises:
-        LeaseLostError: it has not.
-    """
-    if store.lease is not None and not store.place.exists(store.lease):
-        raise LeaseLostError(
-            f"{store.path}: another process has taken this one for dead, perhaps because this machine slept; finished tiles are "
-            "kept, and the same call resumes the sweep"
-        )
 
 
 def _remove_valid(store: Store, index: int) -> None:

@@ -19,7 +19,8 @@ from warpsim.results.schema import SWEEP_VARIABLES, VALID, result_ops
 from warpsim.simulation.api import Settled, settled, simulate_point
 from warpsim.simulation.point import Point
 from warpsim.store.extend import earlier_results
-from warpsim.store.zarr_store import Store, is_done, mark_failed, open_store, require_lease, write_tile
+from warpsim.store.lease import require_lease
+from warpsim.store.zarr_store import Store, is_done, mark_failed, open_store, write_tile
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.replicates import Results, replicated
 from warpsim.sweeps.space import BuildCache, Space
@@ -166,7 +167,7 @@ def complete_tile(plan: Plan, store: Store, tile: int, pause: Callable[[], None]
         mark_failed(store, tile, str(error), seconds)
         return TileOutcome(tile, seconds, str(error))
     seconds = time.perf_counter() - start
-    require_lease(store)
+    require_lease(store.place, store.lease)
     try:
         write_tile(store, tile, arrays, tile_coordinates(plan, tile), seconds)
     except OSError as error:  # a full disk, a lost connection
