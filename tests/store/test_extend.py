@@ -1,5 +1,6 @@
 """Extended sweeps keep what is done, and give the result of a sweep that was as large from the start."""
 
+import time
 from collections import Counter
 
 import numpy as np
@@ -266,6 +267,25 @@ def test_damage_of_a_kept_part_is_found_and_repaired(tmp_path, name, damage):
     repair(path, verify(path))
     assert verify(path) == []
     assert_same(sweep(small_plan(replicates=3), path), sweep(small_plan(replicates=3)))
+
+
+def test_chunks_that_are_read_at_once_wait_for_the_record_of_their_tile(tmp_path, monkeypatch):
+    path = tmp_path / "out.zarr"
+    sweep(small_plan(), path)
+    prepare_store(small_plan(replicates=3), path, extend=True)
+    kept_sizes = TileLog.kept_sizes
+
+    def slow(log, tiles):
+        time.sleep(0.1)
+        return kept_sizes(log, tiles)
+
+    monkeypatch.setattr(TileLog, "kept_sizes", slow)
+    chunks = [file for file in (path / "ipc" / "c" / "0").rglob("*") if file.is_file()]
+    assert len(chunks) < np.prod(open_results(path)["ipc"].shape)  # others of the tile are not there yet
+    open_results(path)["ipc"].load()
+    chunks[0].unlink()
+    with pytest.raises(StoreError, match=str(chunks[0].relative_to(path))):
+        open_results(path)["ipc"].load()
 
 
 def test_a_kept_part_stays_whole_if_the_record_of_its_tile_cannot_be_written(tmp_path, monkeypatch):

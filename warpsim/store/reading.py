@@ -26,8 +26,7 @@ class CheckedChunks(WrapperStore[Any]):
     def __init__(self, store: Any, tiles: Store) -> None:
         super().__init__(store)
         self._tiles = tiles
-        self._done: dict[int, bool] = {}  # tiles that were looked up, since a chunk of theirs is not there
-        self._kept: dict[int, Mapping[str, int] | None] = {}
+        self._written: dict[int, tuple[bool, Mapping[str, int] | None]] = {}  # of tiles of which a chunk is not there
 
     def _with_store(self, store: Any) -> CheckedChunks:
         return type(self)(store, self._tiles)
@@ -62,14 +61,15 @@ class CheckedChunks(WrapperStore[Any]):
         """Whether a chunk belongs to a tile that is done, or to the finished part of one that an extension keeps."""
         axes = len(self._tiles.grid.axes)
         tile = self._tiles.grid.index(position[:axes])
-        if tile not in self._done:
-            self._done[tile] = self._tiles.place.exists(self._tiles.log.key(DONE, tile))
-            self._kept[tile] = self._tiles.log.kept_sizes([tile]).get(tile)
-        if self._done[tile]:
+        if tile not in self._written:  # one assignment, because chunks are read in several threads
+            done = self._tiles.place.exists(self._tiles.log.key(DONE, tile))
+            self._written[tile] = done, self._tiles.log.kept_sizes([tile]).get(tile)
+        done, lengths = self._written[tile]
+        if done:
             return True
-        lengths, steps = self._kept[tile], self._tiles.arrays[name].chunks[axes:]
         if lengths is None:
             return False
+        steps = self._tiles.arrays[name].chunks[axes:]
         own = zip(variable(name).dims, position[axes:], steps, strict=True)
         return all(number * step < lengths[dim] for dim, number, step in own)
 
