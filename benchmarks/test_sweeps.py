@@ -14,9 +14,11 @@ from warpsim.arguments import InvalidPoint
 from warpsim.cli.experiment import experiments_dir
 from warpsim.simulation import api as simulation
 from warpsim.simulation.api import simulate_point
-from warpsim.store import zarr_store
+from warpsim.store import create
+from warpsim.store.create import create_store
 from warpsim.store.grid import TileGrid
-from warpsim.store.zarr_store import create_store, open_results, write_tile
+from warpsim.store.writing import write_tile
+from warpsim.store.zarr_store import open_results
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.opening import prepare_store
 from warpsim.sweeps.plan import Plan
@@ -142,7 +144,7 @@ CODECS = {
 def test_compression(benchmark, tmp_path, monkeypatch, codec, tile):
     """Size of a real tile in the store, and the CPU time to write and to read it, with the checksum."""
     plan, arrays, coordinates = tile
-    monkeypatch.setattr(zarr_store, "COMPRESSORS", (*CODECS[codec], Crc32cCodec()))
+    monkeypatch.setattr(create, "COMPRESSORS", (*CODECS[codec], Crc32cCodec()))
     grid = TileGrid(plan.grid.axes, plan.grid.sizes, plan.grid.sizes)  # one tile
     store = create_store(tmp_path / "out.zarr", replace(plan.layout(), grid=grid))
     writing, reading = [], []

@@ -97,7 +97,16 @@ def test_a_chip_is_printed_with_what_its_file_leaves_out(capsys, tmp_path):
     assert load_gpu(copy) == load_gpu("h100_pcie")
 
 
-@pytest.mark.parametrize("name", list_kernels())
+SOON_LOADED = ("cuda/black_scholes_fast", "cuda/copy", "cuda/reduction", "cuda/transpose_padded")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.verify if name.startswith("cuda/") and name not in SOON_LOADED else ())
+        for name in list_kernels()
+    ],
+)
 def test_a_template_is_a_kernel_of_its_own(capsys, tmp_path, name):
     assert cli.main(["kernels", name, "--template"]) == 0
     mine = tmp_path / "mine.toml"

@@ -9,7 +9,7 @@ import pytest
 from tests.support.small_plans import small_plan
 from warpsim import cli
 from warpsim.cli.opening import opened
-from warpsim.store.zarr_store import create_store
+from warpsim.store.create import create_store
 from warpsim.sweeps.local import sweep
 
 COMMANDS = {

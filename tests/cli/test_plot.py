@@ -9,7 +9,8 @@ import warpsim as ws
 from tests.support.small_plans import small_plan
 from warpsim import cli
 from warpsim.cli import plot
-from warpsim.store.zarr_store import create_store, open_results, open_store, pending_tiles
+from warpsim.store.create import create_store
+from warpsim.store.zarr_store import open_results, open_store, pending_tiles
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
 from warpsim.views.plots import KINDS, paper

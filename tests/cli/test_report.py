@@ -29,7 +29,7 @@ def test_an_incomplete_store_is_reported_with_a_note(tmp_path, capsys):
 
 
 def test_an_empty_store_is_reported_with_a_note(tmp_path, capsys):
-    from warpsim.store.zarr_store import create_store
+    from warpsim.store.create import create_store
 
     create_store(tmp_path / "empty.zarr", small_plan().layout())
     assert cli.main(["report", str(tmp_path / "empty.zarr"), "-o", str(tmp_path / "page.html")]) == 0

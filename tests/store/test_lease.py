@@ -17,7 +17,7 @@ import pytest
 from tests.support.small_plans import LONG_TOML, PLAN_TOML, small_plan
 from tests.support.stores import assert_same
 from warpsim import cli
-from warpsim.store import lease, zarr_store
+from warpsim.store import lease, writing
 from warpsim.store.lease import LAYOUT, LEASES, BusyError, Lease, LeaseLostError, changing_layout, writers, writing_tiles
 from warpsim.store.place import Folder, Remote, place_of
 from warpsim.store.zarr_store import open_results, open_store, pending_tiles
@@ -209,7 +209,7 @@ def test_the_lease_of_another_process_is_left(place, monkeypatch):
 
 
 def test_a_tile_gets_no_record_if_the_lease_is_gone_while_it_is_written(tmp_path, monkeypatch):
-    path, real, written = tmp_path / "out.zarr", zarr_store._write_chunks, []
+    path, real, written = tmp_path / "out.zarr", writing._write_chunks, []
 
     async def write_chunks(*given):
         await real(*given)
@@ -218,7 +218,7 @@ def test_a_tile_gets_no_record_if_the_lease_is_gone_while_it_is_written(tmp_path
             for file in (path / LEASES).iterdir():
                 file.unlink()
 
-    monkeypatch.setattr(zarr_store, "_write_chunks", write_chunks)
+    monkeypatch.setattr(writing, "_write_chunks", write_chunks)
     with pytest.raises(LeaseLostError, match="has taken this one for dead"):
         sweep(small_plan(), path)
     assert len(written) == 3

@@ -17,7 +17,8 @@ from warpsim import cli
 from warpsim.store.lease import LAYOUT, changing_layout
 from warpsim.store.place import Remote, place_of
 from warpsim.store.status import tile_counts
-from warpsim.store.zarr_store import StoreError, mark_failed, open_results, open_store, pending_tiles
+from warpsim.store.writing import mark_failed
+from warpsim.store.zarr_store import StoreError, open_results, open_store, pending_tiles
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.opening import prepare_store
 from warpsim.sweeps.repair import repair, verify

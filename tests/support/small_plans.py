@@ -63,7 +63,7 @@ def tile_dataset(plan: Plan, tile: int) -> xr.Dataset:
 
 def write_dataset(store: Any, tile: int, results: xr.Dataset, seconds: float = float("nan")) -> None:
     """Writes the results of one tile, as `tile_dataset` returns them, into a store."""
-    from warpsim.store.zarr_store import write_tile
+    from warpsim.store.writing import write_tile
 
     arrays = {str(name): array.values for name, array in results.data_vars.items()}
     write_tile(store, tile, arrays, {str(name): labels.values for name, labels in results.coords.items()}, seconds)

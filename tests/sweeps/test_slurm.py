@@ -13,7 +13,8 @@ from tests.support.small_plans import LONG_TOML, small_plan
 from tests.support.stores import stored_data
 from warpsim import cli
 from warpsim.store.status import tile_counts, tile_records
-from warpsim.store.zarr_store import mark_failed, open_store, pending_tiles
+from warpsim.store.writing import mark_failed
+from warpsim.store.zarr_store import open_store, pending_tiles
 from warpsim.sweeps import array_jobs, slurm
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan

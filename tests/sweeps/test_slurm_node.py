@@ -14,7 +14,8 @@ from tests.support.slurm_node import missing, slurm_node
 from tests.support.small_plans import PLAN_TOML
 from tests.support.stores import stored_data
 from warpsim.store.status import tile_counts, tile_records
-from warpsim.store.zarr_store import mark_failed, open_store, pending_tiles
+from warpsim.store.writing import mark_failed
+from warpsim.store.zarr_store import open_store, pending_tiles
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.repair import verify

@@ -13,7 +13,8 @@ from warpsim.hardware.residency import Launch
 from warpsim.kernels import load_kernel
 from warpsim.simulation.api import simulate
 from warpsim.simulation.trace import Trace
-from warpsim.store.zarr_store import create_store, open_results
+from warpsim.store.create import create_store
+from warpsim.store.zarr_store import open_results
 from warpsim.sweeps.local import sweep
 from warpsim.views.report import write_report
 

@@ -91,29 +91,27 @@ def _damage(store: Store, index: int) -> Damage | None:
     record = store.log.records(DONE, [index]).get(index)
     if record is None:
         return Damage(path, key, "cannot be read", index)
-    arrays: dict[str, NDArray[Any]] = {}
-    damage = _damaged_chunk(store, index, {name: len(labels) for name, labels in store.coordinates.items()}, arrays)
-    if damage is None and VALUES in record and record[VALUES] != checksum_of(arrays):
+    arrays = _read(store, index, {name: len(labels) for name, labels in store.coordinates.items()})
+    if isinstance(arrays, Damage):
+        return arrays
+    if VALUES in record and record[VALUES] != checksum_of(arrays):
         return Damage(path, key, "is the record of other values: a chunk is that of another tile, or an old one", index)
-    return damage
+    return None
 
 
-def _kept_damages(store: Store, done: Collection[int]) -> list[Damage | None]:
+def _kept_damages(store: Store, done: Collection[int]) -> list[Damage]:
     """Reads the finished parts of the tiles that grew when the store was extended, and are not done again."""
     kept = store.log.tiles(KEPT) if KEPT in store.log.arrays else []
     sizes = store.log.kept_sizes([index for index in kept if index not in done])
-    return [_damaged_chunk(store, index, lengths) for index, lengths in sizes.items()]
+    read = (_read(store, index, lengths) for index, lengths in sizes.items())
+    return [found for found in read if isinstance(found, Damage)]
 
 
-def _damaged_chunk(
-    store: Store, index: int, lengths: Mapping[str, int], arrays: dict[str, NDArray[Any]] | None = None
-) -> Damage | None:
-    """Reads the chunks of a tile up to these lengths of the variables' own dimensions, and returns the first damage.
-
-    The values of each variable are added to `arrays`.
-    """
+def _read(store: Store, index: int, lengths: Mapping[str, int]) -> dict[str, NDArray[Any]] | Damage:
+    """Returns the values of a tile, by variable, up to these lengths of the variables' own dimensions, or the first damage."""
     shape = store.grid.tile_shape(index)
     whole = (slice(None),) * len(shape)
+    arrays: dict[str, NDArray[Any]] = {}
     for declared in (declared for declared in SWEEP_VARIABLES if declared.name in store.arrays):
         own = [lengths[dim] for dim in declared.dims]
         values = np.empty((*shape, *own), declared.dtype)
@@ -124,9 +122,8 @@ def _damaged_chunk(
                 values[whole + part[len(whole) :]] = store.arrays[declared.name][part]
             except Exception as error:  # codecs raise exceptions of any type
                 return Damage(str(store.path), key, f"{type(error).__name__}: {error}", index)
-        if arrays is not None:
-            arrays[declared.name] = values
-    return None
+        arrays[declared.name] = values
+    return arrays
 
 
 def _without_record(store: Store, done: Sequence[int]) -> list[int]:

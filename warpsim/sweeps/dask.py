@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from warpsim.store.zarr_store import mark_failed, open_store
+from warpsim.store.writing import mark_failed
+from warpsim.store.zarr_store import open_store
 from warpsim.sweeps.tile import Job, TileOutcome, complete_tile_of
 
 RETRIES = 3

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from warpsim.store.create import create_store
 from warpsim.store.extend import extend_store
 from warpsim.store.inventory import ROOT
 from warpsim.store.lease import BusyError, changing_layout, writing_tiles
 from warpsim.store.leftovers import remove_leftovers
 from warpsim.store.place import place_of
-from warpsim.store.zarr_store import Store, StoreError, create_store, open_store
+from warpsim.store.zarr_store import Store, StoreError, open_store
 from warpsim.sweeps.array_jobs import refuse_queued
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.restore import restore

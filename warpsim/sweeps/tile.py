@@ -20,7 +20,8 @@ from warpsim.simulation.api import Settled, settled, simulate_point
 from warpsim.simulation.point import Point
 from warpsim.store.extend import earlier_results
 from warpsim.store.lease import require_lease
-from warpsim.store.zarr_store import Store, is_done, mark_failed, open_store, write_tile
+from warpsim.store.writing import is_done, mark_failed, write_tile
+from warpsim.store.zarr_store import Store, open_store
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.replicates import Results, replicated
 from warpsim.sweeps.space import BuildCache, Space
