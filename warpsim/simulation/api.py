@@ -84,8 +84,8 @@ def simulate(
             replicate's number. The policy does not enter the hash, so policies are compared with common random numbers.
         seed: root of all randomness.
         sms: number of SMs to simulate, as a slice of the chip, with echoes for the others; left out: the whole chip.
-        warmup: cycles before counting starts; left out: derived from a pilot run by MSER-5 (docs/validity.md). With 0, all warps
-            begin their programs at cycle 0; otherwise they start at random phases (docs/model.md, section 4).
+        warmup: cycles before counting starts; left out: derived from a pilot run by MSER-5 (docs/model.md, 7). With 0, all
+            warps begin their programs at cycle 0; otherwise they start at random phases (section 4).
         cycles: cycles that are counted.
         threads: number of threads. Replicates run at the same time; where there are at least twice as many threads, the SMs
             of each are divided as well, with at least 16 SMs to a thread. No number depends on it.
