@@ -10,6 +10,7 @@ run: .venv/installed  ## the cusp experiment on all chips: a first figure, then 
 	$(BIN)/warpsim experiment cusp --workers 2
 
 test: .venv/installed-test  ## the tests, in two processes
+	$(BIN)/python -m tests.support.compile_engine
 	$(BIN)/pytest -n 2 --dist loadfile
 
 test-slurm: .venv/installed-test  ## sweeps under a real Slurm of one node, where it can be installed and started (root, Debian)

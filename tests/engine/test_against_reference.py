@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, settings
 
 from tests.support.strategies import (
     POLICIES,
@@ -18,12 +17,13 @@ from tests.support.strategies import (
     cases,
     dependences,
     examples,
-    kernels,
+    paths,
     small_gpu,
     with_all_options_of_a_core,
     with_echoes,
     with_fetch,
     with_hints,
+    with_paths,
     with_stores_among_loads,
 )
 from tests.support.whole_run import whole_run
@@ -105,73 +105,37 @@ def assert_same(case: Case, expected: dict[str, Any] | None = None) -> dict[str,
     return expected
 
 
-class TestRandomCases:
-    """Random small chips, kernels and launches."""
+RANDOM = {
+    "deterministic": cases(random=False),
+    "fixed": cases(memory="fixed"),
+    "queue": cases(memory="queue"),
+    "measured": cases(memory="measured"),
+    "arithmetic": arithmetic(),
+    "dependences": dependences(),
+    "paths": with_paths(),
+    "stores among loads": with_stores_among_loads(),
+    "hints": with_hints(),
+    "echoes": with_echoes(),
+    "fetch": with_fetch(),
+    "all options of a core": with_all_options_of_a_core(),
+}
+"""Random small chips, kernels and launches, by what they are about."""
 
-    @examples(150)
-    @given(cases(random=False))
-    def test_deterministic(self, case: Case) -> None:
+
+@pytest.mark.parametrize("kind", RANDOM)
+def test_random_cases(kind: str) -> None:
+    assert_all_same(kind, examples(50))
+
+
+def assert_all_same(kind: str, how_many: settings) -> None:
+    """Compares the engine with the reference machine in many random cases of a kind."""
+
+    @how_many
+    @given(RANDOM[kind])
+    def all_same(case: Case) -> None:
         assert_same(case)
 
-    @examples(150)
-    @given(cases(memory="fixed"))
-    def test_random_programs(self, case: Case) -> None:
-        assert_same(case)
-
-    @examples(150)
-    @given(cases(memory="queue"))
-    def test_queue(self, case: Case) -> None:
-        assert_same(case)
-
-    @examples(50)
-    @given(cases(memory="measured"))
-    def test_measured(self, case: Case) -> None:
-        assert_same(case)
-
-    @examples(100)
-    @given(arithmetic())
-    def test_arithmetic(self, case: Case) -> None:
-        assert_same(case)
-
-    @examples(150)
-    @given(dependences())
-    def test_dependences(self, case: Case) -> None:
-        assert_same(case)
-
-    @examples(60)
-    @given(cases(barriers="even"), st.data())
-    def test_paths(self, case: Case, data: st.DataObject) -> None:
-        others = data.draw(st.lists(kernels(), min_size=1, max_size=2))
-        first = case.kernel.body[:-1] if case.kernel.endless else case.kernel.body
-        entries = range(1 + len(others))
-        of_warp = (*data.draw(st.lists(st.sampled_from(entries), max_size=4)), *entries)
-        program = paths(first, *(other.body for other in others), of_warp=of_warp)
-        assert_same(replace(case, kernel=program))
-
-    @examples(60)
-    @given(with_stores_among_loads())
-    def test_stores_among_loads(self, case: Case) -> None:
-        assert_same(case)
-
-    @examples(150)
-    @given(with_hints())
-    def test_hints(self, case: Case) -> None:
-        assert_same(case)
-
-    @examples(60)
-    @given(with_echoes())
-    def test_echoes(self, case: Case) -> None:
-        assert_same(case)
-
-    @examples(100)
-    @given(with_fetch())
-    def test_fetch(self, case: Case) -> None:
-        assert_same(case)
-
-    @examples(100)
-    @given(with_all_options_of_a_core())
-    def test_all_options_of_a_core(self, case: Case) -> None:
-        assert_same(case)
+    all_same()
 
 
 # One feature per case, so that the name of a failed case identifies the feature.
@@ -208,16 +172,6 @@ FEW_SERVERS = {"queue": {"crossbar_servers": 2, "dram_servers": 3, "crossbar_gbs
 
 SHARED = {"fma": {"scope": "scheduler"}, "port": {"scope": "sm"}}
 SHARING = {"alu": {"unit": "fma"}, "sfu": {"unit": "fma"}, "load": {"unit": "port"}, "smem": {"unit": "port"}}
-
-def paths(*bodies: tuple[Any, ...], of_warp: tuple[int, ...]) -> Kernel:
-    """Returns a kernel whose launched warps start at several entries."""
-    body: list[Any] = []
-    entries = []
-    for number, path in enumerate(bodies):
-        entries.append(len(body))
-        body += [*path, *([EXIT] if number < len(bodies) - 1 else [])]
-    return Kernel(name="paths", inputs=REGISTERS, body=tuple(body), entries=tuple(entries), entry_of_warp=of_warp)
-
 
 LONG_PATH = (LOAD, BARRIER, Loop(body=(ALU, ALU, one("smem", 4)), trips=3), BARRIER, STORE)
 SHORT_PATH = (Loop(body=(SFU, one("load", 2)), trips=2), BARRIER, ALU)

@@ -301,7 +301,7 @@ EDGES: dict[str, Case] = {
                 memory={"latency_cycles": 300, "store_drain_cycles": 5, "stores_per_sm": limit, "bandwidth_gbs": gbs},
             ),
             looped(one("load", 3), *STORES, one("alu"), one("alu", 4), *STORES, trips=None),
-            size=4, seats=3, blocks=None, cycles=4_000, memory=memory, **({"sms": 1} if of == "a slice" else {}),
+            size=4, seats=3, blocks=None, cycles=2_500, memory=memory, **({"sms": 1} if of == "a slice" else {}),
         )
         for gbs in (35.0, 140.0)
         for limit, unit in ((6, {"scope": "sm"}), (7, {"scope": "scheduler"}), (40, {"scope": "sm"}), (41, QUEUED))

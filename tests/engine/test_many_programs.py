@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 
-from tests.engine.test_against_reference import assert_same
+from tests.engine.test_against_reference import RANDOM, assert_all_same
 from tests.engine.test_queueing import SIGMA, closed_network, exponential, machine_repairman, standard_error
-from tests.support.strategies import Case, cases, examples
+from tests.support.strategies import examples
 from warpsim import kernels
 from warpsim.simulation.api import simulate_point
 from warpsim.simulation.point import make_point
@@ -30,7 +30,6 @@ def test_machine_repairman_sharply(customers: int, tmp_path: Path, monkeypatch: 
     assert abs(rates.mean() - machine_repairman(customers, think, service)) < SIGMA * error
 
 
-@settings(examples(3000), derandomize=False)
-@given(cases())
-def test_engine_and_reference_on_many_programs(case: Case) -> None:
-    assert_same(case)
+@pytest.mark.parametrize("kind", RANDOM)
+def test_engine_and_reference_on_many_programs(kind: str) -> None:
+    assert_all_same(kind, settings(examples(500), derandomize=False))

@@ -25,10 +25,10 @@ from warpsim.hardware.residency import Launch
 from warpsim.simulation.api import simulate_point
 from warpsim.simulation.point import make_point
 
-SLOW = ("measured", "measured, a slice")  # thousands of cycles
+SLOW = ("measured", "measured, a slice", "more stores than there is room for between the stages")  # many cycles, or accesses
 POINTS: dict[str, dict[str, Any]] = {
     "steady": {"kernel": kernels.mix(2), "warps": 8, "scheduler": "gto", "warmup": 100, "cycles": 600},
-    "scattered": {"kernel": kernels.permute(random=True), "warps": 6, "scheduler": "random", "cycles": 800},
+    "scattered": {"kernel": kernels.permute(random=True), "warps": 6, "scheduler": "random", "warmup": 200, "cycles": 800},
 }
 GRIDS = {
     ("lrr", "queue"): kernels.mix(4, iterations=3),

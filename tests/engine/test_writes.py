@@ -23,7 +23,7 @@ def test_stores_alone_pass_at_their_own_rate() -> None:
     ends = []
     for rate in (1.0, 2.0):
         gpu = small_gpu(memory={"bandwidth_gbs": 8.0, "store_drain_cycles": 1, "writes": WRITES | {"write_rate": rate}})
-        ends.append(assert_same(case(gpu, store, blocks=40, size=8))["end"])
+        ends.append(assert_same(case(gpu, store, blocks=10, size=8))["end"])
     assert ends[1] < 0.75 * ends[0]
 
 

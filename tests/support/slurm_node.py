@@ -13,6 +13,9 @@ from pathlib import Path
 
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch")
 
+SEARCHED = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}/usr/sbin"
+"""Folders in which programs are looked for: daemons are in one that may not be in PATH."""
+
 CONF = """\
 ClusterName=one
 SlurmctldHost={host}
@@ -47,7 +50,7 @@ def missing() -> str:
     """Returns the reason why a cluster cannot be started, or "". Installs the packages of Debian if possible."""
     if os.geteuid() != 0:
         return "Slurm's daemons are started as root"
-    if all(map(shutil.which, DAEMONS)):
+    if all(shutil.which(name, path=SEARCHED) for name in DAEMONS):
         return ""
     if shutil.which("apt-get") is None:
         return "slurm-wlm and munge are not installed, and there is no apt-get"
@@ -74,7 +77,7 @@ def slurm_node(folder: Path) -> Iterator[dict[str, str]]:
     conf.write_text(CONF.format(host=host, folder=folder, ports=_free_ports(2), **machine))
     (folder / "munge.key").write_bytes(os.urandom(128))
     (folder / "munge.key").chmod(0o400)
-    environment = {**os.environ, "SLURM_CONF": str(conf)}
+    environment = {**os.environ, "PATH": SEARCHED, "SLURM_CONF": str(conf)}
     munge = [f"--{what}={folder}/munge.{what.removesuffix('-file')}" for what in ("socket", "key-file", "pid-file", "log-file")]
     commands = [
         ["munged", "--foreground", "--force", f"--seed-file={folder}/munge.seed", *munge],

@@ -499,6 +499,28 @@ def cases(
     return Case(gpu, draw(kernels(random, barriers, endless)), draw(launches(finite)), options)
 
 
+def paths(*bodies: tuple[Any, ...], of_warp: tuple[int, ...]) -> Kernel:
+    """Returns a kernel whose launched warps start at several entries."""
+    body: list[Any] = []
+    entries = []
+    for number, path in enumerate(bodies):
+        entries.append(len(body))
+        body += [*path, *([Instruction("exit")] if number < len(bodies) - 1 else [])]
+    inputs = tuple(f"r{number}" for number in range(6))
+    return Kernel(name="paths", inputs=inputs, body=tuple(body), entries=tuple(entries), entry_of_warp=of_warp)
+
+
+@st.composite
+def with_paths(draw: st.DrawFn) -> Case:
+    """Generates runs of kernels whose warps do not all execute the same instructions."""
+    case = draw(cases(barriers="even"))
+    first = case.kernel.body[:-1] if case.kernel.endless else case.kernel.body
+    bodies = (first, *(other.body for other in draw(st.lists(kernels(), min_size=1, max_size=2))))
+    numbers = range(len(bodies))
+    of_warp = (*draw(st.lists(st.sampled_from(numbers), max_size=4)), *numbers)
+    return replace(case, kernel=paths(*bodies, of_warp=of_warp))
+
+
 @st.composite
 def with_stores_among_loads(draw: st.DrawFn) -> Case:
     """Generates runs of the model `queue` on chips on which stores hold their warps."""

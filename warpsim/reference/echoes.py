@@ -94,12 +94,15 @@ class Waits:
             drains,
         )
 
-    def not_awaited(self, sequence: Sequence, place: str, begins: bool) -> frozenset[int]:
-        """Returns for which of the latest accesses, counted from the latest one, 0, an access of an instruction does not wait."""
+    def anchor(self, sequence: Sequence, place: str, begins: bool) -> float:
+        """Returns in which cycle all is back for which an access of an instruction waits, or the one before it issued."""
         flights = list(reversed(sequence.flights))
-        return frozenset(n for n in range(len(flights)) if self.is_left(n, flights, place, begins))
+        issue = flights[0].issue
+        later = [n for n, flight in enumerate(flights) if flight.returns > issue]
+        return max([issue, *(flights[n].returns for n in later if not self.is_left(n, flights, place, begins))])
 
     def is_left(self, n: int, flights: list[Flight], place: str, begins: bool) -> bool:
+        """Returns whether an access of an instruction does not wait for the n-th of the latest ones; 0 is the latest one."""
         flight = flights[n]
         if flight.is_write:
             return not (begins and self.drains)
@@ -124,10 +127,6 @@ class Sequence:
         self.flights.append(flight)
         self.place = place
 
-    def returns(self, but: frozenset[int] = frozenset()) -> dict[int, float]:
-        """Returns when accesses are back, counted from the latest one, 0, but some; infinite where not known."""
-        return {n: flight.returns for n, flight in enumerate(reversed(self.flights)) if n not in but}
-
 
 class Track(Sequence):
     """The latest accesses of a warp slot of the slice."""
@@ -135,10 +134,6 @@ class Track(Sequence):
     def __init__(self) -> None:
         super().__init__()
         self.first: Made  # the first access
-
-    def anchor(self, not_awaited: frozenset[int]) -> float:
-        """Returns in which cycle all is back for which an access waited, or the one before issued."""
-        return max(self.flights[-1].issue, *self.returns(not_awaited).values(), 0)
 
 
 class Echo(Sequence):
@@ -164,8 +159,7 @@ class Echo(Sequence):
             return math.inf
         if not self.flights:
             return max(self.earliest, self.following.gap)
-        not_awaited = waits.not_awaited(self, self.following.made.place, self.following.begins)
-        anchor = max(self.flights[-1].issue, *self.returns(not_awaited).values(), 0)
+        anchor = waits.anchor(self, self.following.made.place, self.following.begins)
         return max(self.earliest, anchor + self.following.gap)
 
 
@@ -222,8 +216,7 @@ class Echoes:
             if self.phases and len(track.flights) == 1:
                 self.begin(slot, track.first, t + 2 * EPOCH)
             begins = start > track.flights[-1].issue
-            not_awaited = self.waits.not_awaited(track, made.place, begins)
-            gap = max(t - track.anchor(not_awaited), 0)
+            gap = max(t - self.waits.anchor(track, made.place, begins), 0)
             self.pools.record(track.place, Transition(t, made, begins, gap))
         else:
             track.first = made

@@ -247,7 +247,7 @@ class Machine:
         limits = {"load": self.gpu.memory.loads_per_sm, "store": self.gpu.memory.stores_per_sm}
         kind = step.access_kind
         limit = limits.get(kind)
-        has_room = limit is None or sum(flight.returns > t for flight in sm.flights[kind]) < limit
+        has_room = limit is None or sm.in_flight(kind, t) < limit
         if has_room and self.unit(sm, scheduler, step).accepts(scheduler.index, t):
             return None
         return THROTTLE[self.gpu.ops[step.op].pipe]

@@ -153,6 +153,11 @@ class Sm:
             self.issued += 1
             self.last_issue[unit, scheduler.index] = self.issued
 
+    def in_flight(self, kind: str, t: int) -> int:
+        """Returns how many of its loads, or of its stores, return after cycle t; forgets the others."""
+        self.flights[kind] = [flight for flight in self.flights[kind] if flight.returns > t]
+        return len(self.flights[kind])
+
     def warps(self, t: int) -> list[Warp]:
         """Returns the resident warps in the order of their slots."""
         return [warp for seat in self.seats for warp in seat.block if warp.resident(t)]
