@@ -20,6 +20,19 @@ def test_a_file_is_replaced_completely_or_not_at_all(tmp_path):
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"file.txt": "after"}
 
 
+def test_two_writers_of_one_file_do_not_meet(tmp_path):
+    file = tmp_path / "file.txt"
+    with atomic_write(file) as first:
+        Path(first).write_text("first")
+        with pytest.raises(OSError, match="full"), atomic_write(file) as second:
+            Path(second).write_text("second")
+            raise OSError(errno.ENOSPC, "full")
+        with atomic_write(file) as third:
+            Path(third).write_text("third")
+        assert file.read_text() == "third"
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"file.txt": "first"}
+
+
 def test_a_link_stays_a_link(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     link = tmp_path / "link.txt"

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 def temporary_path(path: str | os.PathLike[str]) -> str:
-    """Returns the path to which `atomic_write` writes first: beside the file, or beside the target of a symbolic link."""
-    return f"{os.path.realpath(path)}.part"
+    """Returns a path to which `atomic_write` could write first: a new one beside the file, or the target of a symbolic link."""
+    return f"{os.path.realpath(path)}.{uuid.uuid4().hex}.part"
 
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[str]:
     """Yields a temporary path. It is renamed to `path` on success and removed if an exception is raised."""
-    temporary = temporary_path(path)
+    target = os.path.realpath(path)
+    temporary = temporary_path(target)
     try:
         yield temporary
-        os.replace(temporary, temporary.removesuffix(".part"))
+        os.replace(temporary, target)
     finally:
         if os.path.exists(temporary):
             os.remove(temporary)

@@ -91,6 +91,18 @@ def refused(engine: Path, caplog: pytest.LogCaptureFixture) -> str:
     return message
 
 
+def test_without_a_home_folder_nothing_is_kept(
+    engine: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unknown(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "expanduser", unknown)
+    assert "there is no home folder" in refused(engine, caplog)
+
+
 def test_a_folder_that_cannot_be_made(engine: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "chosen").write_text("a file, not a folder")
     assert str(tmp_path / "chosen") in refused(engine, caplog)

@@ -288,6 +288,24 @@ def test_chunks_that_are_read_at_once_wait_for_the_record_of_their_tile(tmp_path
         open_results(path)["ipc"].load()
 
 
+def test_a_tile_that_is_done_stays_whole_if_another_record_of_it_cannot_be_written(tmp_path, monkeypatch):
+    path, write = tmp_path / "out.zarr", TileLog.write
+    arrays = []
+
+    def lost_answer(log, *given, **options):
+        write(log, *given, **options)
+        arrays.append(options["arrays"])
+        raise OSError(110, "Connection timed out")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TileLog, "write", lost_answer)
+        with pytest.raises(OSError, match="timed out"):
+            sweep(small_plan(), path, tiles=[0])
+    assert len(arrays) == 1
+    assert verify(path) == []
+    assert_same(sweep(small_plan(), path), sweep(small_plan()))
+
+
 def test_a_kept_part_stays_whole_if_the_record_of_its_tile_cannot_be_written(tmp_path, monkeypatch):
     path = tmp_path / "out.zarr"
     sweep(small_plan(), path)

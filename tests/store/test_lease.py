@@ -17,11 +17,23 @@ import pytest
 from tests.support.small_plans import LONG_TOML, PLAN_TOML, small_plan
 from tests.support.stores import assert_same
 from warpsim import cli
-from warpsim.store import lease, writing
-from warpsim.store.lease import LAYOUT, LEASES, BusyError, Lease, LeaseLostError, changing_layout, writers, writing_tiles
-from warpsim.store.place import Folder, Remote, place_of
+from warpsim.store import extend, inventory, lease, writing
+from warpsim.store.lease import (
+    LAYOUT,
+    LEASES,
+    BusyError,
+    Lease,
+    LeaseLostError,
+    changing_layout,
+    has_leases,
+    own_lease,
+    writers,
+    writing_tiles,
+)
+from warpsim.store.leftovers import remove_leftovers
+from warpsim.store.place import PARTIAL, Folder, Remote, StoreError, place_of
 from warpsim.store.zarr_store import open_results, open_store, pending_tiles
-from warpsim.sweeps import tile
+from warpsim.sweeps import opening, tile
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.repair import verify
@@ -82,10 +94,12 @@ def ended_process():
     return process.pid
 
 
-OWN = Lease.of_this_process()
+HELD = own_lease()
+OWN = HELD.__enter__()
 ELSEWHERE = replace(OWN, host="elsewhere", machine="another")
 STALE = {
     "an ended process": replace(OWN, pid=ended_process()),
+    "this process, which holds it no more": replace(OWN, id="f" * 32),
     "another process with its number": replace(OWN, started="1"),
     "not renewed": replace(ELSEWHERE, renewed=time.time() - 700),
 }
@@ -206,6 +220,101 @@ def test_the_lease_of_another_process_is_left(place, monkeypatch):
         time.sleep(0.1)
         assert place.read([LAYOUT]) == [other]
     assert place.read([LAYOUT]) == [other]
+
+
+def test_a_lease_that_an_interruption_has_left_is_stale(place, monkeypatch):
+    """The interruption comes when the lease has been written, or when it is to be removed."""
+    with monkeypatch.context() as patch:
+        write = type(place).write
+
+        def interrupted(self, key, content):
+            write(self, key, content)
+            raise KeyboardInterrupt
+
+        patch.setattr(type(place), "write", interrupted)
+        with pytest.raises(KeyboardInterrupt), writing_tiles(place):
+            pass
+    with monkeypatch.context() as patch:
+
+        def unreachable(self, key):
+            raise OSError("no connection")
+
+        patch.setattr(type(place), "remove", unreachable)
+        with writing_tiles(place):
+            pass
+    assert len(place.names(LEASES)) == 2
+    with changing_layout(place):
+        assert place.names(LEASES) == ["layout"]
+
+
+def test_who_has_lost_the_lease_for_the_layout_does_not_change_it(tmp_path, monkeypatch):
+    """It pauses for so long that another process takes it for dead, extends the store by other values, and fills it."""
+    path, keep = tmp_path / "out.zarr", extend._keep
+    sweep(small_plan(), path)
+    others = small_plan(alpha=[1, 8, 16])
+
+    def paused(*given):
+        keep(*given)
+        monkeypatch.setattr(extend, "_keep", keep)
+        (path / LAYOUT).unlink()
+        sweep(others, path, extend=True)
+
+    monkeypatch.setattr(extend, "_keep", paused)
+    with pytest.raises(LeaseLostError, match="has taken this one for dead"):
+        sweep(small_plan(alpha=[1, 8, 32]), path, extend=True)
+    assert verify(path) == []
+    assert_same(open_results(path).load(), sweep(others))
+
+
+def test_tiles_are_not_written_for_a_layout_that_was_changed_by_half(tmp_path, monkeypatch):
+    """A sweep of the old plan waits while another process extends the store, which is killed once the inventory is written."""
+    path, fit = tmp_path / "out.zarr", opening.fit_to_store
+    larger = small_plan(alpha=[1, 8, 16])
+    sweep(small_plan(), path)
+
+    def killed(place, files):
+        raise KeyboardInterrupt
+
+    def while_the_layout_changes(plan, store):
+        monkeypatch.setattr(opening, "fit_to_store", fit)
+        with monkeypatch.context() as patch:
+            patch.setattr(inventory, "restore_files", killed)
+            with pytest.raises(KeyboardInterrupt):
+                sweep(larger, path, extend=True)
+        return fit(plan, store)
+
+    monkeypatch.setattr(opening, "fit_to_store", while_the_layout_changes)
+    with pytest.raises(StoreError, match="holds more than this plan"):
+        sweep(small_plan(), path)
+    assert_same(sweep(larger, path), sweep(larger))
+    assert verify(path) == []
+
+
+def test_a_store_that_takes_tiles_but_no_leases_is_refused(tmp_path, monkeypatch):
+    write = Folder.write
+
+    def refused(self, key, content):
+        if key.startswith(LEASES):
+            raise PermissionError(13, "Permission denied", str(self.path / key))
+        write(self, key, content)
+
+    monkeypatch.setattr(Folder, "write", refused)
+    with pytest.raises(PermissionError, match="tiles/leases"):
+        sweep(small_plan(), tmp_path / "out.zarr")
+
+
+def test_what_a_killed_process_was_writing_goes_but_not_the_lease_that_another_is_about_to_take(tmp_path):
+    path = tmp_path / "out.zarr"
+    sweep(small_plan(), path)
+    (path / LEASES).mkdir()
+    files = [path / "ipc" / f"c.{PARTIAL}", path / LEASES / f"new.{PARTIAL}", path / LEASES / f"old.{PARTIAL}"]
+    for file in files:
+        file.write_text("x")
+    os.utime(files[2], (0, 0))
+    assert not has_leases(Folder(path))
+    (path / LEASES / "0").write_bytes(STALE["an ended process"].encoded())
+    remove_leftovers(Folder(path))
+    assert [file.exists() for file in files] == [False, True, False]
 
 
 def test_a_tile_gets_no_record_if_the_lease_is_gone_while_it_is_written(tmp_path, monkeypatch):

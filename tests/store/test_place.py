@@ -233,6 +233,26 @@ def test_a_full_disk_leaves_no_unfinished_file_and_is_named(tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
+def test_claims_to_which_an_object_store_answers_in_other_words(monkeypatch):
+    """Of those that write a key at once, S3 tells some of a conflict, which s3fs makes an error of input or output."""
+    place = place_of("memory://answers/out.zarr")
+
+    def conflict(path, content, **options):
+        raise OSError(errno.EIO, "ConditionalRequestConflict")
+
+    assert place.claim("key", b"first") == b"first"
+    monkeypatch.setattr(place._fs, "pipe_file", conflict)
+    assert place.claim("key", b"second") == b"first"
+    with pytest.raises(OSError, match="Conflict"):
+        place.claim("other", b"mine")
+
+
+def test_what_another_process_has_removed_meanwhile_is_removed(tmp_path, monkeypatch):
+    place = place_of("memory://removed/out.zarr")
+    monkeypatch.setattr(place, "exists", lambda key="": True)
+    place.remove("key")
+
+
 @pytest.mark.parametrize("protocol", ["file", "local"])
 def test_a_url_of_a_folder_is_that_folder(tmp_path, in_memory, protocol):
     assert_same(sweep(small_plan(), f"{protocol}://{tmp_path}/out.zarr"), in_memory)

@@ -168,6 +168,22 @@ def test_a_damaged_script_is_named(plan, tmp_path, commands, script, capsys):
     assert f"{tmp_path}/out.slurm/31.sh: is damaged" in capsys.readouterr().err
 
 
+def test_nothing_is_submitted_of_which_the_script_cannot_be_kept(plan, tmp_path, commands, capsys, monkeypatch):
+    asked, _ = commands("sbatch", "31")
+    commands("squeue", "")
+    write = Path.write_text
+
+    def full_disk(file, *given, **options):
+        if file.parent.suffix == ".slurm":
+            raise OSError(28, "No space left on device", str(file))
+        return write(file, *given, **options)
+
+    monkeypatch.setattr(Path, "write_text", full_disk)
+    assert cli.main(["slurm", str(plan), str(tmp_path / "out.zarr")]) == 1
+    assert "No space left on device" in capsys.readouterr().err
+    assert not asked.exists() and list((tmp_path / "out.slurm").iterdir()) == []
+
+
 def test_what_sbatch_refuses_is_said(plan, tmp_path, commands, capsys, monkeypatch):
     out = tmp_path / "out.zarr"
     commands("sbatch", "", 1, "sbatch: error: invalid partition specified: short")

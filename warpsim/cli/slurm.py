@@ -27,7 +27,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from warpsim.store.lease import BusyError
+    from warpsim.store.lease import BusyError, LeaseLostError
     from warpsim.sweeps import slurm
     from warpsim.sweeps.array_jobs import SlurmError, folder_of
     from warpsim.sweeps.plan import Plan
@@ -62,7 +62,7 @@ def _run(options: argparse.Namespace) -> int:
                     print(script, end="")
                 return DONE
             job = _submitted(script, options.out)
-        except (SlurmError, BusyError) as error:
+        except (SlurmError, BusyError, LeaseLostError) as error:
             raise WorkError(str(error)) from None
     if options.json:
         print_json({"job": job, "tiles": tiles, "folder": folder_of(options.out)})

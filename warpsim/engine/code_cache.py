@@ -41,9 +41,9 @@ def cache_folder() -> Path | None:
     It is created if it does not exist. None: it cannot be created, or other users could have put files there; a message on
     standard error says so.
     """
-    chosen = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    chosen = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
-        root = Path(chosen).resolve()
+        root = Path(chosen).expanduser().resolve()
         root.mkdir(parents=True, exist_ok=True)
         folder = root / "warpsim" / f"engine-{_engine_hash()}"
         for made in (folder.parent, folder):
@@ -52,6 +52,8 @@ def cache_folder() -> Path | None:
         reason = _unsafe(folder)
     except OSError as error:
         reason = f"{chosen}: {error.strerror}"
+    except RuntimeError:  # nothing tells the user's home
+        reason = f"{chosen}: there is no home folder"
     if reason is None:
         return folder
     _say_once("folder", f"compiled code is not kept, so that every process compiles for a minute ({reason}); set NUMBA_CACHE_DIR")

@@ -9,7 +9,7 @@ its previous plan, except that these tiles are pending.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,18 +28,20 @@ from warpsim.store.verify import has_chunks
 from warpsim.store.zarr_store import Store, StoreError, array_of, open_store
 
 
-def extend_store(store: Store, layout: Layout) -> Store:
+def extend_store(store: Store, layout: Layout, require_lease: Callable[[], None]) -> Store:
     """Extends a store to a larger plan. Existing labels keep their indices. Hold the lease for the layout.
 
     Args:
         store: the store, open for writing.
         layout: layout of the larger plan, with the axes and the tile shape of the store.
+        require_lease: raises a LeaseLostError if another process has taken the lease meanwhile.
 
     Returns:
         The store, opened again.
 
     Raises:
         StoreError: the layout does not extend that of the store; nothing was changed.
+        LeaseLostError: the lease is gone; the store has its previous plan.
     """
     lengths = {name: len(layout.coordinates[name]) for name in store.coordinates}
     _check(store, layout)
@@ -48,6 +50,7 @@ def extend_store(store: Store, layout: Layout) -> Store:
         _copy_files(store, draft)
         _change_files(store, layout, lengths, draft)
         _keep(store, layout, lengths)
+        require_lease()
         write_files(store.place, folder_files(draft))
     return open_store(store.path)
 

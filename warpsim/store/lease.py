@@ -6,8 +6,9 @@ write their lease first and look for others afterwards, so that of two that star
 
 A lease names host and process, and is renewed every minute. It is stale if its process has ended, which another process on the
 same machine can tell, or if it was not renewed for ten minutes. Who finds a stale lease removes it; of several that find a stale
-lease `layout` at once, one removes it, and one gets it. A writer that finds its own lease removed, because its machine slept,
-must not write any more: the layout may have changed.
+lease `layout` at once, one removes it, and one gets it. A process that finds its own lease removed, because its machine slept,
+must not write any more: the layout may have changed. So tiles are recorded, and layouts put in force, after another look at the
+lease.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from warpsim.store.place import PARTIAL, Folder, Place, Remote
-from warpsim.store.status import TILES
+from warpsim.store.status import DONE, TILES
 
 LEASES = f"{TILES}/leases"
 """Folder of the leases."""
@@ -38,6 +40,9 @@ LAYOUT = f"{LEASES}/layout"
 
 RENEW_SECONDS, STALE_SECONDS, WAIT_SECONDS = 60.0, 600.0, 60.0
 """Time between renewals; time after which a lease that was not renewed is stale; longest wait for a change of the layout."""
+
+_HELD: set[str] = set()
+"""Ids of the leases that this process holds; any other one that names it was left by an interruption."""
 
 
 class BusyError(RuntimeError):
@@ -55,10 +60,14 @@ def require_lease(place: Place, key: str | None) -> None:
         LeaseLostError: it has not.
     """
     if key is not None and not place.exists(key):
-        raise LeaseLostError(
-            f"{place.path}: another process has taken this one for dead, perhaps because this machine slept; finished tiles are "
-            "kept, and the same call resumes the sweep"
-        )
+        raise _lost(place)
+
+
+def _lost(place: Place) -> LeaseLostError:
+    return LeaseLostError(
+        f"{place.path}: another process has taken this one for dead, perhaps because this machine slept; finished tiles are "
+        "kept, and the same call resumes the sweep"
+    )
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,8 @@ class Lease:
     def stale(self) -> bool:
         """Whether the process has ended, as far as this machine can tell, or the lease was not renewed for too long."""
         if self.machine and self.machine == _machine():
-            return not _runs(self.pid) or _start_of(self.pid) not in ("", self.started)  # "": hidden by the system
+            runs = _runs(self.pid) and _start_of(self.pid) in ("", self.started)  # "": hidden by the system
+            return not runs or (self.pid == os.getpid() and self.id not in _HELD)
         return time.time() - self.renewed > STALE_SECONDS
 
     def __str__(self) -> str:
@@ -120,57 +130,94 @@ def decoded(content: bytes) -> Lease | None:
 def writing_tiles(place: Folder | Remote) -> Iterator[str | None]:
     """Holds a lease for writing tiles, and yields its key; waits while another process changes the layout.
 
-    Yields None where the store cannot be written at all.
+    Yields None where no tile can be written either.
 
     Raises:
         BusyError: the layout was being changed for longer than a minute.
+        PermissionError: tiles can be written here, but no leases.
     """
-    lease = Lease.of_this_process()
-    key, end = f"{LEASES}/{lease.id}", time.monotonic() + WAIT_SECONDS
-    try:
-        while True:
-            changing = _live(place, LAYOUT)
-            if changing is None:
-                place.write(key, lease.encoded())
+    with own_lease() as lease:
+        key, end = f"{LEASES}/{lease.id}", time.monotonic() + WAIT_SECONDS
+        try:
+            while True:
                 changing = _live(place, LAYOUT)
                 if changing is None:
-                    break
-                place.remove(key)
-            _wait(place, changing, end)
-    except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise
-        yield None
-        return
-    with _renewed(place, key, lease):
-        yield key
+                    place.write(key, lease.encoded())
+                    changing = _live(place, LAYOUT)
+                    if changing is None:
+                        break
+                    place.remove(key)
+                _wait(place, changing, end)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS) or _takes_records(place):
+                raise
+            yield None
+            return
+        with _renewed(place, key, lease):
+            yield key
+
+
+def _takes_records(place: Folder | Remote) -> bool:
+    """Whether records of tiles can be written, although no lease can be."""
+    key = f"{TILES}/{DONE}/{uuid.uuid4().hex}{PARTIAL}"
+    try:
+        place.write(key, b"")
+        place.remove(key)
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager
-def changing_layout(place: Folder | Remote, *, alone: bool = True) -> Iterator[None]:
+def changing_layout(place: Folder | Remote, *, alone: bool = True) -> Iterator[Callable[[], None]]:
     """Holds the lease for changing the layout; waits for another process that does the same.
 
     Args:
         place: the place of the store.
         alone: whether nobody else may be writing tiles.
 
+    Yields:
+        What raises a LeaseLostError if another process has taken the lease meanwhile; to be called before the layout changes.
+
     Raises:
         BusyError: another process writes tiles.
     """
-    own, end = Lease.of_this_process(), time.monotonic() + WAIT_SECONDS
-    while place.claim(LAYOUT, own.encoded()) != own.encoded():
-        changing = _live(place, LAYOUT)
-        if changing is not None:
-            _wait(place, changing, end)
-    with _renewed(place, LAYOUT, own):
-        others = writers(place) if alone else []
-        if others:
-            more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-            raise BusyError(
-                f"{place.path}: is being written by {others[0]}{more}; its layout can be changed when that has ended; "
-                "nothing was changed"
-            )
-        yield
+    with own_lease() as own:
+        end = time.monotonic() + WAIT_SECONDS
+        while place.claim(LAYOUT, own.encoded()) != own.encoded():
+            changing = _live(place, LAYOUT)
+            if changing is not None:
+                _wait(place, changing, end)
+        with _renewed(place, LAYOUT, own):
+            if alone:
+                _require_no_writers(place)
+            yield partial(_require_own, place, LAYOUT, own)
+
+
+def _require_own(place: Place, key: str, lease: Lease) -> None:
+    if not _is_own(place, key, lease):
+        raise _lost(place)
+
+
+def _require_no_writers(place: Folder | Remote) -> None:
+    others = writers(place)
+    if others:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        raise BusyError(
+            f"{place.path}: is being written by {others[0]}{more}; its layout can be changed when that has ended; "
+            "nothing was changed"
+        )
+
+
+@contextmanager
+def own_lease() -> Iterator[Lease]:
+    """Yields a new lease of this process, which is stale at the end, whatever has become of its file."""
+    lease = Lease.of_this_process()
+    _HELD.add(lease.id)
+    try:
+        yield lease
+    finally:
+        _HELD.discard(lease.id)
 
 
 def writers(place: Place) -> list[Lease]:
@@ -181,7 +228,7 @@ def writers(place: Place) -> list[Lease]:
 
 def has_leases(place: Place) -> bool:
     """Whether there are leases, stale ones included: a sweep runs, or was killed."""
-    return bool(place.names(LEASES))
+    return bool(_keys(place))
 
 
 def remove_stale(place: Place) -> bool:
@@ -225,18 +272,24 @@ def _remove_shared(place: Place, key: str, content: bytes) -> Lease | None:
     Returns:
         The lease of another process that is about to remove it; None if it is gone.
     """
-    own = Lease.of_this_process().encoded()
     right = f"{LAYOUT}.{hashlib.sha256(key.encode() + content).hexdigest()[:32]}{PARTIAL}"
-    while place.claim(right, own) != own:
-        other = _live(place, right)
-        if other is not None:
-            return other
-    try:
-        if place.read([key]) == [content]:
-            place.remove(key)
-    finally:
-        place.remove(right)
+    with own_lease() as lease:
+        own = lease.encoded()
+        while place.claim(right, own) != own:
+            other = _live(place, right)
+            if other is not None:
+                return other
+        try:
+            if place.read([key]) == [content]:
+                place.remove(key)
+        finally:
+            place.remove(right)
     return None
+
+
+def _is_own(place: Place, key: str, lease: Lease) -> bool:
+    found = decoded(place.read([key])[0])
+    return found is not None and found.id == lease.id
 
 
 @contextmanager
@@ -244,14 +297,10 @@ def _renewed(place: Place, key: str, lease: Lease) -> Iterator[None]:
     """Renews a lease of this process until the end, and then removes it; another process's in its place is left as it is."""
     ended = threading.Event()
 
-    def is_own() -> bool:
-        found = decoded(place.read([key])[0])
-        return found is not None and found.id == lease.id
-
     def renew() -> None:
         while not ended.wait(RENEW_SECONDS):
             with suppress(Exception):  # the next renewal may succeed
-                if is_own():
+                if _is_own(place, key, lease):
                     place.write(key, replace(lease, renewed=time.time()).encoded())
 
     thread = threading.Thread(target=renew, name="warpsim-lease", daemon=True)
@@ -262,7 +311,7 @@ def _renewed(place: Place, key: str, lease: Lease) -> Iterator[None]:
         ended.set()
         thread.join()
         with suppress(OSError):
-            if is_own():
+            if _is_own(place, key, lease):
                 place.remove(key)
             place.remove_folder(LEASES)
 

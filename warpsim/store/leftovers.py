@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from warpsim.store.lease import STALE_SECONDS, BusyError, Lease, changing_layout, decoded, remove_stale
+from warpsim.store.lease import LEASES, STALE_SECONDS, BusyError, changing_layout, decoded, own_lease, remove_stale
 from warpsim.store.place import PARTIAL, Folder, Remote
 
 _LEASE = "lease"
@@ -25,7 +25,8 @@ def remove_leftovers(place: Folder | Remote) -> None:
         return
     with suppress(BusyError), changing_layout(place):
         for file in place.path.rglob(f"*{PARTIAL}"):
-            file.unlink(missing_ok=True)
+            if file.parent != place.path / LEASES or _is_old(file):  # a lease may be in the making, which nobody sees yet
+                file.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -34,10 +35,18 @@ def draft_of(target: Path) -> Iterator[Path]:
     draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
         draft.mkdir(parents=True)
-        (draft / _LEASE).write_bytes(Lease.of_this_process().encoded())
-        yield draft
+        with own_lease() as lease:
+            (draft / _LEASE).write_bytes(lease.encoded())
+            yield draft
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _is_old(file: Path) -> bool:
+    try:
+        return time.time() - file.stat().st_mtime > STALE_SECONDS
+    except FileNotFoundError:
+        return False
 
 
 def _remove_drafts(target: Path) -> None:
@@ -47,6 +56,5 @@ def _remove_drafts(target: Path) -> None:
         with suppress(OSError):
             file = draft / _LEASE
             lease = decoded(file.read_bytes()) if file.exists() else None
-            old = time.time() - draft.stat().st_mtime > STALE_SECONDS
-            if lease.stale if lease is not None else old:
+            if lease.stale if lease is not None else _is_old(draft):
                 shutil.rmtree(draft, ignore_errors=True)

@@ -187,7 +187,7 @@ class Remote:
 
     def remove(self, key: str) -> None:
         """Removes a key if it exists."""
-        if self.exists(key):
+        with suppress(FileNotFoundError):
             self._fs.rm_file(self._key(key))
 
     def write(self, key: str, content: bytes) -> None:
@@ -209,6 +209,11 @@ class Remote:
                 self._fs.pipe_file(self._key(key), content, mode="create")
             except FileExistsError:
                 pass
+            except OSError:  # some object stores have other answers if the key exists, or is being written
+                content = self.read([key])[0]
+                if not content:
+                    raise
+                return content
             return self.read([key])[0]
 
     def upload(self, folder: Path, last: str) -> None:

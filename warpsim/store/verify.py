@@ -58,7 +58,8 @@ def damaged_tiles(store: Store) -> list[Damage]:
     for kind in (kind for kind in (FAILED, KEPT) if kind in log.arrays):
         tiles = log.tiles(kind)
         lost = {*tiles} - log.records(kind, tiles).keys()
-        damages += [Damage(str(store.path), log.key(kind, index), "cannot be read", index) for index in sorted(lost)]
+        there = [index for index in sorted(lost) if store.place.exists(log.key(kind, index))]  # a sweep may remove some meanwhile
+        damages += [Damage(str(store.path), log.key(kind, index), "cannot be read", index) for index in there]
     return [damage for damage in damages if damage is not None]
 
 

@@ -45,7 +45,7 @@ def write_tile(
         store.log.write(DONE, index, seconds, arrays=arrays)
     except BaseException:  # a full disk: without a record, the tile is not to look like one whose record was lost
         with suppress(Exception):
-            if index not in store.log.kept_sizes([index]):  # the finished part of a tile that grew needs `valid`
+            if not (is_done(store, index) or index in store.log.kept_sizes([index])):  # what another has finished needs `valid`
                 _remove_valid(store, index)
         raise
     if KEPT in store.log.arrays:

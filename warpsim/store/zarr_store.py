@@ -136,8 +136,9 @@ def _opened(place: Folder | Remote, group: zarr.Group) -> Store:
 def _check_files(place: Folder | Remote) -> None:
     """Raises a StoreError if a file that does not belong to a single tile is damaged. A change of the layout may be going on."""
     for _ in range(50):
+        changing = place.exists(LAYOUT)
         wrong = list(wrong_files(place))
-        if not (wrong and place.exists(LAYOUT)):
+        if not wrong or not (changing or place.exists(LAYOUT)):
             break
         time.sleep(0.1)
     if wrong:

@@ -13,6 +13,7 @@ from warpsim.store.inventory import ROOT
 from warpsim.store.lease import BusyError, changing_layout, writing_tiles
 from warpsim.store.leftovers import remove_leftovers
 from warpsim.store.place import place_of
+from warpsim.store.status import INVENTORY
 from warpsim.store.zarr_store import Store, StoreError, open_store
 from warpsim.sweeps.array_jobs import refuse_queued
 from warpsim.sweeps.plan import Plan
@@ -44,6 +45,7 @@ def writable_store(plan: Plan, path: str | os.PathLike[str], *, extend: bool = F
         StoreError: `path` is not a store, holds another plan, or holds a part of this plan and `extend` is False; the message
             shows the difference, and nothing was changed.
         BusyError: the store would have to be extended while another process writes to it, or another process changes its layout.
+        LeaseLostError: another process has taken this one for dead while it extended the store.
         ValueError: it would have to be extended while tasks of Slurm wait or run for it.
         SlurmError: it would have to be extended, and Slurm does not answer.
     """
@@ -52,23 +54,24 @@ def writable_store(plan: Plan, path: str | os.PathLike[str], *, extend: bool = F
     restore(path)
     create_store(path, plan.layout())
     while True:
-        (layout,) = place.read([ROOT])
+        layout = place.read([INVENTORY, ROOT])
         store = open_store(path)
         fitted, added = fit_to_store(plan, store)
         if not added:
             with writing_tiles(place) as lease:
-                if place.read([ROOT]) == [layout]:  # nobody can change it from now on
+                if place.read([INVENTORY, ROOT]) == layout:  # nobody can change it from now on
                     yield fitted, replace(store, lease=lease)
                     return
-            continue
-        if not extend:
+        elif not extend:
             what = "; ".join(added)
             raise StoreError(f"{store.path}: holds a part of this plan: {what}; extend=True (--extend) adds the rest")
-        refuse_queued(path)
-        try:
-            with changing_layout(place):
-                if place.read([ROOT]) == [layout]:
-                    extend_store(store, fitted.layout())
-        except BusyError:
-            if place.read([ROOT]) == [layout]:  # otherwise another process has extended the store, perhaps by the same plan
-                raise
+        else:
+            refuse_queued(path)
+            try:
+                with changing_layout(place) as require_lease:
+                    if place.read([INVENTORY, ROOT]) == layout:
+                        extend_store(store, fitted.layout(), require_lease)
+            except BusyError:
+                if place.read([INVENTORY, ROOT]) == layout:  # otherwise another process has extended it, perhaps by the same plan
+                    raise
+        restore(path)  # who changed the layout may have been killed before all files had changed

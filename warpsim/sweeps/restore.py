@@ -28,13 +28,15 @@ def restore(path: str | os.PathLike[str]) -> list[Damage]:
     Raises:
         StoreError: the inventory is damaged as well, so that nothing tells what the store holds.
         BusyError: another process changes the layout for longer than a minute.
+        LeaseLostError: another process has taken this one for dead.
     """
     place = place_of(path)
     if not place.exists() or not damaged_files(place):
         return []
-    with changing_layout(place, alone=False):
+    with changing_layout(place, alone=False) as require_lease:
         damages = damaged_files(place)
         files = read_inventory(place)
+        require_lease()
         if files is not None:
             restore_files(place, files)
         elif any(damage.file == INVENTORY for damage in damages):

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import sys
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -162,8 +163,13 @@ def submit(script: str, path: str) -> str:
     check_installed()
     folder = folder_of(path)
     folder.mkdir(parents=True, exist_ok=True)
-    job = output_of(["sbatch", "--parsable"], script).strip().partition(";")[0]  # job;cluster
-    (folder / f"{job}.sh").write_text(script)
+    draft = folder / f"{uuid.uuid4().hex}.part"  # nothing is submitted for which there is no room here
+    draft.write_text(script)
+    try:
+        job = output_of(["sbatch", "--parsable"], script).strip().partition(";")[0]  # job;cluster
+        draft.replace(folder / f"{job}.sh")
+    finally:
+        draft.unlink(missing_ok=True)
     return job
 
 
