@@ -167,6 +167,22 @@ def test_the_compiled_form_is_kept_until_the_trace_changes(tmp_path, monkeypatch
     assert compiled_trace(tmp_path / "kernel-1.traceg").blocks == 2
 
 
+def test_threads_that_update_one_address_follow_one_another(tmp_path):
+    """Read from the trace, and from its compiled form; in shared memory they are the ways of a conflict."""
+    base = 0x7F0000000000
+    rows = [
+        f"0000 ffffffff 1 R2 ATOMS.EXCH 2 R3 R4 4 1 {base:#x} 0",
+        f"0010 ffffffff 1 R2 ATOMS.EXCH 2 R3 R4 4 1 {base:#x} 4",
+        f"0020 ffffffff 1 R5 ATOMG.E.ADD.STRONG.GPU 2 R6 R7 4 1 {base + (1 << 33):#x} 0",
+        "0030 ffffffff 0 EXIT 0 0",
+    ]
+    path = write_list(tmp_path, trace_text([[rows]], grid=1, block=32, shared=256))
+    for _ in range(2):
+        one, each, update = ws.kernels.from_trace(path).body[:3]
+        assert (one.ways, each.ways) == (32, 1)
+        assert update.op == "atomic" and update.cost.updates == 32
+
+
 def test_more_paths_than_fit_are_represented_by_the_nearest(tmp_path, monkeypatch):
     monkeypatch.setattr(traced_kernel, "MOST_PATHS", 2)
     path = write_list(tmp_path, copy_trace(trips=lambda block, warp: (1, 1, 3, 4)[warp] if block else 3))

@@ -53,6 +53,9 @@ def bytes_per_thread(one: MachineInstruction) -> Width:
     suffixes = one.opcode.split(".")[1:]
     if one.base in ("LDSM", "STSM"):
         return 16  # each thread names a row of 16 bytes
+    if (vector := re.search(r"\bB?F(16|32)x(\d)\b", one.opcode)) is not None:  # a reduction of several sums
+        wide = int(vector[1]) // 8 * int(vector[2])
+        return 16 if wide >= 16 else 8 if wide == 8 else 4
     if "128" in suffixes or _WIDEST in suffixes:
         return 16
     if "64" in suffixes or "F64" in suffixes:
@@ -60,6 +63,11 @@ def bytes_per_thread(one: MachineInstruction) -> Width:
     if any(re.match(r"[US]16$", word) for word in suffixes):
         return 2
     return 1 if any(re.match(r"[US]8$", word) for word in suffixes) else 4
+
+
+def is_update(one: MachineInstruction) -> bool:
+    """Returns whether an instruction updates what is at its addresses."""
+    return one.base.startswith(("ATOM", "RED"))
 
 
 def interleaved(offsets: Addresses, width: int) -> Addresses:

@@ -262,6 +262,12 @@ def counter_and_left(one: MachineInstruction) -> tuple[int, int]:
     return (int(found[1]), int(found[2], 0)) if found else (-1, 0)
 
 
+def listed_counters(one: MachineInstruction) -> tuple[int, ...]:
+    """Returns the counters in the braces of a DEPBAR, for all of whose instructions it waits."""
+    found = re.search(r"\{([\d, ]+)\}", one.operands) if one.base == "DEPBAR" else None
+    return tuple(map(int, found[1].split(","))) if found else ()
+
+
 def first_lanes(active: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Returns of each warp the first active thread alone."""
     lanes = active.reshape(-1, WARP_LANES)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from warpsim.frontends.async_copies import barrier_address, counter_and_left, role_of
+from warpsim.frontends.async_copies import barrier_address, counter_and_left, listed_counters, role_of
 from warpsim.frontends.flow import Flow
 from warpsim.frontends.operands import read, written
 from warpsim.frontends.sass import MachineInstruction
@@ -157,12 +157,16 @@ def _partial_wait(one: MachineInstruction, queues: list[Queue]) -> set[int]:
     counter, left = counter_and_left(one)
     if one.base == "WARPGROUP":
         counter = _GROUPS
+    waited: set[int] = set()
+    for number in listed_counters(one):  # all that these count
+        waited.update(*queues[number])
+        queues[number] = ()
     if counter < 0:
-        return set()
+        return waited
     queue = queues[counter]
     rest = queue[len(queue) - left :] if left else ()
     queues[counter] = rest
-    return set().union(*queue[: len(queue) - len(rest)]) - set().union(*rest)
+    return waited | (set().union(*queue[: len(queue) - len(rest)]) - set().union(*rest))
 
 
 def _shortened(queue: Queue) -> Queue:

@@ -306,7 +306,10 @@ class Emitter:
                 fields["access"] = access.model_copy(update={"l1_hit": 1.0}) if space_of(one) == "local" else access
             return
         if one.base in ("LDSM", "STSM"):
-            addresses = matrix_rows(one, addresses)
+            rows = matrix_rows(one, addresses)
+            if len(rows) < WARP_LANES:  # a pattern would be of 32 rows
+                fields["ways"] = conflict_degree(rows, width)
+                return
         elif tally is not None and op == "smem":
             ways = round(ways_of(one, tally))
             if is_constant or ways != conflict_degree(addresses, width):

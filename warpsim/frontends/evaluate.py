@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpsim.frontends.accesses import Tally, bytes_per_thread, interleaved, space_of
+from warpsim.frontends.accesses import Tally, bytes_per_thread, interleaved, is_update, space_of
 from warpsim.frontends.async_copies import CopyLog, first_lanes, first_of
 from warpsim.frontends.cubin import RESERVED_SHARED_BYTES
 from warpsim.frontends.decisions import Decisions
@@ -189,7 +189,7 @@ class Evaluator:
         if space == "local":
             where = interleaved(np.broadcast_to(where, active.shape), bytes_per_thread(step.one))
         tally = self.record.accesses.setdefault(place, Tally())
-        tally.record(where, active, self.weights, atomic=step.one.base.startswith(("ATOM", "RED")))
+        tally.record(where, active, self.weights, atomic=is_update(step.one))
         add_counts(self.record.made, place, warps_of(active))
         if space == "shared":
             last = int(np.where(active, where, UNKNOWN).max())

@@ -40,13 +40,13 @@ def to_float(suffixes: Suffixes, parts: Parts) -> Effect:
 
 def to_integer(suffixes: Suffixes, parts: Parts) -> Effect:
     """F2I.TRUNC: a number as an integer, cut and kept in range."""
-    result, a = name_of(parts[0]), parts[1]
+    result, read = name_of(parts[0]), _reader(parts[1])
     if "TRUNC" not in suffixes or any(_PART.match(word) for word in suffixes):
         raise ValueError
     low, high = (0, MASK) if "U32" in suffixes else (-(2**31), 2**31 - 1)
 
     def effect(s: State) -> list[tuple[str, Values]]:
-        bits = s.read(a)
+        bits = read(s)
         number = np.nan_to_num(_floats(bits).astype(np.float64), nan=0.0, posinf=2.0**62, neginf=-(2.0**62))
         return [(result, known(np.clip(np.trunc(number), low, high).astype(np.int64), bits))]
 
@@ -57,8 +57,8 @@ def special_function(suffixes: Suffixes, parts: Parts) -> Effect:
     """MUFU.RCP: the reciprocal."""
     if suffixes != ("RCP",):
         raise ValueError
-    result, a = name_of(parts[0]), parts[1]
-    return lambda s: [(result, reciprocal(s.read(a)))]
+    result, read = name_of(parts[0]), _reader(parts[1])
+    return lambda s: [(result, reciprocal(read(s)))]
 
 
 def reciprocal(bits: Values) -> Values:
@@ -103,6 +103,9 @@ def compare(suffixes: Suffixes, parts: Parts) -> Effect:
     def effect(s: State) -> list[tuple[str, Values]]:
         x, y, other = read_a(s), read_b(s), s.read(also)
         left, right = _floats(x), _floats(y)
+        if s.differences is not None:  # of numbers that advance evenly, as their bits do within a power of 2
+            apart = left.astype(np.float64) - right.astype(np.float64)
+            s.differences.append(np.where((x < 0) | (y < 0) | ~np.isfinite(apart), 0.0, apart))
         none = np.isnan(left) | np.isnan(right)
         outcome = known(np.where(none, unordered, function(left, right)).astype(np.int64), x, y)
         opposite = np.where(outcome < 0, UNKNOWN, 1 - outcome)

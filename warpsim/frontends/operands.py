@@ -159,7 +159,7 @@ def _written_count(opcode: str, first_pair: bool) -> int:
         shape = re.search(r"x(\d+)x", rest)
         halves = base in ("HGMMA", "QGMMA") and "F32" not in suffixes
         return int(shape[1]) // (4 if halves else 2) if shape else 4
-    if base in ("DADD", "DMUL", "DFMA") or first_pair:
+    if base in ("DADD", "DMUL", "DFMA", *_TEXTURES) or first_pair:
         return 2
     if base == "CS2R":
         return 1 if "32" in suffixes else 2
@@ -168,7 +168,7 @@ def _written_count(opcode: str, first_pair: bool) -> int:
     if base in ("F2F", "I2F", "F2I") and suffixes and any(part in ("F64", "S64", "U64") for part in suffixes[:1]):
         return 2
     if base in ("LD", "LDG", "LDS", "LDL", "LDC", "LDCU", "ATOM", "ATOMG", "ATOMS", "SHF", *_OF_PAIRS):
-        if "128" in suffixes:
+        if "128" in suffixes or "256" in suffixes:  # 256 bits are in two groups of registers
             return 4
         return 2 if _of_pairs(suffixes) and base != "SHF" else 1
     return 2 if "WIDE" in suffixes else 1
@@ -203,7 +203,7 @@ def _effects(opcode: str, text: str, guard: str) -> tuple[tuple[str, ...], tuple
         if parts and isinstance(parts[0], Register):
             results += registers_of(parts[0].name, 1 if is_predicate(parts[0]) else 2)
     else:
-        start = _results_end(base, parts)
+        start = _results_end(opcode, parts)
         for part in parts[:start]:
             if isinstance(part, Register):
                 results += registers_of(part.name, _written_count(opcode, part.pair) if _is_data(part) else 1)
@@ -223,10 +223,14 @@ def masked_predicates(parts: tuple[Operand, ...]) -> list[str]:
     return [f"P{n}" for n in range(7) if mask >> n & 1]
 
 
-def _results_end(base: str, parts: tuple[Operand, ...]) -> int:
-    """Returns how many of the first operands are results: predicates and one register, or a register and predicates."""
+def _results_end(opcode: str, parts: tuple[Operand, ...]) -> int:
+    """Returns how many of the first operands are results: predicates and one register, or a register and predicates.
+
+    Fetches of textures, and loads of 256 bits, have two registers, each the first of some.
+    """
     if not parts:
         return 0
+    base, *suffixes = opcode.split(".")
     if base in ("ISETP", "UISETP", "FSETP", "DSETP", "HSETP2", "PLOP3", "UPLOP3", "PSETP", "FCHK", "HSETP", "VSETP", "BSETP"):
         return 2 if len(parts) > 1 and is_predicate(parts[1]) and base != "FCHK" else 1
     if base in ("VOTE", "VOTEU", "UVOTE") and is_predicate(parts[0]):
@@ -234,6 +238,8 @@ def _results_end(base: str, parts: tuple[Operand, ...]) -> int:
     end = 0
     while end < len(parts) and is_predicate(parts[end]):
         end += 1
+    if (base in _TEXTURES or "256" in suffixes) and all(map(_is_data, parts[end : end + 2])):
+        return end + 2
     if end < len(parts) and _is_data(parts[end]):
         end += 1
         if base in ("IADD3", "UIADD3", "IADD", "LEA", "ULEA", "IMAD", "UIMAD", "LOP3", "ULOP3", "VIADD", "SHFL", "MATCH"):
@@ -258,6 +264,7 @@ def _of_pairs(suffixes: list[str]) -> bool:
     return not {"64", "U64", "S64"}.isdisjoint(suffixes)
 
 
+_TEXTURES = ("TEX", "TLD", "TLD4", "TXD")
 _OF_PAIRS = ("IADD", "IADD3", "MOV", "SEL", "ISETP", "LOP3", "SHL", "IMNMX")
 
 
@@ -293,7 +300,7 @@ def _slots(opcode: str, text: str) -> tuple[str, ...]:
     parts = operands(text)
     base = opcode.partition(".")[0]
     texts = [part.strip() for part in _NOTE.sub("", text).strip().split(",")]
-    sources = range(0 if base in _WITHOUT_RESULT else _results_end(base, parts), len(parts))
+    sources = range(0 if base in _WITHOUT_RESULT else _results_end(opcode, parts), len(parts))
     found: list[str] = []
     for place in sources:
         part = parts[place]

@@ -49,10 +49,9 @@ def conflict_degree(addresses: Addresses, width: Width) -> int:
 
 
 def matrix_rows(one: MachineInstruction, addresses: Addresses) -> Addresses:
-    """Returns the addresses of the threads that name rows of a matrix load: 8 for each matrix."""
+    """Returns the addresses of the threads that name rows of the matrices that a warp loads or stores: 8 for each."""
     suffix = one.opcode.rpartition(".")[2]
-    count = 8 * (int(suffix) if suffix in ("2", "4") else 1)
-    return addresses[np.arange(32) % count]
+    return addresses[: 8 * (int(suffix) if suffix in ("2", "4") else 1)]
 
 
 @lru_cache(maxsize=4096)

@@ -197,16 +197,22 @@ def _shift_add(suffixes: Suffixes, parts: Parts) -> Effect:
         term = known((low << n) & MASK, low)
         if upper:
             term = integers.funnel(low, array(n), high, left=True, upper=True, wide=True, is_signed=False, wraps=False)
-        negative = getattr(b, "negative", False)
         other = s.read(b)
         more = array(0) if carry is None else s.read(carry)
-        if negative:
-            other = s.read(_positive(b))
-            other = known(~other, other)
-        total, first, _ = integers.add(term, other, array(0), more, array(int(negative)))
+        complements = 0  # a negative number is the complement of the positive one, and 1 more
+        if getattr(b, "negative", False):
+            other, complements = _complement(s.read(_positive(b))), complements + 1
+        if getattr(a, "negative", False) and not upper and carry is None:
+            shifted = s.read(_positive(a)) << n
+            term, complements = _complement(known(shifted & MASK, low)), complements + 1
+        total, first, _ = integers.add(term, other, array(0), more, array(complements))
         return [(result, total), *((name, first) for name in carries[:1])]
 
     return effect
+
+
+def _complement(value: Values) -> Values:
+    return known(~value, value)
 
 
 def _funnel(suffixes: Suffixes, parts: Parts) -> Effect:
@@ -249,10 +255,10 @@ def _permute(suffixes: Suffixes, parts: Parts) -> Effect:
     result, a, selector, b = name_of(parts[0]), parts[1], parts[2], parts[3]
     if suffixes:
         raise ValueError
-    name = b.name if isinstance(b, Register) else ""
 
     def effect(s: State) -> list[tuple[str, Values]]:
-        other = s.read(b) if name in s.values else array(0)  # a register that holds nothing yet: its half is not read later
+        is_empty = isinstance(b, Register) and b.name not in s.values  # it holds nothing yet: its half is not read later
+        other = array(0) if is_empty else s.read(b)
         return [(result, integers.permute(s.read(a), s.read(selector), other))]
 
     return effect

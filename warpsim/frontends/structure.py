@@ -128,7 +128,7 @@ class Structure:
             while end < len(items) and self._within(items[end].counts, items[at].counts):
                 end += 1
             side, before = items[at:end], self.last
-            if top and self._leaves(side[-1]) and self._covers(self._most(items[end:]), here - side[0].counts):
+            if top and self._leaves(side[-1]) and self._makes(items[end:], here - side[0].counts):
                 chosen, left = self._chosen(side[0].counts, here, members)
                 then = [*self._sequence(side, side[0].counts, members=chosen), Instruction("exit")]
                 self._conditional(out, side[0].counts, here, then, [], tasks=(chosen, left))
@@ -179,6 +179,10 @@ class Structure:
 
     def _within(self, inner: Counts, outer: Counts) -> bool:
         return self._sum(np.maximum(inner - outer, 0)) <= self.tolerance * self._sum(outer)
+
+    def _makes(self, items: list[_Item], runs: Counts) -> bool:
+        """Whether items are executed as often as some runs, neither more rarely nor more often."""
+        return self._covers(self._most(items), runs) and self._within(self._most(items), runs)
 
     def _complements(self, a: Counts, b: Counts, here: Counts) -> bool:
         return self._sum(np.abs(a + b - here)) <= max(self.tolerance, 1e-9) * self._sum(here)
@@ -248,7 +252,7 @@ class Structure:
         middle = next((k for k, item in enumerate(items) if not self._covers(item.counts, runs)), len(items))
         back = runs - entries
         rest = items[middle:]
-        if rest and self._covers(self._most(rest), back) and self._within(self._most(rest), back):
+        if rest and self._makes(rest, back):
             first = [statement for item in items[:middle] for statement in self._inline(item)]
             full = self._trips(header, back, entries, [*first, *self._sequence(rest, back)])
             return [*full, *first]
@@ -262,17 +266,28 @@ class Structure:
         each = (runs[entries > 0] / entries[entries > 0]).round(6)
         low, high = math.floor(each.min()), math.ceil(each.max())
         has_barrier = has_op(body, "barrier")
-        if low >= 1 and high > low and abs(mean - (low + high) / 2) < 0.02 * mean and not has_barrier:
+        if low >= 1 and high > low and not has_barrier and _are_even(each, (self.weights * entries)[entries > 0], low, high):
             return [Loop(body=tuple(body), trips=(low, high))]
         for_all = max(1, round(mean)) if has_barrier else mean  # warps of a block must come to a barrier equally often
         if high - low > max(1.0, _UNEVEN * mean) or abs(mean - for_all) > _UNEVEN * mean:
             trips = f"{each.min():g} to {each.max():g} trips, by warp: {for_all:.4g} stand for all"
             self.notes.append(f"the loop at {place(self.flow.function, self.flow.blocks[header].code[0])}: {trips}")
         whole, part = math.floor(mean + 1e-9), mean - math.floor(mean + 1e-9)
-        if part < max(0.02, 0.02 * whole) or whole >= _LONG_LOOP or has_barrier:
+        if (whole and part < max(0.02, 0.02 * whole)) or whole >= _LONG_LOOP or has_barrier:
             return _repeated(body, max(1, round(mean)))
         once = Conditional(then=tuple(body), probability=part)
         return [*_repeated(body, whole), once] if whole else [once]
+
+
+def _are_even(numbers: Counts, weights: Counts, low: int, high: int) -> bool:
+    """Whether numbers could be drawn from all integers of a range alike, by their mean and their variance.
+
+    If the range is the two integers next to a mean, nothing is known of a variance.
+    """
+    mean = np.average(numbers, weights=weights)
+    variance, expected = np.average((numbers - mean) ** 2, weights=weights), ((high - low + 1) ** 2 - 1) / 12
+    is_spread = high - low == 1 or abs(variance - expected) < 0.2 * expected
+    return bool(abs(mean - (low + high) / 2) < 0.02 * mean and is_spread)
 
 
 def _repeated(body: list[Statement], trips: int) -> list[Statement]:

@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.frontends.accesses import Tally, bytes_per_thread, space_of
+from warpsim.frontends.accesses import Tally, bytes_per_thread, is_update, space_of
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.trace_file import MOST_PENDING, Access, Head, Traced, TraceReader, WarpTrace, opened
 from warpsim.units import WARP_LANES
 
-FORM = 3
+FORM = 4
 """Version of the compiled form."""
 
 MOST_ROWS, MOST_ROWS_OF_WARP = 800_000, 512
@@ -125,6 +125,7 @@ class _Compiler:
         self.pending = _Pending()
         self.spaces: list[str | None] = []
         self.widths: list[int] = []
+        self.updates: list[bool] = []
         self.kept: list[tuple[Numbers, ...]] = []
         self.kept_rows = 0
         self.rows_of: dict[int, int] = {}
@@ -174,12 +175,14 @@ class _Compiler:
             machine = machine_instruction(one)
             self.spaces.append(space_of(machine))
             self.widths.append(bytes_per_thread(machine))
+            self.updates.append(is_update(machine))
         places = np.array([one.instruction for one in accesses], np.int64)
         rows, active = _expanded(accesses)
         for place in np.unique(places).tolist():
             chosen = places == place
             ones = np.ones(int(chosen.sum()))
-            self.tallies.setdefault(place, Tally()).record(rows[chosen].ravel(), active[chosen].ravel(), ones)
+            tally = self.tallies.setdefault(place, Tally())
+            tally.record(rows[chosen].ravel(), active[chosen].ravel(), ones, atomic=self.updates[place])
         if self.kept_rows < MOST_ROWS:
             self._keep(rows, places, warps)
 
@@ -256,7 +259,7 @@ def _store(stored: Path, trace: CompiledTrace) -> None:
     tallies = {}
     for place, one in trace.tallies.items():
         patterns = [(np.frombuffer(key, np.int64).tolist(), count) for key, count in one.patterns.items()]
-        tallies[place] = one.warps, one.threads, one.unknown, one.sectors, one.lines, patterns
+        tallies[place] = one.warps, one.threads, one.unknown, one.sectors, one.lines, one.updates, patterns
     instructions = [asdict(instruction) for instruction in trace.instructions]
     words = {"head": head, "blocks": trace.blocks, "instructions": instructions, "tallies": tallies}
     with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(dir=stored.parent, suffix=".npz", delete=False) as file:
@@ -295,6 +298,13 @@ def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tally(
-    warps: float, threads: float, unknown: float, sectors: float, lines: float, patterns: list[tuple[list[int], float]]
+    warps: float,
+    threads: float,
+    unknown: float,
+    sectors: float,
+    lines: float,
+    updates: float,
+    patterns: list[tuple[list[int], float]],
 ) -> Tally:
-    return Tally(warps, threads, unknown, sectors, lines, {np.array(row, np.int64).tobytes(): n for row, n in patterns})
+    found = {np.array(row, np.int64).tobytes(): n for row, n in patterns}
+    return Tally(warps, threads, unknown, sectors, lines, found, updates=updates)

@@ -1,0 +1,165 @@
+"""Kernels of a few lines, whose executions and accesses are counted by hand."""
+
+from itertools import pairwise
+
+import pytest
+
+pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra warpsim[cuda]")
+
+import warpsim as ws
+from tests.frontends.machine import counts
+from warpsim.frontends.errors import AssumptionWarning
+from warpsim.frontends.nvdisasm import find_nvdisasm
+from warpsim.hardware.gpu import load_gpu
+from warpsim.kernels.access import conflict_ways
+
+pytestmark = pytest.mark.skipif(find_nvdisasm() is None, reason="needs nvidia-cuda-nvdisasm, of warpsim[cuda]")
+
+ARCHS = ("sm_75", "sm_90", "sm_120")
+
+
+def imported(body, arch, launch, args="", parameters="float *out, const float *in"):
+    index = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
+    source = f'extern "C" __global__ void k({parameters})\n{{\n    {index}\n{body}\n}}\n'
+    given = dict(each.split("=") for each in args.split(",") if each)
+    numbers = {name: float(value) if "." in value else int(value) for name, value in given.items()}
+    return ws.kernels.from_cuda(source, arch, launch=launch, args=numbers, caches="none")
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_warps_that_a_part_of_their_threads_leave_go_on(arch):
+    """In every other block lane 0 of each warp stays; all other warps stay whole."""
+    body = """
+    if (blockIdx.x & 1) { if (threadIdx.x & 31) { aux[i] = 1; return; } } else out[i] = in[(1 << 20) + i];
+    #pragma unroll 1
+    for (int k = 0; k < 64; ++k) out[k * 8192 + i] = in[i + k * 8192];
+    __syncthreads();
+    out[i] = 3;"""
+    found = counts(imported(body, arch, (64, 128), parameters="float *out, const float *in, float *aux"))
+    assert found["store"] == pytest.approx(0.5 + 0.5 + 64 + 1)
+    assert found["load"] == pytest.approx(0.5 + 64)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(
+    ("h", "low", "high", "stores"), [(1.0, 5200.0, 5260.0, 59), (0.5, 2600.0, 2620.0, 39), (1.0, 6000.0, 6002.0, 1)]
+)
+def test_a_window_of_floating_point_numbers_in_a_long_loop_is_not_passed_over(arch, h, low, high, stores):
+    body = """
+    #pragma unroll 1
+    for (int k = 0; k < n; ++k) { float x = k * h; if (x > low && x < high) out[k * 8192 + i] = x; }"""
+    parameters = "float *out, int n, float h, float low, float high"
+    kernel = imported(body, arch, (64, 128), f"n=10000,h={h},low={low},high={high}", parameters)
+    assert counts(kernel)["store"] == pytest.approx(stores)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_bytes_of_a_constant_are_permuted(arch):
+    body = """
+    unsigned trips = __byte_perm(n + (threadIdx.x >> 8), 0x0300, 0x7650);
+    float sum = 0;
+    #pragma unroll 1
+    for (unsigned k = 0; k < trips; ++k) sum += in[k * 8192 + i];
+    out[i] = sum;"""
+    kernel = imported(body, arch, (64, 256), "n=16", "float *out, const float *in, unsigned n")
+    assert counts(kernel)["load"] == 0x310
+
+
+def test_two_numbers_of_trips_are_no_range():
+    """Even warps have 4 trips and odd ones 100, with two loads in each: the mean stands for all, which is said."""
+    body = """
+    int w = threadIdx.x / 32, n = w & 1 ? 100 : 4;
+    float sum = 0;
+    #pragma unroll 1
+    for (int k = 0; k < n; ++k) { sum += in[k * 1024 + i]; if (w & 1) sum += in[k * 1024 + i + (1 << 20)]; }
+    out[i] = sum;"""
+    with pytest.warns(AssumptionWarning, match="4 to 100 trips, by warp: 52 stand for all"):
+        kernel = imported(body, "sm_90", (64, 256))
+    assert counts(kernel)["load"] == pytest.approx(52 + 100, rel=0.35)
+
+
+@pytest.mark.filterwarnings("ignore::warpsim.frontends.errors.AssumptionWarning")
+def test_a_loop_that_hardly_any_warp_repeats_is_passed_once():
+    """Of 256 blocks one goes on, twice."""
+    body = """
+    int k = 0;
+    while (true) {
+        float a = in[i + k * 65536];
+        out[i + k * 65536] = a * 2;
+        __syncwarp();
+        if (blockIdx.x != 0 || ++k >= 3) break;
+        out[i + 1048576 + k * 65536] = in[i + 1048576] + in[i + 2097152];
+    }"""
+    found = counts(imported(body, "sm_80", (256, 256)))
+    assert found["load"] == pytest.approx(1 + 6 / 256, abs=0.01)
+    assert found["store"] == pytest.approx(1 + 4 / 256, abs=0.01)
+
+
+@pytest.mark.filterwarnings("ignore::warpsim.frontends.errors.AssumptionWarning")
+@pytest.mark.parametrize("arch", ["sm_100", "sm_120"])
+def test_both_groups_of_registers_of_a_load_of_256_bits_depend_on_data(arch):
+    body = """
+    int a, b, c, d, e, f, g, h;
+    asm("ld.global.v8.b32 {%0,%1,%2,%3,%4,%5,%6,%7}, [%8];"
+        : "=r"(a), "=r"(b), "=r"(c), "=r"(d), "=r"(e), "=r"(f), "=r"(g), "=r"(h) : "l"(idx + 8 * i));
+    out[i] = in[a] + in[b] + in[c] + in[d] + in[e] + in[f] + in[g] + in[h];"""
+    kernel = imported(body, arch, (64, 128), parameters="int *out, const int *idx, const int *in")
+    assert [one.access.pattern for one in kernel.body if one.op == "load"] == ["stride", *["coalesced"] * 8]
+
+
+@pytest.mark.parametrize("chip", ["a100", "h100"])
+def test_each_matrix_of_128_bytes_is_a_pass(chip):
+    body = """
+    __shared__ __align__(128) int s[2048];
+    s[i] = i;
+    __syncthreads();
+    unsigned at = (unsigned)__cvta_generic_to_shared(s);
+    int a, b, c, d, e, f, g;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(a) : "r"(at + (i & 7) * 16));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(b), "=r"(c) : "r"(at + (i & 15) * 16));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(d), "=r"(e), "=r"(f), "=r"(g)
+        : "r"(at + (i & 31) * 16));
+    out[i] = a + b + c + d + e + f + g;"""
+    gpu = load_gpu(chip)
+    kernel = imported(body, gpu.architecture, (1, 32), parameters="int *out")
+    loads = [one for one in kernel.body if one.op == "smem" and "LDSM" in one.comment]
+    assert [conflict_ways(one, gpu) for one in loads] == [1, 2, 4]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_numbers_with_a_sign_become_integers(arch):
+    """Every fourth element, backwards."""
+    body = "    out[i] = in[256 + (int)(-(float)(i & 31) * s) + (i >> 5) * 512];"
+    kernel = imported(body, arch, (1, 256), "s=4.0", "float *out, const float *in, float s")
+    (load,) = (one for one in kernel.body if one.op == "load")
+    assert {one - other for one, other in pairwise(load.access.addresses)} == {16}
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "sm_120"])
+def test_reductions_of_several_numbers_ask_for_all_of_them(arch):
+    body = """
+    atomicAdd(two + i, make_float2(1, 2));
+    atomicAdd(four + i, make_float4(1, 2, 3, 4));"""
+    kernel = imported(body, arch, (4, 128), parameters="float2 *two, float4 *four")
+    assert [one.access.bytes_per_thread for one in kernel.body if one.op == "reduction"] == [8, 16]
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "sm_120"])
+def test_a_wait_for_listed_counters_waits_for_all_that_they_count(arch):
+    body = """
+    float a = in[i], b = in[i + 1000];
+    asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(map) : "memory");
+    out[i] = a + b;"""
+    kernel = imported(body, arch, (4, 128), parameters="float *out, const float *in, const void *map")
+    loaded = {one.dst for one in kernel.body if one.op == "load"}
+    (wait,) = (one for one in kernel.body if "DEPBAR" in one.comment and "{" in one.comment)
+    assert loaded <= {*wait.src}
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+def test_the_sum_of_an_address_and_a_negative_number_that_is_0_is_the_address(arch):
+    """Addresses count from the start of the lowest line: no thread is 4 GiB away."""
+    body = "    out[-(n & threadIdx.x)] = out[32];"
+    kernel = imported(body, arch, (1, 32), "n=31", "int *out, long long n")
+    (store,) = (one for one in kernel.body if one.op == "store")
+    assert store.access.addresses == tuple(range(128, 0, -4))
