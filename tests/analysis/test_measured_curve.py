@@ -106,6 +106,7 @@ def test_only_what_was_fitted_is_said_to_be(tmp_path: Path) -> None:
             assert re.search(rf"bandwidth_gbs = 450.0 +# {how}", text)
 
 
+@pytest.mark.verify
 def test_errors_of_a_fit_do_not_depend_on_chance(tmp_path: Path) -> None:
     """Occupancies at which the memory is saturated, of which one or the other has the higher bandwidth, leave no trace."""
     base, file = tmp_path / "base.toml", tmp_path / "curve.csv"

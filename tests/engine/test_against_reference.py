@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.support.strategies import (
-    POLICIES,
+    EACH_POLICY,
     Case,
     arithmetic,
     cases,
@@ -124,7 +124,7 @@ RANDOM = {
 
 @pytest.mark.parametrize("kind", RANDOM)
 def test_random_cases(kind: str) -> None:
-    assert_all_same(kind, examples(50))
+    assert_all_same(kind, examples(40))
 
 
 def assert_all_same(kind: str, how_many: settings) -> None:
@@ -512,7 +512,7 @@ class TestDirectedCases:
     """One feature of docs/model.md at a time, under every policy."""
 
     @pytest.mark.parametrize("name", DIRECTED)
-    @pytest.mark.parametrize("scheduler", POLICIES)
+    @pytest.mark.parametrize("scheduler", EACH_POLICY)
     def test_feature(self, name: str, scheduler: str) -> None:
         directed = DIRECTED[name]
         seen = assert_same(replace(directed, options=directed.options | {"scheduler": scheduler}))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.test_against_reference import assert_same
-from tests.support.strategies import Case, small_gpu
+from tests.support.strategies import EACH_POLICY, Case, small_gpu
 from warpsim import kernels
 from warpsim.engine.constants import FARTHEST, LONGEST_KNOWN_WAIT
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Conditional, Instruction, Kernel
-from warpsim.simulation.policies import POLICIES
 
 SPANS = (LONGEST_KNOWN_WAIT, LONGEST_KNOWN_WAIT + 1, FARTHEST - 1, FARTHEST, FARTHEST + 1, 2 * FARTHEST, 3 * FARTHEST + 7)
 REGISTERS = ("r1", "r2", "r3")
@@ -75,7 +74,7 @@ def test_limits_of_loads_in_flight_far_ahead(span: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["g80", "gt200", "fermi", "kepler", "maxwell"])
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", EACH_POLICY)
 def test_an_sm_with_every_slot_taken(name: str, policy: str) -> None:
     """The last slot is the sign bit of a set of warps."""
     gpu = load_gpu(name)

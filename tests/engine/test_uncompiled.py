@@ -25,7 +25,15 @@ from warpsim.hardware.residency import Launch
 from warpsim.simulation.api import simulate_point
 from warpsim.simulation.point import make_point
 
-SLOW = ("measured", "measured, a slice", "more stores than there is room for between the stages")  # many cycles, or accesses
+SLOW = (
+    "measured",
+    "measured, a slice",
+    "more stores than there is room for between the stages",
+    "a slice of scattered accesses",
+    "echoes of loads that counters count",
+)
+"""Cases of many cycles or accesses, which take seconds without compilation."""
+
 POINTS: dict[str, dict[str, Any]] = {
     "steady": {"kernel": kernels.mix(2), "warps": 8, "scheduler": "gto", "warmup": 100, "cycles": 600},
     "scattered": {"kernel": kernels.permute(random=True), "warps": 6, "scheduler": "random", "warmup": 200, "cycles": 800},

@@ -167,7 +167,7 @@ def others(key, value):
     return [number for number in numbers if number != value]
 
 
-@pytest.mark.parametrize("memory", ["queue", "fixed", "measured"])
+@pytest.mark.parametrize("memory", ["queue", *(pytest.param(name, marks=pytest.mark.verify) for name in ("fixed", "measured"))])
 def test_exactly_the_fields_that_a_simulation_does_not_read_are_refused(memory, tmp_path):
     file = tmp_path / "other.csv"
     file.write_text("load_gbs,0,0.1,0.9,1\n5,10,20,30,40\n", encoding="utf-8")

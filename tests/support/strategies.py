@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,12 @@ from warpsim.simulation.policies import POLICIES as NAMED
 from warpsim.units import ACCESSING_OPS, ATOMIC_OPS, MEMORY_OPS
 
 POLICIES = (*NAMED, "two_level:2")
+MAIN_POLICIES = ("lrr", "gto", "random")
+"""Policies of the tests that `make test` runs under some of them, and `make verify` under all others."""
+
+EACH_POLICY = [name if name in MAIN_POLICIES else pytest.param(name, marks=pytest.mark.verify) for name in POLICIES]
+"""Parameters of such a test."""
+
 _DRAWN = (*POLICIES, "two_level:1", "two_level:4")
 
 REGISTERS = ("r0", "r1", "r2", "r3")
