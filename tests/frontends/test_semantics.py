@@ -1,5 +1,6 @@
 """Integer instructions compute what the C expressions say from which they were compiled."""
 
+import math
 import random
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra warpsim[cuda]")
 
-from warpsim.frontends import accesses, floats, integers, semantics
+from warpsim.frontends import accesses, floats, integers, operands, semantics
 from warpsim.frontends.evaluate import Evaluator
 from warpsim.frontends.evaluation import Given
 from warpsim.frontends.flow import make_flow
@@ -33,6 +34,10 @@ def to_signed(x):
     return x - 2**32 if x >> 31 else x
 
 
+def to_signed_16(x):
+    return ((x & 0xFFFF) ^ 0x8000) - 0x8000
+
+
 def quotient(a, b):
     return int(abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1)
 
@@ -52,7 +57,8 @@ class Expressions:
                 return f"{value}u", lambda v: value
             return name, lambda v: v[name]
         kind = r.choice(
-            "+ - * & | ^ << >> sar / % s/ s% min max smin smax ? neg not s8 u16 s16 mulhi smulhi abs popc wide".split()
+            "+ - * & | ^ << >> sar / % s/ s% min max smin smax clamp ? neg not s8 u16 s16 mulhi smulhi abs popc brev ffs clz "
+            "ceil floor wide".split()
         )
         a, f = self.make(depth - 1)
         b, g = self.make(depth - 1)
@@ -83,6 +89,8 @@ class Expressions:
         if kind in ("smin", "smax"):
             which = min if kind == "smin" else max
             return f"(unsigned){kind[1:]}((int){a}, (int){b})", lambda v: which(to_signed(f(v)), to_signed(g(v))) & MASK
+        if kind == "clamp":
+            return f"(unsigned)max(min((int){a}, (int){b}), 0)", lambda v: max(min(to_signed(f(v)), to_signed(g(v))), 0)
         if kind == "?":
             c, h = self.make(depth - 1)
             how = r.choice(["<", "==", "s<"])
@@ -109,6 +117,15 @@ class Expressions:
             return f"(unsigned)abs((int){a})", lambda v: abs(to_signed(f(v))) & MASK
         if kind == "popc":
             return f"(unsigned)__popc({a})", lambda v: f(v).bit_count()
+        if kind == "brev":
+            return f"__brev({a})", lambda v: int(f"{f(v):032b}"[::-1], 2)
+        if kind == "ffs":
+            return f"(unsigned)__ffs({a})", lambda v: (f(v) & -f(v)).bit_length()
+        if kind == "clz":
+            return f"(unsigned)__clz({a})", lambda v: 32 - f(v).bit_length()
+        if kind in ("ceil", "floor"):
+            text = f"(unsigned){kind}f(fminf((float)(short)({a}) * 0.25f, 300.5f)) & 0xFFFF"
+            return f"({text})", lambda v: max(getattr(math, kind)(min(to_signed_16(f(v)) / 4, 300.5)), 0) & 0xFFFF
         return (
             f"(unsigned)(((long long)(int){a} * (int){b} + (long long)k) >> 5)",
             lambda v: to_signed(f(v)) * to_signed(g(v)) + v["k"] >> 5 & MASK,
@@ -135,7 +152,7 @@ def addresses_of(function, launch, arguments, monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
 def test_addresses_are_those_that_the_source_says(arch, monkeypatch):
     """Random expressions: stores go to the bytes that Python computes."""
     made = Expressions(arch)
@@ -288,6 +305,14 @@ def test_a_move_to_a_uniform_register_says_which_threads_are_left():
         ("FSEL R3, R1, 1, !PT", 4.0, 0.0, 1.0),
         ("FSEL R3, R1, +INF, !PT", 4.0, 0.0, np.inf),
         ("MUFU.RCP R3, R1", 4.0, 0.0, 0.25),
+        ("FMNMX R3, R1, R2, PT", 4.0, -1.0, -1.0),
+        ("FMNMX.FTZ R3, R1, -R2, !PT", 4.0, -5.0, 5.0),
+        ("FMNMX R3, R1, 3, PT", float("nan"), 0.0, 3.0),
+        ("FMNMX R3, R1, R2, !PT", 2.0, float("nan"), 2.0),
+        ("FRND R3, R1", 2.5, 0.0, 2.0),
+        ("FRND.FLOOR R3, R1", -2.5, 0.0, -3.0),
+        ("FRND.CEIL R3, -R1", 2.5, 0.0, -2.0),
+        ("FRND.TRUNC R3, R1", -2.75, 0.0, -2.0),
     ],
 )
 def test_numbers_of_single_precision(text, x, y, expected):
@@ -319,8 +344,35 @@ def test_a_number_that_is_none_or_is_not_foreseen():
 
 def test_halves_of_registers_become_numbers():
     assert computed("I2F.U16 R4, R3", R3=0x12345678)["R4"][0] == int(np.float32(0x5678).view(np.uint32))
+    assert computed("I2F.S16 R4, R3", R3=0x1234FFFE)["R4"][0] == int(np.float32(-2).view(np.uint32))
+    assert computed("I2F.S8 R4, R3", R3=0x123480)["R4"][0] == int(np.float32(-128).view(np.uint32))
+    assert computed("I2F.U8 R4, R3.B2", R3=0x123480)["R4"][0] == integers.UNKNOWN
     assert computed("I2FP.F32.U32.RZ R4, R3", R3=0xFFFFFFFF)["R4"][0] == int(np.float32(4294967040.0).view(np.uint32))
     assert computed("I2F.RP R4, R3", R3=0x1000001)["R4"][0] == int(np.float32(16777218.0).view(np.uint32))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("F2I.NTZ R4, R3", -2), ("F2I.FLOOR.NTZ R4, R3", -3), ("F2I.CEIL.NTZ R4, R3", -2), ("F2I.U32.FLOOR.NTZ R4, R3", 0)],
+)
+def test_numbers_become_integers(text, expected):
+    assert computed(text, R3=int(np.float32(-2.5).view(np.uint32)))["R4"][0] == expected & MASK
+
+
+def test_bytes_of_a_register_become_predicates():
+    assert computed("R2P PR, R5.B1, 0x7", R5=0x00FF0500) == {"P0": [1] * 64, "P1": [0] * 64, "P2": [1] * 64}
+    assert computed("R2P PR, R5, 0x3", R5=2) == {"P0": [0] * 64, "P1": [1] * 64}
+    assert semantics.effect_of(MachineInstruction(0, "R2P", "PR, -R5, 0x3")) is None
+
+
+def test_two_integers_in_one_register_are_not_added_as_one():
+    assert semantics.effect_of(MachineInstruction(0, "VIADD.16x2", "R5, R0, R8")) is None
+
+
+def test_the_predicates_of_a_minimum_are_not_known():
+    found = computed("VIMNMX.S32 R5, P1, PT, R0, R8, PT", R0=7, R8=9)
+    assert (found["R5"][0], found["P1"][0]) == (7, integers.UNKNOWN)
+    assert operands.written(MachineInstruction(0, "VIMNMX.S32", "R5, P1, PT, R0, R8, PT")) == ("R5", "P1")
 
 
 def test_half_of_a_register_that_holds_nothing_yet_does_not_matter():

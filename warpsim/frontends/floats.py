@@ -7,48 +7,86 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of
-from warpsim.frontends.integers import MASK, UNKNOWN, Values, array, combine, known, signed
+from warpsim.frontends.integers import MASK, UNKNOWN, Values, array, combine, extended, known, signed
 from warpsim.frontends.operands import Immediate, Operand, Other, Register, is_predicate
 from warpsim.frontends.state import State
 
 Floats = NDArray[np.float32]
 
 _COMPARISONS = {"LT": np.less, "EQ": np.equal, "LE": np.less_equal, "GT": np.greater, "NE": np.not_equal, "GE": np.greater_equal}
+_WHOLE = {"TRUNC": np.trunc, "CEIL": np.ceil, "FLOOR": np.floor}
+_BITS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16}
 _PART = re.compile(r"[FSU](16|64|8)$")
 
 
 def to_float(suffixes: Suffixes, parts: Parts) -> Effect:
-    """I2F, I2FP: an integer, or the lower half of a register, as a number, rounded to nearest, up, or towards 0."""
+    """I2F, I2FP: an integer, or the lowest bits of a register, as a number, rounded to nearest, up, or towards 0."""
     result, a = name_of(parts[0]), parts[1]
-    is_half = suffixes[:1] == ("U16",)
-    if any(_PART.match(word) for word in suffixes[is_half:]) or "RM" in suffixes:
+    bits = _BITS.get("".join(suffixes[:1]), 32)
+    if any(_PART.match(word) for word in suffixes[bits < 32 :]) or "RM" in suffixes:
         raise ValueError
-    is_signed = not {"U32", "U16"} & set(suffixes)
+    is_signed = not any(word.startswith("U") for word in suffixes)
 
     def effect(s: State) -> list[tuple[str, Values]]:
         value = s.read(a)
-        exact = (value & 0xFFFF if is_half else signed(value) if is_signed else value).astype(np.float64)
+        whole = extended(value, bits, is_signed=is_signed) if bits < 32 else value
+        exact = (signed(whole) if is_signed else whole).astype(np.float64)
         return [(result, known(_rounded(exact, suffixes), value))]
 
     return effect
 
 
 def to_integer(suffixes: Suffixes, parts: Parts) -> Effect:
-    """F2I.TRUNC: a number as an integer, cut and kept in range."""
-    result, read = name_of(parts[0]), _reader(parts[1])
-    if "TRUNC" not in suffixes or any(_PART.match(word) for word in suffixes):
+    """F2I: a number as an integer that is rounded as the instruction says, and kept in range."""
+    result, read, to_whole = name_of(parts[0]), _reader(parts[1]), _whole(suffixes)
+    if any(_PART.match(word) for word in suffixes):
         raise ValueError
     low, high = (0, MASK) if "U32" in suffixes else (-(2**31), 2**31 - 1)
 
     def effect(s: State) -> list[tuple[str, Values]]:
         bits = read(s)
         number = np.nan_to_num(_floats(bits).astype(np.float64), nan=0.0, posinf=2.0**62, neginf=-(2.0**62))
-        return [(result, known(np.clip(np.trunc(number), low, high).astype(np.int64), bits))]
+        return [(result, known(np.clip(to_whole(number), low, high).astype(np.int64), bits))]
+
+    return effect
+
+
+def to_whole(suffixes: Suffixes, parts: Parts) -> Effect:
+    """FRND: a number without its fraction."""
+    result, read, rounded = name_of(parts[0]), _reader(parts[1]), _whole(suffixes)
+    if set(suffixes) - {*_WHOLE, "FTZ"}:
+        raise ValueError
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        bits = read(s)
+        with np.errstate(invalid="ignore"):
+            return [(result, known(_bits(rounded(_floats(bits))), bits))]
+
+    return effect
+
+
+def _whole(suffixes: Suffixes) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """Returns the function that an instruction names to round to whole numbers; none is the nearest, of two the even one."""
+    return next((_WHOLE[word] for word in suffixes if word in _WHOLE), np.rint)
+
+
+def minimum(suffixes: Suffixes, parts: Parts) -> Effect:
+    """FMNMX: the smaller or the larger of two numbers, as a predicate says; of a number and none, the number."""
+    result, read_a, read_b, chooser = name_of(parts[0]), _reader(parts[1]), _reader(parts[2]), parts[3]
+    if set(suffixes) - {"FTZ"} or not is_predicate(chooser):
+        raise ValueError
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        x, y, smaller = read_a(s), read_b(s), s.read(chooser)
+        a, b = _floats(x), _floats(y)
+        first = np.where(smaller == 1, a <= b, a >= b) | np.isnan(b)
+        return [(result, known(np.where(first, x, y), x, y, smaller))]
 
     return effect
 

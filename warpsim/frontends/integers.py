@@ -70,6 +70,12 @@ def multiply_add(
     return _unless(bad, words[0]), _unless(bad, words[1]), _unless(bad, words[2])
 
 
+def negated_pair(low: Values, high: Values) -> tuple[Values, Values]:
+    """Returns the low and high words of a 64-bit value with the other sign."""
+    total = ~(low.view(np.uint64) | high.view(np.uint64) << np.uint64(32)) + np.uint64(1)
+    return known(total.view(np.int64), low, high), known((total >> np.uint64(32)).view(np.int64), low, high)
+
+
 def funnel(
     low: Values, shift: Values, high: Values, *, left: bool, upper: bool, wide: bool, is_signed: bool, wraps: bool
 ) -> Values:
@@ -154,6 +160,14 @@ def compare(a: Values, b: Values, how: str, *, is_signed: bool, lower: Values | 
         decided, outcome = x != y, COMPARISONS[how](x, y).astype(np.int64)
     result = np.where(decided, outcome, lower)
     return np.where((a < 0) | (b < 0), UNKNOWN, result)
+
+
+def reversed_bits(value: Values) -> Values:
+    """Returns 32 bits in the opposite order (BREV)."""
+    total = value
+    for by, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF), (16, 0x0000FFFF)):
+        total = (total >> by & mask) | (total & mask) << by
+    return known(total, value)
 
 
 def permute(a: Values, selector: Values, b: Values) -> Values:

@@ -186,6 +186,9 @@ _WITHOUT_RESULT = frozenset(
     "PREEXIT SETCTAID RPCMOV SURED SUST PLOP".split()
 )
 
+_WITH_PREDICATES_BEHIND = frozenset("IADD3 UIADD3 IADD LEA ULEA IMAD UIMAD LOP3 ULOP3 VIADD VIMNMX SHFL MATCH".split())
+"""Instructions that write predicates behind their register."""
+
 
 @lru_cache(maxsize=65536)
 def _effects(opcode: str, text: str, guard: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -242,7 +245,7 @@ def _results_end(opcode: str, parts: tuple[Operand, ...]) -> int:
         return end + 2
     if end < len(parts) and _is_data(parts[end]):
         end += 1
-        if base in ("IADD3", "UIADD3", "IADD", "LEA", "ULEA", "IMAD", "UIMAD", "LOP3", "ULOP3", "VIADD", "SHFL", "MATCH"):
+        if base in _WITH_PREDICATES_BEHIND:
             while end < len(parts) and is_predicate(parts[end]) and not getattr(parts[end], "negative", False):
                 end += 1
         elif base in ("VOTE", "VOTEU", "UVOTE"):  # the last predicate is what is voted on

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from warpsim.frontends import integers
 from warpsim.frontends.async_copies import first_lanes
 from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of, split
-from warpsim.frontends.integers import MASK, UNKNOWN, Values, array, known
+from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
 from warpsim.frontends.operands import Immediate, Register, is_predicate, masked_predicates, registers_of
 from warpsim.frontends.state import State
 from warpsim.units import WARP_LANES
@@ -68,12 +68,12 @@ def select(suffixes: Suffixes, parts: Parts) -> Effect:
 
 
 def minimum(suffixes: Suffixes, parts: Parts) -> Effect:
-    """IMNMX, VIMNMX, VIMNMX3: the smallest or the largest value, as a predicate says."""
+    """IMNMX, VIMNMX, VIMNMX3: the smallest or the largest value, as a predicate says; with RELU, at least 0."""
     if _is_wide(suffixes):
         return _minimum_of_pairs(suffixes, parts)
-    result, carries, values, tail = split(parts)
+    result, also, values, tail = split(parts)
     is_signed, chooser = "U32" not in suffixes, tail[-1]
-    if carries or set(suffixes) - {"U32", "S32"}:
+    if set(suffixes) - {"U32", "S32", "RELU"}:
         raise ValueError
 
     def effect(s: State) -> list[tuple[str, Values]]:
@@ -82,7 +82,7 @@ def minimum(suffixes: Suffixes, parts: Parts) -> Effect:
             other = s.read(part)
             first_is_less = integers.compare(found, other, "LE", is_signed=is_signed)
             found = known(np.where(first_is_less == smaller, found, other), found, other, smaller)
-        return [(result, found)]
+        return [(result, _at_least_0(found, suffixes)), *((name, NOTHING) for name in also)]
 
     return effect
 
@@ -103,21 +103,26 @@ def _minimum_of_pairs(suffixes: Suffixes, parts: Parts) -> Effect:
     return effect
 
 
+def _at_least_0(value: Values, suffixes: Suffixes) -> Values:
+    return np.where(value >> 31 == 1, 0, value) if "RELU" in suffixes else value
+
+
 def _is_wide(suffixes: Suffixes) -> bool:
     return "U64" in suffixes or "S64" in suffixes
 
 
 def add_minimum(suffixes: Suffixes, parts: Parts) -> Effect:
-    """VIADDMNMX: the smaller or the larger of a + b and c."""
+    """VIADDMNMX: the smaller or the larger of a + b and c; with RELU, at least 0."""
     result, a, b, c, chooser = name_of(parts[0]), *parts[1:5]
-    if set(suffixes) - {"U32", "S32"}:
+    if set(suffixes) - {"U32", "S32", "RELU"}:
         raise ValueError
 
     def effect(s: State) -> list[tuple[str, Values]]:
         x, y, z, smaller = s.read(a), s.read(b), s.read(c), s.read(chooser)
         total = known(x + y, x, y)
         first_is_less = integers.compare(total, z, "LE", is_signed="U32" not in suffixes)
-        return [(result, known(np.where(first_is_less == smaller, total, z), total, z, smaller))]
+        found = known(np.where(first_is_less == smaller, total, z), total, z, smaller)
+        return [(result, _at_least_0(found, suffixes))]
 
     return effect
 
@@ -150,7 +155,20 @@ def unpack_predicates(suffixes: Suffixes, parts: Parts) -> Effect:
     source, names = parts[1], masked_predicates(parts)
     if suffixes or not isinstance(source, Register):
         raise ValueError
-    return lambda s: [(name, known(s.read(source) >> int(name[1:]) & 1, s.read(source))) for name in names]
+    first = _first_bit_of(source)
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        bits = s.register(source.name)
+        return [(name, known(bits >> first + int(name[1:]) & 1, bits)) for name in names]
+
+    return effect
+
+
+def _first_bit_of(part: Register) -> int:
+    """Returns where the byte of a register begins that an operand names; 0 where it names the whole register."""
+    if part.suffix not in ("", ".B0", ".B1", ".B2", ".B3") or part.negative or part.inverted:
+        raise ValueError
+    return 8 * int(part.suffix[2:] or 0)
 
 
 def vote(suffixes: Suffixes, parts: Parts) -> Effect:

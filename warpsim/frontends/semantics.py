@@ -96,7 +96,7 @@ def _special(suffixes: Suffixes, parts: Parts) -> Effect:
 def _add(suffixes: Suffixes, parts: Parts) -> Effect:
     result, carries, values, tail = split(parts)
     extended = "X" in suffixes
-    if "64" in suffixes or len(values) > 3:
+    if set(suffixes) - {"X"} or len(values) > 3:
         raise ValueError
     values = values + [Immediate(0)] * (3 - len(values))
     ins = tail if extended else []
@@ -299,6 +299,12 @@ def _extend(suffixes: Suffixes, parts: Parts) -> Effect:
     return lambda s: [(result, integers.extended(s.read(a), bits, is_signed=is_signed))]
 
 
+def _reverse(suffixes: Suffixes, parts: Parts) -> Effect:
+    """BREV: the bits from the last to the first."""
+    result, a = name_of(parts[0]), parts[1]
+    return lambda s: [(result, integers.reversed_bits(s.read(a)))]
+
+
 def _bit_mask(suffixes: Suffixes, parts: Parts) -> Effect:
     """BMSK: n ones from bit p."""
     result, start, count = name_of(parts[0]), parts[1], parts[2]
@@ -316,11 +322,12 @@ _MAKERS: dict[str, Callable[[Suffixes, Parts], Effect]] = {
     "CS2UR": _special, "LDC": _constant_load, "ULDC": _constant_load, "LDCU": _constant_load, "IADD3": _integer_add,
     "IADD": _integer_add, "VIADD": _add, "IADD32I": _add, "IMAD": _multiply_add, "LEA": _shift_add, "SHF": _funnel,
     "LOP3": _logic, "IABS": _absolute, "PRMT": _permute, "POPC": _count_bits, "FLO": _first_bit, "SGXT": _extend,
-    "BMSK": _bit_mask, "SHFL": _shuffle, "PLOP3": predicates.predicate_logic, "ISETP": predicates.compare,
+    "BREV": _reverse, "BMSK": _bit_mask, "SHFL": _shuffle, "PLOP3": predicates.predicate_logic, "ISETP": predicates.compare,
     "SEL": predicates.select, "IMNMX": predicates.minimum, "VIMNMX": predicates.minimum, "VIMNMX3": predicates.minimum,
     "VIADDMNMX": predicates.add_minimum, "FCHK": predicates.first_check, "VOTE": predicates.vote, "VOTEU": predicates.vote,
     "P2R": predicates.pack_predicates, "R2P": predicates.unpack_predicates, "ELECT": predicates.elect, "I2F": floats.to_float,
     "I2FP": floats.to_float, "F2I": floats.to_integer, "F2IP": floats.to_integer, "MUFU": floats.special_function,
     "HFMA2": floats.halves, "FMUL": floats.multiply, "FSEL": floats.select, "FSETP": floats.compare,
+    "FMNMX": floats.minimum, "FRND": floats.to_whole,
     "USETMAXREG": predicates.succeeds,
 }  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.geometry import Geometry, threads
-from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known, signed
+from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known, negated_pair, signed
 from warpsim.frontends.operands import TRUE, ZERO, Address, Constant, Immediate, Operand, Other, Register, registers_of
 from warpsim.frontends.sass import MachineFunction
 from warpsim.units import WARP_LANES
@@ -82,7 +82,9 @@ class State:
                 return array(0), array(0)
             names = registers_of(part.name, 2)
             low, high = self.register(names[0]), self.register(names[1])
-            return (NOTHING, NOTHING) if part.negative or part.inverted else (low, high)
+            if part.inverted:
+                return NOTHING, NOTHING
+            return negated_pair(low, high) if part.negative else (low, high)
         if isinstance(part, Constant) and not part.index:
             return self.constants(part.bank, part.offset), self.constants(part.bank, part.offset + 4)
         value = self.read(part)

@@ -19,7 +19,7 @@ Totals = dict[tuple[str, Any], NDArray[np.float64]]
 
 _ZERO = np.zeros(())
 
-_NONLINEAR = {"LOP3", "POPC", "FLO", "PRMT", "SGXT", "BMSK", "IABS"}
+_NONLINEAR = {"LOP3", "POPC", "FLO", "PRMT", "SGXT", "BMSK", "IABS", "BREV"}
 """Instructions whose results do not advance evenly with their operands, and may come back. So do the upper words of products and
 shifts."""
 
