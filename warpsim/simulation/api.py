@@ -384,7 +384,7 @@ def _encode(point: Point) -> Machine:
 
     return encode(
         point.machine_gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, sms=point.sms,
-        phases=point.spread,
+        phases=point.phases,
     )  # fmt: skip
 
 

@@ -154,7 +154,7 @@ def _unlaunched(
     if not has_options(machine):
         machine = machine._replace(reads=None, hints=None, addresses=None)
     if phases:
-        _spread(machine, iteration(gpu, kernel, memory), kernel)
+        _encode_phases(machine, iteration(gpu, kernel, memory), kernel)
     return machine
 
 
@@ -174,7 +174,7 @@ def _encode_outstanding(kernel: Kernel, details: Array) -> Array:
     return np.array(listed, np.int32).reshape(-1, 2)
 
 
-def _spread(machine: Machine, repeated: Iteration, kernel: Kernel) -> None:
+def _encode_phases(machine: Machine, repeated: Iteration, kernel: Kernel) -> None:
     """Fills in the fields about the phases of the warps of the deal."""
     chip = machine.chip[0]
     chip.iteration, chip.before_iteration = repeated.cycles, repeated.before_cycles

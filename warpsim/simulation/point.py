@@ -79,8 +79,8 @@ class Point:
         return self.launch.persistent or (self.launch.blocks or 0) < FEW_ROUNDS * self.sms * self.launch.resident_blocks
 
     @property
-    def spread(self) -> bool:
-        """Whether the warps of the deal start at random phases (docs/model.md, section 4)."""
+    def phases(self) -> bool:
+        """Whether the warps of the deal start at random phases of an iteration (docs/model.md, section 4)."""
         return not self.finite and self.warmup != 0
 
     @property
