@@ -9,7 +9,7 @@ import pytest
 from tests.support.model_inputs import ADD, BARRIER, LOAD, kernel
 from warpsim import kernels
 from warpsim.analysis.advice_changes import changes
-from warpsim.analysis.occupancy_search import all_launches, resident_warps
+from warpsim.analysis.occupancy_search import all_launches
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import Conditional, Cost, Instruction
 from warpsim.kernels.costs import costs_on
@@ -24,7 +24,7 @@ SFU = Instruction("sfu", dst="r2", src=("r1",))
 def changed(chip, program, needed=1, **arguments):
     """Changes by name; `needed` warps in blocks of 1 or 2 suffice, or None do."""
     point = make_point(load_gpu(chip), program, **{"warps": 8, "block_warps": 2, "sms": 1, **arguments})
-    launch = None if needed is None else next(one for one in all_launches(point) if resident_warps(one) >= needed)
+    launch = None if needed is None else next(one for one in all_launches(point) if one.resident_warps >= needed)
     return point, {change.name: change for change in changes(point, launch)}
 
 
@@ -111,7 +111,7 @@ def test_schedulers_are_doubled_where_they_issue_every_cycle():
 def test_needed_warps_are_the_fewest_that_suffice():
     _, found = changed("fermi", kernels.mix(32), needed=29.3)
     launch = found["30 warps per SM"].point.launch
-    assert launch.resident_blocks * launch.block_warps == 30
+    assert launch.resident_warps == 30
     _, found = changed("fermi", kernels.mix(32), needed=None)
     assert "48 warps per SM, as many as fit" in found
     _, found = changed("fermi", kernels.mix(32), needed=8)

@@ -206,3 +206,9 @@ def test_impossible_launches_are_rejected(needs: Needs, arguments: dict[str, Any
 def test_launch_is_strict(fields: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=re.escape(says)):
         Launch(**fields)
+
+
+def test_resident_warps_are_those_of_full_blocks() -> None:
+    assert Launch(block_warps=4, resident_blocks=3).resident_warps == 12
+    with pytest.raises(ValueError, match=r"launch\.resident_blocks: must be given"):
+        _ = Launch(block_warps=4).resident_warps

@@ -54,7 +54,7 @@ def test_a_finished_store_needs_no_compilation(monkeypatch, tmp_path):
 
 def test_it_compiles_for_the_occupancies_of_the_points(monkeypatch):
     points = [*small_plan(gpu=["g80", "fermi", "kepler"], warps=[4, 24, 48]).some_points()]
-    assert {point.launch.resident_blocks * point.launch.block_warps for point in points} == {4, 24, 48}
+    assert {point.launch.resident_warps for point in points} == {4, 24, 48}
     ran = engines_of(points, monkeypatch)
     assert {lanes for lanes, _ in ran} == {16, 32}  # g80 has one scheduler, for 24 warps
 
@@ -84,7 +84,7 @@ def engine_of(machine):
 def test_it_builds_no_points_that_differ_in_what_does_not_matter():
     points = [*small_plan(alpha=1, warps=[4, 8], seed=[*range(50)], sms=[1, 2]).some_points()]
     assert len(points) == 4
-    assert {point.launch.resident_blocks * point.launch.block_warps for point in points} == {4, 8}
+    assert {point.launch.resident_warps for point in points} == {4, 8}
 
 
 def encoded(point):

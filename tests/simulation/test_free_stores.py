@@ -45,7 +45,7 @@ def test_advice_and_comparisons_simulate_the_whole_chip_then(caplog: pytest.LogC
     for stores, sms, warned in ((1, 8, True), (1, None, False), (1, 132, False), (0, 8, False)):
         caplog.clear()
         with caplog.at_level("WARNING", logger="warpsim"):
-            warn_of_free_stores(H100, loop(1 - stores, 1), sms)
+            warn_of_free_stores(make_point(H100, loop(1 - stores, 1), warps=8, sms=sms))
         assert ("sms = 132 simulates the whole chip" in caplog.text) == warned
 
 

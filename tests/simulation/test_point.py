@@ -25,6 +25,11 @@ def test_the_name_of_a_chip_gives_the_same_point() -> None:
     assert make_point("kepler", MIX, warps=8) == make_point(KEPLER, MIX, warps=8)
 
 
+def test_the_simulated_sms_are_those_of_the_slice_or_of_the_whole_chip() -> None:
+    assert make_point(KEPLER, MIX, warps=8).simulated_sms == KEPLER.sms
+    assert make_point(KEPLER, MIX, warps=8, sms=2).simulated_sms == 2
+
+
 def test_a_finite_grid_has_no_warmup() -> None:
     launch = ws.Launch(blocks=4, block_warps=2, resident_blocks=2)
     point = make_point(KEPLER, ws.kernels.vector_add(), launch=launch, warmup=500)

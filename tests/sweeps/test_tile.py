@@ -62,7 +62,7 @@ def test_a_point_that_fails_is_named(monkeypatch):
     real = tile.simulate_point
 
     def broken(point, **options):
-        if point.scheduler == "gto" and point.launch.resident_blocks * point.launch.block_warps == 8:
+        if point.scheduler == "gto" and point.launch.resident_warps == 8:
             raise ZeroDivisionError("a bug")
         return real(point, **options)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from warpsim.analysis.advice_changes import Change, changes
 from warpsim.analysis.estimates import SIM, VOLKOV, Estimate, estimates
-from warpsim.analysis.occupancy_search import Needed, OccupancySearch, Trial, all_launches, resident_warps
+from warpsim.analysis.occupancy_search import Needed, OccupancySearch, Trial, all_launches
 from warpsim.arguments import check_fraction
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
@@ -100,7 +100,7 @@ def quick(point: Point, given: Container[str]) -> Point:
         return point
     call: dict[str, Any] = {"block_warps": point.launch.block_warps}
     alone = volkov.latency_bound(point.gpu, point.kernel, **call)
-    crowded = resident_warps(point.launch) * volkov.throughput_bound(point.gpu, point.kernel, **call).cycles
+    crowded = point.launch.resident_warps * volkov.throughput_bound(point.gpu, point.kernel, **call).cycles
     repetition = max(alone, crowded)
     settings: dict[str, Any] = {
         "sms": None if point.gpu.sms <= SLICE or stores_run_free(point.kernel) else SLICE,
@@ -266,9 +266,9 @@ def _needed_variables(point: Point, needed: Needed) -> dict[str, xr.DataArray]:
         "fewest_block_warps": quantity(
             np.nan if fewest is None else fewest.launch.block_warps, "warps/block", "size of such a block"
         ),
-        "warps": quantity(resident_warps(point.launch), "warps/SM", "occupancy"),
+        "warps": quantity(point.launch.resident_warps, "warps/SM", "occupancy"),
         "block_warps": quantity(point.launch.block_warps, "warps/block", "size of a block"),
-        "most_warps": quantity(resident_warps(all_launches(point)[-1]), "warps/SM", "largest occupancy"),
+        "most_warps": quantity(all_launches(point)[-1].resident_warps, "warps/SM", "largest occupancy"),
     }
 
 
@@ -295,7 +295,7 @@ def _estimate_variables(
     simulated = np.array([trial.ipc.mean() / instructions for trial in trials.values()])
     rates = np.array([estimate.rate for estimate in advised.values()])
     warps = np.array([estimate.warps for estimate in advised.values()])
-    launched = np.array([resident_warps(estimate.launch) for estimate in advised.values()])
+    launched = np.array([estimate.launch.resident_warps for estimate in advised.values()])
     shares = np.array([trial.share for trial in trials.values()])
     columns = {
         "estimated_warps": (warps, "warps/SM", "needed occupancy by a model"),
@@ -330,7 +330,7 @@ def _work(change: Change, ipc: NDArray[np.float64]) -> NDArray[np.float64]:
 def _by_volkov(change: Change) -> float:
     point = change.point
     ds = volkov.throughput(
-        point.gpu, point.kernel, warps=resident_warps(point.launch), block_warps=point.launch.block_warps
+        point.gpu, point.kernel, warps=point.launch.resident_warps, block_warps=point.launch.block_warps
     )
     return float(_work(change, ds.ipc.values))
 
@@ -342,7 +342,7 @@ def _all_by_sim(found: list[Change], departure_delay: float | None) -> tuple[NDA
     for number, change in enumerate(found):
         point = change.point
         arguments: dict[str, Any] = {
-            "warps": resident_warps(point.launch),
+            "warps": point.launch.resident_warps,
             "block_warps": point.launch.block_warps,
             "departure_delay": departure_delay,
         }

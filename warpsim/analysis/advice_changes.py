@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from warpsim.analysis.occupancy_search import all_launches, resident_warps
+from warpsim.analysis.occupancy_search import all_launches
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.hardware.whatif import changed_gpu
@@ -187,8 +187,8 @@ def _twice_the_issue(gpu: Gpu) -> dict[str, Any]:
 
 def _more_warps(point: Point, needed: Launch | None) -> Iterator[Change]:
     launch = all_launches(point)[-1] if needed is None else needed
-    warps = resident_warps(launch)
-    if warps > resident_warps(point.launch):
+    warps = launch.resident_warps
+    if warps > point.launch.resident_warps:
         fits = ", as many as fit" if needed is None else ""
         yield Change(f"{warps} warps per SM{fits}", replace(point, launch=launch))
 

@@ -221,8 +221,7 @@ class _Solver:
 
     def enter(self, position: tuple[int, ...], program: tuple[int, ...], point: Point) -> None:
         latency, sheet = self._bounds(program, point)
-        assert point.launch.resident_blocks is not None
-        by_latency = point.launch.resident_blocks * point.launch.block_warps / latency
+        by_latency = point.launch.resident_warps / latency
         rate = min(by_latency, 1 / sheet.cycles)
         resource = sheet.tightest
         kind = LATENCY if by_latency < 1 / sheet.cycles else _RESOURCES.get(resource, f"unit: {resource}")

@@ -118,7 +118,7 @@ def compare(
         raise ValueError(f"warps = {occupancies}: must be at least one number, ascending, each once")
     how = {name: simulated.pop(name) for name in ("threads", "trace", "engine") if name in simulated}
     points = [make_point(gpu, kernel, warps=n, block_warps=block_warps, **simulated) for n in occupancies]
-    if wrong := free_stores(gpu, kernel, points[0].sms):
+    if wrong := free_stores(points[0]):
         logging.getLogger("warpsim").warning(wrong)
     runs = [simulate_dataset(point, **how) for point in points]
     axis = xr.Variable("warps", np.array(occupancies), schema.coordinate_attrs("warps"))

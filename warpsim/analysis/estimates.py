@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from warpsim import models
-from warpsim.analysis.occupancy_search import enough, resident_warps, same_size_launches
+from warpsim.analysis.occupancy_search import enough, same_size_launches
 from warpsim.hardware.residency import Launch
 from warpsim.models.parts.counts import counts
 from warpsim.simulation.point import Point
@@ -66,7 +66,7 @@ def estimates(point: Point, fraction: float, **arguments: Any) -> dict[str, Esti
             warps = model.needed_warps(point.gpu, point.kernel, fraction=fraction, **own, **_taken(model.needed_warps, given))
             launch = enough(launches, math.ceil(warps - 1e-9) if math.isfinite(warps) else math.inf)
             there = model.throughput(
-                point.gpu, point.kernel, warps=resident_warps(launch), **own, **_taken(model.throughput, given)
+                point.gpu, point.kernel, warps=launch.resident_warps, **own, **_taken(model.throughput, given)
             )
         except ValueError:  # the point has been simulated, so the model does not cover it
             continue

@@ -16,12 +16,6 @@ from warpsim.simulation.api import Arrays, simulate_point
 from warpsim.simulation.point import Point
 
 
-def resident_warps(launch: Launch) -> int:
-    """Returns the warps per SM of a launch when all its resident blocks are full."""
-    assert launch.resident_blocks is not None
-    return launch.resident_blocks * launch.block_warps
-
-
 def same_size_launches(point: Point) -> list[Launch]:
     """Returns the launches that fit with blocks of the present size, from few to many warps."""
     size = point.launch.block_warps
@@ -35,7 +29,7 @@ def all_launches(point: Point) -> list[Launch]:
     Blocks keep their size where it gives the occupancy, and have the smallest size that does elsewhere. If the size of a block
     belongs to the algorithm (barriers, branches by the index of a warp) or to the request (a finite grid), all keep it.
     """
-    found = {resident_warps(launch): launch for launch in same_size_launches(point)}
+    found = {launch.resident_warps: launch for launch in same_size_launches(point)}
     gpu, kernel, launch = point.gpu, point.kernel, point.launch
     if not ("barrier" in kernel.ops or names_warps(kernel) or launch.finite):
         for warps in range(1, gpu.sm.max_warps + 1):
@@ -50,7 +44,7 @@ def all_launches(point: Point) -> list[Launch]:
 
 def enough(launches: Sequence[Launch], warps: float) -> Launch:
     """Returns the launch with the fewest warps that suffice, or the largest one."""
-    return next((launch for launch in launches if resident_warps(launch) >= warps), launches[-1])
+    return next((launch for launch in launches if launch.resident_warps >= warps), launches[-1])
 
 
 @dataclass(frozen=True)
@@ -68,7 +62,7 @@ class Trial:
     @property
     def warps(self) -> int:
         """The occupancy in warps per SM."""
-        return resident_warps(self.launch)
+        return self.launch.resident_warps
 
     @property
     def shares(self) -> NDArray[np.float64]:
@@ -144,9 +138,9 @@ class OccupancySearch:
         found = self._fewest(same, lambda trial: trial.share >= fraction)
         low = self._fewest(same, lambda trial: trial.share + trial.half >= fraction)
         high = self._fewest(same, lambda trial: trial.share - trial.half >= fraction)
-        fewer = [launch for launch in all_launches(self.point) if found is None or resident_warps(launch) < found.warps]
+        fewer = [launch for launch in all_launches(self.point) if found is None or launch.resident_warps < found.warps]
         refused = max((trial.warps for trial in self.trials.values() if trial.share < fraction), default=0)
-        fewer = [launch for launch in fewer if resident_warps(launch) > refused]
+        fewer = [launch for launch in fewer if launch.resident_warps > refused]
         return Needed(found, low, high, self._fewest(fewer, lambda trial: trial.share >= fraction) or found)
 
     def _fewest(self, launches: Sequence[Launch], attains: Callable[[Trial], bool]) -> Trial | None:

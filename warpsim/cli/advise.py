@@ -89,7 +89,7 @@ def _run(options: argparse.Namespace) -> int:
     with request():
         point = quick(requested_point(options), given)
         ds = advise_point(point, fraction=options.fraction, departure_delay=options.departure_delay, threads=options.workers)
-    warn_of_free_stores(point.gpu, point.kernel, point.sms)
+    warn_of_free_stores(point)
     warn_of_short_windows(short_windows(ds))
     warn_beyond_peak(ds["share"])
     warn_of_small_grids(point)
@@ -107,7 +107,7 @@ def _page(point: Point, ds: xr.Dataset) -> str:
     return "\n".join([
         f"{point.gpu.title}: {point.kernel.title or point.kernel.name}",
         f"{residency_text(point.launch)}, {point.scheduler}, memory {point.memory}; simulated: {window}, "
-        f"{point.sms or point.gpu.sms} of {counted(point.gpu.sms, 'SM')}, {counted(point.replicates, 'replicate')}",
+        f"{point.simulated_sms} of {counted(point.gpu.sms, 'SM')}, {counted(point.replicates, 'replicate')}",
         "",
         *_filled(_headline(ds)),
         "",

@@ -56,7 +56,7 @@ def _run(options: argparse.Namespace) -> int:
     warn_beyond_peak(arrays["peak_fraction"].mean())
     warn_of_short_grids(point)
     warn_of_small_grids(point)
-    warn_of_free_stores(point.gpu, point.kernel, point.sms)
+    warn_of_free_stores(point)
     ops = result_ops([point.gpu])
     if options.json:
         variables = {name: _nan_to_null(array.tolist()) for name, array in arrays.items()}
@@ -67,7 +67,7 @@ def _run(options: argparse.Namespace) -> int:
     first, last = (int(edge(arrays["warmup_cycles"])) for edge in (min, max))
     warmup = str(first) if first == last else f"{first} to {last}"
     window = "to the end of the grid" if point.finite else f"{counted(point.cycles, 'cycle')} after {warmup}"
-    print(f"{counted(point.sms or point.gpu.sms, 'SM')}, {window}, root seed {point.seed}")
+    print(f"{counted(point.simulated_sms, 'SM')}, {window}, root seed {point.seed}")
     if point.replicates > 1:
         print(f"means of {point.replicates} replicates ± half the width of their 95 % intervals")
     print(f"\n{summary(arrays, ops)}")

@@ -10,8 +10,6 @@ from warpsim.cli.common import counted
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from warpsim.hardware.gpu import Gpu
-    from warpsim.kernels import Kernel
     from warpsim.simulation.point import Point
 
 
@@ -58,11 +56,11 @@ def warn_of_long_grids(point: Point) -> None:
         )
 
 
-def warn_of_free_stores(gpu: Gpu, kernel: Kernel, sms: int | None) -> None:
-    """Warns of a slice of so many SMs with stores that no loads hold back."""
+def warn_of_free_stores(point: Point) -> None:
+    """Warns of a slice with stores that no loads hold back."""
     from warpsim.simulation.point import free_stores
 
-    if wrong := free_stores(gpu, kernel, sms):
+    if wrong := free_stores(point):
         logging.getLogger("warpsim").warning(wrong)
 
 

@@ -57,6 +57,13 @@ class Launch(StrictModel):
         """Whether the grid ends, so that it runs to completion."""
         return self.blocks is not None or self.persistent
 
+    @property
+    def resident_warps(self) -> int:
+        """Warps of an SM when all its resident blocks are full; `resident_blocks` must be known (`resolve_launch`)."""
+        if self.resident_blocks is None:
+            raise ValueError("launch.resident_blocks: must be given, or resolved, where resident warps are asked for")
+        return self.resident_blocks * self.block_warps
+
 
 @dataclass(frozen=True)
 class Residency:

@@ -111,7 +111,7 @@ def simulate(
         gpu, kernel, warps=warps, block_warps=block_warps, launch=launch, scheduler=scheduler, memory=memory,
         replicates=replicates, seed=seed, sms=sms, warmup=warmup, cycles=cycles,
     )  # fmt: skip
-    if wrong := free_stores(gpu, kernel, point.sms):
+    if wrong := free_stores(point):
         _LOGGER.warning(wrong)
     return simulate_dataset(point, threads=threads, trace=trace, engine=engine)
 
@@ -198,8 +198,7 @@ def compile_engine(points: Iterable[Point]) -> None:
     examined: dict[tuple[int, frozenset[str], int], Point] = {}
     done = set()
     for point in points:
-        assert point.launch.resident_blocks is not None
-        lanes = lanes_for(point.launch.resident_blocks * point.launch.block_warps, point.gpu.sm.schedulers)
+        lanes = lanes_for(point.launch.resident_warps, point.gpu.sm.schedulers)
         if examined.setdefault((id(point.gpu), point.kernel.ops, lanes), point) is not point:  # it is kept, as its id is
             continue
         engine = lanes, _encode(point).reads is None
@@ -396,5 +395,5 @@ def _run_reference(point: Point, seed: int) -> Arrays:
         point.machine_gpu, point.kernel, point.launch, scheduler=point.scheduler, memory=point.memory, seed=seed,
         warmup=point.warmup, cycles=cycles, sms=point.sms, max_cycles=MAX_CYCLES,
     )  # fmt: skip
-    sms = point.gpu.sms if point.sms is None else point.sms
+    sms = point.simulated_sms
     return variables(reference_counts(result, point.gpu, point.launch, sms, point.warmup), point, sms)

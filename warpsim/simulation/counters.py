@@ -130,7 +130,6 @@ def reference_counts(result: Result, gpu: Gpu, launch: Launch, sms: int, warmup:
 
     cycles = result.end - warmup
     occupied = result.unit_cycles | result.data_cycles  # by unit the larger one
-    assert launch.resident_blocks is not None
     latencies = np.array(result.load_latencies, np.int64)
     coarse = FINE_BINS + (latencies - FINE_BINS) // COARSE_WIDTH
     bins = np.minimum(np.where(latencies < FINE_BINS, latencies, coarse), FINE_BINS + COARSE_BINS - 1)
@@ -145,7 +144,7 @@ def reference_counts(result: Result, gpu: Gpu, launch: Launch, sms: int, warmup:
         warp_cycles=np.array([result.warp_cycles[name] for name in schema.STATES]),
         issue_cycles=result.scheduler_cycles["issued"],
         busy_cycles=result.scheduler_cycles["busy"],
-        occupancy=np.array([result.occupancy_cycles[n] for n in range(launch.resident_blocks * launch.block_warps + 1)]),
+        occupancy=np.array([result.occupancy_cycles[n] for n in range(launch.resident_warps + 1)]),
         latency_sum=int(latencies.sum()),
         latencies=np.bincount(bins, minlength=FINE_BINS + COARSE_BINS),
         retired=len(result.retired),

@@ -208,7 +208,7 @@ def _launched(chip: Records, gpu: Gpu, launch: Launch, scheduler: str) -> Record
     assert launch.resident_blocks is not None
     supply = int(record["sms"]) * launch.resident_blocks if launch.persistent else launch.blocks
     record["seats"], record["block_warps"] = launch.resident_blocks, launch.block_warps
-    record["slot_bits"] = (launch.resident_blocks * launch.block_warps - 1).bit_length()
+    record["slot_bits"] = (launch.resident_warps - 1).bit_length()
     record["seat_of"][:], record["warp_of"][:] = np.divmod(np.arange(MAX_WARPS), launch.block_warps)
     record["blocks"] = -1 if supply is None else supply
     record["first_start"] = 0 if supply is None else gpu.launch_cost_cycles

@@ -117,8 +117,7 @@ def instructions_of_grid(point: Point) -> int:
 
 def _warps_of_grid(point: Point) -> int:
     """Returns the warps of a finite grid."""
-    sms = point.gpu.sms if point.sms is None else point.sms
-    blocks = sms * _resident(point) if point.launch.persistent else point.launch.blocks
+    blocks = point.simulated_sms * _resident(point) if point.launch.persistent else point.launch.blocks
     assert blocks is not None
     return blocks * point.launch.block_warps
 
@@ -129,8 +128,7 @@ def _check_grid(point: Point) -> None:
     Lower bounds on its time are the time that its instructions occupy the schedulers and the units of the SMs, and the issues
     of one warp. A grid that these bounds let pass and that still runs longer is stopped there (`run_machine`).
     """
-    gpu, launch = point.gpu, point.launch
-    sms = point.gpu.sms if point.sms is None else point.sms
+    gpu, launch, sms = point.gpu, point.launch, point.simulated_sms
     warps, schedulers = _warps_of_grid(point), sms * gpu.sm.schedulers
     blocks = warps // launch.block_warps
     executed = _of_paths(point.kernel, min)
@@ -212,7 +210,7 @@ def _most_in_flight(point: Point, kind: str) -> int:
     is full holds up the next load that it counts. Without any limit it is the number of accesses of the whole run.
     """
     gpu, launch = point.gpu, point.launch
-    warps = _resident(point) * launch.block_warps
+    warps = launch.resident_warps
     instructions = [i for i in _accesses(point.kernel) if units.ACCESS_KINDS[i.op] == kind]
     if not instructions:
         return 0

@@ -34,9 +34,7 @@ MARGIN = 3
 
 def batch_cycles(point: Point) -> int:
     """Returns the length of a batch of the pilot: an iteration under load, within limits."""
-    assert point.launch.resident_blocks is not None
-    warps = point.launch.resident_blocks * point.launch.block_warps
-    under_load = math.ceil(loaded_cycles(point.gpu, point.kernel, warps))
+    under_load = math.ceil(loaded_cycles(point.gpu, point.kernel, point.launch.resident_warps))
     return max(min(under_load, _most_cycles(point) // FEWEST_BATCHES), LEAST_BATCH)
 
 
@@ -56,7 +54,7 @@ def _most_cycles(point: Point) -> int:
 
 def pilots(point: Point) -> int:
     """Returns the number of pilots."""
-    return -(-PILOT_SMS // (point.sms or point.gpu.sms))
+    return -(-PILOT_SMS // point.simulated_sms)
 
 
 def longest_warmup(point: Point) -> int:

@@ -71,12 +71,17 @@ class Point:
         return self.launch.finite
 
     @property
+    def simulated_sms(self) -> int:
+        """Number of SMs that are simulated: those of the slice, or of the whole chip."""
+        return self.gpu.sms if self.sms is None else self.sms
+
+    @property
     def rounds_are_few(self) -> bool:
         """Whether a slice runs fewer rounds of a grid's blocks than its echoes need to represent it (docs/validity.md)."""
-        if self.sms is None or self.sms == self.gpu.sms or not self.finite or self.kernel.ops.isdisjoint(MEMORY_OPS):
+        if self.simulated_sms == self.gpu.sms or not self.finite or self.kernel.ops.isdisjoint(MEMORY_OPS):
             return False
         assert self.launch.resident_blocks is not None
-        return self.launch.persistent or (self.launch.blocks or 0) < FEW_ROUNDS * self.sms * self.launch.resident_blocks
+        return self.launch.persistent or (self.launch.blocks or 0) < FEW_ROUNDS * self.simulated_sms * self.launch.resident_blocks
 
     @property
     def phases(self) -> bool:
@@ -111,13 +116,13 @@ ARGUMENTS = ("gpu", "kernel", "warps", "block_warps", "launch", *DEFAULTS)
 """Arguments of `make_point`."""
 
 
-def free_stores(gpu: Gpu, kernel: Kernel, sms: int | None) -> str | None:
-    """Returns what is wrong with a slice of so many SMs whose stores no loads hold back (docs/validity.md); None: it is none."""
-    if sms is None or sms >= gpu.sms or not stores_run_free(kernel):
+def free_stores(point: Point) -> str | None:
+    """Returns what is wrong with a slice whose stores no loads hold back (docs/validity.md); None: the point is no such slice."""
+    if point.simulated_sms == point.gpu.sms or not stores_run_free(point.kernel):
         return None
     return (
         f"the kernel has more than {MOST_STORES} stores for each load of DRAM: nothing ties the stores of the slice to those of "
-        f"its echoes, so that it can get far too much or too little of the memory; sms = {gpu.sms} simulates the whole chip"
+        f"its echoes, so that it can get far too much or too little of the memory; sms = {point.gpu.sms} simulates the whole chip"
     )
 
 

@@ -42,9 +42,8 @@ _SAMPLE = 64
 
 def point_seconds(point: Point) -> float:
     """Estimates the time of a point on one core, in seconds."""
-    sms = point.sms or point.gpu.sms
-    warps = point.launch.block_warps * (point.launch.resident_blocks or 1)
-    cycle = sms * (SM_CYCLE_SECONDS + INSTRUCTION_SECONDS * ipc_bound(point.gpu, point.kernel, warps))
+    ipc = ipc_bound(point.gpu, point.kernel, point.launch.resident_warps)
+    cycle = point.simulated_sms * (SM_CYCLE_SECONDS + INSTRUCTION_SECONDS * ipc)
     pilot = 0 if point.warmup is not None else pilots(point) * pilot_batches(point) * batch_cycles(point)
     replicate = REPLICATE_SECONDS + (expected_warmup(point) + point.cycles) * cycle
     return POINT_SECONDS + pilot * cycle + point.replicates * replicate
