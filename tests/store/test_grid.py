@@ -1,5 +1,6 @@
 """The division of a sweep into tiles."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -30,3 +31,13 @@ def test_regions_follow_the_last_axis_fastest():
     assert grid.tile_points(5) == 1
     with pytest.raises(ValueError, match="tile = 6: must be from 0 to 5"):
         grid.region(6)
+
+
+@pytest.mark.parametrize("sizes", [(), (1,), (7,), (5, 3, 4)])
+def test_positions_and_indices_of_tiles_belong_to_each_other(sizes):
+    grid = replace(tile_grid([f"axis{i}" for i in range(len(sizes))], sizes, 4), shape=(2,) * len(sizes))
+    positions = [grid.position(index) for index in range(len(grid))]
+    assert positions == list(itertools.product(*map(range, grid.counts)))
+    assert [grid.index(position) for position in positions] == list(range(len(grid)))
+    with pytest.raises(ValueError, match="must be from 0 to"):
+        grid.position(len(grid))

@@ -118,8 +118,7 @@ def _keep(store: Store, layout: Layout, lengths: Mapping[str, int]) -> None:
     all_grow = any(lengths[name] > length for name, length in own.items())
     for index in store.log.tiles(DONE):
         sizes = dict(zip(store.grid.axes, store.grid.tile_shape(index), strict=True))
-        position = store.log.position(index)
-        new_index = int(np.ravel_multi_index(position, layout.grid.counts)) if position else 0
+        new_index = layout.grid.index(store.grid.position(index))
         if all_grow or tuple(sizes.values()) != layout.grid.tile_shape(new_index):
             kept.write_record(KEPT, index, {"sizes": sizes | own})
             store.log.remove(DONE, index)

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 SMALLEST_TILE = 8
 """Minimum number of points in a tile, if the sweep has that many, because writing a tile of any size takes about 30 ms."""
 
@@ -47,14 +49,18 @@ class TileGrid:
         Raises:
             ValueError: there is no tile with this index.
         """
+        parts = zip(self.axes, self.position(index), self.sizes, self.shape, strict=True)
+        return {axis: slice(i * step, min((i + 1) * step, size)) for axis, i, size, step in parts}
+
+    def position(self, index: int) -> tuple[int, ...]:
+        """Returns the position of a tile in the grid of tiles.
+
+        Raises:
+            ValueError: there is no tile with this index.
+        """
         if not 0 <= index < len(self):
             raise ValueError(f"tile = {index}: must be from 0 to {len(self) - 1}")
-        region = {}
-        remaining = index
-        for axis, size, step, count in reversed([*zip(self.axes, self.sizes, self.shape, self.counts, strict=True)]):
-            remaining, position = divmod(remaining, count)
-            region[axis] = slice(position * step, min((position + 1) * step, size))
-        return {axis: region[axis] for axis in self.axes}
+        return tuple(map(int, np.unravel_index(index, self.counts)))
 
     def index(self, position: Sequence[int]) -> int:
         """Returns the tile at a position in the grid of tiles."""

@@ -62,7 +62,7 @@ class CheckedChunks(WrapperStore[Any]):
         axes = len(self._tiles.grid.axes)
         tile = self._tiles.grid.index(position[:axes])
         if tile not in self._written:  # one assignment, because chunks are read in several threads
-            done = self._tiles.place.exists(self._tiles.log.key(DONE, tile))
+            done = self._tiles.log.has(DONE, tile)
             self._written[tile] = done, self._tiles.log.kept_sizes([tile]).get(tile)
         done, lengths = self._written[tile]
         if done:

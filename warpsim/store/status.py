@@ -84,7 +84,7 @@ class TileLog:
 
     def write_record(self, kind: str, index: int, record: Mapping[str, Any]) -> None:
         """Writes a record with any entries."""
-        self.arrays[kind][self.position(index)] = _with_checksum(record)
+        self.arrays[kind][self.grid.position(index)] = _with_checksum(record)
 
     def tiles(self, kind: str) -> list[int]:
         """Returns the tiles that have a record, in ascending order."""
@@ -110,6 +110,10 @@ class TileLog:
                 records[index] = record
         return records
 
+    def has(self, kind: str, index: int) -> bool:
+        """Whether a tile has a record, which perhaps cannot be read."""
+        return self.place.exists(self.key(kind, index))
+
     def kept_sizes(self, tiles: Sequence[int]) -> dict[int, dict[str, int]]:
         """Returns tile -> lengths of its part that was done before the store was extended, by dimension."""
         records = self.records(KEPT, tiles) if KEPT in self.arrays else {}
@@ -121,11 +125,7 @@ class TileLog:
 
     def key(self, kind: str, index: int) -> str:
         """Returns the key of a tile's record."""
-        return f"{TILES}/{kind}/" + ".".join(["c", *map(str, self.position(index))])
-
-    def position(self, index: int) -> tuple[int, ...]:
-        """Returns the position of a tile in the grid of tiles."""
-        return tuple(int(i) for i in np.unravel_index(index, self.grid.counts)) if self.grid.counts else ()
+        return f"{TILES}/{kind}/" + ".".join(["c", *map(str, self.grid.position(index))])
 
 
 def checksum_of(arrays: Mapping[str, NDArray[Any]]) -> int:

@@ -58,7 +58,7 @@ def damaged_tiles(store: Store) -> list[Damage]:
     for kind in (kind for kind in (FAILED, KEPT) if kind in log.arrays):
         tiles = log.tiles(kind)
         lost = {*tiles} - log.records(kind, tiles).keys()
-        there = [index for index in sorted(lost) if store.place.exists(log.key(kind, index))]  # a sweep may remove some meanwhile
+        there = [index for index in sorted(lost) if log.has(kind, index)]  # a sweep may remove some meanwhile
         damages += [Damage(str(store.path), log.key(kind, index), "cannot be read", index) for index in there]
     return [damage for damage in damages if damage is not None]
 
@@ -79,7 +79,7 @@ def _chunks(store: Store, index: int, name: str, own: Sequence[int]) -> Iterator
     """Yields the key and the part of the array of each chunk of a variable of a tile; several if replicates were added."""
     array = store.arrays[name]
     region = tuple(store.grid.region(index).values())
-    position = [part.start // step for part, step in zip(region, store.grid.shape, strict=True)]
+    position = store.grid.position(index)
     steps = array.chunks[len(position) :]
     for chunk in product(*(range(-(-length // step)) for length, step in zip(own, steps, strict=True))):
         key = array.metadata.encode_chunk_key((*position, *chunk))

@@ -54,7 +54,7 @@ def write_tile(
 
 def _remove_valid(store: Store, index: int) -> None:
     metadata: Any = store.arrays[VALID.name].metadata
-    store.place.remove(f"{VALID.name}/{metadata.encode_chunk_key(store.log.position(index))}")
+    store.place.remove(f"{VALID.name}/{metadata.encode_chunk_key(store.grid.position(index))}")
 
 
 async def _write_chunks(store: Store, region: Mapping[str, slice], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -81,7 +81,7 @@ def mark_failed(store: Store, index: int, message: str, seconds: float = np.nan)
 
 def is_done(store: Store, index: int) -> bool:
     """Whether a tile is done."""
-    return store.place.exists(store.log.key(DONE, index))
+    return store.log.has(DONE, index)
 
 
 def _check(

@@ -199,7 +199,7 @@ class Space:
 
     def position(self, number: int) -> tuple[int, ...]:
         """Returns the position of a point from its number."""
-        return tuple(int(i) for i in np.unravel_index(number, self.sizes)) if self.sizes else ()
+        return tuple(map(int, np.unravel_index(number, self.sizes)))
 
     def sample(self, most: int) -> list[tuple[int, ...]]:
         """Returns the positions of all points, or of `most` evenly spaced ones."""
@@ -211,14 +211,14 @@ class Space:
         shape = tuple(1 if _OF_RUNS.issuperset(axis.columns) else len(axis) for axis in axes)
         for number in evenly_spaced(math.prod(shape), _SOME):
             with suppress(ValueError):
-                yield self.point(tuple(map(int, np.unravel_index(number, shape))) if shape else (), cache)
+                yield self.point(tuple(map(int, np.unravel_index(number, shape))), cache)
 
     def kernel_positions(self) -> Iterator[tuple[int, ...]]:
         """Yields positions that cover the combinations of kernels, arguments and fields, or an evenly spaced sample."""
         axes = self.axes.values()
         shape = tuple(len(axis) if any(map(is_program, axis.columns)) else 1 for axis in axes)
         for number in evenly_spaced(math.prod(shape), _KERNELS):
-            yield tuple(int(i) for i in np.unravel_index(number, shape)) if shape else ()
+            yield tuple(map(int, np.unravel_index(number, shape)))
 
     def at(self, position: tuple[int, ...]) -> dict[str, Any]:
         """Returns setting -> value at a position."""
