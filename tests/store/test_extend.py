@@ -11,7 +11,8 @@ import warpsim
 from tests.support.small_plans import SHORT, small_plan
 from warpsim.hardware.gpu import load_gpu
 from warpsim.results.schema import SWEEP_VARIABLES
-from warpsim.store.status import TileLog, tile_counts
+from warpsim.store import create
+from warpsim.store.status import DONE, FAILED, INVENTORY, TileLog, create_log, tile_counts
 from warpsim.store.zarr_store import StoreError, open_results, open_store, pending_tiles
 from warpsim.sweeps import tile
 from warpsim.sweeps.local import sweep
@@ -89,6 +90,21 @@ def test_growing_step_by_step_and_half_done(tmp_path, simulated):
         "extended: sweep of 32 points, 4 replicates each",
         "extended: sweep of 60 points, 5 replicates each",
     ]
+
+
+def test_a_store_of_the_first_version_goes_on_and_grows(tmp_path, simulated, monkeypatch):
+    """It has no records of kept parts, and no inventory."""
+    monkeypatch.setattr(create, "create_log", lambda group, grid: create_log(group, grid, DONE, FAILED))
+    monkeypatch.setattr(create, "mark_inventory", lambda group: None)
+    path = tmp_path / "out.zarr"
+    sweep(small_plan(tile_points=6), path, tiles=[0])
+    (path / INVENTORY).unlink()
+    assert {*open_store(path).log.arrays} == {DONE, FAILED}
+    sweep(small_plan(tile_points=6), path)
+    assert verify(path) == []
+    grown = sweep(small_plan(replicates=3), path, extend=True)
+    assert set(simulated.values()) == {1} and verify(path) == []
+    assert_same(grown, sweep(small_plan(replicates=3)))
 
 
 def test_a_sharper_tolerance_goes_on_from_what_is_there(tmp_path, simulated):

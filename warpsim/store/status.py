@@ -116,8 +116,7 @@ class TileLog:
 
     def kept_sizes(self, tiles: Sequence[int]) -> dict[int, dict[str, int]]:
         """Returns tile -> lengths of its part that was done before the store was extended, by dimension."""
-        records = self.records(KEPT, tiles) if KEPT in self.arrays else {}
-        return {index: record["sizes"] for index, record in records.items()}
+        return {index: record["sizes"] for index, record in self.records(KEPT, tiles).items()}
 
     def remove(self, kind: str, index: int) -> None:
         """Removes the record of a tile."""

@@ -55,7 +55,7 @@ def damaged_tiles(store: Store) -> list[Damage]:
     done = log.tiles(DONE)
     damages = [*map(partial(_damage, store), done), *map(partial(_lost_record, store), _without_record(store, done))]
     damages += _kept_damages(store, {*done})
-    for kind in (kind for kind in (FAILED, KEPT) if kind in log.arrays):
+    for kind in (FAILED, KEPT):
         tiles = log.tiles(kind)
         lost = {*tiles} - log.records(kind, tiles).keys()
         there = [index for index in sorted(lost) if log.has(kind, index)]  # a sweep may remove some meanwhile
@@ -102,8 +102,7 @@ def _damage(store: Store, index: int) -> Damage | None:
 
 def _kept_damages(store: Store, done: Collection[int]) -> list[Damage]:
     """Reads the finished parts of the tiles that grew when the store was extended, and are not done again."""
-    kept = store.log.tiles(KEPT) if KEPT in store.log.arrays else []
-    sizes = store.log.kept_sizes([index for index in kept if index not in done])
+    sizes = store.log.kept_sizes([index for index in store.log.tiles(KEPT) if index not in done])
     read = (_read(store, index, lengths) for index, lengths in sizes.items())
     return [found for found in read if isinstance(found, Damage)]
 
@@ -134,7 +133,7 @@ def _without_record(store: Store, done: Sequence[int]) -> list[int]:
     """
     if has_leases(store.place):
         return []
-    recorded = {*done, *(store.log.tiles(KEPT) if KEPT in store.log.arrays else ())}
+    recorded = {*done, *store.log.tiles(KEPT)}
     return [index for index in range(len(store.grid)) if index not in recorded]
 
 

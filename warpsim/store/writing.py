@@ -48,8 +48,7 @@ def write_tile(
             if not (is_done(store, index) or index in store.log.kept_sizes([index])):  # what another has finished needs `valid`
                 _remove_valid(store, index)
         raise
-    if KEPT in store.log.arrays:
-        store.log.remove(KEPT, index)
+    store.log.remove(KEPT, index)
 
 
 def _remove_valid(store: Store, index: int) -> None:
