@@ -135,6 +135,15 @@ def test_descriptions_do_without_the_engine(module):
     subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, check=True)
 
 
+@pytest.mark.parametrize("room", ["frontends", "measure", "profiles"])
+def test_the_page_of_a_package_names_its_modules(room):
+    page = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text(encoding="utf-8")))
+    names = "((?:[a-z_]+, )*[a-z_]+)"
+    lists = re.findall(f"^ *{names} ", page, re.MULTILINE) + re.findall(f"; {names}: ", page)
+    named = [name for names in lists for name in names.split(", ")]
+    assert sorted(named) == sorted(path.stem for path in (PACKAGE / room).glob("*.py") if path.stem != "__init__")
+
+
 def test_no_module_bears_the_name_of_a_public_function():
     functions = {name for name in warpsim.__all__ if callable(getattr(warpsim, name))}
     assert {"simulate", "sweep", "occupancy"} <= functions

@@ -255,7 +255,7 @@ def _rising(bandwidth: Floats) -> list[int]:
 
 
 def _attainable(gpu: Gpu, occupancies: Sequence[int]) -> list[int]:
-    """Returns the nearest occupancies below that some block size attains."""
+    """Returns occupancies that some block size attains: above the chip's most blocks, multiples of max_warps // max_blocks."""
     whole = max(1, gpu.sm.max_warps // gpu.sm.max_blocks)
     return sorted({max(1, n if n <= gpu.sm.max_blocks else n // whole * whole) for n in occupancies})
 

@@ -37,5 +37,5 @@
     listings         the listings of params/kernels/cuda
     errors           what can be wrong
 
-Nothing here knows the engine.
+Nothing here knows what the engine simulates; cache_walk is compiled, and its machine code kept, as the engine's is.
 """

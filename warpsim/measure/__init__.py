@@ -3,7 +3,6 @@
     cuda/*.cu      the kernels, compiled by NVRTC when they are needed
     operations     the operations of chain.cu, and what their machine code must look like
     compiler       their machine code
-    sass           what machine code computes between two readings of the clock
     device         memory, launches and times, through the CUDA driver
     session        how thorough to be, and helpers of the benchmarks
     core, launch, memory   the benchmarks: each returns tables of raw numbers
@@ -11,6 +10,7 @@
     record         tables and provenance as a folder of text files
     head           the keys of its head, and what each may be
     derive         from a record to plain numbers, with units and how each was found
+    core_values, memory_values   those of the core, and those of the memory; values: a number with its unit and origin
     plausibility   what looks wrong in them
     chipfile       from plain numbers to a chip file and a table of latencies
 

@@ -3,6 +3,8 @@
 report       reads a report: metrics, counters of each instruction, the machine code inside
 report_file  the blocks of its file
 sections     which functions a launch executed, and where their code stands
+versions     which of several functions of one name it executed
+encodings    opcodes and operands of encodings, without a disassembler
 code         the instructions of a launch as a machine function
 flows        how often each block, loop and branch was executed
 guards       blocks whose warps leave at once

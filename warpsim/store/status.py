@@ -45,7 +45,7 @@ VALUES = "values"
 
 _CHECKSUM = "crc32"
 _ENTRIES = {"finished", "seconds", "host", "message", "sizes"}
-"""Entries of a record besides its checksum."""
+"""Entries of a record without a checksum, as warpsim 0.1 wrote it; later records have a checksum, and VALUES."""
 
 
 class Status(IntEnum):
