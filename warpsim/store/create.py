@@ -26,7 +26,10 @@ from warpsim.store.zarr_store import VERSION, Store, dimensions_of, open_store
 _CLAIM = f"{TILES}/{DONE}/claim"
 """Key in an object store with the digest of the plan whose store is being created; written before anything else."""
 
-COMPRESSORS = (ZstdCodec(level=3), Crc32cCodec())
+ZSTD_LEVEL = 3
+"""Level at which chunks are compressed."""
+
+COMPRESSORS = (ZstdCodec(level=ZSTD_LEVEL), Crc32cCodec())
 """Codecs of the chunks: zstd without shuffling, and a checksum, which comes last and covers the stored bytes.
 
 A tile of 64 points with 8 replicates (205 kB) is compressed to 30 kB; with shuffled bytes to 37 kB, at level 9 to 28.5 kB, in

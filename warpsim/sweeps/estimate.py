@@ -15,6 +15,7 @@ from warpsim.arguments import InvalidPoint
 from warpsim.results.schema import SWEEP_VARIABLES
 from warpsim.simulation.api import compile_engine, settled, simulate_point
 from warpsim.simulation.point import Point
+from warpsim.store.create import ZSTD_LEVEL
 from warpsim.sweeps.cost import expected_warmup, point_bytes, point_seconds
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.replicates import Replicates, Results, required
@@ -191,5 +192,5 @@ def _sizes(results: Results, share: float) -> tuple[float, float]:
         if declared.dims:
             values = np.asarray(results[declared.name], float)
             raw += values.nbytes / share
-            packed += min(values.nbytes, len(Zstd(level=3).encode(values.tobytes())))
+            packed += min(values.nbytes, len(Zstd(level=ZSTD_LEVEL).encode(values.tobytes())))
     return raw / len(results["cycles"]), packed / len(results["cycles"])
