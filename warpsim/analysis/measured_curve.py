@@ -27,6 +27,7 @@ from warpsim.analysis.calibration import curve, with_queue
 from warpsim.arguments import InvalidPoint
 from warpsim.hardware.chip_file import write_fitted_memory
 from warpsim.hardware.gpu import Gpu
+from warpsim.units import COALESCED_BYTES
 
 SATURATED = 0.97
 """Share of the sustained bandwidth from which points are left out: the latency there depends on the loads in flight only."""
@@ -266,7 +267,7 @@ def _lowest_latency(gpu: Gpu, measured: MeasuredCurve) -> float:
         return float(measured.latency_cycles[np.argmin(measured.bandwidth_gbs)])
     assert measured.warps is not None
     first = int(np.argmin(measured.warps))
-    bytes_in_flight = 128 * int(measured.warps[first]) * gpu.sms
+    bytes_in_flight = COALESCED_BYTES * int(measured.warps[first]) * gpu.sms
     return float(bytes_in_flight / measured.bandwidth_gbs[first] * gpu.clock_ghz)
 
 

@@ -68,11 +68,13 @@ def _saved(path: str) -> xr.Dataset | None:
     import xarray as xr
     import zarr
 
+    from warpsim.store.zarr_store import VERSION
+
     try:
         attrs = zarr.open_group(path, mode="r").attrs.asdict()
     except Exception:  # Zarr raises exceptions of many classes where there is something else
         return None
-    if "provenance" not in attrs or "warpsim_schema" in attrs:
+    if "provenance" not in attrs or VERSION in attrs:
         return None
     return _read(path, partial(xr.open_zarr, chunks=None, consolidated=False))
 

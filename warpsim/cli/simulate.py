@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
 
 from warpsim.cli.common import (
     DONE,
@@ -17,6 +16,7 @@ from warpsim.cli.common import (
     requested_point,
     residency_text,
 )
+from warpsim.cli.output import add_json, print_json
 from warpsim.cli.windows import (
     warn_beyond_peak,
     warn_of_free_stores,
@@ -35,7 +35,7 @@ def add(commands: Commands) -> None:
 def _add_options(parser: argparse.ArgumentParser) -> None:
     add_point_options(parser)
     parser.add_argument("--check", action="store_true", help="verify the state of the engine while it runs")
-    parser.add_argument("--json", action="store_true", help="print every variable and the provenance as JSON")
+    add_json(parser, "every variable and the provenance")
     add_workers(parser)
 
 
@@ -59,8 +59,7 @@ def _run(options: argparse.Namespace) -> int:
     warn_of_free_stores(point)
     ops = result_ops([point.gpu])
     if options.json:
-        variables = {name: _nan_to_null(array.tolist()) for name, array in arrays.items()}
-        print(json.dumps({"ops": ops, "variables": variables, "provenance": json.loads(point_provenance(point))}))
+        print_json({"ops": ops, "variables": arrays, "provenance": json.loads(point_provenance(point))})
         return DONE
     print(f"{point.gpu.title}: {point.kernel.title or point.kernel.name}")
     print(f"{residency_text(point.launch)}, {point.scheduler}, memory {point.memory}")
@@ -72,10 +71,3 @@ def _run(options: argparse.Namespace) -> int:
         print(f"means of {point.replicates} replicates ± half the width of their 95 % intervals")
     print(f"\n{summary(arrays, ops)}")
     return DONE
-
-
-def _nan_to_null(value: Any) -> Any:
-    """Replaces NaN, which JSON lacks, by None in nested lists."""
-    if isinstance(value, list):
-        return [_nan_to_null(item) for item in value]
-    return None if value != value else value

@@ -16,7 +16,7 @@ from warpsim.kernels.instruction import Access
 from warpsim.kernels.program import Instruction, Kernel, Loop, barriers_not_reached_by_all
 from warpsim.kernels.statements import Statement
 from warpsim.kernels.traversal import expected_executions, walk
-from warpsim.units import ACCESS_KINDS, MEMORY_OPS, WARP_LANES
+from warpsim.units import ACCESS_KINDS, COALESCED_BYTES, MEMORY_OPS
 
 MOST_CYCLES = 1 << 20
 """Cycles of an iteration over which warps are spread, at most."""
@@ -104,7 +104,7 @@ def ipc_bound(gpu: Gpu, kernel: Kernel, warps: int) -> float:
         latency += share * (gpu.memory.latency_cycles if ACCESS_KINDS.get(op) == "load" else max(1, gpu.ops[op].latency_cycles))
     accesses = sum(weights.get(op, 0.0) for op in MEMORY_OPS) / total
     if accesses:
-        bounds.append(gpu.bandwidth_bytes_per_cycle / gpu.sms / (4 * WARP_LANES * accesses))
+        bounds.append(gpu.bandwidth_bytes_per_cycle / gpu.sms / (COALESCED_BYTES * accesses))
     return min([*bounds, warps / max(latency, 1.0)])
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsim.frontends.cubin import Cubin
+from warpsim.profiles.encodings import WORD_BYTES
 from warpsim.profiles.errors import MissingReaderError, ProfileError
 from warpsim.profiles.report_file import check_blocks, cubins_in
 from warpsim.profiles.sections import Section, address_of
@@ -320,7 +321,8 @@ def _read(where: str, number: int, action: Any, cubins: list[Cubin]) -> Profiled
     }
     places = set(executed)
     for section in sections:
-        places |= set(range(section.pc, section.pc + len(section.function.code) // 16 * 16, 16))
+        size = len(section.function.code) // WORD_BYTES * WORD_BYTES
+        places |= set(range(section.pc, section.pc + size, WORD_BYTES))
     code = tuple(
         ProfiledInstruction(
             address=address_of(sections, pc) if sections else pc - base,

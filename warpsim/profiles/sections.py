@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from warpsim.frontends.cubin import Function
+from warpsim.profiles.encodings import WORD_BYTES
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def _calls(section: Section, executed: Mapping[int, float]) -> dict[str, float]:
 
 
 def _between(executed: Mapping[int, float], start: int, size: int) -> Iterator[int]:
-    return (pc for pc in range(start, start + size, 16) if executed.get(pc))
+    return (pc for pc in range(start, start + size, WORD_BYTES) if executed.get(pc))
 
 
 def _inside(executed: Mapping[int, float], pc: int, function: Function) -> int:
@@ -91,6 +92,6 @@ def _inside(executed: Mapping[int, float], pc: int, function: Function) -> int:
 
 def _fits(executed: Mapping[int, float], pc: int, pcs: Sequence[int], function: Function) -> bool:
     """Returns whether what was executed from a program counter on, up to the next function, is no longer than a function."""
-    end = min((other for other in pcs if other > pc), default=max(executed) + 16)
+    end = min((other for other in pcs if other > pc), default=max(executed) + WORD_BYTES)
     last = max((other for other, times in executed.items() if times and pc <= other < end), default=pc)
     return last < pc + len(function.code)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from warpsim.arguments import refusing_malformed
+from warpsim.arguments import refusing_malformed, shortened
 from warpsim.hardware.gpu import GPU_LABELS
 from warpsim.kernels import Kernel
 from warpsim.results.provenance import load, read_call
@@ -78,12 +78,11 @@ def differences(plan: Any, stored: Any, key: str = "") -> list[str]:
                 plan.get(name, "nothing"), stored.get(name, "nothing"), f"{key}.{name}" if key else name
             )
         ]
-    return [] if plan == stored else [f"{key}: {_shortened(plan)} here, {_shortened(stored)} in the store"]
+    return [] if plan == stored else [f"{key}: {_text(plan)} here, {_text(stored)} in the store"]
 
 
-def _shortened(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= 200 else f"{text[:200]}..."
+def _text(value: Any) -> str:
+    return shortened(value if isinstance(value, str) else json.dumps(value))
 
 
 def _in_stored_order(axis: Axis, stored: Mapping[str, Any]) -> Axis:
