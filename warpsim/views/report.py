@@ -188,7 +188,7 @@ def _panels(entries: Mapping[str, Any], thinned: Thinned) -> list[dict[str, Any]
         panels.append(panel("Warp states", "stacked", "warp_cycles"))
     if entries.get("needed_warps", {}).get("dims"):
         gap = " Curves have gaps where none does." if None in entries["needed_warps"]["mean"] else ""
-        hint = f"The smallest occupancy shown that attains 90 % of a throughput limit.{gap}"
+        hint = f"The smallest occupancy shown that attains {100 * NEEDED_FRACTION:g} % of a throughput limit.{gap}"
         panels.append(panel("Warps needed", "curves", "needed_warps", hint))
     if _BINDS in entries and sum(size > 1 for size in thinned.results["peak_fraction"].sizes.values()) > 1:
         hint = "By Volkov's model. Any other variable can be selected and shown as a map."

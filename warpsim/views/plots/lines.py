@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from warpsim.results.statistics import OCCUPANCY_AXES
+from warpsim.units import NEEDED_FRACTION
 from warpsim.views.plots.curves import draw_curves
 from warpsim.views.plots.needed_warps import empty_note, gap_note, needed_label, needed_with_interval
 from warpsim.views.plots.selection import choose_hue_axis, choose_x_axis, keep_axes
@@ -32,7 +33,7 @@ def plot(
         ValueError: there is no such variable or axis, or another axis has several values. The message lists those that exist.
     """
     if y == "needed_warps":
-        data: xr.Dataset | xr.DataArray = needed_with_interval(results, 0.9)
+        data: xr.Dataset | xr.DataArray = needed_with_interval(results, NEEDED_FRACTION)
     elif y in results.data_vars:
         data = results[y]
     else:
@@ -44,8 +45,8 @@ def plot(
     note = empty = ""
     if isinstance(data, xr.Dataset):
         whole_warps(ax.yaxis)
-        note, empty = gap_note(results, data, 0.9), empty_note(results, data, 0.9)
+        note, empty = gap_note(results, data, NEEDED_FRACTION), empty_note(results, data, NEEDED_FRACTION)
     draw_curves(ax, keep_axes(data, x, hue), x, note=note, empty=empty)
     ax.set_ylim(bottom=0)
-    ax.set_ylabel(wrap_label(needed_label(0.9) if y == "needed_warps" else axis_label(results[y])))
+    ax.set_ylabel(wrap_label(needed_label(NEEDED_FRACTION) if y == "needed_warps" else axis_label(results[y])))
     return ax
