@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from warpsim.analysis.advice import SLICE, quick
+from warpsim.analysis.advice import quick
 from warpsim.analysis.comparison import default_sms
 from warpsim.cli.windows import warn_of_free_stores
 from warpsim.hardware.gpu import load_gpu
+from warpsim.hardware.sections import SLICE_SMS
 from warpsim.kernels import Access, Instruction, Kernel, Loop, load_kernel
 from warpsim.kernels.iteration import MOST_STORES, stores_run_free
 from warpsim.simulation.point import make_point
@@ -40,7 +41,7 @@ def test_which_stores_run_free(kernel: Kernel, free: bool) -> None:
 
 def test_advice_and_comparisons_simulate_the_whole_chip_then(caplog: pytest.LogCaptureFixture) -> None:
     assert quick(make_point(H100, loop(0, 1), warps=8), ()).sms is None
-    assert quick(make_point(H100, loop(1, 1), warps=8), ()).sms == SLICE
+    assert quick(make_point(H100, loop(1, 1), warps=8), ()).sms == SLICE_SMS
     assert default_sms(H100, loop(0, 1)) == H100.sms > default_sms(H100, loop(1, 1))
     for stores, sms, warned in ((1, 8, True), (1, None, False), (1, 132, False), (0, 8, False)):
         caplog.clear()

@@ -21,6 +21,7 @@ from warpsim.analysis.estimates import SIM, VOLKOV, Estimate, estimates
 from warpsim.analysis.occupancy_search import Needed, OccupancySearch, Trial, all_launches
 from warpsim.arguments import check_fraction
 from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.sections import SLICE_SMS
 from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
 from warpsim.kernels.iteration import stores_run_free
@@ -39,9 +40,6 @@ AS_IT_IS = "as it is"
 
 REPLICATES = 4
 """Default number of replicates; an interval needs several."""
-
-SLICE = 8
-"""Largest number of SMs that advice simulates by default."""
 
 TENTH = 0.1
 """Relative difference from the simulation above which the advice warns of a model."""
@@ -89,7 +87,7 @@ def advise(
 def quick(point: Point, given: Container[str]) -> Point:
     """Returns a point in the shorter window, and the slice of the chip, that advice simulates by default.
 
-    The slice has at most `SLICE` SMs; it is the whole chip if stores run free, which slices do not represent. The window holds
+    The slice has at most SLICE_SMS SMs; it is the whole chip if stores run free, which slices do not represent. The window holds
     several repetitions of the kernel, within limits that keep the advice a matter of seconds. A grid that ends runs whole.
 
     Args:
@@ -103,7 +101,7 @@ def quick(point: Point, given: Container[str]) -> Point:
     crowded = point.launch.resident_warps * volkov.throughput_bound(point.gpu, point.kernel, **call).cycles
     repetition = max(alone, crowded)
     settings: dict[str, Any] = {
-        "sms": None if point.gpu.sms <= SLICE or stores_run_free(point.kernel) else SLICE,
+        "sms": None if point.gpu.sms <= SLICE_SMS or stores_run_free(point.kernel) else SLICE_SMS,
         "cycles": int(np.clip(_CYCLES_REPETITIONS * repetition, *_CYCLES)),
     }
     return replace(point, **{name: value for name, value in settings.items() if name not in given})

@@ -18,7 +18,7 @@ from warpsim import models
 from warpsim.arguments import InvalidPoint, choice, integer
 from warpsim.hardware.gpu import Gpu, as_gpu
 from warpsim.hardware.residency import resolve_launch
-from warpsim.hardware.sections import MOST_SMS
+from warpsim.hardware.sections import MOST_SMS, SLICE_SMS
 from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
 from warpsim.kernels.iteration import stores_run_free
@@ -26,11 +26,7 @@ from warpsim.results import schema
 from warpsim.simulation.api import builder_arguments, simulate_dataset
 from warpsim.simulation.point import Point, free_stores, make_point
 
-__all__ = ["SLICE_SMS", "VARIANTS", "Comparison", "compare", "default_sms"]
-
-SLICE_SMS = 8
-"""SMs of the slice that is simulated of a large chip, where the caller does not say how many: it takes a fifth of the time or
-less. Its throughput differs from that of the whole chip by up to 6 % (docs/validity.md), less than models do."""
+__all__ = ["VARIANTS", "Comparison", "compare", "default_sms"]
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "volkov, refined": ("volkov", {"refined": True}),
@@ -70,7 +66,11 @@ class Comparison:
 
 
 def default_sms(gpu: Gpu, kernel: Kernel) -> int:
-    """Returns how many SMs of a chip a comparison simulates, where the caller does not say: all of them if stores run free."""
+    """Returns how many SMs of a chip a comparison simulates, where the caller does not say: all of them if stores run free.
+
+    A chip of up to MOST_SMS, which has no section, is simulated whole: a comparison runs each occupancy once. Advice runs many
+    launches and changes, and simulates slices of such chips too (`warpsim.analysis.advice.quick`).
+    """
     return SLICE_SMS if gpu.sms > MOST_SMS and not stores_run_free(kernel) else gpu.sms
 
 

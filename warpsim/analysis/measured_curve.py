@@ -27,6 +27,7 @@ from warpsim.analysis.calibration import curve, with_queue
 from warpsim.arguments import InvalidPoint
 from warpsim.hardware.chip_file import write_fitted_memory
 from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.sections import SLICE_SMS
 from warpsim.units import COALESCED_BYTES
 
 SATURATED = 0.97
@@ -43,7 +44,6 @@ _LEAST_LATENCY = 10  # cycles
 _LEAST_GROWTH = 0.9  # of the latency, from the least to the highest bandwidth; less is no noise
 _OCCUPANCIES = 20
 _RISE = 1.01  # of the bandwidth, from one occupancy to the next, below which it is noise
-_SLICE = 8
 _RATES, _LATENCIES = (1.0, 1.6), (0.7, 1.3)  # limits of the search, over the sustained bandwidth and over the lowest latency
 
 Floats = NDArray[np.float64]
@@ -234,7 +234,7 @@ def _sustained(gpu: Gpu, measured: MeasuredCurve, given: float | None) -> float:
 
 def errors(gpu: Gpu, measured: MeasuredCurve, *, cycles: int = 20_000, seed: int = 2016) -> Floats:
     """Returns log(simulated / measured) at each point: of latencies at equal bandwidth, or of bandwidths at equal occupancy."""
-    sms = min(_SLICE, gpu.sms)
+    sms = min(SLICE_SMS, gpu.sms)
     if measured.warps is not None:
         found = curve(gpu, [int(warps) for warps in measured.warps], cycles=cycles, seed=seed, sms=sms)
         return np.asarray(np.log(found["bandwidth"] / measured.bandwidth_gbs))

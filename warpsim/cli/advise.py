@@ -59,11 +59,12 @@ def add(commands: Commands) -> None:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    from warpsim.analysis.advice import REPLICATES, SLICE
+    from warpsim.analysis.advice import REPLICATES
+    from warpsim.hardware.sections import SLICE_SMS
 
     own = {
         "replicates": f"number of replicates (default: {REPLICATES})",
-        "sms": f"simulate only N SMs, with echoes for the others (default: the whole chip, but at most {SLICE})",
+        "sms": f"simulate only N SMs, with echoes for the others (default: the whole chip, but at most {SLICE_SMS})",
         "warmup": "cycles before counting starts (default: derived by a pilot run)",
         "cycles": "cycles that are counted (default: several repetitions of the kernel)",
     }

@@ -42,6 +42,8 @@ def add(commands: Commands) -> None:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
+    from warpsim.hardware.sections import MOST_SMS, SLICE_SMS
+
     add_kernel_options(parser)
     parser.add_argument(
         "--warps", metavar="N,N", help="occupancies in warps per SM (default: every multiple of the schedulers that fits)"
@@ -49,7 +51,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--op", help="operation class whose throughput is compared (default: load, if the kernel has loads)")
     texts = {
         "replicates": f"number of replicates (default: {_REPLICATES})",
-        "sms": "simulate only N SMs, with echoes for the others (default: 8 of a chip of more than 31, else the whole chip)",
+        "sms": f"simulate only N SMs, with echoes for the others (default: {SLICE_SMS} of a chip of more than {MOST_SMS}, else "
+        "the whole chip)",
     }
     add_run_options(parser, _INTEGERS, texts=texts)
     parser.add_argument(

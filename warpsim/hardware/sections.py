@@ -14,6 +14,13 @@ from warpsim.hardware.memo import kept_by_object
 LEAST_SMS, MOST_SMS = 16, 31
 """SMs of a section."""
 
+SLICE_SMS = 8
+"""SMs of the slice that advice, comparisons and fits simulate of a chip, where the caller does not say how many.
+
+A slice of a large chip takes a fifth of the time or less. Its throughput differs from that of the whole chip by up to 6 %
+(docs/validity.md), less than models do.
+"""
+
 LEAST_SERVERS = 20
 """Servers of each stage of a section, at least: of fewer servers, requests meet less often by chance."""
 
