@@ -26,7 +26,7 @@ from warpsim.hardware.residency import default_block_warps
 from warpsim.kernels import mix
 from warpsim.results.schema import QUANTILES
 from warpsim.simulation.api import simulate_replicate
-from warpsim.simulation.point import make_point
+from warpsim.simulation.point import Point, make_point
 
 SERVERS = (8, 12, 16, 20, 24, 32, 48, 64)
 """Numbers of servers per stage that the fit tries."""
@@ -68,7 +68,7 @@ def with_queue(gpu: Gpu, queue: Queue) -> Gpu:
 
 
 def curve(
-    gpu: Gpu, occupancies: Sequence[int], *, cycles: int = 40_000, seed: int = 2016, sms: int | None = None
+    gpu: Gpu, occupancies: Sequence[int], *, cycles: int = 40_000, seed: int = Point.seed, sms: int | None = None
 ) -> dict[str, Floats]:
     """Simulates dependent loads at several occupancies, on the chip or on a slice of `sms` SMs.
 
@@ -122,7 +122,7 @@ def closed_loop_latency(gpu: Gpu, latency: Callable[[float], float], warps: int)
     return latency(brentq(excess, low, high))
 
 
-def errors(gpu: Gpu, targets: Targets, *, cycles: int = 40_000, seed: int = 2016) -> Floats:
+def errors(gpu: Gpu, targets: Targets, *, cycles: int = 40_000, seed: int = Point.seed) -> Floats:
     """Returns relative errors, log(simulated / target), of the mean latency at each occupancy, then of the quantiles.
 
     Simulated quantiles are interpolated to the bandwidths of the targets.
@@ -140,7 +140,7 @@ def errors(gpu: Gpu, targets: Targets, *, cycles: int = 40_000, seed: int = 2016
 
 
 def fit_queue(
-    gpu: Gpu, targets: Targets, *, servers: Sequence[int] = SERVERS, cycles: int = 40_000, seed: int = 2016
+    gpu: Gpu, targets: Targets, *, servers: Sequence[int] = SERVERS, cycles: int = 40_000, seed: int = Point.seed
 ) -> Fit:
     """Fits the mean unloaded latency, the stage rate (equal in both stages) and the number of servers of the queue model.
 

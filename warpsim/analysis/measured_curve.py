@@ -28,6 +28,7 @@ from warpsim.arguments import InvalidPoint
 from warpsim.hardware.chip_file import write_fitted_memory
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.sections import SLICE_SMS
+from warpsim.simulation.point import Point
 from warpsim.units import COALESCED_BYTES
 
 SATURATED = 0.97
@@ -155,7 +156,7 @@ def fit_measured(
     factors: Sequence[float] = SERVER_FACTORS,
     cycles: int = 20_000,
     most_runs: int = 40,
-    seed: int = 2016,
+    seed: int = Point.seed,
 ) -> CurveFit:
     """Fits unloaded latency, DRAM rate and DRAM servers of a chip to a curve, with common random numbers.
 
@@ -232,7 +233,7 @@ def _sustained(gpu: Gpu, measured: MeasuredCurve, given: float | None) -> float:
     return given
 
 
-def errors(gpu: Gpu, measured: MeasuredCurve, *, cycles: int = 20_000, seed: int = 2016) -> Floats:
+def errors(gpu: Gpu, measured: MeasuredCurve, *, cycles: int = 20_000, seed: int = Point.seed) -> Floats:
     """Returns log(simulated / measured) at each point: of latencies at equal bandwidth, or of bandwidths at equal occupancy."""
     sms = min(SLICE_SMS, gpu.sms)
     if measured.warps is not None:

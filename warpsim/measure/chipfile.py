@@ -11,7 +11,6 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -99,7 +98,6 @@ def write_chip(
     record: Record,
     values: Mapping[str, Value],
     *,
-    today: date | None = None,
     finish: Callable[[Path], None] = lambda chip: None,
 ) -> list[Path]:
     """Writes a chip file and, beside it, its table of latencies, once the whole chip is made and loads.
@@ -108,7 +106,6 @@ def write_chip(
         path: of the chip file; its stem becomes the chip's name.
         record: whose values are written.
         values: what `derive` found in it.
-        today: date of the files; by default the date of the record.
         finish: changes the chip file, in a temporary folder with the table beside it, before the files get to their places.
 
     Returns:
@@ -123,12 +120,12 @@ def write_chip(
     chip = Path(path)
     missing = [name for name in NEEDED if name not in values]
     missing += [f"device.{key}" for key in DEVICE_KEYS if key not in record.metadata.get("device", {})]
-    if today is None and "begun" not in record.metadata.get("run", {}):
+    if "begun" not in record.metadata.get("run", {}):
         missing.append("run.begun")
     if missing:
         raise IncompleteError(f"the record lacks {', '.join(missing)}")
     table = chip.with_name(chip.stem + "_latency.csv")
-    day = today.isoformat() if today else str(record.metadata["run"]["begun"])[:10]
+    day = str(record.metadata["run"]["begun"])[:10]
     with TemporaryDirectory() as folder:
         made, beside = Path(folder, chip.name), Path(folder, table.name)
         write_text(beside, latency_table(record, values, day))

@@ -12,8 +12,9 @@ from warpsim.hardware.residency import occupancy
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.whatif import with_instructions
-from warpsim.profiles.replay import BUDGET
+from warpsim.profiles.replay import BUDGET, REPLICATES
 from warpsim.profiles.roofline import of_l2, roofline
+from warpsim.simulation.point import Point
 from warpsim.simulation.policies import POLICIES, REPLAYED
 from warpsim.units import LINE_BYTES
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from warpsim.profiles.api import Profile
     from warpsim.profiles.replay import Estimate, Replay
     from warpsim.profiles.report import Rule
-
-REPLICATES = 3
 
 _WORDS = ((".128", 4), (".64", 2))
 """Width of an access in the text of its instruction -> passes of 128 bytes that a warp needs at least."""
@@ -76,9 +75,9 @@ def advise(
     profile: Profile,
     *,
     scheduler: str = REPLAYED,
-    memory: str = "queue",
+    memory: str = Point.memory,
     replicates: int = REPLICATES,
-    seed: int = 2016,
+    seed: int = Point.seed,
     budget: int = BUDGET,
     threads: int = 1,
 ) -> Advice:

@@ -10,15 +10,16 @@ from warpsim.arguments import integer
 from warpsim.hardware.gpu import Gpu, GpuFileError
 from warpsim.hardware.residency import Launch, occupancy
 from warpsim.kernels.program import Kernel
-from warpsim.profiles.advice import REPLICATES, Advice, advise
+from warpsim.profiles.advice import Advice, advise
 from warpsim.profiles.chip import chip_of
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.inputs import inputs_of
 from warpsim.profiles.kernel import to_kernel
 from warpsim.profiles.measured import Measurements, measurements, warps_of_block
-from warpsim.profiles.replay import BUDGET, Replay, replay
+from warpsim.profiles.replay import BUDGET, REPLICATES, Replay, replay
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch, Rule, read_launch
 from warpsim.profiles.whatif import changed
+from warpsim.simulation.point import Point
 from warpsim.simulation.policies import REPLAYED
 
 _POSITIVE = (
@@ -68,9 +69,9 @@ class Profile:
         self,
         *,
         scheduler: str = REPLAYED,
-        memory: str = "queue",
-        replicates: int = 3,
-        seed: int = 2016,
+        memory: str = Point.memory,
+        replicates: int = REPLICATES,
+        seed: int = Point.seed,
         budget: int = BUDGET,
         lines: bool = False,
         threads: int = 1,
@@ -148,9 +149,9 @@ class Profile:
         self,
         *,
         scheduler: str = REPLAYED,
-        memory: str = "queue",
+        memory: str = Point.memory,
         replicates: int = REPLICATES,
-        seed: int = 2016,
+        seed: int = Point.seed,
         budget: int = BUDGET,
         threads: int = 1,
     ) -> Advice:

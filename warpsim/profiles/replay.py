@@ -33,6 +33,9 @@ from warpsim.simulation.trace import Trace
 if TYPE_CHECKING:
     from warpsim.profiles.api import Profile
 
+REPLICATES = 3
+"""Default number of replicates; an interval needs several."""
+
 BUDGET = 3_000_000
 """Warp instructions that a replicate simulates at most, roughly."""
 
