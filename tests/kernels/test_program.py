@@ -298,3 +298,18 @@ def test_walk_gives_paths_in_program_order():
 )
 def test_barriers_that_not_all_warps_reach_are_found(body, paths):
     assert barriers_not_reached_by_all(kernel(*body)) == paths
+
+
+def test_the_mean_trips_of_a_loop():
+    alu = (Instruction("alu"),)
+    assert [Loop(body=alu, trips=trips).mean_trips for trips in (1, 8, (2, 5), None)] == [1.0, 8.0, 3.5, 1.0]
+
+
+def test_how_often_the_sides_of_a_conditional_are_executed():
+    rules = ({"probability": 0.25}, {"warps": (0, 5)}, {"diverges": True})
+    drawn, named, both = (Conditional(then=(Instruction("alu"),), **rule) for rule in rules)
+    assert (drawn.sides(), drawn.sides(4)) == ((0.25, 0.75), (0.25, 0.75))
+    assert (named.sides(), named.sides(4), named.sides(8)) == ((0.5, 0.5), (0.25, 0.75), (0.25, 0.75))
+    assert (both.sides(), both.sides(4)) == ((1.0, 1.0), (1.0, 1.0))
+    assert [drawn.falls_through(warp) for warp in (0, 5)] == [0.25, 0.25]
+    assert [named.falls_through(warp) for warp in (0, 4, 5)] == [1.0, 0.0, 1.0]

@@ -164,7 +164,7 @@ class _Alone:
             if isinstance(statement, Instruction):
                 self.issue(here, statement, times)
             elif isinstance(statement, Loop):
-                trips = abs(sum(statement.trip_range)) / 2
+                trips = statement.mean_trips
                 if trips > 1.0 or statement.trips is None:
                     self.follow(statement.body, f"{here}.body", times * trips)
                 self.follow(statement.body, f"{here}.body", times * trips)
@@ -172,8 +172,7 @@ class _Alone:
                     self.last = None  # the way back counts for the last instruction of a loop
             else:
                 self.issue(here, statement.branch, times)
-                share = 0.5 if statement.probability is None else statement.probability
-                then, orelse = (1.0, 1.0) if statement.diverges else (share, 1.0 - share)
+                then, orelse = statement.sides()
                 self.follow(statement.then, f"{here}.then", times * then)
                 self.follow(statement.orelse, f"{here}.orelse", times * orelse)
 

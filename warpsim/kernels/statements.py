@@ -70,6 +70,11 @@ class Loop(StrictModel):
             return (-1, -1)
         return (self.trips, self.trips) if isinstance(self.trips, int) else self.trips
 
+    @property
+    def mean_trips(self) -> float:
+        """The expected number of trips; 1 if endless."""
+        return abs(sum(self.trip_range)) / 2
+
 
 class Conditional(StrictModel):
     """Issues one "branch" instruction, and then executes `then`, `orelse`, or both.
@@ -112,6 +117,23 @@ class Conditional(StrictModel):
     def branch(self) -> Instruction:
         """The branch instruction that the conditional issues."""
         return Instruction("branch", src=self.src, cost=self.cost, hints=self.hints)
+
+    def sides(self, block_warps: int | None = None) -> tuple[float, float]:
+        """Returns how often a warp is expected to execute `then` and `orelse`.
+
+        If that depends on the warp of a block, as many warps of a block of this size count as execute each side, or one half if
+        the size is not given.
+        """
+        if self.diverges:
+            return 1.0, 1.0
+        then = 0.5 if self.probability is None else self.probability
+        if self.warps is not None and block_warps is not None:
+            then = sum(warp < block_warps for warp in self.warps) / block_warps
+        return then, 1.0 - then
+
+    def falls_through(self, warp: int) -> float:
+        """Returns the probability that a warp of a block executes `then`, of a conditional at which threads do not diverge."""
+        return float(warp in (self.warps or ())) if self.probability is None else self.probability
 
     @property
     def divides_block(self) -> bool:

@@ -20,15 +20,11 @@ def expected_executions(
         if isinstance(statement, Instruction):
             yield statement, 1.0
         elif isinstance(statement, Loop):
-            trips = abs(sum(statement.trip_range)) / 2
+            trips = statement.mean_trips
             yield from ((one, trips * times) for one, times in expected_executions(statement.body, block_warps))
         else:
             yield statement.branch, 1.0
-            then = 0.5 if statement.probability is None else statement.probability
-            if statement.warps is not None and block_warps is not None:
-                then = sum(warp < block_warps for warp in statement.warps) / block_warps
-            shares = (1.0, 1.0) if statement.diverges else (then, 1.0 - then)
-            for side, share in zip((statement.then, statement.orelse), shares, strict=True):
+            for side, share in zip((statement.then, statement.orelse), statement.sides(block_warps), strict=True):
                 yield from ((one, share * times) for one, times in expected_executions(side, block_warps))
 
 

@@ -40,7 +40,7 @@ def _shortened(statements: tuple[Statement, ...], factor: float, least: float) -
         if isinstance(one, Instruction) or expected_instructions((one,)) < least:
             found.append(one)
         elif isinstance(one, Loop):
-            trips = round(sum(one.trip_range) / 2 * factor)
+            trips = round(one.mean_trips * factor)
             if trips < _FEWEST_KEPT:
                 return None
             found.append(one.model_copy(update={"trips": trips}))
@@ -88,7 +88,7 @@ def _scaled(statements: tuple[Statement, ...], factor: float) -> tuple[Statement
     for one in statements:
         if isinstance(one, Loop):
             flush()
-            mean = sum(one.trip_range) / 2
+            mean = one.mean_trips
             if mean * factor >= _FEWEST_TRIPS:
                 found.append(one.model_copy(update={"trips": round(mean * factor)}) if factor < 1 else one)
             else:

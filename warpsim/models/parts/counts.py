@@ -169,9 +169,7 @@ def _conditional(statement: Conditional, warp: int, blocks: list[Block]) -> floa
         shorter = min(then, orelse, key=lambda side: sum(len(b.instructions) * b.times for b in side))
         blocks += [Block(b.instructions, b.times, b.extra or side is shorter) for side in (then, orelse) for b in side]
         return 1.0
-    share = statement.probability
-    if share is None:
-        share = float(warp in (statement.warps or ()))
+    share = statement.falls_through(warp)
     for side, weight in ((then, share), (orelse, 1 - share)):
         blocks += [Block(b.instructions, weight * b.times, b.extra) for b in side if weight > 0]
     return share * stays[0] + (1 - share) * stays[1]

@@ -267,9 +267,7 @@ class _Walk:
         then: list[_State] = []
         orelse: list[_State] = []
         for state in states:
-            falls_through = statement.probability
-            if falls_through is None:
-                falls_through = float(self.classes[state.index][0] in (statement.warps or ()))
+            falls_through = statement.falls_through(self.classes[state.index][0])
             for side, share, gap in ((then, falls_through, None), (orelse, 1 - falls_through, branch.taken_gap)):
                 if share > 0:
                     side.append(state.part(share))
