@@ -14,7 +14,8 @@ from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.geometry import as_geometry
 from warpsim.kernels.access import conflict_ways
 from warpsim.kernels.costs import access_transactions
-from warpsim.kernels.program import Conditional, Instruction
+from warpsim.kernels.instruction import Instruction
+from warpsim.kernels.statements import Conditional
 from warpsim.kernels.traversal import expected_executions, walk
 
 INDEX = ["S2R R0, SR_TID.X", "S2R R9, SR_CTAID.X", "MOV R2, c[0x0][0x160]", "MOV R3, c[0x0][0x164]"]

@@ -13,7 +13,7 @@ from warpsim.frontends.sass import MachineInstruction
 from warpsim.kernels import Access, Hints
 from warpsim.kernels.costs import costs_on
 from warpsim.kernels.instruction import Instruction
-from warpsim.kernels.program import Loop
+from warpsim.kernels.statements import Loop
 from warpsim.kernels.traversal import walk
 
 HEAD = ("S2R R0, SR_TID.X", "MOV R2, c[0x0][0x160]", "MOV R3, c[0x0][0x164]", "IMAD.WIDE R2, R0, 0x4, R2", "MOV R9, RZ")

@@ -11,7 +11,7 @@ from warpsim.frontends.api import from_cuda
 from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.geometry import as_geometry
-from warpsim.kernels.program import Loop
+from warpsim.kernels.statements import Loop
 from warpsim.kernels.traversal import walk
 from warpsim.profiles.endless import without_exits
 

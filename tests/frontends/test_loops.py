@@ -5,7 +5,7 @@ import pytest
 from tests.frontends.machine import counts, kernel, only
 from warpsim.frontends import evaluate
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
-from warpsim.kernels.program import Conditional, Loop
+from warpsim.kernels.statements import Conditional, Loop
 
 
 def test_a_loop_to_a_bound_that_the_launch_gives():

@@ -10,8 +10,7 @@ from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.opcodes import matrix_work, opcodes
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.kernels.costs import costs_on
-from warpsim.kernels.instruction import Cost
-from warpsim.kernels.program import Instruction
+from warpsim.kernels.instruction import Cost, Instruction
 
 
 def one(opcode):

@@ -9,7 +9,8 @@ from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.flow import make_flow
 from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.structure import Structure
-from warpsim.kernels.program import Conditional, Instruction
+from warpsim.kernels.instruction import Instruction
+from warpsim.kernels.statements import Conditional
 
 INDEX = ("S2R R0, SR_CTAID.X", "S2R R1, SR_TID.X", "IMAD R0, R0, c[0x0][0x0], R1")
 

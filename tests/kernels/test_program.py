@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.strategies import examples, kernels
 from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop, barriers_not_reached_by_all
-from warpsim.kernels.program import walk
+from warpsim.kernels.traversal import walk
 from warpsim.kernels.whatif import _edited, _same_conditional, without
 
 ADD = Instruction("alu", dst="r1", src=["r1"])

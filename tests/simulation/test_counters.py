@@ -12,7 +12,9 @@ import pytest
 from warpsim.engine.constants import COARSE_BINS, COARSE_WIDTH, FINE_BINS
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import mix
-from warpsim.kernels.program import Conditional, Instruction, Kernel, Loop
+from warpsim.kernels.instruction import Instruction
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.statements import Conditional, Loop
 from warpsim.results import schema
 from warpsim.simulation.api import simulate
 from warpsim.simulation.counters import Counts, occupancy_changes, variables

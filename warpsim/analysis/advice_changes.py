@@ -15,7 +15,7 @@ from warpsim.hardware.residency import Launch
 from warpsim.hardware.whatif import changed_gpu
 from warpsim.kernels import Conditional, Instruction
 from warpsim.kernels.costs import data_stage
-from warpsim.kernels.program import walk
+from warpsim.kernels.traversal import walk
 from warpsim.kernels.whatif import converged, interleaved, without, without_conflicts
 from warpsim.models import volkov
 from warpsim.models.parts.costs import ISSUE, LOADS_IN_FLIGHT, MEMORY

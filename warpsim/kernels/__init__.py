@@ -15,9 +15,11 @@ from warpsim.kernels.builders import (
     worksheet_3_2,
 )
 from warpsim.kernels.files import KernelFileError, kernel_arguments, list_kernels, load_kernel
+from warpsim.kernels.instruction import Access, Cost, Hints, Instruction
 from warpsim.kernels.machine_code import FRONT_ENDS, front_end, machine_code
 from warpsim.kernels.matrix_multiply import matrix_multiply
-from warpsim.kernels.program import Access, Conditional, Cost, Hints, Instruction, Kernel, Loop, barriers_not_reached_by_all
+from warpsim.kernels.program import Kernel, barriers_not_reached_by_all
+from warpsim.kernels.statements import Conditional, Loop
 
 __all__ = [
     "Access",

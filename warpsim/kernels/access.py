@@ -14,16 +14,6 @@ from warpsim.hardware.gpu import Gpu, Shared
 from warpsim.kernels.instruction import Access, Instruction
 from warpsim.units import LINE_BYTES, SECTOR_BYTES, WARP_LANES
 
-__all__ = [
-    "Transactions",
-    "bank_conflicts",
-    "conflict_ways",
-    "port_sectors",
-    "thread_addresses",
-    "transactions",
-    "updates_of_one_address",
-]
-
 _HALF_WARP = 16
 _SMALLEST_TRANSACTION = 32
 _WORD_BYTES = 4

@@ -13,8 +13,6 @@ from warpsim.kernels.instruction import MAX_STRIDE, Access
 from warpsim.kernels.statements import MAX_TRIPS
 from warpsim.units import WARP_LANES
 
-__all__ = ["ALPHA_TOLERANCE", "MAX_GROUP", "Arguments"]
-
 MAX_GROUP = 1024
 """Largest number of instructions in the repeating group of a mix."""
 

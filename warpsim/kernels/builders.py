@@ -12,10 +12,11 @@ import re
 from collections.abc import Callable
 
 from warpsim.kernels.arguments import Arguments
-from warpsim.kernels.instruction import OP_PATTERN, OPS_WITHOUT_RESULT
+from warpsim.kernels.instruction import OP_PATTERN, OPS_WITHOUT_RESULT, Access, Instruction
 from warpsim.kernels.machine_code import machine_code
 from warpsim.kernels.matrix_multiply import matrix_multiply
-from warpsim.kernels.program import Access, Conditional, Instruction, Kernel, Loop, Statement
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.statements import Conditional, Loop, Statement
 
 MAX_ILP = 64
 MAX_REGISTERS = 255

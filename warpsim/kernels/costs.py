@@ -12,8 +12,6 @@ from warpsim.kernels.access import Transactions, conflict_ways, transactions, up
 from warpsim.kernels.instruction import Cost, Instruction
 from warpsim.units import ACCESS_KINDS, ATOMIC_OPS, LINE_BYTES, MEMORY_OPS, SECTOR_BYTES, WARP_LANES
 
-__all__ = ["Costs", "access_transactions", "costs_on", "data_stage", "matrix_interval"]
-
 _CLASS_COSTS = Cost()
 
 

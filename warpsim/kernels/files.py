@@ -33,8 +33,6 @@ from warpsim.hardware import files as params
 from warpsim.kernels.builders import BUILDERS
 from warpsim.kernels.program import Kernel
 
-__all__ = ["KernelFileError", "kernel_arguments", "kernel_title", "list_kernels", "load_kernel", "write_kernel"]
-
 
 class KernelFileError(params.ParamsFileError):
     """All errors of a kernel file, with one line for each."""

@@ -17,26 +17,6 @@ from warpsim.hardware.fields import FROM_LIST, Between, Bytes, Count, Cycles, In
 from warpsim.hardware.operations import MatrixType
 from warpsim.units import ACCESSING_OPS, ATOMIC_OPS, MEMORY_OPS, WARP_LANES
 
-__all__ = [
-    "COUNTERS",
-    "MAX_REQUESTS",
-    "MAX_STRIDE",
-    "MOST_COUNTED",
-    "OPERAND_SLOTS",
-    "OPS_WITHOUT_RESULT",
-    "OP_PATTERN",
-    "Access",
-    "Cost",
-    "Hints",
-    "Instruction",
-    "OwnCost",
-    "Probability",
-    "RegisterNames",
-    "cost_problems",
-    "hint_problems",
-    "raise_problems",
-]
-
 OPS_WITHOUT_RESULT = ("store", "reduction", "barrier", "branch", "exit")
 """Operation classes that write no register."""
 

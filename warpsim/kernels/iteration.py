@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.costs import Costs, costs_on
-from warpsim.kernels.instruction import Access
-from warpsim.kernels.program import Instruction, Kernel, Loop, barriers_not_reached_by_all
-from warpsim.kernels.statements import Statement
+from warpsim.kernels.instruction import Access, Instruction
+from warpsim.kernels.program import Kernel, barriers_not_reached_by_all
+from warpsim.kernels.statements import Loop, Statement
 from warpsim.kernels.traversal import expected_executions, walk
 from warpsim.units import ACCESS_KINDS, COALESCED_BYTES, MEMORY_OPS
 

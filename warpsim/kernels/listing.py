@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from warpsim.kernels.instruction import Cost
 from warpsim.kernels.steps import FlatProgram, Step
 
-__all__ = ["listing"]
-
 
 def listing(program: FlatProgram) -> list[str]:
     """Returns one line for each step, indented by two spaces for each enclosing loop."""

@@ -14,8 +14,6 @@ from warpsim.hardware import files as params
 from warpsim.kernels.arguments import Arguments
 from warpsim.kernels.program import Kernel
 
-__all__ = ["FRONT_ENDS", "front_end", "machine_code"]
-
 FRONT_ENDS = ("from_cubin", "from_cuda", "from_sass", "from_trace", "from_triton", "launch_of")
 """Public functions of `warpsim.frontends.api`, which `warpsim.kernels` offers too."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from warpsim.kernels.arguments import Arguments
-from warpsim.kernels.program import Access, Instruction, Kernel, Loop
+from warpsim.kernels.instruction import Access, Instruction
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.statements import Loop
 from warpsim.units import WARP_LANES
-
-__all__ = ["matrix_multiply"]
 
 _FLOAT = 4
 _MAX_WIDTH = 2**15

@@ -10,8 +10,6 @@ from warpsim.kernels.program import Kernel
 from warpsim.kernels.steps import FlatProgram, Step, flatten
 from warpsim.units import ACCESS_KINDS
 
-__all__ = ["MOST_OUTSTANDING", "Outstanding", "outstanding"]
-
 MOST_OUTSTANDING = 16
 """Accesses that an echo looks back, so that no more of them matter; and loads that a counter counts, at most."""
 

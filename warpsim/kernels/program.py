@@ -13,24 +13,10 @@ from pydantic import model_validator
 
 from warpsim.hardware.fields import FROM_LIST, Between, Bytes, Name, StrictModel
 from warpsim.hardware.memo import kept_by_object
-from warpsim.kernels.instruction import Access, Cost, Hints, Instruction, RegisterNames, raise_problems
+from warpsim.kernels.instruction import Instruction, RegisterNames, raise_problems
 from warpsim.kernels.statements import MAX_STATEMENTS, Conditional, Loop, Statement, Statements
 from warpsim.kernels.traversal import inner_statements, issued, walk
 from warpsim.units import MAX_WARPS
-
-__all__ = [
-    "Access",
-    "Conditional",
-    "Cost",
-    "Hints",
-    "Instruction",
-    "Kernel",
-    "Loop",
-    "Statement",
-    "barriers_not_reached_by_all",
-    "walk",
-]
-
 
 Indices = Annotated[tuple[Annotated[int, Between(0, MAX_STATEMENTS)], ...], FROM_LIST]
 

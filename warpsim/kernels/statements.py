@@ -23,8 +23,6 @@ from warpsim.kernels.instruction import (
 )
 from warpsim.units import MAX_WARPS
 
-__all__ = ["MAX_STATEMENTS", "MAX_TRIPS", "Conditional", "Loop", "Statement", "Statements"]
-
 MAX_STATEMENTS = 2**17
 """Largest number of statements of one list: a program has no more lines."""
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from warpsim.hardware.memo import kept_by_object
-from warpsim.kernels.program import Conditional, Instruction, Kernel, Loop, Statement, walk
-
-__all__ = ["FlatProgram", "Step", "flatten"]
+from warpsim.kernels.instruction import Instruction
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.statements import Conditional, Loop, Statement
+from warpsim.kernels.traversal import walk
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from typing import Any
 
 from warpsim.arguments import integer
 from warpsim.hardware.memo import kept_by_object
-from warpsim.kernels.program import Conditional, Cost, Instruction, Kernel, Loop, Statement, walk
-from warpsim.kernels.traversal import expected_instructions, mapped
+from warpsim.kernels.instruction import Cost, Instruction
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.statements import Conditional, Loop, Statement
+from warpsim.kernels.traversal import expected_instructions, mapped, walk
 from warpsim.units import MAX_WARPS
-
-__all__ = ["changed_kernel", "converged", "ending_in_l2", "interleaved", "with_instructions", "without", "without_conflicts"]
 
 _RESOURCES = ("registers_per_thread", "shared_bytes_per_block")
 

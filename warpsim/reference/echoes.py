@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 
 from warpsim.kernels.access import Transactions
 from warpsim.kernels.outstanding import MOST_OUTSTANDING, outstanding
-from warpsim.kernels.program import Kernel, Loop, walk
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.statements import Loop
 from warpsim.kernels.steps import flatten
+from warpsim.kernels.traversal import walk
 
 if TYPE_CHECKING:
     from warpsim.reference.memory import Flight, Stream

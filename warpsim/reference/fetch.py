@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from warpsim.hardware.core import Fetch
 from warpsim.kernels import Kernel, Loop
-from warpsim.kernels.program import walk
+from warpsim.kernels.traversal import walk
 from warpsim.reference.warp import Warp
 
 

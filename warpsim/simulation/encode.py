@@ -32,9 +32,10 @@ from warpsim.hardware.memo import kept_by_object
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.access import Transactions
 from warpsim.kernels.costs import costs_on
+from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.iteration import Iteration, iteration, places
 from warpsim.kernels.outstanding import outstanding
-from warpsim.kernels.program import Instruction, Kernel
+from warpsim.kernels.program import Kernel
 from warpsim.kernels.steps import flatten
 from warpsim.simulation.core_options import (
     awaited_registers,

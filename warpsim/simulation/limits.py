@@ -19,10 +19,10 @@ from warpsim.hardware.fields import MAX_INTERVAL
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.memo import kept_by_object
 from warpsim.kernels.costs import Costs, access_transactions, costs_on, matrix_interval
-from warpsim.kernels.instruction import MOST_COUNTED
-from warpsim.kernels.program import Instruction, Kernel, Loop, walk
-from warpsim.kernels.statements import Statement
-from warpsim.kernels.traversal import issued
+from warpsim.kernels.instruction import MOST_COUNTED, Instruction
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.statements import Loop, Statement
+from warpsim.kernels.traversal import issued, walk
 from warpsim.simulation.pilot import longest_spread, longest_warmup
 
 if TYPE_CHECKING:

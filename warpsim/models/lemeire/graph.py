@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from warpsim.kernels.program import Conditional, Instruction, Kernel, Loop, Statement
+from warpsim.kernels.instruction import Instruction
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.statements import Conditional, Loop, Statement
 from warpsim.models.parts.common import NotCoveredError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from warpsim.kernels.program import Instruction
+from warpsim.kernels.instruction import Instruction
 from warpsim.models.parts.counts import Counts
 from warpsim.units import MEMORY_OPS
 

@@ -15,7 +15,9 @@ import numpy as np
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.access import Transactions, conflict_ways
 from warpsim.kernels.costs import access_transactions
-from warpsim.kernels.program import Conditional, Instruction, Kernel, Loop, Statement, names_warps
+from warpsim.kernels.instruction import Instruction
+from warpsim.kernels.program import Kernel, names_warps
+from warpsim.kernels.statements import Conditional, Loop, Statement
 from warpsim.models.parts.common import NotCoveredError
 
 _EXIT = Instruction("exit")

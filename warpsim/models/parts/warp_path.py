@@ -15,17 +15,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from warpsim.hardware.gpu import Gpu
-from warpsim.kernels.program import (
-    Conditional,
-    Instruction,
-    Kernel,
-    Loop,
-    Statement,
-    barriers_not_reached_by_all,
-    names_warps,
-    walk,
-)
-from warpsim.kernels.traversal import has_op
+from warpsim.kernels.instruction import Instruction
+from warpsim.kernels.program import Kernel, barriers_not_reached_by_all, names_warps
+from warpsim.kernels.statements import Conditional, Loop, Statement
+from warpsim.kernels.traversal import has_op, walk
 from warpsim.models.parts.common import NotCoveredError
 from warpsim.models.parts.costs import Cost, Use, cost, issue_uses
 

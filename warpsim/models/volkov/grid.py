@@ -9,7 +9,10 @@ from warpsim.arguments import integer
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch, resolve_launch
 from warpsim.kernels.access import transactions
-from warpsim.kernels.program import Instruction, Kernel, Loop, walk
+from warpsim.kernels.instruction import Instruction
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.statements import Loop
+from warpsim.kernels.traversal import walk
 from warpsim.models.parts.common import accepts_names
 from warpsim.models.volkov.bounds import latency_bound
 from warpsim.units import MEMORY_OPS
