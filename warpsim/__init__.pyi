@@ -31,7 +31,7 @@ from .simulation.api import simulate as simulate
 from .simulation.point import from_provenance as from_provenance
 from .simulation.run import TraceLimitError as TraceLimitError
 from .simulation.trace import Trace as Trace
-from .store.zarr_store import StoreError as StoreError
+from .store.place import StoreError as StoreError
 from .store.zarr_store import open_results as open_results
 from .sweeps.local import SweepError as SweepError
 from .sweeps.local import sweep as sweep

@@ -12,8 +12,9 @@ from tests.support.small_plans import SHORT, small_plan
 from warpsim.hardware.gpu import load_gpu
 from warpsim.results.schema import SWEEP_VARIABLES
 from warpsim.store import create
+from warpsim.store.place import StoreError
 from warpsim.store.status import DONE, FAILED, INVENTORY, TileLog, create_log, tile_counts
-from warpsim.store.zarr_store import StoreError, open_results, open_store, pending_tiles
+from warpsim.store.zarr_store import open_results, open_store, pending_tiles
 from warpsim.sweeps import tile
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.opening import prepare_store

@@ -15,10 +15,10 @@ from tests.support.small_plans import small_plan
 from tests.support.stores import assert_same
 from warpsim import cli
 from warpsim.store.lease import LAYOUT, changing_layout
-from warpsim.store.place import Remote, place_of
+from warpsim.store.place import Remote, StoreError, place_of
 from warpsim.store.status import tile_counts
 from warpsim.store.writing import mark_failed
-from warpsim.store.zarr_store import StoreError, open_results, open_store, pending_tiles
+from warpsim.store.zarr_store import open_results, open_store, pending_tiles
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.opening import prepare_store
 from warpsim.sweeps.repair import repair, verify

@@ -15,9 +15,10 @@ from zarr.storage import LocalStore
 from tests.support.small_plans import small_plan, tile_dataset, write_dataset
 from warpsim.results import schema
 from warpsim.store.create import create_store
+from warpsim.store.place import StoreError
 from warpsim.store.status import Status, forget, tile_counts, tile_records, tile_status
 from warpsim.store.writing import mark_failed
-from warpsim.store.zarr_store import StoreError, open_results, open_store, pending_tiles
+from warpsim.store.zarr_store import open_results, open_store, pending_tiles
 
 PLAN = small_plan(warps=None, warps_per_scheduler=[1, 2, 12])
 

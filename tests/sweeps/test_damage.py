@@ -11,8 +11,9 @@ import xarray as xr
 from tests.support.small_plans import small_plan
 from tests.support.stores import stored_data
 from warpsim import cli
+from warpsim.store.place import StoreError
 from warpsim.store.status import INVENTORY
-from warpsim.store.zarr_store import StoreError, open_results, open_store
+from warpsim.store.zarr_store import open_results, open_store
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.repair import repair, verify
 

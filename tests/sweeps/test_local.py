@@ -11,8 +11,9 @@ import xarray as xr
 from tests.support.small_plans import SHORT, failing, small_plan
 from tests.support.stores import assert_same
 from warpsim.results import schema
+from warpsim.store.place import StoreError
 from warpsim.store.status import tile_counts
-from warpsim.store.zarr_store import StoreError, open_results, open_store, pending_tiles
+from warpsim.store.zarr_store import open_results, open_store, pending_tiles
 from warpsim.sweeps import local, tile
 from warpsim.sweeps.local import SweepError, sweep
 from warpsim.sweeps.opening import prepare_store

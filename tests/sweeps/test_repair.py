@@ -6,8 +6,9 @@ import pytest
 
 from tests.support.small_plans import small_plan, small_plan_beyond_the_chip
 from warpsim import cli
+from warpsim.store.place import StoreError
 from warpsim.store.status import tile_counts, tile_records
-from warpsim.store.zarr_store import StoreError, open_store
+from warpsim.store.zarr_store import open_store
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.repair import repair, verify
 

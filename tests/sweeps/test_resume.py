@@ -11,7 +11,7 @@ from tests.support.small_plans import SHORT, small_plan
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.whatif import changed_gpu
 from warpsim.kernels import Instruction, Kernel, Loop
-from warpsim.store.zarr_store import StoreError
+from warpsim.store.place import StoreError
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.repair import repair, verify

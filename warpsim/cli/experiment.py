@@ -35,7 +35,7 @@ def _run(options: argparse.Namespace) -> int:
     out = options.out or Path("results") / options.name
     make_output_folder("--out", out)
     with _loaded(experiments_dir() / options.name) as module:
-        from warpsim.store.zarr_store import StoreError
+        from warpsim.store.place import StoreError
         from warpsim.sweeps.local import SweepError
 
         try:

@@ -47,9 +47,9 @@ def opened(path: str) -> tuple[xr.Dataset, list[str]]:
     """
     import xarray as xr
 
-    from warpsim.store.place import place_of
+    from warpsim.store.place import StoreError, place_of
     from warpsim.store.status import TILES
-    from warpsim.store.zarr_store import StoreError, open_results, open_store
+    from warpsim.store.zarr_store import open_results, open_store
 
     if Path(path).is_file():
         return _read(path, xr.open_dataset), []

@@ -23,9 +23,10 @@ from warpsim.results.schema import SWEEP_VARIABLES, labels
 from warpsim.store.create import consolidate
 from warpsim.store.grid import Layout
 from warpsim.store.inventory import folder_files, read_inventory, shared_keys, write_files
+from warpsim.store.place import StoreError
 from warpsim.store.status import DONE, FAILED, KEPT, TILES, create_log, mark_inventory
 from warpsim.store.verify import has_chunks
-from warpsim.store.zarr_store import Store, StoreError, array_of, open_store
+from warpsim.store.zarr_store import Store, array_of, open_store
 
 
 def extend_store(store: Store, layout: Layout, require_lease: Callable[[], None]) -> Store:

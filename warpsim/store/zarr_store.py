@@ -28,8 +28,7 @@ from warpsim.results.schema import READABLE_VERSIONS, SCHEMA_VERSION, SWEEP_VARI
 from warpsim.store.grid import TileGrid
 from warpsim.store.inventory import wrong_files
 from warpsim.store.lease import LAYOUT
-from warpsim.store.place import FULL, Folder, Remote, place_of
-from warpsim.store.place import StoreError as StoreError
+from warpsim.store.place import FULL, Folder, Remote, StoreError, place_of
 from warpsim.store.reading import CheckedChunks, damage_text
 from warpsim.store.status import DONE, FAILED, KEPT, TILES, Status, TileLog, tile_status
 

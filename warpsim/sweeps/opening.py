@@ -12,9 +12,9 @@ from warpsim.store.extend import extend_store
 from warpsim.store.inventory import ROOT
 from warpsim.store.lease import BusyError, changing_layout, writing_tiles
 from warpsim.store.leftovers import remove_leftovers
-from warpsim.store.place import place_of
+from warpsim.store.place import StoreError, place_of
 from warpsim.store.status import INVENTORY
-from warpsim.store.zarr_store import Store, StoreError, open_store
+from warpsim.store.zarr_store import Store, open_store
 from warpsim.sweeps.array_jobs import refuse_queued
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.restore import restore

@@ -12,10 +12,9 @@ import zarr
 from warpsim.results.schema import labels
 from warpsim.store.inventory import ROOT, read_inventory, renew_inventory, restore_files
 from warpsim.store.lease import changing_layout
-from warpsim.store.place import Folder, Remote, place_of
+from warpsim.store.place import Folder, Remote, StoreError, place_of
 from warpsim.store.status import INVENTORY
 from warpsim.store.verify import Damage, damaged_files
-from warpsim.store.zarr_store import StoreError
 from warpsim.sweeps.plan import Plan
 
 

@@ -10,7 +10,8 @@ from warpsim.arguments import refusing_malformed, shortened
 from warpsim.hardware.gpu import GPU_LABELS
 from warpsim.kernels import Kernel
 from warpsim.results.provenance import load, read_call
-from warpsim.store.zarr_store import Store, StoreError
+from warpsim.store.place import StoreError
+from warpsim.store.zarr_store import Store
 from warpsim.sweeps.axes import Axis
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.replicates import read_replicates
