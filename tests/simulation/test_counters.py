@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +15,7 @@ from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Conditional, Loop
 from warpsim.results import schema
 from warpsim.simulation.api import simulate
-from warpsim.simulation.counters import Counts, occupancy_changes, variables
+from warpsim.simulation.counters import Counts, variables
 from warpsim.simulation.point import make_point
 
 KEPLER = load_gpu("kepler")  # 4 schedulers per SM
@@ -94,13 +92,6 @@ def test_without_loads_and_retired_warps_there_are_no_latencies() -> None:
     result = variables(empty, POINT, 2)
     for name in ("memory_latency", "warp_latency", "memory_latency_quantile"):
         assert np.isnan(result[name]).all()
-
-
-def test_occupancy_changes() -> None:
-    """Sorted by cycle and SM; without repeated values and without changes at or after the end."""
-    rows = [(5, 1, 4), (5, 0, 8), (9, 0, 6), (9, 0, 7), (12, 1, 4), (15, 1, 3), (20, 0, 0)]
-    state: Any = SimpleNamespace(changes=np.array(rows), tally=[SimpleNamespace(n_changes=len(rows))], sms=[0, 1])
-    assert occupancy_changes(state, 20).tolist() == [[5, 0, 8], [5, 1, 4], [9, 0, 7], [15, 1, 3]]
 
 
 @pytest.mark.parametrize("warps", [range(8), range(8, 16)])

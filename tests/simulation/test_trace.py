@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,11 @@ from tests.support.whole_run import spreads
 from warpsim.engine.accounts import caused_accounts, line_accounts, steps_issued
 from warpsim.reference import simulator as reference_simulator
 from warpsim.results import schema
-from warpsim.simulation.counters import occupancy_changes
 from warpsim.simulation.encode import encode, with_seed
 from warpsim.simulation.point import as_launched
 from warpsim.simulation.run import Capacity, run_machine
 from warpsim.simulation.trace import RunSize
+from warpsim.simulation.trace_variables import occupancy_changes
 
 KEPLER = ws.load_gpu("kepler")
 GRID = ws.Launch(blocks=40, block_warps=4, resident_blocks=3)
@@ -279,3 +280,10 @@ def test_the_records_stay_within_the_bound() -> None:
         )
         rows = 40 * capacity.issues + 48 * (capacity.lives + 32) + 24 * capacity.changes
         assert 0.9 * limit < 2 * (rows + tables) <= limit
+
+
+def test_occupancy_changes() -> None:
+    """Sorted by cycle and SM; without repeated values and without changes at or after the end."""
+    rows = [(5, 1, 4), (5, 0, 8), (9, 0, 6), (9, 0, 7), (12, 1, 4), (15, 1, 3), (20, 0, 0)]
+    state: Any = SimpleNamespace(changes=np.array(rows), tally=[SimpleNamespace(n_changes=len(rows))], sms=[0, 1])
+    assert occupancy_changes(state, 20).tolist() == [[5, 0, 8], [5, 1, 4], [9, 0, 7], [15, 1, 3]]

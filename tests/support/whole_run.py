@@ -12,10 +12,11 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
 from warpsim.results import schema
-from warpsim.simulation.counters import by_class, issues, occupancy_changes, warps_seen
+from warpsim.simulation.counters import by_class
 from warpsim.simulation.encode import encode, with_seed
 from warpsim.simulation.point import as_launched
 from warpsim.simulation.run import Capacity, run_machine
+from warpsim.simulation.trace_variables import issues, occupancy_changes, warps_seen
 
 
 @dataclass(frozen=True)

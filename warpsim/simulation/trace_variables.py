@@ -1,4 +1,4 @@
-"""Converts the recorded events of each replicate into the variables of a trace Dataset."""
+"""Reads the events that the engine recorded of each replicate, and converts them into the variables of a trace Dataset."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from warpsim.kernels import Kernel
 from warpsim.kernels.listing import listing
 from warpsim.kernels.steps import flatten
 from warpsim.results import schema
-from warpsim.simulation.counters import issues, occupancy_changes, warps_seen
 from warpsim.simulation.run import Bins
 from warpsim.simulation.trace import Trace
 
@@ -63,6 +62,49 @@ def recording(machine: Machine, state: State, bins: Bins | None, trace: Trace) -
         instructions=steps_issued(machine, state),
         bins=bins,
     )
+
+
+def issues(machine: Machine, state: State) -> NDArray[np.int64]:
+    """Returns the recorded issues as rows (cycle, SM, slot, line), sorted by cycle, SM and scheduler; int64[n, 4]."""
+    recorded: NDArray[np.int64] = state.trace[: state.tally[0].traced]
+    cycle, sm, slot, _ = recorded.T
+    schedulers = int(machine.chip[0].schedulers)
+    return recorded[np.argsort((cycle * len(state.sms) + sm) * schedulers + slot % schedulers, kind="stable")]
+
+
+def occupancy_changes(state: State, end: int) -> NDArray[np.int64]:
+    """Returns the occupancy changes before cycle `end` as rows (cycle, SM, new number of warps), by cycle and SM; int64[n, 3].
+
+    The first rows are the initial values of all SMs at the start of the window.
+    """
+    cycle, sm, warps = np.ascontiguousarray(state.changes[: state.tally[0].n_changes].T)
+    key = cycle * len(state.sms) + sm
+    order = np.argsort(key, kind="stable")  # fast, because the keys are almost sorted
+    key = key[order]
+    order = order[np.append(key[1:] != key[:-1], True)[: len(key)]]  # the last of several changes in one cycle
+    cycle, sm, warps = cycle[order], sm[order], warps[order]
+    changed = cycle < end
+    for number in range(len(state.sms)):
+        own = np.flatnonzero(sm == number)
+        changed[own[1:]] &= warps[own[1:]] != warps[own[:-1]]
+    changes: NDArray[np.int64] = np.stack([cycle[changed], sm[changed], warps[changed]], axis=1)
+    return changes
+
+
+def warps_seen(machine: Machine, state: State) -> NDArray[np.int64]:
+    """Returns the warps resident in the window as rows (launch number, SM, slot, start, last cycle), by number; int64[n, 5].
+
+    The last cycle is -1 for a warp that is still resident.
+    """
+    from warpsim.engine.constants import Life
+
+    chip = machine.chip[0]
+    left = state.lives[: state.tally[0].retired, [0, 1, 4, 2, 3]]
+    sms, slots = np.nonzero(state.warps.life.reshape(len(state.sms), -1) != Life.EMPTY)
+    blocks = state.seats.block[sms * chip.seats + slots // chip.block_warps]
+    numbers, starts = blocks * chip.block_warps + slots % chip.block_warps, state.warps.start[state.sms.first_index[sms] + slots]
+    rows = np.concatenate([left, np.stack([numbers, sms, slots, starts, np.full(len(sms), -1)], axis=1)])
+    return rows[np.argsort(rows[:, 0])]
 
 
 def trace_arrays(
