@@ -9,7 +9,8 @@ import pytest
 from pydantic import Discriminator, Tag, ValidationError, model_validator
 
 from warpsim.hardware.fields import FROM_LIST, Count, Positive, StrictModel
-from warpsim.hardware.files import ParamsFileError, format_value, list_names, params_dir, problems, read_toml, resolve
+from warpsim.hardware.file_errors import ParamsFileError, format_value, problems
+from warpsim.hardware.files import list_names, params_dir, read_toml, resolve
 
 
 class Circle(StrictModel):

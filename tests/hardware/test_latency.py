@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from warpsim.engine import constants
-from warpsim.hardware import files as params
+from warpsim.hardware import file_errors
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.latency import (
     BINS,
@@ -106,7 +106,7 @@ def test_probability_out_of_range(kepler: LatencyDistribution, u: float) -> None
 def test_all_errors_of_a_distribution(tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     file.write_text("# mine\nload,0,0.5,1\n3,1,2,x\n\n2,3,2,4\n5,1,2\n1,2,3,4\n1,2,3,4\n-1,2,3,4\n")
-    with pytest.raises(params.ParamsFileError) as caught:
+    with pytest.raises(file_errors.ParamsFileError) as caught:
         load_distribution(file)
     assert [line.removeprefix(f"{file}: ") for line in caught.value.errors] == [
         'line 2 = "load,0,0.5,1": must be load_gbs and at least four levels that increase from 0 to 1',
@@ -125,7 +125,7 @@ def test_all_errors_of_a_distribution(tmp_path: Path) -> None:
 def test_files_without_data(tmp_path: Path, content: bytes, says: str) -> None:
     file = tmp_path / "mine.csv"
     file.write_bytes(content)
-    with pytest.raises(params.ParamsFileError, match=says):
+    with pytest.raises(file_errors.ParamsFileError, match=says):
         load_distribution(file)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from warpsim.hardware import files as params
 from warpsim.hardware import operations
 from warpsim.hardware.fields import is_number
+from warpsim.hardware.file_errors import Problem, format_value
 from warpsim.hardware.latency import load_distribution
 from warpsim.hardware.memory import Memory
 
@@ -31,7 +31,7 @@ _AT_MOST = (
 )
 
 
-def inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
+def inconsistencies(data: Mapping[str, Any]) -> Iterator[Problem]:
     """Yields contradictions between fields of a description. Fields can be wrong or missing; such fields are skipped."""
     for small, large in _AT_MOST:
         low, high = value_at(data, small), value_at(data, large)
@@ -39,7 +39,7 @@ def inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
             yield tuple(small.split(".")), f" = {low}: must be at most {large} = {high}"
     fit, terms = value_at(data, "memory.contention.refined_a_cycles"), value_at(data, "memory.contention.refined")
     if (fit is None) != (terms is None):
-        text = f" = {params.format_value(terms)}: must be given together with refined_a_cycles, or not at all"
+        text = f" = {format_value(terms)}: must be given together with refined_a_cycles, or not at all"
         yield ("memory", "contention", "refined"), text
     latency, offset = value_at(data, "memory.latency_cycles"), value_at(data, "memory.queue.latency_offset_cycles")
     if is_number(latency) and is_number(offset) and latency > 0 and latency + offset <= 0:
@@ -54,7 +54,7 @@ def inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
         try:
             load_distribution(distribution)
         except (ValueError, OSError) as error:
-            yield ("memory", "distribution"), f" = {params.format_value(distribution)}: {error}"
+            yield ("memory", "distribution"), f" = {format_value(distribution)}: {error}"
     yield from operations.inconsistencies(data)
 
 
@@ -65,14 +65,14 @@ def value_at(data: Any, dotted: str) -> Any:
     return data
 
 
-def of_memory(memory: Memory) -> Iterator[params.Problem]:
+def of_memory(memory: Memory) -> Iterator[Problem]:
     """Yields contradictions between the values of a memory, for which only files are checked: a what-if may mean them."""
     yield from _levels_out_of_order(memory)
     yield from _stores_beyond_the_pins(memory)
     yield from _queue_of_another_chip(memory)
 
 
-def _levels_out_of_order(memory: Memory) -> Iterator[params.Problem]:
+def _levels_out_of_order(memory: Memory) -> Iterator[Problem]:
     """Yields the levels of memory that are slower than the next one."""
     levels = ("l1_latency_cycles", "l2_latency_cycles", "l2_far_latency_cycles", "latency_cycles")
     known = [(key, getattr(memory, key)) for key in levels if getattr(memory, key) is not None]
@@ -81,7 +81,7 @@ def _levels_out_of_order(memory: Memory) -> Iterator[params.Problem]:
             yield ("memory", key), f" = {cycles}: must be at most memory.{farther} = {more}"
 
 
-def _stores_beyond_the_pins(memory: Memory) -> Iterator[params.Problem]:
+def _stores_beyond_the_pins(memory: Memory) -> Iterator[Problem]:
     """Yields a rate of stores alone that is above that of the pins by more than an error of measurement."""
     most = _AT_PINS * memory.pin_bandwidth_gbs
     if memory.writes is not None and memory.stores_gbs > most:
@@ -89,7 +89,7 @@ def _stores_beyond_the_pins(memory: Memory) -> Iterator[params.Problem]:
         yield ("memory", "writes", "write_rate"), f" = {memory.writes.write_rate:g}: {text}"
 
 
-def _queue_of_another_chip(memory: Memory) -> Iterator[params.Problem]:
+def _queue_of_another_chip(memory: Memory) -> Iterator[Problem]:
     """Yields parameters of the queue that do not suit the bandwidth or the latency.
 
     With the queue of another chip, the simulated memory would silently be slower, or its latency another one.

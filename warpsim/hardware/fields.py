@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from warpsim.hardware.files import lines, problems
+from warpsim.hardware.file_errors import lines, problems
 
 
 class StrictModel(BaseModel):

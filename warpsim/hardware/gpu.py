@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from warpsim import units
 from warpsim.arguments import refusing_malformed, shortened
-from warpsim.hardware import architectures, consistency, operations
+from warpsim.hardware import architectures, consistency, file_errors, operations
 from warpsim.hardware import files as params
 from warpsim.hardware.core import Core
 from warpsim.hardware.fields import Between, Bytes, Count, Cycles, MustBe, Name, NotNegative, StrictModel
@@ -31,7 +31,7 @@ GPU_LABELS = ("name", "title", "architecture", "generation", "year")
 
 _log = logging.getLogger(__name__)
 
-class GpuFileError(params.ParamsFileError):
+class GpuFileError(file_errors.ParamsFileError):
     """All errors of the description of a chip, with one line for each."""
 
 
@@ -155,19 +155,19 @@ class Gpu(StrictModel):
             TypeError: the description is not a table.
         """
         if not isinstance(data, Mapping):
-            raise TypeError(f"{source} = {params.format_value(data)}: must be a table")
+            raise TypeError(f"{source} = {file_errors.format_value(data)}: must be a table")
         with refusing_malformed(source):
             return cls._validated(data, source)
 
     @classmethod
     def _validated(cls, data: Mapping[str, Any], source: str) -> Self:
         if not isinstance(data.get("architecture"), str | None):
-            given, known = params.format_value(data["architecture"]), ", ".join(architectures.list_architectures())
+            given, known = file_errors.format_value(data["architecture"]), ", ".join(architectures.list_architectures())
             raise GpuFileError(source, [(("architecture",), f" = {given}: must be one of {known}")])
         try:
             data, defaults = architectures.complete(data)
         except ValueError as error:
-            place = f" = {params.format_value(data['architecture'])}: {error}"
+            place = f" = {file_errors.format_value(data['architecture'])}: {error}"
             raise GpuFileError(source, [(("architecture",), place)]) from None
         if defaults and not source.startswith(str(params.params_dir())):  # the files of the package are documented
             text = "%s: %d values are those of %s, follow by rules, or are assumed; `warpsim gpus FILE` lists them"
@@ -175,7 +175,7 @@ class Gpu(StrictModel):
         try:
             return cls.model_validate(dict(data))
         except ValidationError as error:
-            of_fields = [problem for problem in params.problems(cls, error) if problem[0]]
+            of_fields = [problem for problem in file_errors.problems(cls, error) if problem[0]]
             found = [*of_fields, *consistency.inconsistencies(operations.with_scopes(data))]
             raise GpuFileError(source, [*_hint_at_architecture(data), *found]) from None
 
@@ -252,7 +252,7 @@ class Gpu(StrictModel):
         return float(self.units_per_sm(op) / self.ops[op].interval_cycles)
 
 
-def _hint_at_architecture(data: Mapping[str, Any]) -> Iterator[params.Problem]:
+def _hint_at_architecture(data: Mapping[str, Any]) -> Iterator[file_errors.Problem]:
     """Yields that a file may name an architecture, where it names none and leaves out whole tables."""
     if "architecture" not in data and not {"issue", "shared", "ops"} & set(data):
         known = ", ".join(architectures.list_architectures())

@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from warpsim.hardware import file_errors
 from warpsim.hardware import files as params
 
 BINS = 4096
@@ -160,7 +161,7 @@ def load_distribution(name_or_path: str | os.PathLike[str]) -> LatencyDistributi
 def _read_distribution(path: Path, version: tuple[int, int]) -> LatencyDistribution:
     """Reads a table of latency quantiles; `version` distinguishes versions of the file."""
     (top, head), *rows = _read_csv(path)
-    problems: list[params.Problem] = []
+    problems: list[file_errors.Problem] = []
     levels = _numbers(head[1:])
     if head[0] != "load_gbs" or len(levels) < 4 or levels[0] != 0 or levels[-1] != 1 or not _increases(levels):
         problems.append(_problem(top, head, "must be load_gbs and at least four levels that increase from 0 to 1"))
@@ -176,7 +177,7 @@ def _read_distribution(path: Path, version: tuple[int, int]) -> LatencyDistribut
         else:
             table.append(values)
     if problems:
-        raise params.ParamsFileError(str(path), problems)
+        raise file_errors.ParamsFileError(str(path), problems)
     array = np.array(table)
     return LatencyDistribution(path.stem, array[:, 0], np.array(levels), array[:, 1:])
 
@@ -188,16 +189,16 @@ def _read_csv(path: Path) -> list[tuple[int, list[str]]]:
             reader = csv.reader(file)
             rows = [(reader.line_num, row) for row in reader if row and not row[0].startswith("#")]
     except UnicodeDecodeError as error:
-        raise params.ParamsFileError(str(path), [((), f"not a text file: {error}")]) from error
+        raise file_errors.ParamsFileError(str(path), [((), f"not a text file: {error}")]) from error
     except csv.Error as error:
-        raise params.ParamsFileError(str(path), [((), f"not a table: {error}")]) from error
+        raise file_errors.ParamsFileError(str(path), [((), f"not a table: {error}")]) from error
     if len(rows) < 2:
-        raise params.ParamsFileError(str(path), [((), "there must be a header and at least one row")])
+        raise file_errors.ParamsFileError(str(path), [((), "there must be a header and at least one row")])
     return rows
 
 
-def _problem(line: int, row: list[str], allowed: str) -> params.Problem:
-    return (), f"line {line} = {params.format_value(','.join(row))}: {allowed}"
+def _problem(line: int, row: list[str], allowed: str) -> file_errors.Problem:
+    return (), f"line {line} = {file_errors.format_value(','.join(row))}: {allowed}"
 
 
 def _numbers(words: list[str]) -> list[float]:

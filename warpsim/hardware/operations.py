@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from warpsim import units
-from warpsim.hardware import files as params
 from warpsim.hardware.fields import Between, Count, Cycles, Interval, StrictModel
+from warpsim.hardware.file_errors import Problem, format_value
 
 Scope = Literal["scheduler", "sm"]
 
@@ -110,7 +110,7 @@ def without_scopes(ops: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     }
 
 
-def inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
+def inconsistencies(data: Mapping[str, Any]) -> Iterator[Problem]:
     """Yields contradictions between the operation classes of a description. Fields can be wrong or missing."""
     ops = data.get("ops")
     if not isinstance(ops, Mapping):
@@ -128,17 +128,17 @@ def inconsistencies(data: Mapping[str, Any]) -> Iterator[params.Problem]:
         if name in units.MEMORY_OPS:
             pipe = "tex" if name == "texture" else "lg"
             if op.get("pipe") not in (None, pipe):
-                yield ("ops", name, "pipe"), f" = {params.format_value(op['pipe'])}: must be {pipe!r} for {name}"
+                yield ("ops", name, "pipe"), f" = {format_value(op['pipe'])}: must be {pipe!r} for {name}"
             if op.get("latency_to"):
                 yield ("ops", name, "latency_to"), ": must be left out, since the memory system determines the latency"
         consumers = op.get("latency_to")
         for consumer, cycles in consumers.items() if isinstance(consumers, Mapping) else ():
             if consumer not in ops:
-                text = f" = {params.format_value(cycles)}: the key must be one of {', '.join(ops)}"
+                text = f" = {format_value(cycles)}: the key must be one of {', '.join(ops)}"
                 yield ("ops", name, "latency_to", consumer), text
         for key, owner in (("taken_gap_cycles", "branch"), ("conflict_latency_cycles", "smem")):
             if name != owner and op.get(key):
-                yield ("ops", name, key), f" = {params.format_value(op[key])}: must be left out, since only ops.{owner} has it"
+                yield ("ops", name, key), f" = {format_value(op[key])}: must be left out, since only ops.{owner} has it"
 
 
 def _interval_of_atomics(data: Mapping[str, Any]) -> Any:
@@ -146,7 +146,7 @@ def _interval_of_atomics(data: Mapping[str, Any]) -> Any:
     return memory.get("atomic_interval_cycles") if isinstance(memory, Mapping) else 0
 
 
-def _unit_problems(ops: Mapping[str, Any], declared: Mapping[str, Any]) -> Iterator[params.Problem]:
+def _unit_problems(ops: Mapping[str, Any], declared: Mapping[str, Any]) -> Iterator[Problem]:
     """Yields contradictions between the operation classes and the declared units."""
     named = {name: op.get("unit") for name, op in ops.items() if isinstance(op, Mapping)}
     for name, unit in named.items():
@@ -154,9 +154,9 @@ def _unit_problems(ops: Mapping[str, Any], declared: Mapping[str, Any]) -> Itera
             continue
         if unit not in declared:
             allowed = f"one of {', '.join(declared)}" if declared else "left out, since the chip has no table [units]"
-            yield ("ops", name, "unit"), f" = {params.format_value(unit)}: must be {allowed}"
+            yield ("ops", name, "unit"), f" = {format_value(unit)}: must be {allowed}"
         elif isinstance(declared[unit], Mapping) and ops[name].get("scope") != declared[unit].get("scope"):
-            scope = params.format_value(ops[name].get("scope"))
+            scope = format_value(ops[name].get("scope"))
             yield ("ops", name, "scope"), f" = {scope}: must be left out, or that of units.{unit}"
     for unit in declared:
         if unit in named and named[unit] != unit:

@@ -29,12 +29,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from warpsim.arguments import did_you_mean, refusing_malformed
+from warpsim.hardware import file_errors
 from warpsim.hardware import files as params
 from warpsim.kernels.builders import BUILDERS
 from warpsim.kernels.program import Kernel
 
 
-class KernelFileError(params.ParamsFileError):
+class KernelFileError(file_errors.ParamsFileError):
     """All errors of a kernel file, with one line for each."""
 
 
@@ -179,21 +180,21 @@ def _toml(value: Any) -> str:
 def _builder_of(data: Mapping[str, Any], source: str) -> tuple[str, dict[str, Any]]:
     """Returns the builder and the arguments that a file names."""
     name, given = data["builder"], data.get("arguments", {})
-    problems: list[params.Problem] = [
-        ((key,), f" = {params.format_value(value)}: unknown key; allowed here: builder, arguments")
+    problems: list[file_errors.Problem] = [
+        ((key,), f" = {file_errors.format_value(value)}: unknown key; allowed here: builder, arguments")
         for key, value in data.items()
         if key not in ("builder", "arguments")
     ]
     known = isinstance(name, str) and name in BUILDERS
     if not known:
-        problems.append((("builder",), f" = {params.format_value(name)}: must be one of {', '.join(BUILDERS)}"))
+        problems.append((("builder",), f" = {file_errors.format_value(name)}: must be one of {', '.join(BUILDERS)}"))
     if not isinstance(given, dict):
-        problems.append((("arguments",), f" = {params.format_value(given)}: must be a table"))
+        problems.append((("arguments",), f" = {file_errors.format_value(given)}: must be a table"))
     elif known:
         parameters = inspect.signature(BUILDERS[name]).parameters
         allowed = ", ".join(parameters) or "no arguments"
         problems += [
-            (("arguments", key), f" = {params.format_value(value)}: unknown argument; {name} takes {allowed}")
+            (("arguments", key), f" = {file_errors.format_value(value)}: unknown argument; {name} takes {allowed}")
             for key, value in given.items()
             if key not in parameters
         ]
@@ -206,4 +207,4 @@ def _parse_kernel(data: Mapping[str, Any], source: str) -> Kernel:
     try:
         return Kernel.model_validate(data)
     except ValidationError as error:
-        raise KernelFileError(source, params.problems(Kernel, error)) from None
+        raise KernelFileError(source, file_errors.problems(Kernel, error)) from None

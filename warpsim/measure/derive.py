@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from warpsim.hardware.files import format_value
+from warpsim.hardware.file_errors import format_value
 from warpsim.measure import core_values, memory_values
 from warpsim.measure.record import Record, RecordError, Table
 from warpsim.measure.values import Value

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from warpsim.hardware.fields import Between, Bytes, Count, MustBe, NotNegative
-from warpsim.hardware.files import lines, problems
+from warpsim.hardware.file_errors import lines, problems
 
 _Line = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$"), MustBe("text of one line")]
 _Threads = Annotated[int, Between(32, 10**6)]

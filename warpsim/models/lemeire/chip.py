@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import ValidationError
 
+from warpsim.hardware import file_errors
 from warpsim.hardware import files as params
 from warpsim.hardware.fields import Count, Name, Positive, StrictModel
 from warpsim.hardware.gpu import Gpu
@@ -25,7 +26,7 @@ WITHOUT_RESULT = "store"
 _GLOBAL_MEMORY = "global memory"
 
 
-class PipelinesFileError(params.ParamsFileError):
+class PipelinesFileError(file_errors.ParamsFileError):
     """All errors of a file of params/pipelines, one per line."""
 
 
@@ -64,7 +65,7 @@ class Pipelines(StrictModel):
         try:
             return cls.model_validate(dict(data))
         except ValidationError as error:
-            raise PipelinesFileError(source, params.problems(cls, error)) from None
+            raise PipelinesFileError(source, file_errors.problems(cls, error)) from None
 
 
 Chip = Gpu | Pipelines
