@@ -30,9 +30,9 @@ from numpy.typing import ArrayLike, NDArray
 from warpsim.arguments import check_fraction, choice
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
+from warpsim.models.parts.by_class import ClassCounts, Part, class_counts, dataset, refuse
 from warpsim.models.parts.common import accepts_names, axis, quantity
 from warpsim.models.parts.needed import smallest_warps
-from warpsim.models.parts.profile import Part, Profile, dataset, profile, refuse
 
 Times = Literal["overlap", "add"]
 
@@ -109,7 +109,7 @@ def bottleneck(gpu: Gpu, kernel: Kernel, *, warps: float) -> str:
     return max(parts, key=lambda name: float(parts[name]))
 
 
-def part_times(of: Profile, warps: xr.DataArray, *, at_peak: bool = False) -> dict[str, xr.DataArray]:
+def part_times(of: ClassCounts, warps: xr.DataArray, *, at_peak: bool = False) -> dict[str, xr.DataArray]:
     """Returns the cycles of an SM that arithmetic, shared memory and global memory take alone, per warp or repetition."""
     kinds = {
         "arithmetic": [p for p in of.arithmetic if p.op != "smem"],
@@ -127,9 +127,9 @@ def part_times(of: Profile, warps: xr.DataArray, *, at_peak: bool = False) -> di
     return {name: (0.0 * warps).copy(data=sum(map(alone, parts), 0.0 * numbers)) for name, parts in kinds.items()}
 
 
-def _covered(gpu: Gpu, kernel: Kernel) -> Profile:
+def _covered(gpu: Gpu, kernel: Kernel) -> ClassCounts:
     refuse(kernel, "add_or_overlap", "barrier")
-    return profile(gpu, kernel)
+    return class_counts(gpu, kernel)
 
 
 def _together(parts: dict[str, xr.DataArray], times: Times) -> xr.DataArray:

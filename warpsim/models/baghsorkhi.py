@@ -33,10 +33,10 @@ from numpy.typing import ArrayLike
 from warpsim.arguments import check_fraction
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction, Kernel
+from warpsim.models.parts.by_class import Part, busy, class_counts, count, dataset, part_of, refuse, sequence
 from warpsim.models.parts.common import accepts_names, axis, quantity
 from warpsim.models.parts.longest_path import longest_path
 from warpsim.models.parts.needed import smallest_warps
-from warpsim.models.parts.profile import Part, busy, count, dataset, part_of, profile, refuse, sequence
 from warpsim.units import MEMORY_OPS
 
 _HIDDEN = 1e6  # enough warps to hide any latency
@@ -98,7 +98,7 @@ class _Model:
     def __init__(self, gpu: Gpu, kernel: Kernel) -> None:
         refuse(kernel, "baghsorkhi", "barrier", "smem")
         self.code = sequence(kernel, "baghsorkhi")
-        self.of = profile(gpu, kernel)
+        self.of = class_counts(gpu, kernel)
         self.endless = kernel.endless
         self.issue = max(1 / gpu.unit_ipc("alu"), 1 / gpu.issue_ipc)
         self.parts: dict[Instruction, Part] = {i: part_of(gpu, i) for i in self.code}

@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
+from warpsim.models.parts.by_class import class_counts, dataset, refuse
 from warpsim.models.parts.common import NotCoveredError, accepts_names, axis
-from warpsim.models.parts.profile import dataset, profile, refuse
 from warpsim.models.parts.warp_path import warp_path
 
 
@@ -52,7 +52,7 @@ def throughput(
     if model not in (1, 2, 3):
         raise ValueError(f"model = {model!r}: must be 1, 2 or 3")
     refuse(kernel, "chen_aamodt", "barrier")
-    of = profile(gpu, kernel)
+    of = class_counts(gpu, kernel)
     n = axis("warps", warps, at_least=0)
     alone = of.total / warp_path(gpu, kernel).cycles
     tau = alone * gpu.issue.interval_cycles

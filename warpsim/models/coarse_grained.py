@@ -28,8 +28,8 @@ from numpy.typing import ArrayLike
 from warpsim.arguments import check_fraction, choice
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
+from warpsim.models.parts.by_class import ClassCounts, busy, class_counts, count, dataset, refuse
 from warpsim.models.parts.common import NotCoveredError, accepts_names, axis
-from warpsim.models.parts.profile import Profile, busy, count, dataset, profile, refuse
 
 Variant = Literal["saavedra_barrera", "agarwal"]
 
@@ -122,9 +122,9 @@ def prefetch_distance(gpu: Gpu, kernel: Kernel, *, instruction_cycles: float = 1
     return math.ceil(of.memory_latency / (instruction_cycles * of.total))
 
 
-def _covered(gpu: Gpu, kernel: Kernel) -> Profile:
+def _covered(gpu: Gpu, kernel: Kernel) -> ClassCounts:
     refuse(kernel, "coarse_grained", "barrier")
-    of = profile(gpu, kernel)
+    of = class_counts(gpu, kernel)
     if not of.of("load"):
         raise NotCoveredError(f"{kernel.name}: coarse_grained only covers kernels with loads, at which warps switch")
     return of
@@ -132,8 +132,8 @@ def _covered(gpu: Gpu, kernel: Kernel) -> Profile:
 
 def _cycles(
     gpu: Gpu, kernel: Kernel, variant: str, switch_cycles: float, arithmetic_latency: bool
-) -> tuple[Profile, float, float, float]:
-    """Returns the profile, and the sums of R, L and C over a warp or repetition."""
+) -> tuple[ClassCounts, float, float, float]:
+    """Returns the instructions by class, and the sums of R, L and C over a warp or repetition."""
     choice("variant", variant, ("saavedra_barrera", "agarwal"))
     if not switch_cycles >= 0:
         raise ValueError(f"switch_cycles = {switch_cycles!r}: must be at least 0")

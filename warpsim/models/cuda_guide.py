@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike
 from warpsim.arguments import check_fraction
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
+from warpsim.models.parts.by_class import ClassCounts, busy, class_counts, dataset, refuse
 from warpsim.models.parts.common import NotCoveredError, accepts_names, axis
-from warpsim.models.parts.profile import Profile, busy, dataset, profile, refuse
 
 
 @accepts_names
@@ -75,15 +75,15 @@ def execution_time(
     return throughput(gpu, kernel, warps=warps, refined=refined)["execution_time"]
 
 
-def _covered(gpu: Gpu, kernel: Kernel) -> Profile:
+def _covered(gpu: Gpu, kernel: Kernel) -> ClassCounts:
     refuse(kernel, "cuda_guide", "barrier")
-    of = profile(gpu, kernel)
+    of = class_counts(gpu, kernel)
     if not of.arithmetic:
         raise NotCoveredError(f"{kernel.name}: cuda_guide only covers kernels with arithmetic instructions")
     return of
 
 
-def _issue_time(of: Profile, refined: bool) -> float:
+def _issue_time(of: ClassCounts, refined: bool) -> float:
     """Returns the cycles that a warp's or repetition's instructions take at the peak rate."""
     if not refined:
         return busy(of.arithmetic)
@@ -92,7 +92,7 @@ def _issue_time(of: Profile, refined: bool) -> float:
     return busy(of.arithmetic) + alu * sum(part.count for part in of.accesses)
 
 
-def _wait(of: Profile, refined: bool) -> float:
+def _wait(of: ClassCounts, refined: bool) -> float:
     """Returns the cycles in which a warp issues each of its instructions once."""
     loads = of.of("load")
     if not loads:

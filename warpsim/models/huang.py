@@ -40,9 +40,9 @@ from numpy.typing import ArrayLike
 from warpsim.arguments import choice
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction, Kernel
+from warpsim.models.parts.by_class import class_counts, dataset, part_of, refuse, sequence
 from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, quantity
 from warpsim.models.parts.longest_path import longest_path
-from warpsim.models.parts.profile import dataset, part_of, profile, refuse, sequence
 
 TRANSACTION_BYTES = 128
 """Bytes of a memory transaction (V 7.7)."""
@@ -119,7 +119,7 @@ def throughput(
         warnings.warn(
             f"huang: throughput is negative at {at} warps, where utilization exceeds 1 (V 7.7)", RuntimeWarning, stacklevel=2
         )
-    of = profile(gpu, kernel)
+    of = class_counts(gpu, kernel)
     rate = (cores_per_sm / cpi / of.total).where(n > 0, 0.0)
     return dataset(
         of,

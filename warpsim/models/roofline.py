@@ -23,9 +23,9 @@ from numpy.typing import ArrayLike
 from warpsim import units
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
+from warpsim.models.parts.by_class import ClassCounts, class_counts, dataset
 from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, quantity
 from warpsim.models.parts.costs import MEMORY
-from warpsim.models.parts.profile import Profile, dataset, profile
 
 
 @accepts_names
@@ -88,19 +88,19 @@ def _peak(gpu: Gpu) -> float:
     return min(gpu.unit_ipc("alu"), gpu.issue_ipc * gpu.issue.width)
 
 
-def _covered(gpu: Gpu, kernel: Kernel) -> Profile:
-    found = profile(gpu, kernel)
+def _covered(gpu: Gpu, kernel: Kernel) -> ClassCounts:
+    found = class_counts(gpu, kernel)
     if not any(_work(found)):
         raise NotCoveredError(f"{kernel.name}: roofline only covers CUDA core operations and accesses to global memory")
     return found
 
 
-def _work(of: Profile) -> tuple[float, float]:
+def _work(of: ClassCounts) -> tuple[float, float]:
     """Returns the operations and the bytes moved, per warp or repetition."""
     return units.ipc_to_ops_per_cycle(of.instructions.get("alu", 0.0)), sum(p.count * p.traffic_bytes for p in of.parts)
 
 
-def _cycles(of: Profile) -> dict[str, float]:
+def _cycles(of: ClassCounts) -> dict[str, float]:
     operations, moved = _work(of)
     return {
         "alu": operations / units.ipc_to_ops_per_cycle(_peak(of.gpu)),

@@ -30,8 +30,8 @@ from warpsim.arguments import choice
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Instruction, Kernel, Loop
 from warpsim.models import volkov
+from warpsim.models.parts.by_class import Part, class_counts, dataset, refuse
 from warpsim.models.parts.common import NotCoveredError, accepts_names, axis
-from warpsim.models.parts.profile import Part, dataset, profile, refuse
 from warpsim.units import MEMORY_OPS
 
 _FREE = ("branch", "exit")
@@ -48,7 +48,7 @@ def microbenchmarks(gpu: Gpu, kernel: Kernel) -> dict[str, Kernel]:
         NotCoveredError: the kernel has barriers, or treats the warps of a block differently.
     """
     refuse(kernel, "zhang_owens", "barrier")
-    return {_label(part): _chain(part) for part in profile(gpu, kernel).parts if part.op not in _FREE}
+    return {_label(part): _chain(part) for part in class_counts(gpu, kernel).parts if part.op not in _FREE}
 
 
 @accepts_names
@@ -82,7 +82,7 @@ def throughput(
     combine = choice("times", times, ("overlap", "add"))
     n = axis("warps", warps, at_least=0)
     needed = microbenchmarks(gpu, kernel)
-    of = profile(gpu, kernel)
+    of = class_counts(gpu, kernel)
     if measured is None:
         occupancies = np.unique(np.where(n.values > 0, n.values, 1.0))
         measured = {

@@ -62,7 +62,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Profile:
+class ClassCounts:
     """Instructions of a warp, or of one repetition of its endless loop (`per`)."""
 
     gpu: Gpu
@@ -113,7 +113,7 @@ def busy(parts: Iterable[Part]) -> float:
     return sum(part.count * part.interval for part in parts)
 
 
-def profile(gpu: Gpu, kernel: Kernel) -> Profile:
+def class_counts(gpu: Gpu, kernel: Kernel) -> ClassCounts:
     """Returns the instructions of a warp, or of one repetition if the kernel is endless.
 
     Counts are expected values, and both sides of a divergent conditional count. The end of a warp is an exit.
@@ -128,7 +128,7 @@ def profile(gpu: Gpu, kernel: Kernel) -> Profile:
     found: dict[Instruction, float] = defaultdict(float)
     for instruction, number in counted:
         found[instruction.model_copy(update={"dst": None, "src": (), "comment": ""})] += number
-    return Profile(gpu, counted.per, tuple(_part(gpu, i, number) for i, number in found.items() if number > 0))
+    return ClassCounts(gpu, counted.per, tuple(_part(gpu, i, number) for i, number in found.items() if number > 0))
 
 
 def part_of(gpu: Gpu, instruction: Instruction) -> Part:
@@ -166,7 +166,7 @@ def refuse(kernel: Kernel, model: str, *ops: str) -> None:
 
 
 def dataset(
-    of: Profile,
+    of: ClassCounts,
     rate: xr.DataArray,
     warps: xr.DataArray,
     *,
