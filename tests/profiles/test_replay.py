@@ -11,7 +11,7 @@ from warpsim.kernels.statements import Conditional, Loop
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.endless import shortened
 from warpsim.profiles.replay import Line
-from warpsim.profiles.sampling import plan_of
+from warpsim.profiles.sampling import samples_of
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +47,9 @@ def test_the_last_one_of_few_rounds_is_shared_evenly(blocks, resident, parts):
     profile = profile_of(launch())
     wave = profile.gpu.sms * resident
     few = profile.launch.model_copy(update={"blocks": round(blocks * wave), "resident_blocks": resident})
-    plan = plan_of(profile.gpu, profile.kernel, few, 10**9)
-    assert [part.samples[0].blocks / wave for part in plan.parts] == parts and not plan.left_out
-    assert all(len(part.samples) == 1 and part.work == part.samples[0].work for part in plan.parts)
+    samples = samples_of(profile.gpu, profile.kernel, few, 10**9)
+    assert [part.samples[0].blocks / wave for part in samples.parts] == parts and not samples.left_out
+    assert all(len(part.samples) == 1 and part.work == part.samples[0].work for part in samples.parts)
 
 
 def test_outer_loops_are_shortened_and_nothing_else():

@@ -23,7 +23,7 @@ from warpsim.kernels.steps import flatten
 from warpsim.profiles.encodings import WORD_BYTES
 from warpsim.profiles.endless import endless
 from warpsim.profiles.guards import blocks_with_work
-from warpsim.profiles.sampling import ALL_BUT_WINDOWS, FEWEST_SMS, Part, Sample, of_sms, per_warp, plan_of, sampled_within
+from warpsim.profiles.sampling import ALL_BUT_WINDOWS, FEWEST_SMS, Part, Sample, of_sms, per_warp, sampled_within, samples_of
 from warpsim.results.schema import STATES
 from warpsim.results.statistics import half_width
 from warpsim.simulation.api import Arrays, simulate_point, trace_point
@@ -143,24 +143,24 @@ def replay(
     profile = replace(profile, kernel=kernel, launch=launch)
     gpu = profile.gpu.model_copy(update={"launch_microseconds": 0.0})  # the cost is added once, to the whole launch
     settings: dict[str, Any] = {"scheduler": scheduler, "memory": memory, "replicates": replicates, "seed": seed}
-    plan = plan_of(gpu, profile.kernel, launch, budget)
-    if plan is None:
+    samples = samples_of(gpu, profile.kernel, launch, budget)
+    if samples is None:
         return _from_windows(profile, budget, settings, lines=lines, threads=threads)
     totals: dict[str, NDArray[np.float64]] = {}
     found: dict[int, Line] = {}
-    for part in plan.parts:
+    for part in samples.parts:
         runs = []
         for sample in part.samples:
             point = _point(gpu, launch, sample, settings)
-            with_lines = lines and sample is plan.parts[0].samples[-1]
+            with_lines = lines and sample is samples.parts[0].samples[-1]
             arrays = _simulated(point, lines=with_lines, threads=threads)
             runs.append(_totals(arrays, sample.sms or gpu.sms))
             found = _of_lines(point.kernel, arrays["line_warp_cycles"], _end(profile)) if with_lines else found
         of_part = _extended(runs, part)
         totals = {name: totals.get(name, 0.0) + values for name, values in of_part.items()}
     whole = (launch.blocks or 1) * launch.block_warps * per_warp(profile.kernel)
-    simulated = sum(sample.work * (sample.sms or gpu.sms) for part in plan.parts for sample in part.samples)
-    return replace(_result(profile, totals, plan.left_out, simulated / whole), lines=found)
+    simulated = sum(sample.work * (sample.sms or gpu.sms) for part in samples.parts for sample in part.samples)
+    return replace(_result(profile, totals, samples.left_out, simulated / whole), lines=found)
 
 
 def _extended(runs: list[dict[str, NDArray[np.float64]]], part: Part) -> dict[str, NDArray[np.float64]]:

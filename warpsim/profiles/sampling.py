@@ -66,7 +66,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Samples:
     """What to simulate of a launch.
 
     Attributes:
@@ -78,7 +78,7 @@ class Plan:
     left_out: Mapping[str, str]
 
 
-def plan_of(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> Plan | None:
+def samples_of(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> Samples | None:
     """Returns what to simulate: fewer SMs, then fewer rounds of blocks, then fewer trips; None: all of this is too long."""
     blocks, warps, resident = launch.blocks or 1, launch.block_warps, launch.resident_blocks or 1
     per_block = warps * per_warp(kernel)
@@ -90,16 +90,16 @@ def plan_of(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> Plan | Non
     if part * per_block <= 2 * budget:
         in_step = resident > 1 and part <= _FEWEST_ROUNDS * wave
         counts = [part // wave * wave, part % wave] if in_step else [part]
-        return Plan(tuple(Part((one,), one.work) for one in map(sample, filter(None, counts))), left_out)
+        return Samples(tuple(Part((one,), one.work) for one in map(sample, filter(None, counts))), left_out)
     longer = max(_FEWEST_ROUNDS, int(2 * budget / (wave * per_block)))
     counts = [(rounds - (part % wave > 0)) * wave + part % wave for rounds in (longer // 2, longer)]
     if part > counts[1] and counts[1] * per_block <= 4 * budget:
         left_out[_ROUNDS] = f"{longer} of {part / wave:.3g} rounds of blocks"
-        return Plan((Part((sample(counts[0]), sample(counts[1])), whole.work),), left_out)
+        return Samples((Part((sample(counts[0]), sample(counts[1])), whole.work),), left_out)
     return _fewer_trips(gpu, kernel, launch, budget, gpu.sms, blocks) or _fewer_trips(gpu, kernel, launch, budget, sms, part)
 
 
-def _fewer_trips(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int, sms: int, blocks: int) -> Plan | None:
+def _fewer_trips(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int, sms: int, blocks: int) -> Samples | None:
     """Returns rounds of blocks with fewer trips of the outer loops; None: they have too few.
 
     The whole chip comes first, as its memory system is that of the launch from the first cycle on: the echoes of a slice know
@@ -117,7 +117,7 @@ def _fewer_trips(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int, sms: int
         if len(kept) < len(programs) or kept[1].work > 2 * budget / sms or kept[0].work > _MOST_COMMON * kept[1].work:
             return None
         parts.append(Part(tuple(kept), _sample(gpu, sms, warps, kernel, count).work, times))
-    return Plan(tuple(parts), of_sms(gpu, sms) | {_TRIPS: "fewer trips of the outer loops"})
+    return Samples(tuple(parts), of_sms(gpu, sms) | {_TRIPS: "fewer trips of the outer loops"})
 
 
 def _sample(gpu: Gpu, sms: int, warps: int, program: Kernel, blocks: int) -> Sample:
