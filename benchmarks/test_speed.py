@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.frontends.machine import unrolled
+from tests.support.listings import unrolled
 from warpsim.frontends.api import from_sass
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.kernels import load_kernel, mix

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.profiles.launches import METRICS, launch
+from tests.support.profiled_launches import METRICS, launch
 from warpsim import cli
 from warpsim.cli.profile import _estimate
 from warpsim.profiles import api, replay, report

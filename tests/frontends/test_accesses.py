@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from tests.frontends.machine import function
+from tests.support.listings import function
 from warpsim.frontends.contention import MOST_SECTORS, Contention
 from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError

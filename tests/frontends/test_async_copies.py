@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from tests.frontends.machine import function
+from tests.support.listings import function
 from warpsim.frontends.async_copies import CopyLog, bulk_of, is_phase_test, role_of
 from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from tests.frontends.machine import kernel, only
+from tests.support.listings import kernel, only
 from warpsim.frontends import reuse
 from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, caches_of, hits, notes_of_caches
 from warpsim.frontends.errors import AssumptionWarning

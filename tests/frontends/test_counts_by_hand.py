@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra warpsim[cuda]")
 
 import warpsim as ws
-from tests.frontends.machine import counts
+from tests.support.listings import counts
 from warpsim.frontends.errors import AssumptionWarning
 from warpsim.frontends.nvdisasm import find_nvdisasm
 from warpsim.hardware.gpu import load_gpu

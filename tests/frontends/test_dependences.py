@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.frontends.machine import function
+from tests.support.listings import function
 from warpsim.frontends import listings
 from warpsim.frontends.dependences import has_control_fields, waits_of
 from warpsim.frontends.flow import make_flow

@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from tests.frontends.machine import function
 from tests.support.executions import expected_ops
+from tests.support.listings import function
 from warpsim.frontends.api import from_cuda
 from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import FrontEndError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.frontends.machine import function
+from tests.support.listings import function
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import make_flow
 

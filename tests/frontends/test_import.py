@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from tests.frontends.machine import SCALE as LISTING
-from tests.frontends.machine import function, only, unrolled
 from tests.support.executions import expected_ops
+from tests.support.listings import SCALE as LISTING
+from tests.support.listings import function, only, unrolled
 from warpsim import cli
 from warpsim.frontends.api import read_function
 from warpsim.frontends.convert import Choices, to_kernel

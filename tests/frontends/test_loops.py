@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.frontends.machine import counts, kernel, only
+from tests.support.listings import counts, kernel, only
 from warpsim.frontends import evaluate
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.kernels.statements import Conditional, Loop

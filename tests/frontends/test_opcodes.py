@@ -3,7 +3,7 @@
 import pytest
 
 import warpsim as ws
-from tests.frontends.machine import function
+from tests.support.listings import function
 from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import AssumptionWarning
 from warpsim.frontends.geometry import as_geometry

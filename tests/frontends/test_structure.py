@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.frontends.machine import counts, function, kernel, only
 from tests.support.executions import expected_ops
+from tests.support.listings import counts, function, kernel, only
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.flow import make_flow
 from warpsim.frontends.geometry import as_geometry

@@ -3,7 +3,7 @@
 import numpy as np
 
 import warpsim as ws
-from tests.frontends.machine import function
+from tests.support.listings import function
 from warpsim.frontends.dependences import waits_of
 from warpsim.frontends.evaluation import Given
 from warpsim.frontends.flow import make_flow

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.profiles.launches import TRIPS, WARPS, launch
+from tests.support.profiled_launches import TRIPS, WARPS, launch
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.traversal import walk
 from warpsim.profiles.advice import _coalesced, _limit, _without_conflicts, advise

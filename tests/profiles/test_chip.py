@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.profiles.launches import launch
+from tests.support.profiled_launches import launch
 from warpsim.hardware.gpu import load_gpu
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.chip import chip_name, chip_of

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.profiles.launches import TRIPS, WARPS, launch
 from tests.support.executions import expected_ops
+from tests.support.profiled_launches import TRIPS, WARPS, launch
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.residency import occupancy
 from warpsim.kernels.access import updates_of_one_address

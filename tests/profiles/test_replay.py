@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.profiles.launches import launch
 from tests.support.executions import expected_ops
+from tests.support.profiled_launches import launch
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.statements import Conditional, Loop
 from warpsim.profiles.api import profile_of

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.profiles.launches import launch
+from tests.support.profiled_launches import launch
 from warpsim.frontends.cubin import Cubin, Function
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.encodings import agreement
