@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.strategies import small_gpu
+from tests.support.cases import small_gpu
 from warpsim.analysis.calibration import curve
 from warpsim.analysis.measured_curve import CurveError, CurveFit, MeasuredCurve, errors, fit_measured, read_curve, write_fitted
 from warpsim.hardware.files import params_dir

@@ -34,10 +34,12 @@ def drawn(number: int, strategy: st.SearchStrategy[Any]) -> list[Any]:
 
 def prepare() -> tuple[dict[str, tuple[Any, Any]], list[Any]]:
     """Returns name -> a case and its outcome on the reference machine; and further cases, with cycles at which to stop."""
-    from tests.engine.test_against_reference import DIRECTED, expected_of
+    from tests.engine.directed_cases import DIRECTED
+    from tests.engine.test_against_reference import expected_of
     from tests.engine.test_edges import EDGES
     from tests.support import strategies
-    from tests.support.strategies import POLICIES, Case, cases
+    from tests.support.cases import POLICIES, Case
+    from tests.support.strategies import cases
 
     chosen: dict[str, Case] = {}
     for number, (name, case) in enumerate(DIRECTED.items()):
@@ -78,7 +80,7 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
     from tests.engine.test_against_reference import assert_same
     from tests.engine.test_arbitration import test_engine_and_twin_agree_where_every_unit_is_contended as contended
     from tests.simulation.test_trace import TestRandomPrograms as Traces
-    from tests.support.strategies import POLICIES
+    from tests.support.cases import POLICIES
 
     compared, stopped = prepared
     found: dict[str, Callable[[], Any]] = {name: partial(assert_same, *pair) for name, pair in compared.items()}

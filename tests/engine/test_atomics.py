@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.test_against_reference import assert_same, case, kernel
-from tests.support.strategies import SMALL_GPU, small_gpu
+from tests.engine.directed_cases import case, kernel
+from tests.engine.test_against_reference import assert_same
+from tests.support.cases import SMALL_GPU, small_gpu
 from warpsim.hardware.gpu import Gpu, GpuFileError
 from warpsim.kernels import Access, Cost, Instruction, Kernel
 

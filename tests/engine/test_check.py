@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.test_against_reference import COPY, kernel, one
-from tests.engine.test_against_reference import case as directed
-from tests.support.strategies import Case, cases, examples, small_gpu, with_all_options_of_a_core
+from tests.engine.directed_cases import COPY, kernel, one
+from tests.engine.directed_cases import case as directed
+from tests.support.cases import Case, small_gpu
+from tests.support.strategies import cases, examples, with_all_options_of_a_core
 from warpsim.engine.allocation import allocate
 from warpsim.engine.bits import ALL
 from warpsim.engine.check import InconsistentError, dump, verify

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_against_reference import assert_same, case, kernel, one, paths
-from tests.support.strategies import Case, small_gpu
+from tests.engine.directed_cases import case, kernel, one
+from tests.engine.test_against_reference import assert_same
+from tests.support.cases import Case, paths, small_gpu
 from tests.support.whole_run import whole_run
 from warpsim.arguments import DeadlockError
 from warpsim.engine.constants import LONGEST_KNOWN_WAIT

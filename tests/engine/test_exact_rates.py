@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.engine.test_against_reference import assert_same
-from tests.support.strategies import POLICIES, Case, small_gpu
+from tests.support.cases import POLICIES, Case, small_gpu
 from tests.support.whole_run import WholeRun, whole_run
 from warpsim import kernels
 from warpsim.hardware.gpu import Gpu, load_gpu

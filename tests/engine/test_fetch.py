@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import warpsim as ws
-from tests.engine.test_against_reference import assert_same, case, kernel, one
-from tests.support.strategies import Case, small_gpu
+from tests.engine.directed_cases import case, kernel, one
+from tests.engine.test_against_reference import assert_same
+from tests.support.cases import Case, small_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Conditional, Cost, Instruction, Kernel, Loop
 from warpsim.reference import simulator

@@ -8,7 +8,7 @@ import pytest
 
 import warpsim as ws
 from tests.engine.test_against_reference import assert_same
-from tests.support.strategies import POLICIES, Case, small_gpu
+from tests.support.cases import POLICIES, Case, small_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Conditional, Cost, Hints, Instruction, Kernel, Loop
 from warpsim.reference import simulator

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_against_reference import assert_same, kernel, one
-from tests.support.strategies import POLICIES, Case, small_gpu
+from tests.engine.directed_cases import kernel, one
+from tests.engine.test_against_reference import assert_same
+from tests.support.cases import POLICIES, Case, small_gpu
 from warpsim import kernels as k
 from warpsim.hardware.residency import Launch
 from warpsim.reference import policies as reference

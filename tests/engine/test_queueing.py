@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.strategies import small_gpu
+from tests.support.cases import small_gpu
 from tests.support.whole_run import whole_run
 from warpsim import kernels
 from warpsim.hardware.gpu import Gpu, load_gpu

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.test_against_reference import assert_same
-from tests.support.strategies import EACH_POLICY, Case, small_gpu
+from tests.support.cases import EACH_POLICY, Case, small_gpu
 from warpsim import kernels
 from warpsim.engine.constants import FARTHEST, LONGEST_KNOWN_WAIT
 from warpsim.hardware.gpu import Gpu, load_gpu

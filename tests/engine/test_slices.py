@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.engine.test_against_reference import DIRECTED, assert_same
+from tests.engine.directed_cases import DIRECTED
+from tests.engine.test_against_reference import assert_same
 from warpsim.engine import allocation, constants
 from warpsim.kernels.outstanding import MOST_OUTSTANDING
 from warpsim.reference import echoes as reference_echoes

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from tests.engine.test_against_reference import kernel, one
-from tests.support.strategies import small_gpu
+from tests.engine.directed_cases import kernel, one
+from tests.support.cases import small_gpu
 from warpsim.engine import allocation, echoes, lanes, timetable
 from warpsim.engine.accounts import steps_issued
 from warpsim.engine.constants import EPOCH, EPOCHS, NEVER, RANK_BITS, Kind

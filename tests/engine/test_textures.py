@@ -3,8 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
-from tests.engine.test_against_reference import assert_same, case, kernel
-from tests.support.strategies import small_gpu
+from tests.engine.directed_cases import case, kernel
+from tests.engine.test_against_reference import assert_same
+from tests.support.cases import small_gpu
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import Access, Cost, Instruction
 

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba.core import config
 
-from tests.engine.test_against_reference import DIRECTED, case, kernel
-from tests.support.strategies import Case, cases, examples, small_gpu, with_all_options_of_a_core
+from tests.engine.directed_cases import DIRECTED, case, kernel
+from tests.support.cases import Case, small_gpu
+from tests.support.strategies import cases, examples, with_all_options_of_a_core
 from tests.support.whole_run import spreads
 from warpsim.engine import allocation, chip, threads
 from warpsim.hardware.residency import Launch

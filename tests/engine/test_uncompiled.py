@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.engine.test_against_reference import DIRECTED, outcome
-from tests.support.strategies import Case, small_gpu
+from tests.engine.directed_cases import DIRECTED
+from tests.engine.test_against_reference import outcome
+from tests.support.cases import Case, small_gpu
 from tests.support.whole_run import whole_run
 from warpsim import kernels
 from warpsim.hardware.gpu import load_gpu

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.test_against_reference import assert_same
-from tests.support.strategies import Case, small_gpu
+from tests.support.cases import Case, small_gpu
 from warpsim.hardware.gpu import Gpu, GpuFileError
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Access, Cost, Instruction, Kernel, Loop

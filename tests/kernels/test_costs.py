@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 import warpsim as ws
-from tests.support.strategies import small_gpu
+from tests.support.cases import small_gpu
 from warpsim import Access, Conditional, Cost, Instruction
 from warpsim.kernels.costs import costs_on
 

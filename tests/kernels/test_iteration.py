@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.strategies import small_gpu
+from tests.support.cases import small_gpu
 from warpsim import kernels as k
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import Access, Conditional, Cost, Instruction, Kernel, Loop

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.strategies import examples, kernels
+from tests.support.random_programs import kernels
+from tests.support.strategies import examples
 from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop, barriers_not_reached_by_all
 from warpsim.kernels.traversal import walk
 from warpsim.kernels.whatif import _edited, _same_conditional, without

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.strategies import small_gpu
+from tests.support.cases import small_gpu
 from warpsim.kernels import Access
 from warpsim.kernels.access import transactions
 from warpsim.reference.echoes import Waits

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 
 from tests.reference.test_simulator import ALU, BARRIER, FREE_LOAD, LOAD, program, run
-from tests.support.strategies import Case, cases, examples, small_gpu
+from tests.support.cases import Case, small_gpu
+from tests.support.strategies import cases, examples
 from warpsim.kernels import Instruction, Loop
 from warpsim.reference.policies import POLICIES
 from warpsim.reference.simulator import simulate

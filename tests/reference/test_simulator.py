@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import given, reject, settings
 
-from tests.support.strategies import Case, cases, small_gpu
+from tests.support.cases import Case, small_gpu
+from tests.support.strategies import cases
 from warpsim import kernels as k
 from warpsim.arguments import DeadlockError
 from warpsim.hardware.gpu import Gpu, load_gpu

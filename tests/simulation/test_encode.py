@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.support.strategies import examples, small_gpu
+from tests.support.cases import small_gpu
+from tests.support.strategies import examples
 from warpsim import kernels
 from warpsim.engine.constants import (
     BINS,

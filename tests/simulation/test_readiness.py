@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.strategies import small_gpu
+from tests.support.cases import small_gpu
 from warpsim.engine.constants import Kind
 from warpsim.engine.machine import Machine
 from warpsim.hardware.gpu import Gpu

@@ -12,7 +12,8 @@ import xarray as xr
 from hypothesis import given
 
 import warpsim as ws
-from tests.support.strategies import Case, cases, examples, small_gpu
+from tests.support.cases import Case, small_gpu
+from tests.support.strategies import cases, examples
 from tests.support.whole_run import spreads
 from warpsim.engine.accounts import caused_accounts, line_accounts, steps_issued
 from warpsim.reference import simulator as reference_simulator

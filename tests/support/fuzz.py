@@ -28,9 +28,9 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import warpsim
+from tests.support.cases import SMALL_GPU, small_gpu
 from tests.support.mutations import EXTREMES, FLOATS, INTEGERS, TEXTS, mutated
 from tests.support.small_plans import small_plan
-from tests.support.strategies import SMALL_GPU, small_gpu
 from warpsim import cli
 from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Launch
