@@ -29,7 +29,7 @@ def simulated(monkeypatch):
     real = tile.simulate_point
 
     def counting(point, **options):
-        warps = point.launch.block_warps * point.launch.resident_blocks
+        warps = point.launch.resident_warps
         first = options["first"]
         for replicate in range(first, first + point.replicates):
             counts[point.gpu.name, str(point.kernel.body), warps, point.scheduler, replicate] += 1

@@ -96,7 +96,7 @@ def _held_back(launch: Launch, before: int, fits: int, warps: int) -> int:
     """
     if not launch.resident_blocks or before <= launch.resident_blocks:
         return fits
-    return max(1, min(fits, launch.resident_blocks * launch.block_warps // warps))
+    return max(1, min(fits, launch.resident_warps // warps))
 
 
 def _with(launch: Launch, **fields: int) -> Launch:

@@ -79,7 +79,7 @@ class Machine:
         phases = iteration(gpu, kernel, memory) if endless else None
         self.blocks = Blocks(gpu, kernel, launch, seed, self.sms, phases, self.addresses)
         self.memory = Memory(
-            gpu, memory, sms, seed, warps=launch.resident_blocks * launch.block_warps,
+            gpu, memory, sms, seed, warps=launch.resident_warps,
             iteration=0 if phases is None else phases.cycles, ends=launch.finite,
             waits=Waits.of(kernel, drains=gpu.memory.store_drain_cycles is not None),
         )
