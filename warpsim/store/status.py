@@ -45,7 +45,7 @@ VALUES = "values"
 
 _CHECKSUM = "crc32"
 _ENTRIES = {"finished", "seconds", "host", "message", "sizes"}
-"""Entries of a record without a checksum, as warpsim 0.1 wrote it; later records have a checksum, and VALUES."""
+"""Entries of a record without a checksum, as warpsim 0.1 wrote it; later records have one."""
 
 
 class Status(IntEnum):
