@@ -81,6 +81,8 @@ def test_a_single_run_has_its_chip_and_kernel():
     run = ws.simulate(gpu, mix(alpha=4), warps=8, sms=1, warmup=0, cycles=200)
     needed = at_points.needed_warps(run, 0.9)["Volkov, latency under load"]["needed_warps"]
     assert float(needed) == pytest.approx(volkov.needed_warps(gpu, mix(alpha=4), fraction=0.9, refined=True))
+    with pytest.raises(ValueError, match="must have one of the dimensions warps, warps_per_scheduler"):
+        at_points.throughput(run)
 
 
 def test_occupancies_per_scheduler_and_warps_of_a_block():

@@ -206,6 +206,16 @@ def test_the_distribution_of_occupancy_is_no_axis_of_occupancies():
         results.warpsim.needed_warps(0.5)
 
 
+def test_runs_that_a_user_joins_need_warps_of_the_axis_that_he_names():
+    """The coordinate `warps` of these is that of `occupancy_fraction`."""
+    runs = [simulate("kepler", "mix", alpha=8, warps=4 * n, replicates=2, sms=1, cycles=2_000, warmup=0) for n in (1, 2, 4)]
+    axis = xr.DataArray([1, 2, 4], dims="warps_per_scheduler", name="warps_per_scheduler")
+    joined = xr.concat([run.drop_vars("occupancy_fraction").drop_dims("warps", errors="ignore") for run in runs], axis)
+    found = needed_warps(xr.concat([run.isel(warps=slice(0, 5)) for run in runs], axis), 0.1)
+    assert "warps" not in found.dims
+    xr.testing.assert_equal(found, needed_warps(joined, 0.1))
+
+
 def test_intervals_and_needed_warps_of_what_is_read_in_chunks(tmp_path):
     pytest.importorskip("dask")
     there = sweep(small_plan(), tmp_path / "out.zarr").load()

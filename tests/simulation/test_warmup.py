@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.kernels import mix
+from warpsim.kernels import Conditional, Instruction, Kernel, Loop, mix
 from warpsim.reference.memory import mix as mix64
+from warpsim.results.schema import FEW_ITERATIONS
 from warpsim.simulation.api import settled, simulate_point
 from warpsim.simulation.pilot import LEAST_BATCH, MARGIN, batch_cycles, longest_warmup, pilot_batches, pilots
 from warpsim.simulation.point import make_point, replicate_seed
@@ -116,3 +117,16 @@ def test_warps_of_an_endless_run_are_out_of_phase_and_resident_from_the_start():
     assert ds.occupancy.item() == 64
     together = ws.simulate("kepler", mix(alpha=0), warps=64, memory="fixed", sms=1, warmup=0, cycles=600, trace=trace)
     assert together.issue_cycle.values[0][:64].max() < 100
+
+
+@pytest.mark.parametrize("warps", [range(8), range(1)])
+def test_the_iteration_that_windows_are_shorter_than_is_that_of_the_warps_of_a_block(warps):
+    """All warps of a block execute the side of 600 adds, some 5400 cycles, or one of eight does: 750 adds a block, 680 cycles."""
+    one = Instruction("alu", dst="a", src=("a",))
+    body = (Loop(body=(one, Conditional(then=(one,) * 600, warps=tuple(warps))), trips=None),)
+    kernel = Kernel(name="some", inputs=("a",), block_warps=8, body=body)
+    point = make_point("kepler", kernel, warps=8, **SMALL)
+    known = settled(point)
+    issued = simulate_point(known.point)["instructions"].sum() / (1 + 1 + 600 * len(warps) / 8)
+    iteration = 8 * 10_000 / issued
+    assert known.spread == (pytest.approx(iteration, rel=0.1) if iteration > 10_000 / FEW_ITERATIONS else 0)

@@ -30,7 +30,7 @@ from warpsim.models import volkov
 from warpsim.models.parts.common import quantity
 from warpsim.models.parts.worksheet import Worksheet
 from warpsim.results.schema import coordinate_attrs, variable
-from warpsim.results.statistics import OCCUPANCY_AXES
+from warpsim.results.statistics import OCCUPANCY_AXES, occupancy_axis
 from warpsim.simulation.point import Point, from_provenance, make_point
 from warpsim.sweeps.plan import Plan
 from warpsim.sweeps.space import BuildCache
@@ -57,9 +57,7 @@ def throughput(results: xr.Dataset) -> dict[str, xr.Dataset]:
         ValueError: the result has no occupancy axis or no provenance.
         NotCoveredError: the model does not cover the kernel.
     """
-    x = next((name for name in OCCUPANCY_AXES if name in results.dims), None)
-    if x is None:
-        raise ValueError(f"results: must have one of the dimensions {', '.join(OCCUPANCY_AXES)}")
+    x = occupancy_axis(results)
     occupancies = np.arange(1, int(results[x].max()) + 1)
 
     def curve(refined: bool, gpu: Gpu, kernel: Kernel, block_warps: int | None) -> xr.Dataset:

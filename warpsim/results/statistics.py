@@ -175,7 +175,8 @@ def needed_warps(results: xr.Dataset, fraction: float = NEEDED_FRACTION, level: 
     else:
         unknown = xr.full_like(attained, np.nan, dtype=float)
         bounds = xr.Dataset({"mean": attained, "low": unknown, "high": unknown})
-    warps = results["warps"] if "warps" in results.coords else results[axis]
+    per_sm = "warps" in results.coords and axis in results["warps"].dims
+    warps = results["warps"] if per_sm else results[axis]
     sources = {"needed_warps": "mean", "low": "high", "high": "low"}
     needed = {name: warps.where(bounds[bound] >= fraction).min(axis) for name, bound in sources.items()}
     result = xr.Dataset({name: values.drop_vars("warps", errors="ignore") for name, values in needed.items()})

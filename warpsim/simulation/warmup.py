@@ -81,7 +81,7 @@ def derived_warmup(
 
 def _spread(point: Point, warp_cycles: float, instructions: float) -> int:
     """Returns within how many cycles windows begin, by warp-cycles and instructions of a settled run; 0: all at once."""
-    iteration = warp_cycles * iteration_instructions(point.kernel) / max(instructions, 1.0)
+    iteration = warp_cycles * iteration_instructions(point.kernel, point.launch.block_warps) / max(instructions, 1.0)
     return int(min(iteration, longest_spread(point))) if point.cycles < schema.FEW_ITERATIONS * iteration else 0
 
 
