@@ -52,6 +52,10 @@ def test_lemeire_et_al_are_asked_about_kernels_that_are_not_too_long(mix):
     assert lemeire.estimated_rate == pytest.approx(lemeire.estimated_rate_simulated, rel=0.25)  # L Figure 2
     long = make_point(FERMI, kernels.mix(8, iterations=LONGEST_GRAPH // 9 + 1), warps=4, **SMALL)
     assert "Lemeire et al." not in estimates(long, 0.9) and VOLKOV in estimates(long, 0.9)
+    ends = estimates(make_point(FERMI, kernels.vector_add(), warps=8, sms=1), 0.9)["Lemeire et al."]
+    warps = ends.launch.resident_blocks * ends.launch.block_warps
+    ipc = pipeline.throughput(FERMI, kernels.vector_add(), warps=warps, block_warps=ends.launch.block_warps)["ipc"]
+    assert ends.rate == pytest.approx(float(ipc.sel(op="store")))  # one store per warp
 
 
 def test_gains_of_a_latency_bound_kernel(mix):

@@ -13,6 +13,7 @@ from warpsim.analysis.calibration import curve
 from warpsim.analysis.measured_curve import CurveError, CurveFit, MeasuredCurve, errors, fit_measured, read_curve, write_fitted
 from warpsim.hardware.files import params_dir
 from warpsim.hardware.gpu import load_gpu
+from warpsim.hardware.memory import Contention
 
 GPU = small_gpu(
     memory={
@@ -30,6 +31,9 @@ def test_the_fit_finds_the_queue_of_the_simulator() -> None:
     fit = fit_measured(GPU, measured, factors=(1.0,), cycles=10_000, most_runs=25)
     assert abs(fit.gpu.memory.latency_cycles - 460) < 14
     assert fit.rms_percent < 3
+    memory = fit.gpu.memory
+    assert memory.contention.a_cycles == pytest.approx(memory.latency_cycles + memory.queue.latency_offset_cycles)
+    assert (memory.contention.c_gbs, memory.contention.refined) == (memory.queue.dram_gbs, None)
     assert np.abs(fit.errors_percent).max() < 8
 
 
@@ -104,6 +108,17 @@ def test_only_what_was_fitted_is_said_to_be(tmp_path: Path) -> None:
         else:
             how = "the highest of c.csv" if given is None else "given for the fit to c.csv"
             assert re.search(rf"bandwidth_gbs = 450.0 +# {how}", text)
+
+
+@pytest.mark.parametrize("base", ["g80", "kepler"])
+def test_the_contention_of_a_paper_is_replaced(base: str, tmp_path: Path) -> None:
+    """What models know of a fitted chip is its latency, and not that of the chip from which the fit began."""
+    memory, file = load_gpu(base).memory, tmp_path / "mine.toml"
+    found = {"latency_cycles": 700, "contention": Contention(a_cycles=702.7, b_cycles=12.5, c_gbs=163.7)}
+    changed = load_gpu(base).model_copy(update={"memory": memory.model_copy(update=found)})
+    write_fitted(file, base, CurveFit(changed, np.array([1.0, 1.0, 1.0]), 1.5), "c.csv")
+    assert load_gpu(file).memory == changed.memory
+    assert re.search(r"a_cycles = 702.7 +# follows from", file.read_text()) and "refined =" not in file.read_text()
 
 
 @pytest.mark.verify

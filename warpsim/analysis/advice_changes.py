@@ -93,7 +93,7 @@ def _without_memory_latency(gpu: Gpu) -> Gpu:
         "memory.queue.latency_offset_cycles": 0.0,
         "memory.transaction_latency_cycles": 0.0,
     }
-    for level in ("l1", "l2"):
+    for level in ("l1", "l2", "l2_far"):
         if getattr(gpu.memory, f"{level}_latency_cycles") is not None:
             fields[f"memory.{level}_latency_cycles"] = 1
     return changed_gpu(gpu, fields)

@@ -55,11 +55,12 @@ def estimates(point: Point, fraction: float, **arguments: Any) -> dict[str, Esti
         arguments: further arguments of models, such as `departure_delay`; each model is given those that it takes.
     """
     launches = same_size_launches(point)
-    total = counts(point.gpu, point.kernel, block_warps=point.launch.block_warps).total
+    counted = counts(point.gpu, point.kernel, block_warps=point.launch.block_warps)
+    executed = counted.total - counted.ops.get("exit", 0.0)  # the model of Lemeire et al. has no exits
     given = {**arguments, "block_warps": point.launch.block_warps}
     found = {}
     for author, (name, own) in AUTHORS.items():
-        if name == "pipeline" and total > LONGEST_GRAPH:
+        if name == "pipeline" and counted.total > LONGEST_GRAPH:
             continue
         model = models.load(name)
         try:
@@ -70,7 +71,7 @@ def estimates(point: Point, fraction: float, **arguments: Any) -> dict[str, Esti
             )
         except ValueError:  # the point has been simulated, so the model does not cover it
             continue
-        found[author] = Estimate(warps, launch, float(there["ipc"].sum()) / total)
+        found[author] = Estimate(warps, launch, float(there["ipc"].drop_sel(op="exit").sum()) / executed)
     return found
 
 

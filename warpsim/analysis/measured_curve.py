@@ -25,8 +25,10 @@ from scipy.optimize import minimize
 
 from warpsim.analysis.calibration import curve, with_queue
 from warpsim.arguments import InvalidPoint
+from warpsim.hardware.architectures import contention
 from warpsim.hardware.chip_file import write_fitted_memory
 from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.memory import Contention
 from warpsim.hardware.sections import SLICE_SMS
 from warpsim.simulation.point import Point
 from warpsim.units import COALESCED_BYTES
@@ -218,9 +220,15 @@ def fit_measured(
             best = float(search.fun), chip(search.x, servers)
     assert best is not None
     percent = round(100 * best[0], 2)
-    result = with_queue(best[1], best[1].memory.queue.model_copy(update={"fit_rms_percent": percent}))
+    result = _with_contention(with_queue(best[1], best[1].memory.queue.model_copy(update={"fit_rms_percent": percent})))
     every = np.where(fitted, 100 * np.expm1(errors(result, measured, cycles=cycles, seed=seed)), np.nan)
     return CurveFit(result, every, percent)
+
+
+def _with_contention(gpu: Gpu) -> Gpu:
+    """Returns a chip whose mean latency, as models know it, is that of its latency and its queue."""
+    found = Contention.model_validate(contention(gpu.memory.model_dump(include={"latency_cycles", "queue"}), gpu.clock_ghz))
+    return gpu.model_copy(update={"memory": gpu.memory.model_copy(update={"contention": found})})
 
 
 def _sustained(gpu: Gpu, measured: MeasuredCurve, given: float | None) -> float:

@@ -37,6 +37,8 @@ def write_fitted_memory(
 ) -> None:
     """Writes a new chip file: that of `base` with the latency, the bandwidth and the queue of `memory`. Its stem is the name.
 
+    Where `base` states the contention that models know, that of `memory` replaces it.
+
     The file is written in one step. What was not fitted, and is the same as in `base`, or follows from the rest by the same rule,
     is left as it is.
 
@@ -59,6 +61,9 @@ def write_fitted_memory(
     text = _with_values(text, {("memory",): _other(text, of_memory)}, bandwidth)
     as_in_base = f"not fitted: as in {Path(base).name}; the rate grows with the sustained bandwidth"
     text = _with_values(text, {("memory", "queue"): _other(text, crossbar, "queue")}, as_in_base)
+    if "contention" in tomllib.loads(text)["memory"]:
+        rule = "follows from the latency and the queue (M/D/1)"
+        text = _with_values(text, {("memory", "contention"): memory.contention.model_dump()}, rule)
     _write(file, _with_values(text, {(): {"name": file.stem}}, "of this file"))
 
 

@@ -37,11 +37,11 @@ def _text(step: Step, registers: tuple[str, ...]) -> str:
     if step.kind == "branch":
         words.append(f"else go to {step.target}")
     if step.instruction.cost is not None:
-        words.append(f"[{_cost(step.instruction.cost)}]")
+        words.append(f"[{cost_text(step.instruction.cost)}]")
     return " ".join(words)
 
 
-def _cost(cost: Cost) -> str:
+def cost_text(cost: Cost) -> str:
     """Returns the costs that are given, without their units."""
     given = ((name, getattr(cost, name)) for name in type(cost).model_fields if name in cost.given)
     return ", ".join(f"{name.removesuffix('_cycles').replace('_', ' ')} {value}" for name, value in given)

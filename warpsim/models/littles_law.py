@@ -102,7 +102,7 @@ def throughput(gpu: Gpu, kernel: Kernel, *, warps: ArrayLike | xr.DataArray) -> 
     """
     op, latency, sheet, cycles = _alone(gpu, kernel)
     occupancy = axis("warps", warps, at_least=0)
-    rate = (occupancy / cycles).clip(max=1 / sheet.cycles)
+    rate = (occupancy / cycles).clip(max=1 / sheet.cycles).where(occupancy > 0, 0.0)
     ipc = rate * sheet.instructions[op]
     others = {
         "bandwidth": rate * sheet.requested_bytes * units.bytes_per_cycle_to_gbs(gpu.sms, gpu.clock_ghz),

@@ -25,7 +25,7 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Kernel
 from warpsim.models.parts.by_class import ClassCounts, class_counts, dataset
 from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, quantity
-from warpsim.models.parts.costs import MEMORY
+from warpsim.models.parts.costs import MEMORY, unit_cycles
 
 
 @accepts_names
@@ -101,8 +101,8 @@ def _work(of: ClassCounts) -> tuple[float, float]:
 
 
 def _cycles(of: ClassCounts) -> dict[str, float]:
-    operations, moved = _work(of)
+    moved, issue = _work(of)[1], of.gpu.issue_ipc * of.gpu.issue.width
     return {
-        "alu": operations / units.ipc_to_ops_per_cycle(_peak(of.gpu)),
+        "alu": sum(part.count * max(unit_cycles(of.gpu, part.instruction), 1 / issue) for part in of.of("alu")),
         MEMORY: moved * of.gpu.sms / of.gpu.bandwidth_bytes_per_cycle,
     }

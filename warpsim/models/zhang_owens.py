@@ -28,21 +28,24 @@ from numpy.typing import ArrayLike
 
 from warpsim.arguments import choice
 from warpsim.hardware.gpu import Gpu
-from warpsim.kernels import Instruction, Kernel, Loop
+from warpsim.kernels import Cost, Instruction, Kernel, Loop
+from warpsim.kernels.listing import cost_text
 from warpsim.models import volkov
 from warpsim.models.parts.by_class import Part, class_counts, dataset, refuse
 from warpsim.models.parts.common import NotCoveredError, accepts_names, axis
 from warpsim.units import MEMORY_OPS
 
 _FREE = ("branch", "exit")
+_NOT_OF_THE_CLASS = ("gap_cycles", "gap_ns", "port_sectors")
+"""Costs that a chain of one class does not have: gaps follow from what comes next, and port sectors are those of stores."""
 
 
 @accepts_names
 def microbenchmarks(gpu: Gpu, kernel: Kernel) -> dict[str, Kernel]:
     """Returns the kernels whose throughput the model needs: a dependent chain of each class of instructions.
 
-    The keys are those of `measured`: the operation class, and the access or bank conflict unless it is the default, such as
-    "load, stride 2".
+    The keys are those of `measured`: the operation class, and the access, bank conflict and costs unless they are the default,
+    such as "load, stride 2" or "alu, interval 2".
 
     Raises:
         NotCoveredError: the kernel has barriers, or treats the warps of a block differently.
@@ -136,12 +139,24 @@ def _label(part: Part) -> str:
             for name, value in access.model_dump(exclude_defaults=True).items()
             if name != "pattern" or value not in ("stride", "addresses")
         ]
-        return ", ".join([op, *changed])
-    return f"{op}, {ways}-way" if ways > 1 else op
+        return ", ".join([op, *changed, *_own(part)])
+    return ", ".join([op, *([f"{ways}-way"] if ways > 1 else []), *_own(part)])
+
+
+def _own(part: Part) -> list[str]:
+    cost = _cost_alone(part)
+    return [] if cost is None else [cost_text(cost)]
+
+
+def _cost_alone(part: Part) -> Cost | None:
+    """Returns the costs that a part has of its own in a chain of its class."""
+    cost = part.instruction.cost
+    given = {name: getattr(cost, name) for name in cost.given if name not in _NOT_OF_THE_CLASS} if cost else {}
+    return Cost(**given) if given else None
 
 
 def _chain(part: Part) -> Kernel:
-    op = "load" if part.op in MEMORY_OPS else part.op
-    link = Instruction(op, dst="r1", src=("r1",), access=part.instruction.access, ways=part.instruction.ways)
+    op, one = "load" if part.op in MEMORY_OPS else part.op, part.instruction
+    link = Instruction(op, dst="r1", src=("r1",), access=one.access, ways=one.ways, cost=_cost_alone(part))
     body = (Loop(body=(link,), trips=None),)
     return Kernel(name=f"{op}_chain", source="V 6.1", registers_per_thread=8, inputs=("r1",), body=body)

@@ -171,8 +171,11 @@ def _first_classes(gpu: Gpu) -> list[str]:
 
 
 def _histogram_quantiles(histogram: NDArray[np.int64], levels: tuple[float, ...]) -> NDArray[np.float64]:
-    """Returns quantiles: the smallest latency with at least this fraction of the loads at or below it; NaN without loads."""
-    from warpsim.engine.constants import COARSE_WIDTH, FINE_BINS
+    """Returns quantiles: the smallest latency with at least this fraction of the loads at or below it; NaN without loads.
+
+    So are those in the last bin, which holds all latencies above the others.
+    """
+    from warpsim.engine.constants import COARSE_BINS, COARSE_WIDTH, FINE_BINS
 
     total = histogram.sum()
     if total == 0:
@@ -180,7 +183,7 @@ def _histogram_quantiles(histogram: NDArray[np.int64], levels: tuple[float, ...]
     ranks = np.maximum(np.ceil(np.array(levels) * total), 1)
     bins = np.searchsorted(np.cumsum(histogram), ranks)
     quantiles: NDArray[np.float64] = np.where(bins < FINE_BINS, bins, FINE_BINS + (bins - FINE_BINS + 0.5) * COARSE_WIDTH)
-    return quantiles
+    return np.where(bins < FINE_BINS + COARSE_BINS - 1, quantiles, np.nan)
 
 
 def _ratio(total: float, count: float) -> float:

@@ -39,11 +39,13 @@ from warpsim import units
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import default_block_warps
 from warpsim.kernels import Kernel
+from warpsim.kernels.access import conflict_ways
 from warpsim.kernels.program import names_warps
 from warpsim.models.hong_kim.equations import Parameters, Solution, equations, parallel_warps
 from warpsim.models.hong_kim.transactions import HalfWarpTransactions, coalesces, half_warp_transactions
 from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, check_grid, peak_bandwidth, quantity, result
-from warpsim.models.parts.counts import Counts, bank_conflicts, counts
+from warpsim.models.parts.costs import unit_cycles
+from warpsim.models.parts.counts import Counts, counts
 from warpsim.models.parts.warp_parallelism import counted_result, warp_parallelism
 
 __all__ = [
@@ -130,8 +132,8 @@ def parameters(
     delays = delays or DepartureDelays(0, 0)
     issue = 1 / min(gpu.unit_ipc("alu"), gpu.issue_ipc)
     slowed = sum(
-        count * (max(1.0, 1 / gpu.unit_ipc(op) / issue) if op not in ("load", "store") else 1.0)
-        for op, count in counted.ops.items()
+        count * (max(1.0, unit_cycles(gpu, instruction) / issue) if instruction.op not in ("load", "store") else 1.0)
+        for instruction, count in counted
     )
     return Parameters(
         n=np.asarray(warps, dtype=float),
@@ -297,7 +299,7 @@ def _named(occupancy: xr.DataArray, s: Solution) -> dict[str, xr.DataArray]:
 
 def _memory(gpu: Gpu, kernel: Kernel, counted: Counts) -> tuple[float, float, float, float]:
     """Returns the numbers of coalesced and of uncoalesced accesses, transactions per uncoalesced access, and bytes per access."""
-    if bank_conflicts(gpu, counted) > 0:
+    if any(conflict_ways(instruction, gpu) > 1 for instruction, _ in counted):
         raise NotCoveredError(f"{kernel.name}: mwp_cwp does not cover bank conflicts (HK 5.2)")
     coal = uncoal = made_by_uncoal = asked = 0.0
     for instruction, made, count in counted.accesses(gpu):

@@ -1,8 +1,9 @@
 """Hong and Kim's algorithms 1 and 2: the transactions of an access, from its index expression (HK, appendix).
 
 An index is linear in the thread: `increment` is d Index / d tx, and `starts` are the values of the index where half-warps
-begin. The models do not use these algorithms but `warpsim.kernels.access`, which counts from addresses. The two agree except
-where algorithm 2 counts more than 16 transactions for a half-warp of widely scattered threads, which has only 16 threads.
+begin. The models do not use these algorithms but `warpsim.kernels.access`, which counts from addresses. The two agree for
+aligned starts and increments of 1 to 16 elements. Otherwise algorithm 2 can count more than 16 transactions for a half-warp,
+which has only 16 threads, none where all threads read one address, and one more where the starts are not aligned.
 HK is Hong and Kim 2009 (docs/bibliography.md).
 """
 

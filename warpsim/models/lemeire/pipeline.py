@@ -108,8 +108,9 @@ def equation_1(
     return quantity(xr.where(w < completion_cycles / issue_cycles, few, many), "cycles", "time of all warps")
 
 
+@accepts_names
 def execution_cycles(
-    chip: Chip,
+    gpu: Chip,
     kernel: Kernel,
     *,
     groups: int,
@@ -121,7 +122,7 @@ def execution_cycles(
     """Returns the cycles that one compute unit needs for some groups of warps (L Algorithm 1).
 
     Args:
-        chip: a `Pipelines`, or a `Gpu`, whose latencies `timing` derives.
+        gpu: a `Pipelines`, or a `Gpu`, whose latencies `timing` derives.
         kernel: any kernel that all warps execute alike.
         groups: groups that the unit executes (N of L).
         resident_groups: resident groups (M of L).
@@ -133,12 +134,13 @@ def execution_cycles(
         ValueError: a count is below 1, `retry_cycles` is below 1/5040, or the chip lacks an operation class.
         NotCoveredError: warps may take different paths.
     """
-    program = _programmed(chip, kernel, repetitions)
+    program = _programmed(gpu, kernel, repetitions)
     return _run(program, groups, resident_groups, group_warps, retry_cycles)[0]
 
 
+@accepts_names
 def execution_time(
-    chip: Chip,
+    gpu: Chip,
     kernel: Kernel,
     *,
     blocks: int,
@@ -149,7 +151,7 @@ def execution_time(
     """Returns the time of a grid in seconds (L III.D), with ceil(blocks / compute units) groups per unit.
 
     Args:
-        chip: a `Pipelines` or a `Gpu`.
+        gpu: a `Pipelines` or a `Gpu`.
         kernel: any kernel that all warps execute alike, and that ends.
         blocks: blocks of the whole grid.
         warps: warps per compute unit.
@@ -162,12 +164,12 @@ def execution_time(
     """
     if kernel.endless:
         raise ValueError(f"kernel = {kernel.name}: must end, but has an endless loop")
-    size = _block_warps(chip, warps, block_warps)
-    groups = math.ceil(blocks / _compute_units(chip))
+    size = _block_warps(gpu, warps, block_warps)
+    groups = math.ceil(blocks / _compute_units(gpu))
     cycles = execution_cycles(
-        chip, kernel, groups=groups, resident_groups=int(warps) // size, group_warps=size, retry_cycles=retry_cycles
+        gpu, kernel, groups=groups, resident_groups=int(warps) // size, group_warps=size, retry_cycles=retry_cycles
     )
-    return cycles / (chip.clock_ghz * 1e9)
+    return cycles / (gpu.clock_ghz * 1e9)
 
 
 @accepts_names
@@ -201,7 +203,7 @@ def throughput(
         ValueError: as `execution_time`.
         NotCoveredError: warps may take different paths.
     """
-    occupancy = axis("warps", warps, at_least=0)
+    occupancy = axis("warps", warps, at_least=0, finite=False)  # each has to be a whole number
     points = [_steady(gpu, kernel, n, block_warps, retry_cycles) for n in occupancy.values.flat]
 
     def over(values: list[float] | list[str]) -> xr.DataArray:
@@ -297,7 +299,8 @@ def _steady(chip: Chip, kernel: Kernel, warps: float, block_warps: int | None, r
         instruction = node.instruction
         ipc[instruction.op] = ipc.get(instruction.op, 0.0) + rate
         if instruction.op in ("load", "store") and instruction.access is not None:
-            requested += rate * units.WARP_LANES * instruction.access.bytes_per_thread
+            own = instruction.cost.requested_bytes if instruction.cost else None
+            requested += rate * (units.WARP_LANES * instruction.access.bytes_per_thread if own is None else own)
     busy = (taken - taken_before) / (long - short)
     return _Steady(ipc, dict(zip(once.lines, busy.tolist(), strict=True)), requested)
 

@@ -71,14 +71,14 @@ def _as_load_or_store(one: Instruction) -> Instruction:
     return one.model_copy(update={"op": units.ACCESS_KINDS[one.op], "cost": cost, "access": access})
 
 
-def axis(name: str, values: ArrayLike | xr.DataArray, *, at_least: float) -> xr.DataArray:
+def axis(name: str, values: ArrayLike | xr.DataArray, *, at_least: float, finite: bool = True) -> xr.DataArray:
     """Returns an argument as a labelled array.
 
     A scalar has no dimension, an array has the dimension `name`, and a DataArray keeps its own dimensions.
 
     Raises:
         TypeError: the values are not numbers.
-        ValueError: a value is NaN or below `at_least`, or a plain array has more than one dimension.
+        ValueError: a value is NaN or below `at_least`, or infinite if `finite`, or a plain array has more than one dimension.
     """
     if isinstance(values, xr.DataArray):
         numbers = values.astype(np.float64)
@@ -95,6 +95,8 @@ def axis(name: str, values: ArrayLike | xr.DataArray, *, at_least: float) -> xr.
         )
     if not bool((numbers >= at_least).all()):
         raise ValueError(f"{name} = {values!r}: must be at least {at_least:g}")
+    if finite and not bool(np.isfinite(numbers).all()):
+        raise ValueError(f"{name} = {values!r}: must be finite")
     return numbers
 
 

@@ -132,7 +132,7 @@ def access_latency(gpu: Gpu, access: Access, memory_latency: float) -> tuple[flo
     in_l1, in_l2 = access.l1_hit, (1 - access.l1_hit) * access.l2_hit
     levels = (
         ("l1_latency_cycles", gpu.memory.l1_latency_cycles, access.l1_late_cycles, in_l1),
-        ("l2_latency_cycles", gpu.memory.l2_latency_cycles, access.l2_late_cycles, in_l2),
+        ("l2_latency_cycles", gpu.memory.mean_l2_latency_cycles, access.l2_late_cycles, in_l2),
     )
     mean, missing = 0.0, 1.0
     for key, cycles, late, probability in levels:
@@ -142,6 +142,12 @@ def access_latency(gpu: Gpu, access: Access, memory_latency: float) -> tuple[flo
         missing -= probability
     # The latency of a saturated memory is infinite, and must not reach accesses that always hit.
     return mean + (missing * memory_latency if missing > 0 else 0.0), missing
+
+
+def unit_cycles(gpu: Gpu, instruction: Instruction) -> float:
+    """Returns the least cycles of an SM between two such instructions at their unit, with the passes of accesses."""
+    costs = costs_on(gpu, instruction)
+    return float(max(costs.unit_cycles, costs.data_cycles) / gpu.units_per_sm(instruction.op))
 
 
 def issue_uses(gpu: Gpu, kind: str, slots: int, reissues: int) -> list[tuple[Use, float]]:

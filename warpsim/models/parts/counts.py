@@ -104,8 +104,16 @@ def counts(gpu: Gpu, kernel: Kernel, *, block_warps: int | None = None) -> Count
 
 
 def bank_conflicts(gpu: Gpu, counted: Counts) -> float:
-    """Returns the expected number of extra passes through shared memory: k - 1 for a k-way bank conflict (V 2.6)."""
-    return sum((conflict_ways(instruction, gpu) - 1) * count for instruction, count in counted)
+    """Returns the expected number of extra passes through shared memory: k - 1 for a k-way bank conflict (V 2.6).
+
+    An access with passes of its own makes these.
+    """
+    return float(sum((_shared_passes(gpu, instruction) - 1) * count for instruction, count in counted))
+
+
+def _shared_passes(gpu: Gpu, instruction: Instruction) -> float:
+    own = instruction.cost.passes if instruction.cost and instruction.op == "smem" else None
+    return conflict_ways(instruction, gpu) if own is None else float(own)
 
 
 def _of_warp(kernel: Kernel, warp: int) -> tuple[str, list[Block]]:

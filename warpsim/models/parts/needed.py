@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 from scipy.optimize import brentq
 
-MOST_WARPS = 1024
+MOST_WARPS = 1 << 17
 """Upper limit of the search in warps per SM, far above what any chip holds."""
+
+_ONE_BY_ONE = 1024
 
 _TOLERANCE = 1e-9
 
@@ -16,14 +18,15 @@ _TOLERANCE = 1e-9
 def smallest_warps(rate: Callable[[float], float], target: float) -> float:
     """Returns the smallest number of warps with rate(warps) >= target, or infinity if `MOST_WARPS` do not attain it.
 
-    `rate` must be continuous, but need not be monotonic: whole numbers are tried one by one, and the root is bracketed below
-    the first one that attains the target.
+    `rate` must be continuous, but need not be monotonic: whole numbers are tried, up to 1024 one by one and from there on in
+    steps that double, and the root is bracketed below the first one that attains the target.
     """
     target *= 1 - _TOLERANCE
-    for warps in range(1, MOST_WARPS + 1):
-        if rate(float(warps)) >= target:
-            low = warps - 1.0
-            if low > 0 or rate(low) < target:
-                return float(brentq(lambda n: rate(n) - target, low, float(warps), xtol=1e-9))
-            return low
-    return math.inf
+    low, high = 0.0, 1.0
+    while rate(high) < target:
+        low, high = high, high + 1 if high < _ONE_BY_ONE else 2 * high
+        if high > MOST_WARPS:
+            return math.inf
+    if low == 0 and rate(low) >= target:
+        return low
+    return float(brentq(lambda n: rate(n) - target, low, high, xtol=1e-9))

@@ -39,7 +39,7 @@ from warpsim.kernels import Kernel
 from warpsim.kernels.program import names_warps
 from warpsim.models.parts.block_parallelism import instruction_parallelism, memory_parallelism
 from warpsim.models.parts.common import NotCoveredError, accepts_names, axis, check_grid, peak_bandwidth, quantity
-from warpsim.models.parts.costs import access_latency
+from warpsim.models.parts.costs import access_latency, unit_cycles
 from warpsim.models.parts.counts import Counts, bank_conflicts, counts
 from warpsim.models.parts.needed import smallest_warps
 from warpsim.models.parts.warp_parallelism import counted_result, over_warps, warp_parallelism
@@ -113,7 +113,7 @@ def parameters(
 
     Latencies are those of the chip: of adds for avg_inst_lat and FP_lat, of a coalesced load for DRAM_lat, which contains the
     caches that miss. hit_lat is the latency that hits add to the mean. SIMD_width is the peak rate of adds, which issue may
-    limit (Kepler: 128, V Table 7.1).
+    limit (Kepler: 128, V Table 7.1), lowered by instructions that have longer intervals of their own.
 
     Args:
         gpu: the chip.
@@ -163,7 +163,7 @@ def parameters(
         departure_delay=departure_delay or 0,
         ilp=instruction_parallelism(counted) if ilp is None else ilp,
         mlp=memory_parallelism(counted) if mlp is None else mlp,
-        simd_width=units.ipc_to_ops_per_cycle(min(gpu.unit_ipc("alu"), gpu.issue_ipc)),
+        simd_width=units.ipc_to_ops_per_cycle(_rate(gpu, counted)),
         sfu_width=units.ipc_to_ops_per_cycle(gpu.unit_ipc("sfu")),
         freq=gpu.clock_ghz,
         mem_peak_bandwidth=gbs,
@@ -171,6 +171,16 @@ def parameters(
         size_of_data=memory.pop("bytes_per_warp") * n * gpu.sms,
         **memory,
     )
+
+
+def _rate(gpu: Gpu, counted: Counts) -> float:
+    """Returns the mean peak rate of the instructions in instructions per cycle and SM."""
+    peak, longer = min(gpu.unit_ipc("alu"), gpu.issue_ipc), 0.0
+    for instruction, count in counted:
+        own = instruction.cost
+        if own is not None and (own.interval_cycles is not None or own.multiply_adds is not None):
+            longer += count * max(unit_cycles(gpu, instruction) - 1 / peak, 0.0)
+    return counted.total / (counted.total / peak + longer) if longer else peak
 
 
 @accepts_names
@@ -268,9 +278,13 @@ def grid(
     occupancy = axis("warps", warps, at_least=block_warps)
     check_grid(kernel, blocks)
     p = parameters(gpu, kernel, warps=occupancy.values, block_warps=block_warps, **arguments)
-    share = blocks * block_warps / np.asarray(p.total_warps)
+    share, active = blocks * block_warps / np.asarray(p.total_warps), min(gpu.sms, blocks)
     whole = replace(
-        p, total_warps=blocks * block_warps, active_sms=min(gpu.sms, blocks), size_of_data=np.asarray(p.size_of_data) * share
+        p,
+        n=np.minimum(p.n, blocks * block_warps / active),
+        total_warps=blocks * block_warps,
+        active_sms=active,
+        size_of_data=np.asarray(p.size_of_data) * share,
     )
     return quantity(over_warps(occupancy, equations(whole).t_exec), "cycles", "execution time of the grid").rename("cycles")
 

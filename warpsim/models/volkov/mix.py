@@ -96,7 +96,7 @@ def mix_throughput(
         TypeError: `alpha` or `warps` is not numeric.
         ValueError: `alpha` or `warps` is below 0, `other` is another operation class, or `refined` is set without loads.
     """
-    share, n = xr.broadcast(1 / (1 + axis("alpha", alpha, at_least=0)), axis("warps", warps, at_least=0))
+    share, n = xr.broadcast(1 / (1 + axis("alpha", alpha, at_least=0, finite=False)), axis("warps", warps, at_least=0))
     rates = np.empty(share.shape)
     latencies = np.empty(share.shape)
     for i in np.ndindex(share.shape):
@@ -139,7 +139,7 @@ def mix_needed_warps(
         ValueError: `fraction` is not above 0 and at most 1; otherwise as `mix_throughput`.
     """
     check_fraction(fraction)
-    share = 1 / (1 + axis("alpha", alpha, at_least=0))
+    share = 1 / (1 + axis("alpha", alpha, at_least=0, finite=False))
     needed = np.empty(share.shape)
     for i in np.ndindex(share.shape):
         mix = _Mix(gpu, other, float(share.values[i]), refined)
