@@ -15,6 +15,7 @@ from warpsim.profiles.report import Rule
 from warpsim.profiles.roofline import of_l2, roofline
 from warpsim.profiles.whatif import dram_bytes
 
+OF_LOADS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld"
 FAST = {"replicates": 1, "budget": 20_000}
 
 
@@ -51,8 +52,61 @@ def test_other_hit_rates_move_other_bytes(profile):
             profile.what_if(**wrong)
 
 
+@pytest.mark.parametrize("hits", [0.3, 0.9])
+def test_the_rate_of_l1_is_that_of_the_counters(hits):
+    """Two lines in each load: it waits for both. The measured rate changes nothing, a lower one and a smaller L1 move more."""
+    asked = WARPS * TRIPS * 8
+    one = launch({f"{OF_LOADS}.sum": asked, f"{OF_LOADS}_lookup_hit.sum": hits * asked})
+    code = [replace(at, counts=dict(at.counts) | scattered(at)) if "LDG" in at.text else at for at in one.code]
+    profile = profile_of(replace(one, code=tuple(code)))
+    assert load(profile).access.l1_hit == pytest.approx(hits**2, rel=0.01)
+    same = profile.what_if(l1_hit=hits)
+    assert same.kernel == profile.kernel and same.dram_bytes == profile.dram_bytes
+    moved = [profile.what_if(l1_hit=rate).dram_bytes for rate in (0.0, hits / 2, hits, (1 + hits) / 2, 1.0)]
+    assert moved == sorted(moved, reverse=True) and moved[-1] == 0.0
+    assert moved[0] == pytest.approx(moved[2] / (1 - hits), rel=0.01)
+    smaller = profile.what_if(l1_size=0.25)
+    assert smaller.dram_bytes == pytest.approx(profile.dram_bytes * min(2.0, 1 / (1 - hits)), rel=0.01)
+    with pytest.raises(ProfileError, match="l1_hit, l1_size: must be the first of several changes"):
+        smaller.what_if(l1_hit=0.5)
+
+
+def scattered(at):
+    return {"memory_l2_theoretical_sectors_global": 8 * at.executed, "memory_l1_tag_requests_global": 2 * at.executed}
+
+
+def test_bytes_that_no_launch_moved_are_counted():
+    """The counters of DRAM are 0 where all was in L2."""
+    profile = profile_of(launch({"dram__bytes_read.sum": 0}))
+    assert profile.dram_bytes == 0.0
+    assert profile.what_if(l2_hit=0.0).dram_bytes == pytest.approx(WARPS * TRIPS * 128)
+
+
+@pytest.mark.parametrize(
+    ("text", "counts", "passes"),
+    [
+        ("LDS.128 R8, [R4]", {"memory_l1_wavefronts_shared_ideal": 4}, 4),
+        ("LDS R8, [R4]", {"memory_l1_wavefronts_shared_ideal": 1}, 1),
+        ("LDS.128 R8, [R4]", {"memory_access_size_type": 128}, 4),
+        ("LDS R8, [R4]", {"memory_access_size_type": 64}, 2),
+        ("LDSM.16.M88.4 R8, [R4]", {}, 4),
+    ],
+)
+def test_passes_that_are_no_conflicts_stay(text, counts, passes):
+    one = launch(texts={3: text})
+    code = list(one.code)
+    times = code[3].executed
+    sums = {name: value * times if "ideal" in name else value for name, value in counts.items()}
+    counted = {"thread_inst_executed_true": 32 * times, "memory_l1_wavefronts_shared": 6 * times} | sums
+    code[3] = replace(code[3], counts=counted)
+    profile = profile_of(replace(one, code=tuple(code)))
+    changed = _without_conflicts(profile.kernel, profile.code)
+    every = [one for kernel in (profile.kernel, changed) for _, one in walk(kernel.body) if getattr(one, "op", "") == "smem"]
+    assert [one.cost.passes for one in every if one.cost.passes] == [6, passes]
+
+
 def test_changes_of_the_program(profile):
-    assert _without_conflicts(profile.kernel) == profile.kernel == _coalesced(profile.kernel)
+    assert _without_conflicts(profile.kernel, profile.code) == profile.kernel == _coalesced(profile.kernel)
     scattered = {"memory_l2_theoretical_sectors_global": 32.0, "memory_l1_tag_requests_global": 32.0}
     one = launch()
     code = list(one.code)

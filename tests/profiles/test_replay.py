@@ -52,6 +52,32 @@ def test_the_last_one_of_few_rounds_is_shared_evenly(blocks, resident, parts):
     assert all(len(part.samples) == 1 and part.work == part.samples[0].work for part in samples.parts)
 
 
+@pytest.mark.parametrize("blocks", [80, 81, 83, 160, 161, 8001])
+def test_sampled_sms_execute_as_many_rounds_as_the_chip(blocks):
+    """81 blocks on 84 SMs, or on 80, are one round or two, however few SMs are simulated."""
+    profile = profile_of(launch())
+    for sms in (80, 84):
+        gpu = profile.gpu.model_copy(update={"sms": sms})
+        some = profile.launch.model_copy(update={"blocks": blocks, "resident_blocks": 1})
+        plan = plan_of(gpu, profile.kernel, some, 2_000)
+        for part in plan.parts if plan else ():
+            one = part.samples[-1]
+            if "rounds" not in str(plan.left_out):
+                assert -(-one.blocks // (one.sms or sms)) == -(-blocks // sms)
+
+
+def test_sms_without_a_block_leave_the_memory_alone(long):
+    """Where memory is the limit, a grid of a few SMs is faster than one that fills the chip, in windows as well."""
+    slow = long.what_if(bandwidth=0.01)
+    times = []
+    for blocks in (84, 42, 10):
+        few = slow.launch.model_copy(update={"blocks": blocks, "resident_blocks": 1})
+        found = replace(slow, launch=few).replay(replicates=1, budget=10)
+        assert "windows" in found.sampling
+        times.append(found.cycles.mean)
+    assert times[1] < 0.7 * times[0] and times[2] < 0.7 * times[1]
+
+
 def test_outer_loops_are_shortened_and_nothing_else():
     inner = Loop(body=[Instruction("alu")], trips=10)
     kernel = profile_of(launch()).kernel

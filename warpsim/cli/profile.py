@@ -63,7 +63,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     levers = parser.add_argument_group("what if", "the launch on a changed machine, in a column beside the profiled one")
     levers.add_argument("--resident-blocks", type=whole_number, metavar="N", help="blocks of an SM")
     levers.add_argument("--block-threads", type=whole_number, metavar="N", help="threads of a block: the same warps, cut anew")
-    levers.add_argument("--l1-hit", type=float, metavar="P", help="probability with which loads hit L1")
+    levers.add_argument("--l1-hit", type=float, metavar="P", help="share of the sectors of loads that L1 holds")
     levers.add_argument("--l2-hit", type=float, metavar="P", help="probability with which loads that missed L1 hit L2")
     levers.add_argument("--l1-size", type=float, metavar="F", help="factor of the size of L1; misses follow its square root")
     levers.add_argument("--latency", type=float, metavar="F", help="factor of the latency of loads from DRAM; that of L2 stays")
@@ -217,7 +217,9 @@ def _rows(shown: _Shown) -> Iterator[list[str]]:
     bytes_of = ("input", "input" if moved == measured.dram_bytes else _number(moved / 1e6))
     yield ["DRAM MB", _number(measured.dram_bytes / 1e6), *bytes_of[: len(runs)]]
     yield ["DRAM GB/s", _number(measured.dram_gbs), *(_estimate(one.dram_gbs) for one in runs)]
-    yield ["simulated / measured cycles", "", *(f"{one.cycles.mean / measured.cycles:.3f}" for one in runs)]
+    of_clock = [one for one, clock in zip(runs, clocks, strict=True) if clock == clocks[0]]
+    ratios = [f"{one.cycles.mean / measured.cycles:.3f}" for one in of_clock] + [""] * (len(runs) - len(of_clock))
+    yield ["simulated / measured cycles", "", *ratios]  # cycles of another clock do not compare
 
 
 def _places(profile: Profile, replay: Replay) -> Iterator[tuple[str, list[str], list[list[str]]]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -21,10 +22,12 @@ from warpsim.units import LINE_BYTES
 if TYPE_CHECKING:
     from warpsim.profiles.api import Profile
     from warpsim.profiles.replay import Estimate, Replay
-    from warpsim.profiles.report import Rule
+    from warpsim.profiles.report import ProfiledInstruction, Rule
 
-_WORDS = ((".128", 4), (".64", 2))
-"""Width of an access in the text of its instruction -> passes of 128 bytes that a warp needs at least."""
+_MATRICES = re.compile(r"\.M88\.(\d)")
+"""Matrices of 128 bytes that an instruction moves (LDSM, STSM), in its text."""
+
+_WORD_BITS = 32
 
 _HARDLY = 0.02
 """A gain below this share of the time is called none."""
@@ -135,7 +138,7 @@ def _changes(profile: Profile, scheduler: str) -> Iterator[tuple[str, str, Profi
             continue
         yield f"blocks of {other} threads in place of {threads}", "launch", cut, scheduler
     for words, changed in (
-        ("shared memory without bank conflicts", _without_conflicts(kernel)),
+        ("shared memory without bank conflicts", _without_conflicts(kernel, profile.code)),
         ("loads and stores in as few lines as their bytes need", _coalesced(kernel)),
     ):
         if changed != kernel:
@@ -149,14 +152,24 @@ def _changes(profile: Profile, scheduler: str) -> Iterator[tuple[str, str, Profi
             yield f"scheduling policy {policy} in place of {scheduler}", "machine", profile, policy
 
 
-def _without_conflicts(kernel: Kernel) -> Kernel:
-    """Returns a kernel whose accesses to shared memory take as few passes as their bytes need."""
+def _without_conflicts(kernel: Kernel, code: Sequence[ProfiledInstruction]) -> Kernel:
+    """Returns a kernel whose accesses to shared memory take as few passes as they need."""
+    least = {one.address: _least_passes(one) for one in code}
 
     def edit(one: Instruction) -> Instruction:
-        words = next((number for mark, number in _WORDS if mark in one.comment), 1)
-        return one if one.op != "smem" else _at_most(one, words, {})
+        return one if one.op != "smem" else _at_most(one, least[int(one.comment.split()[0], 16)], {})
 
     return with_instructions(kernel, edit)
+
+
+def _least_passes(one: ProfiledInstruction) -> Fraction:
+    """Returns the passes of an access to shared memory without conflicts, as the profiler counts them, or of 128 bytes each."""
+    ideal = one.counts.get("memory_l1_wavefronts_shared_ideal")
+    if ideal and one.executed:
+        return Fraction(round(4 * ideal / one.executed), 4)
+    matrices = _MATRICES.search(one.text)
+    words = int(matrices[1]) if matrices else math.ceil(one.counts.get("memory_access_size_type", _WORD_BITS) / _WORD_BITS)
+    return Fraction(max(1, words))
 
 
 def _coalesced(kernel: Kernel) -> Kernel:
@@ -176,7 +189,7 @@ def _coalesced(kernel: Kernel) -> Kernel:
     return with_instructions(kernel, edit)
 
 
-def _at_most(one: Instruction, passes: int, fields: dict[str, object]) -> Instruction:
+def _at_most(one: Instruction, passes: int | Fraction, fields: dict[str, object]) -> Instruction:
     """Returns an instruction that makes so many passes at most."""
     if one.cost is None or one.cost.passes is None:
         return one

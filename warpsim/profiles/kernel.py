@@ -84,13 +84,14 @@ class Replayed:
     notes: tuple[str, ...]
 
 
-def to_kernel(launch: ProfiledLaunch, gpu: Gpu, arch: int | None = None) -> Replayed:
+def to_kernel(launch: ProfiledLaunch, gpu: Gpu, arch: int | None = None, l1_hit: float | None = None) -> Replayed:
     """Returns the kernel of a launch for a chip that can execute its machine code.
 
     Args:
         launch: the launch.
         gpu: the chip.
         arch: compute capability times ten by which units have rates; None: that of the launch.
+        l1_hit: share of the sectors of loads that L1 holds; None: that of the launch.
 
     Raises:
         ProfileError: the report lacks what is needed, or the kernel's flow is not supported.
@@ -104,7 +105,7 @@ def to_kernel(launch: ProfiledLaunch, gpu: Gpu, arch: int | None = None) -> Repl
     flows = Flows(flow, [one.executed for one in launch.code], [_share(one) for one in launch.code])
     if not flows.counts.get(0):
         raise ProfileError(f"{launch.report}, launch {launch.number}: the first instruction was never executed")
-    emitter = _Emitter(launch, flow, waits, gpu, flows, launch.arch if arch is None else arch)
+    emitter = _Emitter(launch, flow, waits, gpu, flows, launch.arch if arch is None else arch, l1_hit)
     one = np.ones(1)
     shape = Structure(
         flow,
@@ -165,9 +166,10 @@ class _Emitter:
         gpu: Gpu,
         flows: Flows,
         arch: int,
+        l1_hit: float | None,
     ) -> None:
         self.launch, self.flow, self.waits, self.gpu, self.flows, self.arch = launch, flow, waits, gpu, flows, arch
-        self.table, self.traffic, self.updates = opcodes(), traffic(launch), updates(launch)
+        self.table, self.traffic, self.updates = opcodes(), traffic(launch, l1_hit), updates(launch)
         self.available = frozenset(gpu.ops)
         self.registers = [f"v{index}" for index in sorted({writer for writers in waits.values() for writer in writers})]
         self.known = frozenset(self.registers)

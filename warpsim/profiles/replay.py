@@ -175,25 +175,28 @@ def _extended(runs: list[dict[str, NDArray[np.float64]]], part: Part) -> dict[st
 
 
 def _from_windows(profile: Profile, budget: int, settings: Mapping[str, Any], *, lines: bool, threads: int) -> Replay:
-    """Simulates steady windows: of full rounds of blocks, and of the last round."""
+    """Simulates steady windows: of full rounds of blocks, and of the last round, in which some SMs may have no block."""
     gpu, launch, kernel = profile.gpu, profile.launch, profile.kernel
     blocks, resident = launch.blocks or 1, launch.resident_blocks or 1
     rounds, rest = divmod(blocks, gpu.sms * resident)
-    sms = min(gpu.sms, FEWEST_SMS)
+    few = min(gpu.sms, blocks, FEWEST_SMS)
     per_block = launch.block_warps * per_warp(kernel)
-    cycles = max(_SHORTEST_WINDOW, budget // (2 * sms * _WINDOW_IPC))
+    cycles = max(_SHORTEST_WINDOW, budget // (2 * few * _WINDOW_IPC))
     warps = resident * launch.block_warps
     program = endless(kernel, _WINDOW_IPC * cycles / warps / _REPEATS / per_warp(kernel))
-    window = dict(settings) | {"sms": None if sms == gpu.sms else sms, "warmup": cycles // 2, "cycles": cycles}
-    parts = [(resident, rounds, rounds * resident * per_block)] if rounds else []
+    window = dict(settings) | {"warmup": cycles // 2, "cycles": cycles}
+    parts = [(resident, rounds, rounds * resident * per_block, gpu.sms)] if rounds else []
     if rest:
-        parts.append((-(-rest // gpu.sms), 1, rest / gpu.sms * per_block))
+        held = -(-rest // gpu.sms)
+        parts.append((held, 1, rest / gpu.sms * per_block, -(-rest // held)))
     totals: dict[str, NDArray[np.float64]] = {}
     found: dict[int, Line] = {}
     simulated = 0.0
-    for number, (held, times, work) in enumerate(parts):
+    for number, (held, times, work, busy) in enumerate(parts):
         part = launch.model_copy(update={"blocks": None, "resident_blocks": held})
-        point = make_point(gpu, program, launch=part, **window)
+        sms = min(busy, FEWEST_SMS)
+        chip = gpu.model_copy(update={"sms": busy})
+        point = make_point(chip, program, launch=part, sms=None if sms == busy else sms, **window)
         with_lines = lines and number == 0
         arrays = _simulated(point, lines=with_lines, threads=threads)
         found = _of_lines(program, arrays["line_warp_cycles"], _end(profile)) if with_lines else found
@@ -206,7 +209,7 @@ def _from_windows(profile: Profile, budget: int, settings: Mapping[str, Any], *,
             "warp_cycles": arrays["warp_cycles"] / sms * passes[:, None],
         }
         totals = {name: totals.get(name, 0.0) + values for name, values in of_part.items()}
-    left_out = of_sms(gpu, sms) | {ALL_BUT_WINDOWS: f"windows of {cycles} cycles"}
+    left_out = of_sms(gpu, few) | {ALL_BUT_WINDOWS: f"windows of {cycles} cycles"}
     return replace(_result(profile, totals, left_out, simulated / (blocks * per_block)), lines=found)
 
 

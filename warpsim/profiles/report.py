@@ -190,6 +190,7 @@ PER_INSTRUCTION = (
     "memory_l2_theoretical_sectors_global",
     "memory_l1_tag_requests_global",
     "memory_l1_wavefronts_shared",
+    "memory_l1_wavefronts_shared_ideal",
     "memory_access_size_type",
     "memory_access_type",
     "memory_type",
@@ -264,7 +265,8 @@ def _actions(path: str | os.PathLike[str]) -> Iterator[tuple[str, int, Any, list
             number += 1
     if number == 0:
         raise ProfileError(
-            f"{where}: no launch that ncu-report {_version()} understands; a newer report needs pip install -U ncu-report"
+            f"{where}: no launch that ncu-report {_version()} understands: it was cut after its header, or is newer, which needs "
+            "pip install -U ncu-report"
         )
 
 

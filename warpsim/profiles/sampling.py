@@ -82,7 +82,7 @@ def samples_of(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> Samples
     """Returns what to simulate: fewer SMs, then fewer rounds of blocks, then fewer trips; None: all of this is too long."""
     blocks, warps, resident = launch.blocks or 1, launch.block_warps, launch.resident_blocks or 1
     per_block = warps * per_warp(kernel)
-    sms, part = _some_sms(gpu, blocks, blocks * per_block, budget)
+    sms, part = _some_sms(gpu, blocks, resident, blocks * per_block, budget)
 
     sample = partial(_sample, gpu, sms, warps, kernel)
     left_out = of_sms(gpu, sms)
@@ -130,18 +130,23 @@ def of_sms(gpu: Gpu, sms: int) -> dict[str, str]:
     return {_SMS: f"{sms} of {gpu.sms} SMs"} if sms < gpu.sms else {}
 
 
-def _some_sms(gpu: Gpu, blocks: int, work: float, budget: int) -> tuple[int, int]:
-    """Returns how many SMs to simulate and their blocks: a number whose share of the blocks is nearly whole."""
+def _some_sms(gpu: Gpu, blocks: int, resident: int, work: float, budget: int) -> tuple[int, int]:
+    """Returns how many SMs to simulate, and their blocks: as many rounds as on the chip, and nearly their share of the grid."""
     if work <= budget or blocks < gpu.sms:
         return gpu.sms, blocks
     most = max(min(gpu.sms, FEWEST_SMS), min(gpu.sms, int(budget * gpu.sms / work)))
+    rounds = -(-blocks // (gpu.sms * resident))
 
-    def remainder(sms: int) -> float:
+    def part(sms: int) -> int:
+        nearest = max(1, round(blocks * sms / gpu.sms))
+        return nearest if -(-nearest // (sms * resident)) == rounds else -(-blocks * sms // gpu.sms)
+
+    def error(sms: int) -> float:
         share = blocks * sms / gpu.sms
-        return round(abs(share - round(share)) / share, 3)
+        return round(abs(share - part(sms)) / share, 3)
 
-    sms = min(range(max(min(gpu.sms, FEWEST_SMS), most * 3 // 4), most + 1), key=lambda n: (remainder(n), -n))
-    return sms, max(1, round(blocks * sms / gpu.sms))
+    sms = min(range(max(min(gpu.sms, FEWEST_SMS), most * 3 // 4), most + 1), key=lambda n: (error(n), -n))
+    return sms, part(sms)
 
 
 def per_warp(kernel: Kernel) -> float:

@@ -97,10 +97,15 @@ class Traffic:
         return moved, port_sectors(sectors, asked) * self.store_merged
 
 
-def traffic(launch: ProfiledLaunch) -> Traffic:
+def traffic(launch: ProfiledLaunch, l1_hit: float | None = None) -> Traffic:
     """Returns hit probabilities with which DRAM moves the bytes that it moved.
 
     L2's own hit rates are not used: they count writes as hits, and on chips with two halves the traffic between them.
+
+    Args:
+        launch: the launch.
+        l1_hit: another share of the sectors of loads that L1 holds; lines miss in proportion, and L2's rates stay. None: that of
+            the launch.
     """
     loads = stores = lines = spare = 0.0
     for one in launch.code:
@@ -114,23 +119,27 @@ def traffic(launch: ProfiledLaunch) -> Traffic:
     of_load = of_store = 0.0
     if not loads and not stores:
         (loads, of_load), (stores, of_store) = _counted_in_sum(launch, "ld"), _counted_in_sum(launch, "st")
-    l1_hit = hit_rate_of_l1(launch) or 0.0
+    measured = hit_rate_of_l1(launch) or 0.0
     of_local, local_stores = (launch.get(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{kind}.sum") or 0.0 for kind in ("ld", "st"))
     local_missed = min(of_local, launch.get("l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum") or 0.0)
     read, written = launch.need("dram__bytes_read.sum"), launch.need("dram__bytes_write.sum")
     requests, of_requests = (launch.get(f"lts__t_{what}_srcunit_tex_op_read.sum") for what in ("requests", "sectors"))
     fetched, came = launch.get(_OF_LOADS_FROM_L2), launch.get(*_OF_STORES_TO_L2)
-    load_merged = _share_of(None if fetched is None else fetched - local_missed, loads * (1 - l1_hit))
-    missed = (loads * (1 - l1_hit) * load_merged + local_missed) * SECTOR_BYTES
+    load_merged = _share_of(None if fetched is None else fetched - local_missed, loads * (1 - measured))
+    missed = (loads * (1 - measured) * load_merged + local_missed) * SECTOR_BYTES
     of_both = launch.get(_OF_BOTH)
     if of_both is not None:
         came = min(of_both - missed / SECTOR_BYTES, came if came else of_both)
     store_merged = _share_of(came, stores + local_stores)
     stored = (stores + local_stores) * store_merged * SECTOR_BYTES
-    asked_hit, spare_hit = _hits(l1_hit, loads, spare)
+    rate = measured if l1_hit is None else l1_hit
+    asked_hit, spare_hit = _hits(rate, loads, spare)
+    line_miss = min(1.0, max(0.0, requests - local_missed / SECTORS) / lines) if requests and lines else 1 - measured
+    if rate != measured:
+        line_miss = min(1.0, line_miss * (1 - rate) / (1 - measured)) if measured < 1 else 1 - rate
     of_loads, of_stores = read / missed if missed else 0.0, written / stored if stored else 0.0
     return Traffic(
-        l1_hit=l1_hit,
+        l1_hit=rate,
         asked_hit=asked_hit,
         spare_hit=spare_hit,
         load_l2_hit=1 - min(1.0, of_loads),
@@ -139,7 +148,7 @@ def traffic(launch: ProfiledLaunch) -> Traffic:
         store_excess=min(_MOST_EXCESS, max(1.0, of_stores)),
         load_merged=load_merged,
         store_merged=store_merged,
-        line_miss=min(1.0, max(0.0, requests - local_missed / SECTORS) / lines) if requests and lines else 1 - l1_hit,
+        line_miss=line_miss,
         load_sectors=of_load,
         store_sectors=of_store,
         line_sectors=min(SECTORS, max(1.0, of_requests / requests)) if requests and of_requests else SECTORS,

@@ -18,6 +18,7 @@ from warpsim.profiles.chip import scaled, with_rates_of_l2
 from warpsim.profiles.endless import without_exits
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.kernel import to_kernel
+from warpsim.profiles.traffic import hit_rate_of_l1
 from warpsim.units import WARP_LANES
 
 if TYPE_CHECKING:
@@ -52,14 +53,14 @@ def changed(
     for name, share in (("l1_hit", l1_hit), ("l2_hit", l2_hit)):
         if share is not None and not 0 <= share <= 1:
             raise ProfileError(f"{name} = {share}: must be a probability from 0 to 1")
-    kernel, launch = _with_caches(other.kernel, l1_hit, l2_hit, l1_size), other.launch
+    kernel, launch = _with_l2(_with_l1(other, l1_hit, l1_size), l2_hit), other.launch
     if block_threads is not None:
         kernel, launch = _in_blocks(chip, kernel, launch, block_threads)
     if resident_blocks is not None:
         most = occupancy(chip, kernel, launch.block_warps).blocks
-        launch = _with(launch, resident_blocks=integer("resident_blocks", resident_blocks, 1, most, of=chip.name))
+        launch = _with(launch, resident_blocks=integer("resident_blocks", resident_blocks, 1, most, of=chip.title))
     before, after = (dram_bytes(one) for one in (other.kernel, kernel))
-    moved = other.dram_bytes * (after / before if before else 1.0)
+    moved = other.dram_bytes * after / before if before else after * (launch.blocks or 1) * launch.block_warps
     profiled = other.profiled if kernel is other.kernel else None
     chip = scaled(chip, latency, bandwidth)
     return replace(other, gpu=chip, kernel=kernel, launch=launch, dram_bytes=moved, profiled=profiled)
@@ -119,22 +120,32 @@ def _in_blocks(gpu: Gpu, kernel: Kernel, launch: Launch, threads: int) -> tuple[
     return kernel, _with(launch, blocks=blocks, block_warps=warps, resident_blocks=held)
 
 
-def _with_caches(kernel: Kernel, l1_hit: float | None, l2_hit: float | None, l1_size: float) -> Kernel:
-    """Returns the kernel with other hit probabilities of its loads from global memory.
+def _with_l1(profile: Profile, l1_hit: float | None, l1_size: float) -> Kernel:
+    """Returns the kernel of a launch of whose sectors L1 holds another share.
 
-    Loads that always hit, from local memory, keep that. A larger L1 has fewer misses, by the square root of its size.
+    A larger L1 has fewer misses, by the square root of its size.
     """
+    if l1_hit is None and l1_size == 1:
+        return profile.kernel
+    if profile.profiled is None:
+        raise ProfileError("l1_hit, l1_size: must be the first of several changes, since they make the kernel anew")
+    rate = (hit_rate_of_l1(profile.profiled) or 0.0) if l1_hit is None else l1_hit
+    rate = max(0.0, 1.0 - (1.0 - rate) / math.sqrt(l1_size))
+    made = to_kernel(profile.profiled, profile.gpu, number_of(profile.gpu.architecture) or None, rate).kernel
+    held = profile.kernel.model_dump(include={"registers_per_thread", "shared_bytes_per_block"})
+    return made.model_copy(update=held)
+
+
+def _with_l2(kernel: Kernel, l2_hit: float | None) -> Kernel:
+    """Returns the kernel with another probability to hit L2 of its loads from global memory that can miss L1."""
 
     def edit(one: Instruction) -> Instruction:
         access = one.access
         if one.op != "load" or access is None or access.l1_hit == 1.0:
             return one
-        own = access.l1_hit if l1_hit is None else l1_hit
-        of_l1 = max(0.0, 1.0 - (1.0 - own) / math.sqrt(l1_size))
-        hits = {"l1_hit": of_l1, "l2_hit": access.l2_hit if l2_hit is None else l2_hit}
-        return one.model_copy(update={"access": access.model_copy(update=hits)})
+        return one.model_copy(update={"access": access.model_copy(update={"l2_hit": l2_hit})})
 
-    return kernel if l1_hit is None and l2_hit is None and l1_size == 1 else with_instructions(kernel, edit)
+    return kernel if l2_hit is None else with_instructions(kernel, edit)
 
 
 def dram_bytes(kernel: Kernel) -> float:
