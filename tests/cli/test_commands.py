@@ -346,3 +346,9 @@ def test_kernels_need_not_have_a_title(tmp_path, capsys):
     )
     assert cli.main([*POINT, "--kernel", str(tmp_path / "bare.toml")]) == 0
     assert "NVIDIA GeForce GTX 680: bare" in capsys.readouterr().out
+
+
+def test_a_command_whose_output_is_closed(monkeypatch):
+    """As that of a service may be."""
+    monkeypatch.setattr(sys, "stdout", None)
+    assert cli.main(["gpus"]) == 0

@@ -102,6 +102,35 @@ def test_errors_list_the_dimensions_and_options_that_exist(store, tmp_path, caps
     assert list(tmp_path.iterdir()) == []
 
 
+ONE = "--where gpu=kepler --where alpha=8 --where scheduler=gto".split()
+
+
+@pytest.mark.parametrize("state", ["wait", "wait,selected"])
+@pytest.mark.parametrize("per", ["occupancy", "share", "instruction"])
+def test_some_states_are_not_drawn_as_if_they_were_all(store, tmp_path, capsys, state, per):
+    command = ["plot", str(store), *ONE, "--kind", "states", "--per", per, "--where", f"state={state}"]
+    assert cli.main([*command, "-o", str(tmp_path / "f.png")]) == 2
+    assert "state: must be left as it is, since all states together are the occupancy" in capsys.readouterr().err
+    assert not (tmp_path / "f.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--kind", "throughput", "--op", "alu", "--where", "op=alu"], ""),
+        (["--kind", "lines", "--y", "ipc", "--where", "op=alu"], ""),
+        (["--kind", "lines", "--y", "warp_cycles", "--where", "state=wait"], ""),
+        (["--kind", "throughput", "--op", "load", "--where", "op=alu"], "op = 'load': must be one of alu"),
+        (["--kind", "distribution", "--where", "quantile=0.5"], "quantile: must include"),
+        (["--kind", "lines", "--where", "warps=4,8,4"], "warps = 4: is given twice"),
+    ],
+)
+def test_one_class_state_or_quantile_of_a_store(store, tmp_path, capsys, options, says):
+    code = cli.main(["plot", str(store), *ONE, *options, "-o", str(tmp_path / "f.png")])
+    assert says in capsys.readouterr().err
+    assert (code, (tmp_path / "f.png").exists()) == ((2, False) if says else (0, True))
+
+
 def test_a_saved_run_has_a_title(tmp_path, monkeypatch):
     titles = []
     monkeypatch.setattr(Figure, "suptitle", lambda figure, text, **_: titles.append(text))

@@ -96,3 +96,17 @@ def test_a_selection_is_reported(store, tmp_path):
     data = page_data((tmp_path / "page.html").read_text())
     assert data["axes"] == ["alpha", "warps", "scheduler"]
     assert data["dims"]["warps"]["values"] == [4, 48]
+
+
+def test_one_class_is_reported_and_shares_are_of_all_states(store, tmp_path, capsys):
+    """A selection of states or slots would make shares of those that are left."""
+    page = tmp_path / "page.html"
+    assert cli.main(["report", str(store), "--where", "alpha=8", "--where", "op=alu", "-o", str(page)]) == 0
+    whole = tmp_path / "whole.html"
+    assert cli.main(["report", str(store), "--where", "alpha=8", "-o", str(whole)]) == 0
+    one, every = (page_data(path.read_text())["variables"]["ipc"] for path in (page, whole))
+    classes = len(every["indices"]["op"])
+    assert one["mean"] == every["mean"][::classes] and one["model"] == every["model"][::classes]
+    for selected, what in (("state=wait", "state"), ("slot=idle,busy", "slot")):
+        assert cli.main(["report", str(store), "--where", selected, "-o", str(tmp_path / "no.html")]) == 2
+        assert f"{what}: must be left as it is, since all {what}s together are" in capsys.readouterr().err

@@ -59,7 +59,7 @@ def test_sampled_sms_execute_as_many_rounds_as_the_chip(blocks):
     for sms in (80, 84):
         gpu = profile.gpu.model_copy(update={"sms": sms})
         some = profile.launch.model_copy(update={"blocks": blocks, "resident_blocks": 1})
-        plan = plan_of(gpu, profile.kernel, some, 2_000)
+        plan = samples_of(gpu, profile.kernel, some, 2_000)
         for part in plan.parts if plan else ():
             one = part.samples[-1]
             if "rounds" not in str(plan.left_out):

@@ -189,6 +189,11 @@ def test_needed_warps_needs_an_axis_of_occupancies():
         needed_warps(curve([0.5], [0.5], [0.5], axis="ilp").isel(replicate=0))
 
 
+def test_truths_have_no_differences():
+    with pytest.raises(ValueError, match="valid: must be numbers, not only true or false"):
+        paired_difference(xr.DataArray([True, False], dims="scheduler", name="valid"), "scheduler")
+
+
 def test_policies_use_common_random_numbers():
     """Paired intervals of the memory latency are narrower than those of independent runs."""
     results = sweep(small_plan(gpu="kepler", warps=[8], alpha=[8], replicates=8, cycles=3000))

@@ -11,7 +11,7 @@ import warpsim as ws
 from tests.support.whole_run import whole_run
 from warpsim.hardware.core import Fetch
 from warpsim.hardware.gpu import load_gpu
-from warpsim.kernels import Conditional, Instruction, Kernel, Loop
+from warpsim.kernels import Conditional, Instruction, Kernel, Loop, mix
 from warpsim.simulation.point import make_point, point_provenance, replicate_seed
 from warpsim.simulation.policies import POLICIES
 
@@ -207,3 +207,17 @@ def test_the_reference_machine_records_no_trace() -> None:
         ws.simulate(KEPLER, ws.kernels.mix(8), engine="fast")
     with pytest.raises(ValueError, match="trace: must be left out with engine = 'reference'"):
         ws.simulate(KEPLER, ws.kernels.mix(8), engine="reference", trace=ws.Trace(warps=True))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "argument", "error", "says"),
+    [
+        ("mix", "warp", ValueError, "warp = 4: unknown, did you mean 'warps'.*; kernel 'mix' takes alpha"),
+        ("mix", "schedulr", ValueError, "schedulr = 4: unknown, did you mean 'scheduler'.*; kernel 'mix' takes alpha"),
+        (mix(alpha=8), "warp", TypeError, "warp: is not an argument, did you mean 'warps'"),
+        (mix(alpha=8), "alpha", TypeError, "alpha: is not an argument, and a Kernel object takes none; name the kernel"),
+    ],
+)
+def test_a_misspelled_argument_may_be_one_of_the_simulation(kernel, argument, error, says):
+    with pytest.raises(error, match=says):
+        ws.simulate("kepler", kernel, **{argument: 4})

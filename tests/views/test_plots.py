@@ -398,3 +398,9 @@ def test_titles_say_what_was_held_fixed(results):
 def test_occupancies_are_marked_at_whole_warps(results, ax):
     plots.plot(results.sel(alpha=8), ax)
     assert [tick for tick in ax.get_xticks() if 0 <= tick <= 64] == [*range(0, 65, 8)]
+
+
+def test_only_results_are_drawn(results, ax):
+    for draw in (plots.plot, plots.stacked_states, plots.latency_distribution):
+        with pytest.raises(TypeError, match=r"results = DataArray: must be an xarray\.Dataset"):
+            draw(results["bandwidth"], ax)

@@ -107,6 +107,18 @@ def as_kernel(kernel: Kernel | str | os.PathLike[str], **arguments: Any) -> Kern
     return load_kernel(kernel, **arguments)
 
 
+def kernel_for(kernel: Kernel | str | os.PathLike[str], arguments: Mapping[str, Any], others: tuple[str, ...]) -> Kernel:
+    """As `as_kernel`, for a function of which an unknown argument may be a misspelled one: `others` are its own."""
+    if isinstance(kernel, Kernel) and arguments:
+        name = next(iter(arguments))
+        meant = did_you_mean(name, others)
+        raise TypeError(f"{name}: is not an argument{meant or ', and a Kernel object takes none; name the kernel'}")
+    try:
+        return as_kernel(kernel, **arguments)
+    except UnknownArgumentsError as error:
+        raise UnknownArgumentsError(error.kernel, error.arguments, error.allowed, others) from None
+
+
 def load_kernel(name_or_path: str | os.PathLike[str], **arguments: Any) -> Kernel:
     """Loads a kernel by its name in params/kernels, or from a file.
 

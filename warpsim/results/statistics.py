@@ -115,8 +115,10 @@ def paired_difference(
         `data`, or as a fraction of the reference.
 
     Raises:
-        ValueError: `data` has no dimension `dim`, or `dim` has no value `reference`.
+        ValueError: `data` are no numbers or have no dimension `dim`, or `dim` has no value `reference`.
     """
+    if data.dtype.kind == "b":
+        raise ValueError(f"{data.name or 'data'}: must be numbers, not only true or false")
     if dim not in data.dims:
         raise ValueError(f"dim = {dim!r}: must be one of the dimensions {', '.join(map(str, data.dims))}")
     values = data[dim].values.tolist()

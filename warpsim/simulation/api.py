@@ -18,7 +18,7 @@ from warpsim.arguments import choice, integer
 from warpsim.hardware.gpu import Gpu, as_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
-from warpsim.kernels.files import as_kernel
+from warpsim.kernels.files import kernel_for
 from warpsim.reference import simulator as reference
 from warpsim.results import provenance, schema
 from warpsim.simulation.counters import engine_counts, reference_counts, variables
@@ -86,7 +86,7 @@ def simulate(
         sms: number of SMs to simulate, as a slice of the chip, with echoes for the others; left out: the whole chip.
         warmup: cycles before counting starts; left out: derived from a pilot run by MSER-5 (docs/model.md, 7). With 0, all
             warps begin their programs at cycle 0; otherwise they start at random phases (section 4).
-        cycles: cycles that are counted.
+        cycles: cycles that are counted; without effect on a finite grid.
         threads: number of threads. Replicates run at the same time; where there are at least twice as many threads, the SMs
             of each are divided as well, with at least 16 SMs to a thread. No number depends on it.
         trace: events to record. Adds the variables of `schema.TRACE_VARIABLES` that are asked for (docs/traces.md).
@@ -106,7 +106,7 @@ def simulate(
         DeadlockError: warps wait at different barriers (a ValueError).
         TraceLimitError: the trace takes more than its `max_bytes` (a ValueError); before the run where that can be known.
     """
-    gpu, kernel = as_gpu(gpu), as_kernel(kernel, **arguments)
+    gpu, kernel = as_gpu(gpu), kernel_for(kernel, arguments, (*ARGUMENTS, "threads", "trace", "engine"))
     point = make_point(
         gpu, kernel, warps=warps, block_warps=block_warps, launch=launch, scheduler=scheduler, memory=memory,
         replicates=replicates, seed=seed, sms=sms, warmup=warmup, cycles=cycles,

@@ -151,9 +151,10 @@ def _add_model_numbers(entries: dict[str, dict[str, Any]], model: Bounds, thinne
     """Adds the model's numbers to the variables, and a variable for what binds."""
     for name, by_op in (("throughput", model.throughput), ("ipc", model.ipc)):
         if name in entries:
-            ops = thinned.results["op"].values[entries[name]["indices"]["op"]]
-            zero = np.where(model.binds < 0, np.nan, 0.0)
-            entries[name]["model"] = json_numbers(np.stack([by_op.get(op, zero) for op in ops], axis=-1))
+            ops, zero = thinned.results["op"].values, np.where(model.binds < 0, np.nan, 0.0)
+            shown = ops[entries[name]["indices"]["op"]] if ops.ndim else ops.reshape(1)
+            of_shown = np.stack([by_op.get(op, zero) for op in shown], axis=-1)
+            entries[name]["model"] = json_numbers(of_shown if ops.ndim else of_shown[..., 0])
     for name, values in (("bandwidth", model.bandwidth), ("peak_fraction", model.peak_fraction)):
         if name in entries:
             entries[name]["model"] = json_numbers(values)

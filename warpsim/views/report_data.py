@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsim.results.schema import SLOTS
 from warpsim.results.statistics import OCCUPANCY_AXES, half_width, needed_warps
 from warpsim.units import NEEDED_FRACTION
+from warpsim.views.plots.selection import require_all_states
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -126,8 +128,14 @@ def drawable_variables(thinned: Thinned) -> dict[str, dict[str, Any]]:
     Returns:
         Variable -> label, units, dims, indices (dimension -> the indices that are shown), and the flat lists mean and half (half
         the width of the 95 % interval; None for a single replicate).
+
+    Raises:
+        ValueError: states of warps, or slots of schedulers, have been left out.
     """
     results, axes = thinned.results, thinned.axes
+    require_all_states(results)
+    if "scheduler_cycles" in results and results["slot"].size < len(SLOTS):
+        raise ValueError("slot: must be left as it is, since all slots together are the time of the schedulers")
     entries: dict[str, dict[str, Any]] = {}
     for name in map(str, results.data_vars):
         data = results[name]

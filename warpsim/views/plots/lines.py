@@ -10,7 +10,7 @@ from warpsim.results.statistics import OCCUPANCY_AXES
 from warpsim.units import NEEDED_FRACTION
 from warpsim.views.plots.curves import draw_curves
 from warpsim.views.plots.needed_warps import empty_note, gap_note, needed_label, needed_with_interval
-from warpsim.views.plots.selection import choose_hue_axis, choose_x_axis, keep_axes
+from warpsim.views.plots.selection import choose_hue_axis, choose_x_axis, keep_axes, require_variables
 from warpsim.views.plots.style import axis_label, whole_warps, wrap_label
 
 if TYPE_CHECKING:
@@ -30,8 +30,10 @@ def plot(
         hue: a dimension that has one curve per value; None: "scheduler" if it has several values.
 
     Raises:
+        TypeError: `results` is no Dataset.
         ValueError: there is no such variable or axis, or another axis has several values. The message lists those that exist.
     """
+    require_variables(results)
     if y == "needed_warps":
         data: xr.Dataset | xr.DataArray = needed_with_interval(results, NEEDED_FRACTION)
     elif y in results.data_vars:

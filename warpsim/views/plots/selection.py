@@ -14,6 +14,7 @@ from warpsim.views.plots.style import value_text
 
 _NOT_TOLD = ("replicate", "seed", "warmup", "cycles", "op", "quantile", "state", "slot")
 _WORDS = ("gpu", "kernel", "scheduler")  # whose values speak for themselves
+_ROUNDING = 1e-6  # of sums
 _SHOWN = 10  # values at each end of a long axis that a message lists
 
 
@@ -21,8 +22,11 @@ def require_variables(results: xr.Dataset, *names: str) -> None:
     """Checks that a result has these variables.
 
     Raises:
+        TypeError: `results` is no Dataset.
         ValueError: a variable is missing. The message lists those that exist.
     """
+    if not isinstance(results, xr.Dataset):
+        raise TypeError(f"results = {type(results).__name__}: must be an xarray.Dataset, as simulate and open_results return")
     for name in names:
         if name not in results.data_vars:
             existing = ", ".join(map(str, results.data_vars)) or "none"
@@ -35,7 +39,25 @@ def throughput_of(results: xr.Dataset, op: str) -> xr.DataArray:
     Raises:
         ValueError: the results have no such class. The message lists those that exist.
     """
-    return results["throughput"].sel(op=choice("op", op, results["op"].values.tolist()))
+    choice("op", op, results["op"].values.reshape(-1).tolist())
+    throughput = results["throughput"]
+    return throughput.sel(op=op) if "op" in throughput.dims else throughput
+
+
+def require_all_states(results: xr.Dataset) -> None:
+    """Checks that a result has all states of its warps, which add up to the occupancy (docs/model.md, section 7).
+
+    Nothing can be checked of a part of a result without `cycles`.
+
+    Raises:
+        ValueError: some have been left out.
+    """
+    if not {"warp_cycles", "occupancy", "cycles"} <= set(results.data_vars):
+        return
+    sms = results["warp_cycles"].sum("state") if "state" in results["warp_cycles"].dims else results["warp_cycles"]
+    sms = sms / (results["occupancy"] * results["cycles"])
+    if bool((abs(sms - sms.round().clip(min=1)) > _ROUNDING * sms.clip(min=1)).any()):
+        raise ValueError("state: must be left as it is, since all states together are the occupancy")
 
 
 def select_replicate(results: xr.Dataset, replicate: int) -> xr.Dataset:
@@ -49,7 +71,7 @@ def select_replicate(results: xr.Dataset, replicate: int) -> xr.Dataset:
 
 
 def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
-    """Selects values of axes. An axis stays, in the given order, if its values are a list.
+    """Selects values of axes. An axis stays, in the given order, if its values are a list, or if only some variables have it.
 
     Numeric axes are sorted; those of a store that has grown may be unsorted. A selection drops occupancies at which it has no
     valid point, because an axis over several chips has the occupancies of all of them.
@@ -59,8 +81,9 @@ def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
         values: axis -> value, or a list of values; upper and lower case of names are the same.
 
     Raises:
-        ValueError: there is no such axis, or no such value on it. The message lists those that exist.
+        ValueError: there is no such axis, or no such value on it, or a value is given twice. The message lists those that exist.
     """
+    of_points = results["peak_fraction"].dims if "peak_fraction" in results else results.dims
     for name in results.dims:
         numbers = results[name].values
         if numbers.dtype.kind in "iuf" and (np.diff(numbers) < 0).any():
@@ -71,7 +94,11 @@ def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
             raise ValueError(f"{name}: must be one of the axes {', '.join(axes)}{did_you_mean(name, axes)}")
         existing = results[name].values.tolist()
         value = [_as_named(one, existing) for one in value] if isinstance(value, list) else _as_named(value, existing)
-        for wanted in value if isinstance(value, list) else [value]:
+        if name not in of_points and not isinstance(value, list):
+            value = [value]
+        for place, wanted in enumerate(value if isinstance(value, list) else [value]):
+            if isinstance(value, list) and wanted in value[:place]:
+                raise ValueError(f"{name} = {wanted!r}: is given twice")
             if wanted not in existing:
                 near = did_you_mean(str(wanted), [value for value in existing if isinstance(value, str)])
                 raise ValueError(f"{name} = {wanted!r}: must be one of {_listed(existing)}{near}")

@@ -9,12 +9,13 @@ import xarray as xr
 
 from warpsim.arguments import choice
 from warpsim.results.statistics import mean
-from warpsim.views.plots.selection import choose_x_axis, keep_axes, require_variables
+from warpsim.views.plots.selection import choose_x_axis, keep_axes, require_all_states, require_variables
 from warpsim.views.plots.style import HATCHES, LIGHT, axis_label, centre_text, mark_values, wrap_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_ABOVE = 1.05  # height of the frame, over that of the highest bar
 _SHADES = ("#ffffff", *LIGHT[:4], "#f0e442", "#e6e6e6", "#bbbbbb", "#999999")  # light, so that hatches are visible
 
 
@@ -36,9 +37,11 @@ def stacked_states(
             issued instruction, as profilers count stalls; "share": 1.
 
     Raises:
-        ValueError: `per` is not one of these, there is no such axis, or another axis has several values.
+        TypeError: `results` is no Dataset.
+        ValueError: `per` is not one of these, there is no such axis, another axis has several values, or states are missing.
     """
     require_variables(results, "warp_cycles", "occupancy", "instructions")
+    require_all_states(results)
     if x == "time":
         results = _over_time(results)
     cycles = mean(results["warp_cycles"])
@@ -63,7 +66,9 @@ def stacked_states(
                 hatch=HATCHES[number % len(HATCHES)], edgecolor="black", linewidth=0.4,
             )  # fmt: skip
         base += values
-    if not base.any():
+    if base.any():
+        ax.set_ylim(0, _ABOVE * base.max())
+    else:
         centre_text(ax, "no data")
     mark_values(ax, "x", height[x] if x else None)
     ax.set_ylabel(wrap_label(text))
