@@ -12,6 +12,8 @@ from warpsim.frontends.errors import AssumptionWarning
 from warpsim.frontends.nvdisasm import find_nvdisasm
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels.access import conflict_ways
+from warpsim.kernels.costs import access_transactions
+from warpsim.kernels.traversal import walk
 
 pytestmark = pytest.mark.skipif(find_nvdisasm() is None, reason="needs nvidia-cuda-nvdisasm, of warpsim[cuda]")
 
@@ -163,3 +165,17 @@ def test_the_sum_of_an_address_and_a_negative_number_that_is_0_is_the_address(ar
     kernel = imported(body, arch, (1, 32), "n=31", "int *out, long long n")
     (store,) = (one for one in kernel.body if one.op == "store")
     assert store.access.addresses == tuple(range(128, 0, -4))
+
+
+@pytest.mark.parametrize("arch", (*ARCHS, "sm_100"))
+@pytest.mark.filterwarnings("error")
+def test_a_scaled_row_with_clamped_borders_has_known_addresses(arch):
+    """Every second pixel of a row: a warp reads 32 floats of 64, which are 8 sectors of 2 lines, and writes 4 of one."""
+    body = """
+    float where = (i + 0.5f) * scale - 0.5f;
+    int left = max(min((int)floorf(where), n - 1), 0);
+    out[i] = in[left];"""
+    kernel = imported(body, arch, (64, 128), "n=65536,scale=2.0", "float *out, const float *in, int n, float scale")
+    load, store = (one for _, one in walk(kernel.body) if getattr(one, "op", "") in ("load", "store"))
+    made = [access_transactions(load_gpu("a100"), one) for one in (load, store)]
+    assert [(one.requests, one.requests * one.bytes_per_request) for one in made] == [(2, 256.0), (1, 128.0)]

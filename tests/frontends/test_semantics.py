@@ -58,7 +58,7 @@ class Expressions:
             return name, lambda v: v[name]
         kind = r.choice(
             "+ - * & | ^ << >> sar / % s/ s% min max smin smax clamp ? neg not s8 u16 s16 mulhi smulhi abs popc brev ffs clz "
-            "ceil floor wide".split()
+            "ceil floor lerp wide".split()
         )
         a, f = self.make(depth - 1)
         b, g = self.make(depth - 1)
@@ -123,6 +123,9 @@ class Expressions:
             return f"(unsigned)__ffs({a})", lambda v: (f(v) & -f(v)).bit_length()
         if kind == "clz":
             return f"(unsigned)__clz({a})", lambda v: 32 - f(v).bit_length()
+        if kind == "lerp":  # exact, so that it does not matter whether the compiler fuses the two steps
+            text = f"(unsigned)(((float)(({a}) & 0xFFF) + 0.5f) * 0.75f - 0.25f)"
+            return text, lambda v: int(((f(v) & 0xFFF) + 0.5) * 0.75 - 0.25)
         if kind in ("ceil", "floor"):
             text = f"(unsigned){kind}f(fminf((float)(short)({a}) * 0.25f, 300.5f)) & 0xFFFF"
             return f"({text})", lambda v: max(getattr(math, kind)(min(to_signed_16(f(v)) / 4, 300.5)), 0) & 0xFFFF
@@ -301,6 +304,11 @@ def test_a_move_to_a_uniform_register_says_which_threads_are_left():
         ("FMUL.RZ R3, R1, R2", 3.0, np.float32(0.1), np.nextafter(np.float32(0.3), np.float32(0))),
         ("FMUL.RZ R3, -R1, R2", 3.0, np.float32(0.1), -np.nextafter(np.float32(0.3), np.float32(0))),
         ("FMUL R3, |R1|, 0.25", -2.0, 0.0, 0.5),
+        ("FADD R3, R1, -R2", 3.0, 0.5, 2.5),
+        ("FADD.RZ R3, R1, R2", 1.0, 0.49999997, 1.4999999),
+        ("FFMA R3, R1, R2, -1", 3.0, 0.5, 0.5),
+        ("FFMA R3, -R1, R2, 1", 1.0 + 2.0**-23, 1.0 - 2.0**-23, 2.0**-46),  # rounded once
+        ("FMUL R3, R1, R2", -1.0, 0.0, -0.0),
         ("FSEL R3, R1, 1, PT", 4.0, 0.0, 4.0),
         ("FSEL R3, R1, 1, !PT", 4.0, 0.0, 1.0),
         ("FSEL R3, R1, +INF, !PT", 4.0, 0.0, np.inf),

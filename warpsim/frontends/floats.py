@@ -1,6 +1,7 @@
 """Instructions of single precision with which compilers divide integers, as functions of the values of registers.
 
-The value of a register is its bits. Numbers too small to be normal, and the last bit of MUFU, are not as on the hardware.
+The value of a register is its bits. Numbers too small to be normal, the last bit of MUFU, and now and then that of sums of very
+different numbers are not as on the hardware.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of
-from warpsim.frontends.integers import MASK, UNKNOWN, Values, array, combine, extended, known, signed
+from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, combine, extended, known, signed
 from warpsim.frontends.operands import Immediate, Operand, Other, Register, is_predicate
 from warpsim.frontends.state import State
 
@@ -107,15 +108,31 @@ def reciprocal(bits: Values) -> Values:
 
 def multiply(suffixes: Suffixes, parts: Parts) -> Effect:
     """FMUL: a product, rounded to nearest, up, or towards 0."""
-    result, read_a, read_b = name_of(parts[0]), _reader(parts[1]), _reader(parts[2])
+    return _multiply_add(suffixes, parts[0], parts[1], parts[2], Other("-0"))
+
+
+def add(suffixes: Suffixes, parts: Parts) -> Effect:
+    """FADD: a sum, rounded as a product is."""
+    return _multiply_add(suffixes, parts[0], parts[1], Other("1"), parts[2])
+
+
+def multiply_add(suffixes: Suffixes, parts: Parts) -> Effect:
+    """FFMA: a product and a third number, rounded once."""
+    return _multiply_add(suffixes, *parts[:4])
+
+
+def _multiply_add(suffixes: Suffixes, result: Operand, a: Operand, b: Operand, c: Operand) -> Effect:
+    name, read_a, read_b, read_c = name_of(result), _reader(a), _reader(b), _reader(c)
     if set(suffixes) - {"FTZ", "RZ", "RP"}:
         raise ValueError
 
     def effect(s: State) -> list[tuple[str, Values]]:
-        x, y = read_a(s), read_b(s)
-        with np.errstate(invalid="ignore", over="ignore"):
-            product = _floats(x).astype(np.float64) * _floats(y).astype(np.float64)  # exact: 24 bits each
-        return [(result, known(_rounded(product, suffixes), x, y))]
+        x, y, z = read_a(s), read_b(s), read_c(s)
+        if (x < 0).all() or (y < 0).all() or (z < 0).all():  # as most are, which memory has returned
+            return [(name, NOTHING)]
+        with np.errstate(invalid="ignore", over="ignore"):  # the product is exact: 24 bits each
+            exact = _floats(x).astype(np.float64) * _floats(y).astype(np.float64) + _floats(z).astype(np.float64)
+        return [(name, known(_rounded(exact, suffixes), x, y, z))]
 
     return effect
 

@@ -327,7 +327,6 @@ _MAKERS: dict[str, Callable[[Suffixes, Parts], Effect]] = {
     "VIADDMNMX": predicates.add_minimum, "FCHK": predicates.first_check, "VOTE": predicates.vote, "VOTEU": predicates.vote,
     "P2R": predicates.pack_predicates, "R2P": predicates.unpack_predicates, "ELECT": predicates.elect, "I2F": floats.to_float,
     "I2FP": floats.to_float, "F2I": floats.to_integer, "F2IP": floats.to_integer, "MUFU": floats.special_function,
-    "HFMA2": floats.halves, "FMUL": floats.multiply, "FSEL": floats.select, "FSETP": floats.compare,
-    "FMNMX": floats.minimum, "FRND": floats.to_whole,
-    "USETMAXREG": predicates.succeeds,
+    "HFMA2": floats.halves, "FMUL": floats.multiply, "FADD": floats.add, "FFMA": floats.multiply_add, "FSEL": floats.select,
+    "FSETP": floats.compare, "FMNMX": floats.minimum, "FRND": floats.to_whole, "USETMAXREG": predicates.succeeds,
 }  # fmt: skip

@@ -35,6 +35,8 @@ from warpsim.frontends.tiles import Tile
 _WRITERS_OF_A_FRAME = 2
 """Instructions that write the stack pointer where there is one frame only: one that loads it, and one that makes the frame."""
 
+_SUMS = ("FADD", "FFMA")
+
 _RETURNED = ("R4", "R5", "R6", "R7")
 """Registers in which a function returns up to 16 bytes."""
 
@@ -74,6 +76,7 @@ class Steps:
         self.needed = _needed(flow)
         writers = [one for one in flow.function.code if STACK_POINTER in written(one)]
         self.has_one_frame = len(writers) <= _WRITERS_OF_A_FRAME
+        self.innermost = flow.innermost()
         self.known: dict[int, list[Step]] = {}
 
     def of_block(self, number: int) -> list[Step]:
@@ -88,7 +91,7 @@ class Steps:
             if not results and not accessed and role is None and not (one.base == "BAR" and one.guard):
                 continue
             where = accessed_by(one) if accessed else ()
-            effect = effect_of(one) if results and (self.has_one_frame or not stack_words(one)) else None
+            effect = effect_of(one) if results and self._is_followed(number, one) else None
             step = Step(index, one, effect, results, guard_of(one), where, role)
             if role is not None:
                 corner, stated = corner_of(one), [self.tiles[str(key)] for key in keys_of(one) if str(key) in self.tiles]
@@ -97,6 +100,15 @@ class Steps:
                 step = replace(step, barrier=_barrier_of(self.flow, number, index), length=_length_of(one))
             steps.append(step)
         return steps
+
+    def _is_followed(self, number: int, one: MachineInstruction) -> bool:
+        """Returns whether the results of an instruction in a block matter enough to be computed.
+
+        Sums of floating-point numbers in loops are mostly results, and advance unevenly, so that no trip could be left out.
+        """
+        if one.base in _SUMS and self.innermost[number] is not None:
+            return False
+        return self.has_one_frame or not stack_words(one)
 
 
 def _matching(tile: Tile, corner: tuple[Register, ...], one: MachineInstruction) -> tuple[Register, ...]:
