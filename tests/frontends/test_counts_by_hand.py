@@ -179,3 +179,61 @@ def test_a_scaled_row_with_clamped_borders_has_known_addresses(arch):
     load, store = (one for _, one in walk(kernel.body) if getattr(one, "op", "") in ("load", "store"))
     made = [access_transactions(load_gpu("a100"), one) for one in (load, store)]
     assert [(one.requests, one.requests * one.bytes_per_request) for one in made] == [(2, 256.0), (1, 128.0)]
+
+
+def sectors_of(kernel, op="load"):
+    """Sectors of each access of a kernel on an A100, whose requests are of 64 bytes at least."""
+    made = [access_transactions(load_gpu("a100"), one) for _, one in walk(kernel.body) if getattr(one, "op", "") == op]
+    return [one.requests * one.bytes_per_request / 32 for one in made]
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "sm_100"])
+@pytest.mark.filterwarnings("error")
+def test_positions_in_a_loop_are_addresses_and_its_sums_do_not_hinder_it(arch):
+    """Every eighth pixel of a row, in a loop over all rows; the sum is unknown, and the trips are still left out."""
+    body = """
+    float sum = 0;
+    #pragma unroll 1
+    for (int p = 0; p < n; ++p) { float x = (i % 320 + 0.5f) * 8.0f - 0.5f; sum += in[p * 2560 + (int)floorf(x)]; }
+    out[i] = sum;"""
+    kernel = imported(body, arch, (4, 320), "n=2000", "float *out, const float *in, int n")
+    assert sectors_of(kernel) == [32.0] and counts(kernel)["load"] == pytest.approx(2000)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_what_an_unknown_condition_guards_has_its_addresses(arch):
+    body = """
+    __shared__ float s[1024];
+    s[threadIdx.x] = in[i];
+    __syncthreads();
+    int c = col[i];
+    float sum = 0;
+    if (c >= 0) sum = in[i * 8] + s[(threadIdx.x & 31) * 32];
+    out[i] = sum;"""
+    with pytest.warns(AssumptionWarning) as warned:
+        kernel = imported(body, arch, (64, 1024), parameters="float *out, const float *in, const int *col")
+    assert not any("the addresses of" in str(one.message) for one in warned)
+    assert 32.0 in sectors_of(kernel)
+    assert 32 in [conflict_ways(one, load_gpu("a100")) for _, one in walk(kernel.body) if getattr(one, "op", "") == "smem"]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.filterwarnings("error")
+def test_checks_that_trap_do_not_fail(arch):
+    body = "int j = col[i]; if (j < 0 || j > 9) __trap(); out[i] = j;"
+    kernel = imported(body, arch, (64, 128), parameters="float *out, const int *col")
+    assert counts(kernel)["store"] == 1
+
+
+@pytest.mark.parametrize("arch", ("sm_75", "sm_90", "sm_100"))
+@pytest.mark.filterwarnings("error")
+def test_variables_of_the_device_have_addresses(arch):
+    source = """__device__ float table[4096]; __device__ unsigned long long counter;
+extern "C" __global__ void k(float *out) {
+    out[blockIdx.x * blockDim.x + threadIdx.x] = table[threadIdx.x * 8];
+    if (threadIdx.x == 0) atomicAdd(&counter, 1ull);
+}"""
+    kernel = ws.kernels.from_cuda(source, arch, launch=(64, 128), caches="none")
+    assert sectors_of(kernel) == [32.0]
+    (update,) = [one for _, one in walk(kernel.body) if getattr(one, "op", "") == "reduction"]
+    assert update.access.contended_addresses == 1

@@ -313,6 +313,8 @@ def test_a_move_to_a_uniform_register_says_which_threads_are_left():
         ("FSEL R3, R1, 1, !PT", 4.0, 0.0, 1.0),
         ("FSEL R3, R1, +INF, !PT", 4.0, 0.0, np.inf),
         ("MUFU.RCP R3, R1", 4.0, 0.0, 0.25),
+        ("MUFU.SQRT R3, R1", 9.0, 0.0, 3.0),
+        ("MUFU.RSQ R3, R1", 16.0, 0.0, 0.25),
         ("FMNMX R3, R1, R2, PT", 4.0, -1.0, -1.0),
         ("FMNMX.FTZ R3, R1, -R2, !PT", 4.0, -5.0, 5.0),
         ("FMNMX R3, R1, 3, PT", float("nan"), 0.0, 3.0),
@@ -408,3 +410,9 @@ def test_three_words_of_64_bits_are_added_with_all_that_is_carried_over(summands
     for opcode, text in (("IADD3", "R8, P0, P1, R2, R4, R6"), ("IADD3.X", "R9, R3, R5, R7, P0, P1")):
         state.values |= dict(semantics.effect_of(MachineInstruction(0, opcode, text))(state))
     assert int(state.values["R8"][0]) | int(state.values["R9"][0]) << 32 == sum(summands) % 2**64
+
+
+@pytest.mark.parametrize(("mask", "results"), [("0x1", ("R45",)), ("0x3", ("R45", "R46")), ("0xf", ("R10", "R11", "R45", "R46"))])
+def test_a_fetch_of_a_texture_writes_what_its_mask_names(mask, results):
+    text = f"{'R10' if mask == '0xf' else 'RZ'}, R45, R48, 0x0, 0x58, 2D, {mask}"
+    assert sorted(operands.written(MachineInstruction(0, "TEX.SCR.LL", text))) == sorted(results)

@@ -314,3 +314,18 @@ def test_how_often_the_sides_of_a_conditional_are_executed():
     assert (both.sides(), both.sides(4)) == ((1.0, 1.0), (1.0, 1.0))
     assert [drawn.falls_through(warp) for warp in (0, 5)] == [0.25, 0.25]
     assert [named.falls_through(warp) for warp in (0, 4, 5)] == [1.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("levels", "trips", "says"),
+    [
+        (17, 2, "body: loops that repeat are nested 17 levels deep: must be at most 16"),
+        (2000, 1, "body: statements are nested 2000 levels deep: must be at most 200"),
+    ],
+)
+def test_statements_that_are_nested_too_deeply_are_refused(levels, trips, says):
+    body = Instruction("alu")
+    for _ in range(levels):
+        body = Loop(body=(body,), trips=trips)
+    with pytest.raises(ValueError, match=says):
+        Kernel(name="deep", body=(body,))

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import warpsim as ws
 from tests.support.cases import small_gpu
 from tests.support.strategies import examples
 from warpsim import kernels
+from warpsim.arguments import InvalidPoint
 from warpsim.engine.constants import (
     BINS,
     LIMITED,
@@ -268,3 +270,12 @@ def test_intervals_without_a_small_common_denominator() -> None:
     gpu = changed_gpu(KEPLER, {f"{op}.interval_cycles": interval for op, interval in primes.items()})
     with pytest.raises(ValueError, match=r"interval_cycles: those of kepler \(gpu\.ops\.\w+ 1/9.* need .* ticks"):
         encoded(gpu=gpu)
+
+
+def test_a_very_long_way_to_the_endless_loop_is_refused():
+    """Each warp would pass it before the run."""
+    one = Instruction("alu")
+    long = Loop(body=(Loop(body=(one,), trips=10**12),), trips=10**12)
+    kernel = Kernel(name="long", body=(long, Loop(body=(one,), trips=None)))
+    with pytest.raises(InvalidPoint, match=r"'long': a warp alone takes .* cycles to its endless loop, which .* give warmup = 0"):
+        ws.simulate("kepler", kernel, warps=1, sms=1, warmup=5, cycles=10)

@@ -288,3 +288,10 @@ def test_occupancy_changes() -> None:
     rows = [(5, 1, 4), (5, 0, 8), (9, 0, 6), (9, 0, 7), (12, 1, 4), (15, 1, 3), (20, 0, 0)]
     state: Any = SimpleNamespace(changes=np.array(rows), tally=[SimpleNamespace(n_changes=len(rows))], sms=[0, 1])
     assert occupancy_changes(state, 20).tolist() == [[5, 0, 8], [5, 1, 4], [9, 0, 7], [15, 1, 3]]
+
+
+def test_there_are_no_more_bins_than_cycles():
+    """However many are asked for, 20 cycles have room for 20."""
+    bins = ws.Trace(states=2 * 10**6)
+    found = ws.simulate("kepler", "mix", alpha=4, warps=4, sms=1, warmup=0, cycles=20, replicates=1, trace=bins)
+    assert found.sizes["time"] == 20

@@ -128,6 +128,8 @@ class Decisions:
         if number is None:
             return False
         block = self.flow.blocks[number]
+        if any(one.base == "BPT" and "TRAP" in one.opcode for one in map(self.function.code.__getitem__, block.code)):
+            return True  # a check that fails ends the program
         calls = self.flow.last(number).base == "CALL"
         return block.cold or (calls and any(self.flow.blocks[target].cold for target in block.targets))
 

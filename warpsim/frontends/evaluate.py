@@ -88,6 +88,7 @@ class Evaluator:
         self.iterations = {number: np.zeros(len(self.weights), np.int64) for number in range(len(flow.loops))}
         self.trip: dict[int, Trip] = {}
         self.watches: list[Watch] = []
+        self.if_it_holds: dict[str, dict[str, Values]] = {}  # unknown guard of a block -> what registers hold if it holds
         self.uneven: set[int] = set()  # loops of which no trip is left out
         self.decided: set[int] = set()
         self.shared_bytes = self.function.shared_bytes + geometry.dynamic_shared
@@ -137,6 +138,7 @@ class Evaluator:
         if self.executed > self.most_executed:
             raise self._too_much(number)
         full = bool(mask.all())
+        self.if_it_holds = {}
         for step in self.steps.of_block(number):
             self._step(number, step, mask, full)
         self._leave(number, mask, pending)
@@ -152,6 +154,9 @@ class Evaluator:
                 sure = condition == 1
             full = full and bool(active.all())
         state.active = active
+        values = state.values
+        if sure is not None and (assumed := self.if_it_holds.get(step.one.guard)):
+            state.values = values | assumed
         if step.role is not None:
             active = self._follow_copies(number, step, active)
         if step.one.base == "BAR":
@@ -164,13 +169,25 @@ class Evaluator:
         for watch in self.watches:
             watch.follow(step.one, step.results)
         found = dict(step.effect(state)) if step.effect else {}
+        state.values = values
         for name in step.results:
             value = found.get(name, NOTHING)
+            self._assume(step.one.guard if sure is not None else "", name, value)
             if not full or sure is not None:
                 old = state.values.get(name, array(0))  # of a register that holds nothing yet, no thread reads the rest
                 new = value if sure is None else np.where(sure | (value == old), value, UNKNOWN)
                 value = np.where(active, new, old)
             state.values[name] = value
+
+    def _assume(self, guard: str, name: str, value: Values) -> None:
+        """Keeps what a register holds if an unknown guard holds, for the instructions of a block with the same guard."""
+        for other, assumed in list(self.if_it_holds.items()):
+            if other.lstrip("@!") == name:
+                del self.if_it_holds[other]
+            else:
+                assumed.pop(name, None)
+        if guard and guard.lstrip("@!") != name:
+            self.if_it_holds.setdefault(guard, {})[name] = value
 
     def _follow_copies(self, number: int, step: Step, active: Mask) -> Mask:
         """Notes what an instruction does with asynchronous copies. Returns which threads do it: of a bulk copy, one of a warp."""

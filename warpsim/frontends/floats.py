@@ -93,11 +93,20 @@ def minimum(suffixes: Suffixes, parts: Parts) -> Effect:
 
 
 def special_function(suffixes: Suffixes, parts: Parts) -> Effect:
-    """MUFU.RCP: the reciprocal."""
-    if suffixes != ("RCP",):
-        raise ValueError
+    """MUFU: the reciprocal, the square root, and its reciprocal (RCP, SQRT, RSQ)."""
     result, read = name_of(parts[0]), _reader(parts[1])
-    return lambda s: [(result, reciprocal(read(s)))]
+    if suffixes == ("RCP",):
+        return lambda s: [(result, reciprocal(read(s)))]
+    if suffixes not in (("SQRT",), ("RSQ",)):
+        raise ValueError
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        bits = read(s)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            root = np.sqrt(_floats(bits).astype(np.float64))
+            return [(result, known(_bits((root if suffixes == ("SQRT",) else 1.0 / root).astype(np.float32)), bits))]
+
+    return effect
 
 
 def reciprocal(bits: Values) -> Values:

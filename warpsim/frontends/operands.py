@@ -207,9 +207,11 @@ def _effects(opcode: str, text: str, guard: str) -> tuple[tuple[str, ...], tuple
             results += registers_of(parts[0].name, 1 if is_predicate(parts[0]) else 2)
     else:
         start = _results_end(opcode, parts)
-        for part in parts[:start]:
+        fetched = _components(parts) if base in _TEXTURES else ()
+        for place, part in enumerate(parts[:start]):
             if isinstance(part, Register):
-                results += registers_of(part.name, _written_count(opcode, part.pair) if _is_data(part) else 1)
+                count = fetched[place] if fetched and start == 2 else _written_count(opcode, part.pair)
+                results += registers_of(part.name, count if _is_data(part) else 1) if count else []
     values = [place for place, part in enumerate(parts) if not is_predicate(part)]
     for place in range(start, len(parts)):
         reads += _read_by(parts[place], opcode, base, is_last=place == values[-1] if values else False)
@@ -218,6 +220,13 @@ def _effects(opcode: str, text: str, guard: str) -> tuple[tuple[str, ...], tuple
     if guard:
         reads.append(guard.lstrip("@!"))
     return tuple(dict.fromkeys(results)), tuple(dict.fromkeys(reads))
+
+
+def _components(parts: tuple[Operand, ...]) -> tuple[int, int]:
+    """Returns how many registers a fetch of a texture writes from each of its two on, by its mask: two from the second first."""
+    mask = parts[-1]
+    number = mask.value.bit_count() if isinstance(mask, Immediate) else 4
+    return max(0, number - 2), min(2, number)
 
 
 def masked_predicates(parts: tuple[Operand, ...]) -> list[str]:

@@ -36,7 +36,7 @@ _NUMBERS = (1, 2, 4, 8)
 _FORMATS = {2: "<e", 4: "<f", 8: "<d"}
 """Size of a floating-point number in bytes -> its format."""
 
-_APART = 40
+ARRAYS_APART = 40
 """Pointers that are not given are taken to be 2^40 bytes apart, aligned to everything."""
 
 _READ = re.compile(r"c\[0x0\]\s*\[(?:U?R\w+\+)?(0x[0-9a-f]+)\]")
@@ -100,7 +100,7 @@ def argument_bytes(function: MachineFunction, arguments: Mapping[str | int, floa
     places = [one for each in parameters for one in each.members or (each,)]
     for number, one in enumerate(places):
         if _is_pointer(one):
-            _put(found, base + one.offset, ((number + 1) << _APART).to_bytes(8, "little"))
+            _put(found, base + one.offset, ((number + 1) << ARRAYS_APART).to_bytes(8, "little"))
     for key, value in given.items():
         if str(key) in members:
             _put(found, base + members[str(key)].offset, _bytes(key, value, members[str(key)]))

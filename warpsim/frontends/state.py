@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from warpsim.frontends.geometry import Geometry, threads
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known, negated_pair, signed
 from warpsim.frontends.operands import TRUE, ZERO, Address, Constant, Immediate, Operand, Other, Register, registers_of
+from warpsim.frontends.parameters import ARRAYS_APART
 from warpsim.frontends.sass import MachineFunction
 from warpsim.units import WARP_LANES
 
@@ -114,6 +115,11 @@ def _rank_in_cluster(block: tuple[int, int, int], cluster: tuple[int, int, int])
     return x + cluster[0] * (y + cluster[1] * z)
 
 
+_OF_VARIABLES, _FIRST_VARIABLE = 4, 1 << 20
+"""Constant bank with the addresses of variables of the device, of 8 bytes each, which are arrays as pointers are; the first one's
+number."""
+
+
 def initial_state(
     geometry: Geometry, blocks: list[tuple[int, int, int]], arguments: Mapping[int, int], function: MachineFunction
 ) -> tuple[State, NDArray[np.bool_]]:
@@ -149,6 +155,9 @@ def initial_state(
 
     @cache
     def constant(bank: int, offset: int, size: int = 4) -> Values:
+        if bank == _OF_VARIABLES:
+            address = _FIRST_VARIABLE + offset // 8 << ARRAYS_APART
+            return array(address >> 8 * (offset % 8) & (1 << 8 * size) - 1)
         known_bytes = banks.get(bank, {})
         places = range(offset, offset + size)
         if not all(place in known_bytes for place in places):

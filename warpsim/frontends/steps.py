@@ -78,6 +78,7 @@ class Steps:
         self.has_one_frame = len(writers) <= _WRITERS_OF_A_FRAME
         self.innermost = flow.innermost()
         self.known: dict[int, list[Step]] = {}
+        self.carried: dict[int, set[str]] = {}
 
     def of_block(self, number: int) -> list[Step]:
         """Returns the steps of a block."""
@@ -104,11 +105,41 @@ class Steps:
     def _is_followed(self, number: int, one: MachineInstruction) -> bool:
         """Returns whether the results of an instruction in a block matter enough to be computed.
 
-        Sums of floating-point numbers in loops are mostly results, and advance unevenly, so that no trip could be left out.
+        Sums of floating-point numbers that a loop carries on are mostly results, and advance unevenly, so that no trip could be
+        left out.
         """
-        if one.base in _SUMS and self.innermost[number] is not None:
+        loop = self.innermost[number]
+        if one.base in _SUMS and loop is not None and not self._carried(loop).isdisjoint(written(one)):
             return False
         return self.has_one_frame or not stack_words(one)
+
+    def _carried(self, loop: int) -> set[str]:
+        """Returns the registers from which those follow that a trip of a loop leaves to the next one."""
+        if loop in self.carried:
+            return self.carried[loop]
+        blocks = self.flow.loops[loop].blocks
+        code = {block: [self.flow.function.code[index] for index in self.flow.blocks[block].code] for block in blocks}
+        live: dict[int, set[str]] = {block: set() for block in blocks}
+        grows = True
+        while grows:
+            grows = False
+            for block in sorted(blocks, reverse=True):
+                after = set().union(*(live[one] for one in self.flow.blocks[block].successors if one in blocks))
+                for one in reversed(code[block]):
+                    after = (after - set(written(one)) if not one.guard else after) | set(read(one))
+                grows |= not after <= live[block]
+                live[block] |= after
+        every = [one for block in blocks for one in code[block]]
+        found = live[self.flow.loops[loop].header] & {name for one in every for name in written(one)}
+        grows = True
+        while grows:
+            before = len(found)
+            for one in every:
+                if space_of(one) is None and not found.isdisjoint(written(one)):
+                    found |= set(read(one))
+            grows = len(found) > before
+        self.carried[loop] = found
+        return found
 
 
 def _matching(tile: Tile, corner: tuple[Register, ...], one: MachineInstruction) -> tuple[Register, ...]:

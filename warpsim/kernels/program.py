@@ -14,7 +14,7 @@ from pydantic import model_validator
 from warpsim.hardware.fields import FROM_LIST, Between, Bytes, Name, StrictModel
 from warpsim.hardware.memo import kept_by_object
 from warpsim.kernels.instruction import Instruction, RegisterNames, raise_problems
-from warpsim.kernels.statements import MAX_STATEMENTS, Conditional, Loop, Statement, Statements
+from warpsim.kernels.statements import MAX_DEPTH, MAX_LOOP_DEPTH, MAX_STATEMENTS, Conditional, Loop, Statement, Statements
 from warpsim.kernels.traversal import inner_statements, issued, walk
 from warpsim.units import MAX_WARPS
 
@@ -61,7 +61,7 @@ class Kernel(StrictModel):
 
     @model_validator(mode="after")
     def _program_makes_sense(self) -> Kernel:
-        raise_problems(list(_entry_problems(self)))
+        raise_problems([*_entry_problems(self), *_depth_problems(self.body)])
         misplaced = _misplaced(self.body, "body", exits=frozenset(entry - 1 for entry in self.entries))
         unwritten = [problem for _, path in self.paths() for problem in _unwritten(path, "body", set(self.inputs))]
         raise_problems([*misplaced, *unwritten])
@@ -220,6 +220,22 @@ def _entry_problems(kernel: Kernel) -> Iterator[str]:
         yield "entries: must be left out where the program ends in an endless loop"
     if set(of_warp) != set(range(len(entries))):
         yield f"entry_of_warp = [{of_warp[0]}, ...]: must name each of the {len(entries)} entries, by numbers from 0"
+
+
+def _depth_problems(body: tuple[Statement, ...]) -> Iterator[str]:
+    """Yields errors for statements, and for loops that repeat, that are nested too deeply."""
+    open_ends, deepest, most_loops = [(body, 0, 0)], 0, 0
+    while open_ends:
+        statements, depth, loops = open_ends.pop()
+        deepest, most_loops = max(deepest, depth), max(most_loops, loops)
+        for statement in statements:
+            if not isinstance(statement, Instruction):
+                repeats = isinstance(statement, Loop) and statement.trip_range[1] != 1
+                open_ends += [(inner, depth + 1, loops + repeats) for _, inner in inner_statements(statement)]
+    if deepest > MAX_DEPTH:
+        yield f"body: statements are nested {deepest} levels deep: must be at most {MAX_DEPTH}"
+    if most_loops > MAX_LOOP_DEPTH:
+        yield f"body: loops that repeat are nested {most_loops} levels deep: must be at most {MAX_LOOP_DEPTH}"
 
 
 def _unwritten(statements: tuple[Statement, ...], path: str, written: set[str]) -> Iterator[str]:

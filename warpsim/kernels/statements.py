@@ -26,6 +26,9 @@ from warpsim.units import MAX_WARPS
 MAX_STATEMENTS = 2**17
 """Largest number of statements of one list: a program has no more lines."""
 
+MAX_DEPTH, MAX_LOOP_DEPTH = 200, 16
+"""Levels to which statements, and loops that repeat, can be nested. The time alone of a loop is that of two walks through it."""
+
 MAX_TRIPS = 10**12
 """Largest number of trips of a loop; a range of trips is drawn exactly from a random number of 53 bits."""
 

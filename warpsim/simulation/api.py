@@ -301,6 +301,7 @@ def trace_point(point: Point, trace: Trace, threads: int = 1) -> tuple[Arrays, d
         replicates=point.replicates, sms=int(chip.sms), schedulers=int(chip.schedulers), issue_width=int(chip.issue_width),
         lines=len(unseeded.program), residents=int(chip.sms * chip.seats * chip.block_warps),
         block_warps=point.launch.block_warps, blocks=int(chip.blocks) if point.finite else None,
+        cycles=None if point.finite else point.cycles,
     )  # fmt: skip
     capacity = trace.capacity(size)
 

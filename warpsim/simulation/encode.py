@@ -175,8 +175,18 @@ def _encode_outstanding(kernel: Kernel, details: Array) -> Array:
     return np.array(listed, np.int32).reshape(-1, 2)
 
 
+MOST_BEFORE = 1 << 30
+"""Cycles that a warp alone takes to its endless loop, at most, where it passes them before the run (docs/model.md, section 4)."""
+
+
 def _encode_phases(machine: Machine, repeated: Iteration, kernel: Kernel) -> None:
     """Fills in the fields about the phases of the warps of the deal."""
+    if repeated.before_cycles > MOST_BEFORE:
+        before = f"{repeated.before_cycles:.3g} cycles"
+        raise InvalidPoint(
+            f"kernel = {kernel.name!r}: a warp alone takes {before} to its endless loop, which pass before the run: must be at "
+            f"most {MOST_BEFORE}; give warmup = 0, or leave these statements out"
+        )
     chip = machine.chip[0]
     chip.iteration, chip.before_iteration = repeated.cycles, repeated.before_cycles
     chip.by_block, chip.barriers = repeated.by_block, repeated.barriers

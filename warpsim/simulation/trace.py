@@ -34,6 +34,7 @@ class RunSize:
         residents: warps that the simulated SMs hold.
         block_warps: warps of a block.
         blocks: blocks of the grid; None: an endless supply.
+        cycles: cycles that are counted; None: not known before the run.
     """
 
     replicates: int
@@ -44,6 +45,7 @@ class RunSize:
     residents: int
     block_warps: int
     blocks: int | None
+    cycles: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,8 @@ class Trace:
             needs["lines"] = size.lines * (2 * _STATES + 1) + size.schedulers * _STATES
         if self.bins:
             over_time = 0 if isinstance(self.states, bool) else _STATES + 2
-            needs["bins"] = self.bins * (over_time + (0 if isinstance(self.occupancy, bool) else size.sms))
+            bins = self.bins if size.cycles is None else min(self.bins, size.cycles)
+            needs["bins"] = bins * (over_time + (0 if isinstance(self.occupancy, bool) else size.sms))
         rows: dict[str, int | None] = {}  # upper limits; None: not known
         if self.issues is not None:
             rows["issues"] = (self.issues[1] - self.issues[0]) * size.sms * size.schedulers * size.issue_width
