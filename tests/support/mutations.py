@@ -30,6 +30,9 @@ OTHERS = [None, True, False, [], {}, [[]], [1], [1, 2], [0, 10**18], ["r1"], {""
           [1] * 3000]  # fmt: skip
 NESTED = [(5, "loop"), (100, "loop"), (400, "table"), (2000, "list"), (2000, "table"), (2000, "loop")]
 
+_MOST_PLACES = 10**6
+"""Places of a list that is repeated, roughly: more do not fit into the memory of the process that draws them."""
+
 _PLAIN = [*INTEGERS, *FLOATS, *TEXTS, *OTHERS]
 
 
@@ -65,7 +68,8 @@ def mutated(draw: st.DrawFn, valid: str, most: int = 3) -> Any:
         elif how == "add" and isinstance(table[last], dict):
             table[last][draw(st.sampled_from(["x", "", "warps", "name", "ops", "gpu.x"]))] = draw(EXTREMES)
         elif how == "repeat" and isinstance(table[last], list) and table[last]:
-            table[last] = table[last] * draw(st.sampled_from([2, 3, 70, 5000]))
+            most_times = _MOST_PLACES // len(places(table[last]))
+            table[last] = table[last] * min(draw(st.sampled_from([2, 3, 70, 5000])), max(2, most_times))
         elif how == "move":
             values = _values(value, paths)
             table[last] = values[draw(st.integers(0, len(values) - 1))]
