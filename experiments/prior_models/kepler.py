@@ -6,7 +6,7 @@ from functools import partial
 
 import warpsim as ws
 from warpsim.models import volkov
-from warpsim.simulation.point import POLICIES
+from warpsim.simulation.policies import POLICIES
 
 POINTS = ((32, 64), (64, 56), (128, 44), (181.019, 44))
 """Alpha, and the occupancy at which the refined model differs most from the simulation."""
