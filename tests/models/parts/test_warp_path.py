@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support import strategies
+from tests.support import random_chips, strategies
 from tests.support.model_inputs import ADD, BARRIER, LOAD, at_exit, changed, kernel
 from warpsim import kernels
 from warpsim.hardware.gpu import Gpu, load_gpu
@@ -75,10 +75,10 @@ def test_the_reference_agrees_on_one_warp(name, program):
 @st.composite
 def uncontended_chips(draw: st.DrawFn) -> Gpu:
     """Random latencies and gaps, a scheduler for each warp, and units and memory that are never short."""
-    classes = draw(strategies.ops())
+    classes = draw(random_chips.ops())
     for facts in classes.values():
         facts |= {"interval_cycles": "1/1000", "issue_slots": 1}
-    memory = draw(strategies.memories()) | {
+    memory = draw(random_chips.memories()) | {
         "bandwidth_gbs": 1e5,
         "transaction_latency_cycles": 2.0,
         "loads_per_sm": None,
