@@ -207,10 +207,10 @@ def _effects(opcode: str, text: str, guard: str) -> tuple[tuple[str, ...], tuple
             results += registers_of(parts[0].name, 1 if is_predicate(parts[0]) else 2)
     else:
         start = _results_end(opcode, parts)
-        fetched = _components(parts) if base in _TEXTURES else ()
+        fetched = _components(parts) if base in _TEXTURES and start == 2 else ()
         for place, part in enumerate(parts[:start]):
             if isinstance(part, Register):
-                count = fetched[place] if fetched and start == 2 else _written_count(opcode, part.pair)
+                count = fetched[place] if fetched else _written_count(opcode, part.pair)
                 results += registers_of(part.name, count if _is_data(part) else 1) if count else []
     values = [place for place, part in enumerate(parts) if not is_predicate(part)]
     for place in range(start, len(parts)):
@@ -223,7 +223,10 @@ def _effects(opcode: str, text: str, guard: str) -> tuple[tuple[str, ...], tuple
 
 
 def _components(parts: tuple[Operand, ...]) -> tuple[int, int]:
-    """Returns how many registers a fetch of a texture writes from each of its two on, by its mask: two from the second first."""
+    """Returns how many registers of each of its two groups a fetch of a texture writes, by its mask of components.
+
+    The second group holds the first two components, and the first group the others.
+    """
     mask = parts[-1]
     number = mask.value.bit_count() if isinstance(mask, Immediate) else 4
     return max(0, number - 2), min(2, number)

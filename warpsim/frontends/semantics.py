@@ -106,7 +106,7 @@ def _add(suffixes: Suffixes, parts: Parts) -> Effect:
         for part in values:
             if getattr(part, "negative", False):  # -x is ~x + 1, which decides the carry
                 positive = s.read(_positive(part))
-                terms.append(known(~positive, positive))
+                terms.append(_complement(positive))
                 ones = ones + 1
             else:
                 terms.append(s.read(part))
@@ -137,7 +137,7 @@ def _add_wide(parts: Parts) -> Effect:
             a, b = s.read_pair(_positive(part))
             negative = getattr(part, "negative", False)
             if negative:
-                a, b = known(~a, a), known(~b, b)
+                a, b = _complement(a), _complement(b)
             low, carry, _ = integers.add(low, a, array(0), array(int(negative)), array(0))
             high, _, _ = integers.add(high, b, array(0), carry, array(0))
         return [*zip(names, (low, high), strict=True), *((name, NOTHING) for name in carries)]

@@ -109,10 +109,9 @@ def as_kernel(kernel: Kernel | str | os.PathLike[str], **arguments: Any) -> Kern
 
 def kernel_for(kernel: Kernel | str | os.PathLike[str], arguments: Mapping[str, Any], others: tuple[str, ...]) -> Kernel:
     """As `as_kernel`, for a function of which an unknown argument may be a misspelled one: `others` are its own."""
-    if isinstance(kernel, Kernel) and arguments:
-        name = next(iter(arguments))
-        meant = did_you_mean(name, others)
-        raise TypeError(f"{name}: is not an argument{meant or ', and a Kernel object takes none; name the kernel'}")
+    name = next(iter(arguments), "")
+    if isinstance(kernel, Kernel) and (meant := did_you_mean(name, others)):
+        raise TypeError(f"{name}: is not an argument{meant}")
     try:
         return as_kernel(kernel, **arguments)
     except UnknownArgumentsError as error:

@@ -27,7 +27,8 @@ MAX_STATEMENTS = 2**17
 """Largest number of statements of one list: a program has no more lines."""
 
 MAX_DEPTH, MAX_LOOP_DEPTH = 200, 16
-"""Levels to which statements, and loops that repeat, can be nested. The time alone of a loop is that of two walks through it."""
+"""Levels to which statements, and loops that repeat, can be nested. Each level of such loops doubles the walk that finds how long
+instructions take a warp alone (docs/model.md, section 4)."""
 
 MAX_TRIPS = 10**12
 """Largest number of trips of a loop; a range of trips is drawn exactly from a random number of 53 bits."""
