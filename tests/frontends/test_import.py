@@ -70,6 +70,8 @@ def test_parameters_have_the_names_of_the_source():
     assert declared_in_source(SOURCE, "scale") == (("x", False, None, ""), ("a", False, None, "number"), ("n", True, True, ""))
     bounded = "__global__ void __launch_bounds__(128) f(const float *__restrict__ x, int n[3])"
     assert declared_in_source(bounded, "f") == (("x", False, None, ""), ("n", False, None, ""))
+    calculated = bounded.replace("(128)", "((BM * BN) / (TM * TN), 1)")
+    assert declared_in_source(calculated, "f") == declared_in_source(bounded, "f")
     macro = '#define K(size) \\\n    extern "C" __global__ void k_##size(float *out, int n) \\\n    { }\nK(1)\nK(2)\n'
     assert declared_in_source(macro, "k_2") == (("out", False, None, ""), ("n", True, True, ""))
     assert declared_in_source(SOURCE, "other") == ()

@@ -25,6 +25,9 @@ def test_instances_are_those_that_the_host_names():
     ("defined", "instance"),
     [
         ("constexpr int B = 128;", "k<128>"),
+        ("constexpr unsigned int A{4U}; std::size_t constexpr B{A * 8U}; int n{B};", "k<(4U * 8U)>"),
+        ("constexpr int B{(8 *\n  4)};", "k<((8 * 4))>"),
+        ("int B{f()}; constexpr int C{2};", None),
         ("const int A = 2, B = 64 * A;", "k<(64 * 2)>"),
         ("constexpr int B = A > 2 ? f(A, 3) : 8;", "k<(A > 2 ? f(A, 3) : 8)>"),
         ("using B = float;", "k<float>"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -301,13 +302,16 @@ def key_values(option: str, texts: Sequence[str]) -> dict[str, Any]:
     """Returns the values of a repeated option K=V, parsed by `parse_value`.
 
     Raises:
-        ValueError: a text is not K=V, or a key is repeated.
+        ValueError: a text is not K=V, or several of them, or a key is repeated.
     """
     values = {}
     for text in texts:
         name, separator, value = text.partition("=")
         if not (name and separator and value):
             raise ValueError(f"{option} {text}: must be NAME=VALUE")
+        several = re.split(r",(?=\w+=)", text)
+        if len(several) > 1:
+            raise ValueError(f"{option} {text}: must be {' '.join(f'{option} {one}' for one in several)}")
         if name in values:
             raise ValueError(f"{option} {text}: {name} is set twice")
         values[name] = parse_value(value)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpsim.cli.common import DONE, Commands, RequestError, WorkError, check_output, counted, key_values, new_command
 from warpsim.cli.output import add_json, print_json
+from warpsim.hardware.files import SOURCES
 from warpsim.units import WARP_LANES
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def add(commands: Commands) -> None:
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", type=Path, metavar="FILE",
-        help="a CUDA source (.cu), cubin, disassembly, trace (.g, .traceg), or Triton function (FILE.py:NAME)",
+        help="a CUDA source (.cu, .cuh), cubin, disassembly, trace (.g, .traceg), or Triton function (FILE.py:NAME)",
     )  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="KERNEL.toml", help="the kernel file")
     parser.add_argument("--arch", help=f"architecture for which a source is compiled (default: {_ARCH})")
@@ -146,7 +147,7 @@ def _reader(options: argparse.Namespace) -> Callable[[argparse.Namespace, dict[s
     kinds = {
         "trace": (is_trace, ("kernel", "binary")),
         "Triton function": (is_triton, (*_OF_TRITON, "num_warps", "num_stages")),
-        "CUDA source": (options.file.suffix == ".cu", ("include", "define")),
+        "CUDA source": (options.file.suffix in SOURCES, ("include", "define")),
     }
     for kind, (is_it, names) in kinds.items():
         for name in () if is_it else names:

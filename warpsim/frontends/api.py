@@ -24,6 +24,7 @@ from warpsim.frontends.trace_file import Head, TraceReader, kernels_of, opened
 from warpsim.frontends.traced_kernel import traced_kernel
 from warpsim.frontends.traces import CompiledTrace, compiled_trace
 from warpsim.frontends.triton_functions import triton_function
+from warpsim.hardware.files import SOURCES
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.instruction import Access
@@ -53,8 +54,8 @@ def from_cuda(
     """Compiles CUDA C and imports one of its kernels. No GPU is needed; `pip install 'warpsim[cuda]'` brings the compiler.
 
     Args:
-        source: the source itself, or the path of a file: a path object, or a text without line breaks that ends in ".cu". It may
-            hold code for the host, which is left out.
+        source: the source itself, or the path of a file: a path object, or a text without line breaks that ends in ".cu" or
+            ".cuh". It may hold code for the host, which is left out.
         arch: architecture to compile for, such as "sm_90".
         function: the kernel, or an instance of a template such as "scale<float>"; may be left out where there is only one.
         launch: (grid, block) or (grid, block, bytes of dynamic shared memory); a grid or block is a number, or up to three.
@@ -280,7 +281,7 @@ def read_function(
         MissingToolError, CompileError, FrontEndError: as `from_cuda`.
     """
     name, data = os.fspath(path), _read(path)
-    if name.endswith(".cu"):
+    if name.endswith(SOURCES):
         return compiled_source(decoded(data), name, arch, function, None, options), Path(name).name
     if not data.strip():
         raise FrontEndError(f"{name}: is empty")
@@ -365,7 +366,7 @@ def _kernel_name(symbol: str) -> str:
 
 def _source_text(source: str | os.PathLike[str]) -> tuple[str, str]:
     """Returns the text of a source and the path of its file; the path is empty for a text."""
-    if isinstance(source, str) and ("\n" in source or not source.strip().endswith(".cu")):
+    if isinstance(source, str) and ("\n" in source or not source.strip().endswith(SOURCES)):
         return source, ""
     return decoded(_read(source)), os.fspath(source)
 

@@ -112,7 +112,7 @@ class _Host:
         for function, place, qualified, named, arguments in self.templates:
             if named == name:
                 for constants in self._constants(function, place, arguments, 0):
-                    given = ", ".join(_ALONE.sub(_BARE, one) for one in _separated(constants))
+                    given = ", ".join(_ALONE.sub(_BARE, " ".join(one.split())) for one in _separated(constants))
                     yield f"{qualified + name if qualified else full}<{given}>"
 
     def _constants(self, function: _Function, place: int, text: str, depth: int) -> Iterator[str]:
@@ -215,7 +215,7 @@ def _value(function: _Function, word: str, place: int) -> str | None:
     None: it declares the name, but not as a constant.
     """
     text = function.text[:place]
-    definitions = [*re.finditer(rf"(?<![\w.>:]){word}\s*=(?!=)", text)]
+    definitions = [*re.finditer(rf"(?<![\w.>:]){word}\s*=(?!=)|\bconst(?:expr)?\b[\w:\s]*\s{word}\s*\{{", text)]
     types = [*re.finditer(rf"\btypedef\s+([^;]*?)\s*\b{word}\s*;", text)]
     if types and (not definitions or types[-1].start() > definitions[-1].start()):
         return types[-1][1]

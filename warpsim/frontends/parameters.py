@@ -221,7 +221,7 @@ def _declarations(source: str, function: str) -> list[str]:
 
     They may be those of a macro, which makes the function's name of its arguments.
     """
-    plain = re.sub(r"//[^\n]*|/\*.*?\*/|__(?:launch_bounds|cluster_dims)__\s*\([^)]*\)", " ", source, flags=re.DOTALL)
+    plain = _without_annotations(re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.DOTALL))
     found = re.search(rf"__global__[^;{{}}()]*?\b{re.escape(function)}\s*\(", plain)
     for macro in () if found else re.finditer(r"#define\s+(\w+)\(([^)]*)\)((?:[^\n]*\\\n)*[^\n]*)", plain):
         names = [word.strip() for word in macro[2].split(",")]
@@ -241,6 +241,16 @@ def _declarations(source: str, function: str) -> list[str]:
         return []
     inside = without_templates(plain[found.end() : end_of(plain, found.end() - 1)]).replace("\\\n", " ")
     return [part for part in inside.split(",") if part.strip()]
+
+
+def _without_annotations(text: str) -> str:
+    """Returns a source without annotations that have arguments, such as `__launch_bounds__((X * Y) / 4, 1)`."""
+    parts, place = [], 0
+    for found in re.finditer(r"\b__\w+__\s*\(", text):
+        if found.start() >= place:
+            parts.append(text[place : found.start()])
+            place = end_of(text, found.end() - 1) + 1
+    return " ".join([*parts, text[place:]])
 
 
 def _without_aliases(text: str, source: str) -> str:

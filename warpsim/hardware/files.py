@@ -20,7 +20,10 @@ from warpsim.arguments import did_you_mean
 from warpsim.hardware.file_errors import ParamsFileError
 
 _SUFFIX = dict.fromkeys(("architectures", "gpus", "kernels", "pipelines"), ".toml") | {"latency": ".csv", "kernels/cuda": ".sass"}
-_CODE = (".cu", ".cubin", ".ptx", ".sass", ".py")
+SOURCES = (".cu", ".cuh")
+"""Suffixes of files with CUDA C."""
+
+_CODE = (*SOURCES, ".cubin", ".ptx", ".sass", ".py")
 """Suffixes of files with code, of which kernel files are made."""
 
 _names_only: ContextVar[bool] = ContextVar("names_only", default=False)
