@@ -28,6 +28,8 @@ from .profiles.api import Profile as Profile
 from .profiles.api import from_profile as from_profile
 from .profiles.errors import ProfileError as ProfileError
 from .simulation.api import simulate as simulate
+from .simulation.launches import LaunchTime as LaunchTime
+from .simulation.launches import launch_time as launch_time
 from .simulation.point import from_provenance as from_provenance
 from .simulation.run import TraceLimitError as TraceLimitError
 from .simulation.trace import Trace as Trace

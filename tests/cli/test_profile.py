@@ -9,8 +9,9 @@ import pytest
 from tests.support.profiled_launches import METRICS, launch
 from warpsim import cli
 from warpsim.cli.profile import _estimate
-from warpsim.profiles import api, replay, report
-from warpsim.profiles.replay import Estimate
+from warpsim.profiles import api, report
+from warpsim.simulation import sampled_run
+from warpsim.simulation.sampled_run import Estimate
 from warpsim.views import text_table
 
 FAST = ["r.ncu-rep", "--replicates", "1"]
@@ -68,8 +69,8 @@ def test_the_page_is_written_where_nobody_reads_the_tables(tmp_path, monkeypatch
 
 def test_no_number_depends_on_the_workers(capsys, monkeypatch):
     given = []
-    real = replay.simulate_point
-    monkeypatch.setattr(replay, "simulate_point", lambda point, threads: given.append(threads) or real(point, threads))
+    real = sampled_run.simulate_point
+    monkeypatch.setattr(sampled_run, "simulate_point", lambda point, threads: given.append(threads) or real(point, threads))
     request = ["r.ncu-rep", "--replicates", "2", "--if-scheduler", "lrr", "--json", "--workers"]
     assert run(capsys, *request, "3") == run(capsys, *request, "1")
     assert given == [3, 1]

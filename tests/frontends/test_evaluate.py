@@ -13,7 +13,7 @@ from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.geometry import as_geometry
 from warpsim.kernels.statements import Loop
 from warpsim.kernels.traversal import walk
-from warpsim.profiles.endless import without_exits
+from warpsim.simulation.endless import without_exits
 
 VOTES = [
     "S2R R3, SR_TID.X", "ISETP.GE.AND P0, PT, R3, c[0x0][0x168], PT", "@P0 EXIT", "S2R R0, SR_LANEID", "VOTEU.ANY UR4, UPT, PT",

@@ -17,7 +17,6 @@ from warpsim.kernels.traversal import walk
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.chip import chip_of
 from warpsim.profiles.code import decoded
-from warpsim.profiles.endless import endless, without_exits
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.inputs import inputs_of
 from warpsim.profiles.kernel import to_kernel
@@ -25,6 +24,7 @@ from warpsim.profiles.measured import OTHER, measurements
 from warpsim.profiles.roofline import roofline
 from warpsim.profiles.traffic import traffic
 from warpsim.profiles.updates import Updates, updates
+from warpsim.simulation.endless import endless, without_exits
 
 
 @pytest.fixture(scope="module")

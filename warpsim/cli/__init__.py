@@ -31,6 +31,7 @@ from warpsim.cli import (
     slurm,
     status,
     sweep,
+    time,
     trace,
     verify,
 )
@@ -38,7 +39,7 @@ from warpsim.cli.common import FAILED, WRONG, CommandParser, RequestError, WorkE
 from warpsim.cli.logs import show_messages
 
 COMMANDS = (
-    gpus, kernels, import_, simulate, profile, trace, advise, compare, plan, sweep, slurm, status, verify, plot, report,
+    gpus, kernels, import_, simulate, time, profile, trace, advise, compare, plan, sweep, slurm, status, verify, plot, report,
     experiment, measure, fit, completion,
 )  # fmt: skip
 """The modules of the commands, in the order of the help page. Each has a function `add`."""

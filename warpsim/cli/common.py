@@ -99,7 +99,7 @@ def add_point_options(
     add_kernel_options(parser, required=required)
     add_run_options(parser, INTEGER_OPTIONS, texts=texts)
     parser.add_argument(
-        "--blocks", type=_at_least_1, metavar="N", help="thread blocks of a finite grid (default: an endless supply)"
+        "--blocks", type=at_least_1, metavar="N", help="thread blocks of a finite grid (default: an endless supply)"
     )
 
 
@@ -199,7 +199,7 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
     """Adds the option for the number of threads."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     parser.add_argument(
-        "--workers", type=_at_least_1, default=cores, metavar="N", help="number of threads (default: one per core, %(default)s)"
+        "--workers", type=at_least_1, default=cores, metavar="N", help="number of threads (default: one per core, %(default)s)"
     )
 
 
@@ -211,7 +211,8 @@ def whole_number(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text}: must be an integer") from None
 
 
-def _at_least_1(text: str) -> int:
+def at_least_1(text: str) -> int:
+    """Returns the positive integer that a text is, for `argparse`."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}: must be an integer, at least 1")
     return int(text)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from warpsim.hardware.gpu import Gpu
     from warpsim.profiles.advice import Advice
     from warpsim.profiles.api import Profile
-    from warpsim.profiles.replay import Estimate, Line, Replay
+    from warpsim.profiles.replay import Line, Replay
+    from warpsim.simulation.sampled_run import Estimate
     from warpsim.views.profile_page import Table
 
 _SHOWN = 10

@@ -50,8 +50,8 @@ def warn_of_long_grids(point: Point) -> None:
     instructions = point.replicates * instructions_of_grid(point) if point.finite else 0
     if instructions >= LONG_GRID:
         logging.getLogger("warpsim").warning(
-            "the grid executes at least %.2g warp instructions, of which a processor simulates 10 to 100 million a second; fewer "
-            "trips or blocks, or a window of an endless grid, take less time",
+            "the grid executes at least %.2g warp instructions, of which a processor simulates 10 to 100 million a second; "
+            "`warpsim time` takes samples of it, and fewer trips or blocks, or a window of an endless grid, take less time",
             instructions,
         )
 

@@ -113,13 +113,18 @@ def stores_run_free(kernel: Kernel) -> bool:
 
     A store waits for nothing but room in the memory system, so that nothing ties the stores of echoes to those of a slice.
     """
+    return stores_for_each_load(kernel) > MOST_STORES
+
+
+def stores_for_each_load(kernel: Kernel) -> float:
+    """Returns the stores of a kernel for each load that DRAM serves."""
     loads = stores = 0.0
     for instruction, times in _expected(kernel):
         if instruction.access is not None and ACCESS_KINDS.get(instruction.op) == "load":
             loads += times * (1 - instruction.access.l1_hit) * (1 - instruction.access.l2_hit)
         elif ACCESS_KINDS.get(instruction.op) == "store":
             stores += times
-    return stores > MOST_STORES * loads
+    return stores / loads if loads else math.inf if stores else 0.0
 
 
 def _expected(kernel: Kernel, block_warps: int | None = None) -> Iterator[tuple[Instruction, float]]:

@@ -12,14 +12,12 @@ inputs       which counters are inputs of a replay
 traffic      hits, the bytes that DRAM moved, and the sectors that L2 took in
 updates      atomics that meet at few addresses
 kernel       the kernel of a launch, with the costs that its counters state
-endless      kernels that stand for a long one
 chip         the chip of a launch, with its measured clocks
 measured     what the profiler measured
 roofline     the busiest resource of a launch, from the same counters
 whatif       a launch with changes
 advice       what limits a launch, and what changes would gain
-sampling     which samples of a launch are simulated
-replay       simulates a launch, in full or in samples
+replay       simulates a launch, and says what it finds in the terms of the profiler
 api          what users call
 errors       what can be wrong
 """

@@ -21,8 +21,9 @@ from warpsim.units import LINE_BYTES
 
 if TYPE_CHECKING:
     from warpsim.profiles.api import Profile
-    from warpsim.profiles.replay import Estimate, Replay
+    from warpsim.profiles.replay import Replay
     from warpsim.profiles.report import ProfiledInstruction, Rule
+    from warpsim.simulation.sampled_run import Estimate
 
 _MATRICES = re.compile(r"\.M88\.(\d)")
 """Matrices of 128 bytes that an instruction moves (LDSM, STSM), in its text."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from warpsim.kernels.costs import costs_on, data_stage
 from warpsim.kernels.traversal import expected_executions
-from warpsim.profiles.endless import without_exits
+from warpsim.simulation.endless import without_exits
 from warpsim.units import ACCESS_KINDS, SECTOR_BYTES, gbs_to_bytes_per_cycle
 
 if TYPE_CHECKING:

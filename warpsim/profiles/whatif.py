@@ -15,10 +15,10 @@ from warpsim.kernels.program import Kernel
 from warpsim.kernels.traversal import expected_executions
 from warpsim.kernels.whatif import with_instructions
 from warpsim.profiles.chip import scaled, with_rates_of_l2
-from warpsim.profiles.endless import without_exits
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.kernel import to_kernel
 from warpsim.profiles.traffic import hit_rate_of_l1
+from warpsim.simulation.endless import without_exits
 from warpsim.units import WARP_LANES
 
 if TYPE_CHECKING:

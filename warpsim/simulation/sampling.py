@@ -1,4 +1,4 @@
-"""Which samples of a profiled launch are simulated where all of it would take too long, and how well such samples do.
+"""Which samples of a launch are simulated where all of it would take too long, and how well such samples do.
 
 First, some SMs stand for all. Then two samples of different length are run: with some rounds of blocks, and where that is too
 long, of a single round, with fewer trips of the kernel's outer loops.
@@ -6,6 +6,9 @@ long, of a single round, with fewer trips of the kernel's outer loops.
 Of few rounds, one that is not full is run by itself. The SMs of a chip share such a last round evenly: their active cycles in the
 reports differ by no more than those of a block. In the simulation the blocks of an SM stay in step, so that some SMs would take
 several of the last blocks, and others none; in a part of its own they are dealt out.
+
+Some SMs do not stand for all where the memory is full of stores that no loads hold back, or of stores in a few rounds of blocks
+(docs/validity.md). With fewer trips, a kernel may become one of the former, as its stores stand behind the loop.
 """
 
 from __future__ import annotations
@@ -17,9 +20,13 @@ from functools import partial
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
+from warpsim.kernels.costs import access_transactions
+from warpsim.kernels.iteration import MOST_STORES, stores_for_each_load
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.traversal import expected_instructions
-from warpsim.profiles.endless import shortened, without_exits
+from warpsim.kernels.traversal import expected_executions, expected_instructions
+from warpsim.simulation.endless import shortened, without_exits
+from warpsim.simulation.point import FEW_ROUNDS
+from warpsim.units import ACCESS_KINDS
 
 FEWEST_SMS = 6
 """SMs of a sample, at least."""
@@ -38,6 +45,16 @@ compared (experiments/profiles)."""
 _FEWEST_ROUNDS = 6
 """Rounds of blocks of the longer of two samples, at least; the shorter one has half of them. The first rounds of a launch, in
 which all blocks are alike, are slower than those that follow."""
+
+
+_MUCH_OF_DRAM = 0.25
+"""Time that DRAM needs, over that of the schedulers, from which on a launch may saturate it."""
+
+_FEW_STORES = 0.25
+"""Stores for each load of DRAM up to which some SMs stand for all in a few rounds of blocks as well."""
+
+_MORE = 8
+"""How much more of the whole chip is simulated than of some SMs, where these do not stand for all."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +99,16 @@ def samples_of(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> Samples
     """Returns what to simulate: fewer SMs, then fewer rounds of blocks, then fewer trips; None: all of this is too long."""
     blocks, warps, resident = launch.blocks or 1, launch.block_warps, launch.resident_blocks or 1
     per_block = warps * per_warp(kernel)
-    sms, part = _some_sms(gpu, blocks, resident, blocks * per_block, budget)
+    sms, part, most = gpu.sms, blocks, 2 * budget
+    if some_sms_do(gpu, kernel, blocks / (gpu.sms * resident)):
+        sms, part = _some_sms(gpu, blocks, resident, blocks * per_block, budget)
+    else:
+        most *= _MORE
 
     sample = partial(_sample, gpu, sms, warps, kernel)
     left_out = of_sms(gpu, sms)
     whole, wave = sample(part), sms * resident
-    if part * per_block <= 2 * budget:
+    if part * per_block <= most:
         in_step = resident > 1 and part <= _FEWEST_ROUNDS * wave
         counts = [part // wave * wave, part % wave] if in_step else [part]
         return Samples(tuple(Part((one,), one.work) for one in map(sample, filter(None, counts))), left_out)
@@ -114,6 +135,8 @@ def _fewer_trips(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int, sms: int
             continue
         programs = [shortened(kernel, share * min(1.0, budget / (count * per_block))) for share in (_SHORTER, 1.0)]
         kept = [_sample(gpu, sms, warps, program, count) for program in programs if program is not None]
+        if sms < gpu.sms and not all(some_sms_do(gpu, sample.kernel) for sample in kept):
+            return None
         if len(kept) < len(programs) or kept[1].work > 2 * budget / sms or kept[0].work > _MOST_COMMON * kept[1].work:
             return None
         parts.append(Part(tuple(kept), _sample(gpu, sms, warps, kernel, count).work, times))
@@ -152,6 +175,25 @@ def _some_sms(gpu: Gpu, blocks: int, resident: int, work: float, budget: int) ->
 def per_warp(kernel: Kernel) -> float:
     """Returns the expected instructions of a warp, with its exit."""
     return expected_instructions(without_exits(kernel.body)) + 1
+
+
+def some_sms_do(gpu: Gpu, kernel: Kernel, rounds: float = FEW_ROUNDS) -> bool:
+    """Returns whether some SMs, with echoes for the others, can stand for all in so many rounds of blocks."""
+    most = _FEW_STORES if rounds < FEW_ROUNDS else MOST_STORES
+    return stores_for_each_load(kernel) <= most or dram_share(gpu, kernel) <= _MUCH_OF_DRAM
+
+
+def dram_share(gpu: Gpu, kernel: Kernel) -> float:
+    """Returns the time in which DRAM moves the bytes of a kernel, over that in which all schedulers issue its instructions."""
+    instructions = moved = 0.0
+    for instruction, times in expected_executions(without_exits(kernel.body)):
+        instructions += times
+        access, kind = instruction.access, ACCESS_KINDS.get(instruction.op)
+        found = access_transactions(gpu, instruction) if kind is not None else None
+        if found is not None:
+            beyond = 1.0 if access is None else (1 - access.l2_hit) * (1 - access.l1_hit if kind == "load" else 1.0)
+            moved += times * beyond * found.requests * found.bytes_per_request
+    return moved / gpu.bandwidth_bytes_per_cycle * gpu.issue_ipc * gpu.sms / max(instructions, 1.0)
 
 
 def sampled_within(left_out: Mapping[str, str]) -> float:
