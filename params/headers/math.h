@@ -20,4 +20,11 @@
 namespace std {
 using ::sqrt; using ::exp; using ::log; using ::pow; using ::sin; using ::cos; using ::tan; using ::tanh; using ::fabs;
 using ::floor; using ::ceil; using ::fmin; using ::fmax; using ::fma; using ::round; using ::trunc; using ::abs;
+using ::isinf; using ::isnan; using ::isfinite; using ::signbit; using ::copysign; using ::nextafter;
+using ::fmod; using ::remainder; using ::remquo; using ::modf; using ::fdim; using ::hypot; using ::cbrt;
+using ::exp2; using ::expm1; using ::log2; using ::log10; using ::log1p; using ::logb; using ::ilogb;
+using ::ldexp; using ::frexp; using ::scalbn; using ::scalbln;
+using ::asin; using ::acos; using ::atan; using ::atan2; using ::sinh; using ::cosh; using ::asinh; using ::acosh; using ::atanh;
+using ::erf; using ::erfc; using ::tgamma; using ::lgamma;
+using ::rint; using ::nearbyint; using ::lround; using ::llround; using ::lrint; using ::llrint;
 }

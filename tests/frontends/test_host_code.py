@@ -254,13 +254,16 @@ def test_each_short_header_compiles_alone_and_twice(name):
         "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups; | cg::this_thread_block().sync();",
         "#include <cstdint>\n#include <limits> | x[0] = std::numeric_limits<int32_t>::max();",
         "#include <algorithm> | x[0] = std::min(x[1], x[2]);",
+        "#include <cmath> | if (!std::isnan(x[1]) && std::isfinite(x[2])) x[0] = std::hypot(x[1], std::erf(x[2]));",
+        "#include <torch/extension.h> | x[0] = -std::numeric_limits<float>::infinity();",
+        "#if !defined(__linux__)\n#error other systems\n#endif | x[0] = 1;",
         "#include <cub/cub.cuh> | __shared__ typename cub::BlockReduce<float, 128>::TempStorage t; "
         "x[0] = cub::BlockReduce<float, 128>(t).Sum(x[threadIdx.x]);",
         "#include <mma.h> | nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> c; "
         "nvcuda::wmma::fill_fragment(c, 0.f); nvcuda::wmma::store_matrix_sync(x, c, 16, nvcuda::wmma::mem_row_major);",
         "#include <cuda/barrier> | __shared__ cuda::barrier<cuda::thread_scope_block> b; if (!threadIdx.x) init(&b, 128);",
     ],
-    ids=["cooperative_groups", "limits", "algorithm", "cub", "mma", "barrier"],
+    ids=["cooperative_groups", "limits", "algorithm", "cmath", "limits of a library", "linux", "cub", "mma", "barrier"],
 )
 def test_headers_that_kernels_use(lines):
     head, _, body = lines.partition(" | ")

@@ -231,3 +231,16 @@ def test_a_wrong_argument_of_a_template_is_named():
     source = "template <typename T> __global__ void fill(T *x) { *x = 1; }\nint main() { fill<float><<<1, 1>>>(nullptr); }"
     with pytest.raises(CompileError, match='identifier "floaty" is undefined'):
         imported(source, "fill<floaty>")
+
+
+@pytest.mark.usefixtures("compiler")
+def test_a_template_of_which_the_host_deduces_the_arguments_is_named():
+    source = """template <class T> __global__ void sum(float *out, const T *in) { atomicAdd(out, (float)in[threadIdx.x]); }
+    __global__ void clear(float *out) { out[threadIdx.x] = 0; }
+    void run(float *out, const float *in) { clear<<<1, 32>>>(out); sum<<<1, 32>>>(out, in); }"""
+    with pytest.raises(FrontEndError, match=r"functions there: clear; sum is a template, .*: name one, such as 'sum<float>'"):
+        imported(source, "sum")
+    with pytest.warns(AssumptionWarning, match=r"clear is the only kernel, apart from templates .* with constants: sum$"):
+        assert imported(source).name == "clear"
+    with pytest.raises(FrontEndError, match=r"args\['n'\]: sum has no such parameter"):
+        imported(source, "sum<float>", args={"n": 1})

@@ -207,3 +207,20 @@ def test_predicates_survive_in_a_register():
     )
     (conditional,) = only(kernel(*rows), Conditional)
     assert conditional.warps == (0, 1)
+
+
+def test_uniform_predicates_survive_in_a_register():
+    rows = (
+        "ULDC UR4, c[0x0][0x168]",
+        "UISETP.GE.AND UP2, UPT, UR4, 0x3, UPT",
+        "UP2UR UR5, UPR, URZ, 0x4",
+        "UISETP.NE.AND UP2, UPT, URZ, URZ, UPT",
+        "UR2UP UPR, UR5, 0x4",
+        "PLOP3.LUT P0, PT, PT, PT, UP2, 0x80, 0x0",
+        "@!P0 BRA `(.L_end)",
+        "MUFU.RCP R2, R2",
+        ".L_end:",
+        "EXIT",
+    )
+    ops = [[op for op, _ in expected_ops(kernel(*rows, arguments={1: n}).body)] for n in (2, 3)]
+    assert [("sfu" in each) for each in ops] == [False, True]

@@ -26,8 +26,8 @@ from warpsim.frontends.symbols import pick_function, plain_name
 _BY_ITSELF = "cuda_runtime.h", "stdint.h", "math.h", "limits.h", "algorithm"
 """Headers that nvcc includes by itself, or that many headers of the C++ library include."""
 
-_WORDS = "-D__asm__=asm", "-D__volatile__=volatile", "-D__inline__=inline"
-"""Words of other compilers that nvcc knows, too."""
+_WORDS = "-D__asm__=asm", "-D__volatile__=volatile", "-D__inline__=inline", "-D__linux__=1"
+"""Words of other compilers that nvcc knows, too, on Linux."""
 
 _ALL_FOR_DEVICE = "-default-device", "-w", *_WORDS, *(f"-include={name}" for name in _BY_ITSELF)
 """Options with which what has no annotation is device code, not warned of, and these words and headers are there."""
@@ -38,6 +38,7 @@ _FOR_DEBUGGERS = "--device-debug"
 _BY_NAME = {
     "cuda_fp16.h": re.compile(r"\b(?:__)?half2?\b"),
     "cuda_bf16.h": re.compile(r"\b(?:__)?nv_bfloat162?\b"),
+    "limits": re.compile(r"\bstd::numeric_limits\b"),
     "type_traits": re.compile(r"\bstd::(?:is_|enable_if|conditional|decay|remove_|integral_|true_type|false_type)"),
 }
 """Headers that those of other libraries bring, and the names that tell so."""
@@ -84,12 +85,15 @@ def compiled_source(
     def kernel_of(source: str, options: Sequence[str], headers: Mapping[str, bytes], instances: Sequence[str]) -> MachineFunction:
         cubin_of = partial(compile_instances, source, short, arch, defines=defines, headers=headers, instances=instances)
         cubin, symbols = cubin_of(options=options)
-        sources = [text, *map(decoded, headers.values())]
+        sources, functions = [text, *map(decoded, headers.values())], dict[str, MachineFunction]()
         try:
             functions = disassemble(cubin, short)
             found = pick(functions, symbols.get(function, function) if function else None, short)
         except FrontEndError as error:
-            raise _with_templates(error, function, sources) from None
+            raise _with_templates(error, function, sources, {plain_name(symbol) for symbol in functions}) from None
+        if function is None and (others := sorted(kernel_templates([text]).keys() - set(map(plain_name, functions)))):
+            without = f"apart from templates of which host code names no instance with constants: {', '.join(others)}"
+            warnings.warn(f"{short}: {plain_name(found.name)} is the only kernel, {without}", AssumptionWarning, stacklevel=5)
         found = named_parameters(found, sources)
         name = plain_name(found.name)
         if may_have_structures(found, [kind for each in sources for kind in types_in_source(each, name)], sources):
@@ -131,12 +135,18 @@ def compiled_source(
             return found
 
 
-def _with_templates(error: FrontEndError, function: str | None, sources: Sequence[str]) -> FrontEndError:
-    """Returns the error that a kernel is not there, with the templates that are, and what to do if a lambda is their argument."""
+def _with_templates(error: FrontEndError, function: str | None, sources: Sequence[str], there: Collection[str]) -> FrontEndError:
+    """Returns the error that a kernel is not there, with the templates that are, and what to do if a lambda is their argument.
+
+    `there` are the names of the kernels that are there, without the arguments of templates.
+    """
     templates = kernel_templates(sources)
     has_none = isinstance(error, NoKernelError)
     is_for_lambda = templates and (has_none or function in templates) and any(map(_LAMBDA.search, sources))
     message = f"{error}{_OF_LAMBDA if is_for_lambda else ''}"
+    if function in templates and function not in there and not (has_none or is_for_lambda):
+        message += f"; {function} is a template, and host code names no instance with constants"
+        message += f": name one, such as '{function}<float>'"
     if has_none and templates:
         message += f"; templates there: {', '.join(sorted(templates))}"
     return type(error)(message)

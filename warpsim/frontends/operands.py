@@ -197,7 +197,7 @@ def _effects(opcode: str, text: str, guard: str) -> tuple[tuple[str, ...], tuple
     results: list[str] = []
     reads: list[str] = []
     start = 0
-    if base == "R2P":
+    if base in ("R2P", "UR2UP"):
         results += masked_predicates(parts)
     elif base in _WITHOUT_RESULT:
         pass
@@ -215,7 +215,7 @@ def _effects(opcode: str, text: str, guard: str) -> tuple[tuple[str, ...], tuple
     values = [place for place, part in enumerate(parts) if not is_predicate(part)]
     for place in range(start, len(parts)):
         reads += _read_by(parts[place], opcode, base, is_last=place == values[-1] if values else False)
-    if base == "P2R":
+    if base in ("P2R", "UP2UR"):
         reads += masked_predicates(parts)
     if guard:
         reads.append(guard.lstrip("@!"))
@@ -233,9 +233,10 @@ def _components(parts: tuple[Operand, ...]) -> tuple[int, int]:
 
 
 def masked_predicates(parts: tuple[Operand, ...]) -> list[str]:
-    """Returns the predicates that the mask of a move between predicates and a register names (P2R, R2P)."""
+    """Returns the predicates that the mask of a move between predicates and a register names (P2R, R2P, UP2UR, UR2UP)."""
     mask = parts[-1].value if parts and isinstance(parts[-1], Immediate) else 0x7F
-    return [f"P{n}" for n in range(7) if mask >> n & 1]
+    uniform = any(isinstance(part, Other) and part.text == "UPR" for part in parts)
+    return [f"{'UP' if uniform else 'P'}{n}" for n in range(7) if mask >> n & 1]
 
 
 def _results_end(opcode: str, parts: tuple[Operand, ...]) -> int:

@@ -12,6 +12,7 @@ from warpsim.frontends.brackets import end_of, without_templates
 from warpsim.frontends.cubin import BITS, NUMBER, POINTER, Parameter
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.sass import MachineFunction
+from warpsim.frontends.symbols import plain_name
 
 _POINTER_BYTES = 8
 _INTEGER = re.compile(
@@ -105,7 +106,7 @@ def argument_bytes(function: MachineFunction, arguments: Mapping[str | int, floa
         if str(key) in members:
             _put(found, base + members[str(key)].offset, _bytes(key, value, members[str(key)]))
             continue
-        number = place_of(key, names, function.name, f"; members: {_listed(members)}" if members else "")
+        number = place_of(key, names, plain_name(function.name), f"; members: {_listed(members)}" if members else "")
         _put(found, base + parameters[number].offset, _bytes(key, value, parameters[number]))
     declared = {base + one.offset + k for one in places for k in range(one.size)}
     for offset in list(found):

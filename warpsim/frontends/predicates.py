@@ -134,7 +134,7 @@ def first_check(suffixes: Suffixes, parts: Parts) -> Effect:
 
 
 def pack_predicates(suffixes: Suffixes, parts: Parts) -> Effect:
-    """P2R: predicates become bits of a register, whose other bits come from another one."""
+    """P2R, UP2UR: predicates become bits of a register, whose other bits come from another one."""
     result, rest, mask = name_of(parts[0]), parts[2], parts[3]
     if suffixes or not isinstance(mask, Immediate):
         raise ValueError
@@ -144,14 +144,14 @@ def pack_predicates(suffixes: Suffixes, parts: Parts) -> Effect:
         other, flags = s.read(rest), [s.register(name) for name in names]
         total = other & kept
         for name, flag in zip(names, flags, strict=True):
-            total = total | flag << int(name[1:])
+            total = total | flag << int(name.lstrip("UP"))
         return [(result, known(total, other, *flags))]
 
     return effect
 
 
 def unpack_predicates(suffixes: Suffixes, parts: Parts) -> Effect:
-    """R2P: bits of a register become predicates."""
+    """R2P, UR2UP: bits of a register become predicates."""
     source, names = parts[1], masked_predicates(parts)
     if suffixes or not isinstance(source, Register):
         raise ValueError
@@ -159,7 +159,7 @@ def unpack_predicates(suffixes: Suffixes, parts: Parts) -> Effect:
 
     def effect(s: State) -> list[tuple[str, Values]]:
         bits = s.register(source.name)
-        return [(name, known(bits >> first + int(name[1:]) & 1, bits)) for name in names]
+        return [(name, known(bits >> first + int(name.lstrip("UP")) & 1, bits)) for name in names]
 
     return effect
 

@@ -202,7 +202,7 @@ def _needed(flow: Flow) -> set[str]:
             one = flow.function.code[index]
             for name in _results_of(one):
                 by_result.setdefault(name, []).append(one)
-            if one.base in ("BRA", "JMP", "EXIT", "BAR"):
+            if one.base in ("BRA", "JMP", "CALL", "RET", "EXIT", "BAR"):
                 needed |= {part.name for part in conditions(one)}
             elif (through := table_of(one)) is not None:
                 needed.add(through.name)
