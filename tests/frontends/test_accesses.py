@@ -186,6 +186,17 @@ def test_sampled_blocks_stand_for_all(launch):
     assert math.prod(geometry.grid) == 1 or last in {block for block, _ in sample}
 
 
+@pytest.mark.parametrize("launch", ["32x12x8,256", "16x12x4,128", "1024x48,128", "32x16x4,256", "4096,256", "7x5,32", "33,1024"])
+@pytest.mark.parametrize("most", [2048, 16384])
+def test_sampled_blocks_have_the_mean_index_of_all(launch, most):
+    """What grows with the index of the block, as the tiles of causal attention do, has the right mean."""
+    geometry = as_geometry(launch)
+    sample = geometry.sample(most)
+    for axis, size in enumerate(geometry.grid):
+        mean = sum(weight * block[axis] for block, weight in sample) / geometry.blocks
+        assert mean == pytest.approx((size - 1) / 2, abs=0.5)
+
+
 def test_trips_of_loops_over_a_grid_are_those_of_all_threads_on_average():
     """A million elements by 262,144 threads: 3.81 trips."""
     rows = ["IMAD R8, R9, 0x100, R0", ".L_loop:", "LDG.E R4, [R2.64]", "IADD3 R8, R8, 0x40000, RZ"]

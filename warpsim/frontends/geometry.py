@@ -67,8 +67,20 @@ def _picks(size: int, count: int) -> list[tuple[int, int]]:
     first, last = [(0, 1)] if count > 2 else [], [(size - 1, 1)] if count > 1 else []
     parts = count - len(first) - len(last)
     edges = [len(first) + (size - len(first) - len(last)) * part // parts for part in range(parts + 1)]
-    inner = [(begin + int((end - begin) * _scattered(part)), end - begin) for part, (begin, end) in enumerate(pairwise(edges))]
+    inner = [(begin + _place(end - begin, part, parts), end - begin) for part, (begin, end) in enumerate(pairwise(edges))]
     return [*first, *inner, *last]
+
+
+def _place(size: int, part: int, parts: int) -> int:
+    """Returns the index in a part of so many that stands for it.
+
+    They are in irregular places, those of the second half of the parts in the mirrored places of the first one, so that what
+    grows with the index has the right mean.
+    """
+    mirrored = parts - 1 - part
+    if part == mirrored:
+        return size // 2
+    return int(size * _scattered(part)) if part < mirrored else size - 1 - int(size * _scattered(mirrored))
 
 
 def _scattered(number: int) -> float:
