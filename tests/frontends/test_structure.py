@@ -75,8 +75,24 @@ def test_shares_are_warps_where_warps_have_tasks():
 def test_other_shares_are_of_all_warps():
     """Without tasks, or where no whole warps make up a share, all come to a barrier."""
     for share, warps in ((3000, 0), (2900, 8)):
-        body, (note,) = of_counts(4000, share, 4000, warps=warps)
-        assert [one.op for one in body] == ["int", "branch", "sfu", "barrier"] and "all warps of a block" in note
+        (first, conditional, barrier), (note,) = of_counts(4000, share, 4000, warps=warps)
+        assert (first.op, barrier.op) == ("int", "barrier") and "all warps of a block" in note
+        assert [one.op for one in conditional.then] == ["sfu"] and conditional.probability == pytest.approx(share / 4000)
+
+
+PING_PONG = (
+    "S2R R1, SR_TID.X", "ISETP.GE.AND P0, PT, R1, 0x40, PT", "@P0 BRA `(.L_other)",
+    "LDG.E R4, [R2.64]", "BAR.SYNC 0x0", "FADD R5, R4, R4", "BRA `(.L_end)",
+    ".L_other:", "MUFU.RCP R6, R6", "BAR.SYNC 0x0", "LDG.E R7, [R2.64]", ".L_end:", "EXIT",
+)  # fmt: skip
+
+
+def test_two_sides_that_meet_at_barriers_keep_what_each_of_them_does():
+    """Two of four warps load while the others calculate, and then the other way round, as double buffers do."""
+    kept = kernel(*PING_PONG, patterns={"0x0030": "coalesced", "0x0090": "coalesced"}).body[2:]
+    assert [one.op if isinstance(one, Instruction) else one.warps for one in kept] == [(0, 1), "barrier", (0, 1)]
+    sides = [[one.op for one in side] for both in (kept[0], kept[2]) for side in (both.then, both.orelse)]
+    assert sides == [["load"], ["sfu"], ["alu", "branch"], ["load"]]
 
 
 @pytest.mark.parametrize(("least", "warps", "share"), [(4, (0, 1), 0.8), (16, None, 0.1)])

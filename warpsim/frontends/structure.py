@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -231,17 +232,24 @@ class Structure:
                 then, orelse = without_barriers(then), without_barriers(orelse)
             out.append(under({"warps": tasks[0]}, then, orelse, **own))
             return
-        most = then if share >= 0.5 else orelse
+        rule = which_warps(taken, here, self.weights, self.warp_in_block) if stated is None else {"probability": stated}
+        sides = _between_barriers(then), _between_barriers(orelse)
+        if len(sides[0]) == len(sides[1]) > 1:  # warps of both meet at barriers, wherever these stand
+            out += _around_barriers(rule, *sides, own)
+            return
+        most, rest = (then, orelse) if share >= 0.5 else (orelse, then)
         if has_op(most, "barrier") and not _exits(most):
             holds = f"a barrier stands under a condition, which holds in {max(share, 1 - share):.0%} of its executions"
             self.notes.append(f"{holds}: all warps of a block are taken to come to it each time")
-            out += [*([branch] if branch is not None else []), *most]
+            if has_op(rest, "barrier") or len(max(sides, key=len)) == 1:
+                out += [*([branch] if branch is not None else []), *most]
+            else:
+                out += _around_barriers(rule, *sides, own)
             return
         if has_op((*then, *orelse), "barrier"):
             holds = f"a barrier stands under a condition, which holds in {min(share, 1 - share):.2g} of its executions"
             self.notes.append(f"{holds}: nobody waits there")
             then, orelse = without_barriers(then), without_barriers(orelse)
-        rule = which_warps(taken, here, self.weights, self.warp_in_block) if stated is None else {"probability": stated}
         out.append(under(rule, then, orelse, **own))
 
     def _loop(self, loop: int) -> list[Statement]:
@@ -328,6 +336,35 @@ def _executing_numbers(taken: Counts, here: Counts, warp_in_block: NDArray[np.in
 def _exits(statements: list[Statement]) -> bool:
     """Returns whether statements end with the exit of the warp."""
     return bool(statements) and isinstance(statements[-1], Instruction) and statements[-1].op == "exit"
+
+
+_Parts = list[tuple[list[Statement], list[Statement]]]
+"""Parts of a side of a conditional, each with the barrier behind it, if there is one."""
+
+
+def _between_barriers(statements: list[Statement]) -> _Parts:
+    """Returns what stands between barriers; one part only where barriers stand deeper."""
+    parts: _Parts = [([], [])]
+    for one in statements:
+        if isinstance(one, Instruction) and one.op == "barrier":
+            parts[-1][1].append(one)
+            parts.append(([], []))
+        elif has_op((one,), "barrier"):
+            return [(statements, [])]
+        else:
+            parts[-1][0].append(one)
+    return parts
+
+
+def _around_barriers(rule: dict[str, Any], then: _Parts, orelse: _Parts, own: Mapping[str, Any]) -> list[Statement]:
+    """Returns a conditional for each part of its sides, and between them the barriers, at which all warps wait."""
+    found: list[Statement] = []
+    for (before, barrier), (otherwise, other_barrier) in zip_longest(then, orelse, fillvalue=([], [])):
+        if before or otherwise:
+            fields = own if not found else {"cost": Cost(gap_cycles=1)}
+            found.append(under(rule, before or [Instruction("branch", cost=Cost(gap_cycles=1))], otherwise, **fields))
+        found += barrier or other_barrier
+    return found
 
 
 def without_barriers(statements: list[Statement]) -> list[Statement]:
