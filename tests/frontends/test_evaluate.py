@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.executions import expected_ops
 from tests.support.listings import function
+from warpsim.frontends import evaluate
 from warpsim.frontends.api import from_cuda
 from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import FrontEndError
@@ -103,7 +104,7 @@ def nested(inner_limit, n):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("n", [5, 20, 100, 1000])
+@pytest.mark.parametrize(("n", "searched"), [(5, 10_000), (20, 10_000), (100, 10_000), (1000, 10_000), (5, 0), (304, 0)])
 @pytest.mark.parametrize(
     ("limit", "trips"),
     [
@@ -115,7 +116,9 @@ def nested(inner_limit, n):
     ],
     ids=["grows", "shrinks", "grows by 3", "alternates", "grows at times"],
 )
-def test_trips_of_a_loop_that_follow_those_of_the_loop_around_it(limit, trips, n):
+def test_trips_of_a_loop_that_follow_those_of_the_loop_around_it(limit, trips, n, searched, monkeypatch):
+    """With calculated numbers of trips that are left out from the start on, too."""
+    monkeypatch.setattr(evaluate, "_SEARCHED_STEPS", searched)
     rows = nested([text.format(n=hex(n)) for text in limit], n)
     kernel = to_kernel(function(*rows), as_geometry("2,64"), Choices(), name="f")
     wanted = sum(trips(j, n) for j in range(n))

@@ -85,6 +85,23 @@ def test_nested_loops_multiply():
     assert counts(found)["sfu"] == 64_000
 
 
+def nest(*bounds):
+    """Returns loops within each other, around one instruction, whose registers R10, R11, ... count up to the bounds."""
+    rows = ["MUFU.RCP R2, R2"]
+    for level, bound in reversed(list(enumerate(bounds, 10))):
+        test = [f"IADD3 R{level}, R{level}, 0x1, RZ", f"ISETP.GE.AND P0, PT, R{level}, {bound}, PT"]
+        rows = [f"MOV R{level}, RZ", f".L_{level}:", *rows, *test, f"@!P0 BRA `(.L_{level})"]
+    return [*rows, "EXIT"]
+
+
+def test_a_nest_of_five_loops_is_executed_for_some_trips_of_each(monkeypatch):
+    """A search for the trips that can be left out would execute 18 of 100 in each: 100,000 times the innermost loop."""
+    monkeypatch.setattr(evaluate, "MAX_STEPS", 60_000)
+    found = kernel(*nest("c[0x0][0x168]", "0x64", "0x40", "c[0x0][0x168]", "0x63"), launch="4,32", arguments={"n": 100})
+    assert [loop.trips for loop in only(found, Loop)] == [100, 100, 64, 100, 99]
+    assert counts(found)["sfu"] == 100 * 100 * 64 * 100 * 99
+
+
 def test_a_loop_that_is_left_in_the_middle_repeats_its_start_once_more():
     rows = (
         "MOV R3, RZ",
@@ -263,6 +280,23 @@ def periodic(*test, n):
 )
 def test_conditions_on_bits_hold_in_as_many_trips_as_they_do(test, holds, n):
     assert counts(kernel(*periodic(*test, n=n)))["fp64"] == pytest.approx(sum(map(bool, map(holds, range(n)))), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("test", "n", "trips"),
+    [
+        (("SHF.L.U32 R4, R3, 0x14, RZ", "ISETP.LT.AND P1, PT, R4, RZ, PT"), 10_000, 2 * 2048),  # bit 11 of the trip is the sign
+        (("IMAD R4, R3, 0x3fffffff, RZ", "ISETP.LT.AND P1, PT, R4, RZ, PT"), 1000, 499),  # k % 4 is 3, or 0 and k is not
+        (("ISETP.EQ.AND P1, PT, R3, 0x1234, PT",), 10_000, 1),
+        (("ISETP.GE.U32.AND P1, PT, R3, 0x2000, PT",), 10_000, 10_000 - 0x2000),
+        (("IADD3 R4, -R3, 0x1000, RZ", "ISETP.GT.U32.AND P1, PT, R4, 0x10000, PT"), 10_000, 10_000 - 0x1001),
+        (("LOP3.LUT P1, R4, R3, 0xf, RZ, 0xc0, !PT",), 1600, 15 * 100),
+    ],
+)
+def test_calculated_trips_pass_no_change_of_a_condition(test, n, trips, monkeypatch):
+    """Numbers wrap, conditions hold in one trip, from one on, or in some of each 16."""
+    monkeypatch.setattr(evaluate, "_SEARCHED_STEPS", 0)
+    assert counts(kernel(*periodic(*test, n=n)))["fp64"] == trips
 
 
 def test_conditions_on_bits_in_long_loops_need_stated_trips(monkeypatch):

@@ -6,9 +6,13 @@ their paths join. Whatever depends on data is unknown; branches on it go as the 
 A loop whose registers advance by the same amounts in each trip is not executed trip by trip: the state is advanced by many
 trips at once, and one trip from there must do the same as before; otherwise fewer trips are skipped. The operands of each
 comparison must have come nearer to each other, or further apart, by the same amount in each trip, without passing each other.
+How many trips can be skipped is searched for, by twice as many each time. In long executions it is calculated from how fast the
+operands come nearer to each other, and searched for where that does not hold.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 import numpy as np
 
@@ -33,6 +37,7 @@ from warpsim.frontends.trips import (
     growth_of,
     same_advance,
     totals_after,
+    trips_before_change,
     warps_of,
 )
 from warpsim.units import WARP_LANES
@@ -42,6 +47,16 @@ MAX_STEPS = 400_000
 
 _MOST_STEPS_IF_THEY_DIFFER, _MOST_STEPS_ANYWAY = 10_000, 1_000
 """The most of these after which more blocks are executed: where the first ones differ, and where they do not."""
+
+_SEARCHED_STEPS = _MOST_STEPS_IF_THEY_DIFFER
+"""The most of these up to which trips that can be left out are always searched for, since that executes more trips, and so tells
+more addresses."""
+
+_MOST_LEFT_OUT = 2**24
+"""Trips that are left out at once, at most."""
+
+_MOST_WRONG = 3
+"""By how many the calculated numbers of trips of a loop that did not hold are more than those that did, before it is searched."""
 
 _INSTRUCTION_BYTES = 16
 """Bytes of an instruction, from Volta on."""
@@ -90,6 +105,7 @@ class Evaluator:
         self.watches: list[Watch] = []
         self.if_it_holds: dict[str, dict[str, Values]] = {}  # unknown guard of a block -> what registers hold if it holds
         self.uneven: set[int] = set()  # loops of which no trip is left out
+        self.wrong = Counter[int]()  # loop -> calculated numbers of trips that did not hold, less those that did
         self.decided: set[int] = set()
         self.shared_bytes = self.function.shared_bytes + geometry.dynamic_shared
         self.reached = 0  # bytes of shared memory, up to the end of the accesses with known addresses
@@ -307,20 +323,45 @@ class Evaluator:
         step = None
         if before is not None and np.array_equal(before.mask, mask):
             step = advance_of(before.values, values, mask)
-        regular = step is not None and before is not None and before.step is not None and same_advance(step, before.step)
         self.trip[loop] = Trip(mask, values, step)
-        if not regular or step is None:
+        if step is None or before is None:
+            return
+        is_tried_at_once = self.executed > _SEARCHED_STEPS and self.wrong[loop] < 0
+        if not is_tried_at_once and (before.step is None or not same_advance(step, before.step)):
             return
         one = self._leap(loop, 0, step, pending, None)
+        if one is None and is_tried_at_once:
+            self.wrong[loop] += 1
         latest = None if one is None else self._leap(loop, 0, step, pending, None)
         is_even = loop not in self.uneven
         if is_even and one is not None and latest is not None and len(one.differences) == len(latest.differences):
-            growth, trips, growing = growth_of(one, latest), 1, True
-            while trips >= 0:
+            growth = growth_of(one, latest)
+            latest, is_last = self._leap_to_change(loop, step, pending, latest, growth)
+            trips, growing = 1, True
+            while trips >= 0 and not is_last:
                 met = self._leap(loop, trips, step, pending, (latest, growth))
                 latest, growing = (latest, False) if met is None else (met, growing)
-                trips = min(trips * 2, 2**24) if growing else trips // 2 if trips else -1
+                trips = min(trips * 2, _MOST_LEFT_OUT) if growing else trips // 2 if trips else -1
         self.trip[loop] = Trip(mask, dict(self.state.values), step)
+
+    def _leap_to_change(
+        self, loop: int, step: dict[str, Values], pending: dict[int, Mask], latest: Executed, growth: Executed
+    ) -> tuple[Executed, bool]:
+        """Leaves out those trips of a loop in which comparisons come out as in the latest one, by how their operands go on.
+
+        Returns what the last trip did that was executed, and whether the next one is known to be another.
+        """
+        mask = pending[self.flow.loops[loop].header]
+        while self.executed > _SEARCHED_STEPS and self.wrong[loop] < _MOST_WRONG:
+            trips = trips_before_change(latest, growth, mask)
+            if trips is None or trips == 0:
+                return latest, trips == 0
+            met = self._leap(loop, min(trips, _MOST_LEFT_OUT) - 1, step, pending, (latest, growth))
+            self.wrong[loop] += 1 if met is None else -1
+            if met is None:
+                break
+            latest = met
+        return latest, False
 
     def _leap(
         self,

@@ -121,6 +121,21 @@ def grew_evenly(last: Executed, growth: Executed, met: Executed, trips: int, mas
     )
 
 
+def trips_before_change(last: Executed, growth: Executed, mask: Mask) -> int | None:
+    """Returns in how many further trips all comparisons come out as in the last one, if their operands go on as they did.
+
+    None: no operands of a comparison come nearer to each other.
+    """
+    fewest: float | None = None
+    for apart, by in zip(last.differences, growth.differences, strict=True):
+        meets = mask & (by != 0) & (apart * np.sign(by) <= 0)
+        if meets.any():
+            size, per_trip = (np.abs(np.broadcast_to(each, mask.shape)[meets]) for each in (apart, by))
+            trips = float(np.maximum(np.ceil(size / per_trip) - 1, 0).min())
+            fewest = trips if fewest is None else min(fewest, trips)
+    return None if fewest is None else int(fewest)
+
+
 def same_advance(a: dict[str, Values], b: dict[str, Values]) -> bool:
     """Returns whether the same registers have advanced, by the same amounts."""
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
