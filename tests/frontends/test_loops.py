@@ -310,6 +310,45 @@ def test_conditions_on_bits_in_long_loops_need_stated_trips(monkeypatch):
     assert counts(found)["int"] == pytest.approx(300_000, rel=1e-4)
 
 
+def triangle(*test):
+    """Returns a loop from the thread's number to 512, around one that each thread ends after as many trips."""
+    return (
+        "S2R R3, SR_TID.X", ".L_outer:", "MOV R4, RZ", ".L_inner:", *test, "MUFU.RCP R2, R2", "IADD3 R4, R4, 0x1, RZ",
+        "ISETP.GT.AND P0, PT, R4, R3, PT", "@!P0 BRA `(.L_inner)", ".L_next:", "DADD R6, R6, R6", "IADD3 R3, R3, 0x1, RZ",
+        "ISETP.GE.AND P0, PT, R3, 0x200, PT", "@!P0 BRA `(.L_outer)", "EXIT",
+    )  # fmt: skip
+
+
+def test_stated_trips_of_one_loop_after_the_other_let_a_long_import_succeed(monkeypatch):
+    """Of 128 threads the warps make 512, 480, 448 and 416 trips of the outer loop."""
+    monkeypatch.setattr(evaluate, "MAX_STEPS", 2_500)
+    with pytest.raises(FrontEndError, match=r"rule, and there are more than 2500 instructions; .* with KEY '\.L_inner', or args"):
+        kernel(*triangle())
+    with pytest.raises(FrontEndError, match=r"with KEY '\.L_outer', or args"):
+        kernel(*triangle(), trips={".L_inner": 300})
+    found = counts(kernel(*triangle(), trips={".L_inner": 300, ".L_outer": 200}))
+    assert (found["sfu"], found["fp64"]) == (300 * 200, 200)
+    monkeypatch.setattr(evaluate, "MAX_STEPS", 40_000)
+    found = counts(kernel(*triangle(), trips={".L_inner": 300}))
+    assert (found["sfu"], found["fp64"]) == (300 * 464, 464)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        ("ISETP.EQ.AND P1, PT, R4, R3, PT", "@P1 BRA `(.L_skip)", "DADD R8, R8, R8", ".L_skip:"),
+        ("ISETP.GE.AND P1, PT, R4, R3, PT", "@P1 BRA `(.L_next)"),
+    ],
+    ids=["another condition", "left early"],
+)
+def test_where_all_trips_are_stated_other_conditions_do_not_make_an_import_too_long(test, monkeypatch):
+    """Until it is too long, warps leave the inner loop early when their last thread does: in the first trips of the outer one."""
+    monkeypatch.setattr(evaluate, "MAX_STEPS", 5_000)
+    with pytest.warns(AssumptionWarning, match="the trips of this loop are taken to be alike, since there are more than 2500"):
+        found = kernel(*triangle(*test), trips={".L_inner": 300, ".L_outer": 200})
+    assert counts(found)["sfu"] == pytest.approx(300 * 200, rel=0.011)
+
+
 def test_a_loop_that_nothing_leaves_is_refused():
     with pytest.raises(FrontEndError, match=r"the loop at .*: no warp ever leaves it"):
         kernel(".L_loop:", "MUFU.RCP R2, R2", "BRA `(.L_loop)")

@@ -48,10 +48,15 @@ class Decisions:
         self.named: dict[Key, Key] = {}  # line -> of its branches whose conditions are not known, the one that a note names
         self.stated: dict[int, float] = {}
 
-    def are_stated_as_trips(self, number: int) -> bool:
-        """Returns whether the caller states how often a block closes its loop, so that its condition does not count."""
+    def are_stated_as_trips(self, number: int, *, leaving: bool = False) -> bool:
+        """Returns whether the caller states how often a block closes its loop, so that its condition does not count.
+
+        With `leaving`, blocks that leave such a loop elsewhere count as well.
+        """
         loop = self.innermost[number]
-        return loop is not None and loop in self.trips and number in self.flow.closing[loop]
+        if loop is None or loop not in self.trips:
+            return False
+        return number in self.flow.closing[loop] or (leaving and number in self.flow.leaving[loop])
 
     def jumping(self, number: int, warps: Mask, iterations: Mapping[int, Values]) -> Mask:
         """Returns which of the warps jump, at a branch whose condition is not known, or does not count: bool[warps].

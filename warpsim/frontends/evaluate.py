@@ -58,6 +58,9 @@ _MOST_LEFT_OUT = 2**24
 _MOST_WRONG = 3
 """By how many the calculated numbers of trips of a loop that did not hold are more than those that did, before it is searched."""
 
+_FEWEST_LEFT_OUT = 2
+"""Stated trips before the last one from which on they are left out in an execution that becomes too long."""
+
 _INSTRUCTION_BYTES = 16
 """Bytes of an instruction, from Volta on."""
 
@@ -110,6 +113,7 @@ class Evaluator:
         self.shared_bytes = self.function.shared_bytes + geometry.dynamic_shared
         self.reached = 0  # bytes of shared memory, up to the end of the accesses with known addresses
         self.executed, self.most_executed = 0, MAX_STEPS
+        self.spent = Counter[int]()  # innermost loop -> instructions that were executed in it
 
     def run(self) -> Evaluation:
         """Executes the kernel.
@@ -151,6 +155,8 @@ class Evaluator:
         if number in self.loop_at:
             self.iterations[self.loop_at[number]][warps] += 1
         self.executed += len(block.code)
+        if (loop := self.decisions.innermost[number]) is not None:
+            self.spent[loop] += len(block.code)
         if self.executed > self.most_executed:
             raise self._too_much(number)
         full = bool(mask.all())
@@ -257,7 +263,7 @@ class Evaluator:
             condition = np.where((condition == 0) | (value == 0), 0, np.where((condition < 0) | (value < 0), UNKNOWN, 1))
         jumps = mask & (condition == 1)
         open_lanes = mask & (condition < 0)
-        if self.decisions.are_stated_as_trips(number):
+        if self.decisions.are_stated_as_trips(number, leaving=self._is_too_long()):
             jumps, open_lanes = np.zeros_like(mask), mask  # as the caller says, whatever the condition is
         if block.following is None:
             jumps, open_lanes = mask, np.zeros_like(mask)
@@ -323,6 +329,8 @@ class Evaluator:
         step = None
         if before is not None and np.array_equal(before.mask, mask):
             step = advance_of(before.values, values, mask)
+            if self._leap_as_stated(loop, step or {}, pending):
+                return
         self.trip[loop] = Trip(mask, values, step)
         if step is None or before is None:
             return
@@ -353,15 +361,38 @@ class Evaluator:
         """
         mask = pending[self.flow.loops[loop].header]
         while self.executed > _SEARCHED_STEPS and self.wrong[loop] < _MOST_WRONG:
-            trips = trips_before_change(latest, growth, mask)
-            if trips is None or trips == 0:
-                return latest, trips == 0
+            limits = trips_before_change(latest, growth, mask), self._stated_trips_left(loop, mask)
+            trips = min((limit for limit in limits if limit is not None), default=None)
+            if trips is None or trips <= 0:
+                return latest, trips is not None
             met = self._leap(loop, min(trips, _MOST_LEFT_OUT) - 1, step, pending, (latest, growth))
             self.wrong[loop] += 1 if met is None else -1
             if met is None:
                 break
             latest = met
         return latest, False
+
+    def _leap_as_stated(self, loop: int, step: dict[str, Values], pending: dict[int, Mask]) -> bool:
+        """Leaves out all trips of a loop with stated trips but one and the last one, in an execution that becomes too long.
+
+        Returns whether that is so, and the trip does not end for some threads elsewhere.
+        """
+        left = self._stated_trips_left(loop, pending[self.flow.loops[loop].header]) if self._is_too_long() else None
+        if left is None or left < _FEWEST_LEFT_OUT or self._leap(loop, left - 1, step, pending, None, as_stated=True) is None:
+            return False
+        what = f"the trips of this loop are taken to be alike, since there are more than {self.most_executed // 2} instructions"
+        self.notes[f"{self.decisions.where(self.flow.loops[loop].header)}: {what}"] = None
+        self.trip.pop(loop)
+        return True
+
+    def _stated_trips_left(self, loop: int, mask: Mask) -> int | None:
+        """Returns how many trips of a loop go before the last one of those that the caller states; None: he states none."""
+        stated = self.decisions.trips.get(loop)
+        return None if stated is None else stated - 1 - int(self.iterations[loop][warps_of(mask)].max())
+
+    def _is_too_long(self) -> bool:
+        """Returns whether so much has been executed that stated trips need not be what they would be."""
+        return self.executed > self.most_executed // 2
 
     def _leap(
         self,
@@ -370,12 +401,15 @@ class Evaluator:
         step: dict[str, Values],
         pending: dict[int, Mask],
         before: tuple[Executed, Executed] | None,
+        *,
+        as_stated: bool = False,
     ) -> Executed | None:
         """Leaves out some trips of a loop and executes the next one.
 
         Returns what that trip did. Where `before` gives what an earlier one did and how that grows by trip, it must have grown
         so, and no comparison may have come out otherwise: then this holds for all trips in between. Returns None, and changes
-        nothing, if the trip was not like those before, or updates sectors of its own, which have to be counted.
+        nothing, if the trip was not like those before, or updates sectors of its own, which have to be counted. If the trips are
+        to be `as_stated`, it is enough that all threads come to the next one.
         """
         mask, state = pending[self.flow.loops[loop].header], self.state
         saved = dict(state.values), self.record, {number: each.copy() for number, each in self.iterations.items()}
@@ -395,6 +429,7 @@ class Evaluator:
         self._note_uneven(loop, self.watches.pop())
         values, record, iterations = saved
         alike = moved is not None and same_advance(moved, step) and not (trips and record.is_widened_by(found))
+        alike |= as_stated and same_threads
         if alike and (before is None or grew_evenly(*before, met, 1 + trips, mask)):
             self.record = record
             record.add(found, 1 + trips, None if before is None else totals_after(*before))
@@ -415,8 +450,12 @@ class Evaluator:
             self.uneven.add(loop)
 
     def _too_much(self, number: int) -> Exception:
-        """Returns why a block is not executed any more."""
+        """Returns why a block is not executed any more; the error names the innermost loop around it that is not stated."""
         loop = self.decisions.innermost[number]
+        while loop is not None and loop in self.decisions.trips:
+            loop = self.flow.loops[loop].parent
+        if loop is None:
+            loop = max(set(self.spent) - self.decisions.trips.keys(), key=self.spent.__getitem__, default=None)
         if loop is None:
             return FrontEndError(f"{self.function.name}: more than {MAX_STEPS} instructions to evaluate")
         why = f"its trips follow no simple rule, and there are more than {MAX_STEPS} instructions"

@@ -14,7 +14,7 @@ from warpsim.frontends.accesses import Tally
 from warpsim.frontends.async_copies import CopyLog
 from warpsim.frontends.flow import Flow
 from warpsim.frontends.geometry import Geometry
-from warpsim.frontends.keys import Key, probabilities_by_place
+from warpsim.frontends.keys import Key, probabilities_by_place, trips_by_loop
 from warpsim.frontends.steps import Steps
 from warpsim.frontends.tiles import Tile
 from warpsim.frontends.trips import Totals
@@ -46,7 +46,7 @@ class Given:
     @cached_property
     def steps(self) -> Steps:
         """What each instruction does."""
-        return Steps(self.flow, self.tiles)
+        return Steps(self.flow, self.tiles, trips_by_loop(self.flow, self.trips))
 
     @cached_property
     def probabilities_by_place(self) -> tuple[dict[int, float], dict[int, float]]:

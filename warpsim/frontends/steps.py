@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from warpsim.frontends.accesses import TEXTURES, space_of
@@ -30,6 +30,7 @@ from warpsim.frontends.operands import (
 )
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.semantics import effect_of
+from warpsim.frontends.stated import unused_comparisons
 from warpsim.frontends.tiles import Tile
 
 _WRITERS_OF_A_FRAME = 2
@@ -69,10 +70,12 @@ class Steps:
     Args:
         flow: the kernel.
         tiles: of copies by tensor maps, by line or address.
+        stated: loops whose trips the caller states, so that the comparisons at their ends do not count.
     """
 
-    def __init__(self, flow: Flow, tiles: Mapping[str, Tile]) -> None:
+    def __init__(self, flow: Flow, tiles: Mapping[str, Tile], stated: Collection[int] = ()) -> None:
         self.flow, self.tiles = flow, tiles
+        self.unused = unused_comparisons(flow, {block for loop in stated for block in flow.closing[loop]})
         self.needed = _needed(flow)
         writers = [one for one in flow.function.code if STACK_POINTER in written(one)]
         self.has_one_frame = len(writers) <= _WRITERS_OF_A_FRAME
@@ -86,6 +89,8 @@ class Steps:
             return self.known[number]
         steps = self.known[number] = []
         for index in self.flow.blocks[number].code:
+            if (number, index) in self.unused:
+                continue
             one = self.flow.function.code[index]
             results = tuple(name for name in (*_results_of(one), *returned_by(one)) if name in self.needed)
             accessed, role = space_of(one) is not None, role_of(one)
