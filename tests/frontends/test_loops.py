@@ -310,6 +310,34 @@ def test_conditions_on_bits_in_long_loops_need_stated_trips(monkeypatch):
     assert counts(found)["int"] == pytest.approx(300_000, rel=1e-4)
 
 
+@pytest.mark.parametrize("n", [10_000, 10_001])
+@pytest.mark.parametrize(
+    ("rows", "every"),
+    [
+        (("LOP3.LUT R4, R4, 0x1, RZ, 0x3c, !PT",), 2),
+        (("IADD3 R4, R4, 0x1, RZ", "ISETP.NE.AND P2, PT, R4, 0x3, PT", "SEL R4, R4, RZ, P2"), 3),
+        (("IADD3 R4, R4, 0x1, RZ", "ISETP.NE.AND P2, PT, R4, 0x4, PT", "@!P2 MOV R4, RZ"), 4),
+    ],
+)
+def test_trips_are_left_out_where_the_number_of_a_buffer_comes_back(rows, every, n, monkeypatch):
+    """A condition on that number holds in each second, third or fourth trip, from the last one of the first group on."""
+    monkeypatch.setattr(evaluate, "_SEARCHED_STEPS", 50)
+    monkeypatch.setattr(evaluate, "MAX_STEPS", 3_000)
+    buffer = ("SHF.L.U32 R5, R4, 0x9, RZ", "LDS R9, [R5]", *rows, "ISETP.EQ.AND P1, PT, R4, RZ, PT")
+    found = counts(kernel("MOV R4, RZ", *periodic(*buffer, n=n)))
+    assert found["fp64"] == pytest.approx(n // every, rel=1e-6)
+    assert found["smem"] == pytest.approx(n, rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [1000, 1001])
+def test_conditions_on_bits_beside_the_number_of_a_buffer_hold_as_often_as_they_do(n, monkeypatch):
+    """The trip's bits come back after 16 trips, and not in groups of two as the buffer does."""
+    monkeypatch.setattr(evaluate, "_SEARCHED_STEPS", 50)
+    buffer = ("LOP3.LUT R4, R4, 0x1, RZ, 0x3c, !PT", "SHF.L.U32 R5, R4, 0x9, RZ", "LDS R9, [R5]")
+    found = kernel("MOV R4, RZ", *periodic(*buffer, "LOP3.LUT P1, R7, R3, 0xf, RZ, 0xc0, !PT", n=n))
+    assert counts(found)["fp64"] == pytest.approx(n - -(-n // 16), rel=1e-6)
+
+
 def triangle(*test):
     """Returns a loop from the thread's number to 512, around one that each thread ends after as many trips."""
     return (

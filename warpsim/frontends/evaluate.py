@@ -7,7 +7,8 @@ A loop whose registers advance by the same amounts in each trip is not executed 
 trips at once, and one trip from there must do the same as before; otherwise fewer trips are skipped. The operands of each
 comparison must have come nearer to each other, or further apart, by the same amount in each trip, without passing each other.
 How many trips can be skipped is searched for, by twice as many each time. In long executions it is calculated from how fast the
-operands come nearer to each other, and searched for where that does not hold.
+operands come nearer to each other, and searched for where that does not hold; and groups of a few trips may take the place of
+trips, since the number of a buffer comes back in each group.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ from warpsim.frontends.operands import calls_outside, conditions, table_of
 from warpsim.frontends.state import initial_state
 from warpsim.frontends.steps import Step
 from warpsim.frontends.trips import (
+    Advance,
     Executed,
     Mask,
     Trip,
     Watch,
     advance_of,
+    advance_of_groups,
     grew_evenly,
     growth_of,
     same_advance,
@@ -57,6 +60,12 @@ _MOST_LEFT_OUT = 2**24
 
 _MOST_WRONG = 3
 """By how many the calculated numbers of trips of a loop that did not hold are more than those that did, before it is searched."""
+
+_SHORTEST_GROUP, _LONGEST_GROUP = 2, 4
+"""Trips after which registers that alternate come back to their values, such as the numbers of buffers: those that are tried."""
+
+_MOST_UNGROUPED = 64
+"""How often that is tried in vain in a loop, before it is given up."""
 
 _FEWEST_LEFT_OUT = 2
 """Stated trips before the last one from which on they are left out in an execution that becomes too long."""
@@ -104,11 +113,12 @@ class Evaluator:
         self.record = Record()
         self.copies = CopyLog(len(self.weights))
         self.iterations = {number: np.zeros(len(self.weights), np.int64) for number in range(len(flow.loops))}
-        self.trip: dict[int, Trip] = {}
+        self.trip: dict[int, list[Trip]] = {}  # loop -> its last trips, the latest last
         self.watches: list[Watch] = []
         self.if_it_holds: dict[str, dict[str, Values]] = {}  # unknown guard of a block -> what registers hold if it holds
         self.uneven: set[int] = set()  # loops of which no trip is left out
         self.wrong = Counter[int]()  # loop -> calculated numbers of trips that did not hold, less those that did
+        self.ungrouped = Counter[int]()  # loop -> how often in succession its trips have not formed groups that are alike
         self.decided: set[int] = set()
         self.shared_bytes = self.function.shared_bytes + geometry.dynamic_shared
         self.reached = 0  # bytes of shared memory, up to the end of the accesses with known addresses
@@ -321,39 +331,55 @@ class Evaluator:
         self.trip.pop(loop, None)
 
     def _skip_trips(self, loop: int, header: int, pending: dict[int, Mask]) -> None:
-        """Advances a loop by many trips at once, as long as each does what the last two have done."""
+        """Advances a loop by many trips at once, as long as each does what the last two have done, or groups of trips do."""
         if loop in self.uneven:
             return
         mask, values = pending[header], dict(self.state.values)
-        before = self.trip.get(loop)
+        earlier = self.trip.get(loop, [])
+        before = earlier[-1] if earlier else None
         step = None
         if before is not None and np.array_equal(before.mask, mask):
             step = advance_of(before.values, values, mask)
-            if self._leap_as_stated(loop, step or {}, pending):
+            if self._leap_as_stated(loop, Advance(step or {}), pending):
                 return
-        self.trip[loop] = Trip(mask, values, step)
-        if step is None or before is None:
-            return
+        self.trip[loop] = [*earlier[-2 * _LONGEST_GROUP :], Trip(mask, values, step)]
         is_tried_at_once = self.executed > _SEARCHED_STEPS and self.wrong[loop] < 0
-        if not is_tried_at_once and (before.step is None or not same_advance(step, before.step)):
+        if step is not None and before is not None and before.step is not None and same_advance(step, before.step):
+            is_tried_at_once, advance = False, Advance(step)
+        elif step is not None and is_tried_at_once:
+            advance = Advance(step)
+        elif (found := self._advance_of_groups(loop)) is not None:
+            advance = found
+        else:
             return
-        one = self._leap(loop, 0, step, pending, None)
+        one = self._leap(loop, 0, advance, pending, None)
         if one is None and is_tried_at_once:
             self.wrong[loop] += 1
-        latest = None if one is None else self._leap(loop, 0, step, pending, None)
-        is_even = loop not in self.uneven
+        latest = None if one is None else self._leap(loop, 0, advance, pending, None)
+        is_even = loop not in self.uneven and not (advance.trips > 1 and self.ungrouped[loop] >= _MOST_UNGROUPED)
         if is_even and one is not None and latest is not None and len(one.differences) == len(latest.differences):
             growth = growth_of(one, latest)
-            latest, is_last = self._leap_to_change(loop, step, pending, latest, growth)
+            latest, is_last = self._leap_to_change(loop, advance, pending, latest, growth)
             trips, growing = 1, True
             while trips >= 0 and not is_last:
-                met = self._leap(loop, trips, step, pending, (latest, growth))
+                met = self._leap(loop, trips, advance, pending, (latest, growth))
                 latest, growing = (latest, False) if met is None else (met, growing)
                 trips = min(trips * 2, _MOST_LEFT_OUT) if growing else trips // 2 if trips else -1
-        self.trip[loop] = Trip(mask, dict(self.state.values), step)
+        if one is not None:  # one trip more follows those before it, and several do not
+            since = Trip(mask, dict(self.state.values), advance.step if advance.trips == 1 else None)
+            self.trip[loop] = [*(self.trip[loop] if latest is None and advance.trips == 1 else ()), since]
+
+    def _advance_of_groups(self, loop: int) -> Advance | None:
+        """Returns by how much the registers of a loop advance in each group of trips, if they do, and the execution is long."""
+        earlier = self.trip[loop]
+        if self.executed <= _SEARCHED_STEPS or self.ungrouped[loop] >= _MOST_UNGROUPED or len(earlier) <= 2 * _SHORTEST_GROUP:
+            return None
+        found = advance_of_groups(earlier, _LONGEST_GROUP)
+        self.ungrouped[loop] = 0 if found is not None else self.ungrouped[loop] + 1
+        return found
 
     def _leap_to_change(
-        self, loop: int, step: dict[str, Values], pending: dict[int, Mask], latest: Executed, growth: Executed
+        self, loop: int, advance: Advance, pending: dict[int, Mask], latest: Executed, growth: Executed
     ) -> tuple[Executed, bool]:
         """Leaves out those trips of a loop in which comparisons come out as in the latest one, by how their operands go on.
 
@@ -361,24 +387,25 @@ class Evaluator:
         """
         mask = pending[self.flow.loops[loop].header]
         while self.executed > _SEARCHED_STEPS and self.wrong[loop] < _MOST_WRONG:
-            limits = trips_before_change(latest, growth, mask), self._stated_trips_left(loop, mask)
+            changes, left = trips_before_change(latest, growth, mask), self._stated_trips_left(loop, mask)
+            limits = changes, None if left is None else left // advance.trips
             trips = min((limit for limit in limits if limit is not None), default=None)
             if trips is None or trips <= 0:
                 return latest, trips is not None
-            met = self._leap(loop, min(trips, _MOST_LEFT_OUT) - 1, step, pending, (latest, growth))
+            met = self._leap(loop, min(trips, _MOST_LEFT_OUT) - 1, advance, pending, (latest, growth))
             self.wrong[loop] += 1 if met is None else -1
             if met is None:
                 break
             latest = met
         return latest, False
 
-    def _leap_as_stated(self, loop: int, step: dict[str, Values], pending: dict[int, Mask]) -> bool:
+    def _leap_as_stated(self, loop: int, advance: Advance, pending: dict[int, Mask]) -> bool:
         """Leaves out all trips of a loop with stated trips but one and the last one, in an execution that becomes too long.
 
         Returns whether that is so, and the trip does not end for some threads elsewhere.
         """
         left = self._stated_trips_left(loop, pending[self.flow.loops[loop].header]) if self._is_too_long() else None
-        if left is None or left < _FEWEST_LEFT_OUT or self._leap(loop, left - 1, step, pending, None, as_stated=True) is None:
+        if left is None or left < _FEWEST_LEFT_OUT or self._leap(loop, left - 1, advance, pending, None, as_stated=True) is None:
             return False
         what = f"the trips of this loop are taken to be alike, since there are more than {self.most_executed // 2} instructions"
         self.notes[f"{self.decisions.where(self.flow.loops[loop].header)}: {what}"] = None
@@ -397,14 +424,14 @@ class Evaluator:
     def _leap(
         self,
         loop: int,
-        trips: int,
-        step: dict[str, Values],
+        groups: int,
+        advance: Advance,
         pending: dict[int, Mask],
         before: tuple[Executed, Executed] | None,
         *,
         as_stated: bool = False,
     ) -> Executed | None:
-        """Leaves out some trips of a loop and executes the next one.
+        """Leaves out some groups of trips of a loop and executes the next one; mostly a group is one trip.
 
         Returns what that trip did. Where `before` gives what an earlier one did and how that grows by trip, it must have grown
         so, and no comparison may have come out otherwise: then this holds for all trips in between. Returns None, and changes
@@ -414,31 +441,34 @@ class Evaluator:
         mask, state = pending[self.flow.loops[loop].header], self.state
         saved = dict(state.values), self.record, {number: each.copy() for number, each in self.iterations.items()}
         outer, reached, copies, drawn = state.differences, self.reached, self.copies, dict(self.decisions.drawn)
-        for name, by in step.items():
+        for name, by in advance.step.items():
             value = state.register(name)
-            state.values[name] = np.where(value < 0, value, (value + by * trips) & MASK)
-        self.iterations[loop][warps_of(mask)] += trips
+            state.values[name] = np.where(value < 0, value, (value + by * groups) & MASK)
+        self.iterations[loop][warps_of(mask)] += groups * advance.trips
         start, trial = dict(state.values), dict(pending)
         self.record, self.copies, state.differences = Record(), copies.copy(), []
-        self.watches.append(Watch(step))
-        self._advance(trial, loop)
+        self.watches.append(Watch(advance.step))
+        same_threads, trips = True, 0
+        while same_threads and trips < advance.trips:
+            self._advance(trial, loop)
+            same_threads = trial.keys() == pending.keys() and all(np.array_equal(trial[k], pending[k]) for k in pending)
+            trips += 1
         found, met = self.record, Executed(state.differences, self.record.totals())
-        same_threads = trial.keys() == pending.keys() and all(np.array_equal(trial[k], pending[k]) for k in pending)
         moved = advance_of(start, state.values, mask) if same_threads else None
         state.differences, self.decisions.drawn = outer, drawn  # branches that nothing decides come out alike in each trip
-        self._note_uneven(loop, self.watches.pop())
+        self._note_uneven(loop, self.watches.pop(), advance)
         values, record, iterations = saved
-        alike = moved is not None and same_advance(moved, step) and not (trips and record.is_widened_by(found))
+        alike = moved is not None and same_advance(moved, advance.step) and not (groups and record.is_widened_by(found))
         alike |= as_stated and same_threads
-        if alike and (before is None or grew_evenly(*before, met, 1 + trips, mask)):
+        if alike and (before is None or grew_evenly(*before, met, 1 + groups, mask)):
             self.record = record
-            record.add(found, 1 + trips, None if before is None else totals_after(*before))
+            record.add(found, 1 + groups, None if before is None else totals_after(*before))
             return met
         state.values, self.record, self.iterations = values, record, iterations
         self.reached, self.copies = reached, copies
         return None
 
-    def _note_uneven(self, loop: int, watch: Watch) -> None:
+    def _note_uneven(self, loop: int, watch: Watch, advance: Advance) -> None:
         """Notes whether a condition in a loop may come back in later trips, after others, so that none can be left out.
 
         Where the caller states the trips, some are left out all the same, since they may be many.
@@ -446,6 +476,8 @@ class Evaluator:
         if watch.decides and loop in self.decisions.trips:
             what = "conditions on bits of what advances in this loop come out as in some of its trips"
             self.notes[f"{self.decisions.where(self.flow.loops[loop].header)}: {what}; state them with probabilities"] = None
+        elif watch.decides and advance.trips > 1:
+            self.ungrouped[loop] = _MOST_UNGROUPED
         elif watch.decides:
             self.uneven.add(loop)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,8 +39,16 @@ class Trip:
 
 
 @dataclass(frozen=True)
+class Advance:
+    """By how much registers advance in each group of so many trips; those that alternate come back to their values in it."""
+
+    step: dict[str, Values]
+    trips: int = 1
+
+
+@dataclass(frozen=True)
 class Executed:
-    """What one trip of a loop did.
+    """What one trip of a loop did, or one group of trips.
 
     Attributes:
         differences: between the operands of its comparisons, in the order of their execution.
@@ -94,6 +102,25 @@ def advance_of(before: dict[str, Values], after: dict[str, Values], mask: Mask) 
                 return None
             steps[name] = by
     return steps
+
+
+def advance_of_groups(earlier: Sequence[Trip], longest: int) -> Advance | None:
+    """Returns by how much registers advanced in each of the last two groups of the same threads' trips; None: not by the same.
+
+    Args:
+        earlier: states at the start of trips, the latest last.
+        longest: trips of a group, at most; the fewest are 2.
+    """
+    latest = earlier[-1]
+    for trips in range(2, min(longest, (len(earlier) - 1) // 2) + 1):
+        if not all(np.array_equal(each.mask, latest.mask) for each in earlier[-1 - 2 * trips :]):
+            return None
+        first, second = earlier[-1 - 2 * trips], earlier[-1 - trips]
+        step = advance_of(second.values, latest.values, latest.mask)
+        before = None if step is None else advance_of(first.values, second.values, latest.mask)
+        if step is not None and before is not None and same_advance(step, before):
+            return Advance(step, trips)
+    return None
 
 
 def growth_of(before: Executed, after: Executed) -> Executed:
