@@ -227,6 +227,8 @@ class Emitter:
         """Returns an instruction of a block, with the registers that it waits for."""
         one = self.function.code[index]
         family, listed = self.table.family(one)
+        if self._space_of(one, (number, index)) == "shared":
+            family = "shared"
         if not listed:
             self.unlisted[one.base, family] += 1
         op = self.table.operation(family, self.available)
@@ -256,6 +258,11 @@ class Emitter:
             if is_past_l1(one) and "access" in fields:
                 cost["passes"] = cost.get("requests", lines_of(fields["access"]))
         return Instruction(op, **fields, cost=_cost(tuple(cost.items())))
+
+    def _space_of(self, one: MachineInstruction, place: Place) -> str | None:
+        """Returns which memory an instruction of a block accesses, by its opcode, or by its addresses where these are generic."""
+        spaces = {} if self.sampled is None else self.sampled.evaluation.spaces
+        return spaces.get(place) or space_of(one)
 
     def _matrix(self, one: MachineInstruction) -> dict[str, Any]:
         """Returns what a matrix instruction has to multiply; where that is not known, as much as its class says."""
@@ -294,7 +301,8 @@ class Emitter:
             cost["requested_bytes"] = WARP_LANES * SECTOR_BYTES
         elif tally is not None and op != "smem" and tally.threads < (1 - _SPREAD) * WARP_LANES * tally.warps:
             cost["requested_bytes"] = max(1, round(width * tally.threads / tally.warps))
-        hit = Hits(1.0, 0.0, 0.0) if space_of(one) == "local" else self.hits.get(place)  # it stays in L1 while that has room
+        is_local = self._space_of(one, place) == "local"
+        hit = Hits(1.0, 0.0, 0.0) if is_local else self.hits.get(place)  # it stays in L1 while that has room
         addresses = None if tally is None or 2 * tally.unknown > tally.warps else tally.pattern()
         is_constant = space_of(one) == "constant"
         if addresses is None:
@@ -303,7 +311,7 @@ class Emitter:
                 fields["ways"] = named
             elif not is_constant:
                 access = named or Access(bytes_per_thread=width)
-                fields["access"] = access.model_copy(update={"l1_hit": 1.0}) if space_of(one) == "local" else access
+                fields["access"] = access.model_copy(update={"l1_hit": 1.0}) if is_local else access
             return
         if one.base in ("LDSM", "STSM"):
             rows = matrix_rows(one, addresses)

@@ -14,15 +14,18 @@ trips, since the number of a buffer comes back in each group.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 
+from warpsim.frontends import windows
 from warpsim.frontends.accesses import Tally, bytes_per_thread, interleaved, is_update, space_of
 from warpsim.frontends.async_copies import CopyLog, first_lanes, first_of
 from warpsim.frontends.cubin import RESERVED_SHARED_BYTES
 from warpsim.frontends.decisions import Decisions
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.evaluation import Evaluation, Given, Record, add_counts
+from warpsim.frontends.flow import place as place_in
 from warpsim.frontends.geometry import MORE_SAMPLED_THREADS
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
 from warpsim.frontends.operands import calls_outside, conditions, table_of
@@ -142,8 +145,19 @@ class Evaluator:
         warps = np.arange(len(self.weights)) % self.block_warps
         stated = {block: p for block, p in self.decisions.stated.items() if block not in self.decided}
         found = self.record
-        counted = found.counts, found.entries, found.made, found.accesses, self.weights, warps, stated
+        spaces = found.resolved()
+        self._note_mixed(spaces)
+        counted = found.counts, found.entries, found.made, found.accesses, spaces, self.weights, warps, stated
         return Evaluation(*counted, tuple(self.notes), self.copies)
+
+    def _note_mixed(self, spaces: Mapping[tuple[int, int], str]) -> None:
+        """Notes the instructions that access shared or local memory in some executions, and another memory in the others."""
+        for (number, index, space), tally in self.record.windows.items():
+            if (number, index) not in spaces:
+                where, opcode = place_in(self.function, index), self.function.code[index].opcode
+                share = f"{tally.warps / self.record.accesses[number, index].warps:.2%}"
+                what = f"{opcode} accesses {space} memory of its own in {share} of its executions, and other memory in the others"
+                self.notes[f"{where}: {what}: taken as accesses of global memory"] = None
 
     def _advance(self, pending: dict[int, Mask], trip_of: int | None) -> None:
         """Executes until no thread is left, or one trip of a loop: until its header comes again, or no thread is left inside."""
@@ -234,27 +248,39 @@ class Evaluator:
         if not active.any():
             return
         place, space = (number, step.index), space_of(step.one)
-        where = self.addresses_of(step)
+        tally = self.record.accesses.setdefault(place, Tally())
+        self._record(step, space, self.addresses_of(step), active, tally)
+        add_counts(self.record.made, place, warps_of(active))
+        if not windows.is_generic(step.one) or not step.addresses:
+            return
+        generic = np.broadcast_to(self.state.address(step.addresses[0]), active.shape)
+        for window in windows.UPPER_WORDS:
+            where = windows.within(generic, window, self.state.special["SR_CgaCtaId"])
+            whole = active & ~np.repeat(warps_of(active & (where < 0)), WARP_LANES)  # of warps with no thread elsewhere
+            if whole.any():
+                self._record(step, window, where, whole, self.record.windows.setdefault((*place, window), Tally()))
+
+    def _record(self, step: Step, space: str | None, where: Values, active: Mask, tally: Tally) -> None:
+        """Counts one execution of an instruction by some threads, which access a memory at some addresses."""
         if space == "local":
             where = interleaved(np.broadcast_to(where, active.shape), bytes_per_thread(step.one))
-        tally = self.record.accesses.setdefault(place, Tally())
         tally.record(where, active, self.weights, atomic=is_update(step.one))
-        add_counts(self.record.made, place, warps_of(active))
         if space == "shared":
             last = int(np.where(active, where, UNKNOWN).max())
             self.reached = max(self.reached, last + bytes_per_thread(step.one) - _shared_base(self.function.arch))
 
     def addresses_of(self, step: Step) -> Values:
-        """Returns the addresses that an instruction accesses; of a bulk copy those at which it begins.
+        """Returns the addresses that an instruction accesses in its memory; of a bulk copy those at which it begins.
 
         Of a copy from global to shared memory they are those that it reads: the loads decide its time. A texture and a tensor
-        map without a stated tile do not tell theirs.
+        map without a stated tile do not tell theirs. Generic addresses of shared and local memory count as unknown.
         """
         if step.tile is not None:
             return step.tile.first(tuple(self.state.read(place) for place in step.corner), step.index)
         if not step.addresses:
             return NOTHING
-        return self.state.address(step.addresses[-1] if step.one.base == "LDGSTS" else step.addresses[0])
+        found = self.state.address(step.addresses[-1] if step.one.base == "LDGSTS" else step.addresses[0])
+        return windows.outside(found) if windows.is_generic(step.one) else found
 
     def _leave(self, number: int, mask: Mask, pending: dict[int, Mask]) -> None:
         """Moves the threads on to the blocks that follow."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,9 @@ from warpsim.frontends.tiles import Tile
 from warpsim.frontends.trips import Totals
 
 Counts = NDArray[np.float64]
+
+_ROUNDING = 1e-9
+"""Relative error of counts of warps with weights."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ class Record:
     entries: dict[int, Counts] = field(default_factory=dict)
     made: dict[tuple[int, int], Counts] = field(default_factory=dict)
     accesses: dict[tuple[int, int], Tally] = field(default_factory=dict)
+    windows: dict[tuple[int, int, str], Tally] = field(default_factory=dict)
+    """Of generic addresses: (block, instruction, space) -> the executions all of whose threads access shared or local memory."""
 
     def is_widened_by(self, other: Record) -> bool:
         """Returns whether atomics of another execution update sectors that are new, so that it cannot stand for several."""
@@ -72,7 +77,8 @@ class Record:
         """Returns all counts: by the name of the field and its key."""
         counts: dict[str, dict[Any, Counts]] = {"counts": self.counts, "entries": self.entries, "made": self.made}
         found: Totals = {(name, key): value for name, by_key in counts.items() for key, value in by_key.items()}
-        return found | {("accesses", place_of): np.asarray(tally.warps) for place_of, tally in self.accesses.items()}
+        tallies: dict[str, dict[Any, Tally]] = {"accesses": self.accesses, "windows": self.windows}
+        return found | {(name, key): np.asarray(tally.warps) for name, by_key in tallies.items() for key, tally in by_key.items()}
 
     def add(self, other: Record, times: int, first: Totals | None = None) -> None:
         """Adds the counts of another, several times; or those of as many trips, which grow evenly from `first` to the other's."""
@@ -80,10 +86,25 @@ class Record:
             for key, value in getattr(other, name).items():
                 begin = value if first is None else first.get((name, key), 0.0)
                 add_counts(mine, key, (begin + value) * (times / 2))
-        for place_of, tally in other.accesses.items():
-            begin = tally.warps if first is None else float(first.get(("accesses", place_of), 0.0))
-            share = (begin + tally.warps) / (2 * tally.warps) if tally.warps else 1.0
-            self.accesses.setdefault(place_of, Tally()).add(tally, times * share)
+        for name in ("accesses", "windows"):
+            tallies: dict[Any, Tally] = getattr(self, name)
+            for key, tally in getattr(other, name).items():
+                begin = tally.warps if first is None else float(first.get((name, key), 0.0))
+                share = (begin + tally.warps) / (2 * tally.warps) if tally.warps else 1.0
+                tallies.setdefault(key, Tally()).add(tally, times * share)
+
+    def resolved(self) -> dict[tuple[int, int], str]:
+        """Takes accesses with generic addresses that all lie in one window for those of its memory. Returns which memory that is.
+
+        Where only some executions access shared or local memory, all stay accesses of global memory, with unknown addresses.
+        """
+        found = {}
+        for (number, index, space), tally in self.windows.items():
+            of_all = self.accesses[number, index]
+            if tally.warps >= of_all.warps * (1 - _ROUNDING):
+                self.accesses[number, index] = replace(tally, doubtful=of_all.doubtful)
+                found[number, index] = space
+        return found
 
 
 def add_counts(counts: dict[Any, Counts], key: Any, more: NDArray[Any]) -> None:
@@ -100,6 +121,7 @@ class Evaluation:
         entries: loop -> how often each warp entered it.
         made: (block, instruction) -> how often each warp made its access, or may have done so, float64[warps].
         accesses: (block, instruction) -> what its accesses look like.
+        spaces: (block, instruction) -> "shared" or "local", where all of its generic addresses are of this memory.
         weights: blocks of the grid that each warp stands for, float64[warps].
         warp_in_block: number of each warp in its block, int64[warps].
         stated: block -> probability that a warp does not jump at its end, where nothing else decides.
@@ -111,6 +133,7 @@ class Evaluation:
     entries: Mapping[int, Counts]
     made: Mapping[tuple[int, int], Counts]
     accesses: Mapping[tuple[int, int], Tally]
+    spaces: Mapping[tuple[int, int], str]
     weights: Counts
     warp_in_block: NDArray[np.int64]
     stated: Mapping[int, float]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from warpsim.frontends.accesses import Addresses, Tally, Width, bytes_per_thread, space_of
+from warpsim.frontends.accesses import Addresses, Tally, Width, bytes_per_thread, is_update, space_of
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.hardware.gpu import Shared
 from warpsim.kernels.access import thread_addresses, ways_of_today
@@ -30,7 +30,7 @@ def ways_of(one: MachineInstruction, tally: Tally) -> float:
     is_constant = space_of(one) == "constant"
     degrees = [len(np.unique(each // width)) if is_constant else conflict_degree(each, width) for each in patterns]
     mean = float(np.average(degrees, weights=list(tally.patterns.values())))
-    if one.base != "ATOMS" or {"POPC", "ARRIVE"} & set(one.opcode.split(".")):
+    if not is_update(one) or {"POPC", "ARRIVE"} & set(one.opcode.split(".")):
         return mean
     return min(WARP_LANES, max(mean, tally.updates / (tally.warps - tally.unknown)))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from warpsim.frontends import floats, integers, predicates
+from warpsim.frontends import floats, integers, predicates, windows
 from warpsim.frontends.async_copies import is_phase_test
 from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of, split
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
@@ -20,6 +20,7 @@ from warpsim.frontends.operands import (
     Operand,
     Other,
     Register,
+    addresses,
     is_predicate,
     operands,
     refilled_words,
@@ -35,6 +36,8 @@ def effect_of(one: MachineInstruction) -> Effect | None:
     """Returns a function that computes the results of an instruction, as (register, value); None where they are not known."""
     if words := stack_words(one):
         return _spill_or_refill(one, words)
+    if (asks_if_shared := windows.is_query(one)) or windows.is_refused_in_shared(one):
+        return _query(one, if_shared=asks_if_shared)
     base, _, rest = one.opcode.partition(".")
     plain = base[1:] if base.startswith("U") and base[1:] in _MAKERS else base
     maker = predicates.succeeds if is_phase_test(one) else _MAKERS.get(plain)
@@ -52,6 +55,17 @@ def _spill_or_refill(one: MachineInstruction, words: tuple[str, ...]) -> Effect:
     names = registers_of(register.name, len(words)) or [register.name] * len(words)
     pairs = list(zip(names, words, strict=True) if refilled_words(one) else zip(words, names, strict=True))
     return lambda s: [(result, s.register(source)) for result, source in pairs]
+
+
+def _query(one: MachineInstruction, *, if_shared: bool) -> Effect:
+    """QSPC.S, and sums of ATOM: a predicate that tells whether an address is one of shared memory, or that it is none."""
+    flag, where = name_of(operands(one.operands)[0]), addresses(one)[0]
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        generic = s.address(where)
+        return [(flag, known((windows.is_shared(generic) == if_shared).astype(np.int64), generic))]
+
+    return effect
 
 
 def _move(suffixes: Suffixes, parts: Parts) -> Effect:

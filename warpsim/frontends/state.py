@@ -13,6 +13,7 @@ from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, kn
 from warpsim.frontends.operands import TRUE, ZERO, Address, Constant, Immediate, Operand, Other, Register, registers_of
 from warpsim.frontends.parameters import ARRAYS_APART
 from warpsim.frontends.sass import MachineFunction
+from warpsim.frontends.windows import UPPER_WORDS, window_words
 from warpsim.units import WARP_LANES
 
 _OF_BLOCK = 0xFFFFFF
@@ -137,13 +138,15 @@ def initial_state(
     padded[: len(ids)] = ids
     special: dict[str, Values] = {
         "SR_CgaCtaId": np.repeat([_rank_in_cluster(block, function.cluster) for block in blocks], lanes).astype(np.int64),
+        "SR_SWINLO": array(0),
+        "SR_SWINHI": array(UPPER_WORDS["shared"]),
         "SR_LANEID": np.tile(np.arange(WARP_LANES), lanes // WARP_LANES * len(blocks)),
     }
     for d, letter in enumerate("XYZ"):
         special[f"SR_TID.{letter}"] = np.tile(padded[:, d], len(blocks))
         special[f"SR_CTAID.{letter}"] = np.repeat([block[d] for block in blocks], lanes).astype(np.int64)
     alive = np.tile(np.arange(lanes) < len(ids), len(blocks))
-    words: dict[int, int] = {}
+    words = window_words(function.arch)
     block_at, grid_at, stack_at = _launch_words(function.arch)
     for d in range(3):
         words[block_at + 4 * d] = geometry.block[d]
