@@ -289,10 +289,15 @@ def test_local_memory_of_the_threads_of_a_warp_lies_side_by_side(index, lines, m
 
 
 def test_local_memory_at_an_unknown_index_is_warned_of():
-    rows = ("LDG.E R4, [R2.64]", "LDL R5, [R4]")
+    rows = ("IMAD.WIDE R2, R0, 0x4, R2", "LDG.E R4, [R2.64]", "LDL R5, [R4]")
     with pytest.warns(AssumptionWarning, match="the addresses of LDL depend on data: taken as coalesced"):
         found = to_kernel(function(*INDEX, *rows, "EXIT"), as_geometry("64,256"), Choices(), name="f")
     assert only(found, "load").access.l1_hit == 1.0
+
+
+def test_an_index_from_memory_that_the_threads_of_a_warp_have_in_common_is_one_line():
+    load = only(kernel("LDG.E R4, [R2.64]", "LDL R5, [R4]"), "load")
+    assert load.access.l1_hit == 1.0 and access_transactions(ws.load_gpu("a100"), load).requests == 1
 
 
 @pytest.mark.parametrize("row", ["TEX.LL RZ, R7, R6, R4, UR4, 0x0, 2D, 0x1", "SULD.D.BA.2D.32 R6, [R4], UR4"])

@@ -177,11 +177,20 @@ def test_accesses_are_those_of_the_threads():
     assert (shared.pattern, shared.stride) == ("stride", 32)
 
 
-def test_addresses_that_are_known_in_the_first_trip_only_depend_on_data():
-    rows = ("MOV R4, 0x100", "MOV R5, RZ", ".L_loop:", ".line 5", "LDG.E R4, [R4.64]", "ISETP.NE.AND P0, PT, R4, RZ, PT")
+@pytest.mark.parametrize(
+    ("first", "said", "pattern"),
+    [
+        ("SHF.L.U32 R4, R1, 0x8, RZ", "the addresses of LDG.E depend on data: taken as coalesced", "coalesced"),
+        ("MOV R4, 0x100", "where the accesses LDG.E of a warp begin depends on data", "broadcast"),
+    ],
+    ids=["each-thread", "all-threads"],
+)
+def test_addresses_that_are_known_in_the_first_trip_only_depend_on_data(first, said, pattern):
+    rows = (*INDEX, first, "MOV R5, RZ", ".L_loop:", ".line 5", "LDG.E R4, [R4.64]", "ISETP.NE.AND P0, PT, R4, RZ, PT")
     chase = (*rows, "@P0 BRA `(.L_loop)", "EXIT")
-    with pytest.warns(AssumptionWarning, match="addresses of LDG.E depend on data"):
-        kernel(*chase, trips={5: 10})
+    with pytest.warns(AssumptionWarning, match=said):
+        found = kernel(*chase, trips={5: 10})
+    assert [s.access.pattern for s in only(found, Instruction) if s.op == "load"] == [pattern]
     (load,) = (s for s in only(kernel(*chase, trips={5: 10}, patterns={5: "random"}), Instruction) if s.op == "load")
     assert load.access.pattern == "random" and load.access.l1_hit == 0
 

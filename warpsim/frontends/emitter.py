@@ -305,8 +305,14 @@ class Emitter:
         hit = Hits(1.0, 0.0, 0.0) if is_local else self.hits.get(place)  # it stays in L1 while that has room
         addresses = None if tally is None or 2 * tally.unknown > tally.warps else tally.pattern()
         is_constant = space_of(one) == "constant"
+        named = self._named(one, op) if addresses is None else None
+        distances = None if named is not None or addresses is not None or is_constant else self._distances(place)
+        if distances is not None:
+            self._note_unknown_begin(one, op, is_local=is_local)
+            tally, addresses, hit = distances, distances.pattern(), hit if is_local else None
         if addresses is None:
-            named = self._named(one, op)
+            if named is None:
+                self._note_unknown(one)
             if isinstance(named, int):
                 fields["ways"] = named
             elif not is_constant:
@@ -334,7 +340,7 @@ class Emitter:
             if op in ATOMIC_OPS and tally.updates > 0:
                 cost["updates"] = max(1, round(tally.updates / known))
             if op in ATOMIC_OPS and self.sampled is not None:
-                fields["access"] = access.model_copy(update={"contended_addresses": self.sampled.contended(tally)})
+                fields["access"] = access.model_copy(update={"contended_addresses": self.sampled.contended(self.accesses[place])})
             of_pattern = len({address // SECTOR_BYTES for address in addresses.tolist()})
             if abs(sectors - of_pattern) > _SPREAD * of_pattern:
                 cost["requests"] = max(1, round(lines))
@@ -384,10 +390,29 @@ class Emitter:
                 return Access.model_validate({"pattern": named, "bytes_per_thread": bytes_per_thread(one)})
             allowed = '"coalesced", "broadcast" or ' + ("a conflict of 1 to 32 ways" if op == "smem" else '"random"')
             raise FrontEndError(f"patterns[{key!r}] = {named!r}: must be {allowed}, or an Access")
-        where = _place(self.function, self.function.code.index(one))
-        assumed = "one for all threads" if is_constant else "coalesced"
-        self.unnamed[f"{where}: the addresses of {one.opcode} depend on data: taken as {assumed}; give patterns"] = None
         return None
+
+    def _note_unknown(self, one: MachineInstruction) -> None:
+        """Notes what is taken for the addresses of an instruction, of which nothing is known."""
+        where = _place(self.function, self.function.code.index(one))
+        assumed = "one for all threads" if space_of(one) == "constant" else "coalesced"
+        self.unnamed[f"{where}: the addresses of {one.opcode} depend on data: taken as {assumed}; give patterns"] = None
+
+    def _note_unknown_begin(self, one: MachineInstruction, op: str, *, is_local: bool) -> None:
+        """Notes what is not known of addresses of which the distances within a warp are known.
+
+        Bank conflicts, and hits of local memory, do not depend on where they begin.
+        """
+        if op == "smem" or is_local:
+            return
+        where = _place(self.function, self.function.code.index(one))
+        what = f"where the accesses {one.opcode} of a warp begin depends on data"
+        self.unnamed[f"{where}: {what}: their distances are known, and none hits a cache; give patterns"] = None
+
+    def _distances(self, place: Place) -> Tally | None:
+        """Returns what most accesses of an instruction look like within a warp, if it is not known where they begin."""
+        found = None if self.sampled is None else self.sampled.evaluation.distances.get(place)
+        return None if found is None or 2 * found.warps <= self.accesses[place].warps else found
 
 
 def _with_hits(access: Access, hit: Hits, op: str) -> Access:

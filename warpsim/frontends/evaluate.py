@@ -20,7 +20,8 @@ import numpy as np
 
 from warpsim.frontends import windows
 from warpsim.frontends.accesses import Tally, bytes_per_thread, interleaved, is_update, space_of
-from warpsim.frontends.async_copies import CopyLog, first_lanes, first_of
+from warpsim.frontends.async_copies import CopyLog, Place, first_lanes, first_of
+from warpsim.frontends.bases import Bases
 from warpsim.frontends.cubin import RESERVED_SHARED_BYTES
 from warpsim.frontends.decisions import Decisions
 from warpsim.frontends.errors import FrontEndError
@@ -28,7 +29,7 @@ from warpsim.frontends.evaluation import Evaluation, Given, Record, add_counts
 from warpsim.frontends.flow import place as place_in
 from warpsim.frontends.geometry import MORE_SAMPLED_THREADS
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
-from warpsim.frontends.operands import calls_outside, conditions, table_of
+from warpsim.frontends.operands import calls_outside, conditions, read, table_of
 from warpsim.frontends.state import initial_state
 from warpsim.frontends.steps import Step
 from warpsim.frontends.trips import (
@@ -115,6 +116,7 @@ class Evaluator:
         self.steps = given.steps
         self.record = Record()
         self.copies = CopyLog(len(self.weights))
+        self.bases: Bases | None = Bases()
         self.iterations = {number: np.zeros(len(self.weights), np.int64) for number in range(len(flow.loops))}
         self.trip: dict[int, list[Trip]] = {}  # loop -> its last trips, the latest last
         self.watches: list[Watch] = []
@@ -147,8 +149,8 @@ class Evaluator:
         found = self.record
         spaces = found.resolved()
         self._note_mixed(spaces)
-        counted = found.counts, found.entries, found.made, found.accesses, spaces, self.weights, warps, stated
-        return Evaluation(*counted, tuple(self.notes), self.copies)
+        counted = found.counts, found.entries, found.made, found.accesses, spaces, found.distances
+        return Evaluation(*counted, self.weights, warps, stated, tuple(self.notes), self.copies)
 
     def _note_mixed(self, spaces: Mapping[tuple[int, int], str]) -> None:
         """Notes the instructions that access shared or local memory in some executions, and another memory in the others."""
@@ -215,15 +217,19 @@ class Evaluator:
         for watch in self.watches:
             watch.follow(step.one, step.results)
         found = dict(step.effect(state)) if step.effect else {}
+        bases = self.bases
+        made_up = bases.results(step, state, found) if step.results and bases is not None else {}
         state.values = values
         for name in step.results:
-            value = found.get(name, NOTHING)
+            value = known_value = found.get(name, NOTHING)
+            old = state.values.get(name, array(0))  # of a register that holds nothing yet, no thread reads the rest
             self._assume(step.one.guard if sure is not None else "", name, value)
             if not full or sure is not None:
-                old = state.values.get(name, array(0))  # of a register that holds nothing yet, no thread reads the rest
-                new = value if sure is None else np.where(sure | (value == old), value, UNKNOWN)
-                value = np.where(active, new, old)
+                value = _merged(value, old, active, sure)
             state.values[name] = value
+            if bases is not None and (name in made_up or name in bases.values):
+                other = _merged(made_up.get(name, known_value), bases.values.get(name, old), active, sure)
+                bases.write(name, other, value)
 
     def _assume(self, guard: str, name: str, value: Values) -> None:
         """Keeps what a register holds if an unknown guard holds, for the instructions of a block with the same guard."""
@@ -251,6 +257,8 @@ class Evaluator:
         tally = self.record.accesses.setdefault(place, Tally())
         self._record(step, space, self.addresses_of(step), active, tally)
         add_counts(self.record.made, place, warps_of(active))
+        if self.bases is not None and step.role != "bulk":
+            self._record_distances(place, step, space, active)
         if not windows.is_generic(step.one) or not step.addresses:
             return
         generic = np.broadcast_to(self.state.address(step.addresses[0]), active.shape)
@@ -268,6 +276,21 @@ class Evaluator:
         if space == "shared":
             last = int(np.where(active, where, UNKNOWN).max())
             self.reached = max(self.reached, last + bytes_per_thread(step.one) - _shared_base(self.function.arch))
+
+    def _record_distances(self, place: Place, step: Step, space: str | None, active: Mask) -> None:
+        """Counts the addresses of warps of which it is not known where they begin, but the distances of the threads' ones."""
+        if self.bases is None or not step.addresses or self.bases.values.keys().isdisjoint(read(step.one)):
+            return
+        unknown = warps_of(active & (self.addresses_of(step) < 0))
+        with self.bases.instead(self.state):
+            where = self.addresses_of(step)
+        here = active & np.repeat(unknown & ~warps_of(active & (where < 0)), WARP_LANES)
+        if not here.any():
+            return
+        if space == "local":
+            where = interleaved(np.broadcast_to(where, active.shape), bytes_per_thread(step.one))
+        tally = self.record.distances.setdefault(place, Tally())
+        tally.record(where, here, self.weights, atomic=is_update(step.one))
 
     def addresses_of(self, step: Step) -> Values:
         """Returns the addresses that an instruction accesses in its memory; of a bulk copy those at which it begins.
@@ -363,12 +386,12 @@ class Evaluator:
         mask, values = pending[header], dict(self.state.values)
         earlier = self.trip.get(loop, [])
         before = earlier[-1] if earlier else None
-        step = None
+        step, bases = None, {} if self.bases is None else dict(self.bases.values)
         if before is not None and np.array_equal(before.mask, mask):
             step = advance_of(before.values, values, mask)
             if self._leap_as_stated(loop, Advance(step or {}), pending):
                 return
-        self.trip[loop] = [*earlier[-2 * _LONGEST_GROUP :], Trip(mask, values, step)]
+        self.trip[loop] = [*earlier[-2 * _LONGEST_GROUP :], Trip(mask, values, step, bases)]
         is_tried_at_once = self.executed > _SEARCHED_STEPS and self.wrong[loop] < 0
         if step is not None and before is not None and before.step is not None and same_advance(step, before.step):
             is_tried_at_once, advance = False, Advance(step)
@@ -378,6 +401,8 @@ class Evaluator:
             advance = found
         else:
             return
+        if self.bases is not None and before is not None:
+            self.bases.forget_uneven(before.bases, mask)
         one = self._leap(loop, 0, advance, pending, None)
         if one is None and is_tried_at_once:
             self.wrong[loop] += 1
@@ -392,7 +417,8 @@ class Evaluator:
                 latest, growing = (latest, False) if met is None else (met, growing)
                 trips = min(trips * 2, _MOST_LEFT_OUT) if growing else trips // 2 if trips else -1
         if one is not None:  # one trip more follows those before it, and several do not
-            since = Trip(mask, dict(self.state.values), advance.step if advance.trips == 1 else None)
+            bases = {} if self.bases is None else dict(self.bases.values)
+            since = Trip(mask, dict(self.state.values), advance.step if advance.trips == 1 else None, bases)
             self.trip[loop] = [*(self.trip[loop] if latest is None and advance.trips == 1 else ()), since]
 
     def _advance_of_groups(self, loop: int) -> Advance | None:
@@ -430,8 +456,13 @@ class Evaluator:
 
         Returns whether that is so, and the trip does not end for some threads elsewhere.
         """
-        left = self._stated_trips_left(loop, pending[self.flow.loops[loop].header]) if self._is_too_long() else None
-        if left is None or left < _FEWEST_LEFT_OUT or self._leap(loop, left - 1, advance, pending, None, as_stated=True) is None:
+        mask = pending[self.flow.loops[loop].header]
+        left = self._stated_trips_left(loop, mask) if self._is_too_long() else None
+        if left is None or left < _FEWEST_LEFT_OUT:
+            return False
+        if self.bases is not None:
+            self.bases.forget_uneven(self.trip[loop][-1].bases, mask)
+        if self._leap(loop, left - 1, advance, pending, None, as_stated=True) is None:
             return False
         what = f"the trips of this loop are taken to be alike, since there are more than {self.most_executed // 2} instructions"
         self.notes[f"{self.decisions.where(self.flow.loops[loop].header)}: {what}"] = None
@@ -467,6 +498,7 @@ class Evaluator:
         mask, state = pending[self.flow.loops[loop].header], self.state
         saved = dict(state.values), self.record, {number: each.copy() for number, each in self.iterations.items()}
         outer, reached, copies, drawn = state.differences, self.reached, self.copies, dict(self.decisions.drawn)
+        bases = None if self.bases is None else self.bases.copy()
         for name, by in advance.step.items():
             value = state.register(name)
             state.values[name] = np.where(value < 0, value, (value + by * groups) & MASK)
@@ -491,7 +523,7 @@ class Evaluator:
             record.add(found, 1 + groups, None if before is None else totals_after(*before))
             return met
         state.values, self.record, self.iterations = values, record, iterations
-        self.reached, self.copies = reached, copies
+        self.reached, self.copies, self.bases = reached, copies, bases
         return None
 
     def _note_uneven(self, loop: int, watch: Watch, advance: Advance) -> None:
@@ -518,6 +550,12 @@ class Evaluator:
             return FrontEndError(f"{self.function.name}: more than {MAX_STEPS} instructions to evaluate")
         why = f"its trips follow no simple rule, and there are more than {MAX_STEPS} instructions"
         return self.decisions.trips_are_needed(loop, why)
+
+
+def _merged(value: Values, old: Values, active: Mask, sure: Mask | None) -> Values:
+    """Returns what a register holds after some threads have written it; `sure` says which of them certainly have."""
+    new = value if sure is None else np.where(sure | (value == old), value, UNKNOWN)
+    return np.where(active, new, old)
 
 
 def _shared_base(arch: int) -> int:

@@ -67,6 +67,8 @@ class Record:
     accesses: dict[tuple[int, int], Tally] = field(default_factory=dict)
     windows: dict[tuple[int, int, str], Tally] = field(default_factory=dict)
     """Of generic addresses: (block, instruction, space) -> the executions all of whose threads access shared or local memory."""
+    distances: dict[tuple[int, int], Tally] = field(default_factory=dict)
+    """Of the executions of `accesses` with unknown addresses those of which the distances within a warp are known."""
 
     def is_widened_by(self, other: Record) -> bool:
         """Returns whether atomics of another execution update sectors that are new, so that it cannot stand for several."""
@@ -86,11 +88,12 @@ class Record:
             for key, value in getattr(other, name).items():
                 begin = value if first is None else first.get((name, key), 0.0)
                 add_counts(mine, key, (begin + value) * (times / 2))
-        for name in ("accesses", "windows"):
+        for name, of_all in (("accesses", "accesses"), ("windows", "windows"), ("distances", "accesses")):
             tallies: dict[Any, Tally] = getattr(self, name)
             for key, tally in getattr(other, name).items():
-                begin = tally.warps if first is None else float(first.get((name, key), 0.0))
-                share = (begin + tally.warps) / (2 * tally.warps) if tally.warps else 1.0
+                warps = getattr(other, of_all)[key].warps
+                begin = warps if first is None else float(first.get((of_all, key), 0.0))
+                share = (begin + warps) / (2 * warps) if warps else 1.0
                 tallies.setdefault(key, Tally()).add(tally, times * share)
 
     def resolved(self) -> dict[tuple[int, int], str]:
@@ -122,6 +125,7 @@ class Evaluation:
         made: (block, instruction) -> how often each warp made its access, or may have done so, float64[warps].
         accesses: (block, instruction) -> what its accesses look like.
         spaces: (block, instruction) -> "shared" or "local", where all of its generic addresses are of this memory.
+        distances: of the executions in `accesses` with unknown addresses those of which the distances within a warp are known.
         weights: blocks of the grid that each warp stands for, float64[warps].
         warp_in_block: number of each warp in its block, int64[warps].
         stated: block -> probability that a warp does not jump at its end, where nothing else decides.
@@ -134,6 +138,7 @@ class Evaluation:
     made: Mapping[tuple[int, int], Counts]
     accesses: Mapping[tuple[int, int], Tally]
     spaces: Mapping[tuple[int, int], str]
+    distances: Mapping[tuple[int, int], Tally]
     weights: Counts
     warp_in_block: NDArray[np.int64]
     stated: Mapping[int, float]

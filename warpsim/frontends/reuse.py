@@ -181,7 +181,11 @@ class _EnoughError(Exception):
 
 
 class _UntilEnough(Evaluator):
-    """An evaluator that ends once enough has been recorded, or once its steps would be too many."""
+    """An evaluator that ends once enough has been recorded, or once its steps would be too many. It needs whole addresses."""
+
+    def __init__(self, given: Given, blocks: list[BlockIndex]) -> None:
+        super().__init__(given, [(block, 1.0) for block in blocks])
+        self.bases = None
 
     def runs_to_the_end(self) -> bool:
         """Executes the blocks. Returns whether it did not end before."""
@@ -198,7 +202,7 @@ class _Firsts(_UntilEnough):
     """An evaluator that keeps the addresses of the first call of each instruction."""
 
     def __init__(self, given: Given, blocks: list[BlockIndex], numbers: Mapping[Place, int]) -> None:
-        super().__init__(given, [(block, 1.0) for block in blocks])
+        super().__init__(given, blocks)
         self.numbers, self.rows = numbers, dict[int, Values]()
 
     def _access(self, number: int, step: Step, active: Mask) -> None:
@@ -214,7 +218,7 @@ class _Recorder(_UntilEnough):
     """An evaluator that keeps the addresses of all accesses, and leaves out no trip of a loop."""
 
     def __init__(self, given: Given, waits: Waits, tick: int, blocks: list[BlockIndex]) -> None:
-        super().__init__(given, [(block, 1.0) for block in blocks])
+        super().__init__(given, blocks)
         self.blocks, self.threads = blocks, given.geometry.block_warps * WARP_LANES
         self.most_executed = min(MAX_STEPS, max(1, _MOST_WORK // (len(blocks) * self.threads)))
         self.most_calls = max(1, min(_MOST_CALLS, _MOST_ADDRESSES // (len(blocks) * self.threads)))

@@ -31,11 +31,15 @@ def warps_of(mask: Mask) -> Mask:
 
 @dataclass
 class Trip:
-    """The state at the start of a loop's last trip, and by how much each register had advanced since the trip before."""
+    """The state at the start of a loop's last trip, and by how much each register had advanced since the trip before.
+
+    `bases` are the registers that would hold other values if memory returned numbers that are made up.
+    """
 
     mask: Mask
     values: dict[str, Values]
     step: dict[str, Values] | None
+    bases: dict[str, Values]
 
 
 @dataclass(frozen=True)

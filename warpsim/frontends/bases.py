@@ -1,0 +1,173 @@
+"""Values from memory that are not known, but the same for all threads of a warp, and the addresses that follow from them.
+
+Threads that load from one address get one value. An address that adds what is known of each thread to it, as that of
+`table[row * width + column]` does, is known but for where it begins. To find the distances within a warp, each such load is taken
+to return a number that is made up for it and the warp. What follows from it by sums, and by products with factors that the
+threads of the warp have in common, is computed beside the state of the threads, in which it stays unknown. So addresses alone
+come to be known, and no branch, trip or guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsim.frontends import windows
+from warpsim.frontends.effects import split
+from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array
+from warpsim.frontends.operands import Immediate, Operand, Register, is_predicate, operands, read, written
+from warpsim.frontends.sass import MachineInstruction
+from warpsim.frontends.state import State
+from warpsim.frontends.steps import Step
+from warpsim.units import LINE_BYTES, WARP_LANES
+
+_LOADS = ("LDG", "LD", "LDS", "LDC")
+"""Loads that return the same to threads with the same address. Atomics do not, and the local memory of each thread is its own."""
+
+_SUMS = ("MOV", "R2UR", "IADD3", "IADD", "VIADD", "IMAD", "LEA")
+"""Instructions that add, perhaps products; uniform ones have a U before. Their predicates are carries."""
+
+_FEWEST, _MOST, _MOST_OF_A_BYTE = 1 << 12, 1 << 13, 1 << 7
+"""Limits of numbers that are made up, so that 32 bits hold their products with the length of a row."""
+
+_SIGN = 0x1F
+"""Shift to the right that leaves the sign of a number alone."""
+
+
+class Bases:
+    """What registers would hold if memory returned the numbers that are made up.
+
+    `values` has those registers that hold another value, for some threads, than is known of them.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, Values] = {}
+
+    def copy(self) -> Bases:
+        """Returns what goes on by itself."""
+        other = Bases()
+        other.values = dict(self.values)
+        return other
+
+    @contextmanager
+    def instead(self, state: State) -> Iterator[None]:
+        """Lets registers hold these values for a while. Comparisons are not noted meanwhile."""
+        values, differences = state.values, state.differences
+        state.values, state.differences = values | self.values, None
+        try:
+            yield
+        finally:
+            state.values, state.differences = values, differences
+
+    def results(self, step: Step, state: State, found: Mapping[str, Values]) -> dict[str, Values]:
+        """Returns the results of an instruction that follow from numbers that are made up; `found` are those that are known."""
+        if step.one.base in _LOADS and step.addresses:
+            return self._loaded(step, state)
+        if step.effect is None or self.values.keys().isdisjoint(read(step.one)):
+            return {}
+        has_carries = _plain(step.one) in _SUMS
+        with self.instead(state):
+            valid = np.repeat(self._keeps_distances(step.one, state), WARP_LANES)
+            made_up = dict(step.effect(state)) if valid.any() else {}
+        names = [name for name in step.results if name in made_up and (has_carries or not _is_flag(name))]
+        return {name: np.where(valid, made_up[name], found.get(name, NOTHING)) for name in names}
+
+    def write(self, name: str, made_up: Values, known: Values) -> None:
+        """Notes what a register holds: a value that follows from numbers that are made up, and what is known of it."""
+        if ((known < 0) & (made_up >= 0)).any():
+            self.values[name] = made_up
+        else:
+            self.values.pop(name, None)
+
+    def forget_uneven(self, before: Mapping[str, Values], mask: NDArray[np.bool_]) -> None:
+        """Forgets the registers that have moved since then by distances that differ within a warp."""
+        for name, value in list(self.values.items()):
+            old = before.get(name)
+            if old is value:
+                continue
+            if old is None or not _alike((value - old) & MASK, mask).all() or ((value < 0) != (old < 0)).any():
+                del self.values[name]
+
+    def _loaded(self, step: Step, state: State) -> dict[str, Values]:
+        """Returns what a load is taken to return to the warps whose threads load from one address."""
+        with self.instead(state):
+            where = np.broadcast_to(state.address(step.addresses[0]), state.active.shape)
+        shared = _alike(where, state.active) & ~((where < 0) & state.active).reshape(-1, WARP_LANES).any(axis=1)
+        if windows.is_generic(step.one):
+            own = (windows.within(where, "local", array(0)) >= 0) & state.active
+            shared &= ~own.reshape(-1, WARP_LANES).any(axis=1)
+        if not shared.any():
+            return {}
+        lanes, words, suffixes = np.repeat(shared, WARP_LANES), written(step.one), step.one.opcode.split(".")
+        wide, of_bytes = not {"64", "128"}.isdisjoint(suffixes), not {"U8", "S8"}.isdisjoint(suffixes)
+        found = {}
+        for name in step.results:
+            numbers = _made_up(step.index, words.index(name), len(shared), of_bytes=of_bytes, wide=wide)
+            found[name] = np.where(lanes, np.repeat(numbers, WARP_LANES), UNKNOWN)
+        return found
+
+    def _keeps_distances(self, one: MachineInstruction, state: State) -> NDArray[np.bool_]:
+        """Returns of which warps the results of an instruction differ from thread to thread by what is known: bool[warps].
+
+        Sums and products with a known common factor do. Of others the operands must be the same for all threads of a warp.
+        """
+        if _is_sum(one):
+            return np.ones(len(state.active) // WARP_LANES, bool)
+        if _plain(one) == "IMAD" and "HI" not in one.opcode.split("."):
+            a, b = split(operands(one.operands))[2][:2]
+            of_a, of_b = (_alike(state.read(part), state.active) for part in (a, b))
+            return of_a & of_b | of_a & (not self._is_made_up(a)) | of_b & (not self._is_made_up(b))
+        alike = [_alike(state.register(name), state.active) for name in read(one)]
+        return np.asarray(np.logical_and.reduce(alike))
+
+    def _is_made_up(self, part: Operand) -> bool:
+        return isinstance(part, Register) and part.name in self.values
+
+
+def _plain(one: MachineInstruction) -> str:
+    """Returns the opcode of an instruction without suffixes, and without the U of uniform ones."""
+    return one.base.removeprefix("U")
+
+
+def _is_flag(name: str) -> bool:
+    return is_predicate(Register(name))
+
+
+def _is_sum(one: MachineInstruction) -> bool:
+    """Returns whether results are sums of the operands, each perhaps times a constant; upper words, where lower ones carry."""
+    base, suffixes = _plain(one), one.opcode.split(".")[1:]
+    if base == "SHF":
+        by = operands(one.operands)[2]
+        to_the_left, sign = "L" in suffixes, isinstance(by, Immediate) and by.value == _SIGN and "S32" in suffixes
+        return isinstance(by, Immediate) and (to_the_left or sign)
+    if base == "LEA":
+        return "HI" not in suffixes or "X" in suffixes
+    return base in _SUMS and base != "IMAD"
+
+
+def _alike(values: Values, active: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Returns the warps whose active threads have the same value: bool[warps]."""
+    lanes = active.reshape(-1, WARP_LANES)
+    if values.size == 1:
+        return np.ones(len(lanes), bool)
+    rows = values.reshape(-1, WARP_LANES)
+    first = rows[np.arange(len(rows)), lanes.argmax(axis=1)]
+    return np.asarray(((rows == first[:, None]) | ~lanes).all(axis=1))
+
+
+@cache
+def _made_up(index: int, word: int, warps: int, *, of_bytes: bool, wide: bool) -> Values:
+    """Returns the number that an instruction is taken to load for each warp.
+
+    Numbers of 32 bits and less are any, so that a row begins where its length lets it. Those of 64 bits may be pointers, and are
+    taken to begin lines; their upper words are 0.
+    """
+    if wide and word % 2:
+        return np.zeros(warps, np.int64)
+    limits = (0, _MOST_OF_A_BYTE) if of_bytes else (_FEWEST, _MOST)
+    numbers = np.random.default_rng((index, word)).integers(*limits, warps)
+    return numbers * LINE_BYTES if wide else numbers
