@@ -20,7 +20,8 @@
     integers         what integer instructions compute; floats: those of single precision that divide integers
     semantics        which instruction computes what; predicates: comparisons and votes; effects: how operands are taken apart
     steps            what an execution does with each instruction
-    state            values of registers at the start of a kernel
+    state            values of registers at the start of a kernel; windows: which memory a generic address is of
+    bases            addresses of which data says where they begin
     trips            how a loop advances from trip to trip
     evaluate         executes the integer part: trips, branches, addresses; evaluation: what it is given, and what it counts
     decisions        which way warps go at branches whose conditions are not known
