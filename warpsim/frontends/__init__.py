@@ -19,7 +19,7 @@
     parameters       the kernel's parameters and their arguments; structures: members of those
     integers         what integer instructions compute; floats: those of single precision that divide integers
     semantics        which instruction computes what; predicates: comparisons and votes; effects: how operands are taken apart
-    steps            what an execution does with each instruction
+    steps            what an execution does with each instruction; stated: comparisons that stated trips make needless
     state            values of registers at the start of a kernel; windows: which memory a generic address is of
     bases            addresses of which data says where they begin
     trips            how a loop advances from trip to trip
