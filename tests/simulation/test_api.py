@@ -215,6 +215,7 @@ def test_the_reference_machine_records_no_trace() -> None:
         ("mix", "warp", ValueError, "warp = 4: unknown, did you mean 'warps'.*; kernel 'mix' takes alpha"),
         ("mix", "schedulr", ValueError, "schedulr = 4: unknown, did you mean 'scheduler'.*; kernel 'mix' takes alpha"),
         (mix(alpha=8), "warp", TypeError, "warp: is not an argument, did you mean 'warps'"),
+        (mix(alpha=8), "blocks", TypeError, "blocks: is not an argument, but a launch states it: launch=Launch"),
         (mix(alpha=8), "alpha", TypeError, "alpha: is not an argument, and a Kernel object takes none; name the kernel"),
     ],
 )

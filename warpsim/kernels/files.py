@@ -31,6 +31,7 @@ from pydantic import ValidationError
 from warpsim.arguments import did_you_mean, refusing_malformed
 from warpsim.hardware import file_errors
 from warpsim.hardware import files as params
+from warpsim.hardware.residency import Launch
 from warpsim.kernels.builders import BUILDERS
 from warpsim.kernels.program import Kernel
 
@@ -110,6 +111,8 @@ def as_kernel(kernel: Kernel | str | os.PathLike[str], **arguments: Any) -> Kern
 def kernel_for(kernel: Kernel | str | os.PathLike[str], arguments: Mapping[str, Any], others: tuple[str, ...]) -> Kernel:
     """As `as_kernel`, for a function of which an unknown argument may be a misspelled one: `others` are its own."""
     name = next(iter(arguments), "")
+    if isinstance(kernel, Kernel) and name in Launch.model_fields and "launch" in others:
+        raise TypeError(f"{name}: is not an argument, but a launch states it: launch=Launch(block_warps=..., {name}=...)")
     if isinstance(kernel, Kernel) and (meant := did_you_mean(name, others)):
         raise TypeError(f"{name}: is not an argument{meant}")
     try:
