@@ -18,7 +18,7 @@ PARAMETERS = "0x160 0:8:list 8:8:table 16:4:width:integer"
 ROW = ["S2R R0, SR_TID.X", "S2R R9, SR_CTAID.X", "MOV R5, 0x4", "IMAD.WIDE R6, R9, R5, c[0x0][0x160]", "LDG.E R8, [R6.64]"]
 """R8 is the row that the list names for a block, a number of 32 bits."""
 
-BEGIN = "where the accesses {} of a warp begin depends on data: their distances are known, and none hits a cache"
+BEGIN = "where the accesses {} of a warp begin depends on data: each number in memory is taken to name data of its own"
 OF_LOADS = BEGIN.format("LDG.E")
 
 
@@ -59,11 +59,12 @@ def test_distances_within_a_warp_are_known(shift, expected):
 
 
 def test_rows_begin_where_their_length_lets_them():
-    """Of 400 bytes, every second row begins in the middle of a sector: 4 or 5 sectors of 128 bytes; 7 of 8 take two lines."""
+    """Rows of 400 bytes begin at 0, 16, 32 or 48 bytes in a pair of sectors, and memory moves pairs: 2 of them, or else 3; 7 of 8
+    take two lines."""
     given = of_row(["LOP3.LUT R12, R0, 0x1f, RZ, 0xc0, !PT"], width=100)
     one = last(*given["rows"], "LDG.E R4, [R2.64]", arguments=given["arguments"], launch="4096,32")
     assert one.cost.requests == 2
-    assert one.cost.requests * one.cost.bytes_per_request == pytest.approx(4.5 * 32, rel=0.03)  # 512 rows: 4 standard errors
+    assert one.cost.requests * one.cost.bytes_per_request == pytest.approx((2 + 3 + 3 + 3) / 4 * 64, rel=0.01)
 
 
 def test_stores_and_atomics_begin_there_too():
@@ -147,6 +148,27 @@ def test_pointers_may_advance_in_a_loop_by_what_all_threads_have():
 
 def test_pointers_that_move_apart_are_not_followed_where_trips_are_left_out():
     last(*LOOP, "IADD3 R2, P1, R2, R0, RZ", *NEXT, said="the addresses of LDG.E depend on data: taken as coalesced")
+
+
+@pytest.mark.parametrize("arch", [80, 90])
+def test_rows_hit_as_those_of_a_list_that_names_each_once(arch):
+    """Of eight loads of every eighth word, the first brings what L1 mostly holds for the others: as where block b takes row b."""
+    row = ["SHF.L.U32 R12, R0, 0x3, RZ", "IMAD R3, R8, 0x400, R12", "IMAD.WIDE R2, R3, R5, c[0x0][0x168]"]
+    loads = [f"LDG.E R{20 + k}, [R2.64+{4 * k:#x}]" for k in range(8)]
+    with pytest.warns(AssumptionWarning, match=OF_LOADS):
+        listed = kernel(*ROW, "MOV R13, R9", *row, *loads, launch="8192,128", arch=arch)
+    own = kernel(*ROW, "MOV R8, R9", *row, *loads, launch="8192,128", arch=arch)
+    of_listed, of_own = ([one.access for one in only(made, Instruction) if one.op == "load"][1:] for made in (listed, own))
+    assert of_listed[0].l1_hit == 0.0 and all(each.l1_hit > 0.8 for each in of_listed[1:])
+    for one, other in zip(of_listed, of_own, strict=True):
+        assert (one.l1_hit, one.l2_hit) == pytest.approx((other.l1_hit, other.l2_hit), abs=0.02)
+
+
+def test_rows_of_shared_numbers_are_other_ones_in_each_block():
+    """All threads of a block read one row, whose number is in its shared memory: each of four warps a quarter, once."""
+    rows = ["S2R R0, SR_TID.X", "LDS R8, [RZ]", "IMAD R3, R8, 0x80, R0", "MOV R5, 0x4", "IMAD.WIDE R2, R3, R5, c[0x0][0x168]"]
+    one = last(*rows, "LDG.E R4, [R2.64]", launch="8192,128")
+    assert shape(one) == ("coalesced", 1, 0.0, 0.0)
 
 
 SOURCE = """

@@ -2,7 +2,7 @@
 
 Threads that load from one address get one value. An address that adds what is known of each thread to it, as that of
 `table[row * width + column]` does, is known but for where it begins. To find the distances within a warp, each such load is taken
-to return a number that is made up for it and the warp. What follows from it by sums, and by products with factors that the
+to return a number that is made up for its address. What follows from it by sums, and by products with factors that the
 threads of the warp have in common, is computed beside the state of the threads, in which it stays unknown. So addresses alone
 come to be known, and no branch, trip or guard.
 """
@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends import windows
+from warpsim.frontends.accesses import bytes_per_thread, space_of
 from warpsim.frontends.effects import split
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array
 from warpsim.frontends.operands import Immediate, Operand, Register, is_predicate, operands, read, written
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.state import State
 from warpsim.frontends.steps import Step
-from warpsim.units import LINE_BYTES, WARP_LANES
+from warpsim.units import WARP_LANES
 
 _LOADS = ("LDG", "LD", "LDS", "LDC")
 """Loads that return the same to threads with the same address. Atomics do not, and the local memory of each thread is its own."""
@@ -31,8 +31,14 @@ _LOADS = ("LDG", "LD", "LDS", "LDC")
 _SUMS = ("MOV", "R2UR", "IADD3", "IADD", "VIADD", "IMAD", "LEA")
 """Instructions that add, perhaps products; uniform ones have a U before. Their predicates are carries."""
 
-_FEWEST, _MOST, _MOST_OF_A_BYTE = 1 << 12, 1 << 13, 1 << 7
-"""Limits of numbers that are made up, so that 32 bits hold their products with the length of a row."""
+_MOST, _MOST_OF_BLOCK, _MOST_OF_TWO, _MOST_OF_A_BYTE = (1 << 20) - 1, (1 << 10) - 1, (1 << 15) - 1, (1 << 7) - 1
+"""The most of numbers that are made up: in all, for the shared memory of a block, and in words of two bytes and of one."""
+
+_PAGE_BYTES = 1 << 14
+"""Distance of pointers that are made up."""
+
+_APART = 257
+"""By how much the numbers of blocks differ that are neighbours along y, or by whose square, along z."""
 
 _SIGN = 0x1F
 """Shift to the right that leaves the sign of a number alone."""
@@ -102,11 +108,12 @@ class Bases:
             shared &= ~own.reshape(-1, WARP_LANES).any(axis=1)
         if not shared.any():
             return {}
-        lanes, words, suffixes = np.repeat(shared, WARP_LANES), written(step.one), step.one.opcode.split(".")
-        wide, of_bytes = not {"64", "128"}.isdisjoint(suffixes), not {"U8", "S8"}.isdisjoint(suffixes)
+        lanes, words = np.repeat(shared, WARP_LANES), written(step.one)
+        first = state.active.reshape(-1, WARP_LANES).argmax(axis=1) + np.arange(0, len(where), WARP_LANES)
+        x, y, z = (np.broadcast_to(state.special[f"SR_CTAID.{letter}"], where.shape)[first] for letter in "XYZ")
         found = {}
         for name in step.results:
-            numbers = _made_up(step.index, words.index(name), len(shared), of_bytes=of_bytes, wide=wide)
+            numbers = _made_up(step.one, words.index(name), where[first], x + _APART * (y + _APART * z))
             found[name] = np.where(lanes, np.repeat(numbers, WARP_LANES), UNKNOWN)
         return found
 
@@ -159,15 +166,19 @@ def _alike(values: Values, active: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray(((rows == first[:, None]) | ~lanes).all(axis=1))
 
 
-@cache
-def _made_up(index: int, word: int, warps: int, *, of_bytes: bool, wide: bool) -> Values:
-    """Returns the number that an instruction is taken to load for each warp.
+def _made_up(one: MachineInstruction, word: int, where: Values, blocks: Values) -> Values:
+    """Returns the numbers that a word of a load is taken to hold for warps that load from one address each.
 
+    They are in the order of the addresses, as in a list that names each row once; each block's shared memory has its own.
     Numbers of 32 bits and less are any, so that a row begins where its length lets it. Those of 64 bits may be pointers, and are
-    taken to begin lines; their upper words are 0.
+    taken to begin pages.
     """
-    if wide and word % 2:
-        return np.zeros(warps, np.int64)
-    limits = (0, _MOST_OF_A_BYTE) if of_bytes else (_FEWEST, _MOST)
-    numbers = np.random.default_rng((index, word)).integers(*limits, warps)
-    return numbers * LINE_BYTES if wide else numbers
+    suffixes = one.opcode.split(".")
+    is_wide = not {"64", "128"}.isdisjoint(suffixes)
+    size = 8 if is_wide else min(4, bytes_per_thread(one))
+    numbers = where // size + (word // 2 if is_wide else word) & _MOST
+    if space_of(one) != "global":
+        numbers = (numbers & _MOST_OF_BLOCK) + blocks * (_MOST_OF_BLOCK + 1)
+    if is_wide:
+        return numbers * _PAGE_BYTES >> 32 * (word % 2) & MASK
+    return numbers & (_MOST_OF_A_BYTE if size == 1 else MASK >> 4 if size == 4 else _MOST_OF_TWO)

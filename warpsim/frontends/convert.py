@@ -79,6 +79,10 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
     resources = Requirements(min(255, max(1, function.registers)), shared)
     caches = caches_of(function.arch, resources, geometry.block_warps, choices.caches)
     found = {} if caches is None else hits_of(given, waits, caches)
+    begin_elsewhere = [place for place in evaluation.distances if evaluation.begins_elsewhere(place) is not None]
+    if caches is not None and begin_elsewhere:
+        made_up = hits_of(given, waits, caches, made_up=True)
+        found = found | {place: made_up[place] for place in begin_elsewhere if place in made_up}
     emitter = Emitter(flow, waits, evaluation.accesses, _with_tiles(choices.patterns, tiles), found, Sampled(given, evaluation))
     counted = (evaluation.counts, evaluation.entries, evaluation.weights, evaluation.warp_in_block)
     shape = Structure(flow, *counted, emitter.block, evaluation.stated)

@@ -306,10 +306,11 @@ class Emitter:
         addresses = None if tally is None or 2 * tally.unknown > tally.warps else tally.pattern()
         is_constant = space_of(one) == "constant"
         named = self._named(one, op) if addresses is None else None
-        distances = None if named is not None or addresses is not None or is_constant else self._distances(place)
+        is_unknown = named is None and addresses is None and not is_constant
+        distances = self.sampled.evaluation.begins_elsewhere(place) if is_unknown and self.sampled is not None else None
         if distances is not None:
             self._note_unknown_begin(one, op, is_local=is_local)
-            tally, addresses, hit = distances, distances.pattern(), hit if is_local else None
+            tally, addresses = distances, distances.pattern()
         if addresses is None:
             if named is None:
                 self._note_unknown(one)
@@ -407,12 +408,7 @@ class Emitter:
             return
         where = _place(self.function, self.function.code.index(one))
         what = f"where the accesses {one.opcode} of a warp begin depends on data"
-        self.unnamed[f"{where}: {what}: their distances are known, and none hits a cache; give patterns"] = None
-
-    def _distances(self, place: Place) -> Tally | None:
-        """Returns what most accesses of an instruction look like within a warp, if it is not known where they begin."""
-        found = None if self.sampled is None else self.sampled.evaluation.distances.get(place)
-        return None if found is None or 2 * found.warps <= self.accesses[place].warps else found
+        self.unnamed[f"{where}: {what}: each number in memory is taken to name data of its own; give patterns"] = None
 
 
 def _with_hits(access: Access, hit: Hits, op: str) -> Access:

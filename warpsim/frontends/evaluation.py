@@ -150,6 +150,11 @@ class Evaluation:
         rows = self.counts[block].reshape(-1, self.block_warps)
         return bool((rows == rows[:, :1]).all())
 
+    def begins_elsewhere(self, place: tuple[int, int]) -> Tally | None:
+        """Returns what most executions of an access look like within a warp, where it is not known where they begin; or None."""
+        found = self.distances.get(place)
+        return None if found is None or 2 * found.warps <= self.accesses[place].warps else found
+
     @property
     def block_warps(self) -> int:
         """Warps of a block."""

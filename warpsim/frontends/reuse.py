@@ -71,21 +71,28 @@ def kind_of(one: MachineInstruction) -> int:
     return BYPASS_L1 if is_past_l1(one) or "STRONG" in one.opcode.split(".") else CACHED
 
 
-def hits_of(given: Given, waits: Waits, caches: Caches) -> dict[Place, Hits]:
-    """Returns for each access whose addresses are known how often it hits."""
+def hits_of(given: Given, waits: Waits, caches: Caches, *, made_up: bool = False) -> dict[Place, Hits]:
+    """Returns for each access whose addresses are known how often it hits.
+
+    Args:
+        given: the kernel and its launch.
+        waits: for which instructions each one waits.
+        caches: those of the chip.
+        made_up: whether addresses that begin where data says count as known: each number in memory names other data (bases.py).
+    """
     if not any(space_of(one) == "global" for one in given.flow.function.code):
         return {}
     geometry = given.geometry
     tick = -(-caches.resident * geometry.block_warps // caches.times.schedulers)
     wave = min(geometry.blocks, caches.sms * caches.resident)
-    recorder = _Recorder(given, waits, tick, _neighbours(geometry))
+    recorder = _Recorder(given, waits, tick, _neighbours(geometry), made_up=made_up)
     if not recorder.execute_blocks():
         return {}
     walked = _walked(given, recorder, caches, wave)
     if walked is None:
         sms = max(1, min(caches.sms, MOST_THREADS // (2 * caches.resident * geometry.block_warps * WARP_LANES)))
         count = min(geometry.blocks, 2 * sms * caches.resident)
-        recorder = _Recorder(given, waits, tick, _middle(geometry, count))
+        recorder = _Recorder(given, waits, tick, _middle(geometry, count), made_up=made_up)
         if not recorder.execute_blocks():  # of so many blocks few instructions are executed, perhaps no access
             return {}
         all_calls, none = np.arange(len(recorder.calls)), np.zeros((count, 3), np.int64)
@@ -152,7 +159,7 @@ def _moved(given: Given, recorder: _Recorder, order: list[BlockIndex]) -> Values
     together = max(1, _THREADS_TOGETHER // recorder.threads)
     for begin in range(0, len(order), together):
         blocks = [recorder.blocks[0], *order[begin : begin + together]]
-        firsts = _Firsts(given, blocks, recorder.numbers)
+        firsts = _Firsts(given, blocks, recorder.numbers, made_up=recorder.bases is not None)
         firsts.runs_to_the_end()
         if len(firsts.rows) < len(recorder.numbers):
             return None
@@ -183,9 +190,17 @@ class _EnoughError(Exception):
 class _UntilEnough(Evaluator):
     """An evaluator that ends once enough has been recorded, or once its steps would be too many. It needs whole addresses."""
 
-    def __init__(self, given: Given, blocks: list[BlockIndex]) -> None:
+    def __init__(self, given: Given, blocks: list[BlockIndex], *, made_up: bool = False) -> None:
         super().__init__(given, [(block, 1.0) for block in blocks])
-        self.bases = None
+        if not made_up:
+            self.bases = None
+
+    def whole_addresses(self, step: Step) -> Values:
+        """Returns the addresses that an instruction accesses, perhaps with numbers that are made up."""
+        if self.bases is None:
+            return self.addresses_of(step)
+        with self.bases.instead(self.state):
+            return self.addresses_of(step)
 
     def runs_to_the_end(self) -> bool:
         """Executes the blocks. Returns whether it did not end before."""
@@ -201,15 +216,15 @@ class _UntilEnough(Evaluator):
 class _Firsts(_UntilEnough):
     """An evaluator that keeps the addresses of the first call of each instruction."""
 
-    def __init__(self, given: Given, blocks: list[BlockIndex], numbers: Mapping[Place, int]) -> None:
-        super().__init__(given, blocks)
+    def __init__(self, given: Given, blocks: list[BlockIndex], numbers: Mapping[Place, int], *, made_up: bool = False) -> None:
+        super().__init__(given, blocks, made_up=made_up)
         self.numbers, self.rows = numbers, dict[int, Values]()
 
     def _access(self, number: int, step: Step, active: Mask) -> None:
         place = number, step.index
         if place not in self.numbers or self.numbers[place] in self.rows or not active.any():
             return
-        self.rows[self.numbers[place]] = np.where(active, self.addresses_of(step), -1)
+        self.rows[self.numbers[place]] = np.where(active, self.whole_addresses(step), -1)
         if len(self.rows) == len(self.numbers):
             raise _EnoughError
 
@@ -217,8 +232,8 @@ class _Firsts(_UntilEnough):
 class _Recorder(_UntilEnough):
     """An evaluator that keeps the addresses of all accesses, and leaves out no trip of a loop."""
 
-    def __init__(self, given: Given, waits: Waits, tick: int, blocks: list[BlockIndex]) -> None:
-        super().__init__(given, blocks)
+    def __init__(self, given: Given, waits: Waits, tick: int, blocks: list[BlockIndex], *, made_up: bool = False) -> None:
+        super().__init__(given, blocks, made_up=made_up)
         self.blocks, self.threads = blocks, given.geometry.block_warps * WARP_LANES
         self.most_executed = min(MAX_STEPS, max(1, _MOST_WORK // (len(blocks) * self.threads)))
         self.most_calls = max(1, min(_MOST_CALLS, _MOST_ADDRESSES // (len(blocks) * self.threads)))
@@ -318,7 +333,7 @@ class _Recorder(_UntilEnough):
     def _access(self, number: int, step: Step, active: Mask) -> None:
         if space_of(step.one) != "global" or not active.any():
             return
-        addresses = np.broadcast_to(self.addresses_of(step), active.shape)
+        addresses = np.broadcast_to(self.whole_addresses(step), active.shape)
         if not (addresses[active] >= 0).any():
             return
         if (number, step.index) not in self.numbers:
