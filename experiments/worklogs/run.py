@@ -1,0 +1,55 @@
+"""Do products of matrices of public worklogs attain what their authors measured, from their source alone?
+
+clone.sh brings the sources; the environment variable WARPSIM_WORKLOGS names their folder. NVRTC compiles them.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+from _tables import markdown_table, read_rows, replace_tables
+from rates import CHIPS, HERE, Rate, of_kernel
+
+
+def main(out: Path, *, full: bool, workers: int) -> int:
+    """Simulates all launches, and writes worklogs.csv and the tables of the page. `full`: more replicates and longer samples."""
+    out.mkdir(parents=True, exist_ok=True)
+    folder = Path(os.environ.get("WARPSIM_WORKLOGS", "worklogs"))
+    tasks = [(row, folder, full) for row in read_rows(HERE / "kernels.csv")]
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        rates = list(pool.map(of_kernel, tasks))
+    with (out / "worklogs.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [*asdict(rates[0])], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(rate) for rate in rates)
+    text = tables(rates)
+    print(text)
+    replace_tables(HERE / "README.md", text)
+    return 0
+
+
+def tables(rates: list[Rate]) -> str:
+    """Returns the tables of the page."""
+    summary = []
+    for gpu in CHIPS:
+        signed = np.array([rate.error for rate in rates if rate.gpu == gpu])
+        summary.append({
+            "chip": CHIPS[gpu]["title"], "kernels": len(signed), "median of the errors, %": f"{np.median(signed):+.1f}",
+            "absolute: median, %": f"{np.median(abs(signed)):.1f}", "mean, %": f"{abs(signed).mean():.1f}",
+            "90 % within, %": f"{np.quantile(abs(signed), 0.9):.1f}", "class": "prediction",
+        })  # fmt: skip
+    rows = [
+        {
+            "chip": rate.gpu, "kernel": rate.kernel, "published, TFLOP/s": f"{rate.published:.4g}",
+            "simulated": f"{rate.simulated:.4g} ± {rate.half_width:.2g}", "error, %": f"{rate.error:+.0f}",
+            "simulated part": rate.sampling,
+        }
+        for rate in rates
+    ]  # fmt: skip
+    return f"{markdown_table(summary)}\n\n{markdown_table(rows)}"
