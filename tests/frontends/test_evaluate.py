@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.executions import expected_ops
 from tests.support.listings import function
-from warpsim.frontends import evaluate
+from warpsim.frontends import leaps
 from warpsim.frontends.api import from_cuda
 from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import FrontEndError
@@ -118,7 +118,7 @@ def nested(inner_limit, n):
 )
 def test_trips_of_a_loop_that_follow_those_of_the_loop_around_it(limit, trips, n, searched, monkeypatch):
     """With calculated numbers of trips that are left out from the start on, too."""
-    monkeypatch.setattr(evaluate, "_SEARCHED_STEPS", searched)
+    monkeypatch.setattr(leaps, "_SEARCHED_STEPS", searched)
     rows = nested([text.format(n=hex(n)) for text in limit], n)
     kernel = to_kernel(function(*rows), as_geometry("2,64"), Choices(), name="f")
     wanted = sum(trips(j, n) for j in range(n))

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.listings import counts, kernel, only
-from warpsim.frontends import evaluate
+from warpsim.frontends import evaluate, leaps
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.kernels.statements import Conditional, Loop
 
@@ -295,7 +295,7 @@ def test_conditions_on_bits_hold_in_as_many_trips_as_they_do(test, holds, n):
 )
 def test_calculated_trips_pass_no_change_of_a_condition(test, n, trips, monkeypatch):
     """Numbers wrap, conditions hold in one trip, from one on, or in some of each 16."""
-    monkeypatch.setattr(evaluate, "_SEARCHED_STEPS", 0)
+    monkeypatch.setattr(leaps, "_SEARCHED_STEPS", 0)
     assert counts(kernel(*periodic(*test, n=n)))["fp64"] == trips
 
 
@@ -321,7 +321,7 @@ def test_conditions_on_bits_in_long_loops_need_stated_trips(monkeypatch):
 )
 def test_trips_are_left_out_where_the_number_of_a_buffer_comes_back(rows, every, n, monkeypatch):
     """A condition on that number holds in each second, third or fourth trip, from the last one of the first group on."""
-    monkeypatch.setattr(evaluate, "_SEARCHED_STEPS", 50)
+    monkeypatch.setattr(leaps, "_SEARCHED_STEPS", 50)
     monkeypatch.setattr(evaluate, "MAX_STEPS", 3_000)
     buffer = ("SHF.L.U32 R5, R4, 0x9, RZ", "LDS R9, [R5]", *rows, "ISETP.EQ.AND P1, PT, R4, RZ, PT")
     found = counts(kernel("MOV R4, RZ", *periodic(*buffer, n=n)))
@@ -332,7 +332,7 @@ def test_trips_are_left_out_where_the_number_of_a_buffer_comes_back(rows, every,
 @pytest.mark.parametrize("n", [1000, 1001])
 def test_conditions_on_bits_beside_the_number_of_a_buffer_hold_as_often_as_they_do(n, monkeypatch):
     """The trip's bits come back after 16 trips, and not in groups of two as the buffer does."""
-    monkeypatch.setattr(evaluate, "_SEARCHED_STEPS", 50)
+    monkeypatch.setattr(leaps, "_SEARCHED_STEPS", 50)
     buffer = ("LOP3.LUT R4, R4, 0x1, RZ, 0x3c, !PT", "SHF.L.U32 R5, R4, 0x9, RZ", "LDS R9, [R5]")
     found = kernel("MOV R4, RZ", *periodic(*buffer, "LOP3.LUT P1, R7, R3, 0xf, RZ, 0xc0, !PT", n=n))
     assert counts(found)["fp64"] == pytest.approx(n - -(-n // 16), rel=1e-6)

@@ -2,13 +2,6 @@
 
 All sampled warps advance together, block by block in the order of the flow, so that threads that part meet again where
 their paths join. Whatever depends on data is unknown; branches on it go as the caller says, or as assumed with a note.
-
-A loop whose registers advance by the same amounts in each trip is not executed trip by trip: the state is advanced by many
-trips at once, and one trip from there must do the same as before; otherwise fewer trips are skipped. The operands of each
-comparison must have come nearer to each other, or further apart, by the same amount in each trip, without passing each other.
-How many trips can be skipped is searched for, by twice as many each time. In long executions it is calculated from how fast the
-operands come nearer to each other, and searched for where that does not hold; and groups of a few trips may take the place of
-trips, since the number of a buffer comes back in each group.
 """
 
 from __future__ import annotations
@@ -28,25 +21,12 @@ from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.evaluation import Evaluation, Given, Record, add_counts
 from warpsim.frontends.flow import place as place_in
 from warpsim.frontends.geometry import MORE_SAMPLED_THREADS
-from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
+from warpsim.frontends.integers import NOTHING, UNKNOWN, Values, array, known
+from warpsim.frontends.leaps import Leaps
 from warpsim.frontends.operands import calls_outside, conditions, read, table_of
 from warpsim.frontends.state import initial_state
 from warpsim.frontends.steps import Step
-from warpsim.frontends.trips import (
-    Advance,
-    Executed,
-    Mask,
-    Trip,
-    Watch,
-    advance_of,
-    advance_of_groups,
-    grew_evenly,
-    growth_of,
-    same_advance,
-    totals_after,
-    trips_before_change,
-    warps_of,
-)
+from warpsim.frontends.trips import Mask, Watch, warps_of
 from warpsim.units import WARP_LANES
 
 MAX_STEPS = 400_000
@@ -54,25 +34,6 @@ MAX_STEPS = 400_000
 
 _MOST_STEPS_IF_THEY_DIFFER, _MOST_STEPS_ANYWAY = 10_000, 1_000
 """The most of these after which more blocks are executed: where the first ones differ, and where they do not."""
-
-_SEARCHED_STEPS = _MOST_STEPS_IF_THEY_DIFFER
-"""The most of these up to which trips that can be left out are always searched for, since that executes more trips, and so tells
-more addresses."""
-
-_MOST_LEFT_OUT = 2**24
-"""Trips that are left out at once, at most."""
-
-_MOST_WRONG = 3
-"""By how many the calculated numbers of trips of a loop that did not hold are more than those that did, before it is searched."""
-
-_SHORTEST_GROUP, _LONGEST_GROUP = 2, 4
-"""Trips after which registers that alternate come back to their values, such as the numbers of buffers: those that are tried."""
-
-_MOST_UNGROUPED = 64
-"""How often that is tried in vain in a loop, before it is given up."""
-
-_FEWEST_LEFT_OUT = 2
-"""Stated trips before the last one from which on they are left out in an execution that becomes too long."""
 
 _INSTRUCTION_BYTES = 16
 """Bytes of an instruction, from Volta on."""
@@ -118,17 +79,14 @@ class Evaluator:
         self.copies = CopyLog(len(self.weights))
         self.bases: Bases | None = Bases()
         self.iterations = {number: np.zeros(len(self.weights), np.int64) for number in range(len(flow.loops))}
-        self.trip: dict[int, list[Trip]] = {}  # loop -> its last trips, the latest last
         self.watches: list[Watch] = []
         self.if_it_holds: dict[str, dict[str, Values]] = {}  # unknown guard of a block -> what registers hold if it holds
-        self.uneven: set[int] = set()  # loops of which no trip is left out
-        self.wrong = Counter[int]()  # loop -> calculated numbers of trips that did not hold, less those that did
-        self.ungrouped = Counter[int]()  # loop -> how often in succession its trips have not formed groups that are alike
         self.decided: set[int] = set()
         self.shared_bytes = self.function.shared_bytes + geometry.dynamic_shared
         self.reached = 0  # bytes of shared memory, up to the end of the accesses with known addresses
         self.executed, self.most_executed = 0, MAX_STEPS
         self.spent = Counter[int]()  # innermost loop -> instructions that were executed in it
+        self.leaps = Leaps(self)
 
     def run(self) -> Evaluation:
         """Executes the kernel.
@@ -139,7 +97,7 @@ class Evaluator:
         pending = {0: self.alive}
         if 0 in self.loop_at:
             self._enter(self.loop_at[0], warps_of(self.alive))
-        self._advance(pending, None)
+        self.advance(pending, None)
         if self.reached > self.shared_bytes:
             what = f"accesses reach byte {self.reached} of shared memory, and a block has {self.shared_bytes}"
             how = "give the bytes of dynamic shared memory as the third part of launch, or blocks as the kernel expects them"
@@ -161,7 +119,7 @@ class Evaluator:
                 what = f"{opcode} accesses {space} memory of its own in {share} of its executions, and other memory in the others"
                 self.notes[f"{where}: {what}: taken as accesses of global memory"] = None
 
-    def _advance(self, pending: dict[int, Mask], trip_of: int | None) -> None:
+    def advance(self, pending: dict[int, Mask], trip_of: int | None) -> None:
         """Executes until no thread is left, or one trip of a loop: until its header comes again, or no thread is left inside."""
         loop = None if trip_of is None else self.flow.loops[trip_of]
         first = loop is not None
@@ -170,7 +128,7 @@ class Evaluator:
             if loop is not None and not first and (block == loop.header or block not in loop.blocks):
                 return
             if block in self.loop_at and not first:
-                self._skip_trips(self.loop_at[block], block, pending)
+                self.leaps.skip_trips(self.loop_at[block], block, pending)
             first = False
             self._execute(block, pending.pop(block), pending)
 
@@ -322,7 +280,7 @@ class Evaluator:
             condition = np.where((condition == 0) | (value == 0), 0, np.where((condition < 0) | (value < 0), UNKNOWN, 1))
         jumps = mask & (condition == 1)
         open_lanes = mask & (condition < 0)
-        if self.decisions.are_stated_as_trips(number, leaving=self._is_too_long()):
+        if self.decisions.are_stated_as_trips(number, leaving=self.is_too_long()):
             jumps, open_lanes = np.zeros_like(mask), mask  # as the caller says, whatever the condition is
         if block.following is None:
             jumps, open_lanes = mask, np.zeros_like(mask)
@@ -377,167 +335,11 @@ class Evaluator:
             raise FrontEndError(f"the loop at {self.decisions.where(inside.header)}: no warp ever leaves it")
         add_counts(self.record.entries, loop, warps)
         self.iterations[loop] = np.where(warps, 0, self.iterations[loop])
-        self.trip.pop(loop, None)
+        self.leaps.last.pop(loop, None)
 
-    def _skip_trips(self, loop: int, header: int, pending: dict[int, Mask]) -> None:
-        """Advances a loop by many trips at once, as long as each does what the last two have done, or groups of trips do."""
-        if loop in self.uneven:
-            return
-        mask, values = pending[header], dict(self.state.values)
-        earlier = self.trip.get(loop, [])
-        before = earlier[-1] if earlier else None
-        step, bases = None, {} if self.bases is None else dict(self.bases.values)
-        if before is not None and np.array_equal(before.mask, mask):
-            step = advance_of(before.values, values, mask)
-            if self._leap_as_stated(loop, Advance(step or {}), pending):
-                return
-        self.trip[loop] = [*earlier[-2 * _LONGEST_GROUP :], Trip(mask, values, step, bases)]
-        is_tried_at_once = self.executed > _SEARCHED_STEPS and self.wrong[loop] < 0
-        if step is not None and before is not None and before.step is not None and same_advance(step, before.step):
-            is_tried_at_once, advance = False, Advance(step)
-        elif step is not None and is_tried_at_once:
-            advance = Advance(step)
-        elif (found := self._advance_of_groups(loop)) is not None:
-            advance = found
-        else:
-            return
-        if self.bases is not None and before is not None:
-            self.bases.forget_uneven(before.bases, mask)
-        one = self._leap(loop, 0, advance, pending, None)
-        if one is None and is_tried_at_once:
-            self.wrong[loop] += 1
-        latest = None if one is None else self._leap(loop, 0, advance, pending, None)
-        is_even = loop not in self.uneven and not (advance.trips > 1 and self.ungrouped[loop] >= _MOST_UNGROUPED)
-        if is_even and one is not None and latest is not None and len(one.differences) == len(latest.differences):
-            growth = growth_of(one, latest)
-            latest, is_last = self._leap_to_change(loop, advance, pending, latest, growth)
-            trips, growing = 1, True
-            while trips >= 0 and not is_last:
-                met = self._leap(loop, trips, advance, pending, (latest, growth))
-                latest, growing = (latest, False) if met is None else (met, growing)
-                trips = min(trips * 2, _MOST_LEFT_OUT) if growing else trips // 2 if trips else -1
-        if one is not None:  # one trip more follows those before it, and several do not
-            bases = {} if self.bases is None else dict(self.bases.values)
-            since = Trip(mask, dict(self.state.values), advance.step if advance.trips == 1 else None, bases)
-            self.trip[loop] = [*(self.trip[loop] if latest is None and advance.trips == 1 else ()), since]
-
-    def _advance_of_groups(self, loop: int) -> Advance | None:
-        """Returns by how much the registers of a loop advance in each group of trips, if they do, and the execution is long."""
-        earlier = self.trip[loop]
-        if self.executed <= _SEARCHED_STEPS or self.ungrouped[loop] >= _MOST_UNGROUPED or len(earlier) <= 2 * _SHORTEST_GROUP:
-            return None
-        found = advance_of_groups(earlier, _LONGEST_GROUP)
-        self.ungrouped[loop] = 0 if found is not None else self.ungrouped[loop] + 1
-        return found
-
-    def _leap_to_change(
-        self, loop: int, advance: Advance, pending: dict[int, Mask], latest: Executed, growth: Executed
-    ) -> tuple[Executed, bool]:
-        """Leaves out those trips of a loop in which comparisons come out as in the latest one, by how their operands go on.
-
-        Returns what the last trip did that was executed, and whether the next one is known to be another.
-        """
-        mask = pending[self.flow.loops[loop].header]
-        while self.executed > _SEARCHED_STEPS and self.wrong[loop] < _MOST_WRONG:
-            changes, left = trips_before_change(latest, growth, mask), self._stated_trips_left(loop, mask)
-            limits = changes, None if left is None else left // advance.trips
-            trips = min((limit for limit in limits if limit is not None), default=None)
-            if trips is None or trips <= 0:
-                return latest, trips is not None
-            met = self._leap(loop, min(trips, _MOST_LEFT_OUT) - 1, advance, pending, (latest, growth))
-            self.wrong[loop] += 1 if met is None else -1
-            if met is None:
-                break
-            latest = met
-        return latest, False
-
-    def _leap_as_stated(self, loop: int, advance: Advance, pending: dict[int, Mask]) -> bool:
-        """Leaves out all trips of a loop with stated trips but one and the last one, in an execution that becomes too long.
-
-        Returns whether that is so, and the trip does not end for some threads elsewhere.
-        """
-        mask = pending[self.flow.loops[loop].header]
-        left = self._stated_trips_left(loop, mask) if self._is_too_long() else None
-        if left is None or left < _FEWEST_LEFT_OUT:
-            return False
-        if self.bases is not None:
-            self.bases.forget_uneven(self.trip[loop][-1].bases, mask)
-        if self._leap(loop, left - 1, advance, pending, None, as_stated=True) is None:
-            return False
-        what = f"the trips of this loop are taken to be alike, since there are more than {self.most_executed // 2} instructions"
-        self.notes[f"{self.decisions.where(self.flow.loops[loop].header)}: {what}"] = None
-        self.trip.pop(loop)
-        return True
-
-    def _stated_trips_left(self, loop: int, mask: Mask) -> int | None:
-        """Returns how many trips of a loop go before the last one of those that the caller states; None: he states none."""
-        stated = self.decisions.trips.get(loop)
-        return None if stated is None else stated - 1 - int(self.iterations[loop][warps_of(mask)].max())
-
-    def _is_too_long(self) -> bool:
+    def is_too_long(self) -> bool:
         """Returns whether so much has been executed that stated trips need not be what they would be."""
         return self.executed > self.most_executed // 2
-
-    def _leap(
-        self,
-        loop: int,
-        groups: int,
-        advance: Advance,
-        pending: dict[int, Mask],
-        before: tuple[Executed, Executed] | None,
-        *,
-        as_stated: bool = False,
-    ) -> Executed | None:
-        """Leaves out some groups of trips of a loop and executes the next one; mostly a group is one trip.
-
-        Returns what that trip did. Where `before` gives what an earlier one did and how that grows by trip, it must have grown
-        so, and no comparison may have come out otherwise: then this holds for all trips in between. Returns None, and changes
-        nothing, if the trip was not like those before, or updates sectors of its own, which have to be counted. If the trips are
-        to be `as_stated`, it is enough that all threads come to the next one.
-        """
-        mask, state = pending[self.flow.loops[loop].header], self.state
-        saved = dict(state.values), self.record, {number: each.copy() for number, each in self.iterations.items()}
-        outer, reached, copies, drawn = state.differences, self.reached, self.copies, dict(self.decisions.drawn)
-        bases = None if self.bases is None else self.bases.copy()
-        for name, by in advance.step.items():
-            value = state.register(name)
-            state.values[name] = np.where(value < 0, value, (value + by * groups) & MASK)
-        self.iterations[loop][warps_of(mask)] += groups * advance.trips
-        start, trial = dict(state.values), dict(pending)
-        self.record, self.copies, state.differences = Record(), copies.copy(), []
-        self.watches.append(Watch(advance.step))
-        same_threads, trips = True, 0
-        while same_threads and trips < advance.trips:
-            self._advance(trial, loop)
-            same_threads = trial.keys() == pending.keys() and all(np.array_equal(trial[k], pending[k]) for k in pending)
-            trips += 1
-        found, met = self.record, Executed(state.differences, self.record.totals())
-        moved = advance_of(start, state.values, mask) if same_threads else None
-        state.differences, self.decisions.drawn = outer, drawn  # branches that nothing decides come out alike in each trip
-        self._note_uneven(loop, self.watches.pop(), advance)
-        values, record, iterations = saved
-        alike = moved is not None and same_advance(moved, advance.step) and not (groups and record.is_widened_by(found))
-        alike |= as_stated and same_threads
-        if alike and (before is None or grew_evenly(*before, met, 1 + groups, mask)):
-            self.record = record
-            record.add(found, 1 + groups, None if before is None else totals_after(*before))
-            return met
-        state.values, self.record, self.iterations = values, record, iterations
-        self.reached, self.copies, self.bases = reached, copies, bases
-        return None
-
-    def _note_uneven(self, loop: int, watch: Watch, advance: Advance) -> None:
-        """Notes whether a condition in a loop may come back in later trips, after others, so that none can be left out.
-
-        Where the caller states the trips, some are left out all the same, since they may be many.
-        """
-        if watch.decides and loop in self.decisions.trips:
-            what = "conditions on bits of what advances in this loop come out as in some of its trips"
-            self.notes[f"{self.decisions.where(self.flow.loops[loop].header)}: {what}; state them with probabilities"] = None
-        elif watch.decides and advance.trips > 1:
-            self.ungrouped[loop] = _MOST_UNGROUPED
-        elif watch.decides:
-            self.uneven.add(loop)
 
     def _too_much(self, number: int) -> Exception:
         """Returns why a block is not executed any more; the error names the innermost loop around it that is not stated."""
