@@ -239,7 +239,7 @@ def test_the_command_writes_a_kernel_or_nothing(tmp_path, capsys):
     assert printed["blocks"] == 64 and printed["instructions"] > 0
     output.unlink()
     for change, message in (
-        (["--args", "q=1"], "--args q: _Z5scalePffi has no such parameter"),
+        (["--args", "q=1"], "--args q: scale has no such parameter"),
         (["--args", "a=1e99"], "--args a=1e+99: must fit in 4 bytes"),
         (["--function", "skale"], "--function skale: is not in"),
         (["--trips", "5=3"], "--trips 5: there is no such loop; loops: none"),

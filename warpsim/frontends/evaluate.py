@@ -128,7 +128,7 @@ class Evaluator:
             if loop is not None and not first and (block == loop.header or block not in loop.blocks):
                 return
             if block in self.loop_at and not first:
-                self.leaps.skip_trips(self.loop_at[block], block, pending)
+                self._skip_trips(self.loop_at[block], block, pending)
             first = False
             self._execute(block, pending.pop(block), pending)
 
@@ -336,6 +336,9 @@ class Evaluator:
         add_counts(self.record.entries, loop, warps)
         self.iterations[loop] = np.where(warps, 0, self.iterations[loop])
         self.leaps.last.pop(loop, None)
+
+    def _skip_trips(self, loop: int, header: int, pending: dict[int, Mask]) -> None:
+        self.leaps.skip_trips(loop, header, pending)
 
     def is_too_long(self) -> bool:
         """Returns whether so much has been executed that stated trips need not be what they would be."""
