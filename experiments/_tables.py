@@ -8,13 +8,18 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from warpsim.arguments import choice
 from warpsim.results.statistics import half_width
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 KINDS = ("input", "fit", "prediction")
 """What a published number is to the model: an input, the target of a fit, or neither."""
@@ -86,6 +91,27 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     """Returns the rows of a CSV file: column -> cell. Lines that begin with # are comments."""
     with path.open(encoding="utf-8") as file:
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def write_rows(path: Path, rows: Sequence[DataclassInstance]) -> None:
+    """Writes instances of a dataclass, at least one, as a CSV file with a column for each field."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [*asdict(rows[0])], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in rows)
+
+
+def predicted_within(errors: ArrayLike) -> dict[str, str]:
+    """Returns the columns of a table that say how large the errors of predictions are, given in percent with their signs."""
+    signed = np.asarray(errors, float)
+    size = np.abs(signed)
+    return {
+        "median of the errors, %": f"{np.median(signed):+.1f}",
+        "median, %": f"{np.median(size):.1f}",
+        "mean, %": f"{size.mean():.1f}",
+        "90 % within, %": f"{np.quantile(size, 0.9):.1f}",
+        "class": "prediction",
+    }
 
 
 def count_within(rows: list[dict[str, str]], kind: str, percent: float) -> tuple[int, int]:

@@ -6,14 +6,11 @@ the launches and the chips' files; nothing is fitted to these launches.
 
 from __future__ import annotations
 
-import csv
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 
-import numpy as np
-from _tables import markdown_table, replace_tables
+from _tables import markdown_table, predicted_within, replace_tables, write_rows
 from launches import CHIPS, GROUPS, HERE, Point, launches, measured, of_launch
 from matplotlib.figure import Figure
 
@@ -34,10 +31,7 @@ def main(out: Path, *, full: bool, workers: int) -> int:
     tasks = [(chip, entry, full) for chip in CHIPS for entry in launches()]
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         points = [point for found in pool.map(of_launch, tasks) for point in found]
-    with (out / "hardware.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [*asdict(points[0])], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(asdict(point) for point in points)
+    write_rows(out / "hardware.csv", points)
     with paper():
         figure(points).savefig(out / "hardware.png", dpi=150)
     text = tables(points)
@@ -57,7 +51,8 @@ def tables(points: list[Point]) -> str:
         ):
             of_chip = [point for point in chosen if point.chip == chip]
             if of_chip:
-                rows.append({"chip": chip, "launches": title, **_summary(of_chip)})
+                errors = predicted_within([point.error for point in of_chip])
+                rows.append({"chip": chip, "launches": title, "points": len(of_chip), **errors})
     worst = sorted(points, key=lambda point: -abs(point.error))[:12]
     of_worst = [
         {
@@ -67,19 +62,6 @@ def tables(points: list[Point]) -> str:
         for point in worst
     ]  # fmt: skip
     return f"{markdown_table(rows)}\n\nThe worst:\n\n{markdown_table(of_worst)}"
-
-
-def _summary(points: list[Point]) -> dict[str, object]:
-    signed = np.array([point.error for point in points])
-    errors = np.abs(signed)
-    return {
-        "points": len(points),
-        "median of the errors, %": f"{np.median(signed):+.1f}",
-        "median, %": f"{np.median(errors):.1f}",
-        "mean, %": f"{errors.mean():.1f}",
-        "90 % within, %": f"{np.quantile(errors, 0.9):.1f}",
-        "class": "prediction",
-    }
 
 
 def figure(points: list[Point]) -> Figure:

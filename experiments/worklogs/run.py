@@ -5,15 +5,12 @@ clone.sh brings the sources; the environment variable WARPSIM_WORKLOGS names the
 
 from __future__ import annotations
 
-import csv
 import os
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 
-import numpy as np
-from _tables import markdown_table, read_rows, replace_tables
+from _tables import markdown_table, predicted_within, read_rows, replace_tables, write_rows
 from rates import CHIPS, HERE, Rate, of_kernel
 
 
@@ -24,10 +21,7 @@ def main(out: Path, *, full: bool, workers: int) -> int:
     tasks = [(row, folder, full) for row in read_rows(HERE / "kernels.csv")]
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         rates = list(pool.map(of_kernel, tasks))
-    with (out / "worklogs.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [*asdict(rates[0])], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(asdict(rate) for rate in rates)
+    write_rows(out / "worklogs.csv", rates)
     text = tables(rates)
     print(text)
     replace_tables(HERE / "README.md", text)
@@ -37,13 +31,9 @@ def main(out: Path, *, full: bool, workers: int) -> int:
 def tables(rates: list[Rate]) -> str:
     """Returns the tables of the page."""
     summary = []
-    for gpu in CHIPS:
-        signed = np.array([rate.error for rate in rates if rate.gpu == gpu])
-        summary.append({
-            "chip": CHIPS[gpu]["title"], "kernels": len(signed), "median of the errors, %": f"{np.median(signed):+.1f}",
-            "absolute: median, %": f"{np.median(abs(signed)):.1f}", "mean, %": f"{abs(signed).mean():.1f}",
-            "90 % within, %": f"{np.quantile(abs(signed), 0.9):.1f}", "class": "prediction",
-        })  # fmt: skip
+    for gpu, card in CHIPS.items():
+        errors = [rate.error for rate in rates if rate.gpu == gpu]
+        summary.append({"chip": card["title"], "kernels": len(errors), **predicted_within(errors)})
     rows = [
         {
             "chip": rate.gpu, "kernel": rate.kernel, "published, TFLOP/s": f"{rate.published:.4g}",

@@ -13,7 +13,7 @@ from warpsim.kernels.iteration import stores_run_free
 from warpsim.profiles.api import profile_of
 from warpsim.simulation.endless import shortened
 from warpsim.simulation.point import make_point
-from warpsim.simulation.sampling import dram_share, samples_of
+from warpsim.simulation.sampling import dram_demand, samples_of
 
 SOFTMAX = ws.load_kernel("cuda/softmax")
 """A kernel that states the warps of its blocks, 8."""
@@ -77,7 +77,7 @@ def test_some_sms_do_not_stand_for_all_where_stores_run_free():
             plan = samples_of(gpu, kernel, make_point(gpu, kernel, launch=ws.Launch(blocks=5_000, block_warps=8)).launch, budget)
             for one in (one for part in plan.parts for one in part.samples) if plan else ():
                 assert one.sms is None or not stores_run_free(one.kernel)
-    assert dram_share(gpu, only) > 1
+    assert dram_demand(gpu, only) > 1
 
 
 def test_the_time_of_a_short_launch_is_that_of_its_simulation():

@@ -141,6 +141,24 @@ def add_run_options(
     parser.add_argument("--memory", help=f"memory model: {_words(MEMORY_MODELS, DEFAULTS['memory'])}")
 
 
+def add_sampling_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say how a launch is simulated, perhaps in samples, with the policy of replays."""
+    from warpsim.simulation.point import DEFAULTS, MEMORY_MODELS
+    from warpsim.simulation.policies import REPLAYED, described
+    from warpsim.simulation.sampled_run import REPLICATES
+
+    parser.add_argument("--scheduler", default=REPLAYED, help=f"scheduling policy: {described(REPLAYED)}")
+    parser.add_argument(
+        "--memory", default=DEFAULTS["memory"], help=f"memory model: {', '.join(MEMORY_MODELS)} (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--replicates", type=whole_number, default=REPLICATES, metavar="N", help="number of replicates (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=whole_number, default=DEFAULTS["seed"], metavar="N", help="root seed of all random numbers"
+    )
+
+
 def _words(words: Sequence[str], default: str) -> str:
     return ", ".join(f"{word} (default)" if word == default else word for word in words)
 

@@ -9,7 +9,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warpsim.cli.common import DONE, Commands, RequestError, add_workers, check_output, counted, new_command, whole_number
+from warpsim.cli.common import (
+    DONE,
+    Commands,
+    RequestError,
+    add_sampling_options,
+    add_workers,
+    check_output,
+    counted,
+    new_command,
+    whole_number,
+)
 from warpsim.cli.output import add_json, print_json
 
 if TYPE_CHECKING:
@@ -43,23 +53,10 @@ def add(commands: Commands) -> None:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    from warpsim.profiles.replay import REPLICATES
-    from warpsim.simulation.point import DEFAULTS, MEMORY_MODELS
-    from warpsim.simulation.policies import REPLAYED, described
-
     parser.add_argument("report", help="report of Nsight Compute (.ncu-rep)")
     parser.add_argument("--list", action="store_true", help="list the launches of the report")
     parser.add_argument("--launch", type=whole_number, default=0, metavar="N", help="number of the launch (default: 0)")
-    parser.add_argument("--scheduler", default=REPLAYED, help=f"scheduling policy: {described(REPLAYED)}")
-    parser.add_argument(
-        "--memory", default=DEFAULTS["memory"], help=f"memory model: {', '.join(MEMORY_MODELS)} (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--replicates", type=whole_number, default=REPLICATES, metavar="N", help="number of replicates (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--seed", type=whole_number, default=DEFAULTS["seed"], metavar="N", help="root seed of all random numbers"
-    )
+    add_sampling_options(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="PAGE.html", help="write the comparison as a page of HTML too")
     levers = parser.add_argument_group("what if", "the launch on a changed machine, in a column beside the profiled one")
     levers.add_argument("--resident-blocks", type=whole_number, metavar="N", help="blocks of an SM")

@@ -11,6 +11,7 @@ from warpsim.cli.common import (
     DONE,
     Commands,
     add_kernel_options,
+    add_sampling_options,
     add_workers,
     at_least_1,
     counted,
@@ -29,13 +30,11 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Adds the command."""
-    new_command(commands, "time", _run, "simulate how long a launch takes; of a large grid, samples", _add_options)
+    new_command(commands, "time", _run, "simulate how long a launch takes, by samples where the grid is large", _add_options)
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    from warpsim.simulation.launches import BUDGET, REPLICATES
-    from warpsim.simulation.point import DEFAULTS, MEMORY_MODELS
-    from warpsim.simulation.policies import REPLAYED, described
+    from warpsim.simulation.launches import BUDGET
 
     add_kernel_options(parser)
     parser.add_argument("--blocks", type=at_least_1, required=True, metavar="N", help="thread blocks of the grid")
@@ -43,16 +42,9 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resident-blocks", type=whole_number, metavar="N", help="resident blocks of an SM (default: as many as fit)"
     )
-    parser.add_argument("--scheduler", default=REPLAYED, help=f"scheduling policy: {described(REPLAYED)}")
-    parser.add_argument(
-        "--memory", default=DEFAULTS["memory"], help=f"memory model: {', '.join(MEMORY_MODELS)} (default: %(default)s)"
-    )
-    for name, default, text in (
-        ("replicates", REPLICATES, "number of replicates (default: %(default)s)"),
-        ("seed", DEFAULTS["seed"], "root seed of all random numbers (default: %(default)s)"),
-        ("budget", BUDGET, "warp instructions that a replicate simulates at most, roughly (default: %(default)s)"),
-    ):
-        parser.add_argument(f"--{name}", type=whole_number, default=default, metavar="N", help=text)
+    add_sampling_options(parser)
+    budget = "warp instructions that a replicate simulates at most, roughly (default: %(default)s)"
+    parser.add_argument("--budget", type=whole_number, default=BUDGET, metavar="N", help=budget)
     add_json(parser, "time, states and samples")
     add_workers(parser)
 

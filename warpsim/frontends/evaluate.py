@@ -215,7 +215,7 @@ class Evaluator:
         tally = self.record.accesses.setdefault(place, Tally())
         self._record(step, space, self.addresses_of(step), active, tally)
         add_counts(self.record.made, place, warps_of(active))
-        if self.bases is not None and step.role != "bulk":
+        if step.role != "bulk":
             self._record_distances(place, step, space, active)
         if not windows.is_generic(step.one) or not step.addresses:
             return
@@ -228,12 +228,15 @@ class Evaluator:
 
     def _record(self, step: Step, space: str | None, where: Values, active: Mask, tally: Tally) -> None:
         """Counts one execution of an instruction by some threads, which access a memory at some addresses."""
-        if space == "local":
-            where = interleaved(np.broadcast_to(where, active.shape), bytes_per_thread(step.one))
-        tally.record(where, active, self.weights, atomic=is_update(step.one))
+        self._count(step, space, where, active, tally)
         if space == "shared":
             last = int(np.where(active, where, UNKNOWN).max())
             self.reached = max(self.reached, last + bytes_per_thread(step.one) - _shared_base(self.function.arch))
+
+    def _count(self, step: Step, space: str | None, where: Values, active: Mask, tally: Tally) -> None:
+        if space == "local":
+            where = interleaved(np.broadcast_to(where, active.shape), bytes_per_thread(step.one))
+        tally.record(where, active, self.weights, atomic=is_update(step.one))
 
     def _record_distances(self, place: Place, step: Step, space: str | None, active: Mask) -> None:
         """Counts the addresses of warps of which it is not known where they begin, but the distances of the threads' ones."""
@@ -243,12 +246,8 @@ class Evaluator:
         with self.bases.instead(self.state):
             where = self.addresses_of(step)
         here = active & np.repeat(unknown & ~warps_of(active & (where < 0)), WARP_LANES)
-        if not here.any():
-            return
-        if space == "local":
-            where = interleaved(np.broadcast_to(where, active.shape), bytes_per_thread(step.one))
-        tally = self.record.distances.setdefault(place, Tally())
-        tally.record(where, here, self.weights, atomic=is_update(step.one))
+        if here.any():
+            self._count(step, space, where, here, self.record.distances.setdefault(place, Tally()))
 
     def addresses_of(self, step: Step) -> Values:
         """Returns the addresses that an instruction accesses in its memory; of a bulk copy those at which it begins.

@@ -13,10 +13,11 @@ from warpsim.hardware.residency import occupancy
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.whatif import with_instructions
-from warpsim.profiles.replay import BUDGET, REPLICATES
+from warpsim.profiles.replay import BUDGET
 from warpsim.profiles.roofline import of_l2, roofline
 from warpsim.simulation.point import Point
 from warpsim.simulation.policies import POLICIES, REPLAYED
+from warpsim.simulation.sampled_run import REPLICATES
 from warpsim.units import LINE_BYTES
 
 if TYPE_CHECKING:

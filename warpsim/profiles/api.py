@@ -16,11 +16,12 @@ from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.inputs import inputs_of
 from warpsim.profiles.kernel import to_kernel
 from warpsim.profiles.measured import Measurements, measurements, warps_of_block
-from warpsim.profiles.replay import BUDGET, REPLICATES, Replay, replay
+from warpsim.profiles.replay import BUDGET, Replay, replay
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch, Rule, read_launch
 from warpsim.profiles.whatif import changed
 from warpsim.simulation.point import Point
 from warpsim.simulation.policies import REPLAYED
+from warpsim.simulation.sampled_run import REPLICATES
 
 _POSITIVE = (
     "gpc__cycles_elapsed.max", "sm__cycles_elapsed.max", "gpu__time_duration.sum", "gpc__cycles_elapsed.avg.per_second",

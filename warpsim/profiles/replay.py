@@ -21,9 +21,6 @@ from warpsim.simulation.sampling import sampled_within
 if TYPE_CHECKING:
     from warpsim.profiles.api import Profile
 
-REPLICATES = 3
-"""Default number of replicates; an interval needs several."""
-
 BUDGET = 3_000_000
 """Warp instructions that a replicate simulates at most, roughly."""
 
@@ -161,17 +158,12 @@ def _of_lines(kernel: Kernel, of_lines: NDArray[Any], end: int) -> dict[int, Lin
 def _result(profile: Profile, run: SampledRun, lines: Mapping[int, Line]) -> Replay:
     cycles = run.cycles + profile.gpu.launch_cost_cycles
     occupied = min(1.0, (profile.launch.blocks or 1) / profile.gpu.sms)  # share of the SMs that have blocks
-    states = {
-        state: estimate(run.warp_cycles[:, index] / run.instructions)
-        for index, state in enumerate(STATES)
-        if run.warp_cycles[:, index].any()
-    }
     return Replay(
         cycles=estimate(cycles),
         ipc=estimate(run.instructions / cycles),
         warps=estimate(run.warp_cycles.sum(axis=1) / run.cycles / occupied),
         dram_gbs=estimate(profile.dram_bytes / cycles * profile.gpu.clock_ghz),
-        stalls=states,
+        stalls=run.by_state(run.instructions),
         instructions=float(run.instructions.mean() * profile.gpu.sms / profile.measured.instructions),
         share=run.share,
         sampling=", ".join(run.left_out.values()),

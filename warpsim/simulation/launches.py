@@ -12,14 +12,10 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.files import kernel_for
 from warpsim.kernels.program import Kernel
-from warpsim.results.schema import STATES
 from warpsim.simulation.point import Point, make_point
 from warpsim.simulation.policies import REPLAYED, lists_policies
-from warpsim.simulation.sampled_run import Estimate, estimate, sampled_run
+from warpsim.simulation.sampled_run import REPLICATES, Estimate, estimate, sampled_run
 from warpsim.simulation.sampling import sampled_within
-
-REPLICATES = 3
-"""Default number of replicates; an interval needs several."""
 
 BUDGET = 30_000_000
 """Warp instructions that a replicate simulates at most, roughly: some seconds."""
@@ -98,27 +94,16 @@ def launch_time(
     launch = Launch(blocks=blocks, block_warps=block_warps or kernel.block_warps or 0, resident_blocks=resident_blocks)
     settings: dict[str, Any] = {"scheduler": scheduler, "memory": memory, "replicates": replicates, "seed": seed}
     point = make_point(gpu, kernel, launch=launch, **settings)
-    return time_of(point, budget=budget, threads=threads)
-
-
-def time_of(point: Point, *, budget: int = BUDGET, threads: int = 1) -> LaunchTime:
-    """Returns how long the launch of a point takes, whose grid is finite."""
     gpu = point.gpu
-    settings = {name: getattr(point, name) for name in ("scheduler", "memory", "replicates", "seed")}
-    run = sampled_run(gpu, point.kernel, point.launch, budget, settings, threads=threads)
-    cycles = run.cycles + gpu.launch_cost_cycles
-    total = run.warp_cycles.sum(axis=1)
+    run = sampled_run(gpu, kernel, point.launch, budget, settings, threads=threads)
+    cycles, warp_cycles = run.cycles + gpu.launch_cost_cycles, run.warp_cycles.sum(axis=1)
     return LaunchTime(
         point=point,
         microseconds=estimate(cycles / gpu.clock_ghz / 1000),
         cycles=estimate(cycles),
         ipc=estimate(run.instructions / cycles),
-        warps=estimate(total / run.cycles),
-        warp_cycles={
-            state: estimate(run.warp_cycles[:, number] / total)
-            for number, state in enumerate(STATES)
-            if run.warp_cycles[:, number].any()
-        },
+        warps=estimate(warp_cycles / run.cycles),
+        warp_cycles=run.by_state(warp_cycles),
         share=run.share,
         sampling=", ".join(run.left_out.values()),
         sampled_within=sampled_within(run.left_out),

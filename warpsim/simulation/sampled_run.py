@@ -18,12 +18,16 @@ from numpy.typing import NDArray
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.program import Kernel
+from warpsim.results.schema import STATES
 from warpsim.results.statistics import half_width
 from warpsim.simulation.api import Arrays, simulate_point, trace_point
 from warpsim.simulation.endless import endless
 from warpsim.simulation.point import Point, make_point
 from warpsim.simulation.sampling import ALL_BUT_WINDOWS, FEWEST_SMS, Part, of_sms, per_warp, samples_of
 from warpsim.simulation.trace import Trace
+
+REPLICATES = 3
+"""Default number of replicates; an interval needs several."""
 
 _REPEATS = 3
 """Repetitions of an endless kernel in a window, at least roughly."""
@@ -61,6 +65,11 @@ class SampledRun:
     left_out: Mapping[str, str]
     program: Kernel
     line_warp_cycles: NDArray[Any] | None = None
+
+    def by_state(self, over: NDArray[np.float64]) -> dict[str, Estimate]:
+        """Returns the warp cycles per SM of each state that occurs, over a number of each replicate."""
+        found = zip(STATES, self.warp_cycles.T, strict=True)
+        return {state: estimate(cycles / over) for state, cycles in found if cycles.any()}
 
 
 _Totals = dict[str, NDArray[np.float64]]

@@ -180,10 +180,10 @@ def per_warp(kernel: Kernel) -> float:
 def some_sms_do(gpu: Gpu, kernel: Kernel, rounds: float = FEW_ROUNDS) -> bool:
     """Returns whether some SMs, with echoes for the others, can stand for all in so many rounds of blocks."""
     most = _FEW_STORES if rounds < FEW_ROUNDS else MOST_STORES
-    return stores_for_each_load(kernel) <= most or dram_share(gpu, kernel) <= _MUCH_OF_DRAM
+    return stores_for_each_load(kernel) <= most or dram_demand(gpu, kernel) <= _MUCH_OF_DRAM
 
 
-def dram_share(gpu: Gpu, kernel: Kernel) -> float:
+def dram_demand(gpu: Gpu, kernel: Kernel) -> float:
     """Returns the time in which DRAM moves the bytes of a kernel, over that in which all schedulers issue its instructions."""
     instructions = moved = 0.0
     for instruction, times in expected_executions(without_exits(kernel.body)):
