@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,7 @@ from tests.support.strategies import (
     with_echoes,
     with_fetch,
     with_hints,
+    with_mbarriers,
     with_paths,
     with_stores_among_loads,
 )
@@ -48,7 +50,8 @@ def outcome(simulate: Any, case: Case) -> dict[str, Any]:
         why = next((why for why in ("deadlock", "warmup") if why in str(error)), None)
         if why is None:
             raise
-        return {why: True}
+        cycle = re.search(r"deadlock at cycle (\d+)", str(error))
+        return {why: cycle and int(cycle[1])}
     lists = {name: getattr(result, name) for name in LISTS}
     counts = {name: {key: n for key, n in getattr(result, name).items() if n} for name in MAPPINGS}
     counted = {"end": result.end, **lists, "load_latencies": sorted(result.load_latencies), **counts}
@@ -114,6 +117,7 @@ RANDOM = {
     "hints": with_hints(),
     "echoes": with_echoes(),
     "fetch": with_fetch(),
+    "mbarriers": with_mbarriers(),
     "all options of a core": with_all_options_of_a_core(),
 }
 """Random small chips, kernels and launches, by what they are about."""

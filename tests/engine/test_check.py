@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.engine.directed_cases import COPY, kernel, one
 from tests.engine.directed_cases import case as directed
 from tests.support.cases import Case, small_gpu
-from tests.support.strategies import cases, examples, with_all_options_of_a_core
+from tests.support.strategies import cases, examples, with_all_options_of_a_core, with_mbarriers
 from warpsim.engine.allocation import allocate
 from warpsim.engine.bits import ALL
 from warpsim.engine.check import InconsistentError, dump, verify
@@ -32,8 +32,8 @@ def started(case: Case) -> tuple[Any, Any]:
     return machine, allocate(machine)
 
 
-@examples(60)
-@given(cases() | with_all_options_of_a_core(), st.lists(st.integers(1, 90), min_size=1, max_size=6))
+@examples(90)
+@given(cases() | with_all_options_of_a_core() | with_mbarriers(), st.lists(st.integers(1, 90), min_size=1, max_size=6))
 def test_every_program_is_consistent_at_every_cycle(case: Case, steps: list[int]) -> None:
     """Stops at random cycles, counts from the first of them on, and verifies at each."""
     machine, state = started(case)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.random_programs import kernels
 from tests.support.strategies import examples
-from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop, barriers_not_reached_by_all
+from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop, Mbarrier, barriers_not_reached_by_all
 from warpsim.kernels.traversal import walk
 from warpsim.kernels.whatif import _edited, _same_conditional, without
 
@@ -68,6 +68,7 @@ OTHERS = {
     "shared_bytes_per_block": 1,
     "inputs": ("r1", "r2"),
     "body": (ADD,),
+    "mbarriers": (Mbarrier(name="full", arrivals=1),),
 }
 
 

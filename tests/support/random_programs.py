@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.support.cases import REGISTERS
-from warpsim.kernels import Access, Conditional, Cost, Hints, Instruction, Kernel, Loop
+from warpsim.kernels import Access, Conditional, Cost, Hints, Instruction, Kernel, Loop, Mbarrier
 from warpsim.kernels.instruction import OPS_WITHOUT_RESULT
 from warpsim.units import ACCESSING_OPS, ATOMIC_OPS, MEMORY_OPS
 
@@ -165,6 +165,41 @@ def hinted(draw: st.DrawFn, statements: tuple, every: int = 4) -> tuple:
             result.append(Instruction("load", dst=dst, access=draw(accesses()), hints=draw(hints("load"))))
         result.append(one)
     return tuple(result)
+
+
+@st.composite
+def pipelines(draw: st.DrawFn, block_warps: int, endless: bool = False) -> Kernel:
+    """Generates kernels in which some warps of a block hand buffers to others through mbarriers, mostly without a deadlock."""
+    producers = tuple(range(draw(st.integers(1, max(1, block_warps - 1)))))
+    consumers = [warp for warp in range(block_warps) if warp not in producers]
+    trips = draw(st.integers(1, 6))
+    mbarriers = (
+        Mbarrier(name="empty", arrivals=len(consumers) or 1, ahead=draw(st.sampled_from([2, 1, 3, 1, 2, 5, 0]))),
+        Mbarrier(name="full", arrivals=len(producers)),
+    )
+
+    def named(role: str, name: str) -> Instruction:
+        classes = ["alu", "smem", "sfu"] if role == "awaits" else ["alu", "smem", "async_copy", "async_copy"]
+        op, registers = draw(st.sampled_from(classes)), st.sampled_from([None, *REGISTERS])
+        access = {"access": draw(accesses())} if op == "async_copy" else {}
+        return Instruction(op, dst=draw(registers), src=draw(st.sampled_from([(), REGISTERS[:1]])), **{role: name}, **access)
+
+    def side(awaited: str, arrived: str, repeats: int) -> tuple:
+        copy = Instruction("async_copy", dst=draw(st.sampled_from([None, "r3"])), access=draw(accesses()))
+        copies = [copy] * draw(st.integers(0, 2))
+        parts = [draw(bodies(barriers="none", depth=1, room=3)) for _ in range(2)]
+        work = [named("awaits", awaited), *parts[0], *copies, *parts[1], named("arrives", arrived)]
+        return (Loop(body=work, trips=repeats),)
+
+    others = trips if draw(st.integers(0, 5)) else trips + draw(st.integers(-1, 1)) or 1
+    if not consumers:
+        body: tuple = (Loop(body=(named("arrives", "full"), named("awaits", "full")), trips=trips),)
+    else:
+        sides = side("empty", "full", trips), side("full", "empty", others)
+        body = (Conditional(warps=producers, then=sides[0], orelse=sides[1]),)
+    if endless:
+        body = (Loop(body=body, trips=None),)
+    return Kernel(name="pipeline", inputs=REGISTERS, mbarriers=mbarriers, body=body)
 
 
 @st.composite

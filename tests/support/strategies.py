@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.cases import POLICIES, REGISTERS, Case, changed, op_facts, paths, small_gpu
 from tests.support.random_chips import fetching, gpus, operand_reads, stores_among_loads
-from tests.support.random_programs import bodies, hinted, kernels
+from tests.support.random_programs import bodies, hinted, kernels, pipelines
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Conditional, Instruction, Kernel, Loop
@@ -111,6 +111,8 @@ def with_echoes(draw: st.DrawFn) -> Case:
     options = {"scheduler": "lrr", "memory": memory, "seed": draw(st.integers(0, 999)), "warmup": 100, "cycles": 1400, "sms": 1}
     kernel = Kernel(name="random", inputs=REGISTERS, body=(Loop(body=body, trips=None),))
     launch = Launch(blocks=None, block_warps=draw(st.integers(1, 2)), resident_blocks=draw(st.integers(1, 2)))
+    if draw(st.integers(0, 4)) == 0:
+        kernel = draw(pipelines(launch.block_warps, draw(st.booleans())))
     return Case(gpu, kernel, launch, options)
 
 
@@ -128,6 +130,17 @@ def with_all_options_of_a_core(draw: st.DrawFn) -> Case:
     gpu = draw(operand_reads(draw(stores_among_loads(draw(fetching(case.gpu))))))
     gpu = Gpu.model_validate(changed(gpu.to_dict(), {"core": {"register_banks": 2}}))
     return replace(case, gpu=gpu, kernel=case.kernel.model_copy(update={"body": draw(hinted(case.kernel.body))}))
+
+
+@st.composite
+def with_mbarriers(draw: st.DrawFn) -> Case:
+    """Generates runs of kernels in which warps of a block wait for each other at mbarriers, on chips with various options."""
+    case = draw(draw(st.sampled_from([cases(), cases(), with_hints(), with_fetch(), with_stores_among_loads()])))
+    kernel = draw(pipelines(case.launch.block_warps, case.kernel.endless))
+    if draw(st.integers(0, 3)) == 0:
+        kernel = kernel.model_copy(update={"body": draw(hinted(kernel.body, every=draw(st.sampled_from([2, 4]))))})
+    length = {} if case.options["cycles"] is None else {"cycles": 4 * case.options["cycles"]}
+    return replace(case, kernel=kernel, options=case.options | length)
 
 
 @st.composite

@@ -19,7 +19,7 @@ Read the files in this order:
 * ahead.py: a scheduler runs ahead with plain instructions, which is most of the work. speculation.py: what lets the processor
   overlap its turns. issue.py: any other instruction issues.
   units.py, registers.py, waiting.py, control.py: units, scoreboard, waits, branches and loops.
-* hints.py, fetch.py, ports.py: options of today's cores.
+* hints.py, fetch.py, ports.py: options of today's cores. mbarriers.py: warps that wait for other warps of their block.
 * blocks.py: launch, barriers, retirement. phases.py: where the first warps of an endless run are in their programs.
 * exchange.py: what happens between windows. order.py, tandem.py: requests in order, and those between two stages of memory.
   memory.py: when a request returns. flights.py: limits of accesses in flight. echoes.py: what stands for SMs not simulated.
@@ -40,9 +40,9 @@ Some habits that the compiler asks for:
 * A wait is one word: its end, the step that causes it, and its name.
 * Functions marked `inline` are compiled into their callers. Those marked `apart` are not: they have more use for the registers of
   the processor than for what their callers know, or they are called in many places. Nothing allocates.
-* A chip and program without options of today's cores have None for `reads`, `hints` and `addresses`. What serves an option takes
-  such an array as an argument and returns at once if it is None: numba compiles nothing behind that test then. So there are two
-  engines, each compiled when it is first used.
+* A chip and program without options of today's cores have None for `reads`, `hints`, `addresses` and `mbarriers`. What serves an
+  option takes such an array as an argument and returns at once if it is None: numba compiles nothing behind that test then. So
+  there are two engines, each compiled when it is first used.
 * The compiler knows that nobody writes to the records of the machine during a run (handles.py). It cannot know that a store
   leaves other records of the state alone, and reads their fields again. So `run_plain` keeps what it needs in each turn in
   local variables, and is compiled `apart`, so that it has the registers of the processor for itself.

@@ -16,6 +16,7 @@ from warpsim.engine.constants import (
     MAX_SCHEDULERS,
     MOST_COUNTED,
     MOST_PARTS,
+    MOST_PHASES,
     MOST_TRANSITIONS,
     NEAR_COUNTED,
     NEVER,
@@ -39,6 +40,7 @@ from warpsim.engine.state import (
     COUNT,
     FETCHER,
     PART,
+    PHASE,
     POOL,
     REQUEST,
     SCRATCH,
@@ -66,7 +68,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     sms, schedulers, steps = int(chip.sms), int(chip.schedulers), len(machine.program)
     slots, warps = int(chip.seats * chip.block_warps), sms << int(chip.slot_bits)
     queues = int((machine.classes.queue_row + 1).max(initial=0))
-    lanes = lanes_for(slots, schedulers)
+    lanes, mbarriers = lanes_for(slots, schedulers), int(chip.mbarriers)
 
     echoes = echoes_of(int(chip.seed), (int(chip.of_sms) - sms) * slots)
     pools, transitions = pools_of(machine) if len(echoes) else (records(0, POOL), records(0, TRANSITION))
@@ -88,6 +90,11 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         writers=np.zeros(warps * int(chip.registers) * (machine.hints is not None and len(machine.hints) > 0), np.int64),
         counted=np.zeros((warps * int(chip.counters), 2 + 2 * NEAR_COUNTED), np.int64),
         crowded=np.zeros((warps * int(chip.counters), 2 * (MOST_COUNTED + 1 - NEAR_COUNTED)), np.int64),
+        phases=records(sms * int(chip.seats) * mbarriers * MOST_PHASES, PHASE),
+        lacking=np.zeros(sms * int(chip.seats) * (mbarriers > 0), np.int64),
+        passed=np.zeros((warps * mbarriers, 2), np.int64),
+        arrivals_in=np.zeros((warps * mbarriers, MOST_PHASES), np.int64),
+        copies=np.zeros((warps * (mbarriers > 0), 2), np.int64),
         loops=np.zeros((warps, max(1, machine.loops)), np.int64),
         returns=np.zeros((warps, max(1, int(chip.loads_per_warp))), np.int64),
         latest=np.zeros(warps, np.int64),

@@ -38,7 +38,8 @@ from warpsim.engine.lanes import lanes_at_most, load, time_of
 from warpsim.engine.places import count_place, scheduler_at, slot_in, slot_of, sm_of
 from warpsim.engine.registers import open_wait
 
-_RUNNING, _AT_BARRIER, _DRAINING = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
+_RUNNING, _AT_BARRIER, _AT_MBARRIER = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.AT_MBARRIER)
+_DRAINING = int(Life.DRAINING)
 _SELECTED, _NOT_SELECTED = int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
 _BARRIER, _LG_THROTTLE = int(WarpState.BARRIER), int(WarpState.LG_THROTTLE)
 _DISPATCH, _NO_INSTRUCTION = int(WarpState.DISPATCH_STALL), int(WarpState.NO_INSTRUCTION)
@@ -352,7 +353,7 @@ def settle(machine, state, edge, sign):
                     warp.wait = wait_until(edge, cause, reason)
             elif warp.life == _DRAINING:
                 count(machine, state, s, step, cause, reason, sign * (until + 1 - edge))
-            elif warp.life == _AT_BARRIER:
+            elif warp.life == _AT_BARRIER or warp.life == _AT_MBARRIER:
                 count_barrier(machine, state, s, warp, edge - 1)
         for s in range(chip.schedulers):
             next_issue = scheduler_at(chip, state, sm, s).next_issue

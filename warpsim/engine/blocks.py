@@ -9,6 +9,7 @@ from warpsim.engine.control import entry_of, next_instruction
 from warpsim.engine.fetch import begin_fetch
 from warpsim.engine.hints import forget_counted, has_hints
 from warpsim.engine.jit import inline
+from warpsim.engine.mbarriers import all_are_held, forget_phases, has_mbarriers, stuck
 from warpsim.engine.places import scheduler_at
 from warpsim.engine.rng import stream_of
 from warpsim.engine.schedulers import make_youngest
@@ -102,6 +103,9 @@ def start_block(machine, state, sm, seat, seat_number):
     seat.next_start, seat.next_block = _NONE, _NONE
     seat.live, seat.unresolved, seat.waiting, seat.barrier, seat.retire = chip.block_warps, 0, 0, _NO_BARRIER, now
     change_population(state, sm, chip.block_warps, now)
+    if has_mbarriers(machine.mbarriers):
+        first_slot = seat_number * chip.block_warps
+        forget_phases(machine, state, sm.index * chip.seats + seat_number, sm.first_index + first_slot)
     for warp_in_block in range(chip.block_warps):
         slot = seat_number * chip.block_warps + warp_in_block
         index = sm.first_index + slot
@@ -218,12 +222,12 @@ def arrive(machine, state, sm, slot, warp, barrier, gap, now):
 def release_if_complete(machine, state, sm, slot, now):
     """Lets the warps of a slot's block go if all live ones wait at one barrier. False: at different ones, a deadlock."""
     chip, seat = machine.chip[0], seat_of(machine, state, sm, slot)
+    if has_mbarriers(machine.mbarriers) and all_are_held(machine, state, sm, slot):
+        return stuck(chip, state, sm, slot, now)
     if seat.waiting < seat.live:
         return True
     if seat.barrier == _DIFFERENT:
-        clock = state.clock[0]
-        clock.stuck_sm, clock.stuck_seat, clock.stuck_cycle = sm.index, chip.seat_of[at(slot)], now
-        return False
+        return stuck(chip, state, sm, slot, now)
     end = now + max(machine.program[at(seat.barrier)].latency, 1)
     seat.waiting, seat.barrier = 0, _NO_BARRIER
     first_slot = slot - slot % chip.block_warps

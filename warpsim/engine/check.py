@@ -11,6 +11,7 @@ from warpsim.engine.bits import cause_of, end_of, reason_of
 from warpsim.engine.constants import (
     FARTHEST,
     FOREVER,
+    MOST_PHASES,
     NEVER,
     NOBODY,
     RANK_BITS,
@@ -25,6 +26,9 @@ from warpsim.engine.state import State
 
 _plain = [getattr(function, "py_func", function) for function in (end_of, cause_of, reason_of)]
 _end_of, _cause_of, _reason_of = _plain
+
+
+_LIVE = (Life.RUNNING, Life.AT_BARRIER, Life.AT_MBARRIER)
 
 
 class InconsistentError(AssertionError):
@@ -45,6 +49,7 @@ def verify(machine: Machine, state: State, *, counted_from: int | None = None) -
     for sm in state.sms:
         _verify_warps(machine, state, sm)
         _verify_seats(machine, state, sm)
+        _verify_mbarriers(machine, state, sm)
         _verify_flights(machine, state, sm)
         _verify_fetch(machine, state, sm)
     _require(state.clock[0].requests == 0, "requests are left over")
@@ -119,7 +124,7 @@ def _verify_fetch(machine: Machine, state: State, sm: np.record) -> None:
         if full:
             _, _, entries, *there_from = state.buffers[sm.first_index + slot].tolist()
             name = f"SM {sm.index}, slot {slot}: its buffer stays full, but"
-            _require(warp.life in (Life.RUNNING, Life.AT_BARRIER), f"{name} the warp is {Life(warp.life).name}")
+            _require(warp.life in _LIVE, f"{name} the warp is {Life(warp.life).name}")
             _require(not hungry, f"{name} there is room in it")
             _require(entries == chip.buffer, f"{name} it has {entries} instructions")
             _require(not any(there_from), f"{name} its instructions are there from {there_from}")
@@ -137,7 +142,7 @@ def _verify_seats(machine: Machine, state: State, sm: np.record) -> None:
     _require(sm.next_start <= soonest, f"SM {sm.index}: no block starts before {sm.next_start}, but one at {soonest}")
     for number, of_seat in enumerate(lives):
         seat, name = state.seats[sm.index * chip.seats + number], f"SM {sm.index}, seat {number}"
-        live = np.count_nonzero((of_seat == Life.RUNNING) | (of_seat == Life.AT_BARRIER))
+        live = np.count_nonzero(np.isin(of_seat, _LIVE))
         waiting = np.count_nonzero(of_seat == Life.AT_BARRIER)
         _require(seat.live == live, f"{name}: counts {seat.live} live warps, but has {live}")
         _require(seat.waiting == waiting, f"{name}: counts {seat.waiting} warps at a barrier, but has {waiting}")
@@ -148,6 +153,29 @@ def _verify_seats(machine: Machine, state: State, sm: np.record) -> None:
         _require((seat.barrier != -1) == (waiting > 0), f"{name}: barrier {seat.barrier}, but {waiting} warps wait")
         if now > 0 and seat.next_start >= 0:
             _require(live == 0 and seat.next_start > seat.retire, f"{name}: the next block starts at {seat.next_start}")
+
+
+def _verify_mbarriers(machine: Machine, state: State, sm: np.record) -> None:
+    """Checks that mbarriers hold warps for phases that are not complete, and the counts of warps whose phases lack arrivals."""
+    chip = machine.chip[0]
+    if chip.mbarriers == 0:
+        return
+    phases = state.phases.reshape(-1, chip.mbarriers, MOST_PHASES)
+    lacking = np.zeros(chip.seats, np.int64)
+    for slot, warp in _slots(machine, state, sm):
+        index, seat = sm.first_index + slot, slot // chip.block_warps
+        if warp.life == Life.AT_MBARRIER:
+            facts = machine.mbarriers[warp.barrier]
+            number = state.passed[index * chip.mbarriers + facts.awaits, 1] - 1 - facts.ahead
+            phase = phases[sm.index * chip.seats + seat, facts.awaits, number % MOST_PHASES]
+            begun = phase.number == number
+            name = f"SM {sm.index}, slot {slot}: held for phase {number}"
+            _require(begun or phase.number < number, f"{name}, which has been complete for long")
+            _require(not begun or phase.missing + phase.copies > 0, f"{name}, which is complete")
+            lacking[seat] += not begun or phase.missing > 0
+    counted = state.lacking[sm.index * chip.seats : (sm.index + 1) * chip.seats]
+    what = f"SM {sm.index}: counts {counted} warps held for phases without all arrivals, not {lacking}"
+    _require((counted == lacking).all(), what)
 
 
 def _verify_flights(machine: Machine, state: State, sm: np.record) -> None:

@@ -15,6 +15,7 @@ from warpsim.engine.echoes import make_accesses, note_end
 from warpsim.engine.flights import note_flight
 from warpsim.engine.hints import has_hints
 from warpsim.engine.jit import apart, inline
+from warpsim.engine.mbarriers import copy_is_back, has_mbarriers
 from warpsim.engine.order import add_request, forget_requests, sort_requests
 from warpsim.engine.places import slot_of, sm_of
 from warpsim.engine.registers import soonest_return, wait_of, write_later
@@ -265,6 +266,9 @@ def note_served(machine, state, index, step, cycle, served, returns):
     sm, kind = state.sms[at(sm_of(machine.chip[0], index))], np.int64(machine.program[at(step)].kind)
     sm.sent[at(kind - _LOAD)] -= 1
     note_flight(machine, state, sm, kind, returns)
+    if has_mbarriers(machine.mbarriers):
+        slot_of_copy = slot_of(machine.chip[0], index)
+        copy_is_back(machine.mbarriers, machine, state, sm, index, slot_of_copy, step, cycle, served, returns)
     if not is_awaited(kind, machine.details[at(step)]):
         return
     slot, warp = slot_of(machine.chip[0], index), state.warps[at(index)]

@@ -15,6 +15,7 @@ from warpsim.engine.fetch import fetch_after, fetched_from
 from warpsim.engine.hints import count_step, has_hints
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import load, not_before, replaced, store, time_of
+from warpsim.engine.mbarriers import awaits_mbarrier, has_mbarriers, names_mbarrier, note_copy, pass_mbarrier
 from warpsim.engine.places import scheduler_at
 from warpsim.engine.ports import busy_with_ports, pass_ports
 from warpsim.engine.registers import room_for_load, wait_of, write
@@ -51,6 +52,9 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
         ready = access(machine, state, sm, index, warp, step, cycle, queued)
         close_if_full(machine, state, sm, kind, cycle, cycle + 1)
     write(machine, state, index, np.int64(ins.dst), ready, step)
+    if has_mbarriers(machine.mbarriers):
+        scheduler.ready = ready
+        note_copy(machine.mbarriers, state, index, step, ready)
     if has_hints(machine.hints):
         count_step(machine.hints, machine, state, index, step, cycle, queued, ready)
     if kind != _EXIT:  # there is nothing after it
@@ -70,7 +74,7 @@ def may_pair(machine, state, sm, slot, warp, first, cycle):
     if not machine.program[at(first)].may_pair or (kind == _LOAD and machine.program[at(step)].kind == _LOAD):
         return False
     index = sm.first_index + slot
-    if fetched_from(machine.addresses, state, index) > cycle:
+    if fetched_from(machine.addresses, state, index) > cycle or names_mbarrier(machine.mbarriers, step):
         return False
     if end_of(wait_of(machine, state, index, step, wait_until(cycle, first, _WAIT))) > cycle:
         return False
@@ -96,6 +100,8 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
         if ins.delay > 0 and not paired:
             warp.wait = known_wait_from(cycle, ins)
             time = alarm(sm, scheduler, slot, warp.wait)
+        elif awaits_mbarrier(machine.mbarriers, step):
+            pass  # it is held, or waits, below
         elif ins.awaited:
             warp.wait = wait_until(cycle + gap, step, machine.classes[at(ins.op)].after)
             sm.pending |= bit(slot)
@@ -113,4 +119,6 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
         return exit_warp(machine, state, sm, slot, warp, cycle, end)
     if kind == _BARRIER:
         return arrive(machine, state, sm, slot, warp, step, gap, cycle)
+    if names_mbarrier(machine.mbarriers, step):
+        return pass_mbarrier(machine.mbarriers, machine, state, sm, slot, warp, step, gap, cycle, np.int64(scheduler.ready))
     return True

@@ -39,6 +39,7 @@ CHIP = np.dtype(
         ("interval", "i8"),  # cycles for which a plain step occupies its scheduler
         ("banks", "i8"),  # register banks with a read port each, 1..MOST_BANKS; 0: reads never wait
         ("counters", "i8"),  # dependence counters of a warp that the program names, from the first one on
+        ("mbarriers", "i8"),  # of a block, that the program names
         ("tick", "i8"),  # ticks per cycle, such that every interval is a whole number of them
         ("tick_factor", "u8"),  # in place of a division by it: the high half of a product with this number (`units.cycle_of`),
         ("tick_shift", "u8"),  # and the bits by which that is shifted to the right
@@ -201,12 +202,23 @@ HINT = np.dtype(  # of a step: when it may issue
 )
 
 
+MBARRIER = np.dtype(  # of a step: the mbarrier that it names
+    [
+        ("arrives", "i4"),  # its number where the warp arrives; negative: it does not
+        ("awaits", "i4"),  # its number where the warp awaits a phase; negative: it does not
+        ("arrivals", "i4"),  # that complete a phase of it
+        ("ahead", "i4"),  # phases of it that are complete at the begin
+        ("copies", "i4"),  # 1: an asynchronous copy, which later arrivals of the warp wait for
+    ]
+)
+
+
 @handed_on_as_pointer(constant=True)
 class Machine(NamedTuple):
     """One chip with one program loaded. Shapes: S steps, C classes, R rows of quantiles.
 
-    `reads`, `hints` and `addresses` are None, all three, where nothing of what they serve is needed: register ports, hints,
-    fetch, and units of a scheduler that refuse. Numba leaves all of that out then.
+    `reads`, `hints`, `addresses` and `mbarriers` are None, all four, where nothing of what they serve is needed: register ports,
+    hints, fetch, mbarriers, and units of a scheduler that refuse. Numba leaves all of that out then.
     """
 
     chip: Records  # CHIP[1]
@@ -219,6 +231,7 @@ class Machine(NamedTuple):
     reads: Any  # int32[S or 0, OPERAND_SLOTS]: from the lowest bit on bank, whether to reuse it, machine register + 1; 0: none
     hints: Any  # HINT[S or 0]
     addresses: Any  # int32[S, or 0 without fetch]: of a step that issues
+    mbarriers: Any  # MBARRIER[S, or 0 without mbarriers]
     quantiles: Array  # float64[R, BINS + 1], cycles
     loads: Array  # float64[R], bytes per cycle at which the rows were measured
     outstanding: Array  # int32[n, 2]: of a slice, for each access: a load, how many of its latest executions may be left

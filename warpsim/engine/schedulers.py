@@ -25,7 +25,7 @@ from warpsim.engine.rng import advance, mix, uniform
 
 _LRR, _GTO, _OLDEST, _GTY = int(Policy.LRR), int(Policy.GTO), int(Policy.OLDEST), int(Policy.GTY)
 _RANDOM, _TWO_LEVEL = int(Policy.RANDOM), int(Policy.TWO_LEVEL)
-_RUNNING, _AT_BARRIER = int(Life.RUNNING), int(Life.AT_BARRIER)
+_RUNNING, _AT_BARRIER, _AT_MBARRIER = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.AT_MBARRIER)
 
 
 @inline
@@ -101,7 +101,7 @@ def is_active(machine, state, sm, slot, cycle):
         return False
     index = sm.first_index + slot
     warp = state.warps[at(index)]
-    if (warp.life != _RUNNING and warp.life != _AT_BARRIER) or warp.start > cycle:
+    if (warp.life != _RUNNING and warp.life != _AT_BARRIER and warp.life != _AT_MBARRIER) or warp.start > cycle:
         return False
     return not waits_for_load(machine, state, index, np.int64(warp.step), cycle)
 

@@ -252,6 +252,17 @@ SCRATCH = in_whole_lines(
 )
 
 
+PHASE = np.dtype(  # of an mbarrier
+    [
+        ("number", "i8"),  # NO_PHASE: none
+        ("missing", "i8"),  # arrivals that it lacks
+        ("copies", "i8"),  # that have not been served, each counted with each arrival that waits for it
+        ("end", "i8"),  # cycle of the latest arrival of those that are known
+        ("known", "i8"),  # cycle in which that has become known
+    ]
+)
+
+
 def lanes_for(slots: int, schedulers: int) -> int:
     """Returns how many lanes the schedulers of an SM with so many warp slots have: 16, 32 or 64."""
     return next(lanes for lanes in (16, 32, 64) if lanes * schedulers >= slots)
@@ -286,6 +297,7 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
         ("gap", "i8"),  # cycles, of the first instruction
         ("busy", "i8"),  # cycles, of the first instruction
         ("first", "i8"),  # step of the first instruction
+        ("ready", "i8"),  # cycle of the result of what issued last, perhaps UNKNOWN, in programs with mbarriers
     ]
     return in_whole_lines(fields)
 
@@ -306,6 +318,11 @@ class State(NamedTuple):
     counted: Array  # int64[W * counters, 2 + 2 * NEAR_COUNTED]: by warp slot and counter: how many entries, and the first ones: a
     # wait (when it is done, or UNKNOWN + when it is served; its step; 1: a read), and the cycle of its issue
     crowded: Array  # int64[W * counters, ...]: the other entries
+    phases: Records  # PHASE[B * mbarriers * MOST_PHASES, or 0]: those of a seat's mbarriers that are open
+    lacking: Array  # int64[B, or 0 without mbarriers]: warps of a seat that are held for phases that lack arrivals
+    passed: Array  # int64[W * mbarriers, 2]: how often a warp has arrived at an mbarrier, and awaited it
+    arrivals_in: Array  # int64[W * mbarriers, MOST_PHASES]: the cycles in which its latest arrivals issued, by phase
+    copies: Array  # int64[W, or 0 without mbarriers, 2]: asynchronous copies not served; the latest return of the others
     fetchers: Records  # FETCHER[M * K, or 0]
     lines: Array  # int64[M * K, lines of the program, 2]: when a line is in L0, and its last use; the use 0: it is not
     buffers: Array  # int64[W or 0, 3 + buffer]: next address to fetch, oldest entry, entries, when each can issue

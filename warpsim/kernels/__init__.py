@@ -15,9 +15,10 @@ from warpsim.kernels.builders import (
     worksheet_3_2,
 )
 from warpsim.kernels.files import KernelFileError, kernel_arguments, list_kernels, load_kernel
-from warpsim.kernels.instruction import Access, Cost, Hints, Instruction
+from warpsim.kernels.instruction import Access, Cost, Hints, Instruction, Mbarrier
 from warpsim.kernels.machine_code import FRONT_ENDS, front_end, machine_code
 from warpsim.kernels.matrix_multiply import matrix_multiply
+from warpsim.kernels.producer_consumer import producer_consumer
 from warpsim.kernels.program import Kernel, barriers_not_reached_by_all
 from warpsim.kernels.statements import Conditional, Loop
 
@@ -30,6 +31,7 @@ __all__ = [
     "Kernel",
     "KernelFileError",
     "Loop",
+    "Mbarrier",
     "barriers_not_reached_by_all",
     "chain",
     "copy",
@@ -49,6 +51,7 @@ __all__ = [
     "matrix_multiply",
     "mix",
     "permute",
+    "producer_consumer",
     "vabs",
     "vector_add",
     "worksheet_3_2",

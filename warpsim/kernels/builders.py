@@ -15,6 +15,7 @@ from warpsim.kernels.arguments import Arguments
 from warpsim.kernels.instruction import OP_PATTERN, OPS_WITHOUT_RESULT, Access, Instruction
 from warpsim.kernels.machine_code import machine_code
 from warpsim.kernels.matrix_multiply import matrix_multiply
+from warpsim.kernels.producer_consumer import producer_consumer
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Conditional, Loop, Statement
 
@@ -331,6 +332,7 @@ BUILDERS: dict[str, Callable[..., Kernel]] = {
     "listing_3_3": listing_3_3,
     "worksheet_3_2": worksheet_3_2,
     "matrix_multiply": matrix_multiply,
+    "producer_consumer": producer_consumer,
     "machine_code": machine_code,
 }
 """Name -> builder, for the key `builder` of a kernel file."""

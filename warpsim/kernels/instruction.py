@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from warpsim.hardware.fields import FROM_LIST, Between, Bytes, Count, Cycles, Interval, MustBe, Positive, StrictModel
 from warpsim.hardware.operations import MatrixType
-from warpsim.units import ACCESSING_OPS, ATOMIC_OPS, MEMORY_OPS, WARP_LANES
+from warpsim.units import ACCESSING_OPS, ATOMIC_OPS, MAX_WARPS, MEMORY_OPS, WARP_LANES
 
 OPS_WITHOUT_RESULT = ("store", "reduction", "barrier", "branch", "exit")
 """Operation classes that write no register."""
@@ -32,12 +32,16 @@ MAX_GAP_NS = 10_000
 MAX_STRIDE, MAX_ADDRESS = 2**31, 2**48
 """Largest stride in elements, and largest byte address."""
 
+MOST_PHASES = 32
+"""Phases of an mbarrier that can be open at a time."""
+
 OP_PATTERN = r"^[a-z][a-z0-9_]*$"
 """Regular expression for the name of an operation class."""
 
 OpName = Annotated[str, Field(pattern=OP_PATTERN), MustBe("a name of lower-case letters, digits and _")]
 RegisterName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), MustBe("a name of letters, digits and _")]
 RegisterNames = Annotated[tuple[RegisterName, ...], FROM_LIST]
+MbarrierName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), MustBe("a name of letters, digits and _")]
 Probability = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False), MustBe("a number from 0 to 1")]
 
 
@@ -188,6 +192,22 @@ COUNTERS, MOST_COUNTED = 6, 63
 _Counter = Annotated[int, Between(0, COUNTERS - 1)]
 
 
+class Mbarrier(StrictModel):
+    """A barrier in the shared memory of a block, by which some warps wait for others (docs/model.md, section 4).
+
+    An array of such barriers that are used in turn, one for each stage of a pipeline, is one Mbarrier.
+
+    Attributes:
+        name: by which instructions name it.
+        arrivals: those that complete a phase; a warp arrives once in each.
+        ahead: phases that are complete at the begin: as where the buffers that consumers hand back are free at first.
+    """
+
+    name: MbarrierName
+    arrivals: Annotated[int, Between(1, MAX_WARPS)]
+    ahead: Annotated[int, Between(0, MOST_PHASES)] = 0
+
+
 class Hints(StrictModel):
     """When an instruction may issue, as machine code since Volta states it (docs/model.md, section 3).
 
@@ -222,6 +242,8 @@ class Instruction(StrictModel):
         reads: machine registers in the operand slots of the machine instruction, such as ("R2", "R4.reuse", ""): the register
             file's banks and ports depend on them, dependences do not.
         hints: when it may issue, in place of what its registers say; None: its registers decide.
+        arrives: the mbarrier of the block at which the warp arrives with this instruction (docs/model.md, section 4).
+        awaits: the mbarrier for whose next phase the warp waits after this instruction.
         comment: free text, such as the corresponding machine instruction.
     """
 
@@ -233,6 +255,8 @@ class Instruction(StrictModel):
     cost: OwnCost = None
     reads: RegisterReads = ()
     hints: Hints | None = None
+    arrives: MbarrierName | None = None
+    awaits: MbarrierName | None = None
     comment: str = ""
 
     def __init__(self, *op: str, **fields: Any) -> None:
@@ -270,6 +294,7 @@ class Instruction(StrictModel):
         if self.ways != 1 and self.op != "smem":
             problems.append(f"ways = {self.ways}: must be 1 for {self.op}: only smem has bank conflicts")
         problems += hint_problems(self.hints, self.op)
+        problems += _problems_of_mbarriers(self)
         problems += cost_problems(self.cost, self.op)
         raise_problems(problems)
         return self
@@ -291,6 +316,16 @@ def _problems_of_atomics(access: Access, op: str) -> Iterator[str]:
         yield f"access.contended_addresses = {access.contended_addresses}: must be left out for {op}; only {allowed} have it"
     if access.l1_hit and op in ATOMIC_OPS:
         yield f"access.l1_hit = {access.l1_hit}: must be 0 for {op}, which L2 performs"
+
+
+def _problems_of_mbarriers(one: Instruction) -> Iterator[str]:
+    """Yields errors for mbarriers that an instruction of its class cannot name."""
+    if one.arrives is not None and (one.op in OPS_WITHOUT_RESULT or (one.op in MEMORY_OPS and one.op != "async_copy")):
+        yield f"arrives = {one.arrives!r}: must be left out for {one.op}; an async_copy arrives, or a class without an access"
+    if one.awaits is not None and one.op in (*MEMORY_OPS, *OPS_WITHOUT_RESULT):
+        yield f"awaits = {one.awaits!r}: must be left out for {one.op}; a class without an access of its own tests an mbarrier"
+    if one.awaits is not None and one.arrives is not None:
+        yield f"arrives, awaits = {one.arrives!r}, {one.awaits!r}: must not be given together"
 
 
 def hint_problems(hints: Hints | None, op: str) -> list[str]:

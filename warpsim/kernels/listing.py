@@ -1,6 +1,7 @@
 """Formats a flat program as text, with one line for each step.
 
-Costs that an instruction has of its own follow in brackets, as in `alu r1 <- r2 [interval 3/2, gap 4]`.
+Costs that an instruction has of its own follow in brackets, as in `alu r1 <- r2 [interval 3/2, gap 4]`, behind the mbarrier that
+it names, as in `smem arrives empty`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def _text(step: Step, registers: tuple[str, ...]) -> str:
         words.append("<- " + ", ".join(registers[source] for source in step.src))
     if step.kind == "branch":
         words.append(f"else go to {step.target}")
+    words += [f"{role} {name}" for role in ("arrives", "awaits") if (name := getattr(step.instruction, role)) is not None]
     if step.instruction.cost is not None:
         words.append(f"[{cost_text(step.instruction.cost)}]")
     return " ".join(words)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from warpsim.hardware.memo import kept_by_object
+from warpsim.kernels.handovers import copies_under_way
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.steps import FlatProgram, Step, flatten
 from warpsim.units import ACCESS_KINDS
@@ -17,7 +18,7 @@ _MOST_FOLLOWED = 64
 """Loads of which it is followed at a time whether they are under way; of more, those that issued first count as awaited."""
 
 Loads = dict[int, int]
-"""Load, a step -> how many of its latest executions may be under way: 1, or MOST_OUTSTANDING for all."""
+"""Load, a step -> how many of its latest executions may be under way: 1, MOST_OUTSTANDING for all, or the buffers for it."""
 
 Counters = dict[int, int]
 """Dependence counter -> how much it may count."""
@@ -65,7 +66,8 @@ class _State:
 def outstanding(kernel: Kernel) -> Outstanding:
     """Returns what may be under way when a warp of a kernel issues an access, whatever way it took through the program."""
     program = flatten(kernel)
-    flow = _Flow(program)
+    handed_over = copies_under_way(kernel, MOST_OUTSTANDING) if kernel.mbarriers else {}
+    flow = _Flow(program, handed_over)
     entry = {number: _State({}, {}) for number in program.entries}
     todo = sorted(entry)
     while todo:
@@ -83,18 +85,22 @@ def outstanding(kernel: Kernel) -> Outstanding:
                 if target not in todo:
                     todo.append(target)
         todo.sort()
+    for access, copies in handed_over.items():
+        flow.loads_at.setdefault(access, {}).update((copy, times) for copy, times in copies.items() if copy in flow.handed_over)
     return Outstanding(flow.loads_at, flow.counters_at, flow.counted, flow.unread)
 
 
 class _Flow:
     """Passes steps, and keeps what may be under way at the accesses."""
 
-    def __init__(self, program: FlatProgram) -> None:
+    def __init__(self, program: FlatProgram, handed_over: Mapping[int, Mapping[int, int]]) -> None:
         self.steps = program.steps
         self.ends = _ends(program)
         loads = [number for number, step in enumerate(program.steps) if _kind(step) == "load"]
         self.counted = {number: counter for number in loads if (counter := _counter(program.steps[number])) is not None}
-        self.unread = frozenset(number for number in loads if number not in self.counted and program.steps[number].dst < 0)
+        without = {number for number in loads if number not in self.counted and program.steps[number].dst < 0}
+        self.handed_over = without & {copy for copies in handed_over.values() for copy in copies}
+        self.unread = frozenset(without - self.handed_over)
         self.loads_at: dict[int, Loads] = {}
         self.counters_at: dict[int, Counters] = {}
 
@@ -121,7 +127,7 @@ class _Flow:
         if number in self.counted:
             counter = self.counted[number]
             state.counters[counter] = min(state.counters.get(counter, 0) + 1, MOST_OUTSTANDING)
-        elif _kind(step) == "load" and number not in self.unread:
+        elif _kind(step) == "load" and number not in self.unread | self.handed_over:
             times, _ = state.loads.pop(number, (1, 0))
             state.loads[number] = times, 0
             if len(state.loads) > _MOST_FOLLOWED:

@@ -9,16 +9,19 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from warpsim.hardware.fields import FROM_LIST, Between, Bytes, Name, StrictModel
 from warpsim.hardware.memo import kept_by_object
-from warpsim.kernels.instruction import Instruction, RegisterNames, raise_problems
+from warpsim.kernels.instruction import Instruction, Mbarrier, RegisterNames, raise_problems
 from warpsim.kernels.statements import MAX_DEPTH, MAX_LOOP_DEPTH, MAX_STATEMENTS, Conditional, Loop, Statement, Statements
 from warpsim.kernels.traversal import inner_statements, issued, walk
 from warpsim.units import MAX_WARPS
 
 Indices = Annotated[tuple[Annotated[int, Between(0, MAX_STATEMENTS)], ...], FROM_LIST]
+
+MOST_MBARRIERS = 64
+"""Largest number of mbarriers of a kernel."""
 
 KERNEL_LABELS = ("name", "title", "source")
 """Fields of a kernel that are only for people; so are the comments of its instructions."""
@@ -37,6 +40,7 @@ class Kernel(StrictModel):
         block_warps: warps of a block, if the program was made for one size, as those of machine code are; it is the default of
             launches, and no part of the program's identity. None: any.
         inputs: registers that are ready at launch.
+        mbarriers: those of a block that its instructions name.
         body: statements; only the last one can be an endless loop.
         entries: statements of `body` at which warps start, by index, the first one 0; empty: all start with the first one. The
             statement before an entry must be an "exit" (docs/model.md, section 2).
@@ -56,6 +60,7 @@ class Kernel(StrictModel):
     block_warps: Annotated[int, Between(1, MAX_WARPS)] | None = None
     inputs: RegisterNames = ()
     body: Statements
+    mbarriers: Annotated[tuple[Mbarrier, ...], FROM_LIST, Field(max_length=MOST_MBARRIERS)] = ()
     entries: Indices = ()
     entry_of_warp: Indices = ()
 
@@ -64,7 +69,7 @@ class Kernel(StrictModel):
         raise_problems([*_entry_problems(self), *_depth_problems(self.body)])
         misplaced = _misplaced(self.body, "body", exits=frozenset(entry - 1 for entry in self.entries))
         unwritten = [problem for _, path in self.paths() for problem in _unwritten(path, "body", set(self.inputs))]
-        raise_problems([*misplaced, *unwritten])
+        raise_problems([*misplaced, *unwritten, *_mbarrier_problems(self)])
         return self
 
     def entry_of(self, launch_number: int) -> int:
@@ -143,7 +148,8 @@ def _without_labels(kernel: Kernel) -> dict[str, Any]:
 def _what_acts(value: Any) -> Any:
     """Returns JSON values without the comments of instructions, and without optional keys that are not given, at any depth."""
     if isinstance(value, dict):
-        optional = ("reads", "contended_addresses", "hints", "l1_late_cycles", "l2_late_cycles", "l2_kept")
+        of_accesses = ("contended_addresses", "l1_late_cycles", "l2_late_cycles", "l2_kept")
+        optional = ("reads", "hints", "arrives", "awaits", "mbarriers", *of_accesses)
         acting = {key: inner for key, inner in value.items() if key != "comment" and (key not in optional or inner)}
         costs = {key: cycles for key, cycles in (acting.pop("cost", None) or {}).items() if cycles is not None}
         return {key: _what_acts(inner) for key, inner in acting.items()} | ({"cost": costs} if costs else {})
@@ -220,6 +226,21 @@ def _entry_problems(kernel: Kernel) -> Iterator[str]:
         yield "entries: must be left out where the program ends in an endless loop"
     if set(of_warp) != set(range(len(entries))):
         yield f"entry_of_warp = [{of_warp[0]}, ...]: must name each of the {len(entries)} entries, by numbers from 0"
+
+
+def _mbarrier_problems(kernel: Kernel) -> Iterator[str]:
+    """Yields errors for mbarriers that instructions name, but the kernel does not, and for those at which nobody arrives."""
+    named, known = {"arrives": set[str](), "awaits": set[str]()}, [mbarrier.name for mbarrier in kernel.mbarriers]
+    yield from (f"mbarriers: {name!r} is there twice" for name in sorted({name for name in known if known.count(name) > 1}))
+    for path, one in walk(kernel.body):
+        for role, names in named.items():
+            if isinstance(one, Instruction) and (name := getattr(one, role)) is not None:
+                names.add(name)
+                if name not in known:
+                    stated = ", ".join(known) or "none"
+                    yield f"{path}.{role} = {name!r}: must be one of the kernel's mbarriers, which are {stated}"
+    for name in sorted(named["awaits"] - named["arrives"]):
+        yield f"mbarriers: {name!r} is awaited, but no instruction arrives at it"
 
 
 def _depth_problems(body: tuple[Statement, ...]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
 from warpsim.kernels.iteration import Iteration
+from warpsim.reference.mbarriers import Arrival, Mbarrier
 from warpsim.reference.sm import Launcher, Seat, Sm
 from warpsim.reference.warp import Warp
 
@@ -78,6 +79,7 @@ class Blocks:
             )
             for i in range(size)
         ]
+        seat.mbarriers = {facts.name: Mbarrier(facts) for facts in self.kernel.mbarriers}
         if draws_phase:
             self.spread(seat.block, self.phases)
         for warp in seat.block:
@@ -120,8 +122,9 @@ class Blocks:
         Raises:
             DeadlockError: they wait at different barriers.
         """
-        live = [other for other in self.seat_of(sm, warp).block if not other.exited]
+        live = self.live(sm, warp)
         if not live or any(other.barrier is None for other in live):
+            self.refuse_deadlock(sm, warp, t)
             return
         if len({other.barrier for other in live}) > 1 and not self.kernel.entries:
             where = ", ".join(f"warp {other.number} at {other.barrier}" for other in live)
@@ -132,6 +135,42 @@ class Blocks:
             other.barrier = None
             other.barrier_passed = t
             other.barrier_end = t + self.gpu.ops["barrier"].latency_cycles
+
+    def live(self, sm: Sm, warp: Warp) -> list[Warp]:
+        """Returns the warps of a warp's block that have not issued `exit`."""
+        return [other for other in self.seat_of(sm, warp).block if not other.exited]
+
+    def arrive_at_mbarrier(self, sm: Sm, warp: Warp, name: str, arrival: Arrival) -> None:
+        """A warp arrives at an mbarrier.
+
+        Raises:
+            DeadlockError: it is too many phases ahead of others.
+        """
+        mbarrier, number = self.seat_of(sm, warp).mbarriers[name], warp.arrived[name]
+        warp.arrived[name] += 1
+        phase = mbarrier.phase(number)
+        if not mbarrier.has_room(number, arrival.issue) or not phase.lacks_arrivals:
+            what = f"warp {warp.number} cannot arrive in phase {number} of {name}"
+            raise DeadlockError(f"deadlock at cycle {arrival.issue}: {what}")
+        phase.arrivals.append(arrival)
+
+    def await_mbarrier(self, sm: Sm, warp: Warp, name: str, t: int) -> None:
+        """A warp waits for the next phase of an mbarrier that it has not awaited.
+
+        Raises:
+            DeadlockError: all warps of its block are held, and none can arrive.
+        """
+        warp.phase_awaited = self.seat_of(sm, warp).mbarriers[name].awaited(warp.awaited[name])
+        warp.awaited[name] += 1
+        self.refuse_deadlock(sm, warp, t)
+
+    def refuse_deadlock(self, sm: Sm, warp: Warp, t: int) -> None:
+        """Raises a DeadlockError if all warps of a block are held, at least one at an mbarrier, so that none can arrive."""
+        live = self.live(sm, warp)
+        at_mbarrier = [other for other in live if other.phase_awaited is not None and other.phase_awaited.lacks_arrivals]
+        if at_mbarrier and all(other.barrier is not None or other in at_mbarrier for other in live):
+            where = ", ".join(f"warp {other.number} at {other.last_barrier}" for other in live)
+            raise DeadlockError(f"deadlock at cycle {t}: the block's warps wait for each other, {where}")
 
 
 def number_of_blocks(launch: Launch, sms: int) -> int | None:

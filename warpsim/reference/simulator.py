@@ -18,6 +18,7 @@ from warpsim.kernels.traversal import walk
 from warpsim.reference.blocks import Blocks, number_of_blocks
 from warpsim.reference.echoes import Waits
 from warpsim.reference.fetch import addresses
+from warpsim.reference.mbarriers import Arrival
 from warpsim.reference.memory import Flight, Memory
 from warpsim.reference.result import Result
 from warpsim.reference.sm import Scheduler, Sm, Unit
@@ -75,7 +76,7 @@ class Machine:
         banks = gpu.core.register_banks if names_registers(kernel) else None
         self.sms = [Sm(m, gpu, launch.resident_blocks, seed, len(self.addresses), banks, policy) for m in range(sms)]
         self.window = window
-        endless = number_of_blocks(launch, sms) is None and window.start > 0
+        endless = number_of_blocks(launch, sms) is None and window.start > 0 and not kernel.mbarriers
         phases = iteration(gpu, kernel, memory) if endless else None
         self.blocks = Blocks(gpu, kernel, launch, seed, self.sms, phases, self.addresses)
         self.memory = Memory(
@@ -220,6 +221,8 @@ class Machine:
         """Returns whether the warp's next step is eligible in the cycle in which `first` has issued."""
         return (
             first.op not in ("branch", "barrier", "exit")
+            and not names_mbarrier(first.instruction)
+            and not names_mbarrier(warp.next.instruction)
             and not (first.access_kind == "load" and warp.next.access_kind == "load")
             and warp.stall(t)[0] <= t
             and warp.may_load(self.gpu, t)
@@ -285,6 +288,8 @@ class Machine:
             if step.access_kind == "load":
                 load = flight
                 warp.loads.append(flight)
+            if step.op == "async_copy":
+                warp.copies.append(flight)
             if step.access_kind == "load" or self.gpu.memory.store_drain_cycles is not None:
                 warp.accesses.append(flight)
                 if flight.unserved:
@@ -315,6 +320,13 @@ class Machine:
         if step.op == "barrier":
             warp.barrier = warp.last_barrier = step.place
             self.blocks.arrive(sm, warp, t)
+        if step.instruction.arrives is not None:
+            latency = 0 if access is not None else wait + costs.latency_cycles
+            arrival = Arrival(t, t + max(1, latency), tuple(warp.copies))
+            self.blocks.arrive_at_mbarrier(sm, warp, step.instruction.arrives, arrival)
+        if step.instruction.awaits is not None:
+            warp.last_barrier = step.place
+            self.blocks.await_mbarrier(sm, warp, step.instruction.awaits, t)
         return costs.issue_slots + costs.reissues
 
     def note_latency(self, flight: Flight, t: int) -> None:
@@ -327,6 +339,11 @@ class Machine:
         if step.place not in self.known_costs:
             self.known_costs[step.place] = costs_on(self.gpu, step.instruction)
         return self.known_costs[step.place]
+
+
+def names_mbarrier(instruction: Instruction) -> bool:
+    """Returns whether an instruction arrives at an mbarrier, or awaits one."""
+    return instruction.arrives is not None or instruction.awaits is not None
 
 
 def names_registers(kernel: Kernel) -> bool:

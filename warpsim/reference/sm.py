@@ -14,6 +14,7 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.operations import Unit as UnitFacts
 from warpsim.kernels.costs import Costs
 from warpsim.reference.fetch import FrontEnd
+from warpsim.reference.mbarriers import Mbarrier
 from warpsim.reference.memory import Flight, Stream
 from warpsim.reference.policies import Policy, make_policy
 from warpsim.reference.ports import RegisterPorts
@@ -73,6 +74,7 @@ class Seat:
     Attributes:
         index: its number in the SM.
         block: the warps of the block that is there.
+        mbarriers: those of that block.
         due: cycle in which it is to get another block; None: it has one, or the supply is used up.
         next_start: cycle in which that block starts, once it has been assigned.
         next_block: its number.
@@ -80,6 +82,7 @@ class Seat:
 
     index: int
     block: list[Warp] = field(default_factory=list)
+    mbarriers: dict[str, Mbarrier] = field(default_factory=dict)
     due: int | None = None
     next_start: int | None = None
     next_block: int = 0

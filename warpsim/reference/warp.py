@@ -6,6 +6,7 @@ Numbers in parentheses are sections of docs/model.md.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from warpsim.hardware.operations import Op
 from warpsim.kernels import Conditional, Hints, Instruction, Kernel, Loop
 from warpsim.kernels.costs import Costs
 from warpsim.kernels.instruction import COUNTERS, MOST_COUNTED
+from warpsim.reference.mbarriers import Phase
 from warpsim.reference.memory import Flight, Stream
 from warpsim.units import ACCESS_KINDS
 
@@ -180,9 +182,13 @@ class Warp:
         self.accesses: list[Flight] = []  # its loads, and its stores if it waits for them at its end
         self.barriers = 0  # passed before cycle 0
         self.barrier: str | None = None  # the place of the barrier at which it waits
-        self.last_barrier = ""  # the place of its latest barrier
+        self.last_barrier = ""  # the place of its latest barrier, or of the instruction that awaited an mbarrier later
         self.barrier_passed = start - 1  # cycle of the last arrival at its latest barrier
         self.barrier_end = start  # that cycle + the barrier's latency
+        self.copies: list[Flight] = []  # its asynchronous copies
+        self.arrived: Counter[str] = Counter()  # how often at each mbarrier
+        self.awaited: Counter[str] = Counter()  # how often it has waited for each mbarrier
+        self.phase_awaited: Phase | None = None  # that for which it has waited latest
         self.branch_taken = False
         self.exited = False
         self.last_cycle = start  # cycle of its exit
@@ -225,6 +231,8 @@ class Warp:
             (float(gap_end), 0, self.gap_state, self.last_issued),
             (float(self.barrier_end), 0, "barrier", self.last_barrier),
         ]
+        if self.phase_awaited is not None:
+            ends.append((self.phase_awaited.complete, 0, "barrier", self.last_barrier))
         hints = step.instruction.hints
         for register in (*step.instruction.src, step.instruction.dst) if hints is None else ():
             if register in self.writes:
@@ -262,8 +270,9 @@ class Warp:
         return not self.exited and all(write.load is None or write.load.returns <= t for write in waited)
 
     def held(self, t: int) -> bool:
-        """Returns whether a barrier holds the warp, up to and including the cycle of the last arrival (4, 7)."""
-        return self.barrier is not None or t <= self.barrier_passed
+        """Returns whether a barrier holds the warp, up to and including the cycle of the last arrival, or an mbarrier (4, 7)."""
+        at_mbarrier = self.phase_awaited is not None and t <= self.phase_awaited.known
+        return self.barrier is not None or t <= self.barrier_passed or at_mbarrier
 
     def line(self, t: int) -> str:
         """Returns the place to which the warp-cycle belongs: the next step, or the barrier that holds the warp (7)."""

@@ -41,6 +41,7 @@ from warpsim.simulation.core_options import (
     awaited_registers,
     encode_addresses,
     encode_hints,
+    encode_mbarriers,
     encode_reads,
     hints_of,
     needs_of_ports,
@@ -122,7 +123,7 @@ def _unlaunched(
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((0, 0, 0, 0, 0, 0, 0, *access, *branch, step.loop, *step.trips))
-    reads, hints = encode_reads(program, gpu), encode_hints(program, gpu)
+    reads, hints, mbarriers = encode_reads(program, gpu), encode_hints(program, gpu), encode_mbarriers(program, kernel)
     # The fields of a plain array of records are read several times as fast; the engine names them as attributes.
     records: dict[str, Any] = {
         "chip": _encode_chip(gpu, memory, sms, tick, len(registers), len(reads) > 0),
@@ -135,6 +136,7 @@ def _unlaunched(
     if len(hints):
         waits = int(np.bitwise_or.reduce(hints["waits"])).bit_length()
         records["chip"][0]["counters"] = max(waits, hints["write"].max() + 1, hints["read"].max() + 1)
+    records["chip"][0]["mbarriers"] = len(kernel.mbarriers) if len(mbarriers) else 0
     machine = Machine(
         **records,
         operands=np.array(operands, np.int32),
@@ -143,6 +145,7 @@ def _unlaunched(
         reads=reads,
         hints=hints,
         addresses=encode_addresses(program, gpu, records["chip"]),
+        mbarriers=mbarriers,
         quantiles=quantiles,
         loads=loads,
         outstanding=np.zeros((0, 2), np.int32) if sms is None else _encode_outstanding(kernel, records["details"]),
@@ -153,8 +156,8 @@ def _unlaunched(
     refusing = precompute_lookahead(machine)
     machine = machine._replace(refusing=refusing, **{name: array.view(np.recarray) for name, array in records.items()})
     if not has_options(machine):
-        machine = machine._replace(reads=None, hints=None, addresses=None)
-    if phases:
+        machine = machine._replace(reads=None, hints=None, addresses=None, mbarriers=None)
+    if phases and not kernel.mbarriers:
         _encode_phases(machine, iteration(gpu, kernel, memory), kernel)
     return machine
 

@@ -51,12 +51,13 @@ def precompute_waits(machine: Machine) -> Machine:
     pairs, few_loads = chip["issue_width"] == 2, chip["loads_per_warp"] > 0
     counts = [False] * len(program) if not len(machine.hints) else _counted(machine.hints).tolist()
     waits = counts if not len(machine.hints) else ((machine.hints["waits"] > 0) | counts).tolist()
+    held = _of_mbarriers(machine, "awaits").tolist()
     following = _following(machine)
     ready = readiness(machine, registers, following)
 
     for i, after in enumerate(following):
         own = ready.to_next[i]
-        if kind[i] != Kind.COMPUTE or after == NOTHING or (kind[after] == Kind.LOAD and few_loads) or waits[after]:
+        if kind[i] != Kind.COMPUTE or after == NOTHING or (kind[after] == Kind.LOAD and few_loads) or waits[after] or held[i]:
             continue
         if (own == 0 and pairs) or max(own, gap[i]) > LONGEST_KNOWN_WAIT:
             continue  # both may issue together, or the wait does not fit into a lane of the engine
@@ -72,6 +73,13 @@ def precompute_waits(machine: Machine) -> Machine:
     operands = _keep(machine, ready.uncertain)
     program["known_dst"] = np.where(overwritten, NOTHING, program["dst"])
     return machine._replace(operands=operands)
+
+
+def _of_mbarriers(machine: Machine, role: str) -> NDArray[np.bool_]:
+    """Returns which steps have a role, `arrives` or `awaits`, at an mbarrier."""
+    none = np.zeros(len(machine.program), bool)
+    steps: NDArray[np.bool_] = machine.mbarriers[role] >= 0 if len(machine.mbarriers) else none
+    return steps
 
 
 def _keep(machine: Machine, uncertain: list[list[int]]) -> NDArray[np.int32]:
@@ -117,13 +125,14 @@ def _together(machine: Machine, following: list[int], registers: list[list[int]]
     chip, program = machine.chip[0], machine.program
     kind, dst, delay = program["kind"].tolist(), program["dst"].tolist(), program["delay"].tolist()
     misses = (machine.details["l1_hit"] == 0).tolist()
+    names_mbarrier = (_of_mbarriers(machine, "arrives") | _of_mbarriers(machine, "awaits")).tolist()
     pairs, awaited = [], []
     for i, after in enumerate(following):
         load, certain = kind[i] == Kind.LOAD, after != NOTHING
         waits = dst[i] in registers[after] or _is_counted_for(machine.hints, i, after)
         awaited.append(load and misses[i] and certain and waits)
         alone = awaited[i] or delay[i] > 0 or (load and certain and kind[after] == Kind.LOAD)
-        pairs.append(bool(chip["issue_width"] == 2 and kind[i] <= Kind.STORE and not alone))
+        pairs.append(bool(chip["issue_width"] == 2 and kind[i] <= Kind.STORE and not alone and not names_mbarrier[i]))
     return pairs, awaited
 
 
@@ -159,6 +168,8 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     chip["most_extra"] = machine.latency_to.max(initial=0)
     chip["window"], chip["most_requests"] = window, machine.details["requests"].max()
     chip["span"] = min(window, max(int(barriers.min()), 1)) if len(barriers) else window
+    if len(machine.mbarriers):
+        chip["span"] = min(chip["span"], _soonest_arrival(machine))
 
     late = np.maximum(program["unit_ticks"], program["data_ticks"]) > program["busy"] * chip["tick"]
     classes, refusable = machine.classes, machine.classes["refusable"]
@@ -172,6 +183,7 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
         refusable[number] = at_limit or contended or waiting or late[alike].any() or _may_pair_in_unit(machine, alike)
 
     ordered = (kind == Kind.BARRIER) | (kind == Kind.EXIT) | (instructions & (classes["shared"][op] > 0))
+    ordered |= _of_mbarriers(machine, "arrives") | _of_mbarriers(machine, "awaits")
     program["ordered"] = ordered
     of_sm = (refusable > 0) & ((classes["own_unit"] == 0) | (classes["queue"] > 0))
     alone = ~(ordered | of_sm[op] | (program["data_ticks"] > 0))
@@ -191,10 +203,20 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     return np.flatnonzero(refusable)
 
 
+def _soonest_arrival(machine: Machine) -> int:
+    """Returns the fewest cycles from the issue of a step that arrives at an mbarrier until it has arrived."""
+    arrives, program = _of_mbarriers(machine, "arrives"), machine.program
+    copies = arrives & (program["kind"] == Kind.LOAD)
+    least = [*program["latency"][arrives & ~copies].tolist()]
+    if (machine.details["l1_hit"][copies] > 0).any():
+        least.append(math.floor(float(machine.chip[0]["l1_latency"])))
+    return max(1, min(least, default=LONGEST_WINDOW))
+
+
 def has_options(machine: Machine) -> bool:
     """Returns whether a machine, of which the plain steps are known, needs the loop that serves options (`Machine`)."""
     chip, limited = machine.chip[0], machine.program["plain"] & LIMITED
-    return bool(chip["banks"] > 0 or chip["buffer"] > 0 or len(machine.hints) or limited.any())
+    return bool(chip["banks"] > 0 or chip["buffer"] > 0 or len(machine.hints) or len(machine.mbarriers) or limited.any())
 
 
 def _resolved(machine: Machine, alone: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from warpsim.hardware.fields import MAX_INTERVAL
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.memo import kept_by_object
 from warpsim.kernels.costs import Costs, access_transactions, costs_on, matrix_interval
-from warpsim.kernels.instruction import MOST_COUNTED, Instruction
+from warpsim.kernels.instruction import MOST_COUNTED, MOST_PHASES, Instruction
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Loop, Statement
 from warpsim.kernels.traversal import issued, walk
@@ -207,7 +207,8 @@ def _most_in_flight(point: Point, kind: str) -> int:
     """Returns how many loads or stores of one SM can be in flight at most.
 
     A load without hints whose register is still to come holds up the next one into this register, and a dependence counter that
-    is full holds up the next load that it counts. Without any limit it is the number of accesses of the whole run.
+    is full holds up the next load that it counts. A warp stays until its loads are back. Without any limit it is the number of
+    accesses of the whole run.
     """
     gpu, launch = point.gpu, point.launch
     warps = launch.resident_warps
@@ -223,7 +224,8 @@ def _most_in_flight(point: Point, kind: str) -> int:
         assert blocks is not None
         executed = _of_paths(point.kernel, max)
         times = sum(count for op, count in executed.items() if units.ACCESS_KINDS.get(op) == kind)
-        limits.append(blocks * launch.block_warps * times)
+        launched = blocks * launch.block_warps
+        limits.append((min(launched, warps) if kind == "load" else launched) * times)
     else:
         issues = gpu.sm.schedulers * gpu.issue.width * (-(-_end(point) // gpu.issue.interval_cycles))
         limits.append(issues)
@@ -231,13 +233,15 @@ def _most_in_flight(point: Point, kind: str) -> int:
 
 
 def most_in_flight_of_warp(kernel: Kernel, loads: list[Instruction]) -> int | None:
-    """Returns how many loads of a warp its registers and counters let be in flight; None: any number."""
+    """Returns how many loads of a warp its registers, counters and mbarriers let be in flight; None: any number."""
+    arriving = sum(load.arrives is not None for load in loads)  # a warp has no more open phases, and one that it goes on to
+    loads = [load for load in loads if load.arrives is None]
     hinted = [s for _, s in walk(kernel.body) if isinstance(s, Instruction) and s.hints is not None]
     counters = {load.hints.write for load in loads if load.hints is not None}
     registers = {load.dst for load in loads if load.hints is None}
     if None in counters or None in registers or registers & {one.dst for one in hinted}:  # these wait for no register
         return None
-    return len(registers) + MOST_COUNTED * len(counters)
+    return len(registers) + MOST_COUNTED * len(counters) + (MOST_PHASES + 1) * arriving
 
 
 def _end(point: Point) -> int:

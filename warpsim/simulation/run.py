@@ -318,7 +318,8 @@ def _deadlock(machine: Machine, state: State) -> str:
     waiting = [
         f"warp {i} before step {warp.step}"
         for i, warp in enumerate(state.warps[first : first + chip.block_warps])
-        if warp.life == Life.AT_BARRIER
+        if warp.life in (Life.AT_BARRIER, Life.AT_MBARRIER)
     ]
     block = state.seats[clock.stuck_sm * chip.seats + clock.stuck_seat].block
-    return f"deadlock at cycle {clock.cycle}: the warps of block {block} wait at different barriers: " + ", ".join(waiting)
+    wait = "wait for each other at mbarriers" if len(state.lacking) else "wait at different barriers"
+    return f"deadlock at cycle {clock.cycle}: the warps of block {block} {wait}: " + ", ".join(waiting)

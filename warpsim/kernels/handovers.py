@@ -1,0 +1,154 @@
+"""How far a warp's copies run ahead of the warps that use them, where mbarriers hand buffers over (docs/model.md, section 4)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from warpsim.kernels.instruction import Mbarrier
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.statements import Conditional
+from warpsim.kernels.steps import FlatProgram, Step, flatten
+from warpsim.kernels.traversal import walk
+from warpsim.units import ACCESS_KINDS, MAX_WARPS
+
+_MOST_STEPS = 100_000
+"""Steps of all warps together that are followed."""
+
+
+def copies_under_way(kernel: Kernel, most: int) -> dict[int, dict[int, int]]:
+    """Returns for each access, a step, how many executions of each copy may be under way, at most, when a warp issues it.
+
+    It is found by running a block in which no copy ever comes back until all warps are held: of warps that execute the same
+    one, and every phase takes as many arrivals as there are such kinds of warps that arrive. Loops without accesses and
+    mbarriers have one trip. A copy of which `most` or more may be under way is left out: then mbarriers set no limit.
+    """
+    program = flatten(kernel)
+    block = _Block(kernel, program)
+    found: dict[int, Counter[int]] = {}
+    free = set[int]()
+    for warp, number in block.issues():
+        if warp.steps > _MOST_STEPS:
+            return {}
+        before = found.setdefault(number, Counter())
+        for copy, times in warp.copies.items():
+            before[copy] = max(before[copy], times)
+            if times >= most:
+                free.add(copy)
+        if len(free) == len(block.copies):
+            break
+    return {number: {copy: counts[copy] for copy in block.copies - free} for number, counts in found.items()}
+
+
+class _Warp:
+    """A warp on its way, which stands for all of its kind."""
+
+    def __init__(self, entry: int, index: int) -> None:
+        self.index, self.at = index, entry
+        self.trips: dict[int, int] = {}
+        self.arrived, self.awaited = Counter[str](), Counter[str]()
+        self.copies = Counter[int]()
+        self.steps = 0
+
+
+class _Block:
+    """Warps of each kind, and the phases that they complete."""
+
+    def __init__(self, kernel: Kernel, program: FlatProgram) -> None:
+        self.steps = program.steps
+        self.facts: dict[str, Mbarrier] = {mbarrier.name: mbarrier for mbarrier in kernel.mbarriers}
+        self.copies = {n for n, step in enumerate(self.steps) if step.instruction and step.instruction.op == "async_copy"}
+        self.repeats = _loops_that_matter(self.steps)
+        size = kernel.block_warps or MAX_WARPS
+        sides = [one.warps for _, one in walk(kernel.body) if isinstance(one, Conditional) and one.warps is not None]
+        kinds = {tuple(index in warps for warps in sides): index for index in reversed(range(size))}
+        self.warps = [_Warp(entry, index) for entry in program.entries for index in sorted(kinds.values())]
+        self.complete: dict[str, dict[int, set[int]]] = {name: {} for name in self.facts}
+        self.arriving = self._who_arrives(kernel)
+
+    def _who_arrives(self, kernel: Kernel) -> dict[str, set[int]]:
+        """Returns which kinds of warps arrive at each mbarrier, by their place in `warps`."""
+        found: dict[str, set[int]] = {name: set() for name in self.facts}
+        for place, warp in enumerate(self.warps):
+            at, seen = [warp.at], set[int]()
+            while at:
+                number = at.pop()
+                if number in seen or number >= len(self.steps):
+                    continue
+                seen.add(number)
+                step = self.steps[number]
+                if step.instruction is not None and step.instruction.arrives is not None:
+                    found[step.instruction.arrives].add(place)
+                at += self._next(step, number, warp.index)
+        return found
+
+    def _next(self, step: Step, number: int, index: int) -> list[int]:
+        """Returns the steps that may follow one for a warp."""
+        if step.kind == "jump":
+            return [step.target]
+        if step.kind == "branch":
+            if step.warps is not None:
+                return [number + 1 if index in step.warps else step.target]
+            return [number + 1, step.target]
+        if step.kind == "loop_end":
+            return [number + 1, step.target]
+        return [] if step.instruction is not None and step.instruction.op == "exit" else [number + 1]
+
+    def issues(self) -> Iterator[tuple[_Warp, int]]:
+        """Yields each access that a warp issues, until all warps are held or have ended."""
+        goes_on = True
+        while goes_on:
+            goes_on = False
+            for place, warp in enumerate(self.warps):
+                for number in self._run(place, warp):
+                    goes_on = True
+                    if number >= 0:
+                        yield warp, number
+
+    def _run(self, place: int, warp: _Warp) -> Iterator[int]:
+        """Runs a warp until it is held or ends; yields its accesses before they issue, and -1 for what else it does."""
+        while warp.steps <= _MOST_STEPS:
+            step, number = self.steps[warp.at], warp.at
+            one = step.instruction
+            if one is not None and one.op == "exit":
+                return
+            if one is not None and one.awaits is not None:
+                phase = warp.awaited[one.awaits] - self.facts[one.awaits].ahead
+                if phase >= 0 and self.complete[one.awaits].get(phase, set()) != self.arriving[one.awaits]:
+                    return
+                warp.awaited[one.awaits] += 1
+            warp.steps += 1
+            yield number if one is not None and one.op in ACCESS_KINDS else -1
+            if number in self.copies:
+                warp.copies[number] += 1
+            if one is not None and one.arrives is not None:
+                if not warp.copies:  # otherwise, the phase waits for copies that do not come back
+                    self.complete[one.arrives].setdefault(warp.arrived[one.arrives], set()).add(place)
+                warp.arrived[one.arrives] += 1
+            warp.at = self._following(step, number, warp)
+
+    def _following(self, step: Step, number: int, warp: _Warp) -> int:
+        """Returns the step that a warp executes after one; of two likely ones, the likelier."""
+        if step.kind == "branch":
+            falls = warp.index in step.warps if step.warps is not None else step.probability >= 0.5
+            return number + 1 if falls else step.target
+        if step.kind == "loop_begin":
+            warp.trips[step.loop] = step.trips[0] if step.loop in self.repeats else 1
+        elif step.kind == "loop_end":
+            warp.trips[step.loop] -= 1
+            return step.target if warp.trips[step.loop] != 0 else number + 1
+        return step.target if step.kind == "jump" else number + 1
+
+
+def _loops_that_matter(steps: tuple[Step, ...]) -> set[int]:
+    """Returns the loops with accesses, or instructions that name mbarriers, inside them."""
+    found, around = set[int](), list[int]()
+    for step in steps:
+        one = step.instruction
+        if step.kind == "loop_begin":
+            around.append(step.loop)
+        elif step.kind == "loop_end":
+            around.pop()
+        elif one is not None and (one.op in ACCESS_KINDS or one.arrives is not None or one.awaits is not None):
+            found.update(around)
+    return found
