@@ -235,7 +235,7 @@ def test_a_bulk_copy_from_shared_memory_is_a_store():
         (PHASE[1], "test"),
         ("SYNCS.ARRIVE.TRANS64 RZ, [UR5], R0", "expect"),
         ("SYNCS.ARRIVE.TRANS64.RED.A0TR RZ, [UR5], R6", "expect"),
-        ("SYNCS.ARRIVE.TRANS64.A1T0 R4, [UR4], RZ", None),
+        ("SYNCS.ARRIVE.TRANS64.A1T0 R4, [UR4], RZ", "arrive"),
         ("UBLKCP.S.G [UR8], [UR4], UR6", "bulk"),
         ("UTMASTG.2D [UR8], [UR4]", "bulk"),
         ("UTMACMDFLUSH", None),

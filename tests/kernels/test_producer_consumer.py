@@ -21,7 +21,8 @@ def test_copies_and_work_overlap_with_a_second_stage():
 
     def cycles(stages, alpha, tiles=40):
         kernel = producer_consumer(stages, alpha=alpha, tiles=tiles)
-        return float(ws.simulate("h100", kernel, launch=ws.Launch(blocks=1, block_warps=5), sms=1, memory="fixed", replicates=1).cycles.mean())
+        launch = ws.Launch(blocks=1, block_warps=5)
+        return float(ws.simulate("h100", kernel, launch=launch, sms=1, memory="fixed", replicates=1).cycles.mean())
 
     latency = ws.load_gpu("h100").memory.latency_cycles
     add = ws.load_gpu("h100").ops["alu"].latency_cycles

@@ -18,14 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.accesses import space_of
+from warpsim.frontends.flow import Place
+from warpsim.frontends.handovers import PhaseLog
 from warpsim.frontends.integers import UNKNOWN, Values
 from warpsim.frontends.operands import Address, Immediate, Register, operands
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.kernels.instruction import MOST_COUNTED
 from warpsim.units import WARP_LANES
-
-Place = tuple[int, int]
-"""(block of the flow, instruction)."""
 
 BULK_UNIT_BYTES = 16
 """Unit of the length of a bulk copy."""
@@ -133,9 +132,10 @@ def phase_word(one: MachineInstruction) -> str | None:
     return parts[2].name if one.base == "LOP3" and isinstance(parts[2], Register) else None
 
 
-Role = Literal["copy", "bulk", "commit", "report", "expect", "wait", "test"]
+Role = Literal["copy", "bulk", "commit", "report", "expect", "arrive", "wait", "test"]
 """What an instruction does with copies: it makes one, or a bulk copy; it ends a group; it has the copies so far report to a
-barrier; it tells a barrier how many bytes to expect; it waits for groups; it tests the phase of a barrier."""
+barrier; it tells a barrier how many bytes to expect; it arrives there without any; it waits for groups; it tests the phase of a
+barrier."""
 
 
 def role_of(one: MachineInstruction) -> Role | None:
@@ -150,8 +150,8 @@ def role_of(one: MachineInstruction) -> Role | None:
         return "wait"
     if is_phase_test(one):
         return "test"
-    if one.base == "SYNCS" and ".ARRIVE" in one.opcode and not one.opcode.endswith("T0"):
-        return "expect"
+    if one.base == "SYNCS" and ".ARRIVE" in one.opcode:
+        return "arrive" if one.opcode.endswith("T0") else "expect"
     bulk = bulk_of(one)
     return "bulk" if bulk is not None else None
 
@@ -181,6 +181,7 @@ class CopyLog:
         self._lengths: dict[Place, Counter[int]] = {}
         self._reporting: set[Place] = set()  # bulk copies into shared memory, of which barriers expect the bytes
         self._expected = 0
+        self.phases = PhaseLog()
 
     def copy(self) -> CopyLog:
         """Returns a log that goes on by itself."""
@@ -189,11 +190,11 @@ class CopyLog:
         other._made, other._reported, other._expected = self._made, dict(self._reported), self._expected
         other._groups = {counter: list(groups) for counter, groups in self._groups.items()}
         other._lengths = {place: counts.copy() for place, counts in self._lengths.items()}
-        other._reporting = set(self._reporting)
+        other._reporting, other.phases = set(self._reporting), self.phases.copy()
         return other
 
     def follow(
-        self, place: Place, one: MachineInstruction, role: Role | None, warps: NDArray[np.bool_], barrier: int, length: int
+        self, place: Place, one: MachineInstruction, role: Role, warps: NDArray[np.bool_], barrier: int, length: int
     ) -> None:
         """Notes what an instruction does.
 
@@ -203,7 +204,8 @@ class CopyLog:
             role: what it does.
             warps: those that do it, for one thread each.
             barrier: address of the barrier that it names, or UNKNOWN.
-            length: of a bulk copy, in units of BULK_UNIT_BYTES, or bytes that the barrier is to expect; or UNKNOWN.
+            length: of a bulk copy, in units of BULK_UNIT_BYTES; bytes that the barrier is to expect; or the phase that a test
+                asks for; or UNKNOWN.
         """
         if role == "expect":
             self._expected += max(0, length) * int(warps.sum())
@@ -211,6 +213,8 @@ class CopyLog:
             bytes_moved = bulk_units(one, length) * BULK_UNIT_BYTES if length >= 0 else UNKNOWN
             self._lengths.setdefault(place, Counter())[bytes_moved] += int(warps.sum())
         reports = role == "bulk" and barrier_address(one) is not None
+        if one.base == "SYNCS" or reports:
+            self.phases.follow(place, role, warps, barrier, length)
         if reports:
             self._reporting.add(place)
         if role == "copy" or reports:

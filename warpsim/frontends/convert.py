@@ -13,8 +13,9 @@ from warpsim.frontends.emitter import Emitter, Sampled
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.evaluate import evaluate
 from warpsim.frontends.evaluation import Given
-from warpsim.frontends.flow import make_flow
+from warpsim.frontends.flow import Place, make_flow
 from warpsim.frontends.geometry import Geometry
+from warpsim.frontends.handovers import Handover, handovers, with_arrivals
 from warpsim.frontends.keys import Key
 from warpsim.frontends.parameters import argument_bytes, notes_of_structures
 from warpsim.frontends.reuse import hits_of
@@ -23,7 +24,7 @@ from warpsim.frontends.structure import Structure
 from warpsim.frontends.symbols import plain_name
 from warpsim.frontends.tiles import Tile, tiles_of
 from warpsim.hardware.gpu import Gpu
-from warpsim.kernels.instruction import Access, Instruction
+from warpsim.kernels.instruction import Access, Instruction, Mbarrier
 from warpsim.kernels.program import Kernel
 
 _OLDEST = 50
@@ -83,24 +84,37 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
     if caches is not None and begin_elsewhere:
         made_up = hits_of(given, waits, caches, made_up=True)
         found = found | {place: made_up[place] for place in begin_elsewhere if place in made_up}
-    emitter = Emitter(flow, waits, evaluation.accesses, _with_tiles(choices.patterns, tiles), found, Sampled(given, evaluation))
+    size = "x".join(str(n) for n in geometry.block if n > 1) or "1"
     counted = (evaluation.counts, evaluation.entries, evaluation.weights, evaluation.warp_in_block)
-    shape = Structure(flow, *counted, emitter.block, evaluation.stated)
-    body = shape.body()
-    notes = (*evaluation.notes, *shape.notes, *emitter.notes())
+
+    def made(handed_over: dict[Place, Handover], mbarriers: tuple[Mbarrier, ...]) -> tuple[Kernel, tuple[str, ...]]:
+        """Returns the kernel with these mbarriers, and what was assumed."""
+        patterns, sampled = _with_tiles(choices.patterns, tiles), Sampled(given, evaluation)
+        emitter = Emitter(flow, waits, evaluation.accesses, patterns, found, sampled, handed_over)
+        shape = Structure(flow, *counted, emitter.block, evaluation.stated)
+        body = shape.body()
+        kernel = Kernel(
+            name=name,
+            title=f"{name}, sm_{function.arch}, blocks of {size} threads",
+            source=source or function.source,
+            registers_per_thread=resources.registers_per_thread,
+            shared_bytes_per_block=resources.shared_bytes_per_block,
+            block_warps=geometry.block_warps,
+            inputs=tuple(emitter.registers.values()),
+            mbarriers=mbarriers,
+            body=tuple(body or [Instruction("branch")]),
+        )
+        return kernel, (*evaluation.notes, *shape.notes, *emitter.notes())
+
+    log = evaluation.copies.phases
+    handed_over, mbarriers = handovers(log, {place: evaluation.is_for_all(place[0]) for place in log.tests})
+    kernel, notes = made(handed_over, mbarriers)
+    complete = with_arrivals(kernel)
+    if complete is None:
+        kernel, notes = made({}, ())
     of_caches = notes_of_caches(function.arch, choices.caches)
     warn(name, (*notes, *(notes_of_structures(function) if notes else ()), *of_caches))
-    size = "x".join(str(n) for n in geometry.block if n > 1) or "1"
-    return Kernel(
-        name=name,
-        title=f"{name}, sm_{function.arch}, blocks of {size} threads",
-        source=source or function.source,
-        registers_per_thread=resources.registers_per_thread,
-        shared_bytes_per_block=resources.shared_bytes_per_block,
-        block_warps=geometry.block_warps,
-        inputs=tuple(emitter.registers.values()),
-        body=tuple(body or [Instruction("branch")]),
-    )
+    return complete or kernel
 
 
 def _check_bounds(function: MachineFunction, geometry: Geometry) -> None:

@@ -12,13 +12,14 @@ from functools import cache, lru_cache
 from typing import Any
 
 from warpsim.frontends.accesses import Tally, bytes_per_thread, is_widest, space_of
-from warpsim.frontends.async_copies import CopyLog, Place, barrier_address, bulk_of, is_past_l1, is_phase_test, role_of
+from warpsim.frontends.async_copies import CopyLog, barrier_address, bulk_of, is_past_l1, is_phase_test, role_of
 from warpsim.frontends.caches import Hits
 from warpsim.frontends.dependences import Waits, has_control_fields, is_group_product, products_left
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.evaluation import Evaluation, Given
-from warpsim.frontends.flow import Flow
+from warpsim.frontends.flow import Flow, Place
 from warpsim.frontends.flow import place as _place
+from warpsim.frontends.handovers import Handover
 from warpsim.frontends.keys import Key, keys_of
 from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, opcodes, sleep_ns
 from warpsim.frontends.operands import register_slots
@@ -98,6 +99,7 @@ class Emitter:
         patterns: what the caller states of them.
         hits: how often they hit.
         sampled: which warps make them; None: all that issue them.
+        handovers: what instructions do at mbarriers of the kernel.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class Emitter:
         patterns: Mapping[Key, str | int | Access | Tile],
         hits: Mapping[Place, Hits],
         sampled: Sampled | None = None,
+        handovers: Mapping[Place, Handover] | None = None,
     ) -> None:
         self.flow, self.function, self.waits, self.accesses = flow, flow.function, waits, accesses
         self.table, self.available = opcodes(), classes_of(self.function.arch)
@@ -115,6 +118,7 @@ class Emitter:
         self.hits, self.sampled = hits, sampled
         self.by_counters = has_control_fields(flow)
         self.copies = CopyLog(0) if sampled is None else sampled.evaluation.copies
+        self.handovers = handovers or {}
         self.products = products_left(flow)
         waited = {writer for place in waits for writer in self._writers(place)}
         self.registers = {index: f"v{index}" for index in sorted(waited)}
@@ -122,7 +126,11 @@ class Emitter:
         self.unshaped: Counter[str] = Counter()
         self.unnamed: dict[str, None] = {}
         self.used: set[str] = set()
-        self.counts_copies = any(self._left_at(place) is not None for place in self.copies.left)
+
+    @property
+    def counts_copies(self) -> bool:
+        """Whether some instruction waits for a count of copies."""
+        return any(self._left_at(place) is not None for place in self.copies.left if place not in self.handovers)
 
     def notes(self) -> list[str]:
         """Returns what was assumed of opcodes and addresses."""
@@ -149,7 +157,7 @@ class Emitter:
         )
         for index, one in made:
             found.append(self._if_made(number, index, one))
-            if is_phase_test(self.function.code[index]):
+            if is_phase_test(self.function.code[index]) and (number, index) not in self.handovers:
                 found += self._phase(number, index)
         return found
 
@@ -161,6 +169,8 @@ class Emitter:
         if self.products and is_group_product(one):
             return Hints(write=_PRODUCTS)
         role = role_of(one)
+        if (number, index) in self.handovers and role == "test":
+            return None
         if role in ("wait", "test") and (left := self._left_at((number, index))) is not None:
             return Hints(waits=(_COPIES,), at_most=left)
         is_counted = role == "copy" or (role == "bulk" and barrier_address(one) is not None)
@@ -242,6 +252,8 @@ class Emitter:
                 "integer", self.available
             )  # predicated off for all threads: it issues, and accesses nothing
         fields: dict[str, Any] = {"src": () if op == "barrier" else sources, "comment": self._comment(one)}
+        if (handover := self.handovers.get((number, index))) is not None:
+            fields[handover.role] = handover.name
         cost: dict[str, Any] = {}
         if index in self.registers and op not in OPS_WITHOUT_RESULT:
             fields["dst"] = self.registers[index]

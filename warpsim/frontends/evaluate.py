@@ -13,12 +13,13 @@ import numpy as np
 
 from warpsim.frontends import windows
 from warpsim.frontends.accesses import Tally, bytes_per_thread, interleaved, is_update, space_of
-from warpsim.frontends.async_copies import CopyLog, Place, first_lanes, first_of
+from warpsim.frontends.async_copies import CopyLog, first_lanes, first_of
 from warpsim.frontends.bases import Bases
 from warpsim.frontends.cubin import RESERVED_SHARED_BYTES
 from warpsim.frontends.decisions import Decisions
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.evaluation import Evaluation, Given, Record, add_counts
+from warpsim.frontends.flow import Place
 from warpsim.frontends.flow import place as place_in
 from warpsim.frontends.geometry import MORE_SAMPLED_THREADS
 from warpsim.frontends.integers import NOTHING, UNKNOWN, Values, array, known
@@ -201,6 +202,7 @@ class Evaluator:
 
     def _follow_copies(self, number: int, step: Step, active: Mask) -> Mask:
         """Notes what an instruction does with asynchronous copies. Returns which threads do it: of a bulk copy, one of a warp."""
+        assert step.role is not None
         barrier = UNKNOWN if step.barrier is None else first_of(self.state.address(step.barrier), active)
         length = UNKNOWN if step.length is None else first_of(self.state.read(step.length), active)
         if step.role == "bulk":

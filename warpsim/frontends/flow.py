@@ -16,6 +16,9 @@ from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.operands import calls_outside, conditions, guard_of
 from warpsim.frontends.sass import MachineFunction, MachineInstruction
 
+Place = tuple[int, int]
+"""Where an instruction stands: block of the flow, and its index in the function."""
+
 MAX_BLOCKS = 100_000
 """Most basic blocks of a kernel, copies of called functions included."""
 

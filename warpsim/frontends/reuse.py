@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.accesses import bytes_per_thread, space_of
-from warpsim.frontends.async_copies import BULK_UNIT_BYTES, Place, bulk_of, bulk_units, first_of, is_past_l1
+from warpsim.frontends.async_copies import BULK_UNIT_BYTES, bulk_of, bulk_units, first_of, is_past_l1
 from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, Hits, hits
 from warpsim.frontends.dependences import Waits
 from warpsim.frontends.evaluate import MAX_STEPS, Evaluator
 from warpsim.frontends.evaluation import Given
+from warpsim.frontends.flow import Place
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.integers import UNKNOWN, Values
 from warpsim.frontends.sass import MachineInstruction

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from warpsim.kernels.instruction import Mbarrier
+from warpsim.kernels.instruction import Instruction, Mbarrier
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.statements import Conditional
+from warpsim.kernels.statements import Conditional, Loop, Statement
 from warpsim.kernels.steps import FlatProgram, Step, flatten
 from warpsim.kernels.traversal import walk
 from warpsim.units import ACCESS_KINDS, MAX_WARPS
@@ -40,6 +40,59 @@ def copies_under_way(kernel: Kernel, most: int) -> dict[int, dict[int, int]]:
     return {number: {copy: counts[copy] for copy in block.copies - free} for number, counts in found.items()}
 
 
+def runs_to_its_end(kernel: Kernel) -> bool:
+    """Returns whether all warps of a block come to their ends if copies are back at once; True if that takes too long to find."""
+    block = _Block(kernel, flatten(kernel), copies_return=True)
+    for warp, _ in block.issues():
+        if warp.steps > _MOST_STEPS:
+            return True
+    return all(block.has_ended(warp) or warp.steps > _MOST_STEPS for warp in block.warps)
+
+
+Passes = Counter[tuple[str, str]]
+"""How often a warp `arrives` at each mbarrier, and `awaits` it."""
+
+
+def passes(statements: tuple[Statement, ...], warp: int) -> Passes | None:
+    """Returns how often a warp of a block passes each mbarrier in some statements; None if chance decides."""
+    try:
+        return _passes(statements, warp)[0]
+    except _ChanceDecides:
+        return None
+
+
+class _ChanceDecides(Exception):  # noqa: N818 (nobody sees it)
+    """How often a warp passes mbarriers depends on chance."""
+
+
+def _passes(statements: tuple[Statement, ...], warp: int) -> tuple[Passes, bool]:
+    """Returns how often a warp passes each mbarrier, and whether it ends there."""
+    found = Passes()
+    for one in statements:
+        if isinstance(one, Instruction):
+            if one.op == "exit":
+                return found, True
+            found.update((role, name) for role in ("arrives", "awaits") if (name := getattr(one, role)) is not None)
+            continue
+        if isinstance(one, Conditional):
+            share = 0.5 if one.diverges else one.falls_through(warp)
+            sides = [side for side, taken in ((one.then, share > 0.0), (one.orelse, share < 1.0)) if taken]
+        else:
+            sides = [one.body]
+        inside = [_passes(side, warp) for side in sides]
+        by_chance = isinstance(one, Conditional) and len(inside) > 1 and not one.diverges
+        if by_chance and any(passed or ends for passed, ends in inside):
+            raise _ChanceDecides
+        low, high = one.trip_range if isinstance(one, Loop) else (1, 1)
+        for passed, ends in inside:
+            if passed and (low != high or low < 1):
+                raise _ChanceDecides
+            found.update({what: times * low for what, times in passed.items()})
+            if ends:
+                return found, True
+    return found, False
+
+
 class _Warp:
     """A warp on its way, which stands for all of its kind."""
 
@@ -54,7 +107,8 @@ class _Warp:
 class _Block:
     """Warps of each kind, and the phases that they complete."""
 
-    def __init__(self, kernel: Kernel, program: FlatProgram) -> None:
+    def __init__(self, kernel: Kernel, program: FlatProgram, *, copies_return: bool = False) -> None:
+        self.copies_return = copies_return
         self.steps = program.steps
         self.facts: dict[str, Mbarrier] = {mbarrier.name: mbarrier for mbarrier in kernel.mbarriers}
         self.copies = {n for n, step in enumerate(self.steps) if step.instruction and step.instruction.op == "async_copy"}
@@ -105,12 +159,17 @@ class _Block:
                     if number >= 0:
                         yield warp, number
 
+    def has_ended(self, warp: _Warp) -> bool:
+        """Returns whether a warp has come to its `exit`."""
+        one = self.steps[warp.at].instruction
+        return one is not None and one.op == "exit"
+
     def _run(self, place: int, warp: _Warp) -> Iterator[int]:
         """Runs a warp until it is held or ends; yields its accesses before they issue, and -1 for what else it does."""
         while warp.steps <= _MOST_STEPS:
             step, number = self.steps[warp.at], warp.at
             one = step.instruction
-            if one is not None and one.op == "exit":
+            if self.has_ended(warp):
                 return
             if one is not None and one.awaits is not None:
                 phase = warp.awaited[one.awaits] - self.facts[one.awaits].ahead
@@ -122,7 +181,7 @@ class _Block:
             if number in self.copies:
                 warp.copies[number] += 1
             if one is not None and one.arrives is not None:
-                if not warp.copies:  # otherwise, the phase waits for copies that do not come back
+                if self.copies_return or not warp.copies:  # the phase waits for copies that do not come back
                     self.complete[one.arrives].setdefault(warp.arrived[one.arrives], set()).add(place)
                 warp.arrived[one.arrives] += 1
             warp.at = self._following(step, number, warp)
