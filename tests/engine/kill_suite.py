@@ -53,6 +53,7 @@ def prepare() -> tuple[dict[str, tuple[Any, Any]], list[Any]]:
         "hints": (20, strategies.with_hints()),
         "echoes": (15, strategies.with_echoes()),
         "fetch": (15, strategies.with_fetch()),
+        "mbarriers": (25, strategies.with_mbarriers()),
         "all options": (15, strategies.with_all_options_of_a_core()),
     }.items():
         chosen |= {f"{kind} {number}": case for number, case in enumerate(drawn(draws, strategy))}
@@ -68,6 +69,7 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
         test_fetch,
         test_hints,
         test_launch,
+        test_mbarriers,
         test_parts,
         test_reach,
         test_register_ports,
@@ -130,6 +132,17 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
         found[f"a wait for all but {at_most}"] = partial(test_hints.test_a_wait_for_all_but_some_of_loads_that_queue, at_most)
     for width in (1, 2):
         found[f"results that are soon there, {width}"] = partial(test_fetch.test_results_that_are_soon_there, 3, 3, width)
+    for name in (
+        "a_warp_waits_until_the_result_of_the_last_arrival",
+        "an_arrival_waits_for_the_copies_before_it",
+        "a_phase_needs_all_its_arrivals",
+        "blocks_that_follow_begin_anew",
+        "copies_of_a_queue_complete_phases_in_any_order",
+    ):
+        found[name] = getattr(test_mbarriers, f"test_{name}")
+    deadlocks = test_mbarriers.TestDeadlocks()
+    for name in ("a_barrier_and_an_mbarrier", "a_warp_that_runs_too_far_ahead", "more_arrivals_than_a_phase_has"):
+        found[name] = getattr(deadlocks, f"test_{name}")
     found["full buffers"] = partial(test_fetch.test_a_buffer_stays_full_once_all_lines_are_there, 6)
     found["loads among stores"] = test_writes.test_stores_delay_the_loads_among_them
     found["ports that hold"] = test_register_ports.test_the_stall_is_a_dispatch_stall
