@@ -32,6 +32,7 @@
     tiles            what a copy by a tensor map moves
     reuse            the accesses of some waves of blocks; timing: when they are made; caches, cache_walk: how often they hit
     emitter          machine instructions as instructions of a kernel; sequence: for what each of a block waits
+    sampled          which warps make an access; handovers: barriers by which some warps wait for others
     structure        statements from how often each block was executed
     convert          all of it together: a Kernel
     trace_file       reads traces of NVBit; traces: their compiled form; traced_kernel: the kernel; fold: repetitions as loops

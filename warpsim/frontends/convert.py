@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from warpsim.frontends.caches import caches_of, notes_of_caches
 from warpsim.frontends.dependences import waits_of
-from warpsim.frontends.emitter import Emitter, Sampled
+from warpsim.frontends.emitter import Emitter
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.evaluate import evaluate
 from warpsim.frontends.evaluation import Given
@@ -19,6 +19,7 @@ from warpsim.frontends.handovers import Handover, handovers, with_arrivals
 from warpsim.frontends.keys import Key
 from warpsim.frontends.parameters import argument_bytes, notes_of_structures
 from warpsim.frontends.reuse import hits_of
+from warpsim.frontends.sampled import Sampled
 from warpsim.frontends.sass import MachineFunction
 from warpsim.frontends.structure import Structure
 from warpsim.frontends.symbols import plain_name

@@ -16,7 +16,6 @@ from warpsim.frontends.async_copies import CopyLog, barrier_address, bulk_of, is
 from warpsim.frontends.caches import Hits
 from warpsim.frontends.dependences import Waits, has_control_fields, is_group_product, products_left
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.evaluation import Evaluation, Given
 from warpsim.frontends.flow import Flow, Place
 from warpsim.frontends.flow import place as _place
 from warpsim.frontends.handovers import Handover
@@ -24,9 +23,10 @@ from warpsim.frontends.keys import Key, keys_of
 from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, opcodes, sleep_ns
 from warpsim.frontends.operands import register_slots
 from warpsim.frontends.patterns import as_access, conflict_degree, lines_of, matrix_rows, ways_of
+from warpsim.frontends.sampled import SPREAD, Sampled
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.sequence import in_order
-from warpsim.frontends.structure import under, which_warps, without_barriers
+from warpsim.frontends.structure import under, without_barriers
 from warpsim.frontends.tiles import Tile
 from warpsim.hardware import files as params
 from warpsim.hardware.architectures import list_architectures, newest_up_to
@@ -42,11 +42,6 @@ products of warp groups, where some wait leaves some under way."""
 _INTERVAL_OF_BULKS = 2
 """Cycles for which a bulk copy occupies the memory pipeline: as any instruction does (Huerta et al. 2025)."""
 
-_SPREAD = 0.05
-"""Relative difference that does not count: of the mean number of sectors from that of the pattern, from which on an access states
-its own requests; of the executions of an access from those of its block, from which on it stands under a condition."""
-
-
 @cache
 def classes_of(arch: int) -> frozenset[str]:
     """Returns the operation classes of an architecture's chips; those that every chip has where it is not described."""
@@ -54,39 +49,6 @@ def classes_of(arch: int) -> frozenset[str]:
     if nearest is None:
         return frozenset(("alu", "sfu", "smem", "load", "store", "barrier", "branch", "exit"))
     return frozenset(params.read_toml(params.resolve("architectures", nearest)).get("ops", {}))
-
-
-class Sampled:
-    """What the sampled warps tell of an access beside its addresses: which warps make it, and where atomics of all warps meet."""
-
-    def __init__(self, given: Given, evaluation: Evaluation) -> None:
-        self.flow, self.evaluation = given.flow, evaluation
-        _, self.stated = given.probabilities_by_place
-        self.notes: dict[str, None] = {}
-
-    def condition(self, number: int, index: int) -> dict[str, Any] | None:
-        """Returns the rule of a conditional for an access of a block; None: all warps make it, but for a few."""
-        found, here = self.evaluation, self.evaluation.counts[number]
-        tally, made = found.accesses[number, index], found.made[number, index]
-        if tally.doubtful:
-            if index in self.stated:
-                return {"probability": self.stated[index]}
-            where, opcode = _place(self.flow.function, index), self.flow.function.code[index].opcode
-            how = "all warps are taken to make it; state their share with probabilities"
-            self.notes[f"{where}: whether a thread makes the access {opcode} depends on data: {how}"] = None
-        if tally.warps > (1 - _SPREAD) * float((here * found.weights).sum()):
-            return None
-        return which_warps(made, here, found.weights, found.warp_in_block)
-
-    def share(self, number: int, index: int) -> float:
-        """Returns in which share of the executions of a block by warps an instruction under a guard is on for any thread."""
-        found = self.evaluation
-        here, made = found.counts[number], found.made.get((number, index))
-        return 0.0 if made is None else float((made * found.weights).sum() / (here * found.weights).sum())
-
-    def contended(self, tally: Tally) -> int | None:
-        """Returns the number of addresses that all warps update; None: they do not meet. Those of a sector count as one."""
-        return tally.contention.sectors(self.evaluation.block_warps, whole_grid=self.evaluation.whole_grid)
 
 
 class Emitter:
@@ -311,7 +273,7 @@ class Emitter:
         width = bytes_per_thread(one)
         if is_widest(one) and op != "smem":
             cost["requested_bytes"] = WARP_LANES * SECTOR_BYTES
-        elif tally is not None and op != "smem" and tally.threads < (1 - _SPREAD) * WARP_LANES * tally.warps:
+        elif tally is not None and op != "smem" and tally.threads < (1 - SPREAD) * WARP_LANES * tally.warps:
             cost["requested_bytes"] = max(1, round(width * tally.threads / tally.warps))
         is_local = self._space_of(one, place) == "local"
         hit = Hits(1.0, 0.0, 0.0) if is_local else self.hits.get(place)  # it stays in L1 while that has room
@@ -355,7 +317,7 @@ class Emitter:
             if op in ATOMIC_OPS and self.sampled is not None:
                 fields["access"] = access.model_copy(update={"contended_addresses": self.sampled.contended(self.accesses[place])})
             of_pattern = len({address // SECTOR_BYTES for address in addresses.tolist()})
-            if abs(sectors - of_pattern) > _SPREAD * of_pattern:
+            if abs(sectors - of_pattern) > SPREAD * of_pattern:
                 cost["requests"] = max(1, round(lines))
                 cost["bytes_per_request"] = round(sectors * SECTOR_BYTES / cost["requests"], 3)
                 if op == "store":

@@ -1,0 +1,47 @@
+"""What the sampled warps tell of an access beside its addresses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from warpsim.frontends.accesses import Tally
+from warpsim.frontends.evaluation import Evaluation, Given
+from warpsim.frontends.flow import place
+from warpsim.frontends.structure import which_warps
+
+SPREAD = 0.05
+"""Relative difference that does not count: of the mean number of sectors from that of the pattern, from which on an access states
+its own requests; of the executions of an access from those of its block, from which on it stands under a condition."""
+
+
+class Sampled:
+    """What the sampled warps tell of an access beside its addresses: which warps make it, and where atomics of all warps meet."""
+
+    def __init__(self, given: Given, evaluation: Evaluation) -> None:
+        self.flow, self.evaluation = given.flow, evaluation
+        _, self.stated = given.probabilities_by_place
+        self.notes: dict[str, None] = {}
+
+    def condition(self, number: int, index: int) -> dict[str, Any] | None:
+        """Returns the rule of a conditional for an access of a block; None: all warps make it, but for a few."""
+        found, here = self.evaluation, self.evaluation.counts[number]
+        tally, made = found.accesses[number, index], found.made[number, index]
+        if tally.doubtful:
+            if index in self.stated:
+                return {"probability": self.stated[index]}
+            where, opcode = place(self.flow.function, index), self.flow.function.code[index].opcode
+            how = "all warps are taken to make it; state their share with probabilities"
+            self.notes[f"{where}: whether a thread makes the access {opcode} depends on data: {how}"] = None
+        if tally.warps > (1 - SPREAD) * float((here * found.weights).sum()):
+            return None
+        return which_warps(made, here, found.weights, found.warp_in_block)
+
+    def share(self, number: int, index: int) -> float:
+        """Returns in which share of the executions of a block by warps an instruction under a guard is on for any thread."""
+        found = self.evaluation
+        here, made = found.counts[number], found.made.get((number, index))
+        return 0.0 if made is None else float((made * found.weights).sum() / (here * found.weights).sum())
+
+    def contended(self, tally: Tally) -> int | None:
+        """Returns the number of addresses that all warps update; None: they do not meet. Those of a sector count as one."""
+        return tally.contention.sectors(self.evaluation.block_warps, whole_grid=self.evaluation.whole_grid)
